@@ -13,7 +13,7 @@ use weir_tls::{ChooseServer, Failure, Why};
 use crate::clock;
 use crate::deadlines;
 use crate::instance::Proxy;
-use crate::rules::Verdict;
+use crate::rules::RulesetResult;
 use crate::session::Session;
 use crate::stream::Stream;
 
@@ -96,8 +96,8 @@ fn handshake_error(failure: Failure) -> Cow<'static, str> {
     }
 }
 
-fn refused(verdict: Result<Verdict, crate::stream::StreamError>) -> bool {
-    matches!(verdict, Err(_) | Ok(Verdict::Stop(_)))
+fn refused(result: Result<RulesetResult, crate::stream::StreamError>) -> bool {
+    matches!(result, Err(_) | Ok(RulesetResult::Stop(_)))
 }
 
 impl Stream {

@@ -20,7 +20,7 @@ use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
 use crate::reply::{Body, Reply};
-use crate::rules::Verdict;
+use crate::rules::RulesetResult;
 use crate::stream::Stream;
 use crate::stream::response::ResponseProgress;
 
@@ -340,7 +340,7 @@ impl Stream {
         for proxy in self.proxies_backend_first() {
             if !matches!(
                 self.run_rules(proxy, RulesetKind::HttpAfterResponse).await,
-                Ok(Verdict::Continue | Verdict::Accept)
+                Ok(RulesetResult::Continue | RulesetResult::Accept)
             ) {
                 break;
             }

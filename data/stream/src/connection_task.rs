@@ -33,14 +33,14 @@ use crate::stream::Stream;
 
 /// The life of one accepted connection.
 pub struct ConnectionTask {
-    state: State,
+    state: ConnectionState,
     /// None before the task runs for the first time.
     session: Option<Rc<Session>>,
     /// The worker's clock when the next stream begins: at the acceptance, or at the end of the previous one.
     began_us: u64,
 }
 
-enum State {
+enum ConnectionState {
     /// The task did not run yet: nothing of its worker was touched.
     Accepted {
         admitted: Admitted,
@@ -65,11 +65,15 @@ impl ConnectionTask {
     /// The life of a connection that was just accepted from `peer`; it counts as long. To be run by the worker that was
     /// chosen for it.
     pub fn new(admitted: Admitted, socket: OwnedFd, peer: Address) -> ConnectionTask {
-        ConnectionTask { state: State::Accepted { admitted, socket, peer }, session: None, began_us: 0 }
+        ConnectionTask {
+            state: ConnectionState::Accepted { admitted, socket, peer },
+            session: None,
+            began_us: 0,
+        }
     }
 
     /// Registers the connection with its worker; the first state of what it is to go through.
-    fn begin(&mut self, admitted: Admitted, socket: OwnedFd, peer: Address) -> Option<State> {
+    fn begin(&mut self, admitted: Admitted, socket: OwnedFd, peer: Address) -> Option<ConnectionState> {
         let listener = admitted.listener();
         // An address that is the listener's own is not kept again for each connection.
         let local = match listener.only_address() {
@@ -91,7 +95,7 @@ impl ConnectionTask {
         self.session = Some(Rc::clone(&session));
         let client = Connection::new(descriptor);
         Some(match crate::accept::needs_admission(&session) {
-            true => State::Admitting(PooledFuture::new(crate::accept::admit(client, session))),
+            true => ConnectionState::Admitting(PooledFuture::new(crate::accept::admit(client, session))),
             false => {
                 session.frontend.count_session(session.listener);
                 self.serve(client)
@@ -99,31 +103,31 @@ impl ConnectionTask {
         })
     }
 
-    fn leave(&mut self) -> State {
-        std::mem::replace(&mut self.state, State::Ended)
+    fn leave(&mut self) -> ConnectionState {
+        std::mem::replace(&mut self.state, ConnectionState::Ended)
     }
 
     /// The connection was admitted, or its last stream ended.
-    fn serve(&self, client: Connection) -> State {
-        let Some(session) = &self.session else { return State::Ended };
+    fn serve(&self, client: Connection) -> ConnectionState {
+        let Some(session) = &self.session else { return ConnectionState::Ended };
         if session.frontend.is_http() {
-            return State::Idle { client, wait: wait(idle_deadline(session)) };
+            return ConnectionState::Idle { client, wait: wait(idle_deadline(session)) };
         }
         let stream = PoolBox::new(Stream::new(Rc::clone(session), client, self.began_us));
-        State::Streaming(PooledFuture::new(Stream::run_tcp(stream)))
+        ConnectionState::Streaming(PooledFuture::new(Stream::run_tcp(stream)))
     }
 
     /// A request begins, or will not come. Between requests an end is no event.
-    fn stream(&self, mut client: Connection, waited: Waited) -> State {
-        let Some(session) = &self.session else { return State::Ended };
+    fn stream(&self, mut client: Connection, waited: Waited) -> ConnectionState {
+        let Some(session) = &self.session else { return ConnectionState::Ended };
         let left = client.ended() || client.fault().is_some();
         let nothing = waited != Waited::Bytes || (left && client.input().is_empty());
         if session.requests.get() > 0 && nothing {
             client.say_goodbye();
-            return State::Ended;
+            return ConnectionState::Ended;
         }
         let stream = PoolBox::new(Stream::new(Rc::clone(session), client, self.began_us));
-        State::Exchanging(PooledFuture::new(Stream::run(stream, waited)))
+        ConnectionState::Exchanging(PooledFuture::new(Stream::run(stream, waited)))
     }
 }
 
@@ -142,28 +146,28 @@ impl Future for ConnectionTask {
         let task = self.get_mut();
         loop {
             match &mut task.state {
-                State::Exchanging(future) => {
+                ConnectionState::Exchanging(future) => {
                     let client = ready!(Pin::new(future).poll(context));
                     task.began_us = weir_sched::now_us();
-                    task.state = client.map_or(State::Ended, |client| task.serve(client));
+                    task.state = client.map_or(ConnectionState::Ended, |client| task.serve(client));
                 }
-                State::Idle { client, wait } => {
+                ConnectionState::Idle { client, wait } => {
                     let waited = ready!(poll_idle(client, wait, task.session.as_deref(), context));
-                    if let State::Idle { client, .. } = task.leave() {
+                    if let ConnectionState::Idle { client, .. } = task.leave() {
                         task.state = task.stream(client, waited);
                     }
                 }
-                State::Admitting(future) => {
+                ConnectionState::Admitting(future) => {
                     let client = ready!(Pin::new(future).poll(context));
-                    task.state = client.map_or(State::Ended, |client| task.serve(client));
+                    task.state = client.map_or(ConnectionState::Ended, |client| task.serve(client));
                 }
-                State::Streaming(future) => return Pin::new(future).poll(context),
-                State::Accepted { .. } => {
-                    if let State::Accepted { admitted, socket, peer } = task.leave() {
-                        task.state = task.begin(admitted, socket, peer).unwrap_or(State::Ended);
+                ConnectionState::Streaming(future) => return Pin::new(future).poll(context),
+                ConnectionState::Accepted { .. } => {
+                    if let ConnectionState::Accepted { admitted, socket, peer } = task.leave() {
+                        task.state = task.begin(admitted, socket, peer).unwrap_or(ConnectionState::Ended);
                     }
                 }
-                State::Ended => return Poll::Ready(()),
+                ConnectionState::Ended => return Poll::Ready(()),
             }
         }
     }

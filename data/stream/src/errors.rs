@@ -16,13 +16,13 @@ use weir_sync::ring::{HEADER, Seek, Wait};
 pub struct Refused {
     total: AtomicU64,
     /// For each proxy, one for requests and one for responses.
-    places: Box<[Place]>,
+    rings: Box<[RingCell]>,
     /// How large a message may be.
     largest: usize,
 }
 
 /// What was refused of a proxy, in one direction.
-type Place = OnceLock<Arc<Ring>>;
+type RingCell = OnceLock<Arc<Ring>>;
 
 /// Which message was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -65,7 +65,7 @@ impl Refused {
     pub fn new(proxies: usize, largest: usize) -> Self {
         Refused {
             total: AtomicU64::new(0),
-            places: (0..2 * proxies).map(|_| Place::new()).collect(),
+            rings: (0..2 * proxies).map(|_| RingCell::new()).collect(),
             largest,
         }
     }
@@ -77,16 +77,16 @@ impl Refused {
 
     /// The first that is kept at this place or behind it, and its place: two for each proxy, the first for requests.
     pub fn next(&self, place: usize) -> Option<(usize, RefusedMessage)> {
-        let places = self.places.iter().enumerate().skip(place);
-        places
-            .filter_map(|(index, place)| Some((index, place.get()?)))
+        let rings = self.rings.iter().enumerate().skip(place);
+        rings
+            .filter_map(|(index, cell)| Some((index, cell.get()?)))
             .find_map(|(index, ring)| Some((index, newest(ring)?)))
     }
 
     pub(crate) fn keep(&self, proxy: usize, mut message: RefusedMessage) {
         message.number = self.total.fetch_add(1, Relaxed);
-        let Some(place) = self.places.get(2 * proxy + message.direction as usize) else { return };
-        let ring = place.get_or_init(|| Ring::in_memory(HEADER + LARGEST_HEAD + self.largest, 1));
+        let Some(cell) = self.rings.get(2 * proxy + message.direction as usize) else { return };
+        let ring = cell.get_or_init(|| Ring::in_memory(HEADER + LARGEST_HEAD + self.largest, 1));
         let head = message.head();
         let bytes = &message.bytes[..message.bytes.len().min(self.largest)];
         // With one queue it is the same whoever writes. It is lost only while an operator reads a full ring.

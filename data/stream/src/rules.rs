@@ -29,7 +29,7 @@ use crate::stream::{Phase, Stream, StreamError};
 
 /// What a ruleset came to.
 #[derive(Debug)]
-pub enum Verdict {
+pub enum RulesetResult {
     /// No rule decided.
     Continue,
     /// `accept` or `allow`: the rest of the rules is skipped.
@@ -68,9 +68,13 @@ impl ActionResult {
 
 impl Stream {
     /// Runs the rules of one kind of one proxy.
-    pub(crate) async fn run_rules(&mut self, proxy: &'static Proxy, kind: RulesetKind) -> Phase<Verdict> {
+    pub(crate) async fn run_rules(
+        &mut self,
+        proxy: &'static Proxy,
+        kind: RulesetKind,
+    ) -> Phase<RulesetResult> {
         if !proxy.has_rules(kind) {
-            return Ok(Verdict::Continue);
+            return Ok(RulesetResult::Continue);
         }
         self.rules.is_strict = true;
         for rule in proxy.config.rules(kind) {
@@ -86,7 +90,7 @@ impl Stream {
             }
         }
         self.send_early_hints();
-        Ok(Verdict::Continue)
+        Ok(RulesetResult::Continue)
     }
 
     async fn settle_action(
@@ -95,23 +99,23 @@ impl Stream {
         at: &'static Location,
         kind: RulesetKind,
         proxy: &'static Proxy,
-    ) -> Phase<Option<Verdict>> {
+    ) -> Phase<Option<RulesetResult>> {
         match done {
             ActionResult::Next => Ok(None),
             ActionResult::Accept => {
                 self.rules.decided_at = Some(at);
-                Ok(Some(Verdict::Accept))
+                Ok(Some(RulesetResult::Accept))
             }
             ActionResult::Stop(stop) => {
                 self.rules.decided_at = Some(at);
                 self.rules.stop_by_rule();
-                Ok(Some(Verdict::Stop(stop)))
+                Ok(Some(RulesetResult::Stop(stop)))
             }
             ActionResult::Failed if !self.rules.is_strict => {
                 proxy.count_failed_rewrite();
                 Ok(None)
             }
-            ActionResult::Failed => Ok(Some(Verdict::Stop(self.failed_rule(kind, proxy)))),
+            ActionResult::Failed => Ok(Some(RulesetResult::Stop(self.failed_rule(kind, proxy)))),
             ActionResult::Await(awaited) => PooledFuture::new(self.await_for_rule(awaited, at, kind)).await,
         }
     }
@@ -121,7 +125,7 @@ impl Stream {
         awaited: Awaited,
         at: &'static Location,
         kind: RulesetKind,
-    ) -> Phase<Option<Verdict>> {
+    ) -> Phase<Option<RulesetResult>> {
         match awaited {
             Awaited::Time(time) => {
                 self.pause(While::pause(time, weir_sched::now()), During::Request).await?;
@@ -141,7 +145,10 @@ impl Stream {
                 self.timers.queue = Some(self.elapsed());
                 held?;
                 self.prepare_reply(reply, 500);
-                return Ok(Some(Verdict::Stop(StreamError::Reply(Ending::new(By::Proxy, During::Tarpit)))));
+                return Ok(Some(RulesetResult::Stop(StreamError::Reply(Ending::new(
+                    By::Proxy,
+                    During::Tarpit,
+                )))));
             }
         }
         Ok(None)

@@ -55,9 +55,12 @@ fn parameter<'c>(
     };
     let delimiter = args.str(1).and_then(|text| text.first()).copied().unwrap_or(b'?');
     let Some(begin) = target.iter().position(|byte| *byte == delimiter) else { return Fetched::Missing };
-    let wanted =
-        Wanted { name: args.str(0).unwrap_or_default(), any_case: args.has(2), delimiter: Some(delimiter) };
-    match wanted.next(target, begin + 1, cursor) {
+    let search = ParameterSearch {
+        name: args.str(0).unwrap_or_default(),
+        any_case: args.has(2),
+        delimiter: Some(delimiter),
+    };
+    match search.next(target, begin + 1, cursor) {
         Some(place) => convert(&target[place]),
         None => Fetched::Missing,
     }
@@ -68,8 +71,9 @@ fn of_form<'c>(stream: &'c mut Stream, args: &'c Args, cursor: &mut Cursor) -> F
         Ok(body) => body,
         Err(absent) => return absent.into(),
     };
-    let wanted = Wanted { name: args.str(0).unwrap_or_default(), any_case: args.has(1), delimiter: None };
-    let found = wanted.next(&bytes, 0, cursor).map(|place| match bytes {
+    let search =
+        ParameterSearch { name: args.str(0).unwrap_or_default(), any_case: args.has(1), delimiter: None };
+    let found = search.next(&bytes, 0, cursor).map(|place| match bytes {
         Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[place]),
         Cow::Owned(mut bytes) => {
             bytes.truncate(place.end);
@@ -83,7 +87,7 @@ fn of_form<'c>(stream: &'c mut Stream, args: &'c Args, cursor: &mut Cursor) -> F
 
 /// Which parameters are looked for.
 #[derive(Clone, Copy, Debug)]
-struct Wanted<'a> {
+struct ParameterSearch<'a> {
     /// Any if it is empty.
     name: &'a [u8],
     any_case: bool,
@@ -91,7 +95,7 @@ struct Wanted<'a> {
     delimiter: Option<u8>,
 }
 
-impl Wanted<'_> {
+impl ParameterSearch<'_> {
     /// Where the value of the next one is, from where the cursor stands or else from `begin`.
     fn next(self, parameters: &[u8], begin: usize, cursor: &mut Cursor) -> Option<Range<usize>> {
         let mut start = begin.max(cursor.position[0]);
@@ -149,12 +153,12 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, (name, any_case, delimiter): (&str, bool, Option<u8>), expected: &[&str]) {
-        let wanted = Wanted { name: name.as_bytes(), any_case, delimiter };
+        let search = ParameterSearch { name: name.as_bytes(), any_case, delimiter };
         let mut cursor = Cursor::every();
-        let found = std::iter::from_fn(|| wanted.next(text.as_bytes(), 0, &mut cursor));
+        let found = std::iter::from_fn(|| search.next(text.as_bytes(), 0, &mut cursor));
         let found: Vec<_> = found.map(|place| &text[place]).collect();
         assert_eq!(found, expected, "{name} in {text}");
-        let first = wanted.next(text.as_bytes(), 0, &mut Cursor::single()).map(|place| &text[place]);
+        let first = search.next(text.as_bytes(), 0, &mut Cursor::single()).map(|place| &text[place]);
         assert_eq!(first, expected.first().copied());
     }
 

@@ -152,13 +152,13 @@ fn value<'c>(stream: &'c Stream, side: Side, args: &Args) -> Fetched<'c> {
     if stream.frontend.is_http() {
         return Fetched::Missing;
     }
-    let place = Place {
+    let value = LengthValue {
         length_at: size_argument(args, 0),
         length_size: size_argument(args, 1),
         value_at: args.int(2),
         relative: args.int(3) == Some(1),
     };
-    match place.find(stream.raw_input(side), stream.instance.limits.buffer_size) {
+    match value.find(stream.raw_input(side), stream.instance.limits.buffer_size) {
         Ok(bytes) => Fetched::Sample(Sample::new(Value::bin(bytes)).with(Flags::VOLATILE)),
         Err(Absent::Later) => stream.absent().into(),
         Err(Absent::Missing) => Fetched::Missing,
@@ -172,7 +172,7 @@ fn size_argument(args: &Args, index: usize) -> usize {
 
 /// Where a value and its length are found.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct LengthValue {
     length_at: usize,
     length_size: usize,
     /// Where the value begins; none for right after its length.
@@ -181,7 +181,7 @@ struct Place {
     relative: bool,
 }
 
-impl Place {
+impl LengthValue {
     /// The value in `input`; none will come if it cannot be in the first `limit` bytes.
     fn find(self, input: &[u8], limit: usize) -> Result<&[u8], Absent> {
         let length_end = self.length_at.saturating_add(self.length_size);
@@ -267,7 +267,7 @@ mod tests {
     #[track_caller]
     fn check(place: (usize, usize, Option<i64>, bool), input: &[u8], expected: Result<&[u8], Absent>) {
         let (length_at, length_size, value_at, relative) = place;
-        assert_eq!(Place { length_at, length_size, value_at, relative }.find(input, 16), expected);
+        assert_eq!(LengthValue { length_at, length_size, value_at, relative }.find(input, 16), expected);
     }
 
     /// What HAProxy 2.6 answered.

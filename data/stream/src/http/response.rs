@@ -5,7 +5,7 @@ use weir_http::NoRoom;
 
 use crate::ending::{By, During, Ending};
 use crate::instance::Proxy;
-use crate::rules::Verdict;
+use crate::rules::RulesetResult;
 use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
@@ -26,7 +26,7 @@ impl Stream {
             if !proxy.has_rules(kind) {
                 continue;
             }
-            if let Verdict::Stop(stop) = self.run_rules(proxy, kind).await? {
+            if let RulesetResult::Stop(stop) = self.run_rules(proxy, kind).await? {
                 return Err(stop);
             }
         }

@@ -6,7 +6,7 @@ use weir_config::model::RulesetKind;
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
 use crate::instance::Proxy;
-use crate::rules::Verdict;
+use crate::rules::RulesetResult;
 use crate::stream::{Phase, Stream, StreamError};
 use crate::upstream::{BackendVisit, Inside};
 
@@ -46,7 +46,7 @@ impl Stream {
             self.wait_for_body(0, self.frontend.config.settings.timeouts.http_request).await?;
         }
         if proxy.has_rules(RulesetKind::HttpRequest)
-            && let Verdict::Stop(stop) = self.run_rules(proxy, RulesetKind::HttpRequest).await?
+            && let RulesetResult::Stop(stop) = self.run_rules(proxy, RulesetKind::HttpRequest).await?
         {
             return Err(stop);
         }

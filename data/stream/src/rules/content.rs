@@ -9,7 +9,7 @@ use weir_http::KnownName;
 use weir_net::Received;
 use weir_sched::Tick;
 
-use super::Verdict;
+use super::RulesetResult;
 use crate::clock;
 use crate::counters::Event;
 use crate::deadlines::{Waits, While};
@@ -53,7 +53,7 @@ impl Stream {
                         first = if done.takes_time() { position + 1 } else { first };
                         match self.settle_action(done, &rule.at, kind, proxy).await? {
                             None => {}
-                            Some(Verdict::Stop(stop)) => return Err(stop),
+                            Some(RulesetResult::Stop(stop)) => return Err(stop),
                             Some(_) => return Ok(()),
                         }
                     }
@@ -276,7 +276,7 @@ impl Stream {
                         first = if done.takes_time() { position + 1 } else { first };
                         match self.settle_action(done, &rule.at, kind, backend).await? {
                             None => {}
-                            Some(Verdict::Stop(stop)) => return Err(stop),
+                            Some(RulesetResult::Stop(stop)) => return Err(stop),
                             Some(_) => return Ok(()),
                         }
                     }
