@@ -33,10 +33,10 @@ pub struct StreamAcceptor {
 }
 
 /// What a connection counts for.
-type Places = [Permit; 3];
+type Permits = [Permit; 3];
 
 impl Acceptor for StreamAcceptor {
-    type Ticket = Places;
+    type Ticket = Permits;
 
     fn state(&self) -> AcceptorState {
         self.relays.state()
@@ -46,7 +46,7 @@ impl Acceptor for StreamAcceptor {
         None
     }
 
-    fn admit(&self) -> Result<Places, &'static ConnectionLimit> {
+    fn admit(&self) -> Result<Permits, &'static ConnectionLimit> {
         let enter = |gate: &'static ConnectionLimit, limit| gate.enter(limit).ok_or(gate);
         let relay = self.listener.relay;
         Ok([
@@ -62,7 +62,7 @@ impl Acceptor for StreamAcceptor {
         self.listener.connections.offer();
     }
 
-    fn enter(&self, ticket: Places, socket: OwnedFd, peer: Address) {
+    fn enter(&self, ticket: Permits, socket: OwnedFd, peer: Address) {
         ticket.iter().for_each(Permit::keep);
         let door = *self;
         weir_sched::spawn(&SESSION, Class::Bulk, async move {

@@ -59,9 +59,9 @@ impl Listener {
 impl Admission {
     /// Makes it a connection, which worker `worker` will serve.
     pub(crate) fn used(self, listener: &'static Listener, worker: usize) -> Admitted {
-        for place in [self.process, self.frontend, self.listener] {
-            place.keep();
-            place.count_on();
+        for permit in [self.process, self.frontend, self.listener] {
+            permit.keep();
+            permit.count_on();
         }
         weir_sched::change_load(worker, 1);
         Admitted { listener, worker: worker as u32 }

@@ -86,8 +86,8 @@ impl Stream {
     }
 
     /// Whether a rule applies, with what is known now.
-    pub(crate) fn rule_applies(&mut self, rule: &Rule) -> weir_expr::Verdict {
-        rule.condition.as_ref().map_or(weir_expr::Verdict::True, |condition| condition.evaluate(self))
+    pub(crate) fn rule_applies(&mut self, rule: &Rule) -> weir_expr::Truth {
+        rule.condition.as_ref().map_or(weir_expr::Truth::True, |condition| condition.evaluate(self))
     }
 
     /// A format, filled in.

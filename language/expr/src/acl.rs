@@ -19,9 +19,9 @@ use crate::scratch;
 
 pub(crate) mod keywords;
 
-/// The result of a test: it may need data that has not arrived.
+/// Whether a test holds: it may need data that has not arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum Truth {
     /// No.
     False,
     /// Not yet known: more data may change the answer.
@@ -30,32 +30,32 @@ pub enum Verdict {
     True,
 }
 
-impl Verdict {
+impl Truth {
     /// True if both are.
     #[must_use]
-    pub fn and(self, other: Verdict) -> Verdict {
+    pub fn and(self, other: Truth) -> Truth {
         self.min(other)
     }
 
     /// True if either is.
     #[must_use]
-    pub fn or(self, other: Verdict) -> Verdict {
+    pub fn or(self, other: Truth) -> Truth {
         self.max(other)
     }
 
     /// The opposite, if asked for.
     #[must_use]
-    pub fn negated_if(self, negated: bool) -> Verdict {
+    pub fn negated_if(self, negated: bool) -> Truth {
         match (self, negated) {
-            (Verdict::True, true) => Verdict::False,
-            (Verdict::False, true) => Verdict::True,
-            (verdict, _) => verdict,
+            (Truth::True, true) => Truth::False,
+            (Truth::False, true) => Truth::True,
+            (truth, _) => truth,
         }
     }
 
     /// True for `True`: for callers that cannot wait any more.
     pub fn is_true(self) -> bool {
-        self == Verdict::True
+        self == Truth::True
     }
 }
 
@@ -74,15 +74,15 @@ impl Acl {
     }
 
     /// Tests it. The order of lines is the order of evaluation.
-    pub fn evaluate(&self, context: &mut dyn Context) -> Verdict {
-        let mut verdict = Verdict::False;
+    pub fn evaluate(&self, context: &mut dyn Context) -> Truth {
+        let mut truth = Truth::False;
         for line in self.lines() {
-            verdict = verdict.or(line.evaluate(&mut *context));
-            if verdict == Verdict::True {
+            truth = truth.or(line.evaluate(&mut *context));
+            if truth == Truth::True {
                 break;
             }
         }
-        verdict
+        truth
     }
 
     /// Its lines; none before its table was sealed.
@@ -237,7 +237,7 @@ impl AclExpr {
     }
 
     /// Tests it: every value that the fetch has, until one matches.
-    pub fn evaluate(&self, context: &mut dyn Context) -> Verdict {
+    pub fn evaluate(&self, context: &mut dyn Context) -> Truth {
         let mut cursor = Cursor::every();
         let mut maybe = false;
         loop {
@@ -247,7 +247,7 @@ impl AclExpr {
                     maybe |= sample.flags.contains(Flags::MAY_CHANGE);
                     scratch::recycle(sample.value);
                     if matches {
-                        return Verdict::True;
+                        return Truth::True;
                     }
                 }
                 Fetched::Missing => {}
@@ -257,7 +257,7 @@ impl AclExpr {
                 break;
             }
         }
-        if maybe { Verdict::Maybe } else { Verdict::False }
+        if maybe { Truth::Maybe } else { Truth::False }
     }
 
     fn matches(&self, value: &Value<'_>) -> bool {

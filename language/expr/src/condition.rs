@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::acl::{Acl, AclExpr, Verdict};
+use crate::acl::{Acl, AclExpr, Truth};
 use crate::args::Reference;
 use crate::context::Context;
 use crate::error::{ParseError, show};
@@ -68,22 +68,22 @@ impl Condition {
     }
 
     /// Tests it.
-    pub fn evaluate(&self, context: &mut dyn Context) -> Verdict {
-        let mut verdict = Verdict::False;
+    pub fn evaluate(&self, context: &mut dyn Context) -> Truth {
+        let mut truth = Truth::False;
         for terms in &self.alternatives {
-            let mut all = Verdict::True;
+            let mut all = Truth::True;
             for term in terms {
                 all = all.and(term.evaluate(&mut *context));
-                if all == Verdict::False {
+                if all == Truth::False {
                     break;
                 }
             }
-            verdict = verdict.or(all);
-            if verdict == Verdict::True {
+            truth = truth.or(all);
+            if truth == Truth::True {
                 break;
             }
         }
-        verdict.negated_if(self.unless)
+        truth.negated_if(self.unless)
     }
 
     /// The first test that can never match in the given places: its name (empty for an anonymous one) and the
@@ -167,12 +167,12 @@ impl Term {
         Ok(Term { negated, test: Test::Named(acl) })
     }
 
-    fn evaluate(&self, context: &mut dyn Context) -> Verdict {
-        let verdict = match &self.test {
+    fn evaluate(&self, context: &mut dyn Context) -> Truth {
+        let truth = match &self.test {
             Test::Named(acl) => acl.evaluate(context),
             Test::Anonymous(line) => line.evaluate(context),
         };
-        verdict.negated_if(self.negated)
+        truth.negated_if(self.negated)
     }
 }
 
@@ -182,7 +182,7 @@ mod tests {
     use crate::fetch::Place;
     use crate::testing::{Fixture, TestContext};
 
-    fn verdict(fixture: &Fixture, text: &str) -> Result<Verdict, ParseError> {
+    fn truth(fixture: &Fixture, text: &str) -> Result<Truth, ParseError> {
         let condition = fixture.condition(text)?;
         fixture.acls.seal();
         Ok(condition.evaluate(&mut TestContext::default()))
@@ -193,10 +193,10 @@ mod tests {
     fn the_reference_program_gave_the_same() {
         for line in include_str!("../tests/data/conditions.tsv").lines() {
             let (text, expected) = line.split_once('\t').unwrap();
-            let result = match verdict(&Fixture::new(), &format!("if {text}")) {
-                Ok(Verdict::True) => "yes".into(),
-                Ok(Verdict::False) => "no".into(),
-                Ok(Verdict::Maybe) => "maybe".into(),
+            let result = match truth(&Fixture::new(), &format!("if {text}")) {
+                Ok(Truth::True) => "yes".into(),
+                Ok(Truth::False) => "no".into(),
+                Ok(Truth::Maybe) => "maybe".into(),
                 Err(error) => format!("error: {}", error.message),
             };
             assert_eq!(result, expected, "{text}");
@@ -204,13 +204,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(text: &str, expected: Verdict) {
-        assert_eq!(verdict(&Fixture::new(), text).unwrap(), expected, "{text}");
+    fn check(text: &str, expected: Truth) {
+        assert_eq!(truth(&Fixture::new(), text).unwrap(), expected, "{text}");
     }
 
     #[test]
     fn three_valued_logic() {
-        let (yes, no, maybe) = (Verdict::True, Verdict::False, Verdict::Maybe);
+        let (yes, no, maybe) = (Truth::True, Truth::False, Truth::Maybe);
         check("if { req.len gt 5 }", maybe);
         check("unless { req.len gt 5 }", maybe);
         check("if !{ req.len gt 5 }", maybe);
@@ -230,11 +230,11 @@ mod tests {
 
     #[test]
     fn every_value_is_looked_at() {
-        check("if { req.hdr(a;b;c) b }", Verdict::True);
-        check("if { req.hdr(a;b;c) c }", Verdict::True);
-        check("if { req.hdr(a;b;c) d }", Verdict::False);
-        check("if { hdr_beg(ax;by) b }", Verdict::True);
-        check("if { hdr_beg(ax;by),lower b }", Verdict::False);
+        check("if { req.hdr(a;b;c) b }", Truth::True);
+        check("if { req.hdr(a;b;c) c }", Truth::True);
+        check("if { req.hdr(a;b;c) d }", Truth::False);
+        check("if { hdr_beg(ax;by) b }", Truth::True);
+        check("if { hdr_beg(ax;by),lower b }", Truth::False);
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
         let condition = fixture.condition("if a").unwrap();
         line("a str(x) x").unwrap();
         fixture.acls.seal();
-        assert_eq!(condition.evaluate(&mut TestContext::default()), Verdict::True);
+        assert_eq!(condition.evaluate(&mut TestContext::default()), Truth::True);
         let error = fixture.condition("if METHGET").unwrap_err();
         assert_eq!((error.word, error.suggestion.as_deref()), (1, Some("METH_GET")));
         assert!(
@@ -265,10 +265,10 @@ mod tests {
                 fixture.condition(&format!("if {{ {text} -f exact -i -f loose three }}")).unwrap();
             condition.evaluate(&mut TestContext::default())
         };
-        assert_eq!(test("str(One)"), Verdict::True);
-        assert_eq!(test("str(one)"), Verdict::False);
-        assert_eq!(test("str(TWO)"), Verdict::True);
-        assert_eq!(test("str(THREE)"), Verdict::True);
+        assert_eq!(test("str(One)"), Truth::True);
+        assert_eq!(test("str(one)"), Truth::False);
+        assert_eq!(test("str(TWO)"), Truth::True);
+        assert_eq!(test("str(THREE)"), Truth::True);
     }
 
     #[test]

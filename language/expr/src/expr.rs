@@ -378,7 +378,7 @@ fn unknown_fetch(name: &str, at: usize, name_end: usize, scope: &Scope<'_>) -> P
 mod tests {
     use super::*;
     use crate::FormatOptions;
-    use crate::acl::Verdict;
+    use crate::acl::Truth;
     use crate::testing::{Fixture, TestContext};
 
     fn with_maps() -> Fixture {
@@ -468,9 +468,9 @@ mod tests {
     fn some_converters_decide() {
         let fixture = with_maps();
         for (condition, expected) in [
-            ("if { path -m str other }", Verdict::Maybe),
-            ("if { path,fix_is_valid }", Verdict::Maybe),
-            ("if { path,mqtt_is_valid }", Verdict::False),
+            ("if { path -m str other }", Truth::Maybe),
+            ("if { path,fix_is_valid }", Truth::Maybe),
+            ("if { path,mqtt_is_valid }", Truth::False),
         ] {
             let condition = fixture.condition(condition).unwrap();
             fixture.acls.seal();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use crate::acl::{Acl, Verdict};
+use crate::acl::{Acl, Truth};
 use crate::args::{Arg, ArgKind, ArgSpec, Args, Check};
 use crate::context::{Context, Cursor, Fetched};
 use crate::error::show;
@@ -235,17 +235,17 @@ fn uuid<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fet
 
 fn acl<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fetched<'c> {
     let Arg::Acls(acls) = args.get(0) else { return Fetched::Missing };
-    let mut verdict = Verdict::True;
+    let mut truth = Truth::True;
     for (negated, acl) in acls {
-        verdict = verdict.and(acl.evaluate(&mut *context).negated_if(*negated));
-        if verdict == Verdict::False {
+        truth = truth.and(acl.evaluate(&mut *context).negated_if(*negated));
+        if truth == Truth::False {
             break;
         }
     }
-    match verdict {
-        Verdict::True => Fetched::value(Value::Bool(true)),
-        Verdict::False => Fetched::value(Value::Bool(false)),
-        Verdict::Maybe => Fetched::Later,
+    match truth {
+        Truth::True => Fetched::value(Value::Bool(true)),
+        Truth::False => Fetched::value(Value::Bool(false)),
+        Truth::Maybe => Fetched::Later,
     }
 }
 

@@ -39,7 +39,7 @@ mod manual;
 #[cfg(test)]
 mod testing;
 
-pub use acl::{Acl, AclTable, Verdict};
+pub use acl::{Acl, AclTable, Truth};
 pub use alias::Alias;
 pub use args::{Arg, ArgKind, ArgSpec, Args, Reference};
 pub use chain::Chain;

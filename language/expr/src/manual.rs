@@ -6,7 +6,7 @@
 
 use hashbrown::HashMap;
 
-use crate::acl::Verdict;
+use crate::acl::Truth;
 use crate::context::{Context, Fetched};
 use crate::sample::Value;
 use crate::testing::{Fixture, TestContext};
@@ -57,8 +57,8 @@ fn holds(fixture: &Fixture, test: &str) -> String {
     let mut context = TestContext::default();
     set_variables(fixture, &mut context);
     match condition.evaluate(&mut context) {
-        Verdict::True => "yes".into(),
-        Verdict::False | Verdict::Maybe => "no".into(),
+        Truth::True => "yes".into(),
+        Truth::False | Truth::Maybe => "no".into(),
     }
 }
 

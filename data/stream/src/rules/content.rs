@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_config::model::RulesetKind;
 use weir_containers::PooledFuture;
-use weir_expr::Verdict as Known;
+use weir_expr::Truth;
 use weir_http::KnownName;
 use weir_net::Received;
 use weir_sched::Tick;
@@ -42,13 +42,13 @@ impl Stream {
             for (position, rule) in proxy.config.rules(kind).enumerate().skip(first) {
                 self.rules.inspection_over = self.request_is_final(deadline);
                 match self.rule_applies(rule) {
-                    Known::False => {}
-                    Known::Maybe if self.rules.inspection_over => {}
-                    Known::Maybe => {
+                    Truth::False => {}
+                    Truth::Maybe if self.rules.inspection_over => {}
+                    Truth::Maybe => {
                         self.await_more(deadline).await?;
                         continue 'pass;
                     }
-                    Known::True => {
+                    Truth::True => {
                         let done = self.act(&rule.action, kind, proxy);
                         first = if done.takes_time() { position + 1 } else { first };
                         match self.settle_action(done, &rule.at, kind, proxy).await? {
@@ -265,13 +265,13 @@ impl Stream {
             for (position, rule) in backend.config.rules(kind).enumerate().skip(first) {
                 self.rules.inspection_over = clock::passed(deadline) || self.response_is_final();
                 match self.rule_applies(rule) {
-                    Known::False => {}
-                    Known::Maybe if self.rules.inspection_over => {}
-                    Known::Maybe => {
+                    Truth::False => {}
+                    Truth::Maybe if self.rules.inspection_over => {}
+                    Truth::Maybe => {
                         self.await_more_response(deadline).await?;
                         continue 'pass;
                     }
-                    Known::True => {
+                    Truth::True => {
                         let done = self.act(&rule.action, kind, backend);
                         first = if done.takes_time() { position + 1 } else { first };
                         match self.settle_action(done, &rule.at, kind, backend).await? {
