@@ -1,7 +1,13 @@
 //! Whether a peer's certificate is good, with the numbers that OpenSSL has for what is wrong with it.
 //!
-//! Rules, logs and scripts know those numbers (`ssl_c_verify`, `crt-ignore-err`), so each fault that webpki finds gets one. The
-//! chain is built and checked by webpki; this module decides what a fault means.
+//! Rules, logs and scripts know those numbers (`ssl_c_verify`, `crt-ignore-err`), so chains are checked here (`chain.rs`), step by
+//! step as OpenSSL does; this module decides what a fault means for the handshake.
+
+mod chain;
+mod der;
+mod names;
+mod parsed;
+mod revocation;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -9,13 +15,16 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::WebPkiSupportedAlgorithms;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, TrustAnchor, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
-use webpki::{
-    CertRevocationList, EndEntityCert, KeyUsage, RevocationCheckDepth, RevocationOptionsBuilder,
-    UnknownStatusPolicy,
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, PeerMisbehaved,
+    SignatureScheme,
 };
+use webpki::EndEntityCert;
+
+pub use chain::{Authorities, Fault};
+pub use parsed::Purpose;
 
 /// Whether a peer has to show a certificate (`verify`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,21 +41,24 @@ pub enum VerifyMode {
 /// How a certificate was found: what OpenSSL calls it, 0 where nothing is wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// What is wrong with the peer's own certificate.
+    /// What was found first of the peer's own certificate.
     pub error: u16,
-    /// What is wrong with one that issued it.
+    /// What was found first of one that issued it.
     pub authority_error: u16,
     /// How far up that one is.
     pub authority_depth: u16,
+    /// What was found last: the one number that stands for all.
+    pub code: u16,
 }
 
 impl Verified {
-    /// The one number that stands for all: what OpenSSL came to last. Behind a certificate that came alone and whose issuer is
-    /// unknown it also says that its signature could not be checked.
-    pub fn code(self) -> u16 {
-        match (self.authority_error, self.error) {
-            (0, NO_ISSUER) => NOT_CHECKED,
-            (0, error) | (error, _) => error,
+    fn note(&mut self, fault: Fault) {
+        self.code = fault.code;
+        if fault.depth == 0 && self.error == 0 {
+            self.error = fault.code;
+        }
+        if fault.depth > 0 && self.authority_error == 0 {
+            (self.authority_error, self.authority_depth) = (fault.code, fault.depth);
         }
     }
 }
@@ -64,111 +76,6 @@ impl Ignored {
     fn covers(&self, code: u16) -> bool {
         self.all || self.codes.contains(&code)
     }
-}
-
-/// What certificates of peers are checked against.
-#[derive(Debug)]
-pub struct Authorities {
-    /// The authorities that are trusted.
-    anchors: Vec<TrustAnchor<'static>>,
-    /// Their names, which a listener announces.
-    names: Vec<DistinguishedName>,
-    revoked: Vec<CertRevocationList<'static>>,
-}
-
-impl Authorities {
-    /// Trusts these certificates, and nobody that these lists revoke.
-    ///
-    /// # Errors
-    /// What is wrong with one of them.
-    pub fn new(
-        certificates: &[CertificateDer<'_>],
-        lists: &[CertificateRevocationListDer<'_>],
-    ) -> Result<Authorities, String> {
-        let mut anchors = Vec::new();
-        let mut names = Vec::new();
-        for certificate in certificates {
-            // What cannot be an authority (an old version, a damaged one) is passed over: bundles of systems have such.
-            let Ok(anchor) = webpki::anchor_from_trusted_cert(certificate) else { continue };
-            names.push(DistinguishedName::in_sequence(&anchor.subject));
-            anchors.push(anchor.to_owned());
-        }
-        if anchors.is_empty() {
-            return Err("holds no certificate of an authority".to_owned());
-        }
-        let revoked = lists
-            .iter()
-            .map(|list| {
-                let list = webpki::OwnedCertRevocationList::from_der(list);
-                list.map(CertRevocationList::Owned).map_err(|error| format!("holds a damaged list ({error})"))
-            })
-            .collect::<Result<_, _>>()?;
-        Ok(Authorities { anchors, names, revoked })
-    }
-
-    fn check(
-        &self,
-        certificate: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        now: UnixTime,
-        usage: impl webpki::ExtendedKeyUsageValidator,
-        algorithms: &WebPkiSupportedAlgorithms,
-    ) -> Result<(), webpki::Error> {
-        let lists: Vec<&CertRevocationList<'_>> = self.revoked.iter().collect();
-        let revocation = RevocationOptionsBuilder::new(&lists).ok().map(|options| {
-            options
-                .with_depth(RevocationCheckDepth::Chain)
-                .with_status_policy(UnknownStatusPolicy::Deny)
-                .build()
-        });
-        let end_entity = EndEntityCert::try_from(certificate)?;
-        let path = end_entity.verify_for_usage(
-            algorithms.all,
-            &self.anchors,
-            intermediates,
-            now,
-            usage,
-            revocation,
-            None,
-        );
-        path.map(drop)
-    }
-}
-
-/// What is wrong, in OpenSSL's numbers (X509_V_ERR_*).
-fn code_of(error: &webpki::Error, certificate: &CertificateDer<'_>) -> u16 {
-    use webpki::Error as E;
-    match error {
-        E::CertExpired { .. } => 10,
-        E::CertNotValidYet { .. } => 9,
-        E::CertRevoked => 23,
-        E::UnknownRevocationStatus => 3,
-        E::CrlExpired { .. } => 12,
-        E::InvalidCrlSignatureForPublicKey => 8,
-        E::UnknownIssuer if is_self_issued(certificate) => 18,
-        E::UnknownIssuer => NO_ISSUER,
-        E::InvalidSignatureForPublicKey => 7,
-        E::CaUsedAsEndEntity | E::EndEntityUsedAsCa => 79,
-        E::PathLenConstraintViolated => 25,
-        E::RequiredEkuNotFoundContext(_) => 26,
-        E::NameConstraintViolation => 47,
-        E::MaximumPathDepthExceeded => 22,
-        E::UnsupportedCriticalExtension => 34,
-        E::UnsupportedSignatureAlgorithmContext(_)
-        | E::UnsupportedSignatureAlgorithmForPublicKeyContext(_) => 67,
-        _ => 1,
-    }
-}
-
-/// X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY.
-const NO_ISSUER: u16 = 20;
-/// X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE.
-const NOT_CHECKED: u16 = 21;
-
-fn is_self_issued(certificate: &CertificateDer<'_>) -> bool {
-    use x509_parser::prelude::{FromDer, X509Certificate};
-    X509Certificate::from_der(certificate)
-        .is_ok_and(|(_, parsed)| parsed.subject().as_raw() == parsed.issuer().as_raw())
 }
 
 thread_local! {
@@ -221,60 +128,120 @@ impl Verifier {
     fn verify(
         &self,
         certificate: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        mut now: UnixTime,
-        usage: impl webpki::ExtendedKeyUsageValidator + Clone,
+        sent: &[CertificateDer<'_>],
+        now: UnixTime,
+        purpose: Purpose,
     ) -> Result<(), Error> {
-        let Some(authorities) = &self.authorities else {
-            VERIFIED.set(Some(Verified::default()));
-            return Ok(());
-        };
         let mut verified = Verified::default();
-        // A fault of time that is borne is looked past once, to find others.
-        for _ in 0..2 {
-            let checked = authorities.check(certificate, intermediates, now, usage.clone(), &self.algorithms);
-            let Err(error) = checked else { break };
-            let code = code_of(&error, certificate);
-            // Who cannot be trusted for want of an issuer is a fault of the chain, as OpenSSL counts it, when there is a chain.
-            let (ignored, place) = match code {
-                18..=21 if !intermediates.is_empty() => {
-                    verified.authority_depth = intermediates.len() as u16;
-                    (&self.ignored_of_authorities, &mut verified.authority_error)
-                }
-                _ => (&self.ignored, &mut verified.error),
-            };
-            *place = code;
-            let borne = ignored.covers(code);
-            if !borne {
-                VERIFIED.set(Some(verified));
-                return Err(Error::InvalidCertificate(certificate_error(&error)));
+        let mut judge = |fault: Fault| {
+            verified.note(fault);
+            let ignored = if fault.depth == 0 { &self.ignored } else { &self.ignored_of_authorities };
+            ignored.covers(fault.code)
+        };
+        let checked = match &self.authorities {
+            Some(authorities) => {
+                authorities.check(certificate, sent, purpose, now, &self.algorithms, &mut judge)
             }
-            match error {
-                webpki::Error::CertExpired { not_after, .. } => now = not_after,
-                webpki::Error::CertNotValidYet { not_before, .. } => now = not_before,
-                _ => break,
-            }
-        }
+            None => Ok(()),
+        };
         VERIFIED.set(Some(verified));
-        Ok(())
+        checked.map_err(|fault| Error::InvalidCertificate(certificate_error(fault.code)))
+    }
+
+    fn check_name(&self, certificate: &CertificateDer<'_>, asked: &ServerName<'_>) -> Result<(), Error> {
+        let name = match &self.name {
+            NameCheck::Any => return Ok(()),
+            NameCheck::Asked => asked,
+            NameCheck::This(name) => name,
+        };
+        let parsed = EndEntityCert::try_from(certificate)
+            .map_err(|_| Error::InvalidCertificate(CertificateError::NotValidForName))?;
+        parsed
+            .verify_is_valid_for_subject_name(name)
+            .map_err(|_| Error::InvalidCertificate(CertificateError::NotValidForName))
+    }
+
+    /// Whether the peer signed the handshake with its certificate's key. webpki would refuse certificates of version 1 here.
+    fn check_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+        algorithms_of_a_scheme: usize,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let unknown = || Error::from(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme);
+        let (_, known) = self
+            .algorithms
+            .mapping
+            .iter()
+            .find(|(scheme, _)| *scheme == signed.scheme)
+            .ok_or_else(unknown)?;
+        let parsed = parsed::Parsed::of(certificate)
+            .ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        let key =
+            der::Key::of(parsed.key()).ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        let valid = known.iter().take(algorithms_of_a_scheme).any(|algorithm| {
+            *algorithm.public_key_alg_id() == *key.algorithm
+                && algorithm.verify_signature(key.bits, message, signed.signature()).is_ok()
+        });
+        if valid {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
+        Err(Error::InvalidCertificate(CertificateError::BadSignature))
+    }
+
+    fn check_signature12(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        // A scheme of TLS 1.2 does not say which curve a key is on.
+        self.check_signature(message, certificate, signed, usize::MAX)
+    }
+
+    fn check_signature13(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        if PKCS1.contains(&signed.scheme) {
+            return Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into());
+        }
+        self.check_signature(message, certificate, signed, 1)
     }
 }
 
-/// What the peer is told.
-fn certificate_error(error: &webpki::Error) -> CertificateError {
-    use webpki::Error as E;
-    match error {
-        E::CertExpired { .. } => CertificateError::Expired,
-        E::CertNotValidYet { .. } => CertificateError::NotValidYet,
-        E::CertRevoked => CertificateError::Revoked,
-        E::UnknownIssuer => CertificateError::UnknownIssuer,
-        E::UnknownRevocationStatus => CertificateError::UnknownRevocationStatus,
-        E::InvalidSignatureForPublicKey => CertificateError::BadSignature,
-        E::RequiredEkuNotFoundContext(_) => CertificateError::InvalidPurpose,
-        E::CertNotValidForName(_) => CertificateError::NotValidForName,
-        _ => CertificateError::ApplicationVerificationFailure,
+/// What the peer is told: the alerts that OpenSSL has for its numbers.
+fn certificate_error(code: u16) -> CertificateError {
+    match code {
+        EXPIRED | LIST_EXPIRED => CertificateError::Expired,
+        NOT_YET_VALID | LIST_NOT_YET_VALID | KEY_TOO_SMALL | ISSUER_KEY_TOO_SMALL | WEAK_SIGNATURE => {
+            CertificateError::BadEncoding
+        }
+        REVOKED => CertificateError::Revoked,
+        WRONG_SIGNATURE | LIST_NOT_SIGNED => CertificateError::BadSignature,
+        UNFIT => CertificateError::InvalidPurpose,
+        ISSUER_NOT_TRUSTED | NO_LIST | SELF_SIGNED | SELF_SIGNED_ABOVE | NO_ISSUER | NOT_CHECKED
+        | CHAIN_TOO_LONG | PATH_TOO_LONG | NO_LIST_ISSUER | NOT_AN_AUTHORITY => {
+            CertificateError::UnknownIssuer
+        }
+        _ => CertificateError::Other(OtherError(Arc::new(OtherFault(code)))),
     }
 }
+
+/// A fault without a word of its own in rustls, by OpenSSL's number.
+#[derive(Debug)]
+struct OtherFault(u16);
+
+impl std::fmt::Display for OtherFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "X509_V_ERR {}", self.0)
+    }
+}
+
+impl std::error::Error for OtherFault {}
 
 impl ClientCertVerifier for Verifier {
     fn offer_client_auth(&self) -> bool {
@@ -298,8 +265,7 @@ impl ClientCertVerifier for Verifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.verify(end_entity, intermediates, now, KeyUsage::client_auth())
-            .map(|()| ClientCertVerified::assertion())
+        self.verify(end_entity, intermediates, now, Purpose::Client).map(|()| ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -308,7 +274,7 @@ impl ClientCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.algorithms)
+        self.check_signature12(message, cert, dss)
     }
 
     fn verify_tls13_signature(
@@ -317,7 +283,7 @@ impl ClientCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.algorithms)
+        self.check_signature13(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -334,19 +300,8 @@ impl ServerCertVerifier for Verifier {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.verify(end_entity, intermediates, now, KeyUsage::server_auth())?;
-        let name = match &self.name {
-            NameCheck::Any => None,
-            NameCheck::Asked => Some(server_name),
-            NameCheck::This(name) => Some(name),
-        };
-        if let Some(server_name) = name {
-            let parsed = EndEntityCert::try_from(end_entity)
-                .map_err(|error| Error::InvalidCertificate(certificate_error(&error)))?;
-            parsed
-                .verify_is_valid_for_subject_name(server_name)
-                .map_err(|_| Error::InvalidCertificate(CertificateError::NotValidForName))?;
-        }
+        self.verify(end_entity, intermediates, now, Purpose::Server)?;
+        self.check_name(end_entity, server_name)?;
         Ok(ServerCertVerified::assertion())
     }
 
@@ -356,7 +311,7 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.algorithms)
+        self.check_signature12(message, cert, dss)
     }
 
     fn verify_tls13_signature(
@@ -365,10 +320,88 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.algorithms)
+        self.check_signature13(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
     }
 }
+
+/// What TLS 1.3 has no place for in a handshake (RFC 8446, 4.2.3).
+const PKCS1: [SignatureScheme; 4] = [
+    SignatureScheme::RSA_PKCS1_SHA1,
+    SignatureScheme::RSA_PKCS1_SHA256,
+    SignatureScheme::RSA_PKCS1_SHA384,
+    SignatureScheme::RSA_PKCS1_SHA512,
+];
+
+// OpenSSL's numbers (X509_V_ERR_*, openssl-verification-options(1)).
+/// X509_V_ERR_UNSPECIFIED: a certificate that cannot be read.
+const UNREADABLE: u16 = 1;
+/// X509_V_ERR_UNSPECIFIED.
+const TOO_MANY_NAMES: u16 = 1;
+/// X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT.
+const ISSUER_NOT_TRUSTED: u16 = 2;
+/// X509_V_ERR_UNABLE_TO_GET_CRL.
+const NO_LIST: u16 = 3;
+/// X509_V_ERR_CERT_SIGNATURE_FAILURE.
+const WRONG_SIGNATURE: u16 = 7;
+/// X509_V_ERR_CRL_SIGNATURE_FAILURE.
+const LIST_NOT_SIGNED: u16 = 8;
+/// X509_V_ERR_CERT_NOT_YET_VALID.
+const NOT_YET_VALID: u16 = 9;
+/// X509_V_ERR_CERT_HAS_EXPIRED.
+const EXPIRED: u16 = 10;
+/// X509_V_ERR_CRL_NOT_YET_VALID.
+const LIST_NOT_YET_VALID: u16 = 11;
+/// X509_V_ERR_CRL_HAS_EXPIRED.
+const LIST_EXPIRED: u16 = 12;
+/// X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT.
+const SELF_SIGNED: u16 = 18;
+/// X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN.
+const SELF_SIGNED_ABOVE: u16 = 19;
+/// X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY.
+const NO_ISSUER: u16 = 20;
+/// X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE.
+const NOT_CHECKED: u16 = 21;
+/// X509_V_ERR_CERT_CHAIN_TOO_LONG.
+const CHAIN_TOO_LONG: u16 = 22;
+/// X509_V_ERR_CERT_REVOKED.
+const REVOKED: u16 = 23;
+/// X509_V_ERR_PATH_LENGTH_EXCEEDED.
+const PATH_TOO_LONG: u16 = 25;
+/// X509_V_ERR_INVALID_PURPOSE.
+const UNFIT: u16 = 26;
+/// X509_V_ERR_KEYUSAGE_NO_CERTSIGN.
+const ISSUER_UNFIT: u16 = 32;
+/// X509_V_ERR_UNABLE_TO_GET_CRL_ISSUER.
+const NO_LIST_ISSUER: u16 = 33;
+/// X509_V_ERR_UNHANDLED_CRITICAL_EXTENSION.
+const UNKNOWN_CRITICAL: u16 = 34;
+/// X509_V_ERR_KEYUSAGE_NO_CRL_SIGN.
+const LIST_SIGNER_UNFIT: u16 = 35;
+/// X509_V_ERR_UNHANDLED_CRITICAL_CRL_EXTENSION.
+const LIST_UNKNOWN_CRITICAL: u16 = 36;
+/// X509_V_ERR_INVALID_EXTENSION.
+const INVALID_EXTENSION: u16 = 41;
+/// X509_V_ERR_DIFFERENT_CRL_SCOPE.
+const LIST_OF_OTHERS: u16 = 44;
+/// X509_V_ERR_PERMITTED_VIOLATION.
+const NOT_PERMITTED: u16 = 47;
+/// X509_V_ERR_EXCLUDED_VIOLATION.
+const EXCLUDED: u16 = 48;
+/// X509_V_ERR_UNSUPPORTED_CONSTRAINT_TYPE.
+const UNKNOWN_CONSTRAINT: u16 = 51;
+/// X509_V_ERR_UNSUPPORTED_CONSTRAINT_SYNTAX.
+const WRONG_CONSTRAINT: u16 = 52;
+/// X509_V_ERR_UNSUPPORTED_NAME_SYNTAX.
+const WRONG_NAME: u16 = 53;
+/// X509_V_ERR_EE_KEY_TOO_SMALL.
+const KEY_TOO_SMALL: u16 = 66;
+/// X509_V_ERR_CA_KEY_TOO_SMALL.
+const ISSUER_KEY_TOO_SMALL: u16 = 67;
+/// X509_V_ERR_CA_MD_TOO_WEAK.
+const WEAK_SIGNATURE: u16 = 68;
+/// X509_V_ERR_INVALID_CA.
+const NOT_AN_AUTHORITY: u16 = 79;

@@ -91,7 +91,7 @@ pub(super) const ROWS: &[Row] = &[
             Int,
             "How the client's certificate was found: 0 for good, else OpenSSL's number",
         ),
-        |stream, _, _| verified(stream, |verified| verified.code()),
+        |stream, _, _| verified(stream, |verified| verified.code),
     ),
     row(client("ssl_c_err", Int, "What is wrong with the client's own certificate"), |stream, _, _| {
         verified(stream, |verified| verified.error)

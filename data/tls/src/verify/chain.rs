@@ -1,0 +1,290 @@
+//! Chains of certificates, built and checked as OpenSSL does: the same path, the same faults in the same order.
+//!
+//! ```text
+//!   key of the peer ─► path: to an authority that is trusted ─► extensions ─► strength ─► revocation ─► signatures and times,
+//!   names that authorities may certify ◄──────────────────────────────────── from the authority down to the peer ◄──┘
+//! ```
+//!
+//! Each fault is told to who judges, and the check goes on where that one bears it: so a fault that is borne hides no other
+//! (openssl-verification-options(1)). Whatever is wrong and is not told is a hole; that is why every step is here and none in a
+//! library that stops at the first fault.
+
+use std::collections::HashMap;
+
+use rustls::DistinguishedName;
+use rustls::crypto::WebPkiSupportedAlgorithms;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
+
+use super::parsed::{Parsed, Purpose};
+use super::revocation::{self, RevocationList};
+use super::{
+    CHAIN_TOO_LONG, EXPIRED, INVALID_EXTENSION, ISSUER_KEY_TOO_SMALL, ISSUER_NOT_TRUSTED, ISSUER_UNFIT,
+    KEY_TOO_SMALL, NO_ISSUER, NOT_AN_AUTHORITY, NOT_CHECKED, NOT_YET_VALID, PATH_TOO_LONG, SELF_SIGNED,
+    SELF_SIGNED_ABOVE, UNFIT, UNKNOWN_CRITICAL, UNREADABLE, WEAK_SIGNATURE, WRONG_SIGNATURE, names,
+};
+
+/// A fault of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// OpenSSL's number for it (X509_V_ERR_*).
+    pub code: u16,
+    /// Whose it is: 0 for the peer's own certificate, 1 for the one that issued that.
+    pub depth: u16,
+}
+
+/// Whom to trust, and what those revoked.
+#[derive(Debug, Default)]
+pub struct Authorities {
+    trusted: Vec<CertificateDer<'static>>,
+    /// By what they are called.
+    by_subject: HashMap<Box<[u8]>, Vec<usize>>,
+    /// Their names, which a listener announces.
+    pub(super) names: Vec<DistinguishedName>,
+    revoked: Vec<RevocationList>,
+    checks_revocation: bool,
+}
+
+impl Authorities {
+    /// Trusts these certificates. Where there are lists, each certificate of a chain has to be covered by one.
+    ///
+    /// # Errors
+    /// What is wrong with one of them.
+    pub fn new(
+        certificates: &[CertificateDer<'_>],
+        lists: &[CertificateRevocationListDer<'_>],
+    ) -> Result<Authorities, String> {
+        let mut authorities = Authorities { checks_revocation: !lists.is_empty(), ..Authorities::default() };
+        for certificate in certificates {
+            // A damaged one is passed over: bundles of systems have such.
+            let Some(parsed) = Parsed::of(certificate) else { continue };
+            let same = authorities.by_subject.entry(parsed.subject.into()).or_default();
+            if same.iter().any(|known| authorities.trusted[*known] == *certificate) {
+                continue;
+            }
+            same.push(authorities.trusted.len());
+            authorities.names.push(parsed.x509.tbs_certificate.subject.as_raw().to_vec().into());
+            authorities.trusted.push(certificate.clone().into_owned());
+        }
+        if authorities.trusted.is_empty() {
+            return Err("holds no certificate".to_owned());
+        }
+        authorities.revoked = lists.iter().map(|list| RevocationList::of(list)).collect::<Result<_, _>>()?;
+        Ok(authorities)
+    }
+
+    /// Checks a peer's certificate with the others that it sent. Each fault is told to `judge`, which returns whether it is borne.
+    ///
+    /// # Errors
+    /// The first fault that is not.
+    pub fn check(
+        &self,
+        certificate: &[u8],
+        sent: &[CertificateDer<'_>],
+        purpose: Purpose,
+        now: UnixTime,
+        algorithms: &WebPkiSupportedAlgorithms,
+        judge: &mut dyn FnMut(Fault) -> bool,
+    ) -> Result<(), Fault> {
+        let mut judge = |code: u16, depth: usize| {
+            let fault = Fault { code, depth: depth as u16 };
+            if judge(fault) { Ok(()) } else { Err(fault) }
+        };
+        // Nothing can be said of what cannot be read, and so it is never borne.
+        let Some(own) = Parsed::of(certificate) else { return Err(Fault { code: UNREADABLE, depth: 0 }) };
+        if !own.has_strong_key() {
+            judge(KEY_TOO_SMALL, 0)?;
+        }
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        let chain = self.build(own, sent, now);
+        if let Some(code) = chain.fault {
+            judge(code, chain.links.len() - 1)?;
+        }
+        check_extensions(&chain.links, purpose, &mut judge)?;
+        check_strength(&chain.links, &mut judge)?;
+        if self.checks_revocation {
+            for (depth, link) in chain.links.iter().enumerate() {
+                let issuer = chain.links.get(depth + 1);
+                let judge = |code| judge(code, depth);
+                revocation::check(&self.revoked, link, issuer, now, algorithms, judge)?;
+            }
+        }
+        check_signatures(&chain.links, now, algorithms, &mut judge)?;
+        check_names(&chain.links, &mut judge)
+    }
+
+    /// From the peer's certificate up to one that is trusted and signed itself, as far as there are issuers: the trusted ones first.
+    fn build<'c>(&'c self, own: Parsed<'c>, sent: &'c [CertificateDer<'_>], now: i64) -> Chain<'c> {
+        let mut links = vec![own];
+        // Parsed when first needed, because most chains end at once.
+        let mut others: Option<Vec<Parsed<'c>>> = None;
+        let mut is_trusted = false;
+        loop {
+            let last = &links[links.len() - 1];
+            if last.is_self_signed() {
+                // Who calls himself like one that is trusted has to be that very one.
+                is_trusted = is_trusted || self.holds(last);
+                let alone = links.len() == 1;
+                let fault = if alone { SELF_SIGNED } else { SELF_SIGNED_ABOVE };
+                return Chain { links, fault: (!is_trusted).then_some(fault) };
+            }
+            if links.len() > MAX_DEPTH {
+                return Chain { links, fault: Some(CHAIN_TOO_LONG) };
+            }
+            if let Some(issuer) = self.issuer(last, now) {
+                is_trusted = true;
+                links.push(issuer);
+                continue;
+            }
+            // Above one that is trusted only trusted ones are looked for.
+            if is_trusted {
+                return Chain { links, fault: Some(ISSUER_NOT_TRUSTED) };
+            }
+            let others = others.get_or_insert_with(|| {
+                sent.iter().take(MAX_SENT).filter_map(|certificate| Parsed::of(certificate)).collect()
+            });
+            let known = |candidate: &Parsed<'_>| links.iter().any(|link| link.der == candidate.der);
+            let fitting =
+                others.iter().enumerate().filter(|(_, other)| last.may_be_by(other) && !known(other));
+            match youngest(fitting, now, |(_, other)| other) {
+                Some((at, _)) => links.push(others.swap_remove(at)),
+                None => return Chain { links, fault: Some(NO_ISSUER) },
+            }
+        }
+    }
+
+    /// The trusted certificate that issued this one.
+    fn issuer(&self, certificate: &Parsed<'_>, now: i64) -> Option<Parsed<'_>> {
+        let named = self.by_subject.get(&certificate.issuer[..])?;
+        let parsed = named.iter().filter_map(|at| Parsed::of(&self.trusted[*at]));
+        youngest(parsed.filter(|issuer| certificate.may_be_by(issuer)), now, |issuer| issuer)
+    }
+
+    /// Whether this very certificate is trusted.
+    fn holds(&self, certificate: &Parsed<'_>) -> bool {
+        let named = self.by_subject.get(&certificate.subject[..]);
+        named.is_some_and(|named| named.iter().any(|at| *self.trusted[*at] == *certificate.der))
+    }
+}
+
+/// The first that is good at this time, else the one that was good last.
+fn youngest<T>(
+    candidates: impl Iterator<Item = T>,
+    now: i64,
+    parsed: impl Fn(&T) -> &Parsed<'_>,
+) -> Option<T> {
+    let mut best: Option<T> = None;
+    for candidate in candidates {
+        if time_fault(parsed(&candidate), now).is_none() {
+            return Some(candidate);
+        }
+        let end = |candidate: &T| parsed(candidate).x509.validity().not_after.timestamp();
+        if best.as_ref().is_none_or(|best| end(&candidate) > end(best)) {
+            best = Some(candidate);
+        }
+    }
+    best
+}
+
+/// The peer's own certificate, and above each the one that issued it.
+struct Chain<'c> {
+    links: Vec<Parsed<'c>>,
+    /// Why it does not end at one that is trusted.
+    fault: Option<u16>,
+}
+
+type Judge<'j> = dyn FnMut(u16, usize) -> Result<(), Fault> + 'j;
+
+fn check_extensions(links: &[Parsed<'_>], purpose: Purpose, judge: &mut Judge<'_>) -> Result<(), Fault> {
+    // Authorities that issued themselves anew do not count (RFC 5280, 6.1.4).
+    let mut below = 0;
+    for (depth, link) in links.iter().enumerate() {
+        if link.is_invalid {
+            judge(INVALID_EXTENSION, depth)?;
+        }
+        if link.has_unknown_critical {
+            judge(UNKNOWN_CRITICAL, depth)?;
+        }
+        if depth > 0 && !link.is_authority() {
+            judge(NOT_AN_AUTHORITY, depth)?;
+        }
+        if !link.serves(purpose, depth > 0) {
+            judge(UNFIT, depth)?;
+        }
+        if depth > 0 {
+            if link.path_limit().is_some_and(|limit| below > limit) {
+                judge(PATH_TOO_LONG, depth)?;
+            }
+            below += u32::from(!link.is_self_issued());
+        }
+    }
+    Ok(())
+}
+
+/// As OpenSSL's security level 2 wants it, which is its default; what an authority signed itself with does not matter.
+fn check_strength(links: &[Parsed<'_>], judge: &mut Judge<'_>) -> Result<(), Fault> {
+    for (depth, link) in links.iter().enumerate() {
+        if depth > 0 && !link.has_strong_key() {
+            judge(ISSUER_KEY_TOO_SMALL, depth)?;
+        }
+        if depth + 1 < links.len() && !link.has_strong_signature() {
+            judge(WEAK_SIGNATURE, depth)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_signatures(
+    links: &[Parsed<'_>],
+    now: i64,
+    algorithms: &WebPkiSupportedAlgorithms,
+    judge: &mut Judge<'_>,
+) -> Result<(), Fault> {
+    for (depth, link) in links.iter().enumerate().rev() {
+        match links.get(depth + 1) {
+            Some(issuer) => {
+                if !issuer.signs_certificates() {
+                    judge(ISSUER_UNFIT, depth + 1)?;
+                }
+                if !link.signed.is_by(issuer.key(), algorithms) {
+                    judge(WRONG_SIGNATURE, depth)?;
+                }
+            }
+            // Of a chain without an end nobody checked the last signature, which matters when it is the peer's own.
+            None if depth == 0 && !link.is_self_signed() => judge(NOT_CHECKED, depth)?,
+            None => {}
+        }
+        if let Some(code) = time_fault(link, now) {
+            judge(code, depth)?;
+        }
+    }
+    Ok(())
+}
+
+fn time_fault(link: &Parsed<'_>, now: i64) -> Option<u16> {
+    let validity = link.x509.validity();
+    if validity.not_before.timestamp() > now {
+        return Some(NOT_YET_VALID);
+    }
+    (validity.not_after.timestamp() <= now).then_some(EXPIRED)
+}
+
+fn check_names(links: &[Parsed<'_>], judge: &mut Judge<'_>) -> Result<(), Fault> {
+    for (depth, link) in links.iter().enumerate().rev() {
+        // One that an authority issued to itself is under nobody else's constraints, unless it is the peer's.
+        if depth > 0 && link.is_self_issued() {
+            continue;
+        }
+        let above = links[depth + 1..].iter().rev().filter_map(|link| link.names.as_ref());
+        for constraints in above {
+            if let Some(code) = names::fault(link, constraints, depth == 0) {
+                judge(code, depth)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How many certificates above the peer's a chain has at most: OpenSSL's bound.
+const MAX_DEPTH: usize = 100;
+/// How many of those that a peer sent are looked at.
+const MAX_SENT: usize = 100;

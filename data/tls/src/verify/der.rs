@@ -1,0 +1,98 @@
+//! The outer form of what authorities sign: certificates and revocation lists are both what is signed, how, and the signature.
+
+use rustls::crypto::WebPkiSupportedAlgorithms;
+
+/// What an authority signed.
+#[derive(Clone, Copy)]
+pub(super) struct Signed<'d> {
+    message: &'d [u8],
+    /// The content of its AlgorithmIdentifier.
+    algorithm: &'d [u8],
+    signature: &'d [u8],
+}
+
+impl<'d> Signed<'d> {
+    /// What `der` holds; none if that is damaged.
+    pub fn of(der: &'d [u8]) -> Option<Signed<'d>> {
+        let (outer, rest) = element(der, SEQUENCE)?;
+        if !rest.is_empty() {
+            return None;
+        }
+        let (_, after) = element(outer.content, SEQUENCE)?;
+        let message = &outer.content[..outer.content.len() - after.len()];
+        let (algorithm, after) = element(after, SEQUENCE)?;
+        let (signature, after) = element(after, BIT_STRING)?;
+        let (0, signature) = signature.content.split_first().map(|(unused, bits)| (*unused, bits))? else {
+            return None;
+        };
+        after.is_empty().then_some(Signed { message, algorithm: algorithm.content, signature })
+    }
+
+    /// Whether it was signed with the key of this SubjectPublicKeyInfo. Algorithms that are not known have signed nothing.
+    pub fn is_by(&self, key: &[u8], algorithms: &WebPkiSupportedAlgorithms) -> bool {
+        let Some(key) = Key::of(key) else { return false };
+        algorithms.all.iter().any(|known| {
+            *known.signature_alg_id() == *self.algorithm
+                && *known.public_key_alg_id() == *key.algorithm
+                && known.verify_signature(key.bits, self.message, self.signature).is_ok()
+        })
+    }
+}
+
+/// A public key.
+#[derive(Clone, Copy)]
+pub(super) struct Key<'d> {
+    /// The content of its AlgorithmIdentifier.
+    pub algorithm: &'d [u8],
+    /// The key itself.
+    pub bits: &'d [u8],
+}
+
+impl<'d> Key<'d> {
+    /// The key of a SubjectPublicKeyInfo.
+    pub fn of(der: &'d [u8]) -> Option<Key<'d>> {
+        let (outer, _) = element(der, SEQUENCE)?;
+        let (algorithm, after) = element(outer.content, SEQUENCE)?;
+        let (bits, _) = element(after, BIT_STRING)?;
+        let (0, bits) = bits.content.split_first().map(|(unused, bits)| (*unused, bits))? else {
+            return None;
+        };
+        Some(Key { algorithm: algorithm.content, bits })
+    }
+
+    /// How many bits the modulus of a key of RSA has.
+    pub fn modulus_bits(&self) -> Option<usize> {
+        let (outer, _) = element(self.bits, SEQUENCE)?;
+        let (modulus, _) = element(outer.content, INTEGER)?;
+        let zeros = modulus.content.iter().take_while(|byte| **byte == 0).count();
+        let digits = &modulus.content[zeros..];
+        Some(digits.len() * 8 - digits.first()?.leading_zeros() as usize)
+    }
+}
+
+struct Element<'d> {
+    content: &'d [u8],
+}
+
+/// The first element, which has this tag, and what is behind it.
+fn element(der: &[u8], tag: u8) -> Option<(Element<'_>, &[u8])> {
+    let (&found, after) = der.split_first()?;
+    if found != tag {
+        return None;
+    }
+    let (&first, after) = after.split_first()?;
+    let (length, after) = match first {
+        0..=0x7f => (usize::from(first), after),
+        0x81..=0x83 => {
+            let (digits, after) = after.split_at_checked(usize::from(first & 0x7f))?;
+            (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), after)
+        }
+        _ => return None,
+    };
+    let (content, rest) = after.split_at_checked(length)?;
+    Some((Element { content }, rest))
+}
+
+const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
+const SEQUENCE: u8 = 0x30;

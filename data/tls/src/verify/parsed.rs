@@ -1,0 +1,296 @@
+//! A certificate as a chain sees it: who issued whom, and what its extensions allow.
+
+use x509_parser::extensions::{AuthorityKeyIdentifier, GeneralName, NameConstraints, ParsedExtension};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use super::der::{Key, Signed};
+use super::names;
+
+/// What a certificate is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To be a client.
+    Client,
+    /// To be a server.
+    Server,
+}
+
+/// A certificate with what a chain needs of it.
+pub(super) struct Parsed<'c> {
+    pub der: &'c [u8],
+    pub signed: Signed<'c>,
+    pub x509: X509Certificate<'c>,
+    /// The names in the form in which they are compared.
+    pub subject: Vec<u8>,
+    pub issuer: Vec<u8>,
+    /// An extension is damaged, or stands there twice.
+    pub is_invalid: bool,
+    /// An extension that nobody here knows must not be ignored.
+    pub has_unknown_critical: bool,
+    key_usage: Option<u16>,
+    extended_usage: Option<Extended>,
+    netscape: Option<Netscape>,
+    /// Whether it says that it is an authority's, and how many authorities may follow below it.
+    constraints: Option<(bool, Option<u32>)>,
+    key_id: Option<&'c [u8]>,
+    issuer_key: Option<AuthorityKeyIdentifier<'c>>,
+    pub names: Option<NameConstraints<'c>>,
+}
+
+#[derive(Clone, Copy)]
+struct Extended {
+    client: bool,
+    server: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Netscape {
+    client: bool,
+    server: bool,
+    authority: bool,
+}
+
+impl<'c> Parsed<'c> {
+    /// A certificate; none if it is damaged.
+    pub fn of(der: &'c [u8]) -> Option<Parsed<'c>> {
+        let (rest, x509) = X509Certificate::from_der(der).ok()?;
+        if !rest.is_empty() || x509.signature_algorithm != x509.tbs_certificate.signature {
+            return None;
+        }
+        let mut parsed = Parsed {
+            der,
+            signed: Signed::of(der)?,
+            subject: names::canonical(&x509.tbs_certificate.subject),
+            issuer: names::canonical(&x509.tbs_certificate.issuer),
+            is_invalid: false,
+            has_unknown_critical: false,
+            key_usage: None,
+            extended_usage: None,
+            netscape: None,
+            constraints: None,
+            key_id: None,
+            issuer_key: None,
+            names: None,
+            x509,
+        };
+        let x509 = parsed.x509.clone();
+        let extensions = x509.tbs_certificate.extensions();
+        for (at, extension) in extensions.iter().enumerate() {
+            parsed.is_invalid |= extensions[..at].iter().any(|earlier| earlier.oid == extension.oid);
+            parsed.note(extension.parsed_extension(), extension.critical);
+        }
+        Some(parsed)
+    }
+
+    fn note(&mut self, extension: &ParsedExtension<'c>, critical: bool) {
+        match extension {
+            ParsedExtension::ParseError { .. } => self.is_invalid = true,
+            ParsedExtension::KeyUsage(usage) => {
+                self.is_invalid |= usage.flags == 0;
+                self.key_usage = Some(usage.flags);
+            }
+            ParsedExtension::ExtendedKeyUsage(usage) => {
+                let gated = usage.other.iter().any(|oid| GATED.contains(&oid.to_id_string().as_str()));
+                let server = usage.server_auth || gated;
+                self.extended_usage = Some(Extended { client: usage.client_auth, server });
+            }
+            ParsedExtension::NSCertType(kind) => {
+                self.netscape = Some(Netscape {
+                    client: kind.ssl_client(),
+                    server: kind.ssl_server(),
+                    authority: kind.ssl_ca(),
+                });
+            }
+            ParsedExtension::BasicConstraints(constraints) => {
+                // A bound on what follows is for authorities.
+                self.is_invalid |=
+                    !constraints.ca && constraints.path_len_constraint.is_some_and(|limit| limit > 0);
+                self.constraints = Some((constraints.ca, constraints.path_len_constraint));
+            }
+            ParsedExtension::SubjectKeyIdentifier(key) => self.key_id = Some(key.0),
+            ParsedExtension::AuthorityKeyIdentifier(key) => self.issuer_key = Some(key.clone()),
+            ParsedExtension::NameConstraints(names) => self.names = Some(names.clone()),
+            ParsedExtension::SubjectAlternativeName(_)
+            | ParsedExtension::CertificatePolicies(_)
+            | ParsedExtension::PolicyMappings(_)
+            | ParsedExtension::PolicyConstraints(_)
+            | ParsedExtension::InhibitAnyPolicy(_)
+            | ParsedExtension::CRLDistributionPoints(_) => {}
+            _ => self.has_unknown_critical |= critical,
+        }
+    }
+
+    /// Whether it names itself as its issuer.
+    pub fn is_self_issued(&self) -> bool {
+        self.subject == self.issuer
+    }
+
+    /// Whether it looks as if it had signed itself. Whether it has is not looked at.
+    pub fn is_self_signed(&self) -> bool {
+        self.is_self_issued() && self.key_matches(self) && self.kind_matches(self)
+    }
+
+    /// Whether `issuer` may have issued it: names, key identifiers and kinds of keys.
+    pub fn may_be_by(&self, issuer: &Parsed<'_>) -> bool {
+        self.issuer == issuer.subject
+            && !self.is_invalid
+            && !issuer.is_invalid
+            && self.key_matches(issuer)
+            && self.kind_matches(issuer)
+    }
+
+    fn key_matches(&self, issuer: &Parsed<'_>) -> bool {
+        let Some(wanted) = &self.issuer_key else { return true };
+        if let (Some(wanted), Some(has)) = (&wanted.key_identifier, issuer.key_id)
+            && wanted.0 != has
+        {
+            return false;
+        }
+        if wanted.authority_cert_serial.is_some_and(|serial| serial != issuer.x509.raw_serial()) {
+            return false;
+        }
+        let named = wanted.authority_cert_issuer.iter().flatten().find_map(|name| match name {
+            GeneralName::DirectoryName(name) => Some(names::canonical(name)),
+            _ => None,
+        });
+        named.is_none_or(|named| named == issuer.issuer)
+    }
+
+    /// Whether its signature is of the kind that the issuer's key makes.
+    fn kind_matches(&self, issuer: &Parsed<'_>) -> bool {
+        let key = issuer.x509.public_key().algorithm.algorithm.to_id_string();
+        let signature = self.x509.signature_algorithm.algorithm.to_id_string();
+        match key.as_str() {
+            RSA => signature.starts_with(RSA_SIGNATURES),
+            EC => signature.starts_with(ECDSA_SIGNATURES),
+            _ => true,
+        }
+    }
+
+    /// What its key is called.
+    pub fn key_id(&self) -> Option<&'c [u8]> {
+        self.key_id
+    }
+
+    /// Its public key, as it is written.
+    pub fn key(&self) -> &[u8] {
+        self.x509.tbs_certificate.subject_pki.raw
+    }
+
+    /// Whether it may issue others (RFC 5280, 4.2.1.9; version 1 knows no authorities, and who signed himself passes for one).
+    pub fn is_authority(&self) -> bool {
+        if !self.signs_certificates() {
+            return false;
+        }
+        match self.constraints {
+            Some((is_authority, _)) => is_authority,
+            None => {
+                (self.x509.version().0 == 0 && self.is_self_signed())
+                    || self.key_usage.is_some()
+                    || self.netscape.is_some_and(|kind| kind.authority)
+            }
+        }
+    }
+
+    /// How many authorities may follow below it.
+    pub fn path_limit(&self) -> Option<u32> {
+        self.constraints.and_then(|(_, limit)| limit)
+    }
+
+    /// Whether its key may sign certificates.
+    pub fn signs_certificates(&self) -> bool {
+        self.key_usage.is_none_or(|usage| usage & CERT_SIGN != 0)
+    }
+
+    /// Whether it may sign revocation lists.
+    pub fn signs_lists(&self) -> bool {
+        self.key_usage.is_none_or(|usage| usage & LIST_SIGN != 0)
+    }
+
+    /// Whether its extensions allow the purpose, as the peer's own or as an authority's for it.
+    pub fn serves(&self, purpose: Purpose, as_authority: bool) -> bool {
+        let extended = |usage: Extended| match purpose {
+            Purpose::Client => usage.client,
+            Purpose::Server => usage.server,
+        };
+        if self.extended_usage.is_some_and(|usage| !extended(usage)) {
+            return false;
+        }
+        if as_authority {
+            return self.is_authority() && self.netscape.is_none_or(|kind| kind.authority);
+        }
+        let (allowed, netscape) = match purpose {
+            Purpose::Client => (DIGITAL_SIGNATURE | KEY_AGREEMENT, self.netscape.map(|kind| kind.client)),
+            Purpose::Server => {
+                (DIGITAL_SIGNATURE | KEY_ENCIPHERMENT | KEY_AGREEMENT, self.netscape.map(|kind| kind.server))
+            }
+        };
+        self.key_usage.is_none_or(|usage| usage & allowed != 0) && netscape.unwrap_or(true)
+    }
+
+    /// Whether its key is as strong as OpenSSL's security level 2 wants: 112 bits.
+    pub fn has_strong_key(&self) -> bool {
+        match self.x509.public_key().algorithm.algorithm.to_id_string().as_str() {
+            RSA | "1.2.840.113549.1.1.10" => {
+                Key::of(self.key()).and_then(|key| key.modulus_bits()).is_some_and(|bits| bits >= 2048)
+            }
+            EC => {
+                let curve = self.x509.public_key().algorithm.parameters.as_ref();
+                let curve = curve.and_then(|curve| curve.clone().oid().ok());
+                curve.is_some_and(|curve| CURVES.contains(&curve.to_id_string().as_str()))
+            }
+            "1.3.101.112" | "1.3.101.113" => true,
+            _ => false,
+        }
+    }
+
+    /// Whether its signature is as strong.
+    pub fn has_strong_signature(&self) -> bool {
+        STRONG.contains(&self.x509.signature_algorithm.algorithm.to_id_string().as_str())
+    }
+
+    /// Its serial number without zeros in front.
+    pub fn serial(&self) -> &[u8] {
+        plain_serial(self.x509.raw_serial())
+    }
+}
+
+/// A serial number without zeros in front.
+pub(super) fn plain_serial(serial: &[u8]) -> &[u8] {
+    let zeros = serial.iter().take_while(|byte| **byte == 0).count();
+    &serial[zeros..]
+}
+
+// Bits of RFC 5280, 4.2.1.3.
+const DIGITAL_SIGNATURE: u16 = 1;
+const KEY_ENCIPHERMENT: u16 = 1 << 2;
+const KEY_AGREEMENT: u16 = 1 << 4;
+const CERT_SIGN: u16 = 1 << 5;
+const LIST_SIGN: u16 = 1 << 6;
+
+/// Server gated cryptography, of Microsoft and Netscape: servers of old have it.
+const GATED: [&str; 2] = ["1.3.6.1.4.1.311.10.3.3", "2.16.840.1.113730.4.1"];
+
+const RSA: &str = "1.2.840.113549.1.1.1";
+const RSA_SIGNATURES: &str = "1.2.840.113549.1.1.";
+const EC: &str = "1.2.840.10045.2.1";
+const ECDSA_SIGNATURES: &str = "1.2.840.10045.4.";
+
+/// Curves of 224 bits and more: secp224r1, P-256, P-384, P-521, secp256k1.
+const CURVES: [&str; 5] =
+    ["1.3.132.0.33", "1.2.840.10045.3.1.7", "1.3.132.0.34", "1.3.132.0.35", "1.3.132.0.10"];
+
+/// Signatures over SHA-224 and stronger; RSASSA-PSS, whose verification allows no weaker one.
+const STRONG: [&str; 11] = [
+    "1.2.840.113549.1.1.14",
+    "1.2.840.113549.1.1.11",
+    "1.2.840.113549.1.1.12",
+    "1.2.840.113549.1.1.13",
+    "1.2.840.113549.1.1.10",
+    "1.2.840.10045.4.3.1",
+    "1.2.840.10045.4.3.2",
+    "1.2.840.10045.4.3.3",
+    "1.2.840.10045.4.3.4",
+    "1.3.101.112",
+    "1.3.101.113",
+];
