@@ -1,6 +1,7 @@
 """A server's connection breaks before its answer: is the request sent once more, and what does the client see (manual, "retries", "retry-on", "http-reuse")?"""
 from phases import case
 
+HINT = r":HTTP/1.1\x20103\x20Early\x20Hints\r\nLink:\x20a\r\n\r\n"
 # What a server does on a connection that carried a request before, and with which words that is tried again.
 _ENDS = {"closed": "close", "reset": "rst", "byte": "first close", "cut": "cut close", "junk": "junk close"}
 
@@ -47,6 +48,19 @@ CASES = [
          "200 2 FIN", "GET FIN | GET FIN", "200 ---- 1 s 51", 0.2),
     case("late_not_again", "retries 1; timeout server 200ms", "head rest | head ok fin rest", "get answer rest",
          "504 FIN", "GET FIN", "504 sH-- 0 s 198", 0.2),
+] + [
+    # To its client, who was told of it, the response has begun; one of HTTP/1.0 hears nothing of it.
+    case(f"hinted_{method}_{name}_not_again", "retries 1; retry-on all-retryable-errors", f"head {HINT} {end} | head ok fin rest",
+         f"{method} answer rest", f"103 {status} FIN", method.upper(), f"{status} {code}-- 0 s {size}")
+    for method in ("get", "delete")
+    for name, end, status, code, size in (("closed", "close", 502, "SH", 257), ("junk", "junk close", 502, "PH", 257))
+] + [
+    case("hinted_status_not_again", "retries 1; retry-on 503", f"head {HINT} :HTTP/1.1\\x20503\\x20No\\r\\nContent-Length:\\x202\\r\\n\\r\\nno fin rest | head ok fin rest",
+         "delete answer rest", "103 503 FIN", "DELETE FIN", "503 ---- 0 s 99"),
+    case("hinted_version_1_0_again", "retries 1; retry-on all-retryable-errors", f"head {HINT} close | head ok fin rest",
+         ":GET\\x20/\\x20HTTP/1.0\\r\\n\\r\\n answer rest", "200 2 FIN", "GET | GET FIN", "200 ---- 1 s 99"),
+    case("hinted_on_a_used_connection", "retries 1; http-reuse always", f"head ok head {HINT} close | head ok fin rest",
+         "get answer get answer rest", "200 2 103 502 FIN", "GET GET", "200 ---- 0 s 51 / 502 SH-- 0 s 257"),
     case("refused", "server s @closed@; timeout connect 100ms", "head", "get answer rest", "503 FIN", "", "503 SC-- 1 s 217", 0.1),
     case("refused_none", "server s @closed@; retry-on none", "head", "get answer rest", "503 FIN", "", "503 SC-- 0 s 217"),
 ]

@@ -267,11 +267,15 @@ impl Stream {
             self.response.message.detach(&mut upstream.connector);
         }
         self.note_head_size(true);
+        // The server had read of this request: what happens now is no race with an idle connection's end.
+        self.attempts.on_reused_connection = false;
         // HTTP/1.0 clients do not know them (RFC 9110, 15.2).
         let sent = if self.request.message.head.version() == Version::HTTP_10 {
             Sent::All
         } else {
             self.request.expects_continue = false;
+            // To its client the response has begun: another server would begin another one.
+            self.attempts.interim_forwarded = true;
             self.adjust_response_case();
             self.response.message.send(&mut self.client, &mut self.scratch, false)
         };

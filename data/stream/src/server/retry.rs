@@ -97,7 +97,7 @@ pub fn status_retries(stream: &Stream, status: u16) -> bool {
 impl Stream {
     /// Whether the request can be sent once more.
     fn may_replay(&self) -> bool {
-        self.attempts.replay.is_possible() && !self.response.is_leaving()
+        self.attempts.replay.is_possible() && !self.attempts.interim_forwarded && !self.response.is_leaving()
     }
 
     /// Whether the request is sent again, and its client hears nothing of it, in whatever way an idle connection fails it: the

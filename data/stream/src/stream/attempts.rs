@@ -13,6 +13,8 @@ pub struct Attempts {
     pub replay: Replay,
     /// The attempt that failed last was on a connection that other streams used before.
     pub on_reused_connection: bool,
+    /// An interim response went to the client: it was told of this attempt, and there is no other.
+    pub interim_forwarded: bool,
     /// No idle connection: one just failed.
     pub fresh_connection_only: bool,
 }
