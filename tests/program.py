@@ -9,8 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
+
+from folders import fresh_folder
 
 
 # Below the ports that the kernel gives to outgoing connections: none of them can take one of ours before it is bound.
@@ -58,10 +59,10 @@ def heard(connection, seconds):
 
 
 class Folder:
-    """A folder for one check, removed at its end."""
+    """A folder for one check, removed at its end, or when the next one is made if this process is killed."""
 
     def __enter__(self):
-        self.path = tempfile.mkdtemp(prefix="weir.")
+        self.path = fresh_folder("weir.")
         os.chmod(self.path, 0o755)
         return self
 

@@ -224,12 +224,13 @@ def a_priority_for_reading_the_configuration_and_one_for_serving(binary, folder)
     for words, reading, serving in (("tune.renice.startup 7", 7, 0), ("tune.renice.runtime -3", 0, -3),
                                     ("tune.renice.startup 7\n    tune.renice.runtime 2", 7, 2)):
         config = answering(folder, port, extra=f"uid 65534\n    nbthread 2\n    {words}", frontend=f"acl a path_reg -f {patterns}")
-        with Master(binary, folder, config) as master:
+        with Master(binary, folder, config, preexec_fn=ordinary_niceness) as master:
             # It reads its patterns.
             assert wait_until(lambda: master.workers()), master.said()
             worker = master.current()
             assert wait_until(lambda: niceness(worker) == reading), niceness(worker)
-            master.served()
+            # Others have their turns before one of the priority 7.
+            master.served(seconds=60)
             threads = [int(thread) for thread in os.listdir(f"/proc/{worker}/task")]
             assert len(threads) > 2 and {niceness(thread) for thread in threads} == {serving}, master.said()
             assert niceness(master.pid) == 0, "it is about the worker"
@@ -239,13 +240,19 @@ def a_priority_that_the_process_may_not_have_is_said(binary, folder):
     needs_root()
     port = free_port()
     config = answering(folder, port, extra="tune.renice.startup 5\n    tune.renice.runtime -5")
-    with Program("setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", binary, "-db", "-f", config) as program:
+    with Program("setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", binary, "-db", "-f", config,
+                 preexec_fn=ordinary_niceness) as program:
         program.ready(port)
         assert niceness(program.pid) == 5
         program.send(TERM)
         program.status()
         said = program.process.stdout.read()
         assert "'tune.renice.runtime': cannot give the process the priority -5" in said and "it stays at 5" in said, said
+
+
+def ordinary_niceness():
+    """Before a program starts: it has no other priority than most, whatever this process has."""
+    os.setpriority(os.PRIO_PROCESS, 0, 0)
 
 
 def niceness(thread):

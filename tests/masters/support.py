@@ -43,10 +43,10 @@ class Master(Program):
         with open(self.log) as log:
             return log.read()
 
-    def served(self, count=1):
+    def served(self, count=1, seconds=10):
         """Waits until so many loads succeeded since it was started."""
         wanted = self.before + count
-        if not wait_until(lambda: self.said().count("Loading success.") >= wanted or self.process.poll() is not None, 10):
+        if not wait_until(lambda: self.said().count("Loading success.") >= wanted or self.process.poll() is not None, seconds):
             raise AssertionError(f"not served: {self.said()}")
         assert self.process.poll() is None, self.said()
         return self

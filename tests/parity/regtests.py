@@ -15,8 +15,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from folders import fresh_folder  # noqa: E402
 
 
 @dataclasses.dataclass
@@ -83,7 +85,7 @@ class Runner:
 
     def run(self, name):
         """Runs one script in a folder of its own."""
-        folder = tempfile.mkdtemp(prefix="vt.")
+        folder = fresh_folder("vt.")
         environment = dict(os.environ, HAPROXY_PROGRAM=self.program, TMPDIR=folder, HAPROXY_ARGS=self.arguments)
         start = time.monotonic()
         try:
