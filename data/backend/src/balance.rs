@@ -74,6 +74,11 @@ impl Farm<'_> {
         maximum > 0 && server.queued() >= maximum
     }
 
+    /// Requests that it serves.
+    fn served(&self, member: usize) -> u32 {
+        self.members[member].server.served()
+    }
+
     /// Requests that it serves or that wait for it.
     fn in_flight(&self, member: usize) -> u32 {
         load(&self.members[member].server)

@@ -99,7 +99,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// `hash-balance-factor`: how much load each member may have, as things are now.
+/// `hash-balance-factor`: how many requests each member may have been sent, as things are now. Who waits for it does not count.
 pub(super) struct Bound {
     /// Hundredths of the load that all would have after one more request, times the factor; `None` is
     /// no bound.
@@ -112,7 +112,7 @@ impl Bound {
         if factor == 0 {
             return Self { allowed: None, weight: 1 };
         }
-        let load: u64 = (0..farm.members.len()).map(|member| u64::from(farm.in_flight(member))).sum();
+        let load: u64 = (0..farm.members.len()).map(|member| u64::from(farm.served(member))).sum();
         let weight: u64 = farm.members.iter().map(|member| u64::from(member.weight)).sum();
         Self { allowed: Some(u128::from(load + 1) * u128::from(factor)), weight: u128::from(weight.max(1)) }
     }
@@ -121,7 +121,7 @@ impl Bound {
     pub(super) fn admits(&self, farm: &Farm<'_>, member: usize) -> bool {
         let Some(allowed) = self.allowed else { return true };
         let share = (allowed * u128::from(farm.members[member].weight)).div_ceil(100 * self.weight);
-        u128::from(farm.in_flight(member)) < share.max(1)
+        u128::from(farm.served(member)) < share.max(1)
     }
 }
 
@@ -131,6 +131,7 @@ mod tests {
     use crate::balance::fixture::{farm, members, members_with};
     use crate::hash::hash;
     use crate::settings::{HashFunction, HashMethod, HashType, ServerSettings};
+    use crate::sync::Ordering;
 
     fn ring(members: &[Member]) -> Ring {
         let mut ring = Ring::new(0);
@@ -208,6 +209,25 @@ mod tests {
         }
         let most = members.iter().map(|member| member.server.served()).max().unwrap();
         assert!(most <= 38, "150% of 25 is 37.5, not {most}");
+    }
+
+    /// Who waits was not sent to a server yet: it is neither its load nor the average's (manual, "hash-balance-factor").
+    #[test]
+    fn who_waits_is_no_load_to_balance() {
+        let members = members(&[1, 1, 1, 1]);
+        let mut ring = Ring::new(150);
+        ring.rebuild(&members);
+        let first = || ring.designated(&farm(&members), 42, None).next().unwrap();
+        let wanted = first();
+        let other = &members[(wanted + 1) % 4].server;
+        let wanted_server = &members[wanted].server;
+        // Nobody may have more than 150% of a quarter of one request, rounded up.
+        wanted_server.queued.fetch_add(100, Ordering::SeqCst);
+        assert_eq!(first(), wanted);
+        wanted_server.occupy();
+        assert_ne!(first(), wanted);
+        other.queued.fetch_add(100, Ordering::SeqCst);
+        assert_ne!(first(), wanted, "a long queue elsewhere makes it no lighter");
     }
 
     #[test]
