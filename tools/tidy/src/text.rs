@@ -69,7 +69,9 @@ pub fn orphans(workspace: &Workspace) -> Vec<Fault> {
         };
         let mut parents = workspace.sources.iter().filter(|parent| {
             let inside = parent.path.strip_suffix(".rs");
-            inside == Some(folder) || parent.path.rsplit_once('/').is_some_and(|(beside, _)| beside == folder)
+            let beside = parent.path.rsplit_once('/').is_some_and(|(beside, _)| beside == folder);
+            let leads = beside && (is_root(&parent.path) || parent.path.ends_with("/mod.rs"));
+            inside == Some(folder) || leads
         });
         let is_declared = parents.any(|parent| declares(parent, name));
         (!is_declared)
