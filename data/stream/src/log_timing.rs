@@ -57,7 +57,7 @@ fn is_alias_known_early(alias: Alias) -> bool {
         | RequestDateUtc | RequestDateLocal | RequestCookie | ResponseCookie | Hostname | HttpMethod
         | HttpPath | HttpPathOnly | HttpQuery | HttpUri | HttpVersion | Status | Backend
         | BackendSourceIp | BackendSourcePort | ClientIp | ClientPort | Frontend | FrontendIp
-        | FrontendPort | FrontendTransport | LogCounter | RequestHeaders | RequestHeadersClf
+        | FrontendPort | FrontendTransport | LogCounter | LogOrigin | RequestHeaders | RequestHeadersClf
         | ResponseHeaders | ResponseHeadersClf | Pid | Request | RequestCounter | Server | ServerIp
         | ServerPort | TlsCipher | TlsVersion => true,
         TimeActive
@@ -78,7 +78,6 @@ fn is_alias_known_early(alias: Alias) -> bool {
         | BackendConnections
         | BackendQueue
         | FrontendConnections
-        | LogOrigin
         | Retries
         | ServerConnections
         | ServerQueue

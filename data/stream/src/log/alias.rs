@@ -61,9 +61,7 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         Alias::Pid => out.counter(i64::from(stream.instance.identity.process_id)),
         Alias::RequestCounter => out.counter(crate::figures::streams_before(stream.serial) as i64),
         Alias::LogCounter => out.counter(stream.frontend.frontend_figures.log_lines() as i64),
-        Alias::LogOrigin => {
-            out.text(if stream.log.state == LogState::Written { b"txn_response" } else { b"txn_close" })
-        }
+        Alias::LogOrigin => out.text(origin(stream)),
         Alias::UniqueId => out.text(stream.log.unique_id.as_deref().unwrap_or_default()),
         Alias::TerminationState => out.raw(&stream.ending.letters()),
         Alias::TerminationStateCookie => {
@@ -126,6 +124,16 @@ fn client_side(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
         (true, false) => out.address(address.ip()),
         (false, true) => out.counter(i64::from(stream.session.listener.id)),
         (false, false) => out.port(Some(address.port())),
+    }
+}
+
+/// What the line is written for: the end, unless it is written when the response, or in TCP mode the server's connection, is
+/// there (`option logasap`, or all is known by then).
+fn origin(stream: &Stream) -> &'static [u8] {
+    match stream.log.state {
+        LogState::Beginning if stream.frontend.is_http() => b"txn_response",
+        LogState::Beginning => b"txn_connect",
+        LogState::Due | LogState::Written | LogState::Unwanted => b"txn_close",
     }
 }
 
