@@ -1,8 +1,13 @@
 //! One stream: everything that is known about it while it lasts.
 //!
-//! For HTTP a stream is one request and its response; in TCP mode it is the whole connection. The phases are methods in
-//! the files beside this one, in the order of the manual's life of a request; they all work on this one struct, which
-//! is also what expressions ask (`context.rs`) and what the log line is made of (`log.rs`).
+//! For HTTP a stream is one request and its response; in TCP mode it is the whole connection. It is the sum of its parts, each a
+//! type in a file of its own below `stream/`: [`request`] and [`response`], the [`choice`] of a server, the [`attempts`] on
+//! servers, the [`server_side`], what rules decided ([`rule_state`]), its variables ([`stream_variables`]) and what the log line
+//! needs ([`log_record`]). A part knows its own states and nothing of the stream.
+//!
+//! The phases are methods in the files beside this one, in the order of the manual's life of a request. They work on the whole,
+//! because nearly every step counts, traces or asks an expression, and those see all parts: expressions by `context.rs`, the
+//! log by `log.rs`.
 
 pub mod attempts;
 pub mod captures;
