@@ -72,11 +72,12 @@ pub fn execute(program: &[u8], words: &[Vec<u8>], environment: &[Vec<u8>]) -> Er
 }
 
 /// None if one holds a zero byte.
-fn strings(texts: &[Vec<u8>]) -> Option<Vec<CString>> {
+pub(crate) fn strings(texts: &[Vec<u8>]) -> Option<Vec<CString>> {
     texts.iter().map(|text| CString::new(text.as_slice()).ok()).collect()
 }
 
-fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
+/// The list as C wants it. It points into `texts`.
+pub(crate) fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
 }
 

@@ -19,6 +19,7 @@ pub mod option;
 pub mod pass;
 pub mod poll;
 pub mod process;
+pub mod program;
 pub mod random;
 pub mod signal;
 pub mod socket;

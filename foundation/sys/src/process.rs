@@ -3,7 +3,7 @@
 use crate::{Errno, Result};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::CpuSet;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 /// Drops all supplementary groups and takes those of `groups`, in every thread.
@@ -272,6 +272,12 @@ impl NullDevice {
             status(unsafe { libc::dup2(self.0.as_raw_fd(), stream) })?;
         }
         Ok(())
+    }
+}
+
+impl AsFd for NullDevice {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -1,0 +1,270 @@
+//! Programs that run beside this process: started without copying it, awaited through a descriptor, ended with what they started.
+//!
+//! ```text
+//!   start ──► runs ──► ended: its descriptor is readable ──► exit
+//!              │
+//!              └─ dropped ──► killed, with its group; whoever starts the next one takes note of its end
+//! ```
+//! A program begins in a process group of its own, with no signal blocked or ignored, and with `/dev/null` for its standard
+//! streams. Of our descriptors it has none: all are closed on exec.
+
+use crate::child::{Exit, pointers, strings};
+use crate::process::NullDevice;
+use crate::{Errno, Result};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+
+/// What to run: the file, its words (the first is its name), and its environment, `NAME=value` each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Invocation {
+    /// The file. It is not looked for anywhere.
+    pub file: Vec<u8>,
+    /// The words.
+    pub words: Vec<Vec<u8>>,
+    /// The environment.
+    pub environment: Vec<Vec<u8>>,
+}
+
+/// A program that was started. Dropping it kills it.
+#[derive(Debug)]
+pub struct Program {
+    process: Pid,
+    /// Readable once it ended.
+    end: OwnedFd,
+    /// Its end was taken note of.
+    buried: bool,
+}
+
+/// Those that were killed and whose end nobody took note of yet.
+static LEFT: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+/// With so many that do not die, no other begins.
+const MOST_LEFT: usize = 64;
+
+impl Program {
+    /// Starts a program. The calling thread waits until the file was found and loaded, or not.
+    ///
+    /// # Errors
+    /// What the kernel says of the file or of a new process; [`Errno::AGAIN`] while too many that were killed do not end.
+    pub fn start(invocation: &Invocation, streams: &NullDevice) -> Result<Program> {
+        if bury() >= MOST_LEFT {
+            return Err(Errno::AGAIN);
+        }
+        let process = spawn(invocation, streams.as_fd())?;
+        match rustix::process::pidfd_open(process, PidfdFlags::NONBLOCK) {
+            Ok(end) => Ok(Program { process, end, buried: false }),
+            Err(error) => {
+                end(process);
+                Err(error)
+            }
+        }
+    }
+
+    /// How it ended; none while it runs.
+    pub fn exit(&mut self) -> Result<Option<Exit>> {
+        let exit = take_note(self.process)?;
+        self.buried |= exit.is_some();
+        Ok(exit)
+    }
+
+    /// A descriptor that becomes readable when it ends.
+    pub fn end_descriptor(&self) -> Result<OwnedFd> {
+        crate::process::duplicate(&self.end)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if !self.buried {
+            end(self.process);
+        }
+    }
+}
+
+/// Kills a process and its group. Its number stays its own until somebody takes note of its end.
+fn end(process: Pid) {
+    // Who ended already needs no signal.
+    let _ = rustix::process::kill_process_group(process, Signal::KILL);
+    if matches!(take_note(process), Ok(None)) {
+        LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(process);
+    }
+}
+
+/// Takes note of the ends of those that were killed; how many still have not ended.
+fn bury() -> usize {
+    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    left.retain(|process| matches!(take_note(*process), Ok(None)));
+    left.len()
+}
+
+fn take_note(process: Pid) -> Result<Option<Exit>> {
+    let ended = rustix::process::waitpid(Some(process), WaitOptions::NOHANG)?;
+    let exit = ended.map(|(_, status)| match status.terminating_signal() {
+        Some(signal) => Exit::Signal(signal),
+        None => Exit::Code(status.exit_status().unwrap_or(0)),
+    });
+    Ok(exit)
+}
+
+/// Nothing of this process is copied: the new one borrows its memory until it is the program, and one thread waits for that.
+fn spawn(invocation: &Invocation, streams: BorrowedFd<'_>) -> Result<Pid> {
+    let file = std::ffi::CString::new(invocation.file.as_slice()).map_err(|_| Errno::INVAL)?;
+    let words = strings(&invocation.words).ok_or(Errno::INVAL)?;
+    let environment = strings(&invocation.environment).ok_or(Errno::INVAL)?;
+    let (words, environment) = (pointers(&words), pointers(&environment));
+    let actions = Actions::redirecting(streams)?;
+    let attributes = Attributes::clean()?;
+    let mut process = 0;
+    // SAFETY: the file is a C string, both lists are C strings that end in a null pointer, actions and attributes are initialised;
+    // all outlive the call, which does not change the lists.
+    let status = unsafe {
+        libc::posix_spawn(
+            &mut process,
+            file.as_ptr(),
+            &actions.0,
+            &attributes.0,
+            words.as_ptr().cast::<*mut libc::c_char>(),
+            environment.as_ptr().cast::<*mut libc::c_char>(),
+        )
+    };
+    error_of(status)?;
+    Pid::from_raw(process).ok_or(Errno::IO)
+}
+
+/// What happens to descriptors before the program begins.
+struct Actions(libc::posix_spawn_file_actions_t);
+
+impl Actions {
+    /// The standard streams become `streams`.
+    fn redirecting(streams: BorrowedFd<'_>) -> Result<Self> {
+        let mut actions = MaybeUninit::uninit();
+        // SAFETY: initialises the value behind the pointer.
+        error_of(unsafe { libc::posix_spawn_file_actions_init(actions.as_mut_ptr()) })?;
+        // SAFETY: initialised by the call above.
+        let mut actions = Actions(unsafe { actions.assume_init() });
+        for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+            let from = streams.as_raw_fd();
+            // SAFETY: the actions are initialised.
+            error_of(unsafe { libc::posix_spawn_file_actions_adddup2(&mut actions.0, from, stream) })?;
+        }
+        Ok(actions)
+    }
+}
+
+impl Drop for Actions {
+    fn drop(&mut self) {
+        // SAFETY: initialised, and not used any more.
+        unsafe { libc::posix_spawn_file_actions_destroy(&mut self.0) };
+    }
+}
+
+/// What a program begins with.
+struct Attributes(libc::posix_spawnattr_t);
+
+impl Attributes {
+    /// A process group of its own, every signal as the kernel has it, none blocked.
+    fn clean() -> Result<Self> {
+        let mut attributes = MaybeUninit::uninit();
+        // SAFETY: initialises the value behind the pointer.
+        error_of(unsafe { libc::posix_spawnattr_init(attributes.as_mut_ptr()) })?;
+        // SAFETY: initialised by the call above.
+        let mut attributes = Attributes(unsafe { attributes.assume_init() });
+        let flags = libc::POSIX_SPAWN_SETPGROUP | libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
+        // SAFETY: the attributes are initialised.
+        error_of(unsafe { libc::posix_spawnattr_setflags(&mut attributes.0, flags as libc::c_short) })?;
+        // SAFETY: the attributes are initialised. 0 is a group of its own.
+        error_of(unsafe { libc::posix_spawnattr_setpgroup(&mut attributes.0, 0) })?;
+        let mut none = MaybeUninit::uninit();
+        // SAFETY: initialises the set.
+        unsafe { libc::sigemptyset(none.as_mut_ptr()) };
+        // SAFETY: the attributes and the set are initialised.
+        error_of(unsafe { libc::posix_spawnattr_setsigmask(&mut attributes.0, none.as_ptr()) })?;
+        let mut all = MaybeUninit::uninit();
+        // SAFETY: initialises the set.
+        unsafe { libc::sigfillset(all.as_mut_ptr()) };
+        // SAFETY: the attributes and the set are initialised.
+        error_of(unsafe { libc::posix_spawnattr_setsigdefault(&mut attributes.0, all.as_ptr()) })?;
+        Ok(attributes)
+    }
+}
+
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        // SAFETY: initialised, and not used any more.
+        unsafe { libc::posix_spawnattr_destroy(&mut self.0) };
+    }
+}
+
+/// These calls return an error's number.
+fn error_of(status: libc::c_int) -> Result<()> {
+    if status == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(status)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn start(script: &str) -> Program {
+        let words = ["sh", "-c", script].map(|word| word.as_bytes().to_vec()).to_vec();
+        let environment = vec![b"GREETING=hello".to_vec()];
+        let invocation = Invocation { file: b"/bin/sh".to_vec(), words, environment };
+        Program::start(&invocation, &NullDevice::open().expect("a device")).expect("a shell")
+    }
+
+    /// How it ends, and whether its descriptor said so.
+    fn wait(mut program: Program) -> (Exit, bool) {
+        let descriptor = program.end_descriptor().expect("a descriptor");
+        let mut poll = [rustix::event::PollFd::new(&descriptor, rustix::event::PollFlags::IN)];
+        let readable = rustix::event::poll(&mut poll, None).expect("a poll");
+        let exit = program.exit().expect("a child");
+        (exit.expect("it ended"), readable == 1)
+    }
+
+    #[test]
+    fn a_program_ends_as_it_likes_and_its_descriptor_tells() {
+        assert_eq!(wait(start("exit 3")), (Exit::Code(3), true));
+        assert_eq!(wait(start("kill -TERM $$")), (Exit::Signal(libc::SIGTERM), true));
+    }
+
+    #[test]
+    fn a_program_has_its_own_environment_group_and_nothing_of_ours() {
+        assert_eq!(wait(start(r#"test "$GREETING$HOME" = hello"#)).0, Exit::Code(0));
+        // Field 5 is the group.
+        assert_eq!(
+            wait(start(r#"read -r a b c d group rest < /proc/$$/stat; test "$group" = $$"#)).0,
+            Exit::Code(0)
+        );
+        let _ours = std::fs::File::open("/dev/zero").expect("a device");
+        let null_only = r#"for f in 0 1 2; do test "$(readlink /proc/$$/fd/$f)" = /dev/null || exit 1; done
+            ! readlink /proc/$$/fd/* | grep -q zero"#;
+        assert_eq!(wait(start(&format!("PATH=/bin:/usr/bin; {null_only}"))).0, Exit::Code(0));
+    }
+
+    #[test]
+    fn who_is_dropped_is_killed_with_what_it_started() {
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        // Both the shell and what it starts hold the pipe.
+        let path = format!("/proc/{}/fd/{}", std::process::id(), writer.as_raw_fd());
+        let program = start(&format!("exec 3>{path}; sleep 60 & echo ready >&3; wait"));
+        let mut line = [0; 6];
+        assert_eq!(rustix::io::read(&reader, &mut line), Ok(6));
+        drop((program, writer));
+        let began = Instant::now();
+        assert_eq!(rustix::io::read(&reader, &mut line), Ok(0), "nobody holds it any more");
+        assert!(began.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_file_that_is_no_program_does_not_start() {
+        let null = NullDevice::open().expect("a device");
+        let start = |file: &[u8]| {
+            let invocation = Invocation { file: file.to_vec(), ..Invocation::default() };
+            Program::start(&invocation, &null).err()
+        };
+        assert_eq!(start(b"/nonexistent"), Some(Errno::NOENT));
+        assert_eq!(start(b"/etc/passwd"), Some(Errno::ACCESS));
+        assert_eq!(start(b"a\0b"), Some(Errno::INVAL));
+    }
+}
