@@ -45,6 +45,7 @@ const HOUSE: &[Room] = &[
     room("weir-net", "data/net", &["weir-tls"], DATA_BELOW),
     room("weir-mux", "data/mux", &["weir-net", "weir-tls"], DATA_BELOW),
     room("weir-relay", "data/relay", &["weir-net", "weir-tls"], DATA_BELOW),
+    room("weir-mail", "data/mail", &["weir-net"], DATA_BELOW),
     room("weir-backend", "data/backend", &["weir-mux", "weir-net", "weir-tls"], DATA_BELOW),
     room("weir-tables", "data/tables", NOTHING, DATA_BELOW),
     room("weir-checks", "data/checks", &["weir-backend", "weir-mux", "weir-net"], DATA_BELOW),

@@ -1,0 +1,160 @@
+//! The mail servers of a section: what waits for each of them, and who delivers it.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_sched::{Class, Kind, caught};
+
+use crate::smtp::{self, Failure, Mail};
+
+/// The mail servers of a section.
+pub struct Mailers {
+    mailers: Vec<Arc<Mailer>>,
+}
+
+/// A mail server.
+pub struct Mailer {
+    /// Its name, and that of its section: `section/name`.
+    pub name: Box<str>,
+    /// Where it is.
+    pub address: SocketAddr,
+    /// How long the delivery of one mail may take, in milliseconds.
+    pub timeout_ms: u64,
+    report: Report,
+    waiting: Mutex<Waiting>,
+    sent: AtomicU64,
+    failed: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// Hears what operators should know of a mailer.
+type Report = Box<dyn Fn(&str) + Send + Sync>;
+
+#[derive(Default)]
+struct Waiting {
+    mails: VecDeque<Arc<Mail>>,
+    /// A task takes them.
+    is_served: bool,
+    /// The last delivery failed, or the last mail was dropped: that was said.
+    is_failing: bool,
+}
+
+/// So many mails wait for one mailer at most.
+const MOST_WAITING: usize = 128;
+
+impl std::fmt::Debug for Mailers {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_list().entries(&self.mailers).finish()
+    }
+}
+
+impl std::fmt::Debug for Mailer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Mailer { name, address, .. } = self;
+        formatter.debug_struct("Mailer").field("name", name).field("address", address).finish_non_exhaustive()
+    }
+}
+
+impl Mailers {
+    /// These mail servers.
+    pub fn new(mailers: Vec<Mailer>) -> Self {
+        Mailers { mailers: mailers.into_iter().map(Arc::new).collect() }
+    }
+
+    /// What each of them did so far: mails that were delivered, could not be, and were dropped because too many waited.
+    pub fn counts(&self) -> Vec<[u64; 3]> {
+        self.mailers.iter().map(|mailer| mailer.counts()).collect()
+    }
+
+    /// Sends a mail by each of them. To be called on a worker, which delivers it unless another is at it already.
+    pub fn send(&self, mail: Mail) {
+        let mail = Arc::new(mail);
+        for mailer in &self.mailers {
+            if mailer.enqueue(Arc::clone(&mail)) {
+                let mailer = Arc::clone(mailer);
+                weir_sched::spawn(&DELIVERY, Class::Bulk, async move { mailer.deliver_all().await });
+            }
+        }
+    }
+}
+
+impl Mailer {
+    /// A mail server with nothing to do. `report` hears when deliveries begin to fail.
+    pub fn new(
+        name: &str,
+        address: SocketAddr,
+        timeout_ms: u64,
+        report: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Self {
+        Mailer {
+            name: name.into(),
+            address,
+            timeout_ms,
+            report: Box::new(report),
+            waiting: Mutex::default(),
+            sent: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        }
+    }
+
+    fn counts(&self) -> [u64; 3] {
+        [&self.sent, &self.failed, &self.dropped].map(|count| count.load(Relaxed))
+    }
+
+    /// Puts a mail into the queue; true if somebody has to begin to deliver.
+    fn enqueue(&self, mail: Arc<Mail>) -> bool {
+        let mut waiting = self.waiting();
+        if waiting.mails.len() >= MOST_WAITING {
+            self.dropped.fetch_add(1, Relaxed);
+            let is_new = !std::mem::replace(&mut waiting.is_failing, true);
+            drop(waiting);
+            if is_new {
+                self.say(&format!("more than {MOST_WAITING} mails wait, others are dropped"));
+            }
+            return false;
+        }
+        waiting.mails.push_back(mail);
+        !std::mem::replace(&mut waiting.is_served, true)
+    }
+
+    /// Delivers until nothing waits.
+    async fn deliver_all(&self) {
+        while let Some(mail) = self.next() {
+            let outcome = caught(smtp::deliver(&mail, self.address, self.timeout_ms)).await;
+            match outcome.unwrap_or(Err(Failure::OurOwn)) {
+                Ok(()) => {
+                    self.sent.fetch_add(1, Relaxed);
+                    self.waiting().is_failing = false;
+                }
+                Err(failure) => {
+                    self.failed.fetch_add(1, Relaxed);
+                    let is_new = !std::mem::replace(&mut self.waiting().is_failing, true);
+                    if is_new {
+                        self.say(&format!("a mail was not delivered: {failure}"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next mail; none when the caller is not needed any more.
+    fn next(&self) -> Option<Arc<Mail>> {
+        let mut waiting = self.waiting();
+        let mail = waiting.mails.pop_front();
+        waiting.is_served = mail.is_some();
+        mail
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn say(&self, what: &str) {
+        (self.report)(&format!("Mailer {} ({}): {what}.", self.name, self.address));
+    }
+}
+
+static DELIVERY: Kind = Kind::new("mail");

@@ -1,0 +1,202 @@
+//! One mail, delivered (RFC 5321).
+//!
+//! ```text
+//!   connected ──220──► HELO ──250──► MAIL ──250──► RCPT ──250──► DATA ──354──► the mail ──250──► QUIT
+//!        any other code, the end, a fault, the deadline: a Failure
+//! ```
+//! Nothing is sent before the reply to what was sent last: some servers refuse those who hurry.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use weir_net::{ConnectError, ConnectPlan, Connection, Fault, Greeting, Received, Target};
+use weir_sched::{Tick, now, wait};
+use weir_sys::Address;
+
+/// A mail.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mail {
+    /// Who sends it.
+    pub from: String,
+    /// Who gets it.
+    pub to: String,
+    /// The name that we greet the server with.
+    pub host_name: String,
+    /// The date, as RFC 5322 has it.
+    pub date: String,
+    /// The subject.
+    pub subject: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// Why a mail was not delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// There is no connection, or it broke.
+    Connection(Fault),
+    /// It took too long.
+    TimedOut,
+    /// The server closed the connection.
+    Ended,
+    /// The server answered something else than it should, to this command.
+    Refused {
+        /// The command.
+        command: &'static str,
+        /// The first line of the reply.
+        reply: String,
+    },
+    /// The reply is longer than any.
+    TooLong,
+    /// It is our own fault.
+    OurOwn,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Connection(fault) => write!(formatter, "{fault}"),
+            Failure::TimedOut => formatter.write_str("it took too long ('timeout mail')"),
+            Failure::Ended => formatter.write_str("the server closed the connection"),
+            Failure::Refused { command, reply } => {
+                write!(formatter, "the server answered '{reply}' to {command}")
+            }
+            Failure::TooLong => formatter.write_str("the server's reply is too long"),
+            Failure::OurOwn => formatter.write_str("the delivery itself failed"),
+        }
+    }
+}
+
+/// Delivers a mail; all of it may take so many milliseconds.
+pub(crate) async fn deliver(mail: &Mail, to: SocketAddr, timeout_ms: u64) -> Result<(), Failure> {
+    let deadline = now().after(timeout_ms);
+    let plan = ConnectPlan::to(Target::Address(Address::Inet(to)));
+    let mut connecting = plan.begin().map_err(Failure::Connection)?;
+    connecting.stand(Greeting::default(), deadline, || Ok(())).await.map_err(|error| match error {
+        ConnectError::Failed(fault) => Failure::Connection(fault),
+        ConnectError::TimedOut => Failure::TimedOut,
+    })?;
+    let mut session = Session { connection: connecting.into_connection(), deadline };
+    session.expect("the connection", "220").await?;
+    session.say("HELO", &format!("HELO {}\r\n", one_line(&mail.host_name)), "250").await?;
+    session.say("MAIL", &format!("MAIL FROM:<{}>\r\n", one_line(&mail.from)), "250").await?;
+    session.say("RCPT", &format!("RCPT TO:<{}>\r\n", one_line(&mail.to)), "250").await?;
+    session.say("DATA", "DATA\r\n", "354").await?;
+    session.say("the mail", &content(mail), "250").await?;
+    // It is delivered, whatever comes now.
+    let _ = session.say("QUIT", "QUIT\r\n", "221").await;
+    Ok(())
+}
+
+/// A connection to a mail server.
+struct Session {
+    connection: Connection,
+    deadline: Tick,
+}
+
+impl Session {
+    async fn say(&mut self, command: &'static str, line: &str, expected: &str) -> Result<(), Failure> {
+        if self.connection.send_all(line.as_bytes(), self.deadline).await.is_none() {
+            return Err(self.connection.fault().map_or(Failure::TimedOut, Failure::Connection));
+        }
+        self.expect(command, expected).await
+    }
+
+    /// Waits for a reply, which must have this code.
+    async fn expect(&mut self, command: &'static str, expected: &str) -> Result<(), Failure> {
+        loop {
+            let input = self.connection.input();
+            if let Some((length, last)) = reply(input) {
+                let is_right = input[last..length].starts_with(expected.as_bytes());
+                let first = input[..length].split(|byte| matches!(byte, b'\r' | b'\n')).next();
+                let told: String = String::from_utf8_lossy(first.unwrap_or_default())
+                    .chars()
+                    .filter(|character| !character.is_control())
+                    .take(LONGEST_TOLD)
+                    .collect();
+                self.connection.consume(length);
+                return if is_right { Ok(()) } else { Err(Failure::Refused { command, reply: told }) };
+            }
+            match self.connection.receive(LONGEST_REPLY) {
+                Received::Bytes(_) => continue,
+                Received::Nothing => {}
+                Received::End => return Err(Failure::Ended),
+                Received::Full => return Err(Failure::TooLong),
+                Received::Failed(fault) => return Err(Failure::Connection(fault)),
+            }
+            if self.deadline <= now() {
+                return Err(Failure::TimedOut);
+            }
+            wait(self.deadline).await;
+        }
+    }
+}
+
+/// Replies are not longer than this.
+const LONGEST_REPLY: usize = 4096;
+/// So much of a reply is told to operators.
+const LONGEST_TOLD: usize = 200;
+
+/// The length of a whole reply, and where its last line begins: the one whose code is not followed by `-` (RFC 5321, 4.2.1).
+fn reply(input: &[u8]) -> Option<(usize, usize)> {
+    let mut begin = 0;
+    loop {
+        let end = begin + input[begin..].iter().position(|byte| *byte == b'\n')? + 1;
+        if input[begin..end].get(3) != Some(&b'-') {
+            return Some((end, begin));
+        }
+        begin = end;
+    }
+}
+
+/// The mail as it is sent after `DATA`, with its end.
+fn content(mail: &Mail) -> String {
+    let head = [("From", &mail.from), ("To", &mail.to), ("Date", &mail.date), ("Subject", &mail.subject)];
+    let mut text: String =
+        head.iter().map(|(name, value)| format!("{name}: {}\r\n", one_line(value))).collect();
+    text.push_str("\r\n");
+    for line in mail.text.lines() {
+        // A line with a dot alone would be the end (RFC 5321, 4.5.2).
+        if line.starts_with('.') {
+            text.push('.');
+        }
+        text.push_str(&one_line(line));
+        text.push_str("\r\n");
+    }
+    text.push_str("\r\n.\r\n");
+    text
+}
+
+/// Nothing becomes a line of its own.
+fn one_line(text: &str) -> String {
+    text.replace(|character: char| character.is_control(), " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_ends_with_its_last_line() {
+        assert_eq!(reply(b"250-a\r\n250-b\r\n250 c\r\n220"), Some((21, 14)));
+        assert_eq!(reply(b"220 a\n"), Some((6, 0)));
+        assert_eq!(reply(b"250-a\r\n250 b"), None);
+        assert_eq!(reply(b""), None);
+    }
+
+    #[test]
+    fn no_text_makes_a_line_or_an_end() {
+        let mail = Mail {
+            from: "a@b".to_owned(),
+            to: "c@d\r\nBcc: e@f".to_owned(),
+            date: "D".to_owned(),
+            subject: "S".to_owned(),
+            text: "one\n.\n..two\rthree".to_owned(),
+            ..Mail::default()
+        };
+        assert_eq!(
+            content(&mail),
+            "From: a@b\r\nTo: c@d  Bcc: e@f\r\nDate: D\r\nSubject: S\r\n\r\none\r\n..\r\n...two three\r\n\r\n.\r\n"
+        );
+    }
+}
