@@ -151,6 +151,11 @@ def servers():
     return run([sys.executable, "tests/servers.py", "--bin", WEIR])
 
 
+def health():
+    """Health checks and what follows from them, by processes: programs, mails, sessions, reloads."""
+    return run([sys.executable, "tests/health.py", "--bin", WEIR])
+
+
 def tls():
     """TLS on both sides, with other implementations."""
     return run([sys.executable, "tests/tls.py", "--bin", WEIR])
@@ -193,6 +198,7 @@ STEPS = [
     ("attacks", attacks, True),
     ("phases", phases, True),
     ("servers", servers, True),
+    ("health", health, True),
     ("tls", tls, True),
     ("walk", walk, True),
     ("differential", differential, True),

@@ -5,6 +5,7 @@ mod checks;
 mod farms;
 mod listeners;
 mod logs;
+mod mail;
 mod names;
 mod relays;
 mod rings;
@@ -28,8 +29,10 @@ use weir_stream::instance::{AddedServers, DescriptorMarks, Identity, Instance, L
 use weir_stream::variables::VariableLimits;
 use weir_sync::CachePadded;
 
+pub use checks::CheckMeans;
 pub(crate) use checks::{checks, follow, plans};
 pub use logs::LogSinks;
+pub(crate) use mail::mailers;
 pub use names::{NameError, Resolver, SystemResolver, address};
 pub use relays::{LiveRelays, RelayListener, RelayPlan, RelayWay, relays};
 pub use rings::{Events, Forward, events};

@@ -12,6 +12,7 @@ mod checks;
 mod columns;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod mail;
 mod master_view;
 mod names;
 mod notices;

@@ -162,6 +162,12 @@ fn try_serve(
     )
     .map_err(|faults| refused(&faults, messages))?;
     let ring_files = events.take_files();
+    let resolver = SystemResolver { ipv4_only: invocation.ipv4_only };
+    let mailers =
+        build::mailers(&config, &resolver, messages).map_err(|faults| refused(&faults, messages))?;
+    let check_means = build::CheckMeans::new(&config, &prepared.environment);
+    let check_means =
+        check_means.map_err(|error| Some(format!("External checks cannot be started: {error}.")))?;
     let record = ProcessRecord {
         events,
         description: global.description.as_deref().map(str::to_owned),
@@ -173,7 +179,8 @@ fn try_serve(
         limits: recorded_limits(&capacity, &invocation),
         cli_connections_limit: global.stats_maxconn,
         shares_idle: build::shares_idle(&global),
-        check_tuning: global.tuning.checks,
+        check_means,
+        mailers,
         ..ProcessRecord::new(workers)
     };
     let record = record.publish();
@@ -234,7 +241,7 @@ fn try_serve(
     build::follow(instance);
     let live = Live { instance, record };
     let _ = instance.news.set(Box::new(move |news| live.news(news)));
-    let checks = build::checks(instance, record.check_tuning, Box::new(live));
+    let checks = build::checks(instance, &record.check_means, Box::new(live));
     let _ = record.checks.set(Box::leak(Box::new(checks)));
     instance.keeps_quiet_clients.store(link.is_some(), SeqCst);
     let channel = link.as_ref().map(|link| system::duplicate(&link.channel)).transpose();

@@ -19,7 +19,7 @@ use crate::health::{CheckKind, CheckStatus, Consequence, Finding, Observation};
 use crate::idle::IdlePools;
 use crate::lb_state::{BackendStatus, LbState, Watcher};
 use crate::lease::Lease;
-use crate::notice::{self, News, Notice, Passage, Reason, Transition, Urgency};
+use crate::notice::{self, MailLevel, News, Notice, Passage, Reason, Transition, Urgency};
 use crate::persistence::DynamicCookies;
 use crate::queue::{Decision, Order, QueueOf, Waiter, Wake};
 use crate::server::state::{AdminState, OperationalState};
@@ -358,9 +358,12 @@ impl Backend {
         let step = check.learn(finding.clone());
         let says_all = self.settings().log_health_checks;
         if says_all && step.is_news {
-            news.notices.push(
-                self.notice(Urgency::Notice, notice::check_line(self.name(), &server, kind, check, &finding)),
-            );
+            news.notices.push(Notice {
+                proxy: self.settings().place,
+                urgency: Urgency::Notice,
+                mail: Some(MailLevel::Info),
+                text: notice::check_line(self.name(), &server, kind, check, &finding),
+            });
         }
         let Some(state) = server.state_after(&step, now_ms) else { return news };
         let reason = if says_all { Reason::Said } else { Reason::Found(finding) };
@@ -424,6 +427,7 @@ impl Backend {
             let after = lb_state.situation(&server, now_ms);
             let settings = self.settings();
             let transition = Transition {
+                proxy: settings.place,
                 backend: self.name(),
                 is_listen: settings.is_listen,
                 server: &server,
@@ -432,8 +436,7 @@ impl Backend {
                 waiting: self.queued(),
                 reason,
             };
-            news.notices
-                .extend(transition.lines().into_iter().map(|(urgency, text)| self.notice(urgency, text)));
+            news.notices.extend(transition.lines());
             let was_up = before.operational != OperationalState::Stopped;
             let is_up = after.operational != OperationalState::Stopped;
             if was_up != is_up {
@@ -472,10 +475,6 @@ impl Backend {
             apply_lead(server, leader, now_ms);
             Ok(())
         });
-    }
-
-    fn notice(&self, urgency: Urgency, text: String) -> Notice {
-        Notice { proxy: self.settings().place, urgency, text }
     }
 
     /// Shows the farm to `watcher`, now and each time it may have changed. There is one watcher at most: the last.

@@ -91,8 +91,8 @@ pub enum CheckKind {
 pub struct Finding {
     /// The outcome.
     pub status: CheckStatus,
-    /// The code of the answer, where its protocol has one.
-    pub code: Option<u16>,
+    /// The code of the answer, where its protocol has one, or of a program's end; -1 for a program that a signal ended.
+    pub code: Option<i32>,
     /// More about it; empty for nothing.
     pub detail: Cow<'static, str>,
     /// How long the check took.

@@ -58,7 +58,7 @@ pub use idle::{
 };
 pub use lb_state::{BackendStatus, FarmView, Watcher};
 pub use lease::Lease;
-pub use notice::{News, Notice, Passage, Reason, Urgency};
+pub use notice::{MailLevel, News, Notice, Passage, Reason, Urgency};
 pub use persistence::{
     CookieMode, CookieSettings, DynamicCookies, HeaderEdit, Presented, PresentedState, ResponseFacts,
     ResponsePlan,

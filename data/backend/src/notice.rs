@@ -28,8 +28,21 @@ pub struct Notice {
     pub proxy: usize,
     /// How urgent it is.
     pub urgency: Urgency,
+    /// Which mails tell of it; none if no mail does.
+    pub mail: Option<MailLevel>,
     /// The line.
     pub text: String,
+}
+
+/// How urgent a mail is, the most urgent first (manual, "email-alert level").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MailLevel {
+    /// A server is down.
+    Alert,
+    /// A server that nobody uses is down, one is up, or drains.
+    Notice,
+    /// A check found something new.
+    Info,
 }
 
 /// A server that went up or down.
@@ -100,6 +113,8 @@ pub(crate) struct Situation {
 
 /// A server before and after.
 pub(crate) struct Transition<'t> {
+    /// The place of the backend among the proxies.
+    pub(crate) proxy: usize,
     pub(crate) backend: &'t str,
     /// Whether the backend is a `listen` section.
     pub(crate) is_listen: bool,
@@ -124,16 +139,30 @@ impl Situation {
 
 impl Transition<'_> {
     /// What the logs hear of it.
-    pub(crate) fn lines(&self) -> Vec<(Urgency, String)> {
+    pub(crate) fn lines(&self) -> Vec<Notice> {
         let mut lines: Vec<_> = self.of_admin().into_iter().collect();
         if lines.is_empty() {
             lines.extend(self.of_health());
         }
+        let mut lines: Vec<_> =
+            lines.into_iter().map(|(urgency, text)| (urgency, self.mail(), text)).collect();
         if self.before.usable() > 0 && self.after.usable() == 0 {
             let kind = if self.is_listen { "proxy" } else { "backend" };
-            lines.push((Urgency::Emergency, format!("{kind} {} has no server available!", self.backend)));
+            let text = format!("{kind} {} has no server available!", self.backend);
+            lines.push((Urgency::Emergency, None, text));
         }
-        lines
+        let notice = |(urgency, mail, text)| Notice { proxy: self.proxy, urgency, mail, text };
+        lines.into_iter().map(notice).collect()
+    }
+
+    /// Which mails tell of the server's own change.
+    fn mail(&self) -> Option<MailLevel> {
+        let is_down = |situation: &Situation| situation.operational == OperationalState::Stopped;
+        if self.after.admin.is_maintenance() || !is_down(&self.after) {
+            return Some(MailLevel::Notice);
+        }
+        // Who was down already is not marked again.
+        (!is_down(&self.before)).then_some(MailLevel::Alert)
     }
 
     fn name(&self) -> String {

@@ -42,10 +42,7 @@ impl Attempt<'_> {
         let dial = self.dial(said, port);
         let target = dial.target(self.server).ok_or_else(|| Finding::new(CheckStatus::Unknown))?;
         let connect_plan = dial.connect_plan(target, weir_sched::random() as u32);
-        let deadline = match (self.plan.timings.check_ms, self.plan.timings.connect_ms) {
-            (Some(_), Some(connect_ms)) => now().after(connect_ms.min(self.interval_ms)),
-            _ => self.began.after(self.interval_ms),
-        };
+        let deadline = self.connect_deadline();
         let mut connecting = connect_plan.begin().map_err(not_begun)?;
         match connecting.stand(Greeting::default(), deadline, || Ok(())).await {
             Ok(()) => {}
@@ -55,6 +52,14 @@ impl Attempt<'_> {
         let mut connection = connecting.into_connection();
         greet(dial.greets, &mut connection, deadline).await?;
         Ok(connection)
+    }
+
+    /// When a connection that begins now must stand.
+    pub(crate) fn connect_deadline(&self) -> Tick {
+        match (self.plan.timings.check_ms, self.plan.timings.connect_ms) {
+            (Some(_), Some(connect_ms)) => now().after(connect_ms.min(self.interval_ms)),
+            _ => self.began.after(self.interval_ms),
+        }
     }
 
     /// When an answer must have come on a connection that stands since now.

@@ -247,7 +247,7 @@ impl<'c> Conversation<'c> {
             Look::Absent => said.inverted,
             Look::Own(found) => {
                 let finding = Finding {
-                    code: Some(found.code),
+                    code: Some(found.code.into()),
                     detail: found.detail.into(),
                     ..Finding::new(found.status)
                 };
@@ -301,10 +301,10 @@ impl<'c> Conversation<'c> {
         }
     }
 
-    fn code(&mut self, said: &Expect) -> Option<u16> {
+    fn code(&mut self, said: &Expect) -> Option<i32> {
         let told = said.status_code.as_ref().and_then(|code| expected::number(code, &mut self.context));
         let told = told.and_then(|code| u16::try_from(code).ok());
-        told.or_else(|| self.status()).or(Some(0))
+        told.or_else(|| self.status()).map(i32::from).or(Some(0))
     }
 
     fn status(&self) -> Option<u16> {
@@ -317,9 +317,7 @@ impl<'c> Conversation<'c> {
     }
 
     fn empty(&self, rule: &CheckRule) -> Finding {
-        let at =
-            if self.script.style == Style::Tcp { format!(" at step {}", rule.step) } else { String::new() };
-        let detail = format!("TCPCHK got an empty response{at}");
+        let detail = format!("TCPCHK got an empty response at step {}", rule.step);
         Finding { detail: detail.into(), ..Finding::new(CheckStatus::L7Response) }
     }
 
@@ -347,7 +345,8 @@ impl<'c> Conversation<'c> {
                 }
             }
             message.detach(&mut self.connector);
-            if (100..200).contains(&message.head.status()) {
+            let status = message.head.status();
+            if (100..200).contains(&status) && status != SWITCHING_PROTOCOLS {
                 // Something before the answer.
                 return Ok(false);
             }
@@ -400,6 +399,8 @@ enum Stop {
     Failed(Finding),
 }
 
+/// Nothing of HTTP follows this interim status.
+const SWITCHING_PROTOCOLS: u16 = 101;
 /// A response may have so many fields.
 const MOST_FIELDS: u16 = 100;
 

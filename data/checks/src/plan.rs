@@ -7,6 +7,7 @@ use weir_backend::{Backend, CheckKind, Server, ServerAddress, ServerKey};
 use weir_net::{ConnectOptions, ConnectPlan, Source, SourceAddress, Target};
 use weir_sys::Address;
 
+use crate::program::ProgramPlan;
 use crate::schedule::Intervals;
 use crate::script::Script;
 
@@ -29,6 +30,8 @@ pub struct CheckPlan {
     pub agent_send: Option<Arc<[u8]>>,
     /// What it says; none where it only connects.
     pub script: Option<Arc<Script>>,
+    /// The program that checks instead.
+    pub program: Option<Arc<ProgramPlan>>,
 }
 
 /// How long a check may take.

@@ -8,15 +8,17 @@ use crate::attempt::Attempt;
 use crate::conversation::Conversation;
 use crate::plan::CheckPlan;
 use crate::process_view::ProcessView;
+use crate::program;
 
 /// Checks the server once. Whatever happens is a finding; [`CheckStatus::Unknown`] when there was nothing to check.
 pub(crate) async fn run(plan: &CheckPlan, server: &Server, check: &Check, view: &dyn ProcessView) -> Finding {
     let began_us = weir_sched::now_us();
     let attempt = Attempt::new(plan, server, check, view);
-    let mut finding = match &plan.script {
+    let mut finding = match (&plan.program, &plan.script) {
         _ if plan.kind == CheckKind::Agent => agent::ask(&attempt).await,
-        Some(script) => Conversation::new(&attempt, script).hold().await,
-        None => match attempt.connect(&CheckConnect::default(), None).await {
+        (Some(program), _) => program::run(&attempt, program).await,
+        (None, Some(script)) => Conversation::new(&attempt, script).hold().await,
+        (None, None) => match attempt.connect(&CheckConnect::default(), None).await {
             Ok(_connection) => Finding::new(CheckStatus::L4Ok),
             Err(finding) => finding,
         },

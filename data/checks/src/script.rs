@@ -33,7 +33,7 @@ impl Script {
     /// The dialogue of a backend's checks; none where they only connect.
     pub fn of(said: &CheckScripts) -> Option<Arc<Script>> {
         let (rules, style) = match &said.method {
-            CheckMethod::Connect => return None,
+            CheckMethod::Connect | CheckMethod::Program => return None,
             CheckMethod::Tcp => (said.tcp.rules.to_vec(), Style::Tcp),
             CheckMethod::Own(rules) => (rules.to_vec(), Style::Own),
             CheckMethod::Http(request) => (completed(&said.http.rules, request), Style::Http),

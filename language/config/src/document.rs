@@ -12,10 +12,12 @@ use weir_syntax::{
 use crate::global::{self, GlobalContext};
 use crate::http_errors::{HttpErrorsReader, HttpErrorsSections};
 use crate::log_forward::LogForwardReader;
+use crate::mailers;
 use crate::model::{
-    Config, ErrorMessage, ErrorReplies, ErrorReply, Global, Location, LogForward, Mode, Proxy, Ring,
-    ServerStates, TraceLine, Userlist,
+    Config, ErrorMessage, ErrorReplies, ErrorReply, Global, HealthCheck, Location, LogForward, Mailers, Mode,
+    Proxy, Ring, ServerStates, TraceLine, Userlist,
 };
+use crate::proxy::health_section::HealthcheckReader;
 use crate::proxy::{BindContext, ProxyParser};
 use crate::resources::Resources;
 use crate::ring::{self, RingReader};
@@ -82,6 +84,8 @@ struct Document<'d> {
     /// `backend@` targets, and where they were written.
     backend_uses: Vec<(Box<str>, Span)>,
     log_forwards: Vec<LogForward>,
+    mailers: Vec<Mailers>,
+    health_checks: Vec<HealthCheck>,
     /// Where each of them begins.
     log_forward_spans: Vec<Span>,
     traces: Vec<TraceLine>,
@@ -107,6 +111,8 @@ enum Current {
     HttpErrors(HttpErrorsReader),
     Ring(RingReader, Span),
     LogForward(LogForwardReader, Span),
+    Mailers(Mailers),
+    Healthcheck(HealthcheckReader),
     Traces,
 }
 
@@ -132,6 +138,8 @@ impl<'d> Document<'d> {
             ring_uses: Vec::new(),
             backend_uses: Vec::new(),
             log_forwards: Vec::new(),
+            mailers: Vec::new(),
+            health_checks: Vec::new(),
             log_forward_spans: Vec::new(),
             traces: Vec::new(),
             proxies: ProxyParser::new(resources),
@@ -232,6 +240,13 @@ impl<'d> Document<'d> {
                 let reader = LogForwardReader::begin(line, self.location(line), &self.log_forwards)?;
                 Ok(Current::LogForward(reader, line.span()))
             }
+            SectionKind::Healthcheck => {
+                let reader = HealthcheckReader::begin(line, self.location(line), &self.health_checks)?;
+                Ok(Current::Healthcheck(reader))
+            }
+            SectionKind::Mailers => {
+                Ok(Current::Mailers(mailers::begin(line, self.location(line), &self.mailers)?))
+            }
             SectionKind::Traces => {
                 if let Err(fault) = Words::new(line, 1).end("traces") {
                     diagnostics.push(*fault);
@@ -311,6 +326,8 @@ impl<'d> Document<'d> {
             Current::HttpErrors(reader) => reader.line(line, self.resources, diagnostics),
             Current::Ring(reader, _) => reader.line(line, &at, self.resources, diagnostics),
             Current::LogForward(reader, _) => reader.line(line, at, diagnostics),
+            Current::Mailers(section) => mailers::read_line(section, line, diagnostics),
+            Current::Healthcheck(reader) => reader.line(line, &at, self.resources, diagnostics),
             Current::Traces => traces::read_line(&mut self.traces, line, at, diagnostics),
         }
         line.take_remarks().into_iter().for_each(|remark| diagnostics.push(remark));
@@ -333,6 +350,8 @@ impl<'d> Document<'d> {
                 self.log_forwards.push(reader.end(diagnostics));
                 self.log_forward_spans.push(span);
             }
+            Current::Mailers(section) => self.mailers.push(section),
+            Current::Healthcheck(reader) => self.health_checks.push(reader.end(diagnostics)),
         }
     }
 
@@ -356,6 +375,16 @@ impl<'d> Document<'d> {
                 self.http_errors.get(name).or_else(|| refused.then(any_error))
             },
             has_global_logs: !self.global.logs.is_empty(),
+            has_mailers: &|name| {
+                let refused = self.refused.contains(&("mailers", name.into()));
+                refused || self.mailers.iter().any(|section| *section.name == *name)
+            },
+            has_health_check: &|name| {
+                let refused = self.refused.contains(&("healthcheck", name.into()));
+                refused || self.health_checks.iter().any(|section| *section.name == *name)
+            },
+            external_checks: self.global.external_check.is_some(),
+            may_create_processes: self.global.insecure_fork_wanted,
             first_proxy_id: if self.global.sockets.is_empty() { 1 } else { 2 },
         };
         for (list, group, span) in &self.group_uses {
@@ -387,6 +416,8 @@ impl<'d> Document<'d> {
             proxies,
             rings: self.rings,
             log_forwards: self.log_forwards,
+            mailers: self.mailers,
+            health_checks: self.health_checks,
             traces: self.traces,
         }
     }

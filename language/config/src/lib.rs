@@ -29,6 +29,7 @@ mod expressions;
 mod global;
 mod http_errors;
 mod log_forward;
+mod mailers;
 mod numbers;
 mod reply;
 mod resources;

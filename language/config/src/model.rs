@@ -15,6 +15,7 @@ mod global;
 mod location;
 mod log;
 mod log_forward;
+mod mail;
 mod options;
 mod profiling;
 mod proxy;
@@ -46,19 +47,21 @@ pub use bind::{
 pub use check::{AgentSettings, CheckSettings, CheckTuning, InitialState, Observe, OnError, TrackedServer};
 pub use check_script::{
     CheckAction, CheckConnect, CheckMethod, CheckPort, CheckRule, CheckRuleList, CheckScripts, CheckText,
-    Expect, ExpectStatus, Expected, HeaderMatch, HttpRequest, OwnExpected, TextMatch, is_check_fetch,
+    Expect, ExpectStatus, Expected, HeaderMatch, HealthCheck, HttpRequest, OwnExpected, TextMatch,
+    is_check_fetch,
 };
 pub use config::Config;
 pub use filter::{BandwidthFilter, Filter, FilterDirection, FilterKind, FilterSequences, TraceFilter};
 pub use global::{
-    Chroot, CloseSpread, CoreDump, CpuMap, CpuSet, Global, Http1, Kept, Limits, MAX_THREADS, MasterWorker,
-    ProcessValue, ProcessVariable, SentHostName, UnixBind,
+    Chroot, CloseSpread, CoreDump, CpuMap, CpuSet, ExternalCheck, Global, Http1, Kept, Limits, MAX_THREADS,
+    MasterWorker, ProcessValue, ProcessVariable, SentHostName, UnixBind,
 };
 pub use location::Location;
 pub use log::{
     Facility, LogAddress, LogHeader, LogLine, LogLineKind, LogSampling, LogTarget, Logging, Severity,
 };
 pub use log_forward::{HostStrategy, LogForward};
+pub use mail::{MAIL_TIMEOUT, MailAlert, Mailer, Mailers};
 pub use options::{
     ConnectionMode, ForwardFor, Forwarded, ForwardedValue, Options, OriginalTo, Redispatch,
     RestrictHeaderNames, Reuse, Splice, Switch,

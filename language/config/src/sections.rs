@@ -17,8 +17,12 @@ pub(crate) enum SectionKind {
     HttpErrors,
     /// `ring`.
     Ring,
+    /// `healthcheck`.
+    Healthcheck,
     /// `log-forward`.
     LogForward,
+    /// `mailers`.
+    Mailers,
     /// `traces`.
     Traces,
 }
@@ -59,10 +63,10 @@ pub(crate) static SECTIONS: Table<SectionKind> = Table::new(&[&[
     Row::not_yet("cache", "<name>", "a cache of responses"),
     Row::not_yet("crt-store", "[<name>]", "certificates"),
     Row::not_yet("fcgi-app", "<name>", "a FastCGI application"),
-    Row::not_yet("healthcheck", "<name>", "a health check to share"),
+    Row::ready("healthcheck", "<name>", "web", "a health check to share", SectionKind::Healthcheck),
     Row::ready("log-forward", "<name>", "syslog", "a relay of log messages", SectionKind::LogForward),
     Row::not_yet("log-profile", "<name>", "what is logged at which step"),
-    Row::not_yet("mailers", "<name>", "mail servers for alerts"),
+    Row::ready("mailers", "<name>", "staff", "mail servers for alerts", SectionKind::Mailers),
     Row::not_yet("peers", "<name>", "instances that share stick-tables"),
     Row::removed("program", "let the service manager start other programs"),
     Row::not_yet("resolvers", "<name>", "DNS servers"),

@@ -561,7 +561,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("check-ssl", "", "health checks: TLS"),
     Row::not_yet("client-sigalgs", "<sigalgs>", "TLS: signature algorithms of our certificate"),
     Row::not_yet("from", "<origin>", "which default-server to start from").with(NOT_ADDED),
-    Row::not_yet("healthcheck", "<name>", "health checks: section to use"),
     Row::not_yet("idle-ping", "<delay>", "HTTP/2: test idle connections"),
     Row::not_yet("ktls", "<on|off>", "TLS in the kernel"),
     Row::not_yet("namespace", "<name>", "network namespace to connect from").with(NOT_ADDED),

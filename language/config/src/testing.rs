@@ -102,6 +102,10 @@ pub(crate) fn read(text: &str) -> Outcome {
         userlist: &|name| (name == "users").then_some(0),
         http_errors: &|name| (name == "pages").then(|| pages.clone()),
         has_global_logs: true,
+        has_health_check: &|name| name == "web",
+        has_mailers: &|name| name == "staff",
+        external_checks: true,
+        may_create_processes: true,
         first_proxy_id: 2,
     };
     let proxies = parser.finish(&context, &mut diagnostics);

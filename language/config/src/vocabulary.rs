@@ -8,7 +8,9 @@ use crate::draft::{BACKENDS, FRONTENDS, Sections};
 use crate::global::GLOBAL_KEYWORDS;
 use crate::http_errors::HTTP_ERRORS_KEYWORDS;
 use crate::log_forward::LOG_FORWARD_KEYWORDS;
+use crate::mailers::MAILERS_KEYWORDS;
 use crate::model::RulesetKind;
+use crate::proxy::health_section::HEALTHCHECK_KEYWORDS;
 use crate::proxy::{FILTERS, OPTIONS, PROXY_KEYWORDS};
 use crate::ring::RING_KEYWORDS;
 use crate::rows::{Handler, Row};
@@ -62,6 +64,10 @@ pub enum WordPlace {
     Ring,
     /// In `log-forward`.
     LogForward,
+    /// In `mailers`.
+    Mailers,
+    /// In `healthcheck`.
+    Healthcheck,
     /// In `traces`.
     Traces,
 }
@@ -79,7 +85,7 @@ pub enum WordState {
 
 impl WordPlace {
     /// Every place.
-    pub const ALL: [WordPlace; 13] = [
+    pub const ALL: [WordPlace; 15] = [
         WordPlace::Section,
         WordPlace::Global,
         WordPlace::Proxy,
@@ -92,6 +98,8 @@ impl WordPlace {
         WordPlace::HttpErrors,
         WordPlace::Ring,
         WordPlace::LogForward,
+        WordPlace::Mailers,
+        WordPlace::Healthcheck,
         WordPlace::Traces,
     ];
 
@@ -110,6 +118,8 @@ impl WordPlace {
             WordPlace::HttpErrors => "Words of http-errors",
             WordPlace::Ring => "Words of ring",
             WordPlace::LogForward => "Words of log-forward",
+            WordPlace::Mailers => "Words of mailers",
+            WordPlace::Healthcheck => "Words of healthcheck",
             WordPlace::Traces => "Words of traces",
         }
     }
@@ -130,6 +140,8 @@ pub fn words() -> BTreeSet<ConfigWord> {
     add(&mut words, WordPlace::HttpErrors, HTTP_ERRORS_KEYWORDS.rows());
     add(&mut words, WordPlace::Ring, RING_KEYWORDS.rows());
     add(&mut words, WordPlace::LogForward, LOG_FORWARD_KEYWORDS.rows());
+    add(&mut words, WordPlace::Mailers, MAILERS_KEYWORDS.rows());
+    add(&mut words, WordPlace::Healthcheck, HEALTHCHECK_KEYWORDS.rows());
     add(&mut words, WordPlace::Traces, TRACES_KEYWORDS.rows());
     words
 }
@@ -200,6 +212,8 @@ pub fn dump() -> String {
     section(&mut text, "http-errors", first_words(HTTP_ERRORS_KEYWORDS.rows()));
     section(&mut text, "ring", first_words(RING_KEYWORDS.rows()));
     section(&mut text, "log-forward", first_words(LOG_FORWARD_KEYWORDS.rows()));
+    section(&mut text, "mailers", first_words(MAILERS_KEYWORDS.rows()));
+    section(&mut text, "healthcheck", first_words(HEALTHCHECK_KEYWORDS.rows()));
     section(&mut text, "traces", first_words(TRACES_KEYWORDS.rows()));
     text
 }

@@ -1,29 +1,70 @@
 //! Checks of servers: from what the configuration says to what checking needs.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use weir_backend::{CheckKind, CheckRules, Consequence, Follower, ObserveRules, ServerKey, StartLevel};
-use weir_checks::{CheckLoad, CheckPlan, Checks, Dial, Greets, Intervals, OwnedSource, Script, Timings};
-use weir_config::model::{self, CheckTuning, Host, InitialState, Observe, OnError, SendProxy};
+use weir_checks::{
+    CheckLoad, CheckPlan, Checks, Dial, Greets, Intervals, Launcher, OwnedSource, ProgramPlan, Script,
+    Timings,
+};
+use weir_config::model::{
+    self, CheckMethod, CheckScripts, CheckTuning, Config, Host, InitialState, Mode, Observe, OnError,
+    Protocol, SendProxy,
+};
 use weir_net::ConnectOptions;
 use weir_stream::instance::{Instance, Proxy};
 use weir_stream::server::plan;
+use weir_sys::Address;
 
 use super::backends::milliseconds;
+
+/// What all checks are made with.
+#[derive(Clone, Debug, Default)]
+pub struct CheckMeans {
+    /// What the global section says of them.
+    pub tuning: CheckTuning,
+    /// Who starts programs, where some servers are checked by one.
+    pub launcher: Option<Arc<Launcher>>,
+    /// `healthcheck` sections, by name.
+    pub sections: HashMap<Arc<str>, Arc<CheckScripts>>,
+}
+
+impl CheckMeans {
+    /// Those that a configuration asks for. To be called before the process changes its root directory and drops rights.
+    ///
+    /// # Errors
+    /// When programs cannot be started.
+    pub(crate) fn new(config: &Config, environment: &[String]) -> std::io::Result<Self> {
+        let uses_program =
+            |proxy: &model::Proxy| matches!(proxy.settings.checks.method, CheckMethod::Program);
+        let launcher = if config.proxies.iter().any(uses_program) {
+            let preserves = config.global.external_check.is_some_and(|said| said.preserves_environment);
+            let inherited = environment.iter().filter(|_| preserves);
+            let inherited = inherited.map(|variable| variable.clone().into_bytes()).collect();
+            Some(Arc::new(Launcher::start(inherited)?))
+        } else {
+            None
+        };
+        let sections = config.health_checks.iter();
+        let sections = sections.map(|section| (Arc::clone(&section.name), Arc::clone(&section.scripts)));
+        Ok(CheckMeans { tuning: config.global.tuning.checks, launcher, sections: sections.collect() })
+    }
+}
 
 /// All checks of an instance. Nobody starts them here.
 pub(crate) fn checks(
     instance: &'static Instance,
-    tuning: CheckTuning,
+    means: &CheckMeans,
     view: Box<dyn weir_checks::ProcessView>,
 ) -> Checks {
     let plans = instance.proxies.iter().filter(|proxy| !proxy.config.settings.disabled).flat_map(|proxy| {
         let servers = (0..).zip(&proxy.config.servers);
-        servers.flat_map(move |(rank, server)| plans(proxy, server, ServerKey::configured(rank), tuning))
+        servers.flat_map(move |(rank, server)| plans(proxy, server, ServerKey::configured(rank), means))
     });
-    let load = CheckLoad::new(instance.figures.len(), tuning.most_per_thread);
-    Checks::new(plans.collect(), load, tuning.max_spread.map(milliseconds), view)
+    let load = CheckLoad::new(instance.figures.len(), means.tuning.most_per_thread);
+    Checks::new(plans.collect(), load, means.tuning.max_spread.map(milliseconds), view)
 }
 
 /// How a server's health checks count, if it has any.
@@ -69,16 +110,18 @@ pub(crate) fn plans(
     proxy: &Proxy,
     server: &model::Server,
     key: ServerKey,
-    tuning: CheckTuning,
-) -> impl Iterator<Item = CheckPlan> {
-    [health_plan(proxy, server, key, tuning), agent_plan(proxy, server, key, tuning)].into_iter().flatten()
+    means: &CheckMeans,
+) -> impl Iterator<Item = CheckPlan> + use<> {
+    [health_plan(proxy, server, key, means), agent_plan(proxy, server, key, means.tuning)]
+        .into_iter()
+        .flatten()
 }
 
 fn health_plan(
     proxy: &Proxy,
     server: &model::Server,
     key: ServerKey,
-    tuning: CheckTuning,
+    means: &CheckMeans,
 ) -> Option<CheckPlan> {
     let said = &server.settings.check;
     let backend = proxy.backend.as_ref().filter(|_| said.enabled)?;
@@ -91,12 +134,39 @@ fn health_plan(
             usual_ms: interval(None),
             fast_ms: interval(said.fast_inter),
             down_ms: interval(said.down_inter),
-            spread_percent: tuning.spread_percent,
+            spread_percent: means.tuning.spread_percent,
         },
         timings: timings(proxy),
         dial: Arc::new(dial(proxy, server, key)),
         agent_send: None,
-        script: Script::of(&proxy.config.settings.checks),
+        script: match said.section.as_ref().and_then(|name| means.sections.get(name)) {
+            Some(section) => Script::of(section),
+            None => Script::of(&proxy.config.settings.checks),
+        },
+        program: program_plan(proxy, server, means).map(Arc::new),
+    })
+}
+
+/// The program that checks a server, if one does.
+fn program_plan(proxy: &Proxy, server: &model::Server, means: &CheckMeans) -> Option<ProgramPlan> {
+    let said = &proxy.config.settings.checks;
+    if !matches!(said.method, CheckMethod::Program) || server.settings.check.section.is_some() {
+        return None;
+    }
+    let is_told = |address: &&Address| matches!(address, Address::Inet(_) | Address::Unix(_));
+    let listener = proxy.listeners.iter().filter_map(|listener| listener.address.get()).find(is_told);
+    Some(ProgramPlan {
+        launcher: means.launcher.clone()?,
+        command: said.program.clone()?,
+        path: said.program_path.clone().unwrap_or_default(),
+        proxy_id: proxy.config.id,
+        listener: listener.cloned(),
+        tls: server.settings.tls.is_some(),
+        protocol: match (proxy.config.mode(), server.settings.protocol) {
+            (_, Some(Protocol::H1)) | (Mode::Http, None) => "h1",
+            (Mode::Tcp, None) | (_, Some(Protocol::None)) => "tcp",
+            (Mode::Log, None) => "syslog",
+        },
     })
 }
 
@@ -131,6 +201,7 @@ fn agent_plan(
         dial: Arc::new(dial),
         agent_send: said.send.clone(),
         script: None,
+        program: None,
     })
 }
 

@@ -30,6 +30,15 @@ impl LiveTarget {
         };
         let mut said = weir_config::added_server(resources, name, words)?;
         check(proxy, &said)?;
+        if let Some(name) = said
+            .settings
+            .check
+            .section
+            .as_ref()
+            .filter(|name| !record.check_means.sections.contains_key(*name))
+        {
+            return Err(format!("'healthcheck' : unable to find healthcheck section '{name}'."));
+        }
         if backend.servers().len() >= MAX_SERVERS {
             return Err(format!("more than {MAX_SERVERS} servers in one backend"));
         }
@@ -51,7 +60,7 @@ impl LiveTarget {
         let said = Arc::new(said);
         proxy.added_servers.insert(server.key(), Arc::clone(&said));
         if let Some(checks) = record.checks.get() {
-            build::plans(proxy, &said, server.key(), record.check_tuning).for_each(|plan| checks.add(plan));
+            build::plans(proxy, &said, server.key(), &record.check_means).for_each(|plan| checks.add(plan));
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use weir_stream::ending::By;
 use weir_stream::instance::{Proxy, ProxyState};
 use weir_stream::log::announce;
 
-use super::{Live, now_ms, session_target};
+use super::{Live, mail, now_ms, session_target};
 
 /// Changes a server for an operator, and says what came of it.
 pub(super) fn change_server(
@@ -34,6 +34,9 @@ pub(super) fn tell(live: Live, news: &News) {
             Urgency::Notice => Level::Notice,
         };
         say(live, proxy, level, &notice.text);
+        if let Some(level) = notice.mail {
+            mail::send(live, proxy, level, &notice.text);
+        }
     }
     for passage in &news.passages {
         let Some(proxy) = live.instance.proxies.get(passage.proxy) else { continue };

@@ -1,20 +1,22 @@
 //! What is known of the process beside its instance: how it was started, with what, and what only operators ask for.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use weir_checks::Checks;
 use weir_cli::{Level, SeverityOutput};
-use weir_config::model::{self, Bind, CheckTuning, Global};
+use weir_config::model::{self, Bind, Global};
 use weir_events::LogSink;
 use weir_expr::{PatternStore, Registry, VariableNames};
+use weir_mail::Mailers;
 use weir_net::ConnectionLimit;
 use weir_sync::{CachePadded, Ring};
 use weir_sys::Address;
 
 use super::pulse::Pulse;
-use crate::build::Events;
+use crate::build::{CheckMeans, Events};
 use crate::life::Life;
 use crate::messages::Messages;
 
@@ -54,8 +56,10 @@ pub struct ProcessRecord {
     pub life: OnceLock<&'static Life>,
     /// The checks of servers. Set before anything is served.
     pub checks: OnceLock<&'static Checks>,
-    /// What the global section says of checks.
-    pub check_tuning: CheckTuning,
+    /// What checks of servers are made with.
+    pub check_means: CheckMeans,
+    /// Where mails about servers go, by the names of sections.
+    pub mailers: HashMap<Arc<str>, Mailers>,
     /// Connections to the runtime API, and who waits for one to end.
     pub cli_connections: &'static ConnectionLimit,
     /// `stats maxconn`: how many of them there may be.
@@ -104,7 +108,8 @@ impl ProcessRecord {
             cli_sockets: OnceLock::new(),
             life: OnceLock::new(),
             checks: OnceLock::new(),
-            check_tuning: CheckTuning::default(),
+            check_means: CheckMeans::default(),
+            mailers: HashMap::new(),
             cli_connections: Box::leak(Box::default()),
             cli_connections_limit: Global::default().stats_maxconn,
             shares_idle: true,

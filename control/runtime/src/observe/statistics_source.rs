@@ -248,7 +248,8 @@ impl CheckFields {
         let running = if record.running { "* " } else { "" };
         row.set(self.status, format!("{running}{}", found.status.word()).as_str());
         if let Some(code) = found.code.filter(|_| found.status.has_code()) {
-            row.set(self.code, u32::from(code));
+            // Less than nothing wraps, as in the reference program.
+            row.set(self.code, code as u32);
         }
         if found.status != CheckStatus::Initializing {
             row.set(self.duration, found.duration_ms);

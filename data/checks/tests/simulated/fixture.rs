@@ -105,6 +105,7 @@ impl Farm {
             dial: Arc::new(Dial::default()),
             agent_send: None,
             script: None,
+            program: None,
         };
         Farm { backend, heard: Arc::default(), plan }
     }

@@ -1,7 +1,7 @@
 //! Words about the process: identity, files, names, ending.
 
 use super::context::{GlobalContext, GlobalReader};
-use crate::model::{Account, Chroot, CloseSpread, CoreDump, MasterWorker};
+use crate::model::{Account, Chroot, CloseSpread, CoreDump, ExternalCheck, MasterWorker};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 use weir_syntax::{Diagnostic, Layout};
@@ -152,6 +152,16 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
                 _ => CoreDump::AsAllowed,
             }
         };
+        Ok(())
+    }),
+    Row::ready("external-check", "[preserve-env]", "", "let programs check servers", |line, words| {
+        let preserves_environment = words.take_if("preserve-env");
+        if let Some(word) = words.take() {
+            let message =
+                format!("'external-check' only supports 'preserve-env' as an argument, found '{word}'.");
+            return Err(fault(word.span(), message));
+        }
+        line.global.external_check = Some(ExternalCheck { preserves_environment });
         Ok(())
     }),
     Row::ready("insecure-fork-wanted", "", "", "do not forbid new processes", |line, words| {

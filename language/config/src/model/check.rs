@@ -28,6 +28,8 @@ pub struct CheckSettings {
     pub send_proxy: bool,
     /// `check-via-socks4`: connections go through the server's SOCKS4 proxy.
     pub via_socks4: bool,
+    /// `healthcheck`: the section that says how it is checked; none for what its backend says.
+    pub section: Option<Arc<str>>,
     /// `init-state`: how it begins, and how it leaves maintenance.
     pub initial_state: InitialState,
     /// `agent-check` and its relatives; none where none of them is said.
@@ -109,6 +111,7 @@ impl Default for CheckSettings {
             address: None,
             send_proxy: false,
             via_socks4: false,
+            section: None,
             initial_state: InitialState::default(),
             agent: None,
             track: None,

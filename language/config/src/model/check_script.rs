@@ -21,6 +21,21 @@ pub struct CheckScripts {
     pub disable_on_404: bool,
     /// `http-check send-state`.
     pub send_state: bool,
+    /// `external-check command`: the program that checks.
+    pub program: Option<Arc<str>>,
+    /// `external-check path`: what `PATH` is for it.
+    pub program_path: Option<Arc<str>>,
+}
+
+/// A `healthcheck` section: how servers that name it are checked.
+#[derive(Clone, Debug)]
+pub struct HealthCheck {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Where it begins.
+    pub at: Location,
+    /// What it says.
+    pub scripts: Arc<CheckScripts>,
 }
 
 /// Rules, and the section that they were written in: those of a `defaults` section give way to a proxy's own.
@@ -44,6 +59,8 @@ pub enum CheckMethod {
     Tcp,
     /// `option httpchk`: the `http-check` rules, and what the option itself says of the request.
     Http(Arc<HttpRequest>),
+    /// `option external-check`: a program of the operator's.
+    Program,
     /// Another option: a dialogue of its own.
     Own(Arc<Vec<CheckRule>>),
 }

@@ -1,7 +1,9 @@
 //! Everything that a configuration says.
 
+use super::check_script::HealthCheck;
 use super::global::Global;
 use super::log_forward::LogForward;
+use super::mail::Mailers;
 use super::proxy::Proxy;
 use super::ring::{Ring, TraceLine};
 use super::userlist::Userlist;
@@ -19,6 +21,10 @@ pub struct Config {
     pub rings: Vec<Ring>,
     /// `log-forward` sections, in order.
     pub log_forwards: Vec<LogForward>,
+    /// `mailers` sections, in order.
+    pub mailers: Vec<Mailers>,
+    /// `healthcheck` sections, in order.
+    pub health_checks: Vec<HealthCheck>,
     /// Lines of `traces` sections, in order.
     pub traces: Vec<TraceLine>,
 }

@@ -65,6 +65,8 @@ pub struct Global {
     pub group: Option<Account>,
     /// `set-dumpable`: what a crash leaves behind.
     pub core_dump: CoreDump,
+    /// `external-check`: programs may check servers; none where that is not said.
+    pub external_check: Option<ExternalCheck>,
     /// `insecure-fork-wanted`: do not forbid new processes.
     pub insecure_fork_wanted: bool,
     /// `insecure-setuid-wanted`: do not forbid set-user-id programs.
@@ -139,6 +141,7 @@ impl Default for Global {
             user: None,
             group: None,
             core_dump: CoreDump::default(),
+            external_check: None,
             insecure_fork_wanted: false,
             insecure_setuid_wanted: false,
             threads: None,
@@ -308,4 +311,11 @@ pub struct Kept {
     pub arguments: Vec<Box<str>>,
     /// Where it was written.
     pub at: Location,
+}
+
+/// `external-check`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExternalCheck {
+    /// `preserve-env`: programs have the process's environment beside their own variables.
+    pub preserves_environment: bool,
 }

@@ -21,6 +21,7 @@ use super::check_script::CheckScripts;
 use super::filter::{Filter, FilterDirection, FilterSequences};
 use super::location::Location;
 use super::log::Logging;
+use super::mail::MailAlert;
 use super::options::Options;
 use super::reply::ErrorReplies;
 use super::rules::{RedirectRule, Rule, RulesetKind, Rulesets};
@@ -189,6 +190,8 @@ pub struct Settings {
     pub persist_rdp_cookie: Option<Arc<str>>,
     /// How servers are checked.
     pub checks: Arc<CheckScripts>,
+    /// `email-alert`: what is told by mail; none for nothing.
+    pub mail_alert: Option<Arc<MailAlert>>,
     /// `default-server`.
     pub default_server: ServerSettings,
 }
@@ -227,6 +230,7 @@ impl Default for Settings {
             send_name_header: None,
             persist_rdp_cookie: None,
             checks: Arc::default(),
+            mail_alert: None,
             default_server: ServerSettings::default(),
         }
     }

@@ -2,6 +2,7 @@
 
 mod connect;
 mod expect;
+mod external;
 mod own;
 mod send;
 
@@ -16,6 +17,7 @@ use crate::model::{CheckAction, CheckMethod, CheckRule, CheckRuleList, CheckScri
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 
+pub(super) use external::{KEYWORDS as EXTERNAL_KEYWORDS, settle as settle_external};
 pub(super) use own::OPTIONS;
 
 /// Whose rules.

@@ -9,7 +9,10 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
 use super::options::{OPTIONS, OptionKind};
 use super::resolve::Names;
-use super::{ConditionList, Draft, Finished, ProxyParser, Section, checks, errors, filters, log_mode};
+use super::{
+    ConditionList, Draft, Finished, ProxyParser, Section, checks, errors, filters, health_section, log_mode,
+    mail,
+};
 use crate::draft::ErrorStep;
 use crate::model::{
     BackendTarget, Balance, ErrorReplies, LogLine, LogLineKind, Mode, Protocol, Proxy, ProxyIndex, RetryOn,
@@ -25,6 +28,14 @@ pub struct BindContext<'s> {
     pub http_errors: &'s dyn Fn(&str) -> Option<Arc<ErrorReplies>>,
     /// Whether the global section has log targets.
     pub has_global_logs: bool,
+    /// Whether there is a `healthcheck` section of that name.
+    pub has_health_check: &'s dyn Fn(&str) -> bool,
+    /// Whether there is a `mailers` section of that name.
+    pub has_mailers: &'s dyn Fn(&str) -> bool,
+    /// `external-check` of the global section.
+    pub external_checks: bool,
+    /// `insecure-fork-wanted`.
+    pub may_create_processes: bool,
     /// The first identifier for proxies: the runtime API's sockets take the one before.
     pub first_proxy_id: u32,
 }
@@ -394,6 +405,9 @@ impl ProxyParser<'_> {
             return;
         }
         check_captures(finished, diagnostics);
+        checks::settle_external(&finished.proxy, finished.span, context, diagnostics);
+        mail::settle(&mut finished.proxy, finished.span, context, diagnostics);
+        health_section::settle(&finished.proxy, context, diagnostics);
         let proxy = &mut finished.proxy;
         let who = format!("{} '{}'", noun(proxy), proxy.name);
         if proxy.is_frontend() && proxy.mode() == Mode::Log {

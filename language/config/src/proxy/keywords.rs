@@ -2,7 +2,7 @@
 
 use super::{
     BACKENDS, DEFAULTS, FRONTENDS, LineContext, NAMED_DEFAULTS, PROXIES, Sections, balancing, captures,
-    checks, errors, filters, general, logging, routing, stats, timeouts,
+    checks, errors, filters, general, logging, mail, routing, stats, timeouts,
 };
 use crate::rows::{Row, Table};
 use crate::words::{Parsed, Words};
@@ -29,6 +29,8 @@ pub static PROXY_KEYWORDS: Table<ProxyReader> = Table::new(&[
     stats::KEYWORDS,
     filters::KEYWORDS,
     checks::KEYWORDS,
+    checks::EXTERNAL_KEYWORDS,
+    mail::KEYWORDS,
     NOT_YET,
 ]);
 
@@ -108,13 +110,6 @@ const NOT_YET: &[Row<ProxyReader>] = &[
     Row::not_yet("compression type", "<mime type> ...", "types to compress"),
     Row::not_yet("compression type-req", "<mime type> ...", "types of requests to compress"),
     Row::not_yet("compression type-res", "<mime type> ...", "types of responses to compress"),
-    Row::not_yet("email-alert from", "<emailaddr>", "mail alerts: sender"),
-    Row::not_yet("email-alert level", "<level>", "mail alerts: level"),
-    Row::not_yet("email-alert mailers", "<mailersect>", "mail alerts: section with the servers"),
-    Row::not_yet("email-alert myhostname", "<hostname>", "mail alerts: our name"),
-    Row::not_yet("email-alert to", "<emailaddr>", "mail alerts: receiver"),
-    Row::not_yet("external-check command", "<command>", "external checks: program to run"),
-    Row::not_yet("external-check path", "<path>", "external checks: search path"),
     Row::not_yet("log-steps", "<steps>", "at which steps of a stream to log"),
     Row::not_yet("max-session-srv-conns", "<nb>", "connections to servers that a client keeps"),
     Row::not_yet("quic-initial", "<action> [ { if | unless } <condition> ]", "rules on QUIC's first packets"),

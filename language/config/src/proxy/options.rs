@@ -427,7 +427,6 @@ const READY: &[Row<OptionReader>] = &[
 
 const NOT_YET: &[Row<OptionReader>] = &[
     Row::not_yet("disable-h2-upgrade", "", "do not switch to HTTP/2 on its preface"),
-    Row::not_yet("external-check", "", "check servers with a program"),
     Row::not_yet("use-small-buffers", "[ queue | l7-retries | check ]*", "use small buffers"),
     Row::removed("http-tunnel", "please just remove it, it shouldn't be needed."),
     Row::removed("forceclose", "please just remove it, or use 'option httpclose' if absolutely needed."),

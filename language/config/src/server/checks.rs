@@ -84,6 +84,11 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         server.settings.check.fast_inter = Some(interval(words, "fastinter")?);
         Ok(())
     }),
+    option("healthcheck", "<name>", "web", "health checks: section to use", |server, words| {
+        let word = words.expect("'healthcheck' expects the name of a healthcheck section as argument.")?;
+        server.settings.check.section = Some(word.text().into());
+        Ok(())
+    }),
     option(
         "init-state",
         "{ fully-up | up | down | fully-down | none }",

@@ -89,6 +89,7 @@ pub(in crate::proxy) const OPTIONS: &[Row<OptionReader>] = &[
         };
         own(context, vec![send(&client_hello()), expecting(hello)])
     }),
+    check_option!("external-check", "", "", "check servers with a program", super::external::read_option),
     check_option!("spop-check", "", "", "check servers with SPOP", |context, words| {
         words.end("option spop-check")?;
         let hello = Expect { min_receive: Some(4), ..Expect::plain(Expected::Own(OwnExpected::SpopHello)) };
@@ -96,7 +97,10 @@ pub(in crate::proxy) const OPTIONS: &[Row<OptionReader>] = &[
     }),
 ];
 
-fn own(context: &mut LineContext<'_>, rules: Vec<CheckRule>) -> Parsed {
+fn own(context: &mut LineContext<'_>, mut rules: Vec<CheckRule>) -> Parsed {
+    for (step, rule) in (1..).zip(&mut rules) {
+        rule.step = step;
+    }
     scripts(context).method = CheckMethod::Own(Arc::new(rules));
     Ok(())
 }
@@ -131,6 +135,13 @@ fn read_http(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
         request.uri = bytes(0).map(CheckText::Fixed);
     } else {
         (request.method, request.uri) = (bytes(0), bytes(1).map(CheckText::Fixed));
+        if let Some(version) = said.get(2).filter(|word| word.bytes().iter().any(u8::is_ascii_control)) {
+            return Err(fault(
+                version.span(),
+                "'option httpchk' : hiding headers or body at the end of the version string is unsupported. Use \
+                 'http-check send' directive instead.",
+            ));
+        }
         request.version = bytes(2);
     }
     if let Some(host) = said.get(3) {
@@ -213,7 +224,8 @@ fn read_mysql(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     words.end("option mysql-check")?;
     let login = if old { mysql_login_old(user.bytes()) } else { mysql_login(user.bytes()) };
     let answer = expecting(Expect::plain(Expected::Own(OwnExpected::MysqlAnswer)));
-    own(context, vec![connect, greeting(), send(&login), answer])
+    // The name is sent at once: servers answer it once they have greeted.
+    own(context, vec![connect, send(&login), greeting(), answer])
 }
 
 /// MySQL's names are at most 32 characters long.

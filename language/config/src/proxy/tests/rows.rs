@@ -110,8 +110,6 @@ fn every_word_says_what_it_is_for() {
 fn what_is_not_there_yet_is_an_error() {
     let not_yet = |word: &str| format!("A parsing [t.cfg:9] : '{word}' is not implemented yet");
     check("listen l", "stick-table type ip size 1k", &[&not_yet("stick-table")]);
-    check("listen l", "option external-check", &[&not_yet("option external-check")]);
-    check("listen l", "no option external-check", &[]);
     check("listen l", "mode spop", &[&not_yet("mode spop")]);
     check(
         "listen l",

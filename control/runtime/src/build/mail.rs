@@ -1,0 +1,51 @@
+//! Mail servers: from `mailers` sections to what mails are sent with.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use weir_config::model::Config;
+use weir_mail::{Mailer, Mailers};
+
+use super::backends::milliseconds;
+use super::names::socket_address;
+use super::{BuildError, Resolver};
+use crate::messages::Messages;
+
+/// The sections by name. A name of a mail server is looked up once, here.
+pub(crate) fn mailers(
+    config: &Config,
+    resolver: &dyn Resolver,
+    messages: &'static Messages,
+) -> Result<HashMap<Arc<str>, Mailers>, Vec<BuildError>> {
+    let (mut sections, mut errors) = (HashMap::new(), Vec::new());
+    for section in &config.mailers {
+        let mut mailers = Vec::new();
+        for mailer in &section.mailers {
+            match socket_address(&mailer.host, mailer.port, resolver) {
+                Ok(address) => {
+                    let name = format!("{}/{}", section.name, mailer.name);
+                    let report = |text: &str| messages.warning(text);
+                    mailers.push(Mailer::new(&name, address, milliseconds(section.timeout), report));
+                }
+                Err(unknown) => {
+                    let message = format!("'mailer {}' : invalid address: '{}'", mailer.name, unknown.0);
+                    errors.push(BuildError { at: section.at.clone(), message });
+                }
+            }
+        }
+        sections.insert(Arc::clone(&section.name), Mailers::new(mailers));
+    }
+    if errors.is_empty() { Ok(sections) } else { Err(errors) }
+}
+
+/// What is wrong with the names of mail servers.
+pub(super) fn verify(config: &Config, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
+    for section in &config.mailers {
+        for mailer in &section.mailers {
+            if let Err(unknown) = socket_address(&mailer.host, mailer.port, resolver) {
+                let message = format!("'mailer {}' : invalid address: '{}'", mailer.name, unknown.0);
+                errors.push(BuildError { at: section.at.clone(), message });
+            }
+        }
+    }
+}

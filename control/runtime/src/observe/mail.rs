@@ -1,0 +1,67 @@
+//! What operators are told of servers by mail (manual, "email-alert").
+
+use weir_backend::MailLevel;
+use weir_config::model::Severity;
+use weir_events::calendar::{CivilTime, MONTHS};
+use weir_expr::TimeZone;
+use weir_mail::Mail;
+use weir_stream::instance::Proxy;
+
+use super::Live;
+
+/// Sends a mail about something that the logs heard, if the proxy wants one.
+pub(super) fn send(live: Live, proxy: &Proxy, level: MailLevel, text: &str) {
+    let Some(alert) = &proxy.config.settings.mail_alert else { return };
+    let severity = match level {
+        MailLevel::Alert => Severity::Alert,
+        MailLevel::Notice => Severity::Notice,
+        MailLevel::Info => Severity::Info,
+    };
+    let least = alert.level.unwrap_or(Severity::Alert);
+    let (Some(section), Some(from), Some(to)) = (&alert.mailers, &alert.from, &alert.to) else { return };
+    let mailers = live.record.mailers.get(section).filter(|_| severity as u8 <= least as u8);
+    let Some(mailers) = mailers else { return };
+    let identity = &live.instance.identity;
+    let text = text.strip_suffix('.').unwrap_or(text);
+    let seconds = weir_sched::wall_us() / 1_000_000;
+    mailers.send(Mail {
+        from: from.to_string(),
+        to: to.to_string(),
+        host_name: alert.host_name.as_deref().unwrap_or(&identity.hostname).to_owned(),
+        date: date(i64::try_from(seconds).unwrap_or_default(), &identity.time_zone),
+        subject: format!("[HAProxy Alert] {text}"),
+        text: text.to_owned(),
+    });
+}
+
+/// A date of a mail (RFC 5322, 3.3): `Mon, 23 Nov 2026 04:22:14 +0000 (UTC)`.
+fn date(seconds: i64, zone: &TimeZone) -> String {
+    let local = zone.at(seconds);
+    let CivilTime { year, month, day, hour, minute, second, weekday } = CivilTime::at(seconds, local.offset);
+    let month = MONTHS[usize::from(month) - 1];
+    let weekday = WEEKDAYS[usize::from(weekday)];
+    let sign = if local.offset < 0 { '-' } else { '+' };
+    let minutes = local.offset.unsigned_abs() / 60;
+    let (ahead, rest) = (minutes / 60, minutes % 60);
+    format!(
+        "{weekday}, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02} {sign}{ahead:02}{rest:02} ({})",
+        local.name
+    )
+}
+
+const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_local_and_say_so() {
+        let check = |seconds, offset, name: &str, expected: &str| {
+            assert_eq!(date(seconds, &TimeZone::fixed(offset, name)), expected);
+        };
+        check(1_795_407_734, 0, "UTC", "Mon, 23 Nov 2026 04:22:14 +0000 (UTC)");
+        check(1_795_407_734, -12_600, "NST", "Mon, 23 Nov 2026 00:52:14 -0330 (NST)");
+        check(0, 3600, "CET", "Thu, 01 Jan 1970 01:00:00 +0100 (CET)");
+    }
+}

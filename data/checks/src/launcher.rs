@@ -1,0 +1,225 @@
+//! Who starts programs that check servers: a thread of its own, so that no worker waits for a file to be found and loaded.
+//!
+//! At most [`MOST_PROGRAMS`] run at once; the others wait for their turn.
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_sched::{TaskKey, Tick, now, wait};
+use weir_sync::Semaphore;
+use weir_sys::Errno;
+use weir_sys::process::NullDevice;
+use weir_sys::program::{Invocation, Program};
+
+/// Starts programs.
+#[derive(Debug)]
+pub struct Launcher {
+    jobs: Sender<Job>,
+    turns: Semaphore<TaskKey>,
+    /// What programs inherit of the process's environment, `NAME=value` each.
+    pub(crate) environment: Vec<Vec<u8>>,
+}
+
+/// A program to start.
+#[derive(Debug)]
+struct Job {
+    invocation: Invocation,
+    /// Where it is looked for, when its name has no slash.
+    path: Vec<u8>,
+    launch: Arc<Launch>,
+}
+
+/// Where a task waits for its program.
+#[derive(Debug)]
+struct Launch {
+    outcome: Mutex<Option<Result<Program, Errno>>>,
+    task: TaskKey,
+}
+
+/// So many programs run at once at most.
+const MOST_PROGRAMS: u32 = 64;
+
+impl Launcher {
+    /// Begins its thread. To be called before the process changes its root directory: the new one need not have `/dev/null`.
+    ///
+    /// # Errors
+    /// When there is no thread for it, or no `/dev/null`.
+    pub fn start(environment: Vec<Vec<u8>>) -> io::Result<Launcher> {
+        let streams = NullDevice::open()?;
+        let (jobs, received) = channel();
+        weir_sys::thread::start(c"programs", move || launch_all(&received, &streams))?;
+        Ok(Launcher { jobs, turns: Semaphore::new(), environment })
+    }
+
+    /// Waits until a program may run; none when that takes until `deadline`. It may run until what is returned is dropped.
+    pub(crate) async fn turn(&self, deadline: Tick) -> Option<ProgramTurn<'_>> {
+        let task = weir_sched::current();
+        while !self.turns.enter(MOST_PROGRAMS) {
+            self.turns.enlist(task);
+            let entered = self.turns.enter(MOST_PROGRAMS);
+            if !entered {
+                wait(deadline).await;
+            }
+            let was_told = !self.turns.withdraw(task);
+            if entered || deadline <= now() {
+                // Whoever comes next is told instead.
+                if was_told {
+                    self.tell(self.turns.next());
+                }
+                return entered.then(|| ProgramTurn { launcher: self });
+            }
+        }
+        Some(ProgramTurn { launcher: self })
+    }
+
+    fn tell(&self, waiter: Option<TaskKey>) {
+        if let Some(task) = waiter {
+            weir_sched::wake(task);
+        }
+    }
+
+    /// Has a program started; none when that takes until `deadline`.
+    pub(crate) async fn launch(
+        &self,
+        invocation: Invocation,
+        path: Vec<u8>,
+        deadline: Tick,
+    ) -> Option<Result<Program, Errno>> {
+        let launch = Arc::new(Launch { outcome: Mutex::default(), task: weir_sched::current() });
+        // The thread lives as long as somebody can send to it.
+        let _ = self.jobs.send(Job { invocation, path, launch: Arc::clone(&launch) });
+        loop {
+            let outcome = launch.outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if outcome.is_some() || deadline <= now() {
+                return outcome;
+            }
+            wait(deadline).await;
+        }
+    }
+}
+
+/// A program may run. Dropping it lets another one.
+#[derive(Debug)]
+pub(crate) struct ProgramTurn<'l> {
+    launcher: &'l Launcher,
+}
+
+impl Drop for ProgramTurn<'_> {
+    fn drop(&mut self) {
+        self.launcher.tell(self.launcher.turns.leave());
+    }
+}
+
+/// The thread's whole life.
+fn launch_all(jobs: &Receiver<Job>, streams: &NullDevice) {
+    for job in jobs {
+        // Nobody waits for it any more.
+        if Arc::strong_count(&job.launch) == 1 {
+            continue;
+        }
+        let outcome = start(job.invocation, &job.path, streams);
+        *job.launch.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        weir_sched::wake(job.launch.task);
+        // If its task has given up, the program ends here, with the last that knows of it.
+    }
+}
+
+/// Starts a program as `execvp` finds it: by its name alone in each of the folders of `path`, and by a shell when it does not
+/// say by what.
+fn start(mut invocation: Invocation, path: &[u8], streams: &NullDevice) -> Result<Program, Errno> {
+    if invocation.file.contains(&b'/') {
+        return start_file(invocation, streams);
+    }
+    let name = std::mem::take(&mut invocation.file);
+    let mut outcome = Err(Errno::NOENT);
+    for folder in path.split(|byte| *byte == b':') {
+        // An empty one is the current folder.
+        let folder = if folder.is_empty() { b"." } else { folder };
+        let file = [folder, b"/", &name].concat();
+        outcome = start_file(Invocation { file, ..invocation.clone() }, streams);
+        if !matches!(outcome, Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS)) {
+            break;
+        }
+    }
+    outcome
+}
+
+fn start_file(mut invocation: Invocation, streams: &NullDevice) -> Result<Program, Errno> {
+    let outcome = Program::start(&invocation, streams);
+    if !matches!(outcome, Err(Errno::NOEXEC)) {
+        return outcome;
+    }
+    let script = std::mem::replace(&mut invocation.file, SHELL.to_vec());
+    invocation.words.splice(..1, [SHELL.to_vec(), script]);
+    Program::start(&invocation, streams)
+}
+
+/// What runs scripts that name no interpreter.
+const SHELL: &[u8] = b"/bin/sh";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::os::unix::fs::PermissionsExt;
+    use std::rc::Rc;
+    use weir_sched::{Class, Kind, simulate, sleep_until, spawn};
+    use weir_sys::child::Exit;
+
+    /// How a program that is looked for in `path` ends.
+    fn run(file: &str, path: &str) -> Result<Exit, Errno> {
+        let streams = NullDevice::open().expect("a device");
+        let file = file.as_bytes().to_vec();
+        let invocation =
+            Invocation { words: vec![file.clone(), b"4".to_vec()], file, ..Invocation::default() };
+        let mut program = start(invocation, path.as_bytes(), &streams)?;
+        loop {
+            if let Some(exit) = program.exit()? {
+                return Ok(exit);
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn programs_are_found_as_a_shell_finds_them() {
+        assert_eq!(run("true", "/nonexistent:/etc/passwd:/usr/bin:/bin"), Ok(Exit::Code(0)));
+        assert_eq!(run("true", "/nonexistent"), Err(Errno::NOENT));
+        assert_eq!(run("/bin/false", ""), Ok(Exit::Code(1)));
+        let script = std::env::temp_dir().join(format!("weir-script-{}", std::process::id()));
+        std::fs::write(&script, "exit $1\n").expect("a file");
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).expect("its owner");
+        let ended = run(script.to_str().expect("a plain name"), "");
+        std::fs::remove_file(&script).expect("it is there");
+        assert_eq!(ended, Ok(Exit::Code(4)), "no line says by what it runs");
+    }
+
+    #[test]
+    fn no_more_programs_run_than_may() {
+        let launcher: &'static Launcher = Box::leak(Box::new(Launcher::start(Vec::new()).expect("a thread")));
+        let outcome = simulate::run(1, async move {
+            let soon = now().after(100);
+            let mut turns = Vec::new();
+            for _ in 0..MOST_PROGRAMS {
+                turns.push(launcher.turn(soon).await.expect("there is room"));
+            }
+            assert!(launcher.turn(soon).await.is_none(), "nobody ended in time");
+            static OTHER: Kind = Kind::new("other");
+            let has_turn = Rc::new(Cell::new(false));
+            let told = Rc::clone(&has_turn);
+            spawn(&OTHER, Class::Normal, async move {
+                let turn = launcher.turn(Tick::NEVER).await;
+                told.set(turn.is_some());
+                sleep_until(Tick::NEVER).await;
+            });
+            sleep_until(now().after(50)).await;
+            assert!(!has_turn.get(), "it waits");
+            turns.pop();
+            sleep_until(now().after(50)).await;
+            assert!(has_turn.get(), "it does not wait any more");
+            assert_eq!(launcher.turns.inside(), MOST_PROGRAMS);
+        });
+        assert_eq!(outcome, Ok(Some(())));
+    }
+}

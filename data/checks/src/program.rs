@@ -1,0 +1,155 @@
+//! Checks by a program of the operator's: what it is told, and how its end is read (manual, "external-check command").
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use weir_backend::{CheckStatus, Finding, ServerAddress};
+use weir_sched::{Descriptor, Tick, now, wait};
+use weir_sys::child::Exit;
+use weir_sys::program::{Invocation, Program};
+use weir_sys::{Address, Errno};
+
+use crate::attempt::{self, Attempt};
+use crate::launcher::Launcher;
+
+/// A program that checks a server, and what it is told whatever happens.
+#[derive(Clone, Debug)]
+pub struct ProgramPlan {
+    /// Who starts it.
+    pub launcher: Arc<Launcher>,
+    /// `external-check command`.
+    pub command: Arc<str>,
+    /// `external-check path`; empty where it is not said.
+    pub path: Arc<str>,
+    /// The number of the proxy.
+    pub proxy_id: u32,
+    /// The first address that the proxy listens at; none for a backend.
+    pub listener: Option<Address>,
+    /// Whether the server speaks TLS.
+    pub tls: bool,
+    /// What the server speaks: `h1`, `h2`, `tcp`, `syslog`.
+    pub protocol: &'static str,
+}
+
+/// Has the program check the server. It may take as long as a connection may.
+pub(crate) async fn run(attempt: &Attempt<'_>, plan: &ProgramPlan) -> Finding {
+    let most_ms = attempt.connect_deadline().since(now());
+    let Some(_turn) = plan.launcher.turn(now().after(most_ms)).await else {
+        return not_run("too many programs run".to_owned());
+    };
+    // Waiting for others is not the program's affair.
+    let deadline = now().after(most_ms);
+    let path = plan.path.as_bytes().to_vec();
+    match plan.launcher.launch(invocation(attempt, plan), path, deadline).await {
+        Some(Ok(program)) => wait_for(program, deadline).await,
+        Some(Err(errno)) => not_started(errno),
+        None => not_run("the program did not start in time".to_owned()),
+    }
+}
+
+/// Waits for a program; one that takes too long is killed.
+async fn wait_for(mut program: Program, deadline: Tick) -> Finding {
+    let descriptor = program.end_descriptor().and_then(Descriptor::register);
+    let descriptor = match descriptor {
+        Ok(descriptor) => descriptor,
+        Err(errno) => return not_run(in_words(errno)),
+    };
+    descriptor.set_owner(weir_sched::current());
+    loop {
+        descriptor.clear_readable();
+        match program.exit() {
+            Ok(Some(exit)) => return finding(exit),
+            Ok(None) => {}
+            Err(errno) => return not_run(in_words(errno)),
+        }
+        if deadline <= now() {
+            return Finding { code: Some(0), ..Finding::new(CheckStatus::ProcessTimeout) };
+        }
+        wait(deadline).await;
+    }
+}
+
+fn finding(exit: Exit) -> Finding {
+    match exit {
+        Exit::Code(0) => Finding { code: Some(0), ..Finding::new(CheckStatus::ProcessOk) },
+        Exit::Code(code) => Finding { code: Some(code), ..Finding::new(CheckStatus::ProcessError) },
+        Exit::Signal(_) => {
+            let detail = exit.to_string().into();
+            Finding { code: Some(-1), detail, ..Finding::new(CheckStatus::ProcessError) }
+        }
+    }
+}
+
+/// A program that cannot be had counts as one that is not content; when it is this process that lacks something, that says nothing
+/// of the server.
+fn not_started(errno: Errno) -> Finding {
+    if matches!(errno, Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::PERM) {
+        return not_run(format!("cannot create a process: {}", in_words(errno)));
+    }
+    let detail = format!("cannot be executed: {}", in_words(errno)).into();
+    Finding { code: Some(NOT_EXECUTED), detail, ..Finding::new(CheckStatus::ProcessError) }
+}
+
+fn not_run(detail: String) -> Finding {
+    Finding { detail: detail.into(), inconclusive: true, ..Finding::new(CheckStatus::SocketError) }
+}
+
+fn in_words(errno: Errno) -> String {
+    attempt::in_words(errno.into())
+}
+
+/// The status of a program that could not be executed.
+const NOT_EXECUTED: i32 = 255;
+
+fn invocation(attempt: &Attempt<'_>, plan: &ProgramPlan) -> Invocation {
+    let (server, backend) = (attempt.server, &attempt.plan.backend);
+    let (proxy_address, proxy_port) = match &plan.listener {
+        Some(Address::Inet(address)) => ends(*address),
+        Some(Address::Unix(path)) => (path.to_string_lossy().into_owned(), None),
+        _ => (String::new(), None),
+    };
+    let (server_address, server_port) = match &*server.address() {
+        ServerAddress::Ip(address) => ends(*address),
+        ServerAddress::Unix(path) => (path.to_string_lossy().into_owned(), None),
+        _ => (String::new(), None),
+    };
+    let or_unused = |text: Option<&String>| text.map_or("NOT_USED", String::as_str).to_owned();
+    let listener = plan.listener.is_some().then_some(&proxy_address);
+    let words = [
+        plan.command.to_string(),
+        or_unused(listener),
+        or_unused(proxy_port.as_ref()),
+        server_address.clone(),
+        or_unused(server_port.as_ref()),
+    ];
+    let variables = [
+        ("HAPROXY_PROXY_ADDR", proxy_address),
+        ("HAPROXY_PROXY_ID", plan.proxy_id.to_string()),
+        ("HAPROXY_PROXY_NAME", backend.name().to_owned()),
+        ("HAPROXY_PROXY_PORT", proxy_port.unwrap_or_default()),
+        ("HAPROXY_SERVER_ADDR", server_address),
+        ("HAPROXY_SERVER_CURCONN", server.served().to_string()),
+        ("HAPROXY_SERVER_ID", server.id().to_string()),
+        ("HAPROXY_SERVER_MAXCONN", server.maximum_connections().to_string()),
+        ("HAPROXY_SERVER_NAME", server.name().to_owned()),
+        ("HAPROXY_SERVER_PORT", server_port.unwrap_or_default()),
+        ("HAPROXY_SERVER_SSL", u8::from(plan.tls).to_string()),
+        ("HAPROXY_SERVER_PROTO", plan.protocol.to_owned()),
+        ("PATH", plan.path.to_string()),
+    ];
+    let is_other = |inherited: &&Vec<u8>| {
+        let name = inherited.split(|byte| *byte == b'=').next().unwrap_or_default();
+        !variables.iter().any(|(own, _)| own.as_bytes() == name)
+    };
+    let inherited = plan.launcher.environment.iter().filter(is_other).cloned();
+    let own = variables.iter().map(|(name, value)| format!("{name}={value}").into_bytes());
+    Invocation {
+        file: plan.command.as_bytes().to_vec(),
+        words: words.map(String::into_bytes).to_vec(),
+        environment: inherited.chain(own).collect(),
+    }
+}
+
+fn ends(address: SocketAddr) -> (String, Option<String>) {
+    (address.ip().to_string(), Some(address.port().to_string()))
+}

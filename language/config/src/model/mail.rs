@@ -1,0 +1,57 @@
+//! Mail alerts: `mailers` sections, and what proxies say with `email-alert`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::address::Host;
+use super::location::Location;
+use super::log::Severity;
+
+/// A `mailers` section.
+#[derive(Clone, Debug)]
+pub struct Mailers {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Where it begins.
+    pub at: Location,
+    /// Its mail servers. Each gets every mail.
+    pub mailers: Vec<Mailer>,
+    /// `timeout mail`: how long the delivery of one mail to one of them may take.
+    pub timeout: Duration,
+}
+
+/// `timeout mail` unless told otherwise (manual).
+pub const MAIL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A mail server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mailer {
+    /// Its name.
+    pub name: Box<str>,
+    /// Where it is.
+    pub host: Host,
+    /// Its port.
+    pub port: u16,
+}
+
+/// What a proxy says with `email-alert`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MailAlert {
+    /// `email-alert mailers`: the section.
+    pub mailers: Option<Arc<str>>,
+    /// `email-alert from`.
+    pub from: Option<Arc<str>>,
+    /// `email-alert to`.
+    pub to: Option<Arc<str>>,
+    /// `email-alert level`: the least urgent messages that are sent; none for `alert`.
+    pub level: Option<Severity>,
+    /// `email-alert myhostname`; none for the host's own name.
+    pub host_name: Option<Arc<str>>,
+}
+
+impl MailAlert {
+    /// Whether all that mails need was said: a section, a sender, and a recipient.
+    pub fn is_complete(&self) -> bool {
+        self.mailers.is_some() && self.from.is_some() && self.to.is_some()
+    }
+}

@@ -1,0 +1,83 @@
+//! Checks by programs: which one, and what must be said elsewhere for it.
+
+use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
+
+use super::super::keywords::{DEFAULTS_AND_BACKENDS, keyword};
+use super::super::{LineContext, ProxyReader};
+use super::scripts;
+use crate::model::{CheckMethod, Proxy};
+use crate::proxy::BindContext;
+use crate::rows::Row;
+use crate::words::{Parsed, Words};
+
+pub(in crate::proxy) const KEYWORDS: &[Row<ProxyReader>] = &[
+    keyword(
+        "external-check command",
+        "<command>",
+        "/bin/true",
+        "external checks: program to run",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            scripts(context).program = Some(argument(words, "command")?);
+            Ok(())
+        },
+    ),
+    keyword(
+        "external-check path",
+        "<path>",
+        "/usr/bin:/bin",
+        "external checks: search path",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            scripts(context).program_path = Some(argument(words, "path")?);
+            Ok(())
+        },
+    ),
+];
+
+fn argument(words: &mut Words<'_>, after: &str) -> Parsed<std::sync::Arc<str>> {
+    let word = words.expect(&format!("missing argument after '{after}'."))?;
+    words.end("external-check")?;
+    Ok(word.text().into())
+}
+
+pub(super) fn read_option(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
+    words.end("option external-check")?;
+    scripts(context).method = CheckMethod::Program;
+    Ok(())
+}
+
+/// What a proxy whose servers are checked by a program lacks (manual, "external-check").
+pub(in crate::proxy) fn settle(
+    proxy: &Proxy,
+    at: Span,
+    context: &BindContext<'_>,
+    diagnostics: &mut Diagnostics,
+) {
+    let scripts = &proxy.settings.checks;
+    if !matches!(scripts.method, CheckMethod::Program) {
+        return;
+    }
+    let option = format!("Proxy '{}' : 'option external-check'", proxy.name);
+    let mut lacks = |message: String| {
+        diagnostics.push(Diagnostic::alert(at, message).layout(Layout::Bare));
+    };
+    if !context.external_checks {
+        lacks(format!("{option} unable to find required 'global.external-check'."));
+    }
+    match &scripts.program {
+        None => lacks(format!("{option} unable to find required 'external-check command'.")),
+        Some(program) if !program.starts_with('/') && scripts.program_path.is_none() => lacks(format!(
+            "Proxy '{}': 'external-check command' does not have a leading '/' and 'external-check path' is not set.",
+            proxy.name
+        )),
+        Some(_) => {}
+    }
+    if !context.may_create_processes {
+        let message = format!(
+            "Proxy '{}' : 'insecure-fork-wanted' not enabled in the global section, 'option external-check' will likely fail.",
+            proxy.name
+        );
+        diagnostics.push(Diagnostic::warning(at, message).layout(Layout::Bare));
+    }
+}

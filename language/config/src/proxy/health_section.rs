@@ -1,0 +1,133 @@
+//! `healthcheck` sections: checks that several servers share, whatever their backends say (manual, "healthcheck").
+//!
+//! The lines are those of a backend: `http-check` and `tcp-check` rules, and instead of an option the word `type`.
+
+use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
+
+use super::checks;
+use super::keywords::{DEFAULTS_AND_BACKENDS, keyword};
+use super::options::OptionKind;
+use super::{BindContext, LineContext, ProxyReader};
+use crate::draft::{Draft, Section};
+use crate::model::{HealthCheck, Location, Proxy, ProxySection};
+use crate::resources::Resources;
+use crate::rows::{Handler, Row, Table};
+use crate::sections::nearest_phrase;
+use crate::words::{Parsed, Words, fault};
+
+/// Every word of a `healthcheck` section.
+pub(crate) static HEALTHCHECK_KEYWORDS: Table<ProxyReader> = Table::new(&[TYPE, checks::KEYWORDS]);
+
+const TYPE: &[Row<ProxyReader>] = &[keyword(
+    "type",
+    "<check> [args]",
+    "httpchk GET /health",
+    "how servers are checked: an option's name, with its arguments",
+    DEFAULTS_AND_BACKENDS,
+    read_type,
+)];
+
+/// Reads the lines of a section.
+#[derive(Debug)]
+pub(crate) struct HealthcheckReader {
+    draft: Draft,
+    /// Whether `type` was there.
+    has_type: bool,
+}
+
+impl HealthcheckReader {
+    /// Begins the section of a line.
+    pub fn begin(line: &Line, at: Location, known: &[HealthCheck]) -> Parsed<Self> {
+        let mut words = Words::new(line, 1);
+        let name = words.expect("missing name for healthcheck section.")?;
+        words.end("healthcheck")?;
+        if let Some(other) = known.iter().find(|section| *section.name == *name.text()) {
+            let message = format!(
+                "healthcheck section '{name}' has the same name as another healthcheck section declared at {}.",
+                other.at
+            );
+            return Err(Box::new(Diagnostic::alert(name.span(), message).layout(Layout::ParsingTight)));
+        }
+        let section = Section::Proxy(ProxySection::Backend);
+        Ok(HealthcheckReader { draft: Draft::new(section, name.text(), at, line.span()), has_type: false })
+    }
+
+    /// Reads one line.
+    pub fn line(
+        &mut self,
+        line: &Line,
+        at: &Location,
+        resources: Resources<'_>,
+        diagnostics: &mut Diagnostics,
+    ) {
+        let word = line.keyword();
+        let Some((row, count)) = HEALTHCHECK_KEYWORDS.find_phrase(line, 0) else {
+            let message = format!("unknown keyword '{word}' in 'healthcheck' section");
+            let nearest = nearest_phrase(&HEALTHCHECK_KEYWORDS, word.text());
+            diagnostics.push(Diagnostic::alert(word.span(), message).suggestion(nearest));
+            return;
+        };
+        let Handler::Ready(reader) = row.handler else { return };
+        let mut context = LineContext { draft: &mut self.draft, resources, at, diagnostics };
+        match (reader.read)(&mut context, &mut Words::new(line, count)) {
+            Ok(()) => self.has_type |= row.name == "type",
+            Err(fault) => diagnostics.push(*fault),
+        }
+        self.draft.notes.get_mut().warnings.drain(..).for_each(|warning| diagnostics.push(warning));
+    }
+
+    /// The section is over.
+    pub fn end(self, diagnostics: &mut Diagnostics) -> HealthCheck {
+        let Draft { proxy, span, .. } = self.draft;
+        if !self.has_type {
+            let message =
+                format!("healthcheck section '{}' has no 'type': servers are only connected to.", proxy.name);
+            diagnostics.push(Diagnostic::warning(span, message).layout(Layout::Bare));
+        }
+        HealthCheck { name: proxy.name, at: proxy.at, scripts: proxy.settings.checks }
+    }
+}
+
+/// Whether the sections that servers name are there.
+pub(super) fn settle(proxy: &Proxy, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
+    for server in &proxy.servers {
+        let Some(name) = &server.settings.check.section else { continue };
+        if !(context.has_health_check)(name) {
+            let message = format!(
+                "[{}] : 'server {}/{}' : unable to find healthcheck section '{name}'.",
+                server.at, proxy.name, server.name
+            );
+            diagnostics.push(Diagnostic::alert(None, message));
+        }
+    }
+}
+
+/// The options that a section may be of. A program is the affair of a backend.
+const TYPES: [&str; 9] = [
+    "tcp-check",
+    "httpchk",
+    "ssl-hello-chk",
+    "smtpchk",
+    "pgsql-check",
+    "redis-check",
+    "mysql-check",
+    "ldap-check",
+    "spop-check",
+];
+
+fn read_type(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
+    let word = words.expect("'type' expects the type of the check as argument.")?;
+    let known = checks::OPTIONS.iter().filter(|row| TYPES.contains(&row.name));
+    let mut handlers = known.filter(|row| word.is(row.name)).map(|row| &row.handler);
+    match handlers.next() {
+        Some(Handler::Ready(option)) => match option.kind {
+            OptionKind::Positive(read) => read(context, words),
+            _ => unreachable!("options that choose a check have no prefix"),
+        },
+        _ => {
+            let nearest = weir_syntax::did_you_mean(word.text(), TYPES);
+            let message = format!("'type' : unknown check '{word}'; expects one of {}.", TYPES.join(", "));
+            Err(crate::words::suggesting(fault(word.span(), message), nearest))
+        }
+    }
+}

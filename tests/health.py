@@ -1,0 +1,12 @@
+#!/usr/bin/env python3
+"""Health checks and what follows from them, of the program as a process; by subject in tests/health.
+
+  health.py --bin target/release/weir [--only REGEX]
+"""
+import sys
+
+from health import consequences, mails, programs
+from program import main
+
+if __name__ == "__main__":
+    sys.exit(main("health checks", [programs, mails, consequences]))

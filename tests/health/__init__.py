@@ -1,0 +1,1 @@
+"""Health checks of the program as a process, by subject."""

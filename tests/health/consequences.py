@@ -1,0 +1,167 @@
+"""What follows from health checks: sessions that end, states that outlive a reload, what operators change of a check, where checks run."""
+import contextlib
+import os
+import re
+import socket
+import time
+
+from health.support import *  # noqa: F403
+
+
+def greet(connection):
+    """A server that says who it is, and then nothing."""
+    with connection:
+        connection.sendall(b"hello")
+        # Until the other side ends it.
+        while connection.recv(100):
+            pass
+
+
+def session(port):
+    """A session through the program, once the server has answered."""
+    connection = socket.create_connection(("127.0.0.1", port), 5)
+    assert connection.recv(5) == b"hello"
+    return connection
+
+
+def has_ended(connection, seconds=5.0):
+    """Whether a session ends within the time."""
+    connection.settimeout(seconds)
+    try:
+        return connection.recv(100) == b""
+    except ConnectionResetError:
+        return True
+    except TimeoutError:
+        return False
+
+
+def sessions_end_with_their_server_when_that_is_asked_for(binary, folder):
+    server, checked = Listening(greet), Listening()
+    port, other = free_port(), free_port()
+    sections = "".join(f"""
+listen {name}
+    bind 127.0.0.1:{at}
+    server s 127.0.0.1:{server.port} check port {checked.port} inter 200ms fall 1 rise 1 {option}
+""" for name, at, option in [("ends", port, "on-marked-down shutdown-sessions"), ("stays", other, "")])
+    with Scene(binary, folder, sections) as scene:
+        with session(port) as ends, session(other) as stays:
+            checked.close()
+            assert has_ended(ends)
+            scene.expect("stays", "s", status="DOWN")
+            assert not has_ended(stays, 0.3)
+
+
+def sessions_of_backups_end_when_a_server_returns(binary, folder):
+    backup, server, checked = Listening(greet), Listening(greet), Listening()
+    checked.close()
+    port = free_port()
+    sections = f"""
+listen l
+    bind 127.0.0.1:{port}
+    server s 127.0.0.1:{server.port} check port {checked.port} inter 200ms fall 1 rise 1 on-marked-up shutdown-backup-sessions
+    server spare 127.0.0.1:{backup.port} backup
+"""
+    with Scene(binary, folder, sections) as scene:
+        scene.expect("l", "s", status="DOWN")
+        with session(port) as connection:
+            assert (backup.count, server.count) == (1, 0)
+            checked.open()
+            assert has_ended(connection)
+        with session(port):
+            assert (backup.count, server.count) == (1, 1)
+
+
+def a_state_outlives_a_reload_with_its_level(binary, folder):
+    states = os.path.join(folder.path, "states")
+    sections = f"""
+backend b
+    load-server-state-from-file global
+    server dead 127.0.0.1:1 check inter 200ms fall 1 rise 2
+    server tired 127.0.0.1:1 check inter 60s rise 2 fall 3 init-state fully-up
+    server drained 127.0.0.1:1
+"""
+    extra = f"server-state-file {states}"
+    with Scene(binary, folder, sections, extra) as scene:
+        scene.expect("b", "dead", status="DOWN")
+        scene.expect("b", "tired", status="UP 2/3")
+        scene.ask("set server b/drained state drain")
+        text = scene.ask("show servers state")
+    with open(states, "w") as file:
+        file.write(text)
+    # It has not failed once here, and is what it was.
+    quiet = sections.replace("200ms", "60s")
+    with Scene(binary, folder, quiet, extra + "\n    max-spread-checks 60s\n    spread-checks 0", name="second.cfg") as scene:
+        assert scene.stat("b", "dead", "status") == ("DOWN",)
+        assert scene.stat("b", "drained", "status") == ("DRAIN",)
+        (level,) = re.findall(r"^\d+ b 2 tired (?:\S+ ){8}(\S+)", scene.ask("show servers state"), re.M)
+        assert level in ("3", "2"), level
+
+
+def say(connection):
+    """What the check below looks for."""
+    with connection, contextlib.suppress(ConnectionResetError):
+        connection.sendall(b"x")
+
+
+def operators_send_checks_elsewhere(binary, folder):
+    first, second = Listening(say), Listening(say)
+    talks = Listening(lambda connection: (connection.sendall(b"drain\n"), connection.close()))
+    sections = f"""
+backend b
+    option tcp-check
+    tcp-check expect string x
+    timeout check 3s
+    server s 127.0.0.1:1 check port {first.port} inter 200ms fall 1 rise 1 agent-check agent-port 1 agent-inter 200ms
+"""
+    with Scene(binary, folder, sections) as scene:
+        scene.expect("b", "s", status="UP", check_status="L7OK")
+        scene.ask(f"set server b/s check-port {second.port}")
+        assert wait_until(lambda: second.count > 1)
+        scene.ask(f"set server b/s check-addr 127.0.0.2 port {second.port}")
+        # Nobody listens there.
+        scene.expect("b", "s", status="DOWN", check_status="L4CON")
+        scene.ask(f"set server b/s check-addr 127.0.0.1 port {second.port}")
+        scene.expect("b", "s", status="UP")
+        scene.ask(f"set server b/s agent-port {talks.port}")
+        scene.expect("b", "s", status="DRAIN (agent)")
+
+
+def checks_move_to_workers_with_less_to_do(binary, folder):
+    def slow(connection):
+        with connection:
+            # A check takes nearly its whole interval, and leaves in a hurry.
+            with contextlib.suppress(ConnectionResetError):
+                connection.recv(100)
+    server = Listening(slow)
+    servers = "\n".join(f"    server s{number} 127.0.0.1:{server.port} check inter 300ms fall 100" for number in range(4))
+    sections = f"backend b\n    option tcp-check\n    tcp-check expect string never\n    timeout check 250ms\n{servers}\n"
+    with Scene(binary, folder, sections, "nbthread 4\n    max-spread-checks 1ms") as scene:
+        def figures(name):
+            line = next(line for line in scene.ask("show activity").splitlines() if line.startswith(name))
+            return [int(word) for word in re.findall(r"\d+", line.split("[", 1)[-1])]
+
+        def is_even():
+            return figures("check_active") == [1, 1, 1, 1] or max(figures("check_active")) <= 1
+        assert wait_until(lambda: sum(figures("check_started")) > 40, 10), figures("check_started")
+        # R90: after some intervals nobody has two.
+        assert all(is_even() for _ in range(20)), figures("check_active")
+        started = figures("check_started")
+        assert all(count > 0 for count in started), started
+
+
+def checks_begin_apart_after_a_reload(binary, folder):
+    """Each of 50 servers is checked once in the first interval, and not all at once."""
+    moments = []
+
+    def note(connection):
+        moments.append(time.monotonic())
+        connection.sendall(b"x")
+        connection.close()
+    server = Listening(note)
+    servers = "\n".join(f"    server s{number} 127.0.0.1:{server.port} check inter 2s" for number in range(50))
+    sections = f"backend b\n    option tcp-check\n    tcp-check expect string x\n{servers}\n"
+    with Scene(binary, folder, sections):
+        assert wait_until(lambda: len(moments) >= 50, 8), len(moments)
+    first = sorted(moments)[:50]
+    in_tenths = [sum(1 for moment in first if tenth <= (moment - first[0]) / 0.2 < tenth + 1) for tenth in range(10)]
+    assert max(in_tenths) <= 20 and first[-1] - first[0] > 1, in_tenths
