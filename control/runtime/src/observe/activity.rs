@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use weir_checks::CheckCounts;
+
 use super::Live;
 
 /// One figure.
@@ -62,10 +64,21 @@ pub(super) static ACTIVITY: &[Row] = &[
     }),
     average("avg_loop_us", |_, worker| of_worker(worker, |activity| activity.loop_ns.value() / 1000)),
     row("accepted", |live, worker| of_site(live, worker, |figures| figures.connections.value())),
+    // How health checks spread (R90).
+    row("check_adopted", |live, worker| of_checks(live, worker, |counts| counts.adopted.load(Relaxed))),
+    row("check_started", |live, worker| of_checks(live, worker, |counts| counts.started.load(Relaxed))),
+    row("check_active", |live, worker| of_checks(live, worker, |counts| counts.active.load(Relaxed).into())),
+    row("check_running", |live, worker| {
+        of_checks(live, worker, |counts| counts.running.load(Relaxed).into())
+    }),
 ];
 
 fn of_worker(worker: usize, figure: impl FnOnce(&weir_sched::Activity) -> u64) -> u64 {
     weir_sched::activity(worker, figure).unwrap_or(0)
+}
+
+fn of_checks(live: Live, worker: usize, figure: fn(&CheckCounts) -> u64) -> u64 {
+    live.record.checks.get().and_then(|checks| checks.load.of(worker)).map_or(0, figure)
 }
 
 fn runs(activity: &weir_sched::Activity) -> u64 {
