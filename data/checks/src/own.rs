@@ -36,7 +36,7 @@ impl Conclusion {
 pub(crate) fn look(what: OwnExpected, came: &[u8], complete: bool) -> Option<Conclusion> {
     let found = match what {
         OwnExpected::MysqlGreeting => mysql_packet(came, mysql_greeting),
-        OwnExpected::MysqlAnswer => mysql_packet(came, mysql_answer),
+        OwnExpected::MysqlAnswer => behind_greeting(came).and_then(|came| mysql_packet(came, mysql_answer)),
         OwnExpected::LdapBind => ldap_bind(came),
         OwnExpected::SmtpReply => smtp_reply(came, complete),
         OwnExpected::PostgresqlAnswer => postgresql_answer(came),
@@ -46,11 +46,21 @@ pub(crate) fn look(what: OwnExpected, came: &[u8], complete: bool) -> Option<Con
     found.or_else(|| complete.then(|| Conclusion::invalid("The response is not complete")))
 }
 
-/// The first packet: three bytes of length, a sequence number, and that many bytes.
+/// Judges the first packet, once it is whole.
 fn mysql_packet(came: &[u8], judge: fn(&[u8]) -> Conclusion) -> Option<Conclusion> {
+    split_mysql_packet(came).map(|(packet, _)| judge(packet))
+}
+
+/// What came behind the greeting, which is the first packet.
+fn behind_greeting(came: &[u8]) -> Option<&[u8]> {
+    split_mysql_packet(came).map(|(_, rest)| rest)
+}
+
+/// A packet, and what follows it: three bytes of length, a sequence number, and that many bytes.
+fn split_mysql_packet(came: &[u8]) -> Option<(&[u8], &[u8])> {
     let [a, b, c, _, rest @ ..] = came else { return None };
     let length = usize::from(*a) | usize::from(*b) << 8 | usize::from(*c) << 16;
-    rest.get(..length).map(judge)
+    rest.split_at_checked(length)
 }
 
 /// The greeting: protocol 10 and the server's version, or an error.
@@ -174,10 +184,104 @@ fn spop_hello(came: &[u8]) -> Option<Conclusion> {
     let length = u32::from_be_bytes(length.try_into().ok()?);
     let frame = frame.get(..usize::try_from(length).ok()?)?;
     Some(match frame {
-        [101, ..] => Conclusion::well(0, "SPOA server is ok"),
+        [101, flags @ ..] => match spop_agent(flags) {
+            Ok(()) => Conclusion::well(0, "SPOA server is ok"),
+            Err(why) => Conclusion::invalid(why),
+        },
         [103, ..] => Conclusion::refused(0, "The agent closed the connection"),
-        _ => Conclusion::invalid("invalid frame received"),
+        _ => Conclusion::invalid(INVALID_FRAME),
     })
+}
+
+const INVALID_FRAME: &str = "invalid frame received";
+
+/// Whether an agent's hello, from its flags on, is one that can be spoken with; why not, in the words of SPOP, 3.5.
+fn spop_agent(frame: &[u8]) -> Result<(), &'static str> {
+    let (flags, rest) = frame.split_at_checked(4).ok_or(INVALID_FRAME)?;
+    if flags[3] & 1 == 0 {
+        return Err("fragmentation not supported");
+    }
+    let (stream, rest) = spop_number(rest).ok_or(INVALID_FRAME)?;
+    let (frame, mut rest) = spop_number(rest).ok_or(INVALID_FRAME)?;
+    if (stream, frame) != (0, 0) {
+        return Err(INVALID_FRAME);
+    }
+    let (mut version, mut size, mut capabilities) = (None, None, false);
+    while !rest.is_empty() {
+        let (name, after) = spop_text(rest).ok_or(INVALID_FRAME)?;
+        let (value, after) = spop_value(after).ok_or(INVALID_FRAME)?;
+        match name {
+            b"version" => version = Some(value),
+            b"max-frame-size" => size = Some(value),
+            b"capabilities" => capabilities = true,
+            _ => {}
+        }
+        rest = after;
+    }
+    match (version, size, capabilities) {
+        (None, ..) => Err("version value not found"),
+        (Some(SpopValue::Text(text)), ..) if !is_spop_2(text) => Err("unsupported version"),
+        (Some(SpopValue::Other | SpopValue::Number(_)), ..) => Err("unsupported version"),
+        (_, None, _) => Err("max-frame-size value not found"),
+        (_, Some(SpopValue::Number(SMALLEST_FRAME..)), false) => Err("capabilities value not found"),
+        (_, Some(SpopValue::Number(SMALLEST_FRAME..)), true) => Ok(()),
+        _ => Err("max-frame-size too big or too small"),
+    }
+}
+
+/// Version 2, whatever follows the dot.
+fn is_spop_2(text: &[u8]) -> bool {
+    text.trim_ascii().split(|byte| *byte == b'.').next() == Some(b"2")
+}
+
+/// A frame has this much room at least.
+const SMALLEST_FRAME: u64 = 256;
+
+/// A typed value (SPOP, 3.1).
+enum SpopValue<'v> {
+    Text(&'v [u8]),
+    Number(u64),
+    Other,
+}
+
+fn spop_value(bytes: &[u8]) -> Option<(SpopValue<'_>, &[u8])> {
+    let (kind, rest) = bytes.split_first()?;
+    Some(match kind & 0x0f {
+        // Nothing, and a truth that is in the upper half.
+        0 | 1 => (SpopValue::Other, rest),
+        2..=5 => {
+            let (number, rest) = spop_number(rest)?;
+            (SpopValue::Number(number), rest)
+        }
+        6 => (SpopValue::Other, rest.get(4..)?),
+        7 => (SpopValue::Other, rest.get(16..)?),
+        8 => {
+            let (text, rest) = spop_text(rest)?;
+            (SpopValue::Text(text), rest)
+        }
+        9 => (SpopValue::Other, spop_text(rest)?.1),
+        _ => return None,
+    })
+}
+
+/// A length and as many bytes.
+fn spop_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = spop_number(bytes)?;
+    rest.split_at_checked(usize::try_from(length).ok()?)
+}
+
+/// A number of variable length: one byte below 240, else four bits of it, then seven of each byte until one is below 128.
+fn spop_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (&first, mut rest) = bytes.split_first()?;
+    let mut number = u64::from(first);
+    let mut shift = 4;
+    let mut goes_on = first >= 240;
+    while goes_on {
+        let (&byte, after) = rest.split_first()?;
+        number = number.checked_add(u64::from(byte).checked_shl(shift).filter(|_| shift < 57)?)?;
+        (shift, rest, goes_on) = (shift + 7, after, byte >= 128);
+    }
+    Some((number, rest))
 }
 
 #[cfg(test)]
@@ -207,9 +311,15 @@ mod tests {
         check_whole(MysqlGreeting, b"\x09\0\0\0\x0a8.0.33\0x", (true, 0, "8.0.33"));
         check_whole(MysqlGreeting, b"\x05\0\0\0\xff\x15\x04no", (false, 1045, "no"));
         check_whole(MysqlGreeting, b"\x01\0\0\0\x09", (false, 0, "MySQL handshake packet not understood"));
-        check_whole(MysqlAnswer, b"\x01\0\0\x02\0", (true, 0, ""));
-        check_whole(MysqlAnswer, b"\x0b\0\0\x02\xff\x15\x04#28000no", (false, 1045, "no"));
-        check(MysqlAnswer, b"\x02\0\0\x02\0", true, Some((false, 0, "The response is not complete")));
+        let answer = |packet: &[u8]| [b"\x09\0\0\0\x0a8.0.33\0x", packet].concat();
+        check_whole(MysqlAnswer, &answer(b"\x01\0\0\x02\0"), (true, 0, ""));
+        check_whole(MysqlAnswer, &answer(b"\x0b\0\0\x02\xff\x15\x04#28000no"), (false, 1045, "no"));
+        check(
+            MysqlAnswer,
+            &answer(b"\x02\0\0\x02\0"),
+            true,
+            Some((false, 0, "The response is not complete")),
+        );
     }
 
     #[test]
@@ -244,7 +354,29 @@ mod tests {
         check(OwnExpected::LdapBind, &refused, false, Some((false, 49, text)));
         check(OwnExpected::LdapBind, b"HTTP", false, Some((false, 0, "Not LDAPv3 protocol")));
         check(OwnExpected::LdapBind, b"\x30\x84\xff\xff\xff\xffx", false, None);
-        check_whole(OwnExpected::SpopHello, b"\0\0\0\x02\x65\0", (true, 0, "SPOA server is ok"));
+        let hello = |frame: &[u8]| [&[0, 0, 0, frame.len() as u8], frame].concat();
+        let begin = b"\x65\0\0\0\x01\0\0\x07version\x08\x03".as_slice();
+        let rest = b"\x0emax-frame-size\x03\xfc\xf0\x06\x0ccapabilities\x08\0".as_slice();
+        check_whole(
+            OwnExpected::SpopHello,
+            &hello(&[begin, b"2.0", rest].concat()),
+            (true, 0, "SPOA server is ok"),
+        );
+        for (frame, why) in [
+            (&b""[..], "invalid frame received"),
+            (b"\x65\0\0\0\0\0\0", "fragmentation not supported"),
+            (b"\x65\0\0\0\x01\0\0", "version value not found"),
+            (&[begin, b"1.0"].concat(), "unsupported version"),
+            (&[begin, b"2.0"].concat(), "max-frame-size value not found"),
+            (&[begin, b"2.0\x0emax-frame-size\x03\x01"].concat(), "max-frame-size too big or too small"),
+            (&[begin, b"2.0\x0emax-frame-size\x03\xfc\xf0\x06"].concat(), "capabilities value not found"),
+            (
+                &[begin, b"2.0\x0emax-frame-size\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"].concat(),
+                "invalid frame received",
+            ),
+        ] {
+            check(OwnExpected::SpopHello, &hello(frame), false, Some((false, 0, why)));
+        }
         check_whole(OwnExpected::SpopHello, b"\0\0\0\x01\x67", (false, 0, "The agent closed the connection"));
     }
 }

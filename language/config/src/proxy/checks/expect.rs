@@ -200,18 +200,24 @@ impl Reader<'_, '_> {
         }
         let is_format = name_word == "name-lf";
         words.take();
-        let name = self.text_match(word, words, is_format)?;
+        let name = self.text_match(word, words, is_format, true)?;
         let value = match words.peek_text() {
             text @ ("value" | "value-lf") => {
                 words.take();
-                Some(self.text_match(word, words, text == "value-lf")?)
+                Some(self.text_match(word, words, text == "value-lf", false)?)
             }
             _ => None,
         };
         Ok(Expected::Header(Arc::new(HeaderMatch { name, value, is_full: word == "fhdr" })))
     }
 
-    fn text_match(&self, word: &str, words: &mut Words<'_>, is_format: bool) -> Parsed<TextMatch> {
+    fn text_match(
+        &self,
+        word: &str,
+        words: &mut Words<'_>,
+        is_format: bool,
+        of_name: bool,
+    ) -> Parsed<TextMatch> {
         let keyword = self.keyword;
         let method =
             if words.take_if("-m") { words.take().map_or("", |method| method.text()) } else { "str" };
@@ -228,7 +234,8 @@ impl Reader<'_, '_> {
                     format!("'{keyword}' : '{word}' : a format cannot be a regular expression."),
                 ));
             }
-            return Ok(TextMatch::Regex(self.regex(pattern, false)?));
+            // Names have no case.
+            return Ok(TextMatch::Regex(self.regex(pattern, of_name)?));
         }
         let text = if is_format {
             CheckText::Format(Arc::new(format(self.context, pattern)?))
