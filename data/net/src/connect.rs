@@ -22,7 +22,7 @@ mod source;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 
-use weir_sched::{Class, Descriptor, Tick, now, wait};
+use weir_sched::{Descriptor, Tick, now, wait};
 use weir_sys::{Address, Errno, option};
 use weir_tls::Session;
 
@@ -115,7 +115,7 @@ impl ConnectPlan<'_> {
             (_, Some(_)) => return Err(Errno::AFNOSUPPORT.into()),
         };
         descriptor.set_owner(weir_sched::current());
-        Ok(Connecting { connection: Connection::new(descriptor), awaits, shakes: false })
+        Ok(Connecting { connection: Connection::new(descriptor), awaits })
     }
 
     fn connect_to(&self, peer: &Address) -> Result<Descriptor, Fault> {
@@ -148,8 +148,6 @@ impl ConnectPlan<'_> {
 pub struct Connecting {
     connection: Connection,
     awaits: Awaits,
-    /// A handshake of TLS is under way.
-    shakes: bool,
 }
 
 /// What is missing before the greeting may be sent.
@@ -201,9 +199,6 @@ impl Connecting {
     /// Begins the handshake of TLS on a connection that stands. Until [`end_tls`](Self::end_tls) the current task is heavy work.
     pub fn begin_tls(&mut self, session: Session) {
         self.connection.begin_tls(session);
-        // The server's answer brings as much work as a hundred small requests (R41).
-        weir_sched::set_class(Class::Heavy);
-        self.shakes = true;
     }
 
     /// Goes on with the handshake as far as possible without waiting; true once it is made.
@@ -211,14 +206,12 @@ impl Connecting {
     /// # Errors
     /// What failed.
     pub fn advance_tls(&mut self) -> Result<bool, Fault> {
-        self.connection.shake_once().map_err(|failure| Fault::Tls(failure.why))
+        self.connection.advance_tls().map_err(|failure| Fault::Tls(failure.why))
     }
 
     /// The handshake is made, or given up.
     pub fn end_tls(&mut self) {
-        if std::mem::take(&mut self.shakes) {
-            weir_sched::set_class(Class::Normal);
-        }
+        self.connection.end_tls();
     }
 
     /// The connection: one that stands, after [`stand`](Self::stand) said so.

@@ -8,7 +8,7 @@ use weir_config::model::Action;
 use weir_config::model::RulesetKind;
 use weir_net::Connection;
 use weir_sys::option;
-use weir_tls::{ChooseServer, Failure, Why};
+use weir_tls::{ChooseServer, Failure, Session as TlsSession, Why};
 
 use crate::clock;
 use crate::deadlines;
@@ -78,7 +78,7 @@ async fn shake_hands(
 ) -> Result<(), Failure> {
     let timeouts = &session.frontend.config.settings.timeouts;
     let deadline = clock::after_some(deadlines::handshake(timeouts));
-    let shaken = client.accept_tls(chooser, deadline, || true).await;
+    let shaken = client.shake_hands(TlsSession::server(chooser), deadline).await;
     let took = weir_sched::now_us().saturating_sub(session.accepted.monotonic_us) / 1000;
     session.handshake_ms.set(u32::try_from(took).unwrap_or(u32::MAX));
     shaken

@@ -25,7 +25,7 @@ pub mod verify;
 pub use certificate::{Certificate, Loader};
 pub use failure::{Alert, Failure, Why};
 pub use listener::{Entry, Listener};
-pub use record::{MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, announced};
+pub use record::{HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, announced};
 pub use session::{ChooseServer, Chosen, Facts, Progress, Session};
 pub use settings::{ServerSettings, Settings};
 pub use traffic::Opened;

@@ -239,7 +239,8 @@ pub const MAX_RECORD: usize = HEADER + MAX_CONTENT + 2048;
 /// How many bytes a record that we send has at most beside its content.
 pub const MAX_OVERHEAD: usize = HEADER + EXPLICIT_NONCE + TAG;
 
-const HEADER: usize = 5;
+/// How many bytes a record begins with that say what it is and how long.
+pub const HEADER: usize = 5;
 const NONCE: usize = 12;
 const EXPLICIT_NONCE: usize = 8;
 const TAG: usize = 16;

@@ -117,14 +117,10 @@ impl Session {
         &self.facts
     }
 
-    /// Whether the handshake has begun: the hello of a client is not awaited any more.
-    pub fn has_begun(&self) -> bool {
-        !matches!(self.state, State::Hello(_))
-    }
-
-    /// Whether the handshake is over.
-    pub fn is_established(&self) -> bool {
-        matches!(self.state, State::Traffic(_))
+    /// Whether what is awaited takes as long as a hundred small requests once it comes: a client's hello asks for a signature, a
+    /// server's answer for the check of one.
+    pub fn awaits_heavy_work(&self) -> bool {
+        matches!(self.state, State::Hello(_) | State::Client(_))
     }
 
     /// Goes on with the handshake: how many bytes at the front of `wire` are used up, and how far it is. What is to leave is added

@@ -11,13 +11,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
 use std::time::Duration;
 
 use weir_sched::{Class, Descriptor, Received as Raw, Tick, wait, yield_now};
 use weir_tls::clock::{TimeProvider, UnixTime};
 use weir_tls::{
-    ChooseServer, Facts, Failure, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, Progress, Session, Why, announced,
+    Facts, Failure, HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, Opened, Progress, Session, Why, announced,
 };
 
 use super::{Beside, Connection, Received, Sent};
@@ -49,14 +48,12 @@ impl Transport {
         self.session.is_holding() || announced(&self.wire).is_some_and(|length| self.wire.len() >= length)
     }
 
-    /// Keeps what is left of `wire` behind the first `used` bytes.
-    fn keep(&mut self, wire: &[u8], used: usize) {
-        let rest = &wire[used..];
-        if rest.is_empty() {
+    /// Forgets the first `used` bytes of what came.
+    fn forget(&mut self, used: usize) {
+        if used == self.wire.len() {
             self.wire = Vec::new();
         } else {
-            self.wire.clear();
-            self.wire.extend_from_slice(rest);
+            self.wire.drain(..used);
         }
     }
 }
@@ -83,65 +80,26 @@ impl Connection {
         !self.input().is_empty() || self.received > 0 || self.beside.as_deref().is_some_and(heard)
     }
 
-    /// Makes the server's side of a handshake, until `deadline`. `look` is asked before each time that it waits, and may give up.
+    /// Makes the handshake of a new session until `deadline`, and waits as long as that takes. Bytes that came before are its first ones.
     ///
     /// # Errors
-    /// Why there is no session. What the client is told has been sent as far as it takes it.
-    pub async fn accept_tls(
-        &mut self,
-        chooser: Arc<dyn ChooseServer>,
-        deadline: Tick,
-        look: impl FnMut() -> bool,
-    ) -> Result<(), Failure> {
-        self.shake_hands(Session::server(chooser), deadline, look).await
-    }
-
-    /// Makes the handshake of a new session. Bytes that came before it are its first ones.
-    ///
-    /// # Errors
-    /// Why there is no session.
-    pub async fn shake_hands(
-        &mut self,
-        session: Session,
-        deadline: Tick,
-        mut look: impl FnMut() -> bool,
-    ) -> Result<(), Failure> {
+    /// Why there is no session. What the peer is told has been sent as far as it takes it.
+    pub async fn shake_hands(&mut self, session: Session, deadline: Tick) -> Result<(), Failure> {
         self.begin_tls(session);
-        // What a hello asks for takes as long as a hundred small requests: one of those in each turn, and others beside it (R41).
-        weir_sched::set_class(Class::Heavy);
+        // One such piece of work in each turn, and others beside it (R41).
         yield_now().await;
-        let shaken = self.shake_until(deadline, &mut look).await;
-        weir_sched::set_class(Class::Normal);
-        shaken
-    }
-
-    async fn shake_until(&mut self, deadline: Tick, look: &mut impl FnMut() -> bool) -> Result<(), Failure> {
-        loop {
-            let failure = match self.shake_once() {
-                Ok(true) => return Ok(()),
-                Err(failure) => failure,
-                Ok(false) if !look() => Failure::because(Why::Closed),
-                Ok(false) if deadline <= weir_sched::now() => Failure::because(Why::TimedOut),
-                Ok(false) => {
-                    // What follows the hello is little work.
-                    if self
-                        .beside
-                        .as_ref()
-                        .and_then(|beside| beside.tls.as_ref())
-                        .is_some_and(|tls| tls.session.has_begun())
-                    {
-                        weir_sched::set_class(Class::Normal);
-                    }
-                    wait(deadline).await;
-                    continue;
-                }
-            };
-            self.broken = Some(Fault::Tls(failure.why));
-            return Err(failure);
+        while !self.advance_tls()? {
+            if deadline <= weir_sched::now() {
+                return Err(self.give_up_tls(Failure::because(Why::TimedOut)));
+            }
+            wait(deadline).await;
         }
+        Ok(())
     }
 
-    /// A session begins: bytes that came and were not used are its first ones.
+    /// Begins the handshake of a new session: bytes that came and were not used are its first ones. The current task is heavy work as
+    /// long as [`Session::awaits_heavy_work`], at most until [`advance_tls`](Self::advance_tls) is over or
+    /// [`end_tls`](Self::end_tls) gives it up.
     pub(crate) fn begin_tls(&mut self, session: Session) {
         let mut transport = Transport::new(session);
         transport.wire.extend_from_slice(self.input());
@@ -149,6 +107,38 @@ impl Connection {
         let length = self.input().len();
         self.consume(length);
         self.beside.get_or_insert_default().tls = Some(transport);
+        weir_sched::set_class(Class::Heavy);
+    }
+
+    /// Goes on with the handshake as far as possible without waiting; true when it is over.
+    ///
+    /// # Errors
+    /// Why there is no session, and never will be.
+    pub(crate) fn advance_tls(&mut self) -> Result<bool, Failure> {
+        let step = self.shake_once();
+        if !matches!(step, Ok(false)) || !self.awaits_heavy_work() {
+            weir_sched::set_class(Class::Normal);
+        }
+        step.map_err(|failure| self.give_up_tls(failure))
+    }
+
+    fn awaits_heavy_work(&self) -> bool {
+        let transport = self.beside.as_ref().and_then(|beside| beside.tls.as_ref());
+        transport.is_some_and(|transport| transport.session.awaits_heavy_work())
+    }
+
+    /// Nobody waits for the handshake any more.
+    pub(crate) fn end_tls(&mut self) {
+        if self.awaits_heavy_work() {
+            weir_sched::set_class(Class::Normal);
+        }
+    }
+
+    fn give_up_tls(&mut self, failure: Failure) -> Failure {
+        self.end_tls();
+        // What the socket said is nearer to the cause.
+        self.broken.get_or_insert(Fault::Tls(failure.why));
+        failure
     }
 
     /// Whether an idle connection can be used: its peer neither closed it nor said anything unasked.
@@ -165,8 +155,7 @@ impl Connection {
         self.receive(1) == Received::Nothing
     }
 
-    /// Goes on with a handshake as far as possible without waiting; true when it is over.
-    pub(crate) fn shake_once(&mut self) -> Result<bool, Failure> {
+    fn shake_once(&mut self) -> Result<bool, Failure> {
         if matches!(self.flush(false), Sent::Failed(_)) {
             return Err(Failure::because(Why::Closed));
         }
@@ -174,9 +163,8 @@ impl Connection {
             let Some(mut beside) = self.beside.take() else { return Err(Failure::INTERNAL) };
             let Some(transport) = &mut beside.tls else { return Err(Failure::INTERNAL) };
             let mut answer = Vec::new();
-            let mut wire = std::mem::take(&mut transport.wire);
-            let (used, result) = transport.session.shake(&mut wire, &mut answer);
-            transport.keep(&wire, used);
+            let (used, result) = transport.session.shake(&mut transport.wire, &mut answer);
+            transport.forget(used);
             self.beside = Some(beside);
             self.send_answer(&answer);
             match result {
@@ -360,45 +348,82 @@ impl Connection {
 impl Transport {
     /// Decrypts into `room` what came, and what comes.
     fn receive(&mut self, descriptor: &Descriptor, room: &mut [u8], answer: &mut Vec<u8>) -> Received {
-        if self.holds_input() {
-            let wire = std::mem::take(&mut self.wire);
-            if let Some(received) = self.open(&wire, room, answer) {
-                return received;
-            }
+        if self.holds_input()
+            && let Some(received) = outcome(self.open_held(room, answer))
+        {
+            return received;
         }
         SCRATCH.with_borrow_mut(|scratch| {
             let scratch = &mut scratch.received[..];
             loop {
-                let held = self.wire.len();
-                scratch[..held].copy_from_slice(&self.wire);
                 // As much as fits the room, but a record has to be there as a whole in any case.
                 let needed = announced(&self.wire).unwrap_or(0);
-                let end = (room.len() + MAX_OVERHEAD).max(needed).max(held + SMALLEST).min(scratch.len());
-                let count = match descriptor.receive_into(&mut scratch[held..end]) {
+                let missing = (room.len() + MAX_OVERHEAD).max(needed).saturating_sub(self.wire.len());
+                let length = missing.max(SMALLEST).min(scratch.len());
+                let count = match descriptor.receive_into(&mut scratch[..length]) {
                     Ok(Raw::Bytes(count)) => count,
                     Ok(Raw::Blocked | Raw::Full) => return Received::Nothing,
                     Ok(Raw::End) => return Received::End,
                     Err(errno) => return Received::Failed(errno.into()),
                 };
-                if let Some(received) = self.open(&scratch[..held + count], room, answer) {
+                if let Some(received) = outcome(self.open_fresh(&scratch[..count], room, answer)) {
                     return received;
                 }
             }
         })
     }
 
-    /// Decrypts from `wire` and keeps what is left of it; none if nothing came of it.
-    fn open(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Option<Received> {
-        let opened = self.session.open(wire, room, answer);
-        self.keep(wire, opened.used);
-        if opened.filled > 0 {
-            return Some(Received::Bytes(opened.filled));
-        }
-        if let Some(failure) = opened.failure {
-            return Some(Received::Failed(Fault::Tls(failure.why)));
-        }
-        opened.ended.then_some(Received::End)
+    /// Decrypts from what was kept.
+    fn open_held(&mut self, room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
+        let opened = self.session.open(&self.wire, room, answer);
+        self.forget(opened.used);
+        opened
     }
+
+    /// Decrypts from what was kept and what just came. Of the latter no more is copied than the end of a record whose beginning was
+    /// kept, and what cannot be used yet.
+    fn open_fresh(&mut self, fresh: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
+        let fresh = self.complete_record(fresh);
+        let mut opened = Opened::default();
+        if !self.wire.is_empty() {
+            opened = self.open_held(room, answer);
+        }
+        if self.wire.is_empty() && opened.failure.is_none() && !opened.ended {
+            let filled = opened.filled;
+            opened = self.session.open(fresh, &mut room[filled..], answer);
+            opened.filled += filled;
+            self.wire.extend_from_slice(&fresh[opened.used..]);
+        } else {
+            self.wire.extend_from_slice(fresh);
+        }
+        opened
+    }
+
+    /// Moves from `fresh` what is missing of the record whose beginning was kept; what is behind that.
+    fn complete_record<'f>(&mut self, mut fresh: &'f [u8]) -> &'f [u8] {
+        // The header first, because it says how long the record is.
+        for _ in 0..2 {
+            if self.wire.is_empty() {
+                break;
+            }
+            let length = announced(&self.wire).unwrap_or(HEADER);
+            let (missing, rest) = fresh.split_at(length.saturating_sub(self.wire.len()).min(fresh.len()));
+            self.wire.extend_from_slice(missing);
+            fresh = rest;
+        }
+        fresh
+    }
+}
+
+/// What the reader is told; none if nothing came of it.
+fn outcome(opened: Opened) -> Option<Received> {
+    if opened.filled > 0 {
+        return Some(Received::Bytes(opened.filled));
+    }
+    if let Some(failure) = opened.failure {
+        return Some(Received::Failed(Fault::Tls(failure.why)));
+    }
+    opened.ended.then_some(Received::End)
 }
 
 /// What a worker encrypts into and receives into.

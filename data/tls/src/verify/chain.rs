@@ -66,7 +66,7 @@ impl Authorities {
             authorities.trusted.push(certificate.clone().into_owned());
         }
         if authorities.trusted.is_empty() {
-            return Err("holds no certificate".to_owned());
+            return Err("holds no certificate of an authority".to_owned());
         }
         authorities.revoked = lists.iter().map(|list| RevocationList::of(list)).collect::<Result<_, _>>()?;
         Ok(authorities)
