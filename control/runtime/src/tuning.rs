@@ -87,6 +87,7 @@ mod tests {
     use weir_config::vocabulary::{WordPlace, WordState, words};
 
     use super::*;
+    use crate::build::CheckMeans;
     use crate::listening::plan;
     use crate::observe::fixture::live_with_global;
 
@@ -110,7 +111,8 @@ mod tests {
             note(&live.instance.variables().limit());
             note(&scheduler(&global, WORKERS));
             note(&WorkerTuning::new(&global.tuning, WORKERS));
-            note(&crate::build::checks(live.instance, global.tuning.checks, Box::new(live)).load);
+            let means = CheckMeans { tuning: global.tuning.checks, ..CheckMeans::default() };
+            note(&crate::build::checks(live.instance, &means, Box::new(live)).load);
             note(&plan::described(live.instance, &global, WORKERS));
             let rings = live.record.events.sinks.all().iter().filter_map(|sink| sink.as_ring());
             note(&rings.map(|ring| ring.queues()).collect::<Vec<_>>());

@@ -32,9 +32,8 @@ mod task;
 
 pub use launcher::Launcher;
 pub use load::{CheckCounts, CheckLoad};
-pub use plan::{CheckPlan, Dial, Greets, OwnedSource, Timings};
+pub use plan::{CheckPlan, Dial, Greets, OwnedSource, ProgramPlan, Timings};
 pub use process_view::ProcessView;
-pub use program::ProgramPlan;
 pub use schedule::{Intervals, first_delay_ms};
 pub use script::Script;
 pub use task::Checks;

@@ -7,7 +7,7 @@ use weir_backend::{Backend, CheckKind, Server, ServerAddress, ServerKey};
 use weir_net::{ConnectOptions, ConnectPlan, Source, SourceAddress, Target};
 use weir_sys::Address;
 
-use crate::program::ProgramPlan;
+use crate::launcher::Launcher;
 use crate::schedule::Intervals;
 use crate::script::Script;
 
@@ -116,4 +116,23 @@ impl Dial {
 /// Port 0 is nowhere.
 fn inet(ip: IpAddr, port: u16) -> Option<Target> {
     (port > 0).then(|| Target::Address(Address::Inet(SocketAddr::new(ip, port))))
+}
+
+/// A program that checks a server, and what it is told whatever happens.
+#[derive(Clone, Debug)]
+pub struct ProgramPlan {
+    /// Who starts it.
+    pub launcher: Arc<Launcher>,
+    /// `external-check command`.
+    pub command: Arc<str>,
+    /// `external-check path`; empty where it is not said.
+    pub path: Arc<str>,
+    /// The number of the proxy.
+    pub proxy_id: u32,
+    /// The first address that the proxy listens at; none for a backend.
+    pub listener: Option<Address>,
+    /// Whether the server speaks TLS.
+    pub tls: bool,
+    /// What the server speaks: `h1`, `h2`, `tcp`, `syslog`.
+    pub protocol: &'static str,
 }

@@ -1,7 +1,6 @@
 //! Checks by a program of the operator's: what it is told, and how its end is read (manual, "external-check command").
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use weir_backend::{CheckStatus, Finding, ServerAddress};
 use weir_sched::{Descriptor, Tick, now, wait};
@@ -10,26 +9,7 @@ use weir_sys::program::{Invocation, Program};
 use weir_sys::{Address, Errno};
 
 use crate::attempt::{self, Attempt};
-use crate::launcher::Launcher;
-
-/// A program that checks a server, and what it is told whatever happens.
-#[derive(Clone, Debug)]
-pub struct ProgramPlan {
-    /// Who starts it.
-    pub launcher: Arc<Launcher>,
-    /// `external-check command`.
-    pub command: Arc<str>,
-    /// `external-check path`; empty where it is not said.
-    pub path: Arc<str>,
-    /// The number of the proxy.
-    pub proxy_id: u32,
-    /// The first address that the proxy listens at; none for a backend.
-    pub listener: Option<Address>,
-    /// Whether the server speaks TLS.
-    pub tls: bool,
-    /// What the server speaks: `h1`, `h2`, `tcp`, `syslog`.
-    pub protocol: &'static str,
-}
+use crate::plan::ProgramPlan;
 
 /// Has the program check the server. It may take as long as a connection may.
 pub(crate) async fn run(attempt: &Attempt<'_>, plan: &ProgramPlan) -> Finding {

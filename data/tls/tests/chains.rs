@@ -18,7 +18,8 @@ use weir_tls::verify::{Authorities, Fault, Purpose, algorithms};
 
 /// Tomorrow: certificates that the openssl command makes are good from today on.
 fn now() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970") + Duration::from_secs(24 * 3600)
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970")
+        + Duration::from_secs(24 * 3600)
 }
 
 type Issuer = CertifiedIssuer<'static, KeyPair>;

@@ -112,7 +112,7 @@ enum Current {
     Ring(RingReader, Span),
     LogForward(LogForwardReader, Span),
     Mailers(Mailers),
-    Healthcheck(HealthcheckReader),
+    Healthcheck(Box<HealthcheckReader>),
     Traces,
 }
 
@@ -242,7 +242,7 @@ impl<'d> Document<'d> {
             }
             SectionKind::Healthcheck => {
                 let reader = HealthcheckReader::begin(line, self.location(line), &self.health_checks)?;
-                Ok(Current::Healthcheck(reader))
+                Ok(Current::Healthcheck(Box::new(reader)))
             }
             SectionKind::Mailers => {
                 Ok(Current::Mailers(mailers::begin(line, self.location(line), &self.mailers)?))
