@@ -34,6 +34,25 @@ pub struct CheckPlan {
     pub program: Option<Arc<ProgramPlan>>,
 }
 
+/// A program that checks a server, and what it is told whatever happens.
+#[derive(Clone, Debug)]
+pub struct ProgramPlan {
+    /// Who starts it.
+    pub launcher: Arc<Launcher>,
+    /// `external-check command`.
+    pub command: Arc<str>,
+    /// `external-check path`; empty where it is not said.
+    pub path: Arc<str>,
+    /// The number of the proxy.
+    pub proxy_id: u32,
+    /// The first address that the proxy listens at; none for a backend.
+    pub listener: Option<Address>,
+    /// Whether the server speaks TLS.
+    pub tls: bool,
+    /// What the server speaks: `h1`, `h2`, `tcp`, `syslog`.
+    pub protocol: &'static str,
+}
+
 /// How long a check may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
@@ -116,23 +135,4 @@ impl Dial {
 /// Port 0 is nowhere.
 fn inet(ip: IpAddr, port: u16) -> Option<Target> {
     (port > 0).then(|| Target::Address(Address::Inet(SocketAddr::new(ip, port))))
-}
-
-/// A program that checks a server, and what it is told whatever happens.
-#[derive(Clone, Debug)]
-pub struct ProgramPlan {
-    /// Who starts it.
-    pub launcher: Arc<Launcher>,
-    /// `external-check command`.
-    pub command: Arc<str>,
-    /// `external-check path`; empty where it is not said.
-    pub path: Arc<str>,
-    /// The number of the proxy.
-    pub proxy_id: u32,
-    /// The first address that the proxy listens at; none for a backend.
-    pub listener: Option<Address>,
-    /// Whether the server speaks TLS.
-    pub tls: bool,
-    /// What the server speaks: `h1`, `h2`, `tcp`, `syslog`.
-    pub protocol: &'static str,
 }
