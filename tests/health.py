@@ -5,8 +5,8 @@
 """
 import sys
 
-from health import consequences, mails, programs
+from health import consequences, mails, programs, services
 from program import main
 
 if __name__ == "__main__":
-    sys.exit(main("health checks", [programs, mails, consequences]))
+    sys.exit(main("health checks", [programs, mails, consequences, services]))

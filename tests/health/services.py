@@ -1,0 +1,102 @@
+"""Checks of real servers: databases of the distribution, where they are installed."""
+import contextlib
+import glob
+import os
+import pwd
+import shutil
+import subprocess
+
+from health.support import *  # noqa: F403
+
+
+def found(name, *folders):
+    """The path of a server's program; leaves the check out when it is not installed."""
+    paths = [path for folder in folders for path in sorted(glob.glob(os.path.join(folder, name)))]
+    path = shutil.which(name) or (paths[-1] if paths else None)
+    if path is None:
+        raise LeftOut(f"{name} is not installed")
+    return path
+
+
+def owned(folder, name):
+    """A folder of its own for a server that does not run as root, and who runs it."""
+    path = os.path.join(folder.path, name)
+    os.mkdir(path)
+    if os.geteuid() != 0:
+        return path, {}
+    nobody = pwd.getpwnam("nobody")
+    os.chown(path, nobody.pw_uid, nobody.pw_gid)
+    return path, {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+@contextlib.contextmanager
+def serving(port, *command, **options):
+    """A server while the block runs, from when it listens on."""
+    with Program(*command, **options) as program:
+        program.ready(port)
+        yield program
+        program.send(TERM)
+        program.status(20)
+
+
+def checked(option, port):
+    """A backend with one server, which is checked as an option says."""
+    return f"\nbackend b\n    {option}\n    timeout check 3s\n    server s 127.0.0.1:{port} check inter 300ms fall 1 rise 1\n"
+
+
+def redis_answers(binary, folder):
+    server = found("redis-server")
+    port = free_port()
+    path, who = owned(folder, "redis")
+    command = [server, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", path]
+    with Scene(binary, folder, checked("option redis-check", port)) as scene:
+        scene.expect("b", "s", status="DOWN", check_status="L4CON")
+        with serving(port, *command, **who):
+            scene.expect("b", "s", status="UP", check_status="L7OK", last_chk="Redis server is ok")
+        scene.expect("b", "s", status="DOWN", check_status="L4CON")
+    # One that wants a password says so, but '+PONG' could still follow for what is known of it (HAProxy 3.2 waits, too).
+    with serving(port, *command, "--requirepass", "secret", **who), \
+            Scene(binary, folder, checked("option redis-check", port), name="password.cfg") as scene:
+        scene.expect("b", "s", status="DOWN", check_status="L7TOUT")
+
+
+def postgresql_answers(binary, folder):
+    server = found("postgres", "/usr/lib/postgresql/*/bin")
+    prepare = os.path.join(os.path.dirname(os.path.realpath(server)), "initdb")
+    if not os.path.exists(prepare):
+        prepare = found("initdb", "/usr/lib/postgresql/*/bin")
+        server = os.path.join(os.path.dirname(prepare), "postgres")
+    port = free_port()
+    path, who = owned(folder, "postgres")
+    data = os.path.join(path, "data")
+    done = subprocess.run([prepare, "-D", data, "-U", "checker", "-A", "trust", "--no-sync"], capture_output=True, text=True, **who)
+    assert done.returncode == 0, done.stderr
+    with open(os.path.join(data, "pg_hba.conf"), "w") as file:
+        file.write("host all stranger 127.0.0.1/32 reject\nhost all all 127.0.0.1/32 trust\n")
+    command = [server, "-D", data, "-p", str(port), "-k", path, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
+    with serving(port, *command, **who):
+        with Scene(binary, folder, checked("option pgsql-check user checker", port)) as scene:
+            scene.expect("b", "s", status="UP", check_status="L7OK", last_chk="PostgreSQL server is ok", seconds=20)
+        with Scene(binary, folder, checked("option pgsql-check user stranger", port), name="stranger.cfg") as scene:
+            scene.expect("b", "s", status="DOWN", check_status="L7RSP", seconds=20)
+
+
+def mysql_answers(binary, folder):
+    server = found("mariadbd", "/usr/sbin")
+    prepare = found("mariadb-install-db", "/usr/bin")
+    port = free_port()
+    path, who = owned(folder, "mysql")
+    data = os.path.join(path, "data")
+    done = subprocess.run([prepare, "--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal", "--skip-test-db"],
+                          capture_output=True, text=True, **who)
+    assert done.returncode == 0, done.stdout + done.stderr
+    command = [server, "--no-defaults", f"--datadir={data}", f"--socket={path}/socket", f"--port={port}", "--bind-address=127.0.0.1",
+               "--skip-name-resolve"]
+    with serving(port, *command, **who):
+        with Scene(binary, folder, checked("option mysql-check", port)) as scene:
+            scene.expect("b", "s", status="UP", check_status="L7OK", seconds=20)
+        with Scene(binary, folder, checked("option mysql-check user root", port), name="root.cfg") as scene:
+            scene.expect("b", "s", status="UP", check_status="L7OK", seconds=20)
+        with Scene(binary, folder, checked("option mysql-check user stranger", port), name="stranger.cfg") as scene:
+            # Access denied.
+            scene.expect("b", "s", status="DOWN", check_status="L7STS", check_code="1045", seconds=20)
