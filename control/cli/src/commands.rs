@@ -16,6 +16,7 @@ mod servers;
 mod sessions;
 mod statistics;
 mod timeline;
+mod tls;
 mod traces;
 mod variables;
 mod work;
@@ -49,6 +50,7 @@ static TABLES: &[&[Command]] = &[
     sessions::COMMANDS,
     statistics::COMMANDS,
     timeline::COMMANDS,
+    tls::COMMANDS,
     traces::COMMANDS,
     variables::COMMANDS,
     work::COMMANDS,

@@ -7,6 +7,7 @@ mod patterns;
 mod process;
 mod proxies;
 mod sessions;
+mod tls;
 mod work;
 
 pub use patterns::{
@@ -19,6 +20,9 @@ pub use proxies::{
     ServerRefusal, ServerState, ServerView,
 };
 pub use sessions::{NextSession, SessionFilter, SessionTarget, SessionView, Shutdown};
+pub use tls::{
+    ListLine, ListRefusal, ServedName, TlsFileKind, TlsFileName, TlsFileView, TlsRefusal, TlsTarget,
+};
 pub use work::{
     Activity, ActivityRow, Measuring, MemoryLine, MemoryProfile, PoolUse, PoolView, ProfilingChange,
     ProfilingState, Span, TaskLine, TaskProfile, TaskRow, Tasks, ThreadView, WorkTarget,
@@ -28,6 +32,9 @@ pub use work::{
 pub type ListPosition = u64;
 
 /// Everything that commands act on.
-pub trait Target: ProcessTarget + WorkTarget + ProxyTarget + PatternTarget + SessionTarget {}
+pub trait Target:
+    ProcessTarget + WorkTarget + ProxyTarget + PatternTarget + SessionTarget + TlsTarget
+{
+}
 
-impl<T: ProcessTarget + WorkTarget + ProxyTarget + PatternTarget + SessionTarget> Target for T {}
+impl<T: ProcessTarget + WorkTarget + ProxyTarget + PatternTarget + SessionTarget + TlsTarget> Target for T {}

@@ -37,8 +37,8 @@ pub use names::{NameError, Resolver, SystemResolver, address};
 pub use relays::{LiveRelays, RelayListener, RelayPlan, RelayWay, relays};
 pub use rings::{Events, Forward, events};
 pub use states::SavedStates;
-pub use tls::TlsBuilder;
 pub(crate) use tls::largest_record;
+pub use tls::{LiveTls, TlsBuilder};
 pub use verify::verify;
 
 /// What the instance takes from the process rather than from the configuration.
@@ -53,6 +53,8 @@ pub struct Options<'o> {
     pub frontend_connections: Option<u32>,
     /// Where events end.
     pub events: &'o Events,
+    /// Where what TLS is made of is put, for those who change it.
+    pub tls: &'o OnceLock<LiveTls>,
     /// Turns names into addresses.
     pub resolver: &'o dyn Resolver,
     /// What servers had in a former process.
@@ -105,11 +107,13 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
             &mut errors,
         ));
     }
-    shared.tls.warnings.into_iter().for_each(options.warn);
-    errors.extend(shared.tls.errors);
+    std::mem::take(&mut shared.tls.warnings).into_iter().for_each(options.warn);
+    errors.append(&mut shared.tls.errors);
     if !errors.is_empty() {
         return Err(errors);
     }
+    // Set once in the life of a process.
+    let _ = options.tls.set(LiveTls::new(shared.tls));
     let variables = process_variables(&global);
     let limits = limits(&global, &options);
     let refused = weir_stream::errors::Refused::new(built.len(), limits.buffer_size);
@@ -152,9 +156,9 @@ impl ProxyNames {
 }
 
 /// What proxies share while they are made: files are opened and read once.
-struct SharedParts<'g> {
+struct SharedParts {
     sinks: LogSinks,
-    tls: TlsBuilder<'g>,
+    tls: TlsBuilder,
 }
 
 fn make_proxy(
@@ -163,7 +167,7 @@ fn make_proxy(
     global: &model::Global,
     options: &Options<'_>,
     full_connections: u32,
-    shared: &mut SharedParts<'_>,
+    shared: &mut SharedParts,
     errors: &mut Vec<BuildError>,
 ) -> Proxy {
     let workers = options.workers.max(1);

@@ -27,6 +27,7 @@ pub mod record;
 mod session_target;
 mod statistics_page;
 mod statistics_source;
+mod tls_target;
 pub(crate) mod work_target;
 
 pub use master_view::MasterView;

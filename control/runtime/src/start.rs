@@ -391,6 +391,7 @@ fn instance(
         ignore_unknown_names: invocation.ignore_unresolved,
         identity,
         events: &record.events,
+        tls: &record.tls,
         statistics: Box::new(Page::new(record)),
         warn: &|warning| messages.warning(format!("config : {warning}")),
     };

@@ -167,7 +167,7 @@ pub struct Proxy {
     /// What was said about the servers that were added while it runs.
     pub added_servers: AddedServers,
     /// What connections to its configured servers need for TLS, in their order; empty where none speaks it.
-    pub server_tls: Vec<Option<weir_tls::Upstream>>,
+    pub server_tls: Vec<Option<Arc<weir_tls::LiveUpstream>>>,
     /// Its listeners.
     pub listeners: Vec<Listener>,
     /// Where it logs.

@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::pem;
 use rustls::SignatureAlgorithm;
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::{PemObject, SectionKind};
@@ -18,7 +19,6 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// A certificate with its chain and its key.
-#[derive(Debug)]
 pub struct Certificate {
     /// The file that it is from.
     pub path: Box<str>,
@@ -28,6 +28,31 @@ pub struct Certificate {
     pub names: Vec<Box<str>>,
     /// What its key signs with.
     pub algorithm: SignatureAlgorithm,
+    /// The key as its file has it: whoever may see it gets it back from the runtime API.
+    key: PrivateKeyDer<'static>,
+    /// How many certificates of the chain stand in a file of their own (`.issuer`).
+    issuers: usize,
+}
+
+impl Certificate {
+    /// What it was put together from.
+    pub fn parts(&self) -> Parts {
+        let mut chain = self.certified.cert.clone();
+        let issuer = chain.split_off(chain.len() - self.issuers);
+        Parts { chain, key: Some(self.key.clone_key()), issuer, ocsp: self.certified.ocsp.clone() }
+    }
+
+    /// The certificate itself.
+    pub fn own(&self) -> &CertificateDer<'static> {
+        &self.certified.cert[0]
+    }
+}
+
+impl std::fmt::Debug for Certificate {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Certificate").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 /// Which files beside a certificate are looked at (`ssl-load-extra-files`).
@@ -111,11 +136,16 @@ impl Loader {
 
     fn load_file(&self, path: &str) -> Result<Arc<Certificate>, String> {
         let pem = fs::read(path).map_err(|error| cannot_open(path, &error))?;
-        let mut parts = Parts::read(&pem, path)?;
+        let mut parts = Parts::default();
+        parts.read(&pem, path)?;
         if parts.key.is_none() && self.extra.key {
             let key = self.beside(path, ".key");
             match fs::read(&key) {
-                Ok(pem) => parts.key = Parts::read(&pem, &key.to_string_lossy())?.key,
+                Ok(pem) => {
+                    let mut beside = Parts::default();
+                    beside.read(&pem, &key.to_string_lossy())?;
+                    parts.key = beside.key;
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(cannot_open(&key.to_string_lossy(), &error)),
             }
@@ -123,25 +153,32 @@ impl Loader {
         if self.extra.issuer && parts.chain.len() == 1 {
             let issuer = self.beside(path, ".issuer");
             if let Ok(pem) = fs::read(&issuer) {
-                parts.chain.extend(Parts::read(&pem, &issuer.to_string_lossy())?.chain);
+                let mut beside = Parts::default();
+                beside.read(&pem, &issuer.to_string_lossy())?;
+                parts.issuer = beside.chain;
             }
         }
-        let ocsp = self.extra.ocsp.then(|| fs::read(self.beside(path, ".ocsp")).ok()).flatten();
-        self.assemble(path, parts, ocsp)
+        parts.ocsp = self.extra.ocsp.then(|| fs::read(self.beside(path, ".ocsp")).ok()).flatten();
+        self.assemble(path, parts)
     }
 
-    fn assemble(&self, path: &str, parts: Parts, ocsp: Option<Vec<u8>>) -> Result<Arc<Certificate>, String> {
+    /// Puts a certificate together that is called `path`.
+    ///
+    /// # Errors
+    /// What is missing, or does not fit.
+    pub fn assemble(&self, path: &str, parts: Parts) -> Result<Arc<Certificate>, String> {
         if parts.chain.is_empty() {
             return Err(format!("'{path}' holds no certificate (a PEM block 'CERTIFICATE' is expected)."));
         }
-        let Some(key) = parts.key else {
+        let Some(der) = parts.key else {
             let beside = self.beside(path, ".key");
             return Err(format!(
                 "'{path}' holds no private key, and there is none in '{}'. Add the key to either.",
                 beside.display()
             ));
         };
-        let key = any_supported_type(&key).map_err(|_| {
+        let (ocsp, issuers) = (parts.ocsp, parts.issuer.len());
+        let key = any_supported_type(&der).map_err(|_| {
             format!(
                 "the private key of '{path}' is of a kind that is not supported: RSA of 2048 to 8192 bits, ECDSA on P-256, P-384 or P-521 and Ed25519 are."
             )
@@ -149,7 +186,7 @@ impl Loader {
         let algorithm = key.algorithm();
         let names = names(&parts.chain[0])
             .map_err(|()| format!("'{path}' holds a certificate that cannot be read: it is damaged."))?;
-        let mut certified = CertifiedKey::new(parts.chain, key);
+        let mut certified = CertifiedKey::new([parts.chain, parts.issuer].concat(), key);
         certified.ocsp = ocsp;
         if certified.keys_match()
             == Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch))
@@ -158,7 +195,8 @@ impl Loader {
                 "the private key does not belong to the first certificate of '{path}'. The server's own certificate must come before those that issued it."
             ));
         }
-        Ok(Arc::new(Certificate { path: path.into(), certified: Arc::new(certified), names, algorithm }))
+        let certified = Arc::new(certified);
+        Ok(Arc::new(Certificate { path: path.into(), certified, names, algorithm, key: der, issuers }))
     }
 
     /// The file beside a certificate with this extension.
@@ -171,32 +209,76 @@ impl Loader {
     }
 }
 
-/// What a PEM file holds.
-struct Parts {
-    chain: Vec<CertificateDer<'static>>,
-    key: Option<PrivateKeyDer<'static>>,
+/// What a certificate is put together from.
+#[derive(Default)]
+pub struct Parts {
+    /// The certificate, and those above it.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// Its key.
+    pub key: Option<PrivateKeyDer<'static>>,
+    /// Those above it that stand in a file of their own.
+    pub issuer: Vec<CertificateDer<'static>>,
+    /// An OCSP response, which handshakes show.
+    pub ocsp: Option<Vec<u8>>,
 }
 
 impl Parts {
-    fn read(pem: &[u8], path: &str) -> Result<Parts, String> {
+    /// Takes what a PEM file holds in the place of what there was; what it does not hold stays.
+    ///
+    /// # Errors
+    /// What is wrong with the file, which messages call `path`.
+    pub fn read(&mut self, pem: &[u8], path: &str) -> Result<(), String> {
         if memory_contains(pem, b"ENCRYPTED") {
             return Err(format!(
                 "the private key of '{path}' is encrypted. Store it without a passphrase (openssl pkey -in KEY -out KEY)."
             ));
         }
-        let mut parts = Parts { chain: Vec::new(), key: None };
+        let (mut chain, mut key) = (Vec::new(), None);
         for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(pem) {
             let (kind, der) =
                 section.map_err(|error| format!("'{path}' is not a valid PEM file: {error}."))?;
             match kind {
-                SectionKind::Certificate => parts.chain.push(der.into()),
-                SectionKind::PrivateKey => parts.key = Some(PrivateKeyDer::Pkcs8(der.into())),
-                SectionKind::RsaPrivateKey => parts.key = Some(PrivateKeyDer::Pkcs1(der.into())),
-                SectionKind::EcPrivateKey => parts.key = Some(PrivateKeyDer::Sec1(der.into())),
+                SectionKind::Certificate => chain.push(der.into()),
+                SectionKind::PrivateKey => key = Some(PrivateKeyDer::Pkcs8(der.into())),
+                SectionKind::RsaPrivateKey => key = Some(PrivateKeyDer::Pkcs1(der.into())),
+                SectionKind::EcPrivateKey => key = Some(PrivateKeyDer::Sec1(der.into())),
                 _ => {}
             }
         }
-        Ok(parts)
+        if !chain.is_empty() {
+            self.chain = chain;
+        }
+        self.key = key.or(self.key.take());
+        Ok(())
+    }
+
+    /// The key, the certificate and those above it, as PEM.
+    pub fn to_pem(&self) -> String {
+        let key = self.key.as_ref().map(|key| match key {
+            PrivateKeyDer::Pkcs1(_) => pem::encode("RSA PRIVATE KEY", key.secret_der()),
+            PrivateKeyDer::Sec1(_) => pem::encode("EC PRIVATE KEY", key.secret_der()),
+            _ => pem::encode("PRIVATE KEY", key.secret_der()),
+        });
+        let chain = self.chain.iter().map(|certificate| pem::encode("CERTIFICATE", certificate));
+        key.into_iter().chain(chain).collect()
+    }
+}
+
+impl Clone for Parts {
+    fn clone(&self) -> Self {
+        Parts {
+            chain: self.chain.clone(),
+            key: self.key.as_ref().map(PrivateKeyDer::clone_key),
+            issuer: self.issuer.clone(),
+            ocsp: self.ocsp.clone(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Parts {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").field("chain", &self.chain.len()).finish_non_exhaustive()
     }
 }
 

@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 
 use rustls::pki_types::CertificateDer;
+use x509_parser::certificate::Validity;
 use x509_parser::extensions::GeneralName;
 use x509_parser::objects::{oid_registry, oid2sn};
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
+use x509_parser::public_key::PublicKey;
 use x509_parser::time::ASN1Time;
 
 /// A certificate, parsed.
@@ -38,22 +40,22 @@ impl<'c> Inspected<'c> {
 
     /// A whole name: `/C=FR/CN=example`, or as RFC 2253 writes it.
     pub fn distinguished_name(&self, party: Party, rfc2253: bool) -> String {
-        let mut parts = self.attributes(party);
-        if !rfc2253 {
-            return parts.iter().fold(String::new(), |mut text, (key, value)| {
-                // Writing to memory does not fail.
-                let _ = write!(text, "/{key}={value}");
-                text
-            });
-        }
-        parts.reverse();
-        parts.iter().map(|(key, value)| format!("{key}={}", escaped(value))).collect::<Vec<_>>().join(",")
+        name_of(self.name(party), rfc2253)
+    }
+
+    /// From when until when it is good.
+    pub(crate) fn validity(&self) -> &Validity {
+        self.parsed.validity()
+    }
+
+    /// Its key, if it is of a kind that is known.
+    pub(crate) fn key(&self) -> Option<PublicKey<'_>> {
+        self.parsed.public_key().parsed().ok()
     }
 
     /// The values of one attribute of a name: the `occurrence`th from the front, or from the back where it is negative.
     pub fn attribute(&self, party: Party, key: &str, occurrence: i64) -> Option<String> {
-        let mut values: Vec<String> = self
-            .attributes(party)
+        let mut values: Vec<String> = attributes(self.name(party))
             .into_iter()
             .filter(|(known, _)| known == key)
             .map(|(_, value)| value)
@@ -63,35 +65,6 @@ impl<'c> Inspected<'c> {
             values.reverse();
         }
         (place < values.len()).then(|| values.swap_remove(place))
-    }
-
-    fn attributes(&self, party: Party) -> Vec<(String, String)> {
-        let mut found = Vec::new();
-        for attribute in self.name(party).iter_attributes() {
-            let oid = attribute.attr_type();
-            let key = match oid.to_id_string().as_str() {
-                "1.2.840.113549.1.9.1" => "emailAddress".to_owned(),
-                "0.9.2342.19200300.100.1.1" => "UID".to_owned(),
-                "0.9.2342.19200300.100.1.25" => "DC".to_owned(),
-                "2.5.4.3" => "CN".to_owned(),
-                "2.5.4.4" => "SN".to_owned(),
-                "2.5.4.5" => "serialNumber".to_owned(),
-                "2.5.4.6" => "C".to_owned(),
-                "2.5.4.7" => "L".to_owned(),
-                "2.5.4.8" => "ST".to_owned(),
-                "2.5.4.10" => "O".to_owned(),
-                "2.5.4.11" => "OU".to_owned(),
-                "2.5.4.12" => "title".to_owned(),
-                "2.5.4.42" => "GN".to_owned(),
-                text => oid2sn(oid, oid_registry()).map_or_else(|_| text.to_owned(), str::to_owned),
-            };
-            let value = match attribute.as_str() {
-                Ok(text) => text.to_owned(),
-                Err(_) => String::from_utf8_lossy(attribute.as_slice()).into_owned(),
-            };
-            found.push((key, value));
-        }
-        found
     }
 
     /// The serial number, the most significant byte first.
@@ -149,6 +122,54 @@ impl<'c> Inspected<'c> {
         });
         Some(words.collect::<Vec<_>>().join(", "))
     }
+}
+
+/// A whole name: `/C=FR/CN=example`, or as RFC 2253 writes it.
+pub(crate) fn name_of(name: &X509Name<'_>, rfc2253: bool) -> String {
+    let mut parts = attributes(name);
+    if !rfc2253 {
+        return parts.iter().fold(String::new(), |mut text, (key, value)| {
+            // Writing to memory does not fail.
+            let _ = write!(text, "/{key}={value}");
+            text
+        });
+    }
+    parts.reverse();
+    parts.iter().map(|(key, value)| format!("{key}={}", escaped(value))).collect::<Vec<_>>().join(",")
+}
+
+fn attributes(name: &X509Name<'_>) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for attribute in name.iter_attributes() {
+        let oid = attribute.attr_type();
+        let key = match oid.to_id_string().as_str() {
+            "1.2.840.113549.1.9.1" => "emailAddress".to_owned(),
+            "0.9.2342.19200300.100.1.1" => "UID".to_owned(),
+            "0.9.2342.19200300.100.1.25" => "DC".to_owned(),
+            "2.5.4.3" => "CN".to_owned(),
+            "2.5.4.4" => "SN".to_owned(),
+            "2.5.4.5" => "serialNumber".to_owned(),
+            "2.5.4.6" => "C".to_owned(),
+            "2.5.4.7" => "L".to_owned(),
+            "2.5.4.8" => "ST".to_owned(),
+            "2.5.4.10" => "O".to_owned(),
+            "2.5.4.11" => "OU".to_owned(),
+            "2.5.4.12" => "title".to_owned(),
+            "2.5.4.42" => "GN".to_owned(),
+            text => oid2sn(oid, oid_registry()).map_or_else(|_| text.to_owned(), str::to_owned),
+        };
+        let value = match attribute.as_str() {
+            Ok(text) => text.to_owned(),
+            Err(_) => String::from_utf8_lossy(attribute.as_slice()).into_owned(),
+        };
+        found.push((key, value));
+    }
+    found
+}
+
+/// What something is signed with, in OpenSSL's words.
+pub(crate) fn named_signature(oid: &str) -> String {
+    named(oid, SIGNATURES)
 }
 
 fn named(oid: &str, names: &[(&str, &str)]) -> String {

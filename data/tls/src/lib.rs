@@ -9,6 +9,7 @@
 
 pub mod certificate;
 pub mod ciphers;
+pub mod describe;
 pub mod failure;
 pub mod inspect;
 pub mod listener;
@@ -22,14 +23,14 @@ mod traffic;
 pub mod upstream;
 pub mod verify;
 
-pub use certificate::{Certificate, Loader};
+pub use certificate::{Certificate, Loader, Parts};
 pub use failure::{Alert, Failure, Why};
-pub use listener::{Entry, Listener};
+pub use listener::{Entry, Listener, LiveListener, Part};
 pub use record::{HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, announced};
 pub use session::{ChooseServer, Chosen, Facts, Progress, Session};
-pub use settings::{ServerSettings, Settings};
+pub use settings::{Base, ServerSettings, Settings};
 pub use traffic::Opened;
-pub use upstream::Upstream;
+pub use upstream::{LiveUpstream, Upstream};
 pub use verify::{Verified, VerifyMode};
 
 /// What time it is, for who checks certificates.

@@ -9,19 +9,68 @@ use std::sync::Arc;
 
 use rustls::{ServerConfig, SignatureAlgorithm};
 use weir_client_hello::ClientHello;
+use weir_sync::Published;
 
 use crate::certificate::Certificate;
 use crate::failure::{Alert, Failure, Why};
 use crate::session::{ChooseServer, Chosen};
-use crate::settings;
+use crate::settings::Base;
 
-/// A certificate of a listener, with the settings that it is used with.
+/// A certificate of a listener, with what it is used with.
 #[derive(Clone, Debug)]
 pub struct Entry {
+    certificate: Arc<Certificate>,
+    /// The settings, for any certificate.
+    base: Arc<Base>,
+    /// The settings with this one.
+    config: Arc<ServerConfig>,
+    part: Arc<Part>,
+}
+
+/// Which clients an entry is for, and where that was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Names that it is for, and behind `!` names that it is not for; none for those of the certificate.
+    pub filters: Vec<Box<str>>,
+    /// It serves those who name nobody known, too.
+    pub is_default: bool,
+    /// The list of certificates that it stands in, and its line there.
+    pub line: Option<(Box<str>, usize)>,
+}
+
+impl Entry {
+    /// A certificate with the settings that it is used with.
+    pub fn new(certificate: &Arc<Certificate>, base: &Arc<Base>, part: Part) -> Entry {
+        Entry {
+            certificate: Arc::clone(certificate),
+            base: Arc::clone(base),
+            config: base.with(certificate),
+            part: Arc::new(part),
+        }
+    }
+
+    /// The same with another certificate.
+    #[must_use]
+    pub fn with_certificate(&self, certificate: &Arc<Certificate>) -> Entry {
+        Entry { certificate: Arc::clone(certificate), config: self.base.with(certificate), ..self.clone() }
+    }
+
     /// The certificate.
-    pub certificate: Arc<Certificate>,
-    /// The settings.
-    pub config: Arc<ServerConfig>,
+    pub fn certificate(&self) -> &Arc<Certificate> {
+        &self.certificate
+    }
+
+    /// Which clients it is for.
+    pub fn part(&self) -> &Part {
+        &self.part
+    }
+
+    /// The names that it is for.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let wanted = || self.part.filters.iter().filter(|filter| !filter.starts_with('!'));
+        let own = wanted().next().is_none().then_some(&self.certificate.names);
+        wanted().chain(own.into_iter().flatten()).map(|name| &**name)
+    }
 }
 
 /// The certificates of a listener.
@@ -40,27 +89,24 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Nobody yet.
-    pub fn new(strict: bool) -> Listener {
-        Listener { strict, ..Listener::default() }
+    /// A listener with these certificates, in the order of the configuration: the first is the default one, where there is none.
+    pub fn new(strict: bool, entries: impl IntoIterator<Item = Entry>) -> Listener {
+        let mut listener = Listener { strict, ..Listener::default() };
+        entries.into_iter().for_each(|entry| listener.add(entry));
+        listener.complete();
+        listener
     }
 
-    /// Adds a certificate with its settings, for the names of `filters` or its own where there are none: a filter that begins
-    /// with `!` excludes a name. A default one serves those who name nobody known, too.
-    pub fn add(
-        &mut self,
-        certificate: &Arc<Certificate>,
-        base: &ServerConfig,
-        filters: &[Box<str>],
-        is_default: bool,
-    ) {
+    /// The same listener with other certificates.
+    #[must_use]
+    pub fn with_entries(&self, entries: impl IntoIterator<Item = Entry>) -> Listener {
+        Listener::new(self.strict, entries)
+    }
+
+    fn add(&mut self, entry: Entry) {
         let number = self.entries.len() as u32;
-        let config = settings::with_certificate(base, certificate);
-        self.entries.push(Entry { certificate: Arc::clone(certificate), config });
-        let wanted: Vec<Box<str>> =
-            filters.iter().filter(|filter| !filter.starts_with('!')).cloned().collect();
-        let mut is_default = is_default;
-        for name in if wanted.is_empty() { &certificate.names } else { &wanted } {
+        let mut is_default = entry.part.is_default;
+        for name in entry.names() {
             let name = name.to_ascii_lowercase();
             match name.strip_prefix('*') {
                 // A filter of `*` alone is for whoever names nobody known.
@@ -72,16 +118,16 @@ impl Listener {
                 None => self.names.entry(name.into()).or_default().push(number),
             }
         }
-        for name in filters.iter().filter_map(|filter| filter.strip_prefix('!')) {
+        for name in entry.part.filters.iter().filter_map(|filter| filter.strip_prefix('!')) {
             self.excluded.entry(name.to_ascii_lowercase().into()).or_default().push(number);
         }
         if is_default {
             self.defaults.push(number);
         }
+        self.entries.push(entry);
     }
 
-    /// Makes the first certificate the default one, where there is none.
-    pub fn complete(&mut self) {
+    fn complete(&mut self) {
         if self.defaults.is_empty() && !self.entries.is_empty() {
             self.defaults = self.of_same_names(0);
         }
@@ -104,6 +150,11 @@ impl Listener {
     /// All certificates, in the order of the configuration.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// Those for who names nobody known.
+    pub fn defaults(&self) -> impl Iterator<Item = &Entry> {
+        self.defaults.iter().filter_map(|number| self.entries.get(*number as usize))
     }
 
     /// Whether there is none.
@@ -147,7 +198,38 @@ impl ChooseServer for Listener {
         let name = name.map(str::to_ascii_lowercase);
         let entry = self.find(name.as_deref(), &Abilities::of(hello));
         let entry = entry.ok_or(Failure { why: Why::UnknownName, alert: Some(Alert::UnrecognisedName) })?;
-        Ok(Chosen { config: Arc::clone(&entry.config), certificate: Some(Arc::clone(&entry.certificate)) })
+        Ok(Chosen {
+            config: Arc::clone(&entry.config),
+            certificate: Some(Arc::clone(&entry.certificate)),
+            verifier: entry.base.verifier.clone(),
+        })
+    }
+}
+
+/// A listener whose certificates change while it runs: each handshake uses those that it began with.
+#[derive(Debug)]
+pub struct LiveListener(Published<Listener>);
+
+impl LiveListener {
+    /// A listener as the configuration has it.
+    pub fn new(listener: Listener) -> LiveListener {
+        LiveListener(Published::new(listener))
+    }
+
+    /// As it is now.
+    pub fn now(&self) -> Arc<Listener> {
+        self.0.load_full()
+    }
+
+    /// As it is from now on, for all workers at once.
+    pub fn publish(&self, listener: Listener) {
+        self.0.publish(listener);
+    }
+}
+
+impl ChooseServer for LiveListener {
+    fn choose(&self, hello: &ClientHello<'_>) -> Result<Chosen, Failure> {
+        self.0.load().choose(hello)
     }
 }
 

@@ -1,5 +1,7 @@
 //! What PEM files hold.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 
@@ -11,4 +13,40 @@ pub fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {
 /// The revocation lists of a file.
 pub fn revocation_lists(pem: &[u8]) -> Vec<CertificateRevocationListDer<'static>> {
     CertificateRevocationListDer::pem_slice_iter(pem).flatten().collect()
+}
+
+/// A block of PEM (RFC 7468).
+pub fn encode(label: &str, der: &[u8]) -> String {
+    let mut text = format!("-----BEGIN {label}-----\n");
+    for line in der.chunks(LINE) {
+        text.push_str(&STANDARD.encode(line));
+        text.push('\n');
+    }
+    text + "-----END " + label + "-----\n"
+}
+
+/// What a text of base64 stands for, whatever white space is in it; none if it is none.
+pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    let letters: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    STANDARD.decode(letters).ok()
+}
+
+/// How many bytes a line of 64 letters stands for.
+const LINE: usize = 48;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for length in [1, 2, 3, 47, 48, 49, 200] {
+            let der: Vec<u8> = (0..length).collect();
+            let text = encode("CERTIFICATE", &der);
+            assert!(text.lines().all(|line| line.len() <= 64), "{text}");
+            assert_eq!(certificates(text.as_bytes()), [CertificateDer::from(der.clone())]);
+            let body: String = text.lines().filter(|line| !line.starts_with('-')).collect();
+            assert_eq!(decode_base64(&body), Some(der));
+        }
+    }
 }

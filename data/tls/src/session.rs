@@ -24,6 +24,8 @@ use weir_client_hello::{ClientHello, Unread};
 use crate::failure::{Alert, Failure, Why};
 use crate::record;
 use crate::traffic::{Keys, Opened, Traffic};
+use crate::verify::Verifier;
+use rustls::server::danger::ClientCertVerifier;
 
 /// Chooses how a client is served by what its hello says.
 pub trait ChooseServer: Send + Sync + fmt::Debug {
@@ -41,6 +43,8 @@ pub struct Chosen {
     pub config: Arc<ServerConfig>,
     /// The certificate, for those who ask about it later.
     pub certificate: Option<Arc<crate::certificate::Certificate>>,
+    /// Who checks the client's certificate, where somebody does.
+    pub verifier: Option<Arc<Verifier>>,
 }
 
 /// One side of a connection.
@@ -51,10 +55,30 @@ pub struct Session {
 
 enum State {
     Hello(Arc<dyn ChooseServer>),
-    Server(Box<UnbufferedServerConnection>),
+    Server(Box<ServerHandshake>),
     Client(Box<UnbufferedClientConnection>),
     Traffic(Box<Traffic>),
     Failed(Failure),
+}
+
+/// The handshake of a server.
+struct ServerHandshake {
+    connection: UnbufferedServerConnection,
+    config: Arc<ServerConfig>,
+    verifier: Option<Arc<Verifier>>,
+}
+
+impl ServerHandshake {
+    /// Checks the certificate that a client showed when the session began that goes on now: lists of what is revoked, authorities and
+    /// the time may be others since, and rules ask what was found.
+    fn check_again(&self, certificates: &[CertificateDer<'_>]) -> Result<(), Failure> {
+        let (Some(verifier), Some((own, sent))) = (&self.verifier, certificates.split_first()) else {
+            return Ok(());
+        };
+        let now = self.config.time_provider.current_time().ok_or(Failure::INTERNAL)?;
+        verifier.verify_client_cert(own, sent, now).map_err(|error| Failure::from_rustls(&error))?;
+        Ok(())
+    }
 }
 
 /// What was agreed on.
@@ -152,7 +176,7 @@ impl Session {
         }
         let mut plain = Vec::new();
         let pumped = match &mut self.state {
-            State::Server(server) => pump(&mut **server, wire, used, answer, &mut plain),
+            State::Server(server) => pump(&mut server.connection, wire, used, answer, &mut plain),
             State::Client(client) => pump(&mut **client, wire, used, answer, &mut plain),
             State::Traffic(_) => return Ok(Progress::Established),
             State::Failed(failure) => return Err(*failure),
@@ -164,7 +188,7 @@ impl Session {
         }
         let ended = pumped?;
         let handshaking = match &self.state {
-            State::Server(server) => server.is_handshaking(),
+            State::Server(server) => server.connection.is_handshaking(),
             State::Client(client) => client.is_handshaking(),
             _ => false,
         };
@@ -180,8 +204,14 @@ impl Session {
         let state = std::mem::replace(&mut self.state, State::Failed(Failure::INTERNAL));
         let split = match state {
             State::Server(server) => {
-                self.facts.note(&server);
-                server.dangerous_into_kernel_connection().map(|(secrets, keys)| (secrets, Keys::Server(keys)))
+                self.facts.note(&server.connection);
+                if self.facts.resumed {
+                    let checked = server.check_again(&self.facts.peer_certificates);
+                    self.facts.verified = crate::verify::take_verified();
+                    checked?;
+                }
+                let split = server.connection.dangerous_into_kernel_connection();
+                split.map(|(secrets, keys)| (secrets, Keys::Server(keys)))
             }
             State::Client(client) => {
                 self.facts.note(&client);
@@ -270,7 +300,7 @@ fn begin(
     wire: &[u8],
     facts: &mut Facts,
     answer: &mut Vec<u8>,
-) -> Result<Option<UnbufferedServerConnection>, Failure> {
+) -> Result<Option<ServerHandshake>, Failure> {
     let refuse = |failure: Failure, answer: &mut Vec<u8>| {
         if let Some(alert) = failure.alert {
             answer.extend_from_slice(&[21, 3, 3, 0, 2, 2, alert.into()]);
@@ -298,9 +328,9 @@ fn begin(
         .map(|name| name.to_ascii_lowercase().into());
     let chosen = chooser.choose(&hello).map_err(|failure| refuse(failure, answer))?;
     facts.certificate = chosen.certificate;
-    let server =
-        UnbufferedServerConnection::new(chosen.config).map_err(|error| Failure::from_rustls(&error))?;
-    Ok(Some(server))
+    let connection = UnbufferedServerConnection::new(Arc::clone(&chosen.config))
+        .map_err(|error| Failure::from_rustls(&error))?;
+    Ok(Some(ServerHandshake { connection, config: chosen.config, verifier: chosen.verifier }))
 }
 
 /// What speaks where a hello should be.

@@ -87,12 +87,29 @@ pub struct ServerSettings {
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
+/// Settings of a listener, ready for any of its certificates.
+#[derive(Debug)]
+pub struct Base {
+    config: ServerConfig,
+    /// Who checks the certificates of clients, where somebody does.
+    pub(crate) verifier: Option<Arc<Verifier>>,
+}
+
+impl Base {
+    /// The settings with the certificate that they are used with.
+    pub(crate) fn with(&self, certificate: &Certificate) -> Arc<ServerConfig> {
+        let mut config = self.config.clone();
+        config.cert_resolver = Arc::new(SingleCertAndKey::from(Arc::clone(&certificate.certified)));
+        Arc::new(config)
+    }
+}
+
 impl ServerSettings {
-    /// What rustls needs for a listener, for any of its certificates.
+    /// Makes them ready.
     ///
     /// # Errors
     /// When the ciphers, groups and versions do not fit together.
-    pub fn build(&self) -> Result<ServerConfig, Error> {
+    pub fn build(&self) -> Result<Base, Error> {
         let settings = &self.settings;
         let builder = ServerConfig::builder_with_details(settings.provider(), Arc::clone(&settings.clock))
             .with_protocol_versions(&settings.versions())?;
@@ -114,15 +131,8 @@ impl ServerSettings {
             None => config.send_tls13_tickets = if self.sessions.is_some() { TICKETS } else { 0 },
         }
         config.key_log = self.key_log.clone().unwrap_or_else(|| Arc::new(NoKeyLog {}));
-        Ok(config)
+        Ok(Base { config, verifier: verifier.cloned() })
     }
-}
-
-/// The settings of a listener with the certificate that they are used with.
-pub(crate) fn with_certificate(config: &ServerConfig, certificate: &Certificate) -> Arc<ServerConfig> {
-    let mut config = config.clone();
-    config.cert_resolver = Arc::new(SingleCertAndKey::from(Arc::clone(&certificate.certified)));
-    Arc::new(config)
 }
 
 /// Stands where a certificate will be.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use weir_sync::Published;
 
 use crate::failure::{Failure, Why};
 use crate::session::Session;
@@ -35,5 +36,29 @@ impl Upstream {
         let mut session = Session::client(Arc::clone(&self.named), parsed)?;
         session.note_name(name);
         Ok(session)
+    }
+}
+
+/// What connections to a server need, which changes while it runs.
+#[derive(Debug)]
+pub struct LiveUpstream(Published<Upstream>);
+
+impl LiveUpstream {
+    /// As the configuration has it.
+    pub fn new(upstream: Upstream) -> LiveUpstream {
+        LiveUpstream(Published::new(upstream))
+    }
+
+    /// The session of a new connection, which asks for `name`, if there is one.
+    ///
+    /// # Errors
+    /// When that is no name of a host.
+    pub fn session(&self, name: Option<&[u8]>) -> Result<Session, Failure> {
+        self.0.load().session(name)
+    }
+
+    /// What connections need from now on, those of all workers.
+    pub fn publish(&self, upstream: Upstream) {
+        self.0.publish(upstream);
     }
 }

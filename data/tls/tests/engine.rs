@@ -11,8 +11,8 @@ use weir_tls::rustls::{ClientConfig, ProtocolVersion};
 use weir_tls::settings::client_config;
 use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier, algorithms};
 use weir_tls::{
-    Certificate, ChooseServer, Failure, Listener, Loader, Progress, ServerSettings, Session, Settings,
-    VerifyMode, Why,
+    Certificate, ChooseServer, Entry, Failure, Listener, Loader, Part, Progress, ServerSettings, Session,
+    Settings, VerifyMode, Why,
 };
 
 /// In the middle of the life of every certificate here.
@@ -91,13 +91,9 @@ impl World {
             sessions: Some(Arc::new(SessionCache::new(100)).of_listener()),
             key_log: None,
         };
-        let base = base.build().expect("settings that fit together");
-        let mut listener = Listener::new(strict);
-        for name in names {
-            listener.add(&certificate(&self.authority, name), &base, &[], false);
-        }
-        listener.complete();
-        Arc::new(listener)
+        let base = Arc::new(base.build().expect("settings that fit together"));
+        let entry = |name: &&str| Entry::new(&certificate(&self.authority, name), &base, Part::default());
+        Arc::new(Listener::new(strict, names.iter().map(entry)))
     }
 
     fn client(&self, own: Option<&Certificate>) -> Arc<ClientConfig> {

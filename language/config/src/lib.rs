@@ -45,7 +45,7 @@ mod words;
 mod world;
 
 pub use added::added_server;
-pub use bind::tls::{CrtListLine, parse_crt_list};
+pub use bind::tls::{CrtListLine, parse_crt_list_line};
 pub use discovery::{Discovery, discover};
 pub use document::{Inputs, Outcome, parse};
 pub use resources::Resources;

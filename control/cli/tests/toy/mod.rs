@@ -1,5 +1,7 @@
 //! A process of plain vectors that implements the target traits: one frontend, two backends, a map and an ACL.
 
+mod tls;
+
 use std::net::{IpAddr, Ipv4Addr};
 
 use weir_cli::Level;
@@ -33,6 +35,7 @@ pub struct Toy {
     /// How often readers of rings were woken.
     pub woken: std::sync::Arc<std::sync::atomic::AtomicUsize>,
     pub profiling: ProfilingState,
+    pub tls: tls::ToyTls,
 }
 
 pub struct ToySet {
@@ -100,6 +103,7 @@ pub fn toy() -> Toy {
         timelines: (0..2).map(|_| weir_sync::Ring::in_memory(65_536, 1)).collect(),
         woken: std::sync::Arc::default(),
         profiling: ProfilingState::default(),
+        tls: tls::ToyTls::default(),
     }
 }
 

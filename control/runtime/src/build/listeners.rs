@@ -11,11 +11,11 @@ use weir_tls::ChooseServer;
 use super::TlsBuilder;
 
 /// The listeners of a frontend, in the order of its `bind` lines.
-pub(super) fn listeners(config: &model::Proxy, workers: usize, tls: &mut TlsBuilder<'_>) -> Vec<Listener> {
+pub(super) fn listeners(config: &model::Proxy, workers: usize, tls: &mut TlsBuilder) -> Vec<Listener> {
     let mut made: Vec<Listener> = Vec::new();
     for bind in &config.binds {
         let mut next_id = bind.id;
-        let tls = tls.listener(bind);
+        let tls = tls.listener(&config.name, bind);
         for address in bind.addresses.iter().flat_map(single_ports) {
             let id = next_id.unwrap_or_else(|| lowest_free(&made));
             next_id = next_id.map(|id| id + 1);

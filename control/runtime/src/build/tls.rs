@@ -5,65 +5,99 @@
 
 mod authorities;
 mod defaults;
+mod live;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use weir_config::CrtListLine;
 use weir_config::model::{
-    self, Bind, BindTls, CertificateSource, IgnoredErrors, Location, TlsOptions, TlsVerify, TlsVersion,
+    self, Bind, BindTls, CertificateSource, IgnoredErrors, Location, ServerTls, TlsOptions, TlsVerify,
+    TlsVersion,
 };
 use weir_net::Clock;
 use weir_tls::resumption::{SessionCache, tickets};
-use weir_tls::rustls::ServerConfig;
 use weir_tls::rustls::pki_types::ServerName;
 use weir_tls::settings::client_config;
 use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier};
-use weir_tls::{Certificate, Listener, Loader, ServerSettings, Settings, Upstream, VerifyMode, ciphers};
+use weir_tls::{
+    Base, Certificate, Entry, Listener, LiveListener, LiveUpstream, Loader, Part, ServerSettings, Settings,
+    Upstream, VerifyMode, ciphers,
+};
 
 use super::BuildError;
-use authorities::authorities;
+use authorities::AuthorityFiles;
 use defaults::{Defaults, kept_number};
+pub use live::LiveTls;
+use live::{LiveBind, LiveServer};
 
-/// Makes what TLS needs from a configuration.
-pub struct TlsBuilder<'g> {
-    global: &'g model::Global,
+/// Makes what TLS needs from a configuration, and again what changes while it runs.
+pub struct TlsBuilder {
     defaults: Defaults,
     loader: Loader,
-    /// Certificates by path: lines share them.
-    loaded: HashMap<String, Vec<Arc<Certificate>>>,
+    /// What certificates are called, by the path that lines name: a file has one, a folder or a bundle several.
+    paths: HashMap<String, Vec<Box<str>>>,
+    /// Certificates by name: lines share them. None for those that hold nothing yet.
+    certificates: BTreeMap<Box<str>, Option<Arc<Certificate>>>,
+    authorities: AuthorityFiles,
+    /// Lists of certificates, by name: files that list some, and folders.
+    lists: BTreeMap<Box<str>, Vec<ListedLine>>,
     sessions: Option<Arc<SessionCache>>,
+    /// `tune.ssl.cachesize`.
+    cache_size: usize,
+    /// Words of the global section that have no effect yet.
+    not_yet: Vec<(Location, &'static str)>,
     /// Somebody speaks TLS.
     speaks: bool,
+    /// What was made, for those who change it.
+    binds: Vec<LiveBind>,
+    servers: Vec<LiveServer>,
     /// What is worth a warning.
     pub warnings: Vec<String>,
     /// What keeps the process from starting.
     pub errors: Vec<BuildError>,
 }
 
-impl<'g> TlsBuilder<'g> {
+/// A line of a list of certificates, as it is written: what its options come to depends on the `bind` line.
+#[derive(Clone, Debug)]
+struct ListedLine {
+    number: usize,
+    text: Box<str>,
+    /// It is the path of a certificate and nothing else: that of a folder's file.
+    is_path: bool,
+}
+
+impl TlsBuilder {
     /// A builder for a configuration with this global section.
-    pub fn new(global: &'g model::Global) -> Self {
+    pub fn new(global: &model::Global) -> Self {
         let defaults = Defaults::of(global);
+        let not_yet = global.kept.iter().filter(|kept| NOT_YET.contains(&kept.keyword));
         TlsBuilder {
-            global,
             loader: Loader { extra: defaults.extra_files, replaces_extension: defaults.replaces_extension },
             defaults,
-            loaded: HashMap::new(),
+            paths: HashMap::new(),
+            certificates: BTreeMap::new(),
+            authorities: AuthorityFiles::default(),
+            lists: BTreeMap::new(),
             sessions: None,
+            cache_size: kept_number(global, "tune.ssl.cachesize").unwrap_or(SESSIONS),
+            not_yet: not_yet.map(|kept| (kept.at.clone(), kept.keyword)).collect(),
             speaks: false,
+            binds: Vec::new(),
+            servers: Vec::new(),
             warnings: Vec::new(),
             errors: Vec::new(),
         }
     }
 
     /// Everything of a configuration, only to find what is wrong with it.
-    pub fn check(config: &'g model::Config) -> Self {
+    pub fn check(config: &model::Config) -> Self {
         let mut builder = TlsBuilder::new(&config.global);
         for proxy in config.proxies.iter().filter(|proxy| !proxy.settings.disabled) {
             for bind in &proxy.binds {
-                let _ = builder.listener(bind);
+                let _ = builder.listener(&proxy.name, bind);
             }
             let _ = builder.servers(proxy);
         }
@@ -72,12 +106,11 @@ impl<'g> TlsBuilder<'g> {
 
     /// What the global section says of TLS and has no effect yet is refused once somebody speaks it.
     fn refuse_unused_words(&mut self) {
-        let global = self.global;
         if std::mem::replace(&mut self.speaks, true) {
             return;
         }
-        for kept in global.kept.iter().filter(|kept| NOT_YET.contains(&kept.keyword)) {
-            self.refuse(&kept.at, format!("'{}' is not implemented yet.", kept.keyword));
+        for (at, keyword) in std::mem::take(&mut self.not_yet) {
+            self.refuse(&at, format!("'{keyword}' is not implemented yet."));
         }
     }
 
@@ -86,79 +119,153 @@ impl<'g> TlsBuilder<'g> {
     }
 
     /// What a `bind` line with `ssl` needs; none without, or when something is wrong, which is noted.
-    pub fn listener(&mut self, bind: &Bind) -> Option<Arc<Listener>> {
+    pub fn listener(&mut self, frontend: &str, bind: &Bind) -> Option<Arc<LiveListener>> {
+        self.authorities.forget_used();
+        let live = Arc::new(LiveListener::new(self.make_listener(bind)?));
+        let files = self.authorities.used();
+        self.binds.push(LiveBind {
+            frontend: frontend.into(),
+            bind: bind.clone(),
+            live: Arc::clone(&live),
+            files,
+        });
+        Some(live)
+    }
+
+    fn make_listener(&mut self, bind: &Bind) -> Option<Listener> {
         let tls = bind.options.tls.as_deref().filter(|tls| tls.enabled)?;
         self.refuse_unused_words();
         let before = self.errors.len();
         let strict = tls.strict_names.unwrap_or(self.defaults.strict_names);
-        let mut listener = Listener::new(strict);
+        let mut entries = Vec::new();
         for path in &tls.default_certificates {
-            self.add_path(&mut listener, bind, tls, path, true);
+            self.add_path(&mut entries, bind, tls, path, true);
         }
         for source in &tls.certificates {
             match source {
-                CertificateSource::Path(path) => self.add_path(&mut listener, bind, tls, path, false),
-                CertificateSource::List(path) => self.add_list(&mut listener, bind, tls, path),
+                CertificateSource::Path(path) => self.add_path(&mut entries, bind, tls, path, false),
+                CertificateSource::List(path) => self.add_list(&mut entries, bind, tls, path),
             }
         }
         if self.errors.len() > before {
             return None;
         }
-        listener.complete();
-        if listener.is_empty() && !strict {
+        if entries.is_empty() && !strict {
             let message = format!("no SSL certificate specified for bind '{}' (use 'crt').", bind.spelling);
             self.refuse(&bind.at, message);
             return None;
         }
-        Some(Arc::new(listener))
+        Some(Listener::new(strict, entries))
     }
 
     fn add_path(
         &mut self,
-        listener: &mut Listener,
+        entries: &mut Vec<Entry>,
         bind: &Bind,
         tls: &BindTls,
         path: &str,
         is_default: bool,
     ) {
+        // A folder becomes a list, which can be changed like one.
+        let folder = based(path, self.defaults.certificate_base.as_deref());
+        if self.lists.contains_key(&*folder) {
+            return self.add_list(entries, bind, tls, &folder);
+        }
         let subject = format!("'bind {}'", bind.spelling);
         let Some(certificates) = self.load(path, &subject, &bind.at) else { return };
-        let Some(settings) = self.server_settings(&tls.options, &subject, &bind.at) else { return };
-        for certificate in certificates {
-            listener.add(&certificate, &settings, &[], is_default);
+        if fs::metadata(&folder).is_ok_and(|found| found.is_dir()) {
+            let lines = certificates.iter().enumerate();
+            let lines = lines.map(|(at, found)| ListedLine {
+                number: at + 1,
+                text: found.path.clone(),
+                is_path: true,
+            });
+            self.lists.insert(folder.as_str().into(), lines.collect());
+            return self.add_list(entries, bind, tls, &folder);
+        }
+        let Some(base) = self.server_settings(&tls.options, &subject, &bind.at) else { return };
+        let base = Arc::new(base);
+        let part = Part { is_default, ..Part::default() };
+        entries.extend(certificates.iter().map(|certificate| Entry::new(certificate, &base, part.clone())));
+    }
+
+    fn add_list(&mut self, entries: &mut Vec<Entry>, bind: &Bind, tls: &BindTls, path: &str) {
+        if let Err(fault) = self.read_list(path) {
+            return self.refuse(&bind.at, format!("'bind {}' : 'crt-list' : {fault}", bind.spelling));
+        }
+        let lines = self.lists.get(path).cloned().unwrap_or_default();
+        let mut same: Option<Arc<Base>> = None;
+        for line in lines {
+            match self.listed(bind, &tls.options, path, &line, &mut same) {
+                Ok(found) => entries.extend(found),
+                Err(Some(fault)) => {
+                    let text = format!(
+                        "'bind {}' : 'crt-list' : {path}, line {}: {fault}.",
+                        bind.spelling, line.number
+                    );
+                    return self.refuse(&bind.at, text);
+                }
+                // What is wrong was noted.
+                Err(None) => {}
+            }
         }
     }
 
-    fn add_list(&mut self, listener: &mut Listener, bind: &Bind, tls: &BindTls, path: &str) {
-        let subject = format!("'bind {}'", bind.spelling);
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) => {
-                let message = format!("{subject} : 'crt-list' : {}", cannot_open(path, &error));
-                return self.refuse(&bind.at, message);
-            }
-        };
-        let warnings = &mut self.warnings;
-        let warn = |line: usize, text: String| warnings.push(format!("[{path}:{line}] : {text}"));
-        let lines = match weir_config::parse_crt_list(&text, &tls.options, warn) {
-            Ok(lines) => lines,
-            Err((number, fault)) => {
-                return self
-                    .refuse(&bind.at, format!("{subject} : 'crt-list' : {path}, line {number}: {fault}."));
-            }
-        };
-        for line in lines {
-            let at = Location::new(path.into(), line.number as u32);
-            let Some(certificates) = self.load(&line.path, &subject, &at) else { continue };
-            let Some(settings) = self.server_settings(&line.options, &subject, &at) else { continue };
-            for certificate in certificates {
-                listener.add(&certificate, &settings, &line.filters, false);
-            }
+    /// Reads a list unless it is known.
+    fn read_list(&mut self, path: &str) -> Result<(), String> {
+        if self.lists.contains_key(path) {
+            return Ok(());
         }
+        let text = fs::read_to_string(path).map_err(|error| cannot_open(path, &error))?;
+        let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
+        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let lines = lines.map(|(number, text)| ListedLine { number, text: text.into(), is_path: false });
+        self.lists.insert(path.into(), lines.collect());
+        Ok(())
+    }
+
+    /// What a line of a list adds to a `bind` line. Lines without options share what `same` holds.
+    fn listed(
+        &mut self,
+        bind: &Bind,
+        inherited: &TlsOptions,
+        list: &str,
+        line: &ListedLine,
+        same: &mut Option<Arc<Base>>,
+    ) -> Result<Vec<Entry>, Option<String>> {
+        let parsed = self.parse_line(list, line, inherited)?;
+        let subject = format!("'bind {}'", bind.spelling);
+        let at = Location::new(list.into(), line.number as u32);
+        let certificates = self.load(&parsed.path, &subject, &at).ok_or(None::<String>)?;
+        let base = match same {
+            Some(base) if parsed.written.is_empty() => Arc::clone(base),
+            _ => Arc::new(self.server_settings(&parsed.options, &subject, &at).ok_or(None::<String>)?),
+        };
+        if parsed.written.is_empty() {
+            *same = Some(Arc::clone(&base));
+        }
+        let part =
+            Part { filters: parsed.filters, is_default: false, line: Some((list.into(), line.number)) };
+        Ok(certificates.iter().map(|certificate| Entry::new(certificate, &base, part.clone())).collect())
+    }
+
+    fn parse_line(
+        &mut self,
+        list: &str,
+        line: &ListedLine,
+        inherited: &TlsOptions,
+    ) -> Result<CrtListLine, String> {
+        if line.is_path {
+            let (number, path, options) = (line.number, line.text.clone(), inherited.clone());
+            return Ok(CrtListLine { number, path, options, written: Box::default(), filters: Vec::new() });
+        }
+        let warnings = &mut self.warnings;
+        let warn = |text: String| warnings.push(format!("[{list}:{}] : {text}", line.number));
+        weir_config::parse_crt_list_line(line.number, &line.text, inherited, warn)
     }
 
     /// What connections to the servers of a proxy need; empty where none speaks TLS.
-    pub fn servers(&mut self, proxy: &model::Proxy) -> Vec<Option<Upstream>> {
+    pub fn servers(&mut self, proxy: &model::Proxy) -> Vec<Option<Arc<LiveUpstream>>> {
         let speaks = |server: &model::Server| server.settings.tls.as_ref().is_some_and(|tls| tls.enabled);
         if !proxy.servers.iter().any(speaks) {
             return Vec::new();
@@ -166,36 +273,44 @@ impl<'g> TlsBuilder<'g> {
         proxy
             .servers
             .iter()
-            .map(|server| speaks(server).then(|| self.upstream(proxy, server)).flatten())
+            .map(|server| speaks(server).then(|| self.server(proxy, server)).flatten())
             .collect()
     }
 
-    fn upstream(&mut self, proxy: &model::Proxy, server: &model::Server) -> Option<Upstream> {
-        let tls = server.settings.tls.as_deref()?;
+    fn server(&mut self, proxy: &model::Proxy, server: &model::Server) -> Option<Arc<LiveUpstream>> {
+        let tls = Arc::clone(server.settings.tls.as_ref()?);
         self.refuse_unused_words();
         let subject = format!("server '{}/{}'", proxy.name, server.name);
         if proxy.mode() == model::Mode::Log {
             self.refuse(&server.at, format!("{subject} : 'ssl' of a log server is not implemented yet."));
             return None;
         }
+        self.authorities.forget_used();
+        let live = Arc::new(LiveUpstream::new(self.upstream(&subject, &tls, &server.at)?));
+        let files = self.authorities.used();
+        let at = server.at.clone();
+        self.servers.push(LiveServer { subject, tls, at, live: Arc::clone(&live), files });
+        Some(live)
+    }
+
+    fn upstream(&mut self, subject: &str, tls: &ServerTls, at: &Location) -> Option<Upstream> {
         let options = self.defaults.server.under(&tls.options);
         let certificate = match &tls.certificate {
-            Some(path) => Some(self.load(path, &subject, &server.at)?.into_iter().next()?),
+            Some(path) => Some(self.load(path, subject, at)?.into_iter().next()?),
             None => None,
         };
-        let mut settings =
-            self.settings(&TlsOptions { verify: None, ..options.clone() }, &subject, &server.at)?;
+        let mut settings = self.settings(&TlsOptions { verify: None, ..options.clone() }, subject, at)?;
         let protocols = options.protocols.iter().flatten();
         settings.protocols = protocols.map(|name| name.as_bytes().to_vec()).collect();
         let name = match tls.verify_host.as_deref().map(|name| ServerName::try_from(name.to_owned())) {
             None => None,
             Some(Ok(name)) => Some(NameCheck::This(name)),
             Some(Err(_)) => {
-                self.refuse(&server.at, format!("{subject} : 'verifyhost' needs the name of a host."));
+                self.refuse(at, format!("{subject} : 'verifyhost' needs the name of a host."));
                 return None;
             }
         };
-        let authorities = self.authorities_of_server(&options, &subject, &server.at)?;
+        let authorities = self.authorities_of_server(&options, subject, at)?;
         let config = |name: NameCheck, sends_name: bool| {
             let verifier = Verifier {
                 mode: VerifyMode::Required,
@@ -214,7 +329,7 @@ impl<'g> TlsBuilder<'g> {
             (Ok(named), Ok(nameless)) => Some(Upstream { named, nameless }),
             (Err(error), _) | (_, Err(error)) => {
                 let message = format!("{subject} : these TLS settings cannot work together: {error}.");
-                self.refuse(&server.at, message);
+                self.refuse(at, message);
                 None
             }
         }
@@ -240,7 +355,7 @@ impl<'g> TlsBuilder<'g> {
         };
         let base = self.defaults.authority_base.as_deref();
         let lists: Vec<String> = options.crl_file.iter().map(|file| based(file, base)).collect();
-        match authorities(&[based(file, base)], &lists) {
+        match self.authorities.make(&[based(file, base)], &lists) {
             Ok(authorities) => Some(Some(Arc::new(authorities))),
             Err(fault) => {
                 self.refuse(at, format!("{subject} : {fault}"));
@@ -250,13 +365,22 @@ impl<'g> TlsBuilder<'g> {
     }
 
     fn load(&mut self, path: &str, subject: &str, at: &Location) -> Option<Vec<Arc<Certificate>>> {
+        // What was made by the runtime API has the name that it was given there.
+        if let Some(Some(made)) = self.certificates.get(path) {
+            return Some(vec![Arc::clone(made)]);
+        }
         let path = based(path, self.defaults.certificate_base.as_deref());
-        if let Some(loaded) = self.loaded.get(&path) {
-            return Some(loaded.clone());
+        if let Some(names) = self.paths.get(&path) {
+            let known = names.iter().filter_map(|name| self.certificates.get(name)?.clone());
+            return Some(known.collect());
         }
         match self.loader.load(&path) {
             Ok(loaded) => {
-                self.loaded.insert(path, loaded.clone());
+                self.paths.insert(path, loaded.iter().map(|certificate| certificate.path.clone()).collect());
+                for certificate in &loaded {
+                    let known = self.certificates.entry(certificate.path.clone());
+                    known.or_insert_with(|| Some(Arc::clone(certificate)));
+                }
                 Some(loaded)
             }
             Err(faults) => {
@@ -266,12 +390,7 @@ impl<'g> TlsBuilder<'g> {
         }
     }
 
-    fn server_settings(
-        &mut self,
-        options: &TlsOptions,
-        subject: &str,
-        at: &Location,
-    ) -> Option<ServerConfig> {
+    fn server_settings(&mut self, options: &TlsOptions, subject: &str, at: &Location) -> Option<Base> {
         let options = self.defaults.listener.under(options);
         let mut settings = self.settings(&options, subject, at)?;
         settings.protocols = match &options.protocols {
@@ -296,7 +415,7 @@ impl<'g> TlsBuilder<'g> {
     }
 
     fn sessions(&mut self) -> Arc<SessionCache> {
-        let size = kept_number(self.global, "tune.ssl.cachesize").unwrap_or(SESSIONS);
+        let size = self.cache_size;
         Arc::clone(self.sessions.get_or_insert_with(|| Arc::new(SessionCache::new(size))))
     }
 
@@ -399,7 +518,7 @@ impl<'g> TlsBuilder<'g> {
         let files = [Some(file), options.ca_verify_file.as_deref()];
         let files: Vec<String> = files.into_iter().flatten().map(|file| based(file, base)).collect();
         let lists: Vec<String> = options.crl_file.iter().map(|file| based(file, base)).collect();
-        match authorities(&files, &lists) {
+        match self.authorities.make(&files, &lists) {
             Ok(authorities) => Some(Some(Arc::new(Verifier {
                 mode,
                 authorities: Some(Arc::new(authorities)),

@@ -128,6 +128,7 @@ fn options<'o>(
         open_files: 2000,
         frontend_connections: None,
         events: &record.events,
+        tls: &record.tls,
         resolver,
         states: &NO_STATES,
         ignore_unknown_names,

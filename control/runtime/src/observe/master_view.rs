@@ -115,6 +115,7 @@ impl MasterView {
             open_files,
             frontend_connections: None,
             events: &record.events,
+            tls: &record.tls,
             resolver: &resolver,
             states: &SavedStates::default(),
             ignore_unknown_names: false,

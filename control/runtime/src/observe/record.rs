@@ -16,7 +16,7 @@ use weir_sync::{CachePadded, Ring};
 use weir_sys::Address;
 
 use super::pulse::Pulse;
-use crate::build::{CheckMeans, Events};
+use crate::build::{CheckMeans, Events, LiveTls};
 use crate::life::Life;
 use crate::messages::Messages;
 
@@ -66,6 +66,8 @@ pub struct ProcessRecord {
     pub cli_connections_limit: u32,
     /// Whether workers may take each other's idle connections.
     pub shares_idle: bool,
+    /// What TLS is made of. Set with the instance.
+    pub tls: OnceLock<LiveTls>,
     /// What each worker measures once a second.
     pub pulses: Vec<CachePadded<Pulse>>,
 }
@@ -113,6 +115,7 @@ impl ProcessRecord {
             cli_connections: Box::leak(Box::default()),
             cli_connections_limit: Global::default().stats_maxconn,
             shares_idle: true,
+            tls: OnceLock::new(),
             pulses: (0..workers.max(1)).map(|_| CachePadded::default()).collect(),
         }
     }

@@ -263,9 +263,9 @@ impl Stream {
     }
 
     /// What connections to the leased server need for TLS.
-    fn server_tls(&self) -> Option<&'static weir_tls::Upstream> {
+    fn server_tls(&self) -> Option<&'static weir_tls::LiveUpstream> {
         let key = self.server.lease.as_ref()?.server().key();
-        self.backend.server_tls.get(key.index()).filter(|_| key.is_configured())?.as_ref()
+        self.backend.server_tls.get(key.index()).filter(|_| key.is_configured())?.as_deref()
     }
 
     fn write_proxy_header(&mut self, send_proxy: SendProxy, header: &mut Vec<u8>) {

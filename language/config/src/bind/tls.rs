@@ -176,36 +176,21 @@ pub struct CrtListLine {
     pub path: Box<str>,
     /// The options of its `bind` line, with those of this one in their place.
     pub options: TlsOptions,
+    /// Those of this line as they are written.
+    pub written: Box<str>,
     /// Names that it is for, and those behind `!` that it is not for.
     pub filters: Vec<Box<str>>,
 }
 
-/// The lines of a `crt-list` file, whose options begin as those of the `bind` line; `warn` is told what is worth a warning.
+/// One line of a `crt-list` file, which is neither empty nor a comment.
 ///
 /// # Errors
-/// The number of the first line that is wrong, and what is wrong with it.
-pub fn parse_crt_list(
-    text: &str,
-    inherited: &TlsOptions,
-    mut warn: impl FnMut(usize, String),
-) -> Result<Vec<CrtListLine>, (usize, String)> {
-    let mut lines = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let number = index + 1;
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        lines.push(crt_list_line(number, line, inherited, &mut warn).map_err(|fault| (number, fault))?);
-    }
-    Ok(lines)
-}
-
-fn crt_list_line(
+/// What is wrong with it.
+pub fn parse_crt_list_line(
     number: usize,
     line: &str,
     inherited: &TlsOptions,
-    warn: &mut impl FnMut(usize, String),
+    warn: impl FnMut(String),
 ) -> Result<CrtListLine, String> {
     let (before, options, after) = match line.split_once('[') {
         Some((before, rest)) => {
@@ -218,8 +203,9 @@ fn crt_list_line(
     let mut words = before.split_whitespace();
     let path = words.next().ok_or("a line begins with the name of a certificate")?;
     let filters = words.chain(after.split_whitespace()).map(Box::from).collect();
-    let options = crt_list_options(options, inherited, |text| warn(number, text))?;
-    Ok(CrtListLine { number, path: path.into(), options, filters })
+    let written = options.trim().into();
+    let options = crt_list_options(options, inherited, warn)?;
+    Ok(CrtListLine { number, path: path.into(), options, written, filters })
 }
 
 fn crt_list_options(
@@ -285,6 +271,18 @@ mod tests {
     use super::*;
     use crate::model::TlsVersion;
 
+    fn parse_crt_list(
+        text: &str,
+        inherited: &TlsOptions,
+        mut warn: impl FnMut(usize, String),
+    ) -> Result<Vec<CrtListLine>, String> {
+        let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
+        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let mut parse =
+            |(number, line)| parse_crt_list_line(number, line, inherited, |text| warn(number, text));
+        lines.map(&mut parse).collect()
+    }
+
     #[test]
     fn lines_of_a_list_have_options_and_filters() {
         let inherited = TlsOptions { ciphers: Some("HIGH".into()), ..TlsOptions::default() };
@@ -301,7 +299,7 @@ mod tests {
     #[track_caller]
     fn refuse(text: &str, expected: &str) {
         let fault = parse_crt_list(text, &TlsOptions::default(), |_, _| {}).expect_err(text);
-        assert_eq!((fault.0, fault.1.as_str()), (1, expected));
+        assert_eq!(fault, expected);
     }
 
     #[test]

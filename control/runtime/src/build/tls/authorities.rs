@@ -1,28 +1,70 @@
 //! Whom to trust: files of authorities and of what they revoked.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use weir_tls::pem;
+use weir_tls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use weir_tls::verify::Authorities;
 
-/// The authorities of these files, and the lists of what they revoked.
-pub(super) fn authorities(files: &[String], lists: &[String]) -> Result<Authorities, String> {
-    let mut certificates = Vec::new();
-    for file in files {
-        for path in expand(file)? {
-            certificates.extend(pem::certificates(&read(&path, "ca-file")?));
-        }
+/// Files of authorities and of what they revoked, as they were read or as the runtime API changed them.
+#[derive(Default)]
+pub(super) struct AuthorityFiles {
+    pub certificates: BTreeMap<Box<str>, Vec<CertificateDer<'static>>>,
+    pub lists: BTreeMap<Box<str>, Vec<CertificateRevocationListDer<'static>>>,
+    used: BTreeSet<Box<str>>,
+}
+
+impl AuthorityFiles {
+    /// From here on it is noted which files are used.
+    pub fn forget_used(&mut self) {
+        self.used.clear();
     }
-    let mut revoked = Vec::new();
-    for file in lists {
+
+    /// Those that were used since.
+    pub fn used(&self) -> BTreeSet<Box<str>> {
+        self.used.clone()
+    }
+
+    /// The authorities of these files, and the lists of what they revoked.
+    pub fn make(&mut self, files: &[String], lists: &[String]) -> Result<Authorities, String> {
+        let (mut certificates, mut revoked) = (Vec::new(), Vec::new());
+        for file in files {
+            self.read_certificates(file)?;
+            certificates.extend(self.certificates.get(&**file).cloned().unwrap_or_default());
+        }
+        for file in lists {
+            self.read_lists(file)?;
+            revoked.extend(self.lists.get(&**file).cloned().unwrap_or_default());
+        }
+        self.used.extend(files.iter().chain(lists).map(|name| Box::from(&**name)));
+        Authorities::new(&certificates, &revoked)
+            .map_err(|fault| format!("'ca-file' : '{}' {fault}.", files.join("', '")))
+    }
+
+    fn read_certificates(&mut self, file: &str) -> Result<(), String> {
+        if self.certificates.contains_key(file) {
+            return Ok(());
+        }
+        let mut found = Vec::new();
+        for path in expand(file)? {
+            found.extend(pem::certificates(&read(&path, "ca-file")?));
+        }
+        self.certificates.insert(file.into(), found);
+        Ok(())
+    }
+
+    fn read_lists(&mut self, file: &str) -> Result<(), String> {
+        if self.lists.contains_key(file) {
+            return Ok(());
+        }
         let found = pem::revocation_lists(&read(file, "crl-file")?);
         if found.is_empty() {
             return Err(format!("'crl-file' : '{file}' holds no list (a PEM block 'X509 CRL' is expected)."));
         }
-        revoked.extend(found);
+        self.lists.insert(file.into(), found);
+        Ok(())
     }
-    Authorities::new(&certificates, &revoked)
-        .map_err(|fault| format!("'ca-file' : '{}' {fault}.", files.join("', '")))
 }
 
 /// The files that a word means: itself, those of a folder, those of the system.

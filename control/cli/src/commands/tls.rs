@@ -1,0 +1,563 @@
+//! Certificates, authorities and revocation lists: one implementation of each verb for all three; lists of certificates and the
+//! names that they serve.
+
+use std::fmt::Write;
+
+use crate::command::{Arguments, Command, Context, WORKER};
+use crate::level::Level;
+use crate::outcome::{Outcome, Step, Stream};
+use crate::target::TlsFileKind::{Authorities, Certificate, Revocations};
+use crate::target::{ListRefusal, Target, TlsFileKind, TlsRefusal};
+
+macro_rules! row {
+    ($name:literal, $syntax:literal, $level:ident, $help:literal, $run:expr) => {
+        Command {
+            name: $name,
+            syntax: $syntax,
+            level: Level::$level,
+            flags: WORKER,
+            help: $help,
+            run: Some($run),
+        }
+    };
+}
+
+pub(super) static COMMANDS: &[Command] = &[
+    row!(
+        "abort ssl ca-file",
+        "abort ssl ca-file <cafile>",
+        Admin,
+        "give up a change of a CA file",
+        |c, a| abort(c, a, Authorities)
+    ),
+    row!(
+        "abort ssl cert",
+        "abort ssl cert <certfile>",
+        Admin,
+        "give up a change of a certificate",
+        |c, a| abort(c, a, Certificate)
+    ),
+    row!(
+        "abort ssl crl-file",
+        "abort ssl crl-file <crlfile>",
+        Admin,
+        "give up a change of a revocation list",
+        |c, a| abort(c, a, Revocations)
+    ),
+    row!(
+        "add ssl ca-file",
+        "add ssl ca-file <cafile> <payload>",
+        Admin,
+        "add certificates to a CA file",
+        |c, a| set(c, a, Authorities, true)
+    ),
+    row!(
+        "add ssl crt-list",
+        "add ssl crt-list <list> <cert> [opts]*",
+        Admin,
+        "add a line to a list of certificates",
+        add_line
+    ),
+    row!("commit ssl ca-file", "commit ssl ca-file <cafile>", Admin, "use a changed CA file", |c, a| commit(
+        c,
+        a,
+        Authorities
+    )),
+    row!("commit ssl cert", "commit ssl cert <certfile>", Admin, "use a changed certificate", |c, a| commit(
+        c,
+        a,
+        Certificate
+    )),
+    row!(
+        "commit ssl crl-file",
+        "commit ssl crl-file <crlfile>",
+        Admin,
+        "use a changed revocation list",
+        |c, a| commit(c, a, Revocations)
+    ),
+    row!("del ssl ca-file", "del ssl ca-file <cafile>", Admin, "forget an unused CA file", |c, a| delete(
+        c,
+        a,
+        Authorities
+    )),
+    row!("del ssl cert", "del ssl cert <certfile>", Admin, "forget an unused certificate", |c, a| delete(
+        c,
+        a,
+        Certificate
+    )),
+    row!(
+        "del ssl crl-file",
+        "del ssl crl-file <crlfile>",
+        Admin,
+        "forget an unused revocation list",
+        |c, a| { delete(c, a, Revocations) }
+    ),
+    row!(
+        "del ssl crt-list",
+        "del ssl crt-list <list> <cert[:line]>",
+        Admin,
+        "delete a line of a list of certificates",
+        delete_line
+    ),
+    row!("dump ssl cert", "dump ssl cert <certfile>", Admin, "print a certificate in PEM form", dump),
+    row!("new ssl ca-file", "new ssl ca-file <cafile>", Admin, "make an empty CA file", |c, a| new(
+        c,
+        a,
+        Authorities
+    )),
+    row!("new ssl cert", "new ssl cert <certfile>", Admin, "make an empty certificate", |c, a| new(
+        c,
+        a,
+        Certificate
+    )),
+    row!("new ssl crl-file", "new ssl crl-file <crlfile>", Admin, "make an empty revocation list", |c, a| {
+        new(c, a, Revocations)
+    }),
+    row!(
+        "set ssl ca-file",
+        "set ssl ca-file <cafile> <payload>",
+        Admin,
+        "give a CA file new contents",
+        |c, a| set(c, a, Authorities, false)
+    ),
+    row!(
+        "set ssl cert",
+        "set ssl cert <certfile> <payload>",
+        Admin,
+        "give a certificate new contents",
+        |c, a| set(c, a, Certificate, false)
+    ),
+    row!(
+        "set ssl crl-file",
+        "set ssl crl-file <crlfile> <payload>",
+        Admin,
+        "give a revocation list new contents",
+        |c, a| set(c, a, Revocations, false)
+    ),
+    row!(
+        "show ssl ca-file",
+        "show ssl ca-file [<cafile>[:<index>]]",
+        Operator,
+        "list the CA files, or show one",
+        |c, a| show(c, a, Authorities)
+    ),
+    row!(
+        "show ssl cert",
+        "show ssl cert [<certfile>]",
+        Operator,
+        "list the certificates, or show one",
+        |c, a| show(c, a, Certificate)
+    ),
+    row!(
+        "show ssl crl-file",
+        "show ssl crl-file [<crlfile[:<index>>]]",
+        Operator,
+        "list the revocation lists, or show one",
+        |c, a| show(c, a, Revocations)
+    ),
+    row!(
+        "show ssl crt-list",
+        "show ssl crt-list [-n] [<list>]",
+        Admin,
+        "list the lists of certificates, or show one",
+        show_lists
+    ),
+    row!(
+        "show ssl providers",
+        "show ssl providers",
+        User,
+        "list the providers of the TLS library",
+        |_, _| Outcome::Text("Loaded providers : \n\t- aws-lc\n".to_owned())
+    ),
+    row!(
+        "show ssl sni",
+        "show ssl sni [-f <frontend>] [-A] [-t <offset>]",
+        User,
+        "list the names that certificates are chosen by",
+        show_names
+    ),
+];
+
+/// What commands and their answers call a kind of file.
+struct Words {
+    keyword: &'static str,
+    /// In the middle of a sentence.
+    noun: &'static str,
+    /// Where messages name a file.
+    title: &'static str,
+    payload: &'static str,
+    begun: &'static str,
+}
+
+impl TlsFileKind {
+    fn words(self) -> Words {
+        match self {
+            Certificate => Words {
+                keyword: "cert",
+                noun: "certificate",
+                title: "Certificate",
+                payload: "a certificate as a payload",
+                begun: "Transaction {} for certificate",
+            },
+            Authorities => Words {
+                keyword: "ca-file",
+                noun: "CA file",
+                title: "CA file",
+                payload: "CAs as a payload",
+                begun: "transaction {} for CA",
+            },
+            Revocations => Words {
+                keyword: "crl-file",
+                noun: "CRL file",
+                title: "CRL file",
+                payload: "CRLs as a payload",
+                begun: "transaction {} for CRL",
+            },
+        }
+    }
+}
+
+/// What every verb says of what it cannot do.
+fn because(refusal: TlsRefusal, name: &str, verb: &str) -> String {
+    match refusal {
+        TlsRefusal::Other(other) => {
+            format!("The ongoing transaction is about '{other}' but you are trying to {verb} '{name}'\n")
+        }
+        TlsRefusal::Idle => "No ongoing transaction!\n".to_owned(),
+        TlsRefusal::Unfit(text) => format!("{text}\n"),
+        TlsRefusal::Exists => format!("'{name}' already exists!\n"),
+        TlsRefusal::Unknown => format!("'{name}' doesn't exist!\n"),
+        TlsRefusal::Used => format!("'{name}' in use, can't be deleted!\n"),
+    }
+}
+
+fn expects(verb: &str, kind: TlsFileKind, what: &str) -> Outcome {
+    Outcome::error(format!("'{verb} ssl {}' expects {what}\n", kind.words().keyword))
+}
+
+fn new(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind) -> Outcome {
+    let name = arguments.word(0);
+    if name.is_empty() {
+        return expects("new", kind, "a filename");
+    }
+    match context.target.new_tls_file(kind, name) {
+        Ok(()) if kind == Certificate => Outcome::info(format!("New empty certificate store '{name}'!\n")),
+        Ok(()) => Outcome::info(format!("New {} created '{name}'!\n", kind.words().noun)),
+        Err(refusal) => Outcome::error(format!("{} {}", kind.words().title, because(refusal, name, "make"))),
+    }
+}
+
+fn set(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind, add: bool) -> Outcome {
+    let name = arguments.word(0);
+    let words = kind.words();
+    let verb = if add { "add" } else { "set" };
+    let Some(payload) = arguments.payload.filter(|payload| !payload.is_empty() && !name.is_empty()) else {
+        return expects(verb, kind, &format!("a filename and {}", words.payload));
+    };
+    let why = match context.target.set_tls_file(kind, name, payload, add) {
+        Ok(begun) => {
+            let begun = words.begun.replace("{}", if begun { "created" } else { "updated" });
+            return Outcome::info(format!("{begun} {name}!\n"));
+        }
+        Err(TlsRefusal::Unknown) => {
+            format!("Can't replace a {} which is not referenced by the configuration!\n", words.noun)
+        }
+        Err(TlsRefusal::Unfit(text)) if kind == Certificate => format!("{text}\nCan't load the payload\n"),
+        Err(refusal) => because(refusal, name, "set"),
+    };
+    Outcome::error(format!("{why}Can't update {name}!\n"))
+}
+
+fn commit(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind) -> Outcome {
+    let name = arguments.word(0);
+    if name.is_empty() {
+        return expects("commit", kind, "a filename");
+    }
+    let why = match context.target.commit_tls_file(kind, name) {
+        Ok(places) => return Outcome::info(format!("Committing {name}{}\nSuccess!\n", ".".repeat(places))),
+        Err(TlsRefusal::Idle) => "No ongoing transaction! !\n".to_owned(),
+        Err(refusal) => because(refusal, name, "set"),
+    };
+    Outcome::error(format!("{why}Can't commit {name}!\n"))
+}
+
+fn abort(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind) -> Outcome {
+    let name = arguments.word(0);
+    if name.is_empty() {
+        return expects("abort", kind, "a filename");
+    }
+    match context.target.abort_tls_file(kind, name) {
+        Ok(()) => Outcome::info(format!("Transaction aborted for certificate '{name}'!\n")),
+        Err(refusal) => Outcome::error(because(refusal, name, "abort a transaction for")),
+    }
+}
+
+fn delete(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind) -> Outcome {
+    let name = arguments.word(0);
+    let words = kind.words();
+    if name.is_empty() {
+        return expects("del", kind, &format!("a {} name", words.noun));
+    }
+    match context.target.delete_tls_file(kind, name) {
+        Ok(()) => Outcome::info(format!("{} '{name}' deleted!\n", words.title)),
+        Err(refusal) => {
+            let why = because(refusal, name, "delete");
+            Outcome::error(format!("Can't remove the {0}: {0} {why}", words.noun))
+        }
+    }
+}
+
+/// The name of a file that a word means: behind a star the one that is being changed, behind `\` one that begins with a star.
+fn named(word: &str) -> (&str, bool) {
+    match (word.strip_prefix('*'), word.strip_prefix("\\*")) {
+        (Some(name), _) => (name, true),
+        (_, Some(_)) => (&word[1..], false),
+        _ => (word, false),
+    }
+}
+
+fn show(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind) -> Outcome {
+    let word = arguments.word(0);
+    if word.is_empty() {
+        return Outcome::Stream(Box::new(Lines::of(files(context.target, kind))));
+    }
+    // Of files that hold several, one can be asked for.
+    let (path, index) = match word.rsplit_once(':') {
+        Some((path, index)) if kind != Certificate => (path, index.parse::<usize>().ok()),
+        _ => (word, None),
+    };
+    let (name, pending) = named(path);
+    let Some(view) = context.target.tls_file(kind, name, pending) else {
+        return Outcome::error(match kind {
+            Certificate => NO_CERTIFICATE.to_owned(),
+            _ => format!("Can't display the {} : Not found!\n", kind.words().noun),
+        });
+    };
+    if index.is_some_and(|index| index == 0 || index > view.parts.len()) {
+        return Outcome::Text(String::new());
+    }
+    let star = if pending { "*" } else { "" };
+    let status = match (pending, view.parts.is_empty(), view.used) {
+        (true, ..) => "Uncommitted",
+        (_, true, _) if kind == Certificate => "Empty",
+        (.., true) => "Used",
+        (.., false) => "Unused",
+    };
+    let mut text = format!("Filename: {star}{name}\n");
+    if kind == Certificate {
+        let _ = writeln!(text, "Status: {status}");
+        text += &view.parts.concat();
+        text += &view.chain;
+        return Outcome::Text(text);
+    }
+    let _ = writeln!(text, "Status: {status}");
+    let title = if kind == Authorities { "Certificate" } else { "Certificate Revocation List" };
+    for (at, part) in
+        view.parts.iter().enumerate().filter(|(at, _)| index.is_none_or(|index| index == at + 1))
+    {
+        let _ = write!(text, " \n{title} #{}:\n{part}", at + 1);
+    }
+    Outcome::Stream(Box::new(Lines::of(text)))
+}
+
+fn files(target: &mut dyn Target, kind: TlsFileKind) -> String {
+    let (pending, files) = target.tls_files(kind);
+    let count = |count: usize| match kind {
+        Authorities => format!(" - {count} certificate(s)"),
+        _ => String::new(),
+    };
+    let mut text = String::new();
+    if let Some(file) = pending {
+        let _ = write!(text, "# transaction\n*{}{}\n", file.name, count(file.count));
+    }
+    text += "# filename\n";
+    for file in files {
+        let _ = writeln!(text, "{}{}", file.name, count(file.count));
+    }
+    text
+}
+
+/// A text of any length, said a piece at a time.
+struct Lines {
+    text: String,
+    said: usize,
+}
+
+impl Lines {
+    fn of(text: String) -> Lines {
+        Lines { text, said: 0 }
+    }
+}
+
+impl Stream for Lines {
+    fn advance(&mut self, _: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+        let rest = &self.text.as_bytes()[self.said..];
+        let room = enough.saturating_sub(out.len()).min(rest.len());
+        // To the end of a line.
+        let length =
+            rest[room..].iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| room + at + 1);
+        out.extend_from_slice(&rest[..length]);
+        self.said += length;
+        if self.said == self.text.len() { Step::Done } else { Step::More }
+    }
+}
+
+fn dump(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let (name, pending) = named(arguments.word(0));
+    match context.target.certificate_pem(name, pending) {
+        Some(pem) => Outcome::Stream(Box::new(Lines::of(pem))),
+        None => Outcome::error(NO_CERTIFICATE),
+    }
+}
+
+const NO_CERTIFICATE: &str = "Can't display the certificate: Not found or the certificate is a bundle!\n";
+
+fn show_lists(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let numbered = arguments.word(0) == "-n";
+    let name = arguments.word(usize::from(numbered));
+    if name.is_empty() {
+        let names = context.target.certificate_lists();
+        return Outcome::Stream(Box::new(Lines::of(names.iter().map(|name| format!("{name}\n")).collect())));
+    }
+    let Some(lines) = context.target.certificate_list(name) else {
+        return Outcome::error("didn't find the specified filename\n");
+    };
+    let mut text = format!("# {name}\n");
+    for line in lines {
+        text += &line.certificate;
+        if numbered {
+            let _ = write!(text, ":{}", line.number);
+        }
+        if !line.options.is_empty() {
+            let _ = write!(text, " [{}]", line.options);
+        }
+        for filter in &line.filters {
+            let _ = write!(text, " {filter}");
+        }
+        text.push('\n');
+    }
+    Outcome::Stream(Box::new(Lines::of(text)))
+}
+
+fn add_line(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let list = arguments.word(0);
+    let line = match arguments.payload {
+        Some(payload) => payload.trim(),
+        None => arguments.word(1),
+    };
+    if list.is_empty() || line.is_empty() {
+        return Outcome::error("'add ssl crtlist' expects a filename and a certificate name\n");
+    }
+    if line.contains('\n') {
+        return Outcome::error("Can't edit the crt-list: unsupported multiple lines payload!\n");
+    }
+    let certificate = line.split([' ', '\t', '[']).next().unwrap_or_default();
+    match context.target.add_list_line(list, line) {
+        Ok(certificate) => {
+            Outcome::info(format!("Inserting certificate '{certificate}' in crt-list '{list}'.\nSuccess!\n"))
+        }
+        Err(refusal) => {
+            Outcome::error(format!("Can't edit the crt-list: {}", about(refusal, list, certificate)))
+        }
+    }
+}
+
+fn delete_line(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let (list, word) = (arguments.word(0), arguments.word(1));
+    if list.is_empty() || word.is_empty() {
+        return Outcome::error("'del ssl crtlist' expects a filename and a certificate name\n");
+    }
+    let (certificate, number) = match word.rsplit_once(':') {
+        Some((certificate, number)) => match number.parse() {
+            Ok(number) => (certificate, Some(number)),
+            Err(_) => (word, None),
+        },
+        None => (word, None),
+    };
+    match context.target.delete_list_line(list, certificate, number) {
+        Ok(()) => Outcome::info(format!("Entry '{certificate}' deleted in crtlist '{list}'!\n")),
+        Err(refusal) => {
+            Outcome::error(format!("Can't delete the entry: {}", about(refusal, list, certificate)))
+        }
+    }
+}
+
+fn about(refusal: ListRefusal, list: &str, certificate: &str) -> String {
+    let numbers = |lines: Vec<usize>| lines.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    match refusal {
+        ListRefusal::UnknownList => format!("crt-list '{list}' does not exist!\n"),
+        ListRefusal::UnknownCertificate => format!("certificate '{certificate}' does not exist!\n"),
+        ListRefusal::NotListed => {
+            format!("no ckch instance found for certificate '{certificate}' in this list!\n")
+        }
+        ListRefusal::Empty => format!("certificate '{certificate}' is empty!\n"),
+        ListRefusal::Several(lines) => format!(
+            "found the certificate '{certificate}' in several entries, please specify a line number preceded by colons ({})!\n",
+            numbers(lines)
+        ),
+        ListRefusal::WrongLine(lines) => format!(
+            "found a certificate '{certificate}' but the line number is incorrect, please specify a correct line number preceded by colons ({})!\n",
+            numbers(lines)
+        ),
+        ListRefusal::Unfit(text) => format!("{text}\n"),
+    }
+}
+
+fn show_names(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let (mut frontend, mut ended_only, mut offset) = (None, false, 0);
+    let mut words = arguments.from(0).iter();
+    while let Some(word) = words.next() {
+        match (word.as_str(), words.as_slice().first()) {
+            ("-A", _) => ended_only = true,
+            ("-f", Some(name)) => {
+                frontend = Some(name.as_str());
+                words.next();
+            }
+            ("-f", None) => return Outcome::error("'-f' requires a frontend name!\n"),
+            ("-t", Some(delay)) => {
+                let Some(seconds) = seconds(delay) else {
+                    return Outcome::error("'-t' requires an offset in seconds!\n");
+                };
+                offset = seconds;
+                words.next();
+            }
+            ("-t", None) => return Outcome::error("'-t' requires an offset in seconds!\n"),
+            _ => {
+                return Outcome::error(
+                    "Invalid parameters, 'show ssl sni' only supports '-f', '-A' and '-t' options!\n",
+                );
+            }
+        }
+    }
+    let now = context.target.wall_time().seconds;
+    let before = ended_only.then(|| now.saturating_add(offset));
+    let Some(names) = context.target.served_names(frontend, before) else {
+        return Outcome::error("Couldn't find the specified frontend!\n");
+    };
+    let mut text = "# Frontend/Bind\tSNI\tNegative Filter\tType\tFilename\tNotAfter\tNotBefore\n".to_owned();
+    for name in names {
+        let except: String = match name.except.is_empty() {
+            true => "-".to_owned(),
+            false => name.except.iter().map(|filter| format!("{filter} ")).collect(),
+        };
+        let _ = writeln!(
+            text,
+            "{}\t{}\t{except}\t{}\t{}\t{}\t{}",
+            name.place, name.name, name.algorithm, name.certificate, name.not_after, name.not_before
+        );
+    }
+    Outcome::Stream(Box::new(Lines::of(text)))
+}
+
+/// A number of seconds, or of another unit that stands behind it.
+fn seconds(word: &str) -> Option<i64> {
+    let digits = word.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match &word[digits.len()..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    digits.parse::<i64>().ok()?.checked_mul(unit)
+}

@@ -1,0 +1,166 @@
+//! Dialogues about certificates, authorities and lists, with a process of plain vectors.
+
+mod toy;
+
+use toy::{Toy, converse, toy};
+use weir_cli::{Level, SessionSettings};
+
+fn ask_at(toy: &mut Toy, level: Level, line: &str) -> String {
+    let settings = SessionSettings { level, ..SessionSettings::default() };
+    converse(toy, settings, format!("{line}\n").as_bytes(), usize::MAX, usize::MAX)
+}
+
+#[track_caller]
+fn check(dialogue: &[(&str, &str)]) {
+    let mut toy = toy();
+    for (line, expected) in dialogue {
+        assert_eq!(ask_at(&mut toy, Level::Admin, line), *expected, "to {line:?}");
+    }
+}
+
+#[test]
+fn a_certificate_is_changed_in_two_steps() {
+    check(&[
+        ("show ssl cert", "# filename\n*star.pem\na.pem\n\n"),
+        ("show ssl cert a.pem", "Filename: a.pem\nStatus: Used\nSerial: a.pem\n\n"),
+        (
+            "show ssl cert *a.pem",
+            "Can't display the certificate: Not found or the certificate is a bundle!\n\n",
+        ),
+        ("show ssl cert \\\\*star.pem", "Filename: *star.pem\nStatus: Used\nSerial: *star.pem\n\n"),
+        ("new ssl cert", "'new ssl cert' expects a filename\n\n"),
+        ("new ssl cert a.pem", "Certificate 'a.pem' already exists!\n\n"),
+        ("new ssl cert b.pem", "New empty certificate store 'b.pem'!\n\n"),
+        ("show ssl cert b.pem", "Filename: b.pem\nStatus: Empty\n\n"),
+        ("set ssl cert b.pem", "'set ssl cert' expects a filename and a certificate as a payload\n\n"),
+        (
+            "set ssl cert c.pem <<\nx\n",
+            "Can't replace a certificate which is not referenced by the configuration!\nCan't update c.pem!\n\n",
+        ),
+        (
+            "set ssl cert b.pem <<\ngarbage\n",
+            "Invalid payload\nCan't load the payload\nCan't update b.pem!\n\n",
+        ),
+        ("commit ssl cert b.pem", "No ongoing transaction! !\nCan't commit b.pem!\n\n"),
+        ("abort ssl cert b.pem", "No ongoing transaction!\n\n"),
+        ("set ssl cert b.pem <<\nSerial: 7\n", "Transaction created for certificate b.pem!\n\n"),
+        ("set ssl cert b.pem <<\nSerial: 8\n", "Transaction updated for certificate b.pem!\n\n"),
+        (
+            "set ssl cert a.pem <<\nx\n",
+            "The ongoing transaction is about 'b.pem' but you are trying to set 'a.pem'\nCan't update a.pem!\n\n",
+        ),
+        ("show ssl cert", "# transaction\n*b.pem\n# filename\n*star.pem\na.pem\nb.pem\n\n"),
+        ("show ssl cert *b.pem", "Filename: *b.pem\nStatus: Uncommitted\nSerial: 8\n\n"),
+        (
+            "abort ssl cert a.pem",
+            "The ongoing transaction is about 'b.pem' but you are trying to abort a transaction for 'a.pem'\n\n",
+        ),
+        ("commit ssl cert b.pem", "Committing b.pem\nSuccess!\n\n"),
+        ("show ssl cert b.pem", "Filename: b.pem\nStatus: Unused\nSerial: 8\n\n"),
+        ("dump ssl cert b.pem", "Serial: 8\n\n"),
+        ("set ssl cert a.pem <<\nSerial: 9\n", "Transaction created for certificate a.pem!\n\n"),
+        ("abort ssl cert a.pem", "Transaction aborted for certificate 'a.pem'!\n\n"),
+        ("set ssl cert a.pem <<\nSerial: 9\n", "Transaction created for certificate a.pem!\n\n"),
+        ("commit ssl cert a.pem", "Committing a.pem..\nSuccess!\n\n"),
+        (
+            "del ssl cert a.pem",
+            "Can't remove the certificate: certificate 'a.pem' in use, can't be deleted!\n\n",
+        ),
+        ("del ssl cert c.pem", "Can't remove the certificate: certificate 'c.pem' doesn't exist!\n\n"),
+        ("del ssl cert b.pem", "Certificate 'b.pem' deleted!\n\n"),
+    ]);
+}
+
+#[test]
+fn authorities_and_revocations_have_the_same_verbs() {
+    check(&[
+        ("show ssl ca-file", "# filename\nca.pem - 1 certificate(s)\n\n"),
+        (
+            "show ssl ca-file ca.pem",
+            "Filename: ca.pem\nStatus: Used\n \nCertificate #1:\nSerial: ca.pem\n \nCertificate #2:\nSerial: ca.pem\n\n",
+        ),
+        (
+            "show ssl ca-file ca.pem:2",
+            "Filename: ca.pem\nStatus: Used\n \nCertificate #2:\nSerial: ca.pem\n\n",
+        ),
+        ("show ssl ca-file ca.pem:3", "\n"),
+        ("show ssl ca-file x", "Can't display the CA file : Not found!\n\n"),
+        ("new ssl ca-file ca.pem", "CA file 'ca.pem' already exists!\n\n"),
+        ("new ssl ca-file n", "New CA file created 'n'!\n\n"),
+        ("set ssl ca-file n", "'set ssl ca-file' expects a filename and CAs as a payload\n\n"),
+        ("set ssl ca-file n <<\ngarbage\n", "Invalid payload\nCan't update n!\n\n"),
+        ("set ssl ca-file n <<\none\n", "transaction created for CA n!\n\n"),
+        ("add ssl ca-file n <<\ntwo\n", "transaction updated for CA n!\n\n"),
+        ("commit ssl ca-file n", "Committing n\nSuccess!\n\n"),
+        (
+            "del ssl ca-file ca.pem",
+            "Can't remove the CA file: CA file 'ca.pem' in use, can't be deleted!\n\n",
+        ),
+        ("del ssl ca-file n", "CA file 'n' deleted!\n\n"),
+        ("show ssl crl-file", "# filename\n\n"),
+        ("new ssl crl-file r", "New CRL file created 'r'!\n\n"),
+        ("set ssl crl-file r <<\none\n", "transaction created for CRL r!\n\n"),
+        ("commit ssl crl-file r", "Committing r\nSuccess!\n\n"),
+        ("show ssl crl-file r:1", "Filename: r\nStatus: Unused\n \nCertificate Revocation List #1:\none\n\n"),
+        ("del ssl crl-file x", "Can't remove the CRL file: CRL file 'x' doesn't exist!\n\n"),
+    ]);
+}
+
+#[test]
+fn lists_of_certificates_gain_and_lose_lines() {
+    check(&[
+        ("show ssl crt-list", "sites\n\n"),
+        ("show ssl crt-list x", "didn't find the specified filename\n\n"),
+        (
+            "show ssl crt-list -n sites",
+            "# sites\na.pem:2 [verify none] *.example !b.example\na.pem:4 [verify none] *.example !b.example\n\n",
+        ),
+        ("add ssl crt-list", "'add ssl crtlist' expects a filename and a certificate name\n\n"),
+        ("add ssl crt-list x a.pem", "Can't edit the crt-list: crt-list 'x' does not exist!\n\n"),
+        ("add ssl crt-list sites x", "Can't edit the crt-list: certificate 'x' does not exist!\n\n"),
+        ("new ssl cert b.pem", "New empty certificate store 'b.pem'!\n\n"),
+        ("add ssl crt-list sites b.pem", "Can't edit the crt-list: certificate 'b.pem' is empty!\n\n"),
+        (
+            "add ssl crt-list sites <<\na.pem c.example\n",
+            "Inserting certificate 'a.pem' in crt-list 'sites'.\nSuccess!\n\n",
+        ),
+        (
+            "add ssl crt-list sites <<\na.pem\nb.pem\n",
+            "Can't edit the crt-list: unsupported multiple lines payload!\n\n",
+        ),
+        ("del ssl crt-list sites x", "Can't delete the entry: certificate 'x' does not exist!\n\n"),
+        (
+            "del ssl crt-list sites a.pem",
+            "Can't delete the entry: found the certificate 'a.pem' in several entries, please specify a line number preceded by colons (2, 4)!\n\n",
+        ),
+        (
+            "del ssl crt-list sites a.pem:3",
+            "Can't delete the entry: found a certificate 'a.pem' but the line number is incorrect, please specify a correct line number preceded by colons (2, 4)!\n\n",
+        ),
+        ("del ssl crt-list sites a.pem:2", "Entry 'a.pem' deleted in crtlist 'sites'!\n\n"),
+        ("del ssl crt-list sites a.pem", "Entry 'a.pem' deleted in crtlist 'sites'!\n\n"),
+    ]);
+}
+
+#[test]
+fn names_are_listed_and_asked_for_by_time() {
+    const HEAD: &str = "# Frontend/Bind\tSNI\tNegative Filter\tType\tFilename\tNotAfter\tNotBefore\n";
+    let line =
+        |ending: &str| format!("{HEAD}f/a.cfg:3\t*.example\t!b.example \trsa\ta.pem\tthen\t{ending}\n\n");
+    let mut toy = toy();
+    let mut ask = |line: &str| ask_at(&mut toy, Level::User, line);
+    assert_eq!(ask("show ssl sni"), line("None"));
+    assert_eq!(ask("show ssl sni -f f -A -t 2h"), line("Some(1795181242)"));
+    assert_eq!(ask("show ssl sni -f g"), "Couldn't find the specified frontend!\n\n");
+    assert_eq!(ask("show ssl sni -t"), "'-t' requires an offset in seconds!\n\n");
+}
+
+#[test]
+fn only_administrators_change_certificates() {
+    let mut toy = toy();
+    for line in ["set ssl cert a.pem", "dump ssl cert a.pem", "show ssl crt-list", "new ssl ca-file x"] {
+        assert_eq!(ask_at(&mut toy, Level::Operator, line), "Permission denied\n\n", "to {line:?}");
+    }
+    assert_eq!(ask_at(&mut toy, Level::User, "show ssl cert"), "Permission denied\n\n");
+    assert!(ask_at(&mut toy, Level::Operator, "show ssl cert").contains("a.pem"));
+}

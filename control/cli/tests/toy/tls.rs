@@ -1,0 +1,189 @@
+//! Files of TLS that hold nothing but the text that they were given, and one list of certificates.
+
+use weir_cli::target::*;
+
+use super::Toy;
+
+/// What a toy knows of TLS.
+pub struct ToyTls {
+    /// Kind, name, text, whether it is used.
+    files: Vec<(TlsFileKind, String, String, bool)>,
+    pending: Option<(TlsFileKind, String, String)>,
+    lines: Vec<ListLine>,
+}
+
+impl Default for ToyTls {
+    fn default() -> Self {
+        let file = |kind, name: &str| (kind, name.to_owned(), format!("Serial: {name}\n"), true);
+        let line = |number| ListLine {
+            number,
+            certificate: "a.pem".to_owned(),
+            options: "verify none".to_owned(),
+            filters: vec!["*.example".to_owned(), "!b.example".to_owned()],
+        };
+        ToyTls {
+            files: vec![
+                file(TlsFileKind::Certificate, "*star.pem"),
+                file(TlsFileKind::Certificate, "a.pem"),
+                file(TlsFileKind::Authorities, "ca.pem"),
+            ],
+            pending: None,
+            lines: vec![line(2), line(4)],
+        }
+    }
+}
+
+impl ToyTls {
+    fn find(&self, kind: TlsFileKind, name: &str) -> Option<usize> {
+        self.files.iter().position(|file| file.0 == kind && file.1 == name)
+    }
+
+    fn check_pending(&self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal> {
+        match &self.pending {
+            Some(pending) if pending.0 == kind && pending.1 == name => Ok(()),
+            Some(pending) if pending.0 == kind => Err(TlsRefusal::Other(pending.1.clone())),
+            _ => Err(TlsRefusal::Idle),
+        }
+    }
+}
+
+impl TlsTarget for Toy {
+    fn tls_files(&self, kind: TlsFileKind) -> (Option<TlsFileName>, Vec<TlsFileName>) {
+        let named = |name: &String| TlsFileName { name: name.clone(), count: 1 };
+        let pending = self.tls.pending.as_ref().filter(|pending| pending.0 == kind);
+        let held = self.tls.files.iter().filter(|file| file.0 == kind).map(|file| named(&file.1));
+        (pending.map(|pending| named(&pending.1)), held.collect())
+    }
+
+    fn tls_file(&self, kind: TlsFileKind, name: &str, pending: bool) -> Option<TlsFileView> {
+        if pending {
+            self.tls.check_pending(kind, name).ok()?;
+            let text = self.tls.pending.as_ref()?.2.clone();
+            return Some(TlsFileView { used: true, parts: vec![text], chain: String::new() });
+        }
+        let (.., text, used) = &self.tls.files[self.tls.find(kind, name)?];
+        let parts = if text.is_empty() { Vec::new() } else { vec![text.clone(), text.clone()] };
+        let parts =
+            if kind == TlsFileKind::Certificate { parts.into_iter().take(1).collect() } else { parts };
+        Some(TlsFileView { used: *used, parts, chain: String::new() })
+    }
+
+    fn certificate_pem(&self, name: &str, pending: bool) -> Option<String> {
+        self.tls_file(TlsFileKind::Certificate, name, pending).map(|view| view.parts.concat())
+    }
+
+    fn new_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal> {
+        if self.tls.find(kind, name).is_some() {
+            return Err(TlsRefusal::Exists);
+        }
+        self.tls.files.push((kind, name.to_owned(), String::new(), false));
+        Ok(())
+    }
+
+    fn set_tls_file(
+        &mut self,
+        kind: TlsFileKind,
+        name: &str,
+        text: &str,
+        add: bool,
+    ) -> Result<bool, TlsRefusal> {
+        let begun = match self.tls.check_pending(kind, name) {
+            Err(TlsRefusal::Idle) => true,
+            checked => checked.map(|()| false)?,
+        };
+        let at = self.tls.find(kind, name).ok_or(TlsRefusal::Unknown)?;
+        if text.trim() == "garbage" {
+            return Err(TlsRefusal::Unfit("Invalid payload".to_owned()));
+        }
+        let before = if add { self.tls.files[at].2.clone() } else { String::new() };
+        self.tls.pending = Some((kind, name.to_owned(), before + text));
+        Ok(begun)
+    }
+
+    fn commit_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<usize, TlsRefusal> {
+        self.tls.check_pending(kind, name)?;
+        let at = self.tls.find(kind, name).ok_or(TlsRefusal::Unknown)?;
+        self.tls.files[at].2 = self.tls.pending.take().ok_or(TlsRefusal::Idle)?.2;
+        Ok(if self.tls.files[at].3 { 2 } else { 0 })
+    }
+
+    fn abort_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal> {
+        self.tls.check_pending(kind, name)?;
+        self.tls.pending = None;
+        Ok(())
+    }
+
+    fn delete_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal> {
+        let at = self.tls.find(kind, name).ok_or(TlsRefusal::Unknown)?;
+        if self.tls.files[at].3 {
+            return Err(TlsRefusal::Used);
+        }
+        self.tls.files.remove(at);
+        Ok(())
+    }
+
+    fn certificate_lists(&self) -> Vec<String> {
+        vec!["sites".to_owned()]
+    }
+
+    fn certificate_list(&self, name: &str) -> Option<Vec<ListLine>> {
+        (name == "sites").then(|| self.tls.lines.clone())
+    }
+
+    fn add_list_line(&mut self, list: &str, line: &str) -> Result<String, ListRefusal> {
+        if list != "sites" {
+            return Err(ListRefusal::UnknownList);
+        }
+        let certificate = line.split(' ').next().unwrap_or_default().to_owned();
+        let at =
+            self.tls.find(TlsFileKind::Certificate, &certificate).ok_or(ListRefusal::UnknownCertificate)?;
+        if self.tls.files[at].2.is_empty() {
+            return Err(ListRefusal::Empty);
+        }
+        Ok(certificate)
+    }
+
+    fn delete_list_line(
+        &mut self,
+        list: &str,
+        certificate: &str,
+        number: Option<usize>,
+    ) -> Result<(), ListRefusal> {
+        if list != "sites" {
+            return Err(ListRefusal::UnknownList);
+        }
+        self.tls.find(TlsFileKind::Certificate, certificate).ok_or(ListRefusal::UnknownCertificate)?;
+        let found: Vec<usize> = self
+            .tls
+            .lines
+            .iter()
+            .filter(|line| line.certificate == certificate)
+            .map(|line| line.number)
+            .collect();
+        let number = match number {
+            _ if found.is_empty() => return Err(ListRefusal::NotListed),
+            None if found.len() > 1 => return Err(ListRefusal::Several(found)),
+            None => found[0],
+            Some(number) if found.contains(&number) => number,
+            Some(_) => return Err(ListRefusal::WrongLine(found)),
+        };
+        self.tls.lines.retain(|line| line.number != number);
+        Ok(())
+    }
+
+    fn served_names(&self, frontend: Option<&str>, ending_before: Option<i64>) -> Option<Vec<ServedName>> {
+        if frontend.is_some_and(|frontend| frontend != "f") {
+            return None;
+        }
+        let name = ServedName {
+            place: "f/a.cfg:3".to_owned(),
+            name: "*.example".to_owned(),
+            except: vec!["!b.example".to_owned()],
+            algorithm: "rsa",
+            certificate: "a.pem".to_owned(),
+            not_before: format!("{ending_before:?}"),
+            not_after: "then".to_owned(),
+        };
+        Some(vec![name])
+    }
+}

@@ -1,0 +1,616 @@
+//! What TLS is made of while the process runs: certificates, authorities and lists, as the runtime API sees and changes them.
+//!
+//! ```text
+//!   set ─────► pending ─────commit─────► held: what uses it is made anew, and then published, one listener or server after the other
+//!                 └──abort──► nothing       └──── a fault: all stays as it was
+//! ```
+//!
+//! A handshake uses what was published when it began; workers take no lock. Whoever changes something holds the one lock here.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_cli::target::{
+    ListLine, ListRefusal, ServedName, TlsFileKind, TlsFileName, TlsFileView, TlsRefusal,
+};
+use weir_config::model::{Bind, CertificateSource, Location, ServerTls};
+use weir_tls::rustls::SignatureAlgorithm;
+use weir_tls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use weir_tls::{Certificate, Entry, LiveListener, LiveUpstream, Parts, Upstream, describe, pem};
+
+use super::{ListedLine, TlsBuilder, based};
+
+/// A `bind` line that speaks TLS.
+pub(super) struct LiveBind {
+    pub frontend: Box<str>,
+    pub bind: Bind,
+    pub live: Arc<LiveListener>,
+    /// The files of authorities and revocations that it uses.
+    pub files: BTreeSet<Box<str>>,
+}
+
+/// A server that speaks TLS.
+pub(super) struct LiveServer {
+    /// What messages call it.
+    pub subject: String,
+    pub tls: Arc<ServerTls>,
+    pub at: Location,
+    pub live: Arc<LiveUpstream>,
+    /// The files of authorities and revocations that it uses.
+    pub files: BTreeSet<Box<str>>,
+}
+
+/// Everything of TLS that can change.
+pub struct LiveTls(Mutex<State>);
+
+struct State {
+    builder: TlsBuilder,
+    certificate: Option<(Box<str>, Parts)>,
+    authorities: Option<(Box<str>, Vec<CertificateDer<'static>>)>,
+    revocations: Option<(Box<str>, Vec<CertificateRevocationListDer<'static>>)>,
+}
+
+impl LiveTls {
+    /// What a configuration was made into.
+    pub fn new(builder: TlsBuilder) -> LiveTls {
+        LiveTls(Mutex::new(State { builder, certificate: None, authorities: None, revocations: None }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The files of a kind: the one that is being changed, and all.
+    pub fn files(&self, kind: TlsFileKind) -> (Option<TlsFileName>, Vec<TlsFileName>) {
+        let state = self.state();
+        let named = |name: &str, count| TlsFileName { name: name.to_owned(), count };
+        let files = &state.builder.authorities;
+        match kind {
+            TlsFileKind::Certificate => {
+                let held =
+                    state.builder.certificates.iter().map(|(name, held)| named(name, held.iter().count()));
+                (state.certificate.as_ref().map(|(name, _)| named(name, 1)), held.collect())
+            }
+            TlsFileKind::Authorities => {
+                let held = files.certificates.iter().map(|(name, held)| named(name, held.len()));
+                (state.authorities.as_ref().map(|(name, new)| named(name, new.len())), held.collect())
+            }
+            TlsFileKind::Revocations => {
+                let held = files.lists.iter().map(|(name, held)| named(name, held.len()));
+                (state.revocations.as_ref().map(|(name, new)| named(name, new.len())), held.collect())
+            }
+        }
+    }
+
+    /// What a file holds, or will hold.
+    pub fn file(&self, kind: TlsFileKind, name: &str, pending: bool) -> Option<TlsFileView> {
+        let state = self.state();
+        let used = state.is_used(kind, name);
+        if kind == TlsFileKind::Certificate {
+            let Some(parts) = state.parts(name, pending)? else {
+                return Some(TlsFileView { used, ..TlsFileView::default() });
+            };
+            let mut certificates = parts.chain.iter().chain(&parts.issuer);
+            let own = certificates.next().map(describe::certificate);
+            let chain = certificates.map(describe::chain_certificate).collect();
+            return Some(TlsFileView { used, parts: own.into_iter().collect(), chain });
+        }
+        let files = &state.builder.authorities;
+        let parts: Vec<String> = match (kind, pending) {
+            (TlsFileKind::Authorities, true) => {
+                of(&state.authorities, name)?.iter().map(describe::certificate).collect()
+            }
+            (TlsFileKind::Authorities, false) => {
+                files.certificates.get(name)?.iter().map(describe::certificate).collect()
+            }
+            (_, true) => {
+                of(&state.revocations, name)?.iter().map(|list| describe::revocation_list(list)).collect()
+            }
+            (_, false) => files.lists.get(name)?.iter().map(|list| describe::revocation_list(list)).collect(),
+        };
+        Some(TlsFileView { used, parts, chain: String::new() })
+    }
+
+    /// A certificate's key, itself and its chain, as PEM.
+    pub fn pem(&self, name: &str, pending: bool) -> Option<String> {
+        Some(self.state().parts(name, pending)??.to_pem())
+    }
+
+    /// Makes an empty file.
+    pub fn create(&self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal> {
+        let mut state = self.state();
+        if state.holds(kind, name) {
+            return Err(TlsRefusal::Exists);
+        }
+        let builder = &mut state.builder;
+        match kind {
+            TlsFileKind::Certificate => drop(builder.certificates.insert(name.into(), None)),
+            TlsFileKind::Authorities => {
+                drop(builder.authorities.certificates.insert(name.into(), Vec::new()))
+            }
+            TlsFileKind::Revocations => drop(builder.authorities.lists.insert(name.into(), Vec::new())),
+        }
+        Ok(())
+    }
+
+    /// Says what a file shall hold, or hold beside what it holds; whether that began a change.
+    pub fn set(&self, kind: TlsFileKind, name: &str, text: &str, add: bool) -> Result<bool, TlsRefusal> {
+        let mut state = self.state();
+        match kind {
+            TlsFileKind::Certificate => state.set_certificate(name, text),
+            TlsFileKind::Authorities => {
+                let new = pem::certificates(text.as_bytes());
+                let State { builder, authorities, .. } = &mut *state;
+                set_several(authorities, &builder.authorities.certificates, name, new, add)
+            }
+            TlsFileKind::Revocations => {
+                let new = pem::revocation_lists(text.as_bytes());
+                let State { builder, revocations, .. } = &mut *state;
+                set_several(revocations, &builder.authorities.lists, name, new, add)
+            }
+        }
+    }
+
+    /// Has what was set used; how many places use it.
+    pub fn commit(&self, kind: TlsFileKind, name: &str) -> Result<usize, TlsRefusal> {
+        let mut state = self.state();
+        state.expect_change(kind, name)?;
+        match kind {
+            TlsFileKind::Certificate => state.commit_certificate(name),
+            TlsFileKind::Authorities => {
+                let Some((_, new)) = &mut state.authorities else { return Err(TlsRefusal::Idle) };
+                let new = std::mem::take(new);
+                let former = state.builder.authorities.certificates.insert(name.into(), new);
+                let made = state.remake(name);
+                if made.is_err()
+                    && let Some(former) = former
+                {
+                    let refused = state.builder.authorities.certificates.insert(name.into(), former);
+                    state.authorities = refused.map(|refused| (name.into(), refused));
+                } else {
+                    state.authorities = None;
+                }
+                made
+            }
+            TlsFileKind::Revocations => {
+                let Some((_, new)) = &mut state.revocations else { return Err(TlsRefusal::Idle) };
+                let new = std::mem::take(new);
+                let former = state.builder.authorities.lists.insert(name.into(), new);
+                let made = state.remake(name);
+                if made.is_err()
+                    && let Some(former) = former
+                {
+                    let refused = state.builder.authorities.lists.insert(name.into(), former);
+                    state.revocations = refused.map(|refused| (name.into(), refused));
+                } else {
+                    state.revocations = None;
+                }
+                made
+            }
+        }
+    }
+
+    /// Forgets what was set.
+    pub fn abort(&self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal> {
+        let mut state = self.state();
+        state.expect_change(kind, name)?;
+        match kind {
+            TlsFileKind::Certificate => state.certificate = None,
+            TlsFileKind::Authorities => state.authorities = None,
+            TlsFileKind::Revocations => state.revocations = None,
+        }
+        Ok(())
+    }
+
+    /// Forgets a file.
+    pub fn delete(&self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal> {
+        let mut state = self.state();
+        if !state.holds(kind, name) {
+            return Err(TlsRefusal::Unknown);
+        }
+        if state.is_used(kind, name) {
+            return Err(TlsRefusal::Used);
+        }
+        let builder = &mut state.builder;
+        match kind {
+            TlsFileKind::Certificate => drop(builder.certificates.remove(name)),
+            TlsFileKind::Authorities => drop(builder.authorities.certificates.remove(name)),
+            TlsFileKind::Revocations => drop(builder.authorities.lists.remove(name)),
+        }
+        Ok(())
+    }
+
+    /// The lists of certificates, by name.
+    pub fn lists(&self) -> Vec<String> {
+        self.state().builder.lists.keys().map(ToString::to_string).collect()
+    }
+
+    /// The lines of a list.
+    pub fn list(&self, name: &str) -> Option<Vec<ListLine>> {
+        let mut state = self.state();
+        let lines = state.builder.lists.get(name)?.clone();
+        let options = weir_config::model::TlsOptions::default();
+        let shown = lines.iter().filter_map(|line| {
+            let parsed = state.builder.parse_line(name, line, &options).ok()?;
+            Some(ListLine {
+                number: parsed.number,
+                certificate: parsed.path.into(),
+                options: parsed.written.into(),
+                filters: parsed.filters.into_iter().map(Into::into).collect(),
+            })
+        });
+        Some(shown.collect())
+    }
+
+    /// Adds a line to a list; the certificate that it names.
+    pub fn add_line(&self, list: &str, line: &str) -> Result<String, ListRefusal> {
+        self.state().add_line(list, line)
+    }
+
+    /// Deletes a line of a list.
+    pub fn delete_line(
+        &self,
+        list: &str,
+        certificate: &str,
+        number: Option<usize>,
+    ) -> Result<(), ListRefusal> {
+        self.state().delete_line(list, certificate, number)
+    }
+
+    /// The names that certificates are chosen by.
+    pub fn names(&self, frontend: Option<&str>, ending_before: Option<i64>) -> Vec<ServedName> {
+        let state = self.state();
+        let binds = state.builder.binds.iter();
+        let binds = binds.filter(|bind| frontend.is_none_or(|frontend| *bind.frontend == *frontend));
+        binds.flat_map(|bind| names_of(bind, ending_before)).collect()
+    }
+}
+
+/// What is being changed, if it is that of this name.
+fn of<'c, T>(change: &'c Option<(Box<str>, Vec<T>)>, name: &str) -> Option<&'c Vec<T>> {
+    change.as_ref().filter(|(of, _)| **of == *name).map(|(_, new)| new)
+}
+
+fn set_several<T: Clone>(
+    change: &mut Option<(Box<str>, Vec<T>)>,
+    held: &std::collections::BTreeMap<Box<str>, Vec<T>>,
+    name: &str,
+    new: Vec<T>,
+    add: bool,
+) -> Result<bool, TlsRefusal> {
+    if let Some((other, _)) = change.as_ref().filter(|(of, _)| **of != *name) {
+        return Err(TlsRefusal::Other(other.to_string()));
+    }
+    let known = held.get(name).ok_or(TlsRefusal::Unknown)?;
+    if new.is_empty() {
+        return Err(TlsRefusal::Unfit("Invalid payload".to_owned()));
+    }
+    let former = change.take();
+    let begun = former.is_none();
+    let before = if add { former.map_or_else(|| known.clone(), |(_, former)| former) } else { Vec::new() };
+    *change = Some((name.into(), [before, new].concat()));
+    Ok(begun)
+}
+
+impl State {
+    fn holds(&self, kind: TlsFileKind, name: &str) -> bool {
+        match kind {
+            TlsFileKind::Certificate => self.builder.certificates.contains_key(name),
+            TlsFileKind::Authorities => self.builder.authorities.certificates.contains_key(name),
+            TlsFileKind::Revocations => self.builder.authorities.lists.contains_key(name),
+        }
+    }
+
+    fn is_used(&self, kind: TlsFileKind, name: &str) -> bool {
+        let TlsBuilder { binds, servers, .. } = &self.builder;
+        if kind != TlsFileKind::Certificate {
+            let mut files =
+                binds.iter().map(|bind| &bind.files).chain(servers.iter().map(|server| &server.files));
+            return files.any(|files| files.contains(name));
+        }
+        let shown = |bind: &LiveBind| {
+            bind.live.now().entries().iter().any(|entry| *entry.certificate().path == *name)
+        };
+        binds.iter().any(shown) || servers.iter().any(|server| self.builder.shows(server, name))
+    }
+
+    fn expect_change(&self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal> {
+        let changed = match kind {
+            TlsFileKind::Certificate => self.certificate.as_ref().map(|change| &change.0),
+            TlsFileKind::Authorities => self.authorities.as_ref().map(|change| &change.0),
+            TlsFileKind::Revocations => self.revocations.as_ref().map(|change| &change.0),
+        };
+        match changed {
+            None => Err(TlsRefusal::Idle),
+            Some(changed) if **changed != *name => Err(TlsRefusal::Other(changed.to_string())),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// What a certificate is put together from, or will be; the inner none for one that holds nothing yet.
+    fn parts(&self, name: &str, pending: bool) -> Option<Option<Parts>> {
+        if pending {
+            let (_, parts) = self.certificate.as_ref().filter(|(changed, _)| **changed == *name)?;
+            return Some(Some(parts.clone()));
+        }
+        let held = self.builder.certificates.get(name)?;
+        Some(held.as_ref().map(|certificate| certificate.parts()))
+    }
+
+    fn set_certificate(&mut self, path: &str, text: &str) -> Result<bool, TlsRefusal> {
+        // A file that stands beside a certificate changes that one.
+        let beside = BESIDE.iter().find_map(|end| Some((path.strip_suffix(end)?, *end)));
+        let beside = beside.filter(|(name, _)| self.builder.certificates.contains_key(*name));
+        let (name, end) = beside.unwrap_or((path, ""));
+        if let Some((other, _)) = self.certificate.as_ref().filter(|(changed, _)| **changed != *name) {
+            return Err(TlsRefusal::Other(other.to_string()));
+        }
+        let held = self.builder.certificates.get(name).ok_or(TlsRefusal::Unknown)?;
+        let held = || held.as_ref().map(|certificate| certificate.parts()).unwrap_or_default();
+        let mut parts = self.certificate.as_ref().map_or_else(held, |(_, parts)| parts.clone());
+        let unfit = |fault: String| TlsRefusal::Unfit(fault);
+        let no_start =
+            || TlsRefusal::Unfit(format!("unable to load certificate from file '{path}': no start line."));
+        match end {
+            ".ocsp" => {
+                let der = pem::decode_base64(text)
+                    .ok_or_else(|| unfit("'.ocsp' must be base64 encoded".to_owned()))?;
+                parts.ocsp = Some(der);
+            }
+            ".sctl" => return Err(unfit("'.sctl' is not implemented yet.".to_owned())),
+            end => {
+                let mut new = Parts::default();
+                new.read(text.as_bytes(), path).map_err(unfit)?;
+                match end {
+                    ".issuer" if new.chain.is_empty() => return Err(no_start()),
+                    ".issuer" => parts.issuer = new.chain,
+                    ".key" => parts.key = Some(new.key.ok_or_else(no_start)?),
+                    _ if new.chain.is_empty() => return Err(no_start()),
+                    _ => {
+                        parts.chain = new.chain;
+                        parts.key = new.key.or(parts.key);
+                    }
+                }
+            }
+        }
+        Ok(self.certificate.replace((name.into(), parts)).is_none())
+    }
+
+    fn commit_certificate(&mut self, name: &str) -> Result<usize, TlsRefusal> {
+        let Some((_, parts)) = &self.certificate else { return Err(TlsRefusal::Idle) };
+        let made = self.builder.loader.assemble(name, parts.clone()).map_err(TlsRefusal::Unfit)?;
+        let former = self.builder.certificates.insert(name.into(), Some(Arc::clone(&made)));
+        match self.use_certificate(name, &made) {
+            Ok(places) => {
+                self.certificate = None;
+                Ok(places)
+            }
+            Err(refusal) => {
+                self.builder.certificates.insert(name.into(), former.flatten());
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Publishes all that shows this certificate; how many places that is.
+    fn use_certificate(&mut self, name: &str, made: &Arc<Certificate>) -> Result<usize, TlsRefusal> {
+        // What may fail comes first.
+        let servers = self.builder.remade_servers(|builder, server| builder.shows(server, name))?;
+        let mut places = servers.len();
+        for bind in &self.builder.binds {
+            let now = bind.live.now();
+            let shows = |entry: &Entry| *entry.certificate().path == *name;
+            let showing = now.entries().iter().filter(|entry| shows(entry)).count();
+            if showing > 0 {
+                let changed =
+                    |entry: &Entry| if shows(entry) { entry.with_certificate(made) } else { entry.clone() };
+                bind.live.publish(now.with_entries(now.entries().iter().map(changed)));
+                places += showing;
+            }
+        }
+        publish_servers(servers);
+        Ok(places)
+    }
+
+    /// Makes all that uses a file of authorities or revocations anew, and publishes it when nothing is wrong; how many places it is.
+    fn remake(&mut self, file: &str) -> Result<usize, TlsRefusal> {
+        let servers = self.builder.remade_servers(|_, server| server.files.contains(file))?;
+        let mut binds = std::mem::take(&mut self.builder.binds);
+        let using = binds.iter_mut().filter(|bind| bind.files.contains(file));
+        let remade = |bind| {
+            let bind: &mut LiveBind = bind;
+            self.builder.authorities.forget_used();
+            let listener = self.builder.make_listener(&bind.bind);
+            (bind, listener, self.builder.authorities.used())
+        };
+        let made: Vec<_> = using.map(remade).collect();
+        let fault = self.builder.take_fault();
+        let mut places = servers.len();
+        if fault.is_none() {
+            for (bind, listener, files) in made {
+                let Some(listener) = listener else { continue };
+                places += listener.entries().len();
+                bind.live.publish(listener);
+                bind.files = files;
+            }
+        }
+        self.builder.binds = binds;
+        match fault {
+            None => {
+                publish_servers(servers);
+                Ok(places)
+            }
+            Some(fault) => Err(TlsRefusal::Unfit(fault)),
+        }
+    }
+
+    fn add_line(&mut self, list: &str, line: &str) -> Result<String, ListRefusal> {
+        let lines = self.builder.lists.get(list).ok_or(ListRefusal::UnknownList)?;
+        let number = lines.last().map_or(0, |line| line.number) + 1;
+        let line =
+            ListedLine { number, text: line.into(), is_path: self.builder.certificates.contains_key(line) };
+        let parsed = self.builder.parse_line(list, &line, &weir_config::model::TlsOptions::default());
+        let name = parsed.map_err(ListRefusal::Unfit)?.path;
+        match self.builder.certificates.get(&name) {
+            None => return Err(ListRefusal::UnknownCertificate),
+            Some(None) => return Err(ListRefusal::Empty),
+            Some(Some(_)) => {}
+        }
+        let base = self.builder.defaults.certificate_base.clone();
+        let mut binds = std::mem::take(&mut self.builder.binds);
+        let mut fault = None;
+        let mut made: Vec<(&mut LiveBind, Vec<Entry>)> = Vec::new();
+        for bind in binds.iter_mut().filter(|bind| has_list(&bind.bind, list, base.as_deref())) {
+            let Some(tls) = bind.bind.options.tls.clone() else { continue };
+            self.builder.authorities.forget_used();
+            match self.builder.listed(&bind.bind, &tls.options, list, &line, &mut None) {
+                Ok(entries) => {
+                    bind.files.extend(self.builder.authorities.used());
+                    made.push((bind, entries));
+                }
+                Err(found) => fault = found,
+            }
+        }
+        let fault = fault.or(self.builder.take_fault());
+        if fault.is_none() {
+            for (bind, new) in made {
+                let now = bind.live.now();
+                bind.live.publish(now.with_entries(now.entries().iter().cloned().chain(new)));
+            }
+        }
+        self.builder.binds = binds;
+        if let Some(fault) = fault {
+            return Err(ListRefusal::Unfit(fault));
+        }
+        if let Some(lines) = self.builder.lists.get_mut(list) {
+            lines.push(line);
+        }
+        Ok(name.into())
+    }
+
+    fn delete_line(&mut self, list: &str, name: &str, number: Option<usize>) -> Result<(), ListRefusal> {
+        let lines = self.builder.lists.get(list).ok_or(ListRefusal::UnknownList)?.clone();
+        if !self.builder.certificates.contains_key(name) {
+            return Err(ListRefusal::UnknownCertificate);
+        }
+        let options = weir_config::model::TlsOptions::default();
+        let base = self.builder.defaults.certificate_base.clone();
+        let names_it = |line: &&ListedLine| {
+            let parsed = self.builder.parse_line(list, line, &options);
+            parsed.is_ok_and(|parsed| *parsed.path == *name || based(&parsed.path, base.as_deref()) == *name)
+        };
+        let found: Vec<usize> = lines.iter().filter(names_it).map(|line| line.number).collect();
+        let number = match (number, &found[..]) {
+            (_, []) => return Err(ListRefusal::NotListed),
+            (None, [only]) => *only,
+            (None, _) => return Err(ListRefusal::Several(found)),
+            (Some(number), _) if found.contains(&number) => number,
+            (Some(_), _) => return Err(ListRefusal::WrongLine(found)),
+        };
+        for bind in &self.builder.binds {
+            let now = bind.live.now();
+            let is_of = |entry: &&Entry| {
+                let line = entry.part().line.as_ref();
+                line.is_some_and(|(of, at)| **of == *list && *at == number)
+            };
+            if now.entries().iter().any(|entry| is_of(&entry)) {
+                let kept: Vec<Entry> = now.entries().iter().filter(|entry| !is_of(entry)).cloned().collect();
+                bind.live.publish(now.with_entries(kept));
+            }
+        }
+        if let Some(lines) = self.builder.lists.get_mut(list) {
+            lines.retain(|line| line.number != number);
+        }
+        Ok(())
+    }
+}
+
+impl TlsBuilder {
+    /// Whether a server is shown this certificate.
+    fn shows(&self, server: &LiveServer, name: &str) -> bool {
+        let Some(path) = &server.tls.certificate else { return false };
+        let based = based(path, self.defaults.certificate_base.as_deref());
+        **path == *name
+            || self.paths.get(&based).and_then(|names| names.first()).is_some_and(|first| **first == *name)
+    }
+
+    /// What connections to some servers need, made anew.
+    fn remade_servers(
+        &mut self,
+        wanted: impl Fn(&TlsBuilder, &LiveServer) -> bool,
+    ) -> Result<Vec<(Arc<LiveUpstream>, Upstream)>, TlsRefusal> {
+        let servers = std::mem::take(&mut self.servers);
+        let mut made = Vec::new();
+        let chosen: Vec<&LiveServer> = servers.iter().filter(|server| wanted(self, server)).collect();
+        for server in chosen {
+            if let Some(upstream) = self.upstream(&server.subject, &server.tls, &server.at) {
+                made.push((Arc::clone(&server.live), upstream));
+            }
+        }
+        self.servers = servers;
+        self.take_fault().map_or(Ok(made), |fault| Err(TlsRefusal::Unfit(fault)))
+    }
+
+    /// What was found wrong since the start.
+    fn take_fault(&mut self) -> Option<String> {
+        self.warnings.clear();
+        let faults: Vec<String> = self.errors.drain(..).map(|error| error.message).collect();
+        (!faults.is_empty()).then(|| faults.join("\n"))
+    }
+}
+
+fn publish_servers(servers: Vec<(Arc<LiveUpstream>, Upstream)>) {
+    for (live, upstream) in servers {
+        live.publish(upstream);
+    }
+}
+
+fn has_list(bind: &Bind, list: &str, base: Option<&str>) -> bool {
+    let sources = bind.options.tls.iter().flat_map(|tls| &tls.certificates);
+    sources.into_iter().any(|source| match source {
+        CertificateSource::List(path) => **path == *list,
+        CertificateSource::Path(path) => based(path, base) == *list,
+    })
+}
+
+/// The names of a line: those that are written out, whoever names nobody known, wildcards.
+fn names_of(bind: &LiveBind, ending_before: Option<i64>) -> Vec<ServedName> {
+    let now = bind.live.now();
+    let served = |entry: &Entry, name: &str| {
+        let own = entry.certificate().own();
+        let (not_before, not_after) = describe::validity(own).unwrap_or_default();
+        let except = entry.part().filters.iter().filter(|filter| filter.starts_with('!'));
+        let except =
+            if name.starts_with("*.") { except.map(ToString::to_string).collect() } else { Vec::new() };
+        ServedName {
+            place: format!("{}/{}", bind.frontend, bind.bind.at),
+            name: name.to_owned(),
+            except,
+            algorithm: match entry.certificate().algorithm {
+                SignatureAlgorithm::RSA => "rsa",
+                SignatureAlgorithm::DSA => "dsa",
+                _ => "ecdsa",
+            },
+            certificate: entry.certificate().path.to_string(),
+            not_before,
+            not_after,
+        }
+    };
+    let ends = |entry: &&Entry| {
+        ending_before
+            .is_none_or(|before| describe::ends(entry.certificate().own()).is_some_and(|end| end < before))
+    };
+    let entries = || now.entries().iter().filter(ends);
+    let all = || entries().flat_map(|entry| entry.names().map(move |name| (entry, name)));
+    let mut plain: Vec<ServedName> =
+        all().filter(|(_, name)| !name.starts_with('*')).map(|(entry, name)| served(entry, name)).collect();
+    let mut wild: Vec<ServedName> =
+        all().filter(|(_, name)| name.starts_with("*.")).map(|(entry, name)| served(entry, name)).collect();
+    plain.sort_by(|one, other| one.name.cmp(&other.name));
+    wild.sort_by(|one, other| one.name.cmp(&other.name));
+    let defaults = now.defaults().filter(ends).map(|entry| served(entry, "*"));
+    plain.into_iter().chain(defaults).chain(wild).collect()
+}
+
+/// What the names of files end in that stand beside a certificate.
+const BESIDE: [&str; 4] = [".key", ".issuer", ".ocsp", ".sctl"];

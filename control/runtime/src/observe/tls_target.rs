@@ -1,0 +1,84 @@
+//! Certificates, authorities and lists, as the runtime API sees and changes them.
+
+use weir_cli::target::{
+    ListLine, ListRefusal, ServedName, TlsFileKind, TlsFileName, TlsFileView, TlsRefusal, TlsTarget,
+};
+
+use super::LiveTarget;
+use crate::build::LiveTls;
+
+impl LiveTarget {
+    /// None in a process that serves nothing.
+    fn tls(&self) -> Option<&'static LiveTls> {
+        self.live.record.tls.get()
+    }
+}
+
+impl TlsTarget for LiveTarget {
+    fn tls_files(&self, kind: TlsFileKind) -> (Option<TlsFileName>, Vec<TlsFileName>) {
+        self.tls().map(|tls| tls.files(kind)).unwrap_or_default()
+    }
+
+    fn tls_file(&self, kind: TlsFileKind, name: &str, pending: bool) -> Option<TlsFileView> {
+        self.tls()?.file(kind, name, pending)
+    }
+
+    fn certificate_pem(&self, name: &str, pending: bool) -> Option<String> {
+        self.tls()?.pem(name, pending)
+    }
+
+    fn new_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal> {
+        self.tls().map_or(Err(TlsRefusal::Unknown), |tls| tls.create(kind, name))
+    }
+
+    fn set_tls_file(
+        &mut self,
+        kind: TlsFileKind,
+        name: &str,
+        text: &str,
+        add: bool,
+    ) -> Result<bool, TlsRefusal> {
+        self.tls().map_or(Err(TlsRefusal::Unknown), |tls| tls.set(kind, name, text, add))
+    }
+
+    fn commit_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<usize, TlsRefusal> {
+        self.tls().map_or(Err(TlsRefusal::Idle), |tls| tls.commit(kind, name))
+    }
+
+    fn abort_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal> {
+        self.tls().map_or(Err(TlsRefusal::Idle), |tls| tls.abort(kind, name))
+    }
+
+    fn delete_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal> {
+        self.tls().map_or(Err(TlsRefusal::Unknown), |tls| tls.delete(kind, name))
+    }
+
+    fn certificate_lists(&self) -> Vec<String> {
+        self.tls().map(LiveTls::lists).unwrap_or_default()
+    }
+
+    fn certificate_list(&self, name: &str) -> Option<Vec<ListLine>> {
+        self.tls()?.list(name)
+    }
+
+    fn add_list_line(&mut self, list: &str, line: &str) -> Result<String, ListRefusal> {
+        self.tls().map_or(Err(ListRefusal::UnknownList), |tls| tls.add_line(list, line))
+    }
+
+    fn delete_list_line(
+        &mut self,
+        list: &str,
+        certificate: &str,
+        number: Option<usize>,
+    ) -> Result<(), ListRefusal> {
+        self.tls().map_or(Err(ListRefusal::UnknownList), |tls| tls.delete_line(list, certificate, number))
+    }
+
+    fn served_names(&self, frontend: Option<&str>, ending_before: Option<i64>) -> Option<Vec<ServedName>> {
+        if let Some(name) = frontend {
+            let proxies = &self.live.instance.proxies;
+            proxies.iter().find(|proxy| proxy.config.is_frontend() && *proxy.config.name == *name)?;
+        }
+        Some(self.tls().map(|tls| tls.names(frontend, ending_before)).unwrap_or_default())
+    }
+}

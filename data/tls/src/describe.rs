@@ -1,0 +1,112 @@
+//! Certificates and revocation lists in words, as the runtime API prints them: one line a fact, as the openssl command would say it.
+
+use std::fmt::Write as _;
+
+use rustls::pki_types::CertificateDer;
+use x509_parser::prelude::{CertificateRevocationList, FromDer};
+use x509_parser::public_key::PublicKey;
+use x509_parser::time::ASN1Time;
+
+use crate::inspect::{Inspected, Party, name_of, named_signature, sha1};
+
+/// What a certificate says; empty for one that is damaged.
+pub fn certificate(der: &CertificateDer<'_>) -> String {
+    let Some(inspected) = Inspected::of(der) else { return String::new() };
+    let mut text = String::new();
+    // Writing to memory does not fail, here and below.
+    let _ = writeln!(text, "Serial: {}", hexadecimal(inspected.serial()));
+    let (not_before, not_after) = validity(der).unwrap_or_default();
+    let _ = writeln!(text, "notBefore: {not_before}");
+    let _ = writeln!(text, "notAfter: {not_after}");
+    let _ = writeln!(text, "Subject Alternative Name: {}", inspected.alternative_names().unwrap_or_default());
+    let _ = writeln!(text, "Algorithm: {}", key(&inspected));
+    let _ = writeln!(text, "SHA1 FingerPrint: {}", hexadecimal(sha1(der).as_ref()));
+    let _ = writeln!(text, "Subject: {}", inspected.distinguished_name(Party::Subject, false));
+    let _ = writeln!(text, "Issuer: {}", inspected.distinguished_name(Party::Issuer, false));
+    text
+}
+
+/// What one of those above a certificate says.
+pub fn chain_certificate(der: &CertificateDer<'_>) -> String {
+    let Some(inspected) = Inspected::of(der) else { return String::new() };
+    format!(
+        "Chain Subject: {}\nChain Issuer: {}\n",
+        inspected.distinguished_name(Party::Subject, false),
+        inspected.distinguished_name(Party::Issuer, false)
+    )
+}
+
+/// From when and until when a certificate is good: `Nov 23 04:34:37 2026 GMT`. None for one that is damaged.
+pub fn validity(der: &CertificateDer<'_>) -> Option<(String, String)> {
+    let inspected = Inspected::of(der)?;
+    let validity = inspected.validity();
+    Some((moment(&validity.not_before), moment(&validity.not_after)))
+}
+
+/// Until when a certificate is good, in seconds since 1970.
+pub fn ends(der: &CertificateDer<'_>) -> Option<i64> {
+    Some(Inspected::of(der)?.validity().not_after.timestamp())
+}
+
+/// What a revocation list says; empty for one that is damaged.
+pub fn revocation_list(der: &[u8]) -> String {
+    let Ok((_, list)) = CertificateRevocationList::from_der(der) else { return String::new() };
+    let mut text = String::new();
+    let version = list.version().map_or(1, |version| version.0 + 1);
+    let _ = writeln!(text, "Version {version}");
+    let signature = list.signature_algorithm.algorithm.to_id_string();
+    let _ = writeln!(text, "Signature Algorithm: {}", named_signature(&signature));
+    let _ = writeln!(text, "Issuer: {}", name_of(list.issuer(), false));
+    let _ = writeln!(text, "Last Update: {}", moment(&list.last_update()));
+    let next = list.next_update().map_or_else(|| "NONE".to_owned(), |time| moment(&time));
+    let _ = writeln!(text, "Next Update: {next}");
+    let mut revoked = list.iter_revoked_certificates().peekable();
+    if revoked.peek().is_none() {
+        text.push_str("No Revoked Certificates.\n");
+        return text;
+    }
+    text.push_str("Revoked Certificates:\n");
+    for certificate in revoked {
+        let _ = writeln!(text, "    Serial Number: {}", hexadecimal(certificate.raw_serial()));
+        let _ = writeln!(text, "        Revocation Date: {}", moment(&certificate.revocation_date));
+    }
+    text
+}
+
+/// A number in hexadecimal digits, without the zero that keeps it from being negative.
+fn hexadecimal(bytes: &[u8]) -> String {
+    let bytes = match bytes {
+        [0, rest @ ..] if !rest.is_empty() => rest,
+        bytes => bytes,
+    };
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02X}");
+        text
+    })
+}
+
+/// The kind and the size of a key: `RSA2048`, `EC256`.
+fn key(inspected: &Inspected<'_>) -> String {
+    match inspected.key() {
+        Some(PublicKey::RSA(key)) => format!("RSA{}", key.key_size()),
+        Some(PublicKey::EC(point)) => format!("EC{}", point.key_size()),
+        _ => inspected.key_algorithm(),
+    }
+}
+
+/// As OpenSSL prints it.
+fn moment(time: &ASN1Time) -> String {
+    let time = time.to_datetime();
+    format!(
+        "{} {:2} {:02}:{:02}:{:02} {} GMT",
+        MONTHS[usize::from(u8::from(time.month())) - 1],
+        time.day(),
+        time.hour(),
+        time.minute(),
+        time.second(),
+        time.year()
+    )
+}
+
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
