@@ -114,6 +114,15 @@ impl Turns {
 
     pub(super) fn pick(&mut self, farm: &Farm<'_>, avoid: Option<usize>) -> Pick {
         let Some(member) = self.next(|member| farm.has_room(member), avoid) else { return Pick::Saturated };
+        let is_passed_over = |rank: &Rank| rank.turn <= self.clock && !farm.has_room(rank.member);
+        if let Some((due, _)) = self.entries[member].due
+            && due.turn > self.clock
+            && self.ranked.first().is_some_and(is_passed_over)
+        {
+            // Others take the turns of who has no room, before they are due. The clock goes with them: else they would
+            // stand back, once there is room again, until all those turns were made up for.
+            self.clock = due.turn;
+        }
         self.give(member);
         Pick::Free(member)
     }
@@ -230,7 +239,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::balance::fixture::{farm, members};
+    use crate::balance::fixture::{farm, members, members_with};
+    use crate::settings::ServerSettings;
 
     fn turns(members: &[Member]) -> Turns {
         let mut turns = Turns::default();
@@ -293,6 +303,32 @@ mod tests {
         members.remove(0);
         turns.rebuild(&members);
         assert_eq!(picks(&mut turns, &members, 1), [2], "the fourth follows the third");
+    }
+
+    #[test]
+    fn who_had_no_room_saves_up_no_turns() {
+        let full = ServerSettings { maximum_connections: 1, ..Default::default() };
+        let members = members_with([full, ServerSettings::default()]);
+        let mut turns = turns(&members);
+        assert_eq!(picks(&mut turns, &members, 2), [0, 1]);
+        members[0].server.occupy();
+        assert_eq!(picks(&mut turns, &members, 9), [1; 9]);
+        members[0].server.release(None);
+        let of_first = picks(&mut turns, &members, 8).iter().filter(|member| **member == 0).count();
+        assert!(of_first <= 5, "{of_first} of 8 turns");
+    }
+
+    #[test]
+    fn who_has_room_shares_the_turns_of_who_has_none_by_weight() {
+        let weights = [3, 2, 1].map(|weight| ServerSettings { weight, ..Default::default() });
+        let mut settings = weights.to_vec();
+        settings[0].maximum_connections = 1;
+        let members = members_with(settings);
+        let mut turns = turns(&members);
+        members[0].server.occupy();
+        let taken = picks(&mut turns, &members, 300);
+        let of_second = taken.iter().filter(|member| **member == 1).count();
+        assert!((199..=201).contains(&of_second), "{of_second} of 300 turns");
     }
 
     /// What HAProxy 2.6 gives for two rounds.
