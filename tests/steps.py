@@ -156,6 +156,10 @@ def health():
     return run([sys.executable, "tests/health.py", "--bin", WEIR])
 
 
+def resolving():
+    return run([sys.executable, "tests/resolving.py", "--bin", WEIR])
+
+
 def tls():
     """TLS on both sides, with other implementations."""
     return run([sys.executable, "tests/tls.py", "--bin", WEIR])
@@ -199,6 +203,7 @@ STEPS = [
     ("phases", phases, True),
     ("servers", servers, True),
     ("health", health, True),
+    ("resolving", resolving, True),
     ("tls", tls, True),
     ("walk", walk, True),
     ("differential", differential, True),

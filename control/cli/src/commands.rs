@@ -12,6 +12,7 @@ mod patterns;
 mod pools;
 mod profiling;
 mod report;
+mod resolvers;
 mod servers;
 mod sessions;
 mod statistics;
@@ -46,6 +47,7 @@ static TABLES: &[&[Command]] = &[
     pools::COMMANDS,
     profiling::COMMANDS,
     report::COMMANDS,
+    resolvers::COMMANDS,
     servers::COMMANDS,
     sessions::COMMANDS,
     statistics::COMMANDS,

@@ -13,7 +13,7 @@ mod work;
 pub use patterns::{
     Found, Lookup, Pattern, PatternKind, PatternSet, PatternTarget, SetKey, VersionError, Which,
 };
-pub use process::{CliSocket, Limit, ProcessTarget, VariableSource};
+pub use process::{CliSocket, Limit, NameServerView, ProcessTarget, VariableSource};
 pub use proxies::{
     AddressChange, BackendKey, CapturedError, CheckKind, CheckRedirection, Direction, ErrorFilter,
     FrontendKey, FrontendRefusal, PortSetting, ProxyTarget, ServerConnections, ServerHealth, ServerKey,

@@ -73,6 +73,15 @@ fn servers() {
         ),
         ("set server be/s1 health up", "\n"),
         ("set server be/s1 agent up", "agent checks are not enabled on this server.\n\n"),
+        ("set server be/s1 fqdn", "set server <b>/<s> fqdn requires a FQDN.\n\n"),
+        (
+            "set server be/s1 fqdn a.test",
+            "be/s1 changed its FQDN from (null) to a.test by 'stats socket command'\n\n",
+        ),
+        (
+            "set server be/s1 fqdn b.test",
+            "be/s1 changed its FQDN from a.test to b.test by 'stats socket command'\n\n",
+        ),
         (
             "set server be/s1 foo",
             "usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | agent-send | check-addr | \
@@ -93,6 +102,26 @@ fn servers() {
         ("publish backend nosuch", "No such backend.\n\n"),
         ("set dynamic-cookie-key backend be", "String value expected.\n\n"),
         ("add server help", "List of keywords supported for dynamic server:\nbackup\nweight\n\n"),
+    ]);
+}
+
+#[test]
+fn name_servers() {
+    let counts = "  sent:        7\n  snd_error:   0\n  valid:       0\n  update:      0\n  cname:       0\n  cname_error: 0\n  \
+                  any_err:     0\n  nx:          0\n  timeout:     0\n  refused:     0\n  other:       0\n  invalid:     0\n  \
+                  too_big:     0\n  truncated:   0\n  outdated:    9\n";
+    check(&[
+        (
+            "show resolvers",
+            &format!("Resolvers section r1\n nameserver n1:\n{counts}Resolvers section r2\n\n"),
+        ),
+        ("show resolvers r2", "Resolvers section r2\n\n"),
+        ("show resolvers r3", "Can't find that resolvers section\n\n"),
+        (
+            "show stat domain resolvers",
+            "# id,pid,sent,send_error,valid,update,cname,cname_error,any_err,nx,timeout,refused,other,invalid,too_big,truncated,outdated,\n\
+             n1,r1,7,0,0,0,0,0,0,0,0,0,0,0,0,0,9,\n\n",
+        ),
     ]);
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use weir_checks::ProcessView as _;
 use weir_config::model::{
-    Config, Global, ListenAddress, LogForward, MAX_THREADS, Proxy as ProxyConfig, Tuning,
+    AcceptedFamilies, Config, Global, ListenAddress, LogForward, MAX_THREADS, Proxy as ProxyConfig, Tuning,
 };
 use weir_events::calendar::ZoneOffset;
 use weir_events::{LogIdentity, Logger};
@@ -133,6 +133,7 @@ fn try_serve(
     let link = invocation.worker.take();
     let config = prepared.config;
     let global = config.global.clone();
+    let sections = config.resolvers.clone();
     if global.quiet && messages.manner() == Manner::Normal {
         messages.set_manner(Manner::Quiet);
     }
@@ -243,6 +244,12 @@ fn try_serve(
     let _ = instance.news.set(Box::new(move |news| live.news(news)));
     let checks = build::checks(instance, &record.check_means, Box::new(live));
     let _ = record.checks.set(Box::leak(Box::new(checks)));
+    let mut families = global.accepted_families;
+    if invocation.ipv4_only {
+        families = AcceptedFamilies { ipv4: true, ipv6: false, ipv6_if_routed: false };
+    }
+    let resolvers = build::resolvers(&sections, families, instance, Box::new(move |news| live.news(news)));
+    let _ = record.resolvers.set(Box::leak(Box::new(resolvers)));
     instance.keeps_quiet_clients.store(link.is_some(), SeqCst);
     let channel = link.as_ref().map(|link| system::duplicate(&link.channel)).transpose();
     let channel = channel.map_err(said("Cannot reach the master"))?;
@@ -510,6 +517,9 @@ impl Station {
         crate::forward::start(&self.live.record.events.forwards);
         if let Some(checks) = self.live.record.checks.get() {
             checks.start();
+        }
+        if let Some(resolvers) = self.live.record.resolvers.get() {
+            resolvers.start();
         }
         self.accept();
         self.accept_operators();

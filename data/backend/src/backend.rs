@@ -587,6 +587,16 @@ impl Backend {
             Change::Weight(weight) => self.apply_weight(server, weight)?,
             Change::MaximumConnections(maximum) => server.store_maximum_connections(maximum),
             Change::Address(address) => self.apply_address(server, address),
+            Change::Resolved(address) => {
+                self.apply_address(server, address);
+                let admin = server.admin_state().without(AdminState::RESOLUTION_MAINTENANCE);
+                apply_admin(server, admin, now_ms);
+            }
+            Change::Unresolved => {
+                self.apply_address(server, ServerAddress::Unknown);
+                let admin = server.admin_state().with(AdminState::RESOLUTION_MAINTENANCE);
+                apply_admin(server, admin, now_ms);
+            }
             Change::State(state) => apply_admin(server, state.apply(server.admin_state()), now_ms),
             Change::Admin { set, clear } => {
                 apply_admin(server, server.admin_state().without(clear).with(set), now_ms);

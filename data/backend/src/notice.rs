@@ -76,6 +76,10 @@ pub enum Reason {
     Said,
     /// It follows another server, of this name.
     Follows(String),
+    /// This name has an address again.
+    Resolves(String),
+    /// Its name has no address, for this reason.
+    Unresolved(&'static str),
 }
 
 impl Reason {
@@ -84,7 +88,7 @@ impl Reason {
         match self {
             Reason::Operator => ", changed from CLI".to_owned(),
             Reason::Found(finding) => finding.reason(),
-            Reason::Said => String::new(),
+            Reason::Said | Reason::Resolves(_) | Reason::Unresolved(_) => String::new(),
             Reason::Follows(_) => self.via(),
         }
     }
@@ -143,6 +147,11 @@ impl Transition<'_> {
         let mut lines: Vec<_> = self.of_admin().into_iter().collect();
         if lines.is_empty() {
             lines.extend(self.of_health());
+        } else if matches!(self.reason, Reason::Resolves(_)) {
+            let (backend, server) = (self.backend, self.server.name());
+            let text =
+                format!("Server {backend}/{server} administratively READY thanks to valid DNS answer.");
+            lines.push((Urgency::Notice, text));
         }
         let mut lines: Vec<_> =
             lines.into_iter().map(|(urgency, text)| (urgency, self.mail(), text)).collect();
@@ -209,6 +218,24 @@ impl Transition<'_> {
         })
     }
 
+    /// A server that leaves service because of its name, or comes back because of it.
+    fn of_resolution(&self, was_out: bool, is: (bool, bool)) -> Option<(Urgency, String)> {
+        let name = self.name();
+        match (self.reason, was_out, is) {
+            (Reason::Resolves(host), true, (false, drains)) => {
+                let is_up = self.after.operational != OperationalState::Stopped;
+                let word = if is_up { "UP" } else { "DOWN" };
+                let wish = if drains { "DRAIN" } else { "READY" };
+                Some((Urgency::Notice, format!("{name} ('{host}') is {word}/{wish} (resolves again).")))
+            }
+            (Reason::Unresolved(why), false, (true, _)) => {
+                let text = format!("{name} is going DOWN for maintenance ({why}). {}", self.left());
+                Some((Urgency::Alert, text))
+            }
+            _ => None,
+        }
+    }
+
     fn of_admin(&self) -> Option<(Urgency, String)> {
         let (name, via) = (self.name(), self.reason.via());
         let was = (self.before.admin.is_maintenance(), self.before.admin.is_drain());
@@ -216,6 +243,9 @@ impl Transition<'_> {
         let is_up = self.after.operational != OperationalState::Stopped;
         let word = if is_up { "UP" } else { "DOWN" };
         let forced = if via.is_empty() { "forced " } else { "" };
+        if let Some(line) = self.of_resolution(was.0, is) {
+            return Some(line);
+        }
         Some(match (was, is) {
             ((false, draining), (true, _)) => {
                 let urgency = if draining { Urgency::Notice } else { Urgency::Alert };

@@ -44,8 +44,12 @@ pub enum Change {
         /// Whether it is up.
         up: bool,
     },
-    /// `set server addr`, an answer of the resolver.
+    /// `set server addr`.
     Address(ServerAddress),
+    /// Name servers say where it is.
+    Resolved(ServerAddress),
+    /// Name servers say that it is nowhere, or nothing for too long.
+    Unresolved,
     /// `set maxconn server`; 0 is unlimited.
     MaximumConnections(u32),
 }
@@ -90,9 +94,13 @@ impl Server {
         now_ms: u64,
     ) -> Self {
         settings.weight = settings.weight.min(MAXIMUM_WEIGHT);
+        let unresolved =
+            if settings.unresolved { AdminState::RESOLUTION_MAINTENANCE } else { AdminState::READY };
         let (admin, operational) = if settings.disabled {
             let admin = AdminState::FORCED_MAINTENANCE.with(AdminState::CONFIGURED_MAINTENANCE);
-            (admin, OperationalState::Stopped)
+            (admin.with(unresolved), OperationalState::Stopped)
+        } else if settings.unresolved {
+            (unresolved, OperationalState::Stopped)
         } else if settings.check.is_some_and(|rules| rules.first_level() < rules.rise) {
             (AdminState::READY, OperationalState::Stopped)
         } else {
@@ -500,6 +508,9 @@ impl Server {
         check_level: Option<u32>,
         last_change_ms: u64,
     ) {
+        // Who waits for an address goes on waiting.
+        let waits = self.admin_state().contains(AdminState::RESOLUTION_MAINTENANCE);
+        let admin = if waits { admin.with(AdminState::RESOLUTION_MAINTENANCE) } else { admin };
         let operational = match operational {
             _ if admin.is_maintenance() => OperationalState::Stopped,
             OperationalState::Starting if self.settings.slow_start_ms == 0 => OperationalState::Running,

@@ -263,6 +263,8 @@ pub struct ServerSettings {
     pub backup: bool,
     /// `disabled`.
     pub disabled: bool,
+    /// Its name has no address yet, and name servers are asked for one.
+    pub unresolved: bool,
     /// `cookie`.
     pub cookie: Option<String>,
     /// `maxconn`; 0 is unlimited.
@@ -294,6 +296,7 @@ impl Default for ServerSettings {
             weight: 1,
             backup: false,
             disabled: false,
+            unresolved: false,
             cookie: None,
             maximum_connections: 0,
             minimum_connections: 0,

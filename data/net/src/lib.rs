@@ -11,6 +11,7 @@
 pub mod connect;
 pub mod connection;
 pub mod connection_limit;
+pub mod datagram;
 pub mod endpoint;
 pub mod fault;
 pub mod listener;
@@ -23,6 +24,7 @@ pub use connect::{
 pub use connection::transport::{Clock, set_largest_record};
 pub use connection::{Connection, Fill, Received, Sent};
 pub use connection_limit::{ConnectionLimit, Permit};
+pub use datagram::{Arrived, Datagram};
 pub use endpoint::{Endpoint, HandedOver, OpenError, Opened, Opener, Placement, SocketOptions};
 pub use fault::Fault;
 pub use listener::{Acceptor, AcceptorState};

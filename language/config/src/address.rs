@@ -5,7 +5,7 @@
 
 pub(crate) mod variables;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use weir_syntax::{Span, Word};
@@ -267,6 +267,29 @@ pub(crate) fn proxy_address(word: &Word, subject: &str) -> Parsed<(Host, u16)> {
             Port::Offset(_) => Err(complain(format!("port offset not permitted here in '{text}'"))),
         },
         _ => Err(complain(format!("'{text}' : an IP address is expected"))),
+    }
+}
+
+/// Parses where a name server is, which messages call `subject`, and whether it is asked over connections.
+pub(crate) fn name_server_address(word: &Word, subject: &str) -> Parsed<(SocketAddr, bool)> {
+    let (text, span) = (word.text(), word.span());
+    let complain = |message: String| fault(span, format!("'{subject}' : {message}"));
+    let transport = log_transport(text);
+    let Raw::Inet { host, port } = raw(text, span, subject, transport)? else {
+        return Err(complain(format!("'{text}' : an IP address is expected")));
+    };
+    let Some(ip) = host.ip() else {
+        let host = text.rsplit_once(':').map_or(text, |(host, _)| host);
+        return Err(complain(format!("invalid address: '{host}' in '{text}'")));
+    };
+    match port_of(port, text).map_err(complain)? {
+        Port::Missing => Err(complain(format!("missing port specification in '{text}'"))),
+        Port::Range(0, _) => Err(complain("invalid port '0'".to_owned())),
+        Port::Range(first, last) if first == last => {
+            Ok((SocketAddr::new(ip, first), transport == Transport::Stream))
+        }
+        Port::Range(..) => Err(complain(format!("port range not permitted here in '{text}'"))),
+        Port::Offset(_) => Err(complain(format!("port offset not permitted here in '{text}'"))),
     }
 }
 

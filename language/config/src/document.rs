@@ -15,10 +15,11 @@ use crate::log_forward::LogForwardReader;
 use crate::mailers;
 use crate::model::{
     Config, ErrorMessage, ErrorReplies, ErrorReply, Global, HealthCheck, Location, LogForward, Mailers, Mode,
-    Proxy, Ring, ServerStates, TraceLine, Userlist,
+    Proxy, Resolvers, Ring, ServerStates, TraceLine, Userlist,
 };
 use crate::proxy::health_section::HealthcheckReader;
 use crate::proxy::{BindContext, ProxyParser};
+use crate::resolvers::{self, ResolversReader};
 use crate::resources::Resources;
 use crate::ring::{self, RingReader};
 use crate::rows::Handler;
@@ -88,6 +89,7 @@ struct Document<'d> {
     health_checks: Vec<HealthCheck>,
     /// Where each of them begins.
     log_forward_spans: Vec<Span>,
+    resolvers: Vec<Resolvers>,
     traces: Vec<TraceLine>,
     proxies: ProxyParser<'d>,
     current: Current,
@@ -113,6 +115,7 @@ enum Current {
     LogForward(LogForwardReader, Span),
     Mailers(Mailers),
     Healthcheck(Box<HealthcheckReader>),
+    Resolvers(ResolversReader),
     Traces,
 }
 
@@ -141,6 +144,7 @@ impl<'d> Document<'d> {
             mailers: Vec::new(),
             health_checks: Vec::new(),
             log_forward_spans: Vec::new(),
+            resolvers: Vec::new(),
             traces: Vec::new(),
             proxies: ProxyParser::new(resources),
             current: Current::Outside,
@@ -247,6 +251,10 @@ impl<'d> Document<'d> {
             SectionKind::Mailers => {
                 Ok(Current::Mailers(mailers::begin(line, self.location(line), &self.mailers)?))
             }
+            SectionKind::Resolvers => {
+                let at = self.location(line);
+                Ok(Current::Resolvers(ResolversReader::begin(line, at, &self.resolvers)?))
+            }
             SectionKind::Traces => {
                 if let Err(fault) = Words::new(line, 1).end("traces") {
                     diagnostics.push(*fault);
@@ -328,6 +336,7 @@ impl<'d> Document<'d> {
             Current::LogForward(reader, _) => reader.line(line, at, diagnostics),
             Current::Mailers(section) => mailers::read_line(section, line, diagnostics),
             Current::Healthcheck(reader) => reader.line(line, &at, self.resources, diagnostics),
+            Current::Resolvers(reader) => reader.line(line, at, self.resources.loader, diagnostics),
             Current::Traces => traces::read_line(&mut self.traces, line, at, diagnostics),
         }
         line.take_remarks().into_iter().for_each(|remark| diagnostics.push(remark));
@@ -352,10 +361,15 @@ impl<'d> Document<'d> {
             }
             Current::Mailers(section) => self.mailers.push(section),
             Current::Healthcheck(reader) => self.health_checks.push(reader.end(diagnostics)),
+            Current::Resolvers(reader) => self.resolvers.push(reader.end(diagnostics)),
         }
     }
 
-    fn finish(self, diagnostics: &mut Diagnostics) -> Config {
+    fn finish(mut self, diagnostics: &mut Diagnostics) -> Config {
+        let has_default = self.resolvers.iter().any(|section| *section.name == *Resolvers::DEFAULT);
+        if !has_default {
+            self.resolvers.extend(resolvers::default_section(self.resources.loader));
+        }
         for (name, span) in &self.ring_uses {
             let known = self.rings.iter().map(|ring| &*ring.name).chain([ring::BUILT_IN_RING]);
             let refused = self.refused.contains(&("ring", name.clone()));
@@ -405,6 +419,16 @@ impl<'d> Document<'d> {
                 diagnostics.push(diagnostic);
             }
         }
+        for (kind, backend, server, section) in named_resolvers(&proxies) {
+            let refused = self.refused.contains(&("resolvers", section.into()));
+            if !refused && !self.resolvers.iter().any(|known| *known.name == *section) {
+                let nearest = did_you_mean(section, self.resolvers.iter().map(|known| &*known.name));
+                let message = format!(
+                    "{kind} '{backend}', server '{server}': unable to find required resolvers '{section}'"
+                );
+                diagnostics.push(Diagnostic::alert(None, message).suggestion(nearest.map(str::to_owned)));
+            }
+        }
         for (section, span) in self.log_forwards.iter().zip(&self.log_forward_spans) {
             if let Some(fault) = same_name(section, *span, &proxies) {
                 diagnostics.push(*fault);
@@ -415,6 +439,7 @@ impl<'d> Document<'d> {
             userlists: self.userlists,
             proxies,
             rings: self.rings,
+            resolvers: self.resolvers,
             log_forwards: self.log_forwards,
             mailers: self.mailers,
             health_checks: self.health_checks,
@@ -429,6 +454,17 @@ impl<'d> Document<'d> {
     fn location(&self, line: &Line) -> Location {
         Location::new(self.file_name(), line.span().line)
     }
+}
+
+/// The sections that servers are resolved by: what messages call the backend, its name, the server's, and the section's.
+fn named_resolvers(proxies: &[Proxy]) -> impl Iterator<Item = (&'static str, &str, &str, &str)> {
+    proxies.iter().flat_map(|proxy| {
+        proxy.servers.iter().filter_map(move |server| {
+            let section = server.settings.resolution.section.as_deref()?;
+            let kind = if proxy.is_frontend() { "proxy" } else { "backend" };
+            Some((kind, &*proxy.name, &*server.name, section))
+        })
+    })
 }
 
 /// The messages of an `http-errors` section that was refused: there is one for every status.
@@ -615,9 +651,9 @@ pub(crate) mod tests {
     #[test]
     fn sections_that_are_not_there_yet_are_one_error() {
         check(
-            "resolvers dns\n nameserver a 1.1.1.1:53\n foo\nglobal\n maxcon\nprogram x\n command y\n",
+            "log-profile p\n log-tag a\n foo\nglobal\n maxcon\nprogram x\n command y\n",
             &[
-                "parsing [test.cfg:1] : section 'resolvers' is not implemented yet",
+                "parsing [test.cfg:1] : section 'log-profile' is not implemented yet",
                 "parsing [test.cfg:5] : unknown keyword 'maxcon' in 'global' section; did you mean 'maxconn' maybe ?",
                 "parsing [test.cfg:6] : section 'program' is not supported any more; let the service manager start \
                  other programs",

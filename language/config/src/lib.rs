@@ -32,6 +32,7 @@ mod log_forward;
 mod mailers;
 mod numbers;
 mod reply;
+mod resolvers;
 mod resources;
 mod ring;
 mod sections;

@@ -21,6 +21,7 @@ mod profiling;
 mod proxy;
 mod references;
 mod reply;
+mod resolvers;
 mod ring;
 mod rules;
 mod server;
@@ -71,6 +72,7 @@ pub use proxy::{
     CaptureSlot, Captures, CookieCapture, Mode, Proxy, ProxySection, Settings, TcpKeepAlive, Timeouts,
 };
 pub use reply::{ErrorMessage, ErrorReplies, ErrorReply, ErrorSection, Reply, ReplyContent, ReplyHeader};
+pub use resolvers::{AcceptedFamilies, HoldTimes, NameServer, Resolvers, ServerResolution, is_service};
 pub use ring::{Framing, Ring, RingServer, TraceLine};
 pub use rules::{RedirectRule, Rule, RulesetKind, Rulesets};
 pub use server::{

@@ -23,6 +23,8 @@ pub(crate) enum SectionKind {
     LogForward,
     /// `mailers`.
     Mailers,
+    /// `resolvers`.
+    Resolvers,
     /// `traces`.
     Traces,
 }
@@ -69,7 +71,7 @@ pub(crate) static SECTIONS: Table<SectionKind> = Table::new(&[&[
     Row::ready("mailers", "<name>", "staff", "mail servers for alerts", SectionKind::Mailers),
     Row::not_yet("peers", "<name>", "instances that share stick-tables"),
     Row::removed("program", "let the service manager start other programs"),
-    Row::not_yet("resolvers", "<name>", "DNS servers"),
+    Row::ready("resolvers", "<name>", "dns", "name servers, asked while it runs", SectionKind::Resolvers),
     Row::ready("ring", "<name>", "events", "a buffer of events", SectionKind::Ring),
     Row::not_yet("spoe-agent", "<name>", "an agent that processes streams"),
     Row::not_yet("spoe-group", "<name>", "messages to an agent"),

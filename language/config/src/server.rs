@@ -1,6 +1,7 @@
 //! The words of a `server` line, and of `server-template` and `default-server`.
 
 pub(crate) mod checks;
+mod resolution;
 mod tls;
 
 use std::net::IpAddr;
@@ -150,6 +151,7 @@ pub static SERVER_OPTIONS: Table<ServerReader> = Table::new(&[
     tls::ROWS,
     tls_rows!(ServerReader, ServerReader::tls),
     checks::READY,
+    resolution::READY,
     NEGATIONS,
     NOT_YET,
 ]);
@@ -192,6 +194,9 @@ pub(crate) fn read_server_options(
         && matches!(server.kind, ServerLineKind::Added | ServerLineKind::Ring)
     {
         faults.push(located(not_yet(words.here(), "ssl")));
+    }
+    if server.settings.resolution.section.is_some() && server.kind == ServerLineKind::Ring {
+        faults.push(located(not_yet(words.here(), "resolvers")));
     }
     faults.into_result()
 }
@@ -569,10 +574,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("quic-cc-algo", "{ cubic | newreno | bbr | nocc }[(<args,...>)]", "QUIC congestion control")
         .with(NOT_ADDED),
     Row::not_yet("renegotiate", "", "TLS: allow renegotiation"),
-    Row::not_yet("resolve-net", "<network>[,<network>]*", "resolvers: preferred networks").with(NOT_ADDED),
-    Row::not_yet("resolve-opts", "<option>,<option>,...", "resolvers: options").with(NOT_ADDED),
-    Row::not_yet("resolve-prefer", "<family>", "resolvers: preferred family").with(NOT_ADDED),
-    Row::not_yet("resolvers", "<id>", "resolvers: section to use").with(NOT_ADDED),
     Row::not_yet("send-proxy-v2-ssl", "", "PROXY header with data of the client's TLS"),
     Row::not_yet("send-proxy-v2-ssl-cn", "", "PROXY header with the name in the client's certificate"),
     Row::not_yet("shard", "<shard>", "peers: shard of the server"),

@@ -12,6 +12,7 @@ use crate::mailers::MAILERS_KEYWORDS;
 use crate::model::RulesetKind;
 use crate::proxy::health_section::HEALTHCHECK_KEYWORDS;
 use crate::proxy::{FILTERS, OPTIONS, PROXY_KEYWORDS};
+use crate::resolvers::RESOLVERS_KEYWORDS;
 use crate::ring::RING_KEYWORDS;
 use crate::rows::{Handler, Row};
 use crate::rules::ACTIONS;
@@ -68,6 +69,8 @@ pub enum WordPlace {
     Mailers,
     /// In `healthcheck`.
     Healthcheck,
+    /// In `resolvers`.
+    Resolvers,
     /// In `traces`.
     Traces,
 }
@@ -85,7 +88,7 @@ pub enum WordState {
 
 impl WordPlace {
     /// Every place.
-    pub const ALL: [WordPlace; 15] = [
+    pub const ALL: [WordPlace; 16] = [
         WordPlace::Section,
         WordPlace::Global,
         WordPlace::Proxy,
@@ -100,6 +103,7 @@ impl WordPlace {
         WordPlace::LogForward,
         WordPlace::Mailers,
         WordPlace::Healthcheck,
+        WordPlace::Resolvers,
         WordPlace::Traces,
     ];
 
@@ -120,6 +124,7 @@ impl WordPlace {
             WordPlace::LogForward => "Words of log-forward",
             WordPlace::Mailers => "Words of mailers",
             WordPlace::Healthcheck => "Words of healthcheck",
+            WordPlace::Resolvers => "Words of resolvers",
             WordPlace::Traces => "Words of traces",
         }
     }
@@ -142,6 +147,7 @@ pub fn words() -> BTreeSet<ConfigWord> {
     add(&mut words, WordPlace::LogForward, LOG_FORWARD_KEYWORDS.rows());
     add(&mut words, WordPlace::Mailers, MAILERS_KEYWORDS.rows());
     add(&mut words, WordPlace::Healthcheck, HEALTHCHECK_KEYWORDS.rows());
+    add(&mut words, WordPlace::Resolvers, RESOLVERS_KEYWORDS.rows());
     add(&mut words, WordPlace::Traces, TRACES_KEYWORDS.rows());
     words
 }
@@ -214,6 +220,7 @@ pub fn dump() -> String {
     section(&mut text, "log-forward", first_words(LOG_FORWARD_KEYWORDS.rows()));
     section(&mut text, "mailers", first_words(MAILERS_KEYWORDS.rows()));
     section(&mut text, "healthcheck", first_words(HEALTHCHECK_KEYWORDS.rows()));
+    section(&mut text, "resolvers", first_words(RESOLVERS_KEYWORDS.rows()));
     section(&mut text, "traces", first_words(TRACES_KEYWORDS.rows()));
     text
 }
@@ -261,7 +268,7 @@ mod tests {
         for word in words() {
             assert!(!word.help.trim().is_empty(), "{word:?}");
         }
-        assert!(not_yet().any(|word| word.name == "resolvers"));
+        assert!(not_yet().any(|word| word.name == "log-profile"));
     }
 
     #[test]

@@ -55,6 +55,7 @@ const HOUSE: &[Room] = &[
         &["weir-backend", "weir-mux", "weir-net", "weir-tables", "weir-tls"],
         DATA_BELOW,
     ),
+    room("weir-resolvers", "data/resolvers", &["weir-backend", "weir-net"], DATA_BELOW),
     // The views say what they need as traits, and the live objects answer: so the runtime stands on its views.
     room("weir-stats", "control/stats", NOTHING, CONTROL_BELOW),
     room("weir-cli", "control/cli", &["weir-stats"], CONTROL_BELOW),

@@ -39,7 +39,6 @@ pub(super) static COMMANDS: &[Command] = later! {
         "show libs", "show libs", "list the loaded objects";
         "show peers", "show peers [dict|-] [section]", "show the peers and what they exchanged";
         "show quic", "show quic [help|<format>] [<filter>]", "list the QUIC connections";
-        "show resolvers", "show resolvers [id]", "show the counters of name servers";
         "show ssl jwt", "show ssl jwt", "list the certificates that verify tokens";
         "show ssl ocsp-response", "show ssl ocsp-response [[text|base64] id]", "list the OCSP responses, or show one";
         "show ssl ocsp-updates", "show ssl ocsp-updates", "list the OCSP responses that are renewed by themselves";

@@ -289,7 +289,14 @@ fn set_server(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
                 Err(Outcome::error(format!("set server <b>/<s> {kind} requires a port.\n")))
             }
             "fqdn" => {
-                Err(Outcome::error("set server <b>/<s> fqdn failed because no resolution is configured.\n"))
+                let view = context.target.server_view(key).ok_or_else(gone)?;
+                let new = arguments.word(2);
+                let former = context.target.set_server_name(key, new).map_err(refused)?;
+                let former = former.as_deref().unwrap_or("(null)");
+                Ok(Outcome::Text(format!(
+                    "{}/{} changed its FQDN from {former} to {new} by 'stats socket command'\n",
+                    view.backend_name, view.name
+                )))
             }
             "health" => set_health(context, key, arguments.word(2)),
             "agent" => set_agent(context, key, arguments.word(2)),

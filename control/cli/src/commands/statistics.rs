@@ -49,7 +49,8 @@ fn show_stat(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
         match words.get(1).map(String::as_str) {
             Some("proxy") => words = &words[2..],
             Some("resolvers") => {
-                return Outcome::error("'show stat domain resolvers' is not implemented yet.\n");
+                let options = Options::parse(&words[2..]);
+                return super::resolvers::statistics(context, options.format);
             }
             _ => return Outcome::error("Invalid statistics domain.\n"),
         }

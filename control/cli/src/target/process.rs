@@ -48,6 +48,9 @@ pub trait ProcessTarget {
     /// What wakes the session's task.
     fn waker(&self) -> Wake;
 
+    /// The `resolvers` sections, each with its name servers, in the order of the configuration.
+    fn resolvers(&self) -> Vec<(String, Vec<NameServerView>)>;
+
     /// Changes a limit of the process. `Maxconn` 0 restores the configured one; false when it is above the configured
     /// one, which sized the process.
     fn set_limit(&mut self, limit: Limit, value: u32) -> bool;
@@ -60,6 +63,20 @@ pub trait ProcessTarget {
 
     /// Sets a variable of scope `proc`. The error is a text for the operator, without newline.
     fn set_variable(&mut self, name: &str, source: VariableSource<'_>) -> Result<(), String>;
+}
+
+/// What is counted of a name server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameServerView {
+    /// Its name.
+    pub name: String,
+    /// What is counted, in the order of the statistics.
+    pub figures: [u64; Self::FIGURES],
+}
+
+impl NameServerView {
+    /// How much is counted.
+    pub const FIGURES: usize = 15;
 }
 
 /// A socket of the runtime API.

@@ -62,6 +62,9 @@ pub trait ProxyTarget {
     /// Changes address and port. New connections go there.
     fn set_server_address(&mut self, server: ServerKey, change: AddressChange) -> Result<(), ServerRefusal>;
 
+    /// Has a server follow another name, which name servers are asked for. Gives the name that it followed before.
+    fn set_server_name(&mut self, server: ServerKey, name: &str) -> Result<Option<String>, ServerRefusal>;
+
     /// Sets the number of connections at a time; 0 for no limit.
     fn set_server_maxconn(&mut self, server: ServerKey, maxconn: u32) -> Result<(), ServerRefusal>;
 

@@ -208,6 +208,12 @@ impl ProcessTarget for Toy {
         })
     }
 
+    fn resolvers(&self) -> Vec<(String, Vec<NameServerView>)> {
+        let mut figures = [0; NameServerView::FIGURES];
+        (figures[0], figures[14]) = (7, 9);
+        vec![("r1".into(), vec![NameServerView { name: "n1".into(), figures }]), ("r2".into(), Vec::new())]
+    }
+
     fn set_limit(&mut self, limit: Limit, value: u32) -> bool {
         limit != Limit::Maxconn || value <= 1000
     }
@@ -373,6 +379,11 @@ impl ProxyTarget for Toy {
     fn set_server_weight(&mut self, server: ServerKey, weight: u32) -> Result<(), ServerRefusal> {
         self.servers[server.server as usize].user_weight = weight;
         Ok(())
+    }
+
+    fn set_server_name(&mut self, server: ServerKey, name: &str) -> Result<Option<String>, ServerRefusal> {
+        let view = self.servers.get_mut(server.server as usize).ok_or(ServerRefusal::Gone)?;
+        Ok(view.fqdn.replace(name.into()))
     }
 
     fn set_server_state(&mut self, server: ServerKey, state: ServerState) -> Result<(), ServerRefusal> {

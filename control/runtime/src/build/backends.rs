@@ -134,7 +134,8 @@ fn server_settings(config: &model::Server, address: ServerAddress, shares_idle: 
         address,
         weight: u32::from(settings.weight),
         backup: settings.backup,
-        disabled: settings.disabled || !known,
+        disabled: settings.disabled || (!known && settings.resolution.section.is_none()),
+        unresolved: !known && settings.resolution.section.is_some(),
         cookie: settings.cookie.as_ref().map(ToString::to_string),
         maximum_connections: settings.maxconn,
         minimum_connections: settings.minconn,
@@ -162,6 +163,20 @@ fn address(backend: &str, config: &model::Server, options: &Options<'_>) -> Resu
     match &config.address {
         model::ServerAddress::Inet { host, port } => {
             let saved = options.states.address(backend, config);
+            if config.settings.resolution.section.is_some()
+                && let Host::Name { name, .. } = host
+            {
+                if weir_dns::Name::parse(name.as_bytes()).is_err() {
+                    return Err(format!(
+                        "'server {backend}/{}' : name servers cannot be asked for '{name}'.",
+                        config.name
+                    ));
+                }
+                // Where a service is only name servers know.
+                if model::is_service(host) {
+                    return Ok(ServerAddress::Unknown);
+                }
+            }
             let found =
                 first_address(backend, config, host, saved, options.resolver, options.ignore_unknown_names)?;
             Ok(found.map_or(ServerAddress::Unknown, |ip| inet(ip, port)))

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_cli::target::{CliSocket, Limit, ProcessTarget, VariableSource};
+use weir_cli::target::{CliSocket, Limit, NameServerView, ProcessTarget, VariableSource};
 use weir_events::trace::commands::Traces;
 use weir_events::{CivilTime, Sinks, WallTime};
 use weir_expr::context::DetachedContext;
@@ -12,6 +12,7 @@ use weir_expr::{
     Expr, FormatOptions, Loader, LogFormat, Place, Places, ProcessFacts, SampleType, Scope, SetCondition,
     Value, VariableScope, Warnings,
 };
+use weir_resolvers::{Figure, NameServer, Section};
 use weir_stats::StatsSource;
 use weir_sync::Ring;
 use weir_sync::ring::Wake;
@@ -77,6 +78,18 @@ impl ProcessTarget for LiveTarget {
     fn waker(&self) -> Wake {
         let task = self.task;
         Box::new(move || weir_sched::wake(task))
+    }
+
+    fn resolvers(&self) -> Vec<(String, Vec<NameServerView>)> {
+        let sections = self.live.record.resolvers.get().map(|resolvers| resolvers.sections());
+        let view = |server: &NameServer| NameServerView {
+            name: server.name.to_string(),
+            figures: Figure::ALL.map(|figure| server.figures.value(figure)),
+        };
+        let of = |section: &Section| {
+            (section.settings.name.to_string(), section.name_servers.iter().map(view).collect())
+        };
+        sections.unwrap_or_default().iter().map(of).collect()
     }
 
     fn set_limit(&mut self, limit: Limit, value: u32) -> bool {

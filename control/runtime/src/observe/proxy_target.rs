@@ -14,7 +14,9 @@ use weir_cli::target::{
     ServerRefusal, ServerState, ServerView,
 };
 use weir_config::model::{self, Host, ServerPort};
+use weir_dns::Name;
 use weir_events::WallTime;
+use weir_resolvers::Follower;
 use weir_stream::ending::By;
 use weir_stream::errors::{self, RefusedMessage};
 use weir_stream::instance::{Instance, Proxy, ProxyState};
@@ -36,6 +38,11 @@ impl LiveTarget {
         let proxy = self.proxy_of(key.backend.0)?;
         let server = proxy.backend.as_ref()?.server(weir_backend::ServerKey::from_number(key.server))?;
         Some((proxy, server))
+    }
+
+    /// What a server follows, if it follows a name.
+    fn followed(&self, proxy: &Proxy, server: &Server) -> Option<Follower> {
+        self.live.record.resolvers.get()?.follower(proxy.backend.as_ref()?, server.key())
     }
 
     fn change(&self, key: ServerKey, change: Change) -> Result<(), ServerRefusal> {
@@ -108,10 +115,11 @@ impl ProxyTarget for LiveTarget {
     fn server_view(&self, server: ServerKey) -> Option<ServerView> {
         let (proxy, server) = self.server_of(server)?;
         let now_ms = now_ms();
+        let followed = self.followed(proxy, &server);
         let address = server.address();
         let (address, port) = match &*address {
             ServerAddress::Ip(address) => (Some(address.ip()), address.port()),
-            _ => (None, 0),
+            _ => (None, followed.as_ref().map_or(0, |followed| followed.port)),
         };
         let admin = server.admin_state();
         let known = proxy.known_server(server.key());
@@ -140,7 +148,14 @@ impl ProxyTarget for LiveTarget {
                 .or(dial.and_then(|said| said.address.as_ref()).and_then(Host::ip)),
             backend_id_forced: proxy.config.id_is_forced,
             id_forced: known.as_ref().is_some_and(|known| known.id_is_forced),
-            fqdn: known.as_deref().and_then(host_name),
+            fqdn: match &followed {
+                Some(followed) => followed.name.as_ref().map(ToString::to_string),
+                None => known.as_deref().and_then(host_name),
+            },
+            srv_record: followed
+                .as_ref()
+                .and_then(|followed| followed.service.as_ref())
+                .map(ToString::to_string),
             ..ServerView::new((proxy.config.id, proxy.name()), (server.id(), server.name()))
         })
     }
@@ -172,6 +187,22 @@ impl ProxyTarget for LiveTarget {
 
     fn set_server_weight(&mut self, server: ServerKey, weight: u32) -> Result<(), ServerRefusal> {
         self.change(server, Change::Weight(WeightChange::Absolute(weight)))
+    }
+
+    fn set_server_name(&mut self, key: ServerKey, name: &str) -> Result<Option<String>, ServerRefusal> {
+        let (proxy, server) = self.server_of(key).ok_or(ServerRefusal::Gone)?;
+        let because = |text: &str| ServerRefusal::Because(text.to_owned());
+        let none = || because("set server <b>/<s> fqdn failed because no resolution is configured.");
+        let backend = proxy.backend.as_ref().ok_or(ServerRefusal::Gone)?;
+        let resolvers = self.live.record.resolvers.get().ok_or_else(none)?;
+        let Ok(name) = Name::parse(name.as_bytes()) else {
+            let (backend, server) = (proxy.name(), server.name());
+            return Err(because(&format!(
+                "could not update {backend}/{server} FQDN by 'stats socket command'"
+            )));
+        };
+        let former = resolvers.rename(backend, server.key(), &name).map_err(|_| none())?;
+        Ok(former.map(|name| name.to_string()))
     }
 
     fn set_server_state(&mut self, key: ServerKey, state: ServerState) -> Result<(), ServerRefusal> {

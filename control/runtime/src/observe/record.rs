@@ -12,6 +12,7 @@ use weir_events::LogSink;
 use weir_expr::{PatternStore, Registry, VariableNames};
 use weir_mail::Mailers;
 use weir_net::ConnectionLimit;
+use weir_resolvers::Resolvers;
 use weir_sync::{CachePadded, Ring};
 use weir_sys::Address;
 
@@ -56,6 +57,8 @@ pub struct ProcessRecord {
     pub life: OnceLock<&'static Life>,
     /// The checks of servers. Set before anything is served.
     pub checks: OnceLock<&'static Checks>,
+    /// Who resolves names. Set before anything is served.
+    pub resolvers: OnceLock<&'static Resolvers>,
     /// What checks of servers are made with.
     pub check_means: CheckMeans,
     /// Where mails about servers go, by the names of sections.
@@ -110,6 +113,7 @@ impl ProcessRecord {
             cli_sockets: OnceLock::new(),
             life: OnceLock::new(),
             checks: OnceLock::new(),
+            resolvers: OnceLock::new(),
             check_means: CheckMeans::default(),
             mailers: HashMap::new(),
             cli_connections: Box::leak(Box::default()),

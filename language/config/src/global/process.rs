@@ -1,12 +1,38 @@
 //! Words about the process: identity, files, names, ending.
 
 use super::context::{GlobalContext, GlobalReader};
-use crate::model::{Account, Chroot, CloseSpread, CoreDump, ExternalCheck, MasterWorker};
+use crate::model::{
+    AcceptedFamilies, Account, Chroot, CloseSpread, CoreDump, ExternalCheck, MasterWorker,
+};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 use weir_syntax::{Diagnostic, Layout};
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
+    Row::ready(
+        "dns-accept-family",
+        "<family>[,<family>]*",
+        "ipv4",
+        "the addresses that name servers are asked for",
+        |line, words| {
+            let expects = "'dns-accept-family' expects a comma-delimited list of 'ipv4', 'ipv6' and 'auto'";
+            let word = words.expect(&format!("{expects}."))?;
+            let mut families = AcceptedFamilies { ipv4: false, ipv6: false, ipv6_if_routed: false };
+            for family in word.text().split(',') {
+                match family {
+                    "ipv4" => families.ipv4 = true,
+                    "ipv6" => families.ipv6 = true,
+                    "auto" => {
+                        families.ipv4 = true;
+                        families.ipv6_if_routed = true;
+                    }
+                    _ => return Err(fault(word.span(), format!("{expects} but got '{family}'."))),
+                }
+            }
+            line.global.accepted_families = families;
+            words.end("dns-accept-family")
+        },
+    ),
     Row::discovered("daemon", "", "", "go to the background once started", |line, words| {
         line.global.daemon = line.flag(words)?;
         Ok(())

@@ -5,6 +5,7 @@ use super::global::Global;
 use super::log_forward::LogForward;
 use super::mail::Mailers;
 use super::proxy::Proxy;
+use super::resolvers::Resolvers;
 use super::ring::{Ring, TraceLine};
 use super::userlist::Userlist;
 
@@ -19,6 +20,8 @@ pub struct Config {
     pub proxies: Vec<Proxy>,
     /// `ring` sections, in order.
     pub rings: Vec<Ring>,
+    /// `resolvers` sections, in order; `default` is among them if the system names name servers.
+    pub resolvers: Vec<Resolvers>,
     /// `log-forward` sections, in order.
     pub log_forwards: Vec<LogForward>,
     /// `mailers` sections, in order.

@@ -11,6 +11,7 @@ use super::bind::{Account, Bind, SocketOwnership};
 use super::location::Location;
 use super::log::LogTarget;
 use super::profiling::Profiling;
+use super::resolvers::AcceptedFamilies;
 use super::tuning::Tuning;
 
 /// When client connections close in a soft stop (`close-spread-time`).
@@ -95,6 +96,8 @@ pub struct Global {
     pub grace: Option<Duration>,
     /// `log`: where `log global` sends to.
     pub logs: Vec<Arc<LogTarget>>,
+    /// `dns-accept-family`: the addresses that name servers are asked for.
+    pub accepted_families: AcceptedFamilies,
     /// `log-tag`; none for the program's name.
     pub log_tag: Option<Box<str>>,
     /// `log-send-hostname`: the host name of messages that have one; none leaves it out.
@@ -156,6 +159,7 @@ impl Default for Global {
             close_spread: CloseSpread::AtOnce,
             grace: None,
             logs: Vec::new(),
+            accepted_families: AcceptedFamilies::default(),
             log_tag: None,
             log_host_name: None,
             sockets: Vec::new(),

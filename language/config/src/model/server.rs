@@ -9,6 +9,7 @@ use weir_expr::{Expr, LogFormat};
 use super::address::{ServerAddress, SocksProxy, Source};
 use super::check::CheckSettings;
 use super::location::Location;
+use super::resolvers::ServerResolution;
 use super::ring::Framing;
 use super::tls::ServerTls;
 
@@ -94,6 +95,8 @@ pub struct ServerSettings {
     pub check: CheckSettings,
     /// `init-addr`: how a name gets its first address, in order of preference; empty for `last,libc`.
     pub initial_address: Arc<[InitialAddress]>,
+    /// How its name is resolved at run time.
+    pub resolution: ServerResolution,
     /// `ssl` and all that goes with it.
     pub tls: Option<Arc<ServerTls>>,
 }
@@ -127,6 +130,7 @@ impl Default for ServerSettings {
             hash_key: HashKey::Id,
             check: CheckSettings::default(),
             initial_address: Arc::from([]),
+            resolution: ServerResolution::default(),
             tls: None,
         }
     }

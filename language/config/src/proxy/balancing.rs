@@ -9,14 +9,14 @@ use super::keywords::{DEFAULTS_AND_BACKENDS, keyword, strict_keyword};
 use super::{BACKENDS, LineContext, ProxyReader};
 use crate::address::any_server_address;
 use crate::model::{
-    Algorithm, Balance, CookieMode, CookiePersistence, HashFunction, HashMethod, HashType, Host,
-    PreserveAffinity, RetryOn, Reuse, Server, ServerAddress,
+    Algorithm, Balance, CookieMode, CookiePersistence, HashFunction, HashMethod, HashType, PreserveAffinity,
+    RetryOn, Reuse, Server, ServerAddress, ServerSettings, is_service,
 };
 use crate::numbers::{integer, integer_in, seconds_of};
 use crate::rows::Row;
 use crate::server::{SERVER_EXPECTS, ServerLine, ServerLineKind, check_server_name, read_server_options};
 use crate::source::read_source;
-use crate::words::{Fault, Parsed, Words, fault, not_yet, tight};
+use crate::words::{Fault, Parsed, Words, fault, tight};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(
@@ -528,6 +528,7 @@ fn read_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     let (parsed, datagrams) = any_server_address(address, &subject)?;
     let mut line = server_line(context, ServerLineKind::Server);
     read_server_options(&mut line, words, Some(&subject))?;
+    check_service(&parsed, &line.settings, &subject, address)?;
     let ServerLine { settings, id, guid, used, .. } = line;
     crate::server::checks::settle(&settings, &subject, name.span()).map_err(in_place)?;
     context.draft.logs.note_server(&subject, datagrams.then(|| address.span()), used);
@@ -592,13 +593,9 @@ fn read_template(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed
     let (first, last) = template_range(range.text()).ok_or_else(wrong)?;
     let subject = format!("server {}/{prefix}{first}", context.draft.proxy.name);
     let (parsed, datagrams) = any_server_address(address, &subject)?;
-    if let ServerAddress::Inet { host: Host::Name { name, .. }, .. } = &parsed
-        && name.starts_with('_')
-    {
-        return Err(not_yet(address.span(), "server-template with SRV records"));
-    }
     let mut line = server_line(context, ServerLineKind::Template);
     read_server_options(&mut line, words, Some(&subject))?;
+    check_service(&parsed, &line.settings, &subject, address)?;
     let ServerLine { settings, id, used, .. } = line;
     crate::server::checks::settle(&settings, &subject, prefix.span()).map_err(in_place)?;
     context.draft.logs.note_server(&subject, datagrams.then(|| address.span()), used);
@@ -617,6 +614,21 @@ fn read_template(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed
             settings: settings.clone(),
         };
         add_server(context, server, prefix)?;
+    }
+    Ok(())
+}
+
+/// Only name servers know where a service is.
+fn check_service(
+    address: &ServerAddress,
+    settings: &ServerSettings,
+    subject: &str,
+    written: &Word,
+) -> Parsed {
+    let ServerAddress::Inet { host, .. } = address else { return Ok(()) };
+    if is_service(host) && settings.resolution.section.is_none() {
+        let message = format!("'{subject}' : '{written}' is a service, which needs 'resolvers' to be found.");
+        return Err(fault(written.span(), message));
     }
     Ok(())
 }

@@ -1,0 +1,90 @@
+//! Name servers and the servers that follow them: from what the configuration says to what resolving needs.
+
+use std::sync::Arc;
+
+use weir_backend::{News, ServerKey};
+use weir_config::model::{self, AcceptedFamilies, Host, ServerPort};
+use weir_dns::Name;
+use weir_resolvers::{Families, Follower, HoldTimes, NameServer, Resolvers, Section, SectionSettings};
+use weir_stream::instance::{Instance, Proxy};
+
+use super::backends::milliseconds;
+
+/// All sections of an instance, with the servers that follow them. Nobody starts them here.
+pub(crate) fn resolvers(
+    sections: &[model::Resolvers],
+    families: AcceptedFamilies,
+    instance: &'static Instance,
+    tell: Box<dyn Fn(News) + Send + Sync>,
+) -> Resolvers {
+    let families =
+        Families { ipv4: families.ipv4, ipv6: families.ipv6, ipv6_if_routed: families.ipv6_if_routed };
+    let live = sections.iter().map(|section| {
+        let followers = instance
+            .proxies
+            .iter()
+            .filter(|proxy| !proxy.config.settings.disabled)
+            .flat_map(|proxy| followers(proxy, &section.name))
+            .collect();
+        let name_servers = section
+            .name_servers
+            .iter()
+            .map(|known| NameServer::new(&known.name, known.address, known.over_tcp))
+            .collect();
+        Section::new(settings(section), name_servers, families, followers)
+    });
+    Resolvers::new(live.collect(), tell)
+}
+
+fn settings(section: &model::Resolvers) -> SectionSettings {
+    let hold = &section.hold;
+    SectionSettings {
+        name: Arc::clone(&section.name),
+        payload_size: section.payload_size,
+        retries: section.retries,
+        resolve_ms: milliseconds(section.resolve_timeout),
+        retry_ms: milliseconds(section.retry_timeout),
+        hold: HoldTimes {
+            valid_ms: milliseconds(hold.valid),
+            obsolete_ms: milliseconds(hold.obsolete),
+            no_such_name_ms: milliseconds(hold.no_such_name),
+            refused_ms: milliseconds(hold.refused),
+            timeout_ms: milliseconds(hold.timeout),
+            other_ms: milliseconds(hold.other),
+        },
+    }
+}
+
+/// The servers of a proxy that a section resolves, or may resolve once an operator gives them a name.
+fn followers<'p>(proxy: &'p Proxy, section: &'p str) -> impl Iterator<Item = Follower> + 'p {
+    let backend = proxy.backend.as_ref();
+    (0..).zip(&proxy.config.servers).filter_map(move |(rank, server)| {
+        let resolution = &server.settings.resolution;
+        let model::ServerAddress::Inet { host, port } = &server.address else { return None };
+        if resolution.section.as_deref() != Some(section) {
+            return None;
+        }
+        let name = match host {
+            Host::Ip(_) => None,
+            Host::Name { name, .. } => Name::parse(name.as_bytes()).ok(),
+        };
+        let is_service = model::is_service(host);
+        let port = match port {
+            ServerPort::Fixed(port) if !is_service => *port,
+            _ => 0,
+        };
+        let (service, name) = if is_service { (name, None) } else { (None, name) };
+        Some(Follower {
+            backend: Arc::clone(backend?),
+            server: ServerKey::configured(rank),
+            name,
+            service,
+            port,
+            prefers_ipv4: resolution.prefers_ipv4,
+            networks: Arc::clone(&resolution.networks),
+            allows_duplicates: resolution.allows_duplicates,
+            ignores_weight: resolution.ignores_weight,
+            is_given: false,
+        })
+    })
+}

@@ -1,0 +1,65 @@
+//! Datagrams to one peer and back.
+
+use std::net::SocketAddr;
+
+use weir_sched::Descriptor;
+use weir_sys::{Address, Errno, socket};
+
+use crate::fault::Fault;
+
+/// A socket that sends datagrams to one peer and hears nobody else. The kernel gives it a port of its own, at random.
+#[derive(Debug)]
+pub struct Datagram(Descriptor);
+
+/// What came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrived {
+    /// A datagram of so many bytes; what did not fit is lost.
+    Bytes(usize),
+    /// Nothing yet: wait.
+    Nothing,
+    /// The network says that the peer cannot be reached now.
+    Unreachable,
+}
+
+impl Datagram {
+    /// A socket to `peer`. Its events wake the current task.
+    ///
+    /// # Errors
+    /// When there is no descriptor, or no way to the peer.
+    pub fn to(peer: SocketAddr) -> Result<Self, Fault> {
+        let peer = Address::Inet(peer);
+        let open = socket::datagram(peer.family())?;
+        socket::connect(&open, &peer)?;
+        let descriptor = Descriptor::register(open)?;
+        descriptor.set_owner(weir_sched::current());
+        Ok(Datagram(descriptor))
+    }
+
+    /// Sends one datagram: all of it or nothing.
+    ///
+    /// # Errors
+    /// When it did not leave.
+    pub fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
+        match socket::send(&self.0, bytes, false) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Receives one datagram into `space`.
+    ///
+    /// # Errors
+    /// When the socket is of no use any more.
+    pub fn receive(&self, space: &mut [u8]) -> Result<Arrived, Fault> {
+        match socket::receive(&self.0, space) {
+            Ok(count) => Ok(Arrived::Bytes(count)),
+            Err(Errno::AGAIN | Errno::INTR) => {
+                self.0.clear_readable();
+                Ok(Arrived::Nothing)
+            }
+            Err(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH) => Ok(Arrived::Unreachable),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Which question is asked next (manual, "The resolvers section").
+//!
+//! ```text
+//!   begin ──► preferred kind ──valid──────────────────────────────► over
+//!                  │ failed                                          ▲
+//!                  ├─ no answer ────────────────────────┐            │
+//!                  ▼                                     ▼            │
+//!             other kind ──valid──► over      a round is over ──last──┘
+//!                  │ failed                              │
+//!                  └─────────────────────────────────────┤ when its time is over
+//!                                                        └──► preferred kind
+//! ```
+
+use weir_dns::Kind;
+
+/// Why a name has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// There is no such name.
+    NoSuchName,
+    /// No server wanted to answer.
+    Refused,
+    /// No server answered.
+    Timeout,
+    /// Anything else that servers said.
+    Other,
+    /// Nobody could be asked, for a reason of our own: it says nothing about the name.
+    NotAsked,
+}
+
+/// What is to be done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Ask for this kind now.
+    Ask(Kind),
+    /// Ask for this kind once the time of the round is over.
+    AskLater(Kind),
+    /// The resolution failed.
+    Fail(Failure),
+}
+
+/// One resolution of a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Course {
+    preferred: Kind,
+    other: Option<Kind>,
+    asks_other: bool,
+    rounds_left: u32,
+}
+
+impl Course {
+    /// A resolution that asks for `preferred`, then for `other`, so many times.
+    pub(crate) fn new(preferred: Kind, other: Option<Kind>, rounds: u32) -> Self {
+        Course { preferred, other, asks_other: false, rounds_left: rounds.max(1) }
+    }
+
+    /// What is asked first.
+    pub(crate) fn first(&self) -> Kind {
+        self.preferred
+    }
+
+    /// The last question failed.
+    pub(crate) fn failed(&mut self, failure: Failure) -> Next {
+        if failure != Failure::Timeout
+            && !self.asks_other
+            && let Some(other) = self.other
+        {
+            self.asks_other = true;
+            return Next::Ask(other);
+        }
+        self.rounds_left -= 1;
+        if self.rounds_left == 0 {
+            return Next::Fail(failure);
+        }
+        self.asks_other = false;
+        Next::AskLater(self.preferred)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_followed_by_the_other_kind_and_then_by_another_round() {
+        let mut course = Course::new(Kind::Aaaa, Some(Kind::A), 2);
+        assert_eq!(course.first(), Kind::Aaaa);
+        assert_eq!(course.failed(Failure::NoSuchName), Next::Ask(Kind::A));
+        assert_eq!(course.failed(Failure::Refused), Next::AskLater(Kind::Aaaa));
+        assert_eq!(course.failed(Failure::Other), Next::Ask(Kind::A));
+        assert_eq!(course.failed(Failure::NoSuchName), Next::Fail(Failure::NoSuchName));
+    }
+
+    #[test]
+    fn silence_is_followed_by_the_same_kind() {
+        let mut course = Course::new(Kind::A, Some(Kind::Aaaa), 3);
+        assert_eq!(course.failed(Failure::Timeout), Next::AskLater(Kind::A));
+        assert_eq!(course.failed(Failure::Timeout), Next::AskLater(Kind::A));
+        assert_eq!(course.failed(Failure::Timeout), Next::Fail(Failure::Timeout));
+    }
+
+    #[test]
+    fn there_is_no_other_kind_of_services() {
+        let mut course = Course::new(Kind::Srv, None, 1);
+        assert_eq!(course.failed(Failure::Other), Next::Fail(Failure::Other));
+    }
+}

@@ -1,0 +1,266 @@
+//! One question to all name servers at once: the first valid answer is taken.
+//!
+//! Each server is a task of its own, which ends when its time is over. Nobody but the server that was asked is heard, because
+//! the sockets are connected, each has a port of its own, and an answer must have the identifier and the letters of the question.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use weir_dns::{Answer, Kind, Name, Question, Refusal, ResponseCode};
+use weir_net::{Arrived, ConnectError, ConnectPlan, Connection, Datagram, Fault, Greeting, Received, Target};
+use weir_sched::{Class, Kind as TaskKind, TaskKey, Tick, now, wait};
+use weir_sys::Address;
+
+use crate::course::Failure;
+use crate::figures::Figure;
+use crate::section::{NameServer, Section};
+
+/// Asks all name servers of a section; gives the first valid answer and who gave it, or the last failure.
+pub(crate) async fn ask(
+    section: &'static Section,
+    name: &Name,
+    kind: Kind,
+) -> Result<(Answer, usize), Failure> {
+    let count = section.name_servers.len();
+    let deadline = now().after(section.settings.retry_ms);
+    let gathering = Rc::new(Gathering {
+        asker: weir_sched::current(),
+        found: RefCell::new(None),
+        failure: Cell::new(Failure::NotAsked),
+        left: Cell::new(count),
+    });
+    for index in 0..count {
+        let exchange = exchange(section, index, name.clone(), kind, deadline, Rc::clone(&gathering));
+        weir_sched::spawn(&EXCHANGE, Class::Normal, exchange);
+    }
+    // Somewhat later: a task that ended in another way says nothing.
+    let limit = deadline.after(GRACE_MS);
+    while gathering.left.get() > 0 && now() < limit {
+        wait(limit).await;
+        if let Some(found) = gathering.found.take() {
+            return Ok(found);
+        }
+    }
+    gathering.found.take().ok_or(gathering.failure.get())
+}
+
+/// What the exchanges of one question share.
+struct Gathering {
+    asker: TaskKey,
+    found: RefCell<Option<(Answer, usize)>>,
+    failure: Cell<Failure>,
+    left: Cell<usize>,
+}
+
+async fn exchange(
+    section: &'static Section,
+    index: usize,
+    name: Name,
+    kind: Kind,
+    deadline: Tick,
+    gathering: Rc<Gathering>,
+) {
+    let Some(server) = section.name_servers.get(index) else { return };
+    let letters = if server.keeps_letters(now().as_ms()) { random() } else { 0 };
+    let question = Question { name: name.with_case(letters), kind };
+    let query = Query { server, question, identifier: random() as u16, deadline };
+    let result = match query.put(section.settings.payload_size).await {
+        Ok(answer) => judge(answer, kind, server),
+        Err(failure) => Err(failure),
+    };
+    // Nobody waits any more when another server's answer was taken.
+    let is_late = gathering.left.get() == 0;
+    match result {
+        Ok(_) if is_late => server.figures.count(Figure::Outdated),
+        Ok(answer) => {
+            *gathering.found.borrow_mut() = Some((answer, index));
+            gathering.left.set(0);
+            weir_sched::wake(gathering.asker);
+        }
+        Err(_) if is_late => {}
+        Err(failure) => {
+            if failure != Failure::NotAsked {
+                gathering.failure.set(failure);
+            }
+            gathering.left.set(gathering.left.get() - 1);
+            if gathering.left.get() == 0 {
+                weir_sched::wake(gathering.asker);
+            }
+        }
+    }
+}
+
+/// What an answer means, and counts.
+fn judge(answer: Answer, kind: Kind, server: &NameServer) -> Result<Answer, Failure> {
+    let is_empty = match kind {
+        Kind::A | Kind::Aaaa => answer.addresses.is_empty(),
+        Kind::Srv => answer.services.is_empty(),
+    };
+    let (figure, failure) = match answer.code {
+        ResponseCode::NoSuchName => (Figure::NoSuchName, Failure::NoSuchName),
+        ResponseCode::Refused => (Figure::Refused, Failure::Refused),
+        ResponseCode::Other(_) => (Figure::Other, Failure::Other),
+        ResponseCode::NoError if answer.is_truncated => (Figure::Truncated, Failure::Other),
+        ResponseCode::NoError if answer.aliases_fail => (Figure::AliasErrors, Failure::Other),
+        ResponseCode::NoError if is_empty && answer.has_aliases => (Figure::Aliases, Failure::Other),
+        ResponseCode::NoError if is_empty => (Figure::Empty, Failure::Other),
+        ResponseCode::NoError => {
+            server.figures.count(Figure::Valid);
+            return Ok(answer);
+        }
+    };
+    server.figures.count(figure);
+    Err(failure)
+}
+
+/// A question to one name server.
+struct Query<'q> {
+    server: &'q NameServer,
+    question: Question,
+    identifier: u16,
+    deadline: Tick,
+}
+
+impl Query<'_> {
+    /// Asks, over datagrams unless connections are wanted; what does not fit into a datagram is asked for again over a connection.
+    async fn put(&self, payload_size: u16) -> Result<Answer, Failure> {
+        let mut message = Vec::new();
+        self.question.write(self.identifier, payload_size, &mut message);
+        if self.server.over_tcp {
+            return self.over_connection(&message).await;
+        }
+        let answer = self.over_datagrams(&message, usize::from(payload_size)).await?;
+        if !answer.is_truncated {
+            return Ok(answer);
+        }
+        self.count(Figure::Truncated);
+        self.over_connection(&message).await
+    }
+
+    async fn over_datagrams(&self, message: &[u8], payload_size: usize) -> Result<Answer, Failure> {
+        let socket = match Datagram::to(self.server.address) {
+            Ok(socket) if socket.send(message).is_ok() => socket,
+            Ok(_) => return Err(self.unsent(Failure::Timeout).await),
+            Err(fault) => {
+                let lacks = fault.is_lack_of_descriptors() || fault == Fault::Shortage;
+                return Err(self.unsent(if lacks { Failure::NotAsked } else { Failure::Timeout }).await);
+            }
+        };
+        self.count(Figure::Sent);
+        // One byte more than is allowed, to see what is too large.
+        let mut space = vec![0; payload_size + 1];
+        let mut lies = 0;
+        loop {
+            match socket.receive(&mut space) {
+                Ok(Arrived::Bytes(count)) if count > payload_size => {
+                    self.count(Figure::TooBig);
+                    return Err(Failure::Other);
+                }
+                Ok(Arrived::Bytes(count)) => match self.read(space.get(..count).unwrap_or_default()) {
+                    Ok(answer) => return Ok(answer),
+                    Err(_) if lies < MOST_LIES => lies += 1,
+                    Err(_) => return Err(Failure::Other),
+                },
+                Ok(Arrived::Unreachable) => self.count(Figure::SendErrors),
+                Ok(Arrived::Nothing) => {
+                    if now() >= self.deadline {
+                        self.count(Figure::Timeouts);
+                        return Err(Failure::Timeout);
+                    }
+                    wait(self.deadline).await;
+                }
+                Err(_) => return Err(self.unsent(Failure::Timeout).await),
+            }
+        }
+    }
+
+    async fn over_connection(&self, message: &[u8]) -> Result<Answer, Failure> {
+        let target = Target::Address(Address::Inet(self.server.address));
+        let mut connection = match ConnectPlan::to(target).begin() {
+            Ok(mut connecting) => {
+                let stands = connecting.stand::<ConnectError>(Greeting::default(), self.deadline, || Ok(()));
+                match stands.await {
+                    Ok(()) => connecting.into_connection(),
+                    Err(_) => return Err(self.unsent(Failure::Timeout).await),
+                }
+            }
+            Err(fault) => {
+                let lacks = fault.is_lack_of_descriptors() || fault == Fault::Shortage;
+                return Err(self.unsent(if lacks { Failure::NotAsked } else { Failure::Timeout }).await);
+            }
+        };
+        // A length of two bytes goes before each message (RFC 1035, 4.2.2).
+        let length = u16::try_from(message.len()).unwrap_or(u16::MAX);
+        let framed = [&length.to_be_bytes(), message].concat();
+        if connection.send_all(&framed, self.deadline).await.is_none() {
+            return Err(self.unsent(Failure::Timeout).await);
+        }
+        self.count(Figure::Sent);
+        let Some(answer) = self.receive_message(&mut connection).await else {
+            self.count(Figure::Timeouts);
+            return Err(Failure::Timeout);
+        };
+        self.read(&answer).map_err(|_| Failure::Other)
+    }
+
+    /// The message that comes over a connection; none when it does not come in time.
+    async fn receive_message(&self, connection: &mut Connection) -> Option<Vec<u8>> {
+        let mut message: Vec<u8> = Vec::new();
+        loop {
+            let received = connection.receive(usize::MAX);
+            let there = connection.input();
+            message.extend_from_slice(there);
+            connection.consume(there.len());
+            if let Some((head, rest)) = message.split_first_chunk::<2>()
+                && rest.len() >= usize::from(u16::from_be_bytes(*head))
+            {
+                let length = usize::from(u16::from_be_bytes(*head));
+                return Some(rest[..length].to_vec());
+            }
+            match received {
+                Received::End | Received::Failed(_) => {
+                    // Whoever closes too early is not asked again before the next round.
+                    weir_sched::sleep_until(self.deadline).await;
+                    return None;
+                }
+                Received::Nothing if now() >= self.deadline => return None,
+                Received::Nothing => _ = wait(self.deadline).await,
+                _ => {}
+            }
+        }
+    }
+
+    fn read(&self, message: &[u8]) -> Result<Answer, Refusal> {
+        let read = Answer::read(message, self.identifier, &self.question);
+        if let Err(refusal) = read {
+            self.count(Figure::Invalid);
+            if refusal == Refusal::OtherLetters {
+                self.server.changes_letters(now().as_ms());
+            }
+        }
+        read
+    }
+
+    /// The question did not reach the server. It is asked again in the next round, not at once.
+    async fn unsent(&self, failure: Failure) -> Failure {
+        self.count(Figure::SendErrors);
+        weir_sched::sleep_until(self.deadline).await;
+        failure
+    }
+
+    fn count(&self, figure: Figure) {
+        self.server.figures.count(figure);
+    }
+}
+
+/// What nobody can guess. Without the system's randomness it is only hard to guess.
+fn random() -> u64 {
+    weir_sys::random::number().unwrap_or_else(|_| weir_sched::random())
+}
+
+/// So many messages that are no answer are passed over.
+const MOST_LIES: u32 = 64;
+/// How much longer than the exchanges the asker waits.
+const GRACE_MS: u64 = 100;
+
+static EXCHANGE: TaskKind = TaskKind::new("DNS query");

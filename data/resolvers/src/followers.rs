@@ -1,0 +1,339 @@
+//! Servers that follow names: which address each takes, and what happens to those that get none.
+//!
+//! Nothing here waits or asks: what is known comes as an argument, and backends change through their one door.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use weir_backend::server::weight::WeightChange;
+use weir_backend::{
+    AdminState, Backend, Change, News, Notice, Reason, Server, ServerAddress, ServerKey, Urgency,
+};
+use weir_config::model::IpNetwork;
+use weir_dns::{Kind, Name, Service};
+
+use crate::course::Failure;
+use crate::knowledge::Knowledge;
+
+/// A server whose address is what its name stands for.
+#[derive(Clone, Debug)]
+pub struct Follower {
+    /// Its backend.
+    pub backend: Arc<Backend>,
+    /// The server.
+    pub server: ServerKey,
+    /// The name of its host; none while its service has no host for it.
+    pub name: Option<Name>,
+    /// Its service, whose hosts and ports it takes, one of them.
+    pub service: Option<Name>,
+    /// Its port; a service says it for those that follow one.
+    pub port: u16,
+    /// IPv4 addresses are asked for first.
+    pub prefers_ipv4: bool,
+    /// Addresses in these networks are preferred.
+    pub networks: Arc<[IpNetwork]>,
+    /// It may have the address of another server of its backend.
+    pub allows_duplicates: bool,
+    /// Weights of services mean nothing.
+    pub ignores_weight: bool,
+    /// Its host's addresses came with those of its service: nobody asks for them.
+    pub is_given: bool,
+}
+
+/// What is asked for: a name, and the kind that comes first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Wanted {
+    pub(crate) name: Name,
+    pub(crate) first: Kind,
+}
+
+/// What came of an answer.
+#[derive(Default)]
+pub(crate) struct Followed {
+    pub(crate) news: Vec<News>,
+    /// How many servers have another address because of this very answer.
+    pub(crate) updates: u64,
+}
+
+impl Follower {
+    /// What it wants to be asked for.
+    pub(crate) fn wants(&self) -> impl Iterator<Item = Wanted> {
+        // Nobody is asked for a server that was removed.
+        let is_here = !self.has_left();
+        let service = self.service.clone().filter(|_| is_here).map(|name| Wanted { name, first: Kind::Srv });
+        let host = self.name.clone().filter(|_| is_here && !self.is_given);
+        service.into_iter().chain(host.map(|name| Wanted { name, first: self.first_kind() }))
+    }
+
+    pub(crate) fn is(&self, backend: &Arc<Backend>, server: ServerKey) -> bool {
+        self.server == server && Arc::ptr_eq(&self.backend, backend)
+    }
+
+    fn first_kind(&self) -> Kind {
+        if self.prefers_ipv4 { Kind::A } else { Kind::Aaaa }
+    }
+
+    fn follows(&self, wanted: &Wanted) -> bool {
+        !self.is_given && self.first_kind() == wanted.first && self.name.as_ref() == Some(&wanted.name)
+    }
+
+    fn live(&self) -> Option<Arc<Server>> {
+        self.backend.server(self.server)
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        match &*self.live()?.address() {
+            ServerAddress::Ip(address) => Some(address.ip()),
+            _ => None,
+        }
+    }
+
+    /// The best of these addresses for it: the one that it has, unless another is in a preferred family or network.
+    fn best(&self, found: impl Iterator<Item = IpAddr>, taken: &[IpAddr]) -> Option<IpAddr> {
+        let own = self.address();
+        let rank = |address: &IpAddr| {
+            let is_local = self.networks.iter().any(|network| contains(network, *address));
+            (address.is_ipv4() == self.prefers_ipv4, is_local, own == Some(*address))
+        };
+        let free =
+            |address: &IpAddr| own == Some(*address) || self.allows_duplicates || !taken.contains(address);
+        let mut best: Option<IpAddr> = None;
+        for address in found.filter(free) {
+            // Of equals the first is taken.
+            if best.is_none_or(|best| rank(&address) > rank(&best)) {
+                best = Some(address);
+            }
+        }
+        best
+    }
+
+    /// Gives the server an address.
+    fn settle(&self, address: IpAddr, by: &str, now_ms: u64, followed: &mut Followed) -> bool {
+        let Some(server) = self.live() else { return false };
+        let new = SocketAddr::new(address, self.port);
+        let old = match &*server.address() {
+            ServerAddress::Ip(old) => Some(*old),
+            _ => None,
+        };
+        let is_out = server.admin_state().contains(AdminState::RESOLUTION_MAINTENANCE);
+        if old == Some(new) && !is_out {
+            return false;
+        }
+        let has_moved = old.map(|old| old.ip()) != Some(address);
+        if old != Some(new) {
+            followed.news.push(self.note(&server, old, new, by));
+        }
+        let host = self.name.as_ref().map(ToString::to_string).unwrap_or_default();
+        self.change(Change::Resolved(ServerAddress::Ip(new)), Reason::Resolves(host), now_ms, followed);
+        has_moved
+    }
+
+    /// The line about another address.
+    fn note(&self, server: &Server, old: Option<SocketAddr>, new: SocketAddr, by: &str) -> News {
+        let was = old.map_or_else(|| "(none)".to_owned(), |old| old.ip().to_string());
+        let mut changes = Vec::new();
+        if old.map(|old| old.ip()) != Some(new.ip()) {
+            changes.push(format!("IP changed from '{was}' to '{}'", new.ip()));
+        }
+        let port = old
+            .map_or(if self.service.is_some() && self.is_given { 0 } else { new.port() }, |old| old.port());
+        if port != new.port() {
+            changes.push(format!("port changed from '{port}' to '{}'", new.port()));
+        }
+        let text = format!("{}/{}: {} by '{by}'.", self.backend.name(), server.name(), changes.join(", "));
+        self.remark(text)
+    }
+
+    fn remark(&self, text: String) -> News {
+        let notice = Notice { proxy: self.backend.settings().place, urgency: Urgency::Notice, text };
+        News { notices: vec![notice], passages: Vec::new() }
+    }
+
+    /// Takes its address from the server.
+    fn unsettle(&self, why: &'static str, now_ms: u64, followed: &mut Followed) {
+        let Some(server) = self.live() else { return };
+        let is_out = server.admin_state().contains(AdminState::RESOLUTION_MAINTENANCE);
+        if !is_out || self.address().is_some() {
+            self.change(Change::Unresolved, Reason::Unresolved(why), now_ms, followed);
+        }
+    }
+
+    fn change(&self, change: Change, reason: Reason, now_ms: u64, followed: &mut Followed) {
+        // A server that is gone follows nobody.
+        if let Ok(news) = self.backend.change_for(self.server, change, reason, now_ms) {
+            followed.news.push(news);
+        }
+    }
+
+    fn is_host_of(&self, service: &Service) -> bool {
+        self.name.as_ref() == Some(&service.target) && self.port == service.port
+    }
+
+    fn has_left(&self) -> bool {
+        self.live().is_none()
+    }
+
+    /// Becomes the host that a service names.
+    fn take_over(&mut self, service: &Service, now_ms: u64, followed: &mut Followed) {
+        let Some(server) = self.live() else { return };
+        self.name = Some(service.target.clone());
+        self.port = service.port;
+        let text = format!(
+            "{}/{} changed its FQDN from (null) to {} by 'SRV record'",
+            self.backend.name(),
+            server.name(),
+            service.target
+        );
+        followed.news.push(self.remark(text));
+        let change = Change::Admin { set: AdminState::FQDN_CHANGED, clear: AdminState::READY };
+        self.change(change, Reason::Operator, now_ms, followed);
+    }
+
+    /// Has the weight and, if they came along, the addresses that a service says.
+    fn follow_service(&mut self, service: &Service, taken: &[IpAddr], now_ms: u64, followed: &mut Followed) {
+        let weight = weight_of(service);
+        if !self.ignores_weight && self.live().is_some_and(|server| server.user_weight() != weight) {
+            // Static algorithms refuse.
+            self.change(Change::Weight(WeightChange::Absolute(weight)), Reason::Operator, now_ms, followed);
+        }
+        self.is_given = !service.addresses.is_empty();
+        if self.is_given {
+            match self.best(service.addresses.iter().copied(), taken) {
+                Some(address) => _ = self.settle(address, "DNS additional record", now_ms, followed),
+                None => self.unsettle(NO_ADDRESS, now_ms, followed),
+            }
+        }
+    }
+}
+
+/// A weight of a service as one of a server: 0 to 65535 becomes 0 to 256, and what is not nothing does not become nothing.
+fn weight_of(service: &Service) -> u32 {
+    u32::from(service.weight).div_ceil(256)
+}
+
+fn contains(network: &IpNetwork, address: IpAddr) -> bool {
+    let (bits, network_bits, width) = match (address, network.address) {
+        (IpAddr::V4(address), IpAddr::V4(network)) => {
+            (u128::from(address.to_bits()), u128::from(network.to_bits()), 32)
+        }
+        (IpAddr::V6(address), IpAddr::V6(network)) => (address.to_bits(), network.to_bits(), 128),
+        _ => return false,
+    };
+    let host_bits = width - u32::from(network.prefix_length).min(width);
+    (bits ^ network_bits).checked_shr(host_bits).unwrap_or(0) == 0
+}
+
+/// What is said of a server for which no address is left.
+const NO_ADDRESS: &str = "No IP for server ";
+/// What is said of a server whose service does not name its host any more.
+const REMOVED: &str = "entry removed from SRV record";
+
+/// What is said of a server whose name failed.
+fn failed(failure: Option<Failure>) -> &'static str {
+    match failure {
+        Some(Failure::NoSuchName) => "DNS NX status",
+        Some(Failure::Refused) => "DNS refused status",
+        Some(Failure::Timeout) => "DNS timeout status",
+        Some(Failure::Other | Failure::NotAsked) | None => "unspecified DNS error",
+    }
+}
+
+/// The addresses that other servers of a follower's backend have that follow the same name.
+fn taken(followers: &[Follower], index: usize) -> Vec<IpAddr> {
+    let own = &followers[index];
+    let others = followers.iter().enumerate().filter(|(other, follower)| {
+        *other != index && follower.name == own.name && Arc::ptr_eq(&follower.backend, &own.backend)
+    });
+    others.filter_map(|(_, follower)| follower.address()).collect()
+}
+
+/// Has the followers of a name be where it is known to be. `by` is who said so.
+pub(crate) fn follow_addresses(
+    followers: &mut [Follower],
+    wanted: &Wanted,
+    known: &Knowledge,
+    by: &str,
+    now_ms: u64,
+) -> Followed {
+    let mut followed = Followed::default();
+    let (mut keepers, mut others) = (Vec::new(), Vec::new());
+    for index in 0..followers.len() {
+        if !followers[index].follows(wanted) {
+            continue;
+        }
+        if !known.holds() {
+            followers[index].unsettle(failed(known.failure()), now_ms, &mut followed);
+        } else if followers[index].address().is_some_and(|own| known.addresses().any(|found| found == own)) {
+            keepers.push(index);
+        } else {
+            others.push(index);
+        }
+    }
+    for index in keepers.into_iter().chain(others) {
+        let taken = taken(followers, index);
+        let follower = &followers[index];
+        match follower.best(known.addresses(), &taken) {
+            Some(address) => {
+                let by = if followed.updates == 0 { by } else { "DNS cache" };
+                if follower.settle(address, by, now_ms, &mut followed) {
+                    followed.updates += 1;
+                }
+            }
+            None => follower.unsettle(NO_ADDRESS, now_ms, &mut followed),
+        }
+    }
+    followed.updates = followed.updates.min(1);
+    followed
+}
+
+/// Has the followers of a service be its hosts.
+pub(crate) fn follow_services(
+    followers: &mut [Follower],
+    label: &Name,
+    known: &Knowledge,
+    now_ms: u64,
+) -> Followed {
+    let mut followed = Followed::default();
+    let members: Vec<usize> = (0..followers.len())
+        .filter(|index| followers[*index].service.as_ref() == Some(label) && !followers[*index].has_left())
+        .collect();
+    for index in &members {
+        let follower = &mut followers[*index];
+        if follower.name.is_some() && !known.services().any(|service| follower.is_host_of(service)) {
+            follower.unsettle(REMOVED, now_ms, &mut followed);
+            (follower.name, follower.port, follower.is_given) = (None, 0, false);
+        }
+    }
+    let mut done = vec![false; followers.len()];
+    for first in &members {
+        if done[*first] {
+            continue;
+        }
+        let backend = Arc::clone(&followers[*first].backend);
+        let of_backend: Vec<usize> = members
+            .iter()
+            .copied()
+            .filter(|index| Arc::ptr_eq(&followers[*index].backend, &backend))
+            .collect();
+        of_backend.iter().for_each(|index| done[*index] = true);
+        for service in known.services() {
+            let has = |wants: &dyn Fn(&Follower) -> bool| {
+                of_backend.iter().copied().find(|index| wants(&followers[*index]))
+            };
+            let (index, is_new) = match has(&|follower| follower.is_host_of(service)) {
+                Some(index) => (index, false),
+                None => match has(&|follower| follower.name.is_none()) {
+                    Some(index) => (index, true),
+                    // There are more hosts than servers.
+                    None => continue,
+                },
+            };
+            if is_new {
+                followers[index].take_over(service, now_ms, &mut followed);
+            }
+            let taken = taken(followers, index);
+            followers[index].follow_service(service, &taken, now_ms, &mut followed);
+        }
+    }
+    followed
+}

@@ -1,0 +1,36 @@
+//! Names while the process runs: name servers are asked, and servers follow the answers.
+//!
+//! ```text
+//!            ┌──────────────── nothing but a timer ◄─────────────────┐
+//!            ▼                                                       │
+//!   a name: one task ──► Course: which question now ──► exchange: all name servers at once
+//!                              ▲                                     │ an answer, or a failure
+//!                              └──── not yet over ◄──────────────────┤
+//!                                                                    ▼
+//!                                     Knowledge: what holds ──► Follower: servers of that name ──► Backend::change_for
+//! ```
+//!
+//! Whoever wants the same name shares its task. All tasks of a section run on one worker, so its counters have one writer; what
+//! it knows is behind one lock, which commands and other workers take. `course.rs`, `knowledge.rs` and `followers.rs` have no
+//! sockets and no clock: the tests run them against name servers that err.
+//!
+//! The crate refuses to know proxies, rules and where logs go. Begin with `section.rs`, then `name_task.rs`.
+
+#![forbid(unsafe_code)]
+
+mod course;
+mod exchange;
+mod figures;
+mod followers;
+mod knowledge;
+mod name_task;
+mod section;
+
+pub use figures::{Figure, NameServerFigures};
+pub use followers::Follower;
+pub use knowledge::HoldTimes;
+pub use name_task::{NotResolved, Reply, Resolvers};
+pub use section::{Families, NameServer, Question, Section, SectionSettings};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! `resolvers`: name servers, and how they are asked.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Host, IpNetwork, Location};
+
+/// A `resolvers` section.
+#[derive(Clone, Debug)]
+pub struct Resolvers {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Where it was written.
+    pub at: Location,
+    /// Who is asked, all at once.
+    pub name_servers: Vec<NameServer>,
+    /// `accepted_payload_size`: the largest answer in one datagram, in bytes.
+    pub payload_size: u16,
+    /// `resolve_retries`: how often a question is asked before it failed; at least once.
+    pub retries: u32,
+    /// `timeout resolve`: from one resolution of a name to the next.
+    pub resolve_timeout: Duration,
+    /// `timeout retry`: how long an answer is waited for.
+    pub retry_timeout: Duration,
+    /// `hold`: how long what was known holds.
+    pub hold: HoldTimes,
+}
+
+impl Resolvers {
+    /// The section that always exists, if the system names name servers.
+    pub const DEFAULT: &'static str = "default";
+
+    /// A section with nothing said (manual, "The resolvers section").
+    pub fn new(name: &str, at: Location) -> Self {
+        Resolvers {
+            name: name.into(),
+            at,
+            name_servers: Vec::new(),
+            payload_size: 512,
+            retries: 3,
+            resolve_timeout: Duration::from_secs(1),
+            retry_timeout: Duration::from_secs(1),
+            hold: HoldTimes::default(),
+        }
+    }
+}
+
+/// A `nameserver` line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameServer {
+    /// Its name, unique in its section.
+    pub name: Box<str>,
+    /// Where it was written.
+    pub at: Location,
+    /// Where it is.
+    pub address: SocketAddr,
+    /// `tcp@`: it is asked over connections.
+    pub over_tcp: bool,
+}
+
+/// How long after the last valid answer a name is believed, by what came instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HoldTimes {
+    /// `hold valid`: how long `do-resolve` uses an answer again.
+    pub valid: Duration,
+    /// `hold obsolete`: how long what answers do not repeat is kept.
+    pub obsolete: Duration,
+    /// `hold nx`: after there is no such name.
+    pub no_such_name: Duration,
+    /// `hold refused`: after no name server wanted to answer.
+    pub refused: Duration,
+    /// `hold timeout`: after none answered.
+    pub timeout: Duration,
+    /// `hold other`: after anything else.
+    pub other: Duration,
+}
+
+impl Default for HoldTimes {
+    fn default() -> Self {
+        let half_a_minute = Duration::from_secs(30);
+        HoldTimes {
+            valid: Duration::from_secs(10),
+            obsolete: Duration::ZERO,
+            no_such_name: half_a_minute,
+            refused: half_a_minute,
+            timeout: half_a_minute,
+            other: half_a_minute,
+        }
+    }
+}
+
+/// What a server's line says of the resolution of its name.
+#[derive(Clone, Debug, Default)]
+pub struct ServerResolution {
+    /// `resolvers`: the section whose name servers are asked at run time; none for none.
+    pub section: Option<Arc<str>>,
+    /// `resolve-prefer ipv4`: IPv4 addresses are asked for first.
+    pub prefers_ipv4: bool,
+    /// `resolve-net`: addresses in these networks are preferred.
+    pub networks: Arc<[IpNetwork]>,
+    /// `resolve-opts allow-dup-ip`: servers of the backend may share an address.
+    pub allows_duplicates: bool,
+    /// `resolve-opts ignore-weight`: weights of services mean nothing.
+    pub ignores_weight: bool,
+}
+
+/// `dns-accept-family`: the addresses that name servers are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AcceptedFamilies {
+    /// IPv4.
+    pub ipv4: bool,
+    /// IPv6.
+    pub ipv6: bool,
+    /// `auto`: IPv6 only while the system has a route for it.
+    pub ipv6_if_routed: bool,
+}
+
+impl Default for AcceptedFamilies {
+    fn default() -> Self {
+        AcceptedFamilies { ipv4: true, ipv6: true, ipv6_if_routed: false }
+    }
+}
+
+/// Whether a server's name is that of a service, which tells hosts and ports (RFC 2782).
+pub fn is_service(host: &Host) -> bool {
+    matches!(host, Host::Name { name, .. } if name.starts_with('_'))
+}

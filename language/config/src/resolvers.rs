@@ -1,0 +1,354 @@
+//! `resolvers` sections: name servers, and how they are asked (manual, section "The resolvers section").
+
+use std::net::{IpAddr, SocketAddr};
+
+use weir_expr::Loader;
+use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span};
+
+use crate::address::name_server_address;
+use crate::model::{Location, NameServer, Resolvers};
+use crate::numbers::{delay_of, integer_in};
+use crate::rows::{Handler, Row, Table};
+use crate::sections::nearest_phrase;
+use crate::server::check_server_name;
+use crate::words::{Parsed, Words, fault, is_name_character, not_yet};
+
+/// Reads the lines of a section.
+#[derive(Debug)]
+pub(crate) struct ResolversReader {
+    section: Resolvers,
+    span: Span,
+}
+
+/// A line of the section while it is read.
+pub(crate) struct ResolversLine<'l> {
+    section: &'l mut Resolvers,
+    at: Location,
+    loader: &'l dyn Loader,
+}
+
+/// Reads one line of the section.
+pub(crate) type ResolversKeyword = fn(&mut ResolversLine<'_>, &mut Words<'_>) -> Parsed;
+
+/// Every word of the section.
+pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
+    Row::ready(
+        "accepted_payload_size",
+        "<nb>",
+        "8192",
+        "the largest answer in one datagram, in bytes",
+        |line, words| {
+            let word = words.expect("'accepted_payload_size' expects <nb> as argument.")?;
+            line.section.payload_size =
+                integer_in(word, "accepted_payload_size", SMALLEST_PAYLOAD..=u16::MAX)?;
+            words.end("accepted_payload_size")
+        },
+    ),
+    Row::ready(
+        "hold",
+        "{ nx | refused | timeout | other | valid | obsolete } <period>",
+        "nx 10s",
+        "how long what was known holds",
+        |line, words| {
+            let expects = "'hold' expects one of 'nx', 'refused', 'timeout', 'other', 'valid' or 'obsolete', and a time.";
+            let event = words.expect(expects)?;
+            let hold = &mut line.section.hold;
+            let period = match event.text() {
+                "nx" => &mut hold.no_such_name,
+                "refused" => &mut hold.refused,
+                "timeout" => &mut hold.timeout,
+                "other" => &mut hold.other,
+                "valid" => &mut hold.valid,
+                "obsolete" => &mut hold.obsolete,
+                other => {
+                    let message = format!(
+                        "'hold' unknown event '{other}', expects 'nx', 'refused', 'timeout', 'other', 'valid' or 'obsolete'."
+                    );
+                    return Err(fault(event.span(), message));
+                }
+            };
+            let word = words.expect(expects)?;
+            *period = delay_of(words, word, "hold")?;
+            words.end("hold")
+        },
+    ),
+    Row::ready(
+        "nameserver",
+        "<name> <address>:<port>",
+        "dns1 192.0.2.1:53",
+        "a name server; over connections with 'tcp@'",
+        |line, words| {
+            let expects = "'nameserver' expects <name> and <addr>[:<port>] as arguments.";
+            let name = words.expect(expects)?;
+            let written = words.expect(expects)?;
+            check_server_name(name)?;
+            if let Some(twin) = line.section.name_servers.iter().find(|known| *known.name == *name.text()) {
+                let message = format!(
+                    "nameserver '{name}' has same name as another nameserver (declared at {}).",
+                    twin.at
+                );
+                return Err(fault(name.span(), message));
+            }
+            let (address, over_tcp) = name_server_address(written, &format!("nameserver {name}"))?;
+            if let Some(word) = words.peek() {
+                return Err(not_yet(word.span(), &format!("nameserver {word}")));
+            }
+            line.add(NameServer { name: name.text().into(), at: line.at.clone(), address, over_tcp })
+                .map_err(|message| fault(name.span(), message))
+        },
+    ),
+    Row::ready("parse-resolv-conf", "", "", "the name servers of /etc/resolv.conf as well", |line, words| {
+        let known = line.loader.load_at_most(RESOLV_CONF, MAX_RESOLV_CONF).map_err(|error| {
+            words.fault(format!("'parse-resolv-conf' : cannot read {RESOLV_CONF}: {error}."))
+        })?;
+        for address in system_name_servers(&known) {
+            // The same one twice in the file, or on a line of its own, is asked once.
+            if !line.section.name_servers.iter().any(|server| server.address == address) {
+                line.add(of_system(address, &line.at)).map_err(|message| words.fault(message))?;
+            }
+        }
+        words.end("parse-resolv-conf")
+    }),
+    Row::ready(
+        "resolve_retries",
+        "<nb>",
+        "2",
+        "how often a question is asked before it failed",
+        |line, words| {
+            let word = words.expect("'resolve_retries' expects <nb> as argument.")?;
+            line.section.retries = integer_in(word, "resolve_retries", 0..=MOST_RETRIES)?.max(1);
+            words.end("resolve_retries")
+        },
+    ),
+    Row::ready(
+        "timeout",
+        "{ resolve | retry } <time>",
+        "retry 2s",
+        "from one resolution to the next, or how long an answer is waited for",
+        |line, words| {
+            let expects = "'timeout' expects 'retry' or 'resolve' and <time> as arguments";
+            let event = words.expect(&format!("{expects}."))?;
+            let timeout = match event.text() {
+                "resolve" => &mut line.section.resolve_timeout,
+                "retry" => &mut line.section.retry_timeout,
+                other => return Err(fault(event.span(), format!("{expects}, got '{other}'."))),
+            };
+            let word = words.expect(&format!("'timeout {event}' expects <time> as argument."))?;
+            let time = delay_of(words, word, &format!("timeout {event}"))?;
+            if time < SHORTEST_TIMEOUT {
+                let message = format!("'timeout {event}' : '{word}' is too short, the shortest is 1ms.");
+                return Err(fault(word.span(), message));
+            }
+            *timeout = time;
+            words.end("timeout")
+        },
+    ),
+]]);
+
+const SECTION: &str = "resolvers";
+/// What everybody takes (RFC 6891, 6.2.3).
+const SMALLEST_PAYLOAD: u16 = 512;
+/// More often nobody means to ask.
+const MOST_RETRIES: u32 = 1000;
+/// Without a pause name servers would be asked all the time.
+const SHORTEST_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(1);
+/// A section asks at most this many name servers: each is sent every question.
+const MOST_NAME_SERVERS: usize = 64;
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+const MAX_RESOLV_CONF: u64 = 1 << 16;
+const DNS_PORT: u16 = 53;
+
+impl ResolversLine<'_> {
+    fn add(&mut self, server: NameServer) -> Result<(), String> {
+        if self.section.name_servers.len() == MOST_NAME_SERVERS {
+            return Err(format!("'nameserver' : more than {MOST_NAME_SERVERS} in one section"));
+        }
+        self.section.name_servers.push(server);
+        Ok(())
+    }
+}
+
+impl ResolversReader {
+    /// Begins the section of a line.
+    pub fn begin(line: &Line, at: Location, known: &[Resolvers]) -> Parsed<Self> {
+        let mut words = Words::new(line, 1);
+        let name = words.expect("missing name for resolvers section.")?;
+        if let Some(stranger) = name.text().chars().find(|character| !is_name_character(*character)) {
+            let message = format!("character '{stranger}' is not permitted in 'resolvers' name '{name}'.");
+            return Err(fault(name.span(), message));
+        }
+        words.end(SECTION)?;
+        if let Some(twin) = known.iter().find(|other| *other.name == *name.text()) {
+            let message =
+                format!("resolvers '{name}' has same name as another resolvers (declared at {}).", twin.at);
+            return Err(fault(name.span(), message));
+        }
+        Ok(ResolversReader { section: Resolvers::new(name.text(), at), span: line.span() })
+    }
+
+    /// Reads one line.
+    pub fn line(&mut self, line: &Line, at: Location, loader: &dyn Loader, diagnostics: &mut Diagnostics) {
+        let keyword = line.keyword();
+        let Some(row) = RESOLVERS_KEYWORDS.find(keyword.text()) else {
+            let message = format!("unknown keyword '{keyword}' in '{SECTION}' section");
+            let nearest = nearest_phrase(&RESOLVERS_KEYWORDS, keyword.text());
+            diagnostics.push(Diagnostic::alert(keyword.span(), message).suggestion(nearest));
+            return;
+        };
+        let Handler::Ready(read) = row.handler else { return };
+        let mut context = ResolversLine { section: &mut self.section, at, loader };
+        if let Err(fault) = read(&mut context, &mut Words::new(line, 1)) {
+            diagnostics.push(*fault);
+        }
+    }
+
+    /// The section is over.
+    pub fn end(self, diagnostics: &mut Diagnostics) -> Resolvers {
+        let section = self.section;
+        if section.name_servers.is_empty() {
+            let message =
+                format!("resolvers '{}' [{}] has no nameservers configured!", section.name, section.at);
+            diagnostics.push(Diagnostic::warning(self.span, message).layout(Layout::Place));
+        }
+        section
+    }
+}
+
+/// The section `default` as the system's own configuration makes it; none when that names no name server (manual, "The
+/// resolvers section").
+pub(crate) fn default_section(loader: &dyn Loader) -> Option<Resolvers> {
+    let known = loader.load_at_most(RESOLV_CONF, MAX_RESOLV_CONF).ok()?;
+    let at = Location::new(RESOLV_CONF.into(), 0);
+    let mut section = Resolvers::new(Resolvers::DEFAULT, at.clone());
+    for address in system_name_servers(&known).take(MOST_NAME_SERVERS) {
+        if !section.name_servers.iter().any(|server| server.address == address) {
+            section.name_servers.push(of_system(address, &at));
+        }
+    }
+    (!section.name_servers.is_empty()).then_some(section)
+}
+
+fn of_system(address: SocketAddr, at: &Location) -> NameServer {
+    NameServer { name: address.ip().to_string().into(), at: at.clone(), address, over_tcp: false }
+}
+
+/// The `nameserver` lines of a `resolv.conf` (resolv.conf(5)). What is no address is passed over, as the system does.
+fn system_name_servers(text: &[u8]) -> impl Iterator<Item = SocketAddr> {
+    String::from_utf8_lossy(text)
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_ascii_whitespace();
+            (words.next() == Some("nameserver")).then_some(())?;
+            let address: IpAddr = words.next()?.parse().ok()?;
+            Some(SocketAddr::new(address, DNS_PORT))
+        })
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::document::tests::{check, parse_text};
+
+    #[test]
+    fn a_section_with_everything() {
+        let read = parse_text(
+            "resolvers r\n nameserver a 192.0.2.1:53\n nameserver b tcp@[2001:db8::1]:5353\n nameserver c udp@192.0.2.2:53\n \
+             accepted_payload_size 4096\n resolve_retries 0\n timeout resolve 5s\n timeout retry 300\n hold nx 1s\n hold refused 2s\n \
+             hold timeout 3s\n hold other 4s\n hold valid 5s\n hold obsolete 6s\n",
+        );
+        assert_eq!(read.messages, [""; 0]);
+        let section = &read.config.resolvers[0];
+        let servers: Vec<_> =
+            section.name_servers.iter().map(|known| (known.address.to_string(), known.over_tcp)).collect();
+        let expected = [("192.0.2.1:53", false), ("[2001:db8::1]:5353", true), ("192.0.2.2:53", false)];
+        assert_eq!(servers, expected.map(|(address, over_tcp)| (address.to_owned(), over_tcp)));
+        assert_eq!((section.payload_size, section.retries), (4096, 1));
+        let times = (section.resolve_timeout, section.retry_timeout);
+        assert_eq!(times, (Duration::from_secs(5), Duration::from_millis(300)));
+        let hold = section.hold;
+        let all = [hold.no_such_name, hold.refused, hold.timeout, hold.other, hold.valid, hold.obsolete];
+        assert_eq!(all.map(|time| time.as_secs()), [1, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn the_name_servers_of_the_system() {
+        let text = b"# nameserver 192.0.2.9\nsearch x\nnameserver 192.0.2.1\nnameserver 2001:db8::1 # x\n nameserver\nnameserver y\n";
+        let found: Vec<_> = system_name_servers(text).map(|address| address.to_string()).collect();
+        assert_eq!(found, ["192.0.2.1:53", "[2001:db8::1]:53"]);
+    }
+
+    #[test]
+    fn faults_are_those_of_the_reference() {
+        check("resolvers\n", &["parsing [test.cfg:1] : missing name for resolvers section."]);
+        check(
+            "resolvers a/b\n",
+            &["parsing [test.cfg:1] : character '/' is not permitted in 'resolvers' name 'a/b'."],
+        );
+        check(
+            "resolvers r\n nameserver a 192.0.2.1:53\nresolvers r\n",
+            &[
+                "parsing [test.cfg:3] : resolvers 'r' has same name as another resolvers (declared at test.cfg:1).",
+            ],
+        );
+        check(
+            "resolvers r\n nameserver a 192.0.2.1:53\n nameserver\n nameserver b\n nameserver a 192.0.2.2:53\n nameserver c x.test:53\n \
+             nameserver d 192.0.2.1\n nameserver e 192.0.2.1:0\n nameserver f 192.0.2.1:53-54\n nameserver g 192.0.2.1:+1\n foo\n \
+             nameserver h tcp@192.0.2.1:53 maxconn 3\n",
+            &[
+                "parsing [test.cfg:3] : 'nameserver' expects <name> and <addr>[:<port>] as arguments.",
+                "parsing [test.cfg:4] : 'nameserver' expects <name> and <addr>[:<port>] as arguments.",
+                "parsing [test.cfg:5] : nameserver 'a' has same name as another nameserver (declared at test.cfg:2).",
+                "parsing [test.cfg:6] : 'nameserver c' : invalid address: 'x.test' in 'x.test:53'",
+                "parsing [test.cfg:7] : 'nameserver d' : missing port specification in '192.0.2.1'",
+                "parsing [test.cfg:8] : 'nameserver e' : invalid port '0'",
+                "parsing [test.cfg:9] : 'nameserver f' : port range not permitted here in '192.0.2.1:53-54'",
+                "parsing [test.cfg:10] : 'nameserver g' : port offset not permitted here in '192.0.2.1:+1'",
+                "parsing [test.cfg:11] : unknown keyword 'foo' in 'resolvers' section",
+                "parsing [test.cfg:12] : 'nameserver maxconn' is not implemented yet",
+            ],
+        );
+        check(
+            "resolvers r\n nameserver a 192.0.2.1:53\n timeout\n timeout resolve\n timeout foo 1s\n timeout retry 0\n hold\n hold nx\n \
+             hold foo 1s\n resolve_retries\n accepted_payload_size 511\n",
+            &[
+                "parsing [test.cfg:3] : 'timeout' expects 'retry' or 'resolve' and <time> as arguments.",
+                "parsing [test.cfg:4] : 'timeout resolve' expects <time> as argument.",
+                "parsing [test.cfg:5] : 'timeout' expects 'retry' or 'resolve' and <time> as arguments, got 'foo'.",
+                "parsing [test.cfg:6] : 'timeout retry' : '0' is too short, the shortest is 1ms.",
+                "parsing [test.cfg:7] : 'hold' expects one of 'nx', 'refused', 'timeout', 'other', 'valid' or 'obsolete', and a time.",
+                "parsing [test.cfg:8] : 'hold' expects one of 'nx', 'refused', 'timeout', 'other', 'valid' or 'obsolete', and a time.",
+                "parsing [test.cfg:9] : 'hold' unknown event 'foo', expects 'nx', 'refused', 'timeout', 'other', 'valid' or 'obsolete'.",
+                "parsing [test.cfg:10] : 'resolve_retries' expects <nb> as argument.",
+                "parsing [test.cfg:11] : 'accepted_payload_size' : invalid value '511', allowed range is 512..65535.",
+            ],
+        );
+    }
+
+    #[test]
+    fn servers_name_sections_that_exist() {
+        let text = "defaults\n timeout client 1s\n timeout server 1s\n timeout connect 1s\nresolvers r\n nameserver a 192.0.2.1:53\nbackend b\n server s a.test:80 resolvers r init-addr none resolve-prefer \
+                    ipv4 resolve-net 10.0.0.0/8,192.0.2.1 resolve-opts allow-dup-ip,ignore-weight\n server t a.test:80\n";
+        let read = parse_text(text);
+        assert_eq!(read.messages, [""; 0]);
+        let resolution = &read.config.proxies[0].servers[0].settings.resolution;
+        assert_eq!(resolution.section.as_deref(), Some("r"));
+        assert!(resolution.prefers_ipv4 && resolution.allows_duplicates && resolution.ignores_weight);
+        assert_eq!(resolution.networks.len(), 2);
+        check(
+            "defaults\n timeout client 1s\n timeout server 1s\n timeout connect 1s\nbackend b\n server s a.test:80 resolvers zz init-addr none\n",
+            &["backend 'b', server 's': unable to find required resolvers 'zz'"],
+        );
+        check(
+            "backend b\n server s a.test:80 resolve-prefer ipv5\n server t a.test:80 resolve-net x\n server u a.test:80 resolve-opts foo\n",
+            &[
+                "[test.cfg:2] : 'server b/s' : 'resolve-prefer' expects either ipv4 or ipv6 as argument.",
+                "[test.cfg:3] : 'server b/t' : 'resolve-net' invalid network 'x'.",
+                "[test.cfg:4] : 'server b/u' : 'resolve-opts' : unknown resolve-opts option 'foo', supported methods are 'allow-dup-ip', 'ignore-weight', and 'prevent-dup-ip'.",
+            ],
+        );
+    }
+}

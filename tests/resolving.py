@@ -1,0 +1,346 @@
+#!/usr/bin/env python3
+"""Names while the program runs: name servers that tell the truth, lie, are late or silent, and the servers that follow them.
+
+  resolving.py --bin target/release/weir [--only REGEX]
+"""
+import csv
+import shutil
+import subprocess
+import sys
+import threading
+
+from program import *  # noqa: F403
+from resolvers.name_server import A, AAAA, SRV, NameServer, address, addresses, record, service
+
+CONFIGURATION = """
+global
+    log 127.0.0.1:{log} local0
+    stats socket {cli} level admin
+    nbthread {threads}
+    {globals}
+resolvers r
+    {servers}
+    timeout resolve 150ms
+    timeout retry 150ms
+    resolve_retries 2
+    hold nx 600ms
+    hold refused 600ms
+    hold timeout 600ms
+    hold other 600ms
+    hold obsolete 300ms
+    {words}
+defaults
+    mode http
+    log global
+    timeout connect 2s
+    timeout client 20s
+    timeout server 20s
+listen l
+    bind 127.0.0.1:{port}
+    {lines}
+"""
+
+
+class World:
+    """A program that asks name servers."""
+
+    def __init__(self, binary, folder, name_servers, lines, words="", threads=1, globals="", written=None):
+        self.port = free_port()
+        self.cli = os.path.join(folder.path, f"cli{self.port}")
+        self.log = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.log.bind(("127.0.0.1", 0))
+        self.said = []
+        threading.Thread(target=self.read_log, daemon=True).start()
+        servers = written or "\n    ".join(f"nameserver ns{at} 127.0.0.1:{server.port}" for at, server in enumerate(name_servers, 1))
+        text = CONFIGURATION.format(log=self.log.getsockname()[1], cli=self.cli, port=self.port, threads=threads, servers=servers,
+                                    lines=lines, words=words, globals=globals)
+        self.program = Program(binary, "-f", folder.file(f"w{self.port}.cfg", text))
+
+    def read_log(self):
+        """Takes in what the program says."""
+        while True:
+            text = self.log.recv(65536).decode("latin-1")
+            self.said.append(re.sub(r"^<\d+>.*?\]: ", "", text).rstrip("\n"))
+
+    def __enter__(self):
+        self.program.__enter__()
+        self.program.ready(self.port)
+        return self
+
+    def __exit__(self, *_):
+        self.program.__exit__()
+        self.log.close()
+
+    def ask(self, command):
+        """What the program answers an operator."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(self.cli)
+            connection.sendall(command.encode() + b"\n")
+            with connection.makefile("rb") as stream:
+                return stream.read().decode()
+
+    def state(self, server="s"):
+        """The columns of `show servers state` of a server."""
+        lines = self.ask("show servers state l").splitlines()
+        names = lines[1][2:].split()
+        return next(row for line in lines[2:] if line and (row := dict(zip(names, line.split())))["srv_name"] == server)
+
+    def is_at(self, expected, server="s", seconds=5):
+        """Whether a server comes to be at an address; `-` for nowhere."""
+        return wait_until(lambda: self.state(server)["srv_addr"] == expected, seconds)
+
+    def status(self, server="s"):
+        """The status of a server in the statistics."""
+        rows = csv.DictReader(self.ask("show stat").lstrip("# ").splitlines())
+        return next(row["status"] for row in rows if row["svname"] == server)
+
+    def count(self, server="ns1"):
+        """What is counted of a name server."""
+        rows = csv.DictReader(self.ask("show stat domain resolvers").lstrip("# ").splitlines())
+        return next({name: int(value) for name, value in row.items() if name not in ("id", "pid", "")}
+                    for row in rows if row["id"] == server)
+
+    def has_said(self, text):
+        """Whether the logs come to have a line."""
+        return wait_until(lambda: text in self.said)
+
+
+SERVER = "server s a.test:80 resolvers r init-addr none"
+
+
+def a_server_follows_its_name(binary, folder):
+    """From nowhere to an address, to another one, to nowhere, and back; the logs have the reference's lines."""
+    ns = NameServer({("a.test", A): ["192.0.2.1"]})
+    with World(binary, folder, [ns], SERVER) as world:
+        assert world.is_at("192.0.2.1"), world.state()
+        assert world.status() == "no check"
+        for line in ("l/s: IP changed from '(none)' to '192.0.2.1' by 'r/ns1'.", "Server l/s ('a.test') is UP/READY (resolves again).",
+                     "Server l/s administratively READY thanks to valid DNS answer."):
+            assert world.has_said(line), world.said
+        ns.zone[("a.test", A)] = ["192.0.2.2"]
+        assert world.is_at("192.0.2.2")
+        assert world.has_said("l/s: IP changed from '192.0.2.1' to '192.0.2.2' by 'r/ns1'."), world.said
+        del ns.zone[("a.test", A)]
+        assert world.is_at("-")
+        assert world.status() == "MAINT (resolution)"
+        assert world.state()["srv_admin_state"] == "32" and world.state()["srv_port"] == "80", world.state()
+        left = "0 active and 0 backup servers left. 0 sessions active, 0 requeued, 0 remaining in queue."
+        assert world.has_said(f"Server l/s is going DOWN for maintenance (DNS NX status). {left}"), world.said
+        ns.zone[("a.test", AAAA)] = ["2001:db8::1"]
+        assert world.is_at("2001:db8::1")
+
+
+def each_failure_has_its_hold_and_words(binary, folder):
+    """REFUSED, SERVFAIL, nothing in the answer, silence."""
+    for failure, words in ((5, "DNS refused status"), (2, "unspecified DNS error"), ([], "unspecified DNS error"),
+                           (lambda _: None, "DNS timeout status")):
+        ns = NameServer({("a.test", A): ["192.0.2.1"], ("a.test", AAAA): []})
+        with World(binary, folder, [ns], SERVER) as world:
+            assert world.is_at("192.0.2.1")
+            begin = time.monotonic()
+            ns.zone[("a.test", A)] = ns.zone[("a.test", AAAA)] = failure
+            assert world.is_at("-"), words
+            assert time.monotonic() - begin > 0.4, "the hold time was not kept"
+            assert wait_until(lambda: any(f"maintenance ({words})." in line for line in world.said)), (words, world.said)
+            ns.zone[("a.test", A)] = ["192.0.2.3"]
+            ns.zone[("a.test", AAAA)] = []
+            assert world.is_at("192.0.2.3"), words
+
+
+def lies_are_not_believed(binary, folder):
+    """Answers to another question, with another identifier, in other letters, garbage: the true one after them counts."""
+    def lie(query):
+        other = query.answer(addresses("192.0.2.66"), question=b"\x05other\x04test\0" + query.question[-4:])
+        wrong = bytes([query.identifier[0] ^ 1, query.identifier[1]])
+        lies = [query.answer(addresses("192.0.2.66"), identifier=wrong), other, b"", b"\0" * 20, b"\xff" * 500,
+                query.answer(addresses("192.0.2.66"), flags=0x0180), query.answer(addresses("192.0.2.66"))[:-1]]
+        return lies + [query.answer(addresses("192.0.2.1"))]
+
+    ns = NameServer({("a.test", A): lie, ("a.test", AAAA): []})
+    with World(binary, folder, [ns], SERVER) as world:
+        assert world.is_at("192.0.2.1"), world.count()
+        assert world.count()["invalid"] >= 7, world.count()
+        assert not any("192.0.2.66" in line for line in world.said), world.said
+    assert len({query.identifier for query in ns.queries}) > 3 and len({query.sender for query in ns.queries}) > 3
+    assert len({query.written for query in ns.queries}) > 3, "the letters are always the same"
+
+
+def who_does_not_keep_letters_is_heard_all_the_same(binary, folder):
+    """A name server that answers in small letters."""
+    def small(query):
+        return query.answer(addresses("192.0.2.1"), question=query.question[:-4].lower() + query.question[-4:])
+
+    ns = NameServer({("a.test", A): small, ("a.test", AAAA): lambda query: query.answer(question=query.question[:-4].lower() + query.question[-4:])})
+    with World(binary, folder, [ns], SERVER) as world:
+        assert world.is_at("192.0.2.1"), world.count()
+        assert world.count()["invalid"] >= 1, world.count()
+
+
+def the_first_valid_answer_counts(binary, folder):
+    """One name server refuses, one is silent, one tells the truth."""
+    refuses = NameServer({("a.test", A): 5, ("a.test", AAAA): 5})
+    silent = NameServer({("a.test", A): lambda _: None, ("a.test", AAAA): lambda _: None})
+    true = NameServer({("a.test", A): ["192.0.2.1"], ("a.test", AAAA): []})
+    with World(binary, folder, [refuses, silent, true], SERVER + " resolve-prefer ipv4") as world:
+        assert world.is_at("192.0.2.1")
+        time.sleep(1)
+        assert world.is_at("192.0.2.1") and world.status() == "no check"
+        assert world.has_said("l/s: IP changed from '(none)' to '192.0.2.1' by 'r/ns3'."), world.said
+        assert world.count("ns1")["refused"] > 0 and world.count("ns2")["timeout"] > 0 and world.count("ns3")["valid"] > 0
+
+
+def late_answers_are_answers_to_nothing(binary, folder):
+    """An answer that comes after its time does not answer the next question."""
+    def late(query):
+        time.sleep(0.4)
+        return query.answer(addresses("192.0.2.66"))
+
+    ns = NameServer({("a.test", A): late, ("a.test", AAAA): late})
+    with World(binary, folder, [ns], SERVER) as world:
+        time.sleep(1.5)
+        assert world.state()["srv_addr"] == "-" and world.count()["timeout"] > 2, world.count()
+        ns.zone[("a.test", A)] = ["192.0.2.1"]
+        ns.zone[("a.test", AAAA)] = []
+        assert world.is_at("192.0.2.1")
+
+
+def what_does_not_fit_is_asked_for_over_tcp(binary, folder):
+    """A truncated answer, and one of 64 kB over a connection; larger datagrams than were announced are refused."""
+    many = [f"10.0.{at >> 8}.{at & 255}" for at in range(4000)]
+
+    def truncated(query):
+        return query.answer(addresses(*many)) if query.over == "tcp" else query.answer(flags=0x8380)
+
+    ns = NameServer({("a.test", A): truncated, ("a.test", AAAA): []})
+    with World(binary, folder, [ns], SERVER) as world:
+        assert world.is_at("10.0.0.0"), world.count()
+        assert world.count()["truncated"] > 0
+    too_big = NameServer({("a.test", A): many[:60], ("a.test", AAAA): []})
+    with World(binary, folder, [too_big], SERVER) as world:
+        assert wait_until(lambda: world.count()["too_big"] > 0) and world.state()["srv_addr"] == "-", world.count()
+    with World(binary, folder, [too_big], SERVER, "accepted_payload_size 8192") as world:
+        assert world.is_at("10.0.0.0"), world.count()
+    assert too_big.queries[-1].size == 8192
+
+
+def name_servers_over_connections(binary, folder):
+    """`tcp@`: nothing is sent as a datagram."""
+    ns = NameServer({("a.test", A): ["192.0.2.1"]})
+    with World(binary, folder, [], SERVER, written=f"nameserver ns1 tcp@127.0.0.1:{ns.port}") as world:
+        assert world.is_at("192.0.2.1"), world.count()
+    assert {query.over for query in ns.queries} == {"tcp"}
+
+
+def a_name_server_that_is_not_there_is_no_loop(binary, folder):
+    """Nobody listens: it is asked a few times a second, and heard once it is there."""
+    port = free_port()
+    with World(binary, folder, [], SERVER, written=f"nameserver ns1 127.0.0.1:{port}") as world:
+        time.sleep(1.5)
+        assert 3 < world.count()["sent"] < 40, world.count()
+        NameServer({("a.test", A): ["192.0.2.1"]}, port=port)
+        assert world.is_at("192.0.2.1"), world.count()
+
+
+def servers_share_what_is_asked(binary, folder):
+    """One question for all servers of a name, and no address twice in a backend unless allowed."""
+    ns = NameServer({("a.test", A): ["192.0.2.1", "192.0.2.2"]})
+    lines = "server-template s 3 a.test:80 resolvers r init-addr none resolve-prefer ipv4\n    " \
+            "server d a.test:81 resolvers r init-addr none resolve-prefer ipv4 resolve-opts allow-dup-ip"
+    with World(binary, folder, [ns], lines, threads=2) as world:
+        assert world.is_at("192.0.2.1", "s1") and world.is_at("192.0.2.2", "s2"), world.said
+        assert world.is_at("192.0.2.1", "d")
+        assert world.state("s3")["srv_addr"] == "-" and world.status("s3") == "MAINT (resolution)"
+        before = len(ns.queries)
+        time.sleep(1)
+        assert len(ns.queries) - before < 12, "each server asks for itself"
+
+
+def services_come_and_go(binary, folder):
+    """SRV records: hosts, ports, weights, the addresses beside them; hosts that leave and others that come."""
+    ns = NameServer({("_h._tcp.test", SRV): [service("a.test", 81, 10), service("b.test", 82, 65535)],
+                     ("a.test", A): ["192.0.2.1"], ("b.test", A): ["192.0.2.2"]})
+    lines = "server-template s 3 _h._tcp.test resolvers r init-addr none resolve-prefer ipv4"
+    with World(binary, folder, [ns], lines, "accepted_payload_size 8192") as world:
+        assert world.is_at("192.0.2.1", "s1") and world.is_at("192.0.2.2", "s2"), world.said
+        row = world.state("s2")
+        columns = ("srv_admin_state", "srv_uweight", "srv_fqdn", "srv_port", "srvrecord")
+        assert [row[name] for name in columns] == ["64", "256", "b.test", "82", "_h._tcp.test"], row
+        assert world.has_said("l/s1 changed its FQDN from (null) to a.test by 'SRV record'"), world.said
+        assert world.state("s3")["srv_addr"] == "-"
+        ns.zone[("_h._tcp.test", SRV)] = lambda query: query.answer(
+            [service("b.test", 82, 256), service("c.test", 83, 10)], additional=[record("c.test", A, address("192.0.2.3"))])
+        assert world.is_at("192.0.2.3", "s3") and world.is_at("-", "s1"), world.said
+        assert any("Server l/s1 is going DOWN for maintenance (entry removed from SRV record)." in line for line in world.said), world.said
+        assert world.state("s2")["srv_uweight"] == "1"
+        assert not ns.asked("c.test"), "the address came along"
+
+
+def an_operator_renames_a_server_r164(binary, folder):
+    """`set server fqdn`: the server follows the other name and is up; a name that cannot be is refused."""
+    ns = NameServer({("a.test", A): ["192.0.2.1"], ("b.test", A): ["192.0.2.2"]})
+    lines = SERVER + "\n    server t 192.0.2.9:81 resolvers r\n    server u 192.0.2.10:82"
+    with World(binary, folder, [ns], lines, threads=2) as world:
+        assert world.is_at("192.0.2.1")
+        said = world.ask("set server l/s fqdn b.test")
+        assert said == "l/s changed its FQDN from a.test to b.test by 'stats socket command'\n\n", said
+        assert world.is_at("192.0.2.2") and world.status() == "no check"
+        assert (world.state()["srv_admin_state"], world.state()["srv_fqdn"]) == ("64", "b.test")
+        world.ask("set server l/t fqdn a.test")
+        assert world.is_at("192.0.2.1", "t") and world.state("t")["srv_port"] == "81"
+        assert world.ask("set server l/s fqdn a..b") == "could not update l/s FQDN by 'stats socket command'\n\n"
+        assert world.ask("set server l/u fqdn a.test") == "set server <b>/<s> fqdn failed because no resolution is configured.\n\n"
+
+
+def only_one_family_is_asked_for(binary, folder):
+    """`dns-accept-family ipv4`."""
+    ns = NameServer({("a.test", A): ["192.0.2.1"], ("a.test", AAAA): ["2001:db8::1"]})
+    with World(binary, folder, [ns], SERVER, globals="dns-accept-family ipv4") as world:
+        assert world.is_at("192.0.2.1")
+    assert {query.kind for query in ns.queries} == {A}
+
+
+def operators_see_name_servers(binary, folder):
+    """`show resolvers` in the form of the reference."""
+    ns = NameServer({("a.test", A): ["192.0.2.1"]})
+    with World(binary, folder, [ns], SERVER) as world:
+        assert world.is_at("192.0.2.1")
+        lines = world.ask("show resolvers r").splitlines()
+        assert lines[:2] == ["Resolvers section r", " nameserver ns1:"], lines
+        names = "sent snd_error valid update cname cname_error any_err nx timeout refused other invalid too_big truncated outdated"
+        assert [line.split(":")[0].strip() for line in lines[2:17]] == names.split(), lines
+        assert re.match(r"  sent:        \d+$", lines[2]) and re.match(r"  cname_error: 0$", lines[7]), lines
+        assert world.ask("show resolvers none") == "Can't find that resolvers section\n\n"
+        typed = world.ask("show stat domain resolvers typed").splitlines()
+        assert typed[0] == "N.0.id:CGPV:str:ns1" and typed[1] == "N.1.pid:CGPV:str:r" and typed[2].startswith("N.2.sent:MGPV:u64:"), typed
+
+
+def a_real_name_server(binary, folder):
+    """`unbound`, where it is installed."""
+    program = shutil.which("unbound", path=os.environ["PATH"] + ":/usr/sbin")
+    if not program:
+        raise LeftOut("unbound is not installed")
+    port = free_port()
+    text = f"""server:
+    interface: 127.0.0.1@{port}
+    port: {port}
+    username: ""
+    chroot: ""
+    directory: "{folder.path}"
+    pidfile: "{folder.path}/unbound.pid"
+    do-daemonize: no
+    local-zone: "test." static
+    local-data: "a.test. A 192.0.2.1"
+    local-data: "_h._tcp.test. SRV 1 10 81 a.test."
+"""
+    process = subprocess.Popen([program, "-d", "-c", folder.file("unbound.conf", text)], stderr=subprocess.DEVNULL)
+    try:
+        lines = SERVER + "\n    server-template t 2 _h._tcp.test resolvers r init-addr none"
+        with World(binary, folder, [], lines, written=f"nameserver ns1 127.0.0.1:{port}") as world:
+            assert world.is_at("192.0.2.1") and world.is_at("192.0.2.1", "t1"), world.count()
+    finally:
+        process.kill()
+        process.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main("resolving", [sys.modules[__name__]]))
