@@ -36,7 +36,7 @@ pub use logs::LogSinks;
 pub(crate) use mail::mailers;
 pub use names::{NameError, Resolver, SystemResolver, address};
 pub use relays::{LiveRelays, RelayListener, RelayPlan, RelayWay, relays};
-pub(crate) use resolvers::resolvers;
+pub(crate) use resolvers::{LiveNames, resolvers};
 pub use rings::{Events, Forward, events};
 pub use states::SavedStates;
 pub(crate) use tls::largest_record;
@@ -136,6 +136,7 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
         statistics: options.statistics,
         refused,
         news: OnceLock::new(),
+        names: OnceLock::new(),
     })
 }
 

@@ -18,6 +18,7 @@ use weir_expr::pattern::regex::{budget, limit};
 use weir_expr::{PatternStore, Registry, VariableNames};
 use weir_net::HandedOver;
 use weir_relay::StreamAcceptor;
+use weir_resolvers::Resolvers;
 use weir_sched::Runtime;
 use weir_stream::instance::{Identity, Instance};
 use weir_stream::listener_handler;
@@ -249,7 +250,9 @@ fn try_serve(
         families = AcceptedFamilies { ipv4: true, ipv6: false, ipv6_if_routed: false };
     }
     let resolvers = build::resolvers(&sections, families, instance, Box::new(move |news| live.news(news)));
-    let _ = record.resolvers.set(Box::leak(Box::new(resolvers)));
+    let resolvers: &'static Resolvers = Box::leak(Box::new(resolvers));
+    let _ = record.resolvers.set(resolvers);
+    let _ = instance.names.set(Box::new(build::LiveNames(resolvers)));
     instance.keeps_quiet_clients.store(link.is_some(), SeqCst);
     let channel = link.as_ref().map(|link| system::duplicate(&link.channel)).transpose();
     let channel = channel.map_err(said("Cannot reach the master"))?;

@@ -3,6 +3,7 @@
 //! An instance lives as long as its process: a new configuration means a new process. So workers refer to it by plain
 //! `&'static` references and never count them.
 
+pub mod names;
 pub mod service;
 
 use std::collections::HashMap;
@@ -58,6 +59,8 @@ pub struct Instance {
     pub refused: crate::errors::Refused,
     /// Who hears what traffic changed of servers. Set once, before anything is served.
     pub news: std::sync::OnceLock<NewsListener>,
+    /// Who asks name servers. Set once, before anything is served.
+    pub names: std::sync::OnceLock<Box<dyn names::Names>>,
 }
 
 /// Hears what became of servers.

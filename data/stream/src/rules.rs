@@ -2,6 +2,7 @@
 
 mod content;
 mod header;
+mod names;
 mod uri;
 
 use std::borrow::Cow;
@@ -14,7 +15,7 @@ use weir_config::model::{
 };
 use weir_containers::PooledFuture;
 use weir_expr::pattern::{Selector, SetError};
-use weir_expr::{Context as _, Fetched, Value};
+use weir_expr::{Context as _, Fetched, Value, VariableId};
 use weir_http::Method;
 use weir_sched::Descriptor;
 use weir_sys::option;
@@ -24,6 +25,7 @@ use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::instance::Proxy;
+use crate::instance::names::Asking;
 use crate::stream::attempts::Replay;
 use crate::stream::{Phase, Stream, StreamError};
 
@@ -57,6 +59,8 @@ enum Awaited {
     Body(Duration, u64),
     /// So much time, then the stream ends with this reply.
     Tarpit(&'static Reply),
+    /// An address, for this variable.
+    Address(Box<dyn Asking>, VariableId),
 }
 
 impl ActionResult {
@@ -134,6 +138,11 @@ impl Stream {
                 self.wait_for_response_body(at_least, time).await?;
             }
             Awaited::Body(time, at_least) => self.wait_for_body(at_least, Some(time)).await?,
+            Awaited::Address(asking, variable) => {
+                if let Some(address) = self.await_address(asking).await? {
+                    self.set_address_variable(variable, address);
+                }
+            }
             Awaited::Tarpit(reply) => {
                 self.rules.decided_at = Some(at);
                 self.rules.stop_by_rule();
@@ -289,6 +298,7 @@ impl Stream {
                     *condition,
                 ));
             }
+            Action::DoResolve(asks) => return self.ask_for_address(asks),
             Action::UnsetVariable(name) => {
                 self.unset_variable(*name);
             }

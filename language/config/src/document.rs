@@ -14,8 +14,8 @@ use crate::http_errors::{HttpErrorsReader, HttpErrorsSections};
 use crate::log_forward::LogForwardReader;
 use crate::mailers;
 use crate::model::{
-    Config, ErrorMessage, ErrorReplies, ErrorReply, Global, HealthCheck, Location, LogForward, Mailers, Mode,
-    Proxy, Resolvers, Ring, ServerStates, TraceLine, Userlist,
+    Action, Config, ErrorMessage, ErrorReplies, ErrorReply, Global, HealthCheck, Location, LogForward, Mailers,
+    Mode, Proxy, Resolvers, Ring, RulesetKind, ServerStates, TraceLine, Userlist,
 };
 use crate::proxy::health_section::HealthcheckReader;
 use crate::proxy::{BindContext, ProxyParser};
@@ -429,6 +429,15 @@ impl<'d> Document<'d> {
                 diagnostics.push(Diagnostic::alert(None, message).suggestion(nearest.map(str::to_owned)));
             }
         }
+        for (proxy, section) in asked_sections(&proxies) {
+            let refused = self.refused.contains(&("resolvers", section.into()));
+            if !refused && !self.resolvers.iter().any(|known| *known.name == *section) {
+                let message = format!(
+                    "Proxy '{proxy}': Can't find resolvers section '{section}' for do-resolve action."
+                );
+                diagnostics.push(Diagnostic::alert(None, message));
+            }
+        }
         for (section, span) in self.log_forwards.iter().zip(&self.log_forward_spans) {
             if let Some(fault) = same_name(section, *span, &proxies) {
                 diagnostics.push(*fault);
@@ -454,6 +463,17 @@ impl<'d> Document<'d> {
     fn location(&self, line: &Line) -> Location {
         Location::new(self.file_name(), line.span().line)
     }
+}
+
+/// The sections that rules ask: the name of the proxy, and of the section.
+fn asked_sections(proxies: &[Proxy]) -> impl Iterator<Item = (&str, &str)> {
+    proxies.iter().flat_map(|proxy| {
+        let kinds = [RulesetKind::TcpRequestContent, RulesetKind::HttpRequest];
+        kinds.into_iter().flat_map(|kind| proxy.rules(kind)).filter_map(|rule| match &rule.action {
+            Action::DoResolve(asks) => Some((&*proxy.name, &*asks.section)),
+            _ => None,
+        })
+    })
 }
 
 /// The sections that servers are resolved by: what messages call the backend, its name, the server's, and the section's.

@@ -31,9 +31,9 @@ mod tuning;
 mod userlist;
 
 pub use action::{
-    Action, BandwidthLimit, Capture, ConnectionSide, DelayOrExpression, Endpoint, HeaderEdit, HeaderEditKind,
-    NameMatch, Number, PatternEdit, PatternEditKind, Redirect, RedirectKind, SizeOrExpression, TimeoutName,
-    UriNormalizer, UriPart, UriReplacement,
+    Action, BandwidthLimit, Capture, ConnectionSide, DelayOrExpression, DoResolve, Endpoint, HeaderEdit,
+    HeaderEditKind, NameMatch, Number, PatternEdit, PatternEditKind, Redirect, RedirectKind,
+    SizeOrExpression, TimeoutName, UriNormalizer, UriPart, UriReplacement,
 };
 pub use address::{
     Family, Host, IpNetwork, ListenAddress, ServerAddress, ServerPort, SocksProxy, Source, TransparentSource,

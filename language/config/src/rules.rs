@@ -130,7 +130,6 @@ const NOT_YET: &[Row<ActionReader>] = &[
     Row::not_yet("cache-use", "<name> [no-early-hints]", "answer from a cache"),
     Row::not_yet("del-headers-bin", "<expr> [ -m <meth> ]", "remove headers of a binary list"),
     Row::not_yet("dgram-drop", "", "drop a QUIC packet"),
-    Row::not_yet("do-resolve", "(<var>,<resolvers>[,ipv4|ipv6]) <expr>", "resolve a name"),
     Row::not_yet("expect-netscaler-cip", "layer4", "expect a NetScaler client address header"),
     Row::not_yet("sc-add-gpc", "(<idx>,<sc-id>) { <int> | <expr> }", "add to a counter of a tracked entry"),
     Row::not_yet("sc-inc-gpc", "(<idx>,<sc-id>)", "increment a counter of a tracked entry"),

@@ -1,11 +1,15 @@
 //! Name servers and the servers that follow them: from what the configuration says to what resolving needs.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_backend::{News, ServerKey};
 use weir_config::model::{self, AcceptedFamilies, Host, ServerPort};
 use weir_dns::Name;
-use weir_resolvers::{Families, Follower, HoldTimes, NameServer, Resolvers, Section, SectionSettings};
+use weir_resolvers::{
+    Families, Follower, HoldTimes, NameServer, Question, Reply, Resolvers, Section, SectionSettings,
+};
+use weir_stream::instance::names::{Asked, Asking, Names};
 use weir_stream::instance::{Instance, Proxy};
 
 use super::backends::milliseconds;
@@ -87,4 +91,36 @@ fn followers<'p>(proxy: &'p Proxy, section: &'p str) -> impl Iterator<Item = Fol
             is_given: false,
         })
     })
+}
+
+/// Name servers, as rules ask them.
+pub(crate) struct LiveNames(pub(crate) &'static Resolvers);
+
+/// A question of a rule.
+struct LiveQuestion {
+    question: Arc<Question>,
+    limit_ms: u64,
+}
+
+impl Names for LiveNames {
+    fn ask(&self, section: &str, name: &[u8], prefers_ipv4: bool) -> Asked {
+        // What is no name has no address.
+        let Ok(name) = Name::parse(name) else { return Asked::Known(None) };
+        match self.0.ask(section, name, prefers_ipv4) {
+            Reply::Known(address) => Asked::Known(address),
+            Reply::Later { question, limit_ms } => {
+                Asked::Later(Box::new(LiveQuestion { question, limit_ms }))
+            }
+        }
+    }
+}
+
+impl Asking for LiveQuestion {
+    fn poll(&self) -> Option<Option<IpAddr>> {
+        self.question.answer()
+    }
+
+    fn limit_ms(&self) -> u64 {
+        self.limit_ms
+    }
 }

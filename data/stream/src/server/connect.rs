@@ -252,6 +252,10 @@ impl Stream {
                     && let Some(SocketAddr::V4(_) | SocketAddr::V6(_)) = destination.inet()
                 {
                     address.set_ip(destination.ip()?);
+                    // Nobody listens on port 0: with `0.0.0.0:0` the port is the client's as well.
+                    if address.port() == 0 {
+                        address.set_port(destination.port());
+                    }
                 }
                 Address::Inet(address)
             }

@@ -79,6 +79,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Instanc
         variable_bytes: Default::default(),
         statistics: Box::new(Nothing),
         refused: weir_stream::errors::Refused::new(16, 16_384),
+        names: Default::default(),
         news: OnceLock::new(),
     };
     instance.publish()

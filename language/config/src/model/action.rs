@@ -91,6 +91,8 @@ pub enum Action {
         /// What it becomes.
         value: Box<LogFormat>,
     },
+    /// `do-resolve`.
+    DoResolve(Box<DoResolve>),
     /// `unset-var`.
     UnsetVariable(VariableId),
     /// `add-acl`, `del-acl`, `del-map`, `set-map`.
@@ -413,4 +415,17 @@ pub enum RedirectKind {
     Prefix,
     /// The value as a scheme, then the host, then path and query.
     Scheme,
+}
+
+/// `do-resolve`: asks name servers for an address.
+#[derive(Clone, Debug)]
+pub struct DoResolve {
+    /// The variable that gets the address.
+    pub variable: VariableId,
+    /// The section whose name servers are asked.
+    pub section: Arc<str>,
+    /// IPv4 addresses are asked for first.
+    pub prefers_ipv4: bool,
+    /// The name.
+    pub name: Arc<Expr>,
 }

@@ -161,6 +161,7 @@ impl Action {
                 }
             }
             Action::Capture(capture) => capture.value.visit_references(visit),
+            Action::DoResolve(asks) => asks.name.visit_references(visit),
             Action::SetTos { value: Number::Fixed(_), .. }
             | Action::SetMark { value: Number::Fixed(_), .. }
             | Action::SetTimeout { value: DelayOrExpression::Fixed(_), .. }

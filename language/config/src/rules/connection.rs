@@ -1,12 +1,20 @@
 //! Actions on addresses and on the connections' options.
 
 use super::{ActionContext, ActionReader, action, sets};
-use crate::model::{Action, ConnectionSide, Endpoint, Number};
+use crate::model::{Action, ConnectionSide, DoResolve, Endpoint, Number};
 use crate::numbers::prefixed_integer;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 
 pub(super) const ACTIONS: &[Row<ActionReader>] = &[
+    action(
+        "do-resolve",
+        "(<var>,<resolvers>[,ipv4|ipv6]) <expr>",
+        "(txn.a,dns) str(a.test)",
+        "ask name servers for the address of a name",
+        sets::CONTENT_REQUESTS,
+        do_resolve,
+    ),
     action("set-src", "<expr>", "src", "replace the client's address", sets::REQUESTS, |context, words| {
         endpoint(context, words, Endpoint::Source)
     }),
@@ -98,6 +106,36 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         },
     ),
 ];
+
+/// `do-resolve(<var>,<resolvers>[,ipv4|ipv6]) <expr>`.
+fn do_resolve(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>) -> Parsed<Action> {
+    let span = context.word.span();
+    let complain = || {
+        let message = format!(
+            "Can't parse '{}'. Expects 'do-resolve(<varname>,<resolvers>[,<options>]) <expr>'. Available options are 'ipv4' and 'ipv6'.",
+            context.word
+        );
+        fault(span, message)
+    };
+    let arguments = context.parenthesized().ok_or_else(complain)?;
+    let mut parts = arguments.split(',').map(str::trim);
+    let (Some(variable), Some(section)) = (parts.next(), parts.next().filter(|name| !name.is_empty())) else {
+        return Err(complain());
+    };
+    let prefers_ipv4 = match parts.next() {
+        Some("ipv4") => true,
+        Some("ipv6") | None => false,
+        Some(_) => return Err(complain()),
+    };
+    if parts.next().is_some() {
+        return Err(complain());
+    }
+    let section = section.into();
+    let variable = context.line.resources.variables.intern(variable);
+    let variable = variable.map_err(|message| fault(span, message))?;
+    let name = context.line.expressions().expression(words, context.places)?;
+    Ok(Action::DoResolve(Box::new(DoResolve { variable, section, prefers_ipv4, name })))
+}
 
 /// The type of service is one byte of the IP header.
 const MAX_TOS: u32 = 255;
