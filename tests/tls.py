@@ -296,7 +296,7 @@ def faults_of_files_are_named(binary, folder):
                        (f"ssl crt {good} force-tlsv10", "TLSv1.0 is not supported: TLSv1.2 and TLSv1.3 are"),
                        (f"ssl crt {good} ssl-max-ver TLSv1.1", "write 'ssl-min-ver TLSv1.2'"),
                        (f"ssl crt {good} force-tlsv12 ciphers AES128-SHA", "no cipher is left of 'AES128-SHA'"),
-                       (f"ssl crt {good} alpn h2", "'alpn h2' is not implemented yet"),
+                       (f"ssl crt {good} alpn h3", "'alpn h3' is not implemented yet"),
                        (f"ssl crt {good} tls-ticket-keys x", "'tls-ticket-keys' is not implemented yet")):
         assert said in (found := refused(binary, folder, line)), found
     # What has no effect yet is refused only where it would have one.
@@ -344,7 +344,8 @@ def what_is_never_negotiated_is_told_once(binary, folder):
     for line, said in ((f"ssl crt {site} no-sslv3 no-tlsv10 no-tlsv11 ciphers HIGH:!aNULL:!MD5", None),
                        (f"ssl crt {site} ssl-min-ver TLSv1.0", "never negotiated, not supported: TLSv1.0 TLSv1.1."),
                        (f"ssl crt {site} ciphers ECDHE+AESGCM:AES128-SHA", "never negotiated, not supported: AES128-SHA."),
-                       (f"ssl crt {site} alpn h2,http/1.1", "'h2' is not implemented yet and not offered: clients get 'http/1.1'.")):
+                       (f"ssl crt {site} alpn h2,http/1.1", None),
+                       (f"ssl crt {site} alpn h3,h2", "'h3' is not implemented yet and not offered: 'h2' is.")):
         text = CONFIGURATION.format(log=514, extra="", defaults="", sections=frontend(line).replace("@port@", "1"))
         status, _, printed = run(binary, "-c", "-f", folder.file("b.cfg", text))
         warnings = [text for text in printed.splitlines() if "WARNING" in text]

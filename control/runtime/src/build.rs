@@ -3,6 +3,7 @@
 mod backends;
 mod checks;
 mod farms;
+mod http2;
 mod listeners;
 mod logs;
 mod mail;
@@ -242,6 +243,8 @@ fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
             keep_insecure_transfer_encoding: global.http1.keep_on_insecure_transfer_encoding,
             ..weir_mux::HeadOptions::default()
         },
+        h2: http2::limits(global),
+        h2_pace: http2::pace(global),
         header_case: header_case(&global.http1.adjusted_names),
         client_sockets: SocketSizes {
             receive_buffer: tuning.receive_buffers.client,

@@ -15,6 +15,7 @@ use crate::connector::StreamConnector;
 use crate::payload;
 use crate::progress::{Progress, Step};
 use crate::service::LocalService;
+use crate::shared::SharedStream;
 
 /// Moves one body. Holds no bytes itself.
 #[derive(Debug)]
@@ -182,7 +183,7 @@ impl BodyFlow {
     }
 
     /// Whether what leaves now is the last, and a FIN follows it at once.
-    fn ends_with_these(&self, source: &Connection) -> bool {
+    fn ends_with_these<S: Source>(&self, source: &S) -> bool {
         match self.framing {
             Framing::Done => self.ends_sink,
             Framing::UntilClose => source.peer_closed(),
@@ -230,11 +231,15 @@ impl BodyFlow {
     /// Validates what is in the source's input without sending it: for `option http-buffer-request` and the like. The
     /// ready bytes grow; false if the coding is wrong.
     pub fn inspect(&mut self, source: &mut StreamConnector) -> bool {
-        source.connection_mut().is_none_or(|source| self.inspect_own(source))
+        match source {
+            StreamConnector::Own(own) => self.inspect_input(&mut own.connection),
+            StreamConnector::Shared(shared) => self.inspect_input(&mut **shared),
+            StreamConnector::Local(_) | StreamConnector::Closed => true,
+        }
     }
 
     #[inline]
-    pub(crate) fn inspect_own(&mut self, source: &mut Connection) -> bool {
+    fn inspect_input<S: Source>(&mut self, source: &mut S) -> bool {
         let Framing::Chunked(_) = self.framing else {
             self.measure(source.input().len() - self.ready);
             return true;
@@ -347,22 +352,29 @@ impl BodyFlow {
                 if self.ready == 0 && !self.is_complete() && source.is_quiet() && !sink.has_pending() {
                     return Flow::AwaitSource;
                 }
-                self.advance_own(source, sink)
+                self.advance_between(source, sink)
             }
-            (StreamConnector::Local(service), StreamConnector::Own(sink)) => {
-                self.advance_made(service, &mut sink.connection)
+            (StreamConnector::Own(source), StreamConnector::Shared(sink)) => {
+                self.advance_between(&mut source.connection, &mut **sink)
             }
+            (StreamConnector::Shared(source), StreamConnector::Own(sink)) => {
+                self.advance_between(&mut **source, &mut sink.connection)
+            }
+            (StreamConnector::Shared(source), StreamConnector::Shared(sink)) => {
+                self.advance_between(&mut **source, &mut **sink)
+            }
+            (StreamConnector::Local(service), sink) => self.advance_made(service, sink),
             // No service takes a body, and what is closed has none.
             _ => Flow::Failed(Side::Sink, Fault::Io(Errno::PIPE)),
         }
     }
 
-    fn advance_own(&mut self, source: &mut Connection, sink: &mut Connection) -> Flow {
+    fn advance_between<S: Source, K: Sink>(&mut self, source: &mut S, sink: &mut K) -> Flow {
         for _ in 0..ROUNDS {
             if self.ready == 0
                 && !source.input().is_empty()
                 && !self.is_complete()
-                && !self.inspect_own(source)
+                && !self.inspect_input(source)
             {
                 return Flow::Malformed;
             }
@@ -376,9 +388,13 @@ impl BodyFlow {
             }
             if leaving > 0 {
                 let more = self.ends_with_these(source);
-                match sink.send_from(source, leaving, more) {
-                    Sent::All => self.left(leaving),
+                match sink.send(&source.input()[..leaving], more) {
+                    Sent::All => {
+                        source.consume(leaving);
+                        self.left(leaving);
+                    }
                     Sent::Part(done) => {
+                        source.consume(done);
                         self.left(done);
                         self.small_pieces = SMALL_PIECES;
                         return Flow::AwaitSink;
@@ -388,7 +404,7 @@ impl BodyFlow {
                 continue;
             }
             if self.is_complete() {
-                return match sink.flush(false) {
+                return match sink.complete() {
                     Sent::All => Flow::Done,
                     Sent::Part(_) => Flow::AwaitSink,
                     Sent::Failed(fault) => Flow::Failed(Side::Sink, fault),
@@ -419,7 +435,7 @@ impl BodyFlow {
 
     /// Moves the next piece of what a service makes, when the sink took the former one. Others have their turns between two
     /// pieces: to make one takes as long as a few small requests.
-    fn advance_made(&mut self, service: &mut LocalService, sink: &mut Connection) -> Flow {
+    fn advance_made(&mut self, service: &mut LocalService, sink: &mut StreamConnector) -> Flow {
         match sink.flush(false) {
             Sent::All => {}
             Sent::Part(_) => return Flow::AwaitSink,
@@ -434,7 +450,11 @@ impl BodyFlow {
         if service.ended() {
             self.framing = Framing::Done;
         }
-        match sink.send_head(service.take_framed(self.is_chunked()), false) {
+        let sent = match sink.send_head(service.take_framed(self.is_chunked()), false) {
+            Sent::All if self.is_complete() => sink.complete(),
+            sent => sent,
+        };
+        match sent {
             Sent::All if self.is_complete() => Flow::Done,
             Sent::All => Flow::Yield,
             Sent::Part(_) => Flow::AwaitSink,
@@ -444,7 +464,7 @@ impl BodyFlow {
 
     /// What a slow sink does not take stays here: then no more than a buffer is taken in.
     #[inline]
-    fn receive(&mut self, source: &mut Connection) -> Received {
+    fn receive<S: Source>(&mut self, source: &mut S) -> Received {
         if self.small_pieces == 0 {
             return source.receive_bulk();
         }
@@ -474,7 +494,7 @@ impl BodyFlow {
     }
 
     /// Looks at the chunked coding that follows the ready bytes; false if it is wrong.
-    fn validate(&mut self, source: &mut Connection) -> bool {
+    fn validate<S: Source>(&mut self, source: &mut S) -> bool {
         let Framing::Chunked(decoder) = &mut self.framing else { return true };
         let found = source.shorten_input(self.ready, |bytes| {
             let found = decoder.advance(bytes);
@@ -496,6 +516,124 @@ impl BodyFlow {
             self.framing = Framing::Done;
         }
         true
+    }
+}
+
+/// Where a body comes from: a connection of its own, or a stream of a shared one.
+trait Source {
+    fn input(&self) -> &[u8];
+    fn consume(&mut self, count: usize);
+    fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R;
+    fn receive_bulk(&mut self) -> Received;
+    fn receive_piece(&mut self) -> Received;
+    fn peer_closed(&self) -> bool;
+}
+
+impl Source for Connection {
+    #[inline]
+    fn input(&self) -> &[u8] {
+        Connection::input(self)
+    }
+
+    #[inline]
+    fn consume(&mut self, count: usize) {
+        Connection::consume(self, count);
+    }
+
+    #[inline]
+    fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R {
+        Connection::shorten_input(self, from, edit)
+    }
+
+    #[inline]
+    fn receive_bulk(&mut self) -> Received {
+        Connection::receive_bulk(self)
+    }
+
+    #[inline]
+    fn receive_piece(&mut self) -> Received {
+        Connection::receive_piece(self)
+    }
+
+    #[inline]
+    fn peer_closed(&self) -> bool {
+        Connection::peer_closed(self)
+    }
+}
+
+impl Source for SharedStream {
+    fn input(&self) -> &[u8] {
+        SharedStream::input(self)
+    }
+
+    fn consume(&mut self, count: usize) {
+        SharedStream::consume(self, count);
+    }
+
+    fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R {
+        SharedStream::shorten_input(self, from, edit)
+    }
+
+    fn receive_bulk(&mut self) -> Received {
+        self.receive(usize::MAX)
+    }
+
+    fn receive_piece(&mut self) -> Received {
+        self.receive(usize::MAX)
+    }
+
+    /// What it is asked for is whether a FIN follows: no stream of a shared connection ends with one.
+    fn peer_closed(&self) -> bool {
+        false
+    }
+}
+
+/// Where a body goes.
+trait Sink {
+    fn send(&mut self, bytes: &[u8], more: bool) -> Sent;
+    fn flush(&mut self, more: bool) -> Sent;
+    fn has_pending(&self) -> bool;
+    /// The last byte was sent: what is pending leaves, and an end that is not in the bytes is said.
+    fn complete(&mut self) -> Sent;
+}
+
+impl Sink for Connection {
+    #[inline]
+    fn send(&mut self, bytes: &[u8], more: bool) -> Sent {
+        Connection::send(self, bytes, more)
+    }
+
+    #[inline]
+    fn flush(&mut self, more: bool) -> Sent {
+        Connection::flush(self, more)
+    }
+
+    #[inline]
+    fn has_pending(&self) -> bool {
+        Connection::has_pending(self)
+    }
+
+    #[inline]
+    fn complete(&mut self) -> Sent {
+        Connection::flush(self, false)
+    }
+}
+
+impl Sink for SharedStream {
+    fn send(&mut self, bytes: &[u8], _: bool) -> Sent {
+        SharedStream::send(self, bytes)
+    }
+
+    fn flush(&mut self, _: bool) -> Sent {
+        SharedStream::flush(self)
+    }
+
+    fn has_pending(&self) -> bool {
+        SharedStream::has_pending(self)
+    }
+
+    fn complete(&mut self) -> Sent {
+        SharedStream::complete(self)
     }
 }
 

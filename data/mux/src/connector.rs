@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!   Own      a connection that carries one stream at a time: HTTP/1, TCP
+//!   Shared   a stream of a connection that carries several: HTTP/2
 //!   Local    a service of this process, in place of a server
 //!   Closed   nothing any more: the connection was given back
 //! ```
@@ -19,12 +20,15 @@ use weir_sys::{Address, socket};
 use weir_tls::Facts;
 
 use crate::service::LocalService;
+use crate::shared::SharedStream;
 
 /// One side of a stream.
 #[derive(Debug)]
 pub enum StreamConnector {
     /// A connection that carries nothing else meanwhile.
     Own(OwnConnection),
+    /// A stream of a connection that carries others, too.
+    Shared(Box<SharedStream>),
     /// A service that answers in place of a server.
     Local(LocalService),
     /// Nothing any more.
@@ -93,6 +97,7 @@ impl StreamConnector {
     pub fn input(&self) -> &[u8] {
         match self {
             StreamConnector::Own(own) => own.connection.input(),
+            StreamConnector::Shared(shared) => shared.input(),
             StreamConnector::Local(service) => service.output(),
             StreamConnector::Closed => &[],
         }
@@ -103,6 +108,7 @@ impl StreamConnector {
     pub fn consume(&mut self, count: usize) {
         match self {
             StreamConnector::Own(own) => own.connection.consume(count),
+            StreamConnector::Shared(shared) => shared.consume(count),
             StreamConnector::Local(service) => service.consume(count),
             StreamConnector::Closed => {}
         }
@@ -113,6 +119,7 @@ impl StreamConnector {
     pub fn receive(&mut self, limit: usize) -> Received {
         match self {
             StreamConnector::Own(own) => own.connection.receive(limit),
+            StreamConnector::Shared(shared) => shared.receive(limit),
             StreamConnector::Local(service) => service.receive(),
             StreamConnector::Closed => Received::End,
         }
@@ -123,6 +130,7 @@ impl StreamConnector {
     pub fn send_head(&mut self, head: &[u8], more: bool) -> Sent {
         match self {
             StreamConnector::Own(own) => own.connection.send_head(head, more),
+            StreamConnector::Shared(shared) => shared.send_head(head),
             _ => Sent::All,
         }
     }
@@ -132,32 +140,62 @@ impl StreamConnector {
     pub fn flush(&mut self, more: bool) -> Sent {
         match self {
             StreamConnector::Own(own) => own.connection.flush(more),
+            StreamConnector::Shared(shared) => shared.flush(),
             _ => Sent::All,
+        }
+    }
+
+    /// Sends bytes of a body, as many as the other side takes now.
+    #[inline]
+    pub(crate) fn send(&mut self, bytes: &[u8], more: bool) -> Sent {
+        match self {
+            StreamConnector::Own(own) => own.connection.send(bytes, more),
+            StreamConnector::Shared(shared) => shared.send(bytes),
+            _ => Sent::All,
+        }
+    }
+
+    /// The body is over: what is pending leaves, and an end that is not in the bytes is said.
+    pub(crate) fn complete(&mut self) -> Sent {
+        match self {
+            StreamConnector::Shared(shared) => shared.complete(),
+            other => other.flush(false),
         }
     }
 
     /// Whether something waits to be sent.
     #[inline]
     pub fn has_pending(&self) -> bool {
-        self.connection().is_some_and(Connection::has_pending)
+        match self {
+            StreamConnector::Own(own) => own.connection.has_pending(),
+            StreamConnector::Shared(shared) => shared.has_pending(),
+            _ => false,
+        }
     }
 
     /// Says that the stream sends no more this way.
     pub fn shut_write(&mut self) {
-        if let Some(connection) = self.connection_mut() {
-            connection.shut_write();
+        match self {
+            StreamConnector::Own(own) => own.connection.shut_write(),
+            // Its last byte says so. Without one, it is reset when it is dropped.
+            StreamConnector::Shared(_) | StreamConnector::Local(_) | StreamConnector::Closed => {}
         }
     }
 
     /// Whether that was said.
     pub fn shut(&self) -> bool {
-        self.connection().is_some_and(Connection::shut)
+        match self {
+            StreamConnector::Own(own) => own.connection.shut(),
+            StreamConnector::Shared(shared) => shared.shut(),
+            _ => false,
+        }
     }
 
     /// Whether the peer said that it sends no more, and all that it sent came.
     pub fn ended(&self) -> bool {
         match self {
             StreamConnector::Own(own) => own.connection.ended(),
+            StreamConnector::Shared(shared) => shared.ended(),
             StreamConnector::Local(service) => service.ended(),
             StreamConnector::Closed => true,
         }
@@ -168,6 +206,7 @@ impl StreamConnector {
     pub fn peer_closed(&self) -> bool {
         match self {
             StreamConnector::Own(own) => own.connection.peer_closed(),
+            StreamConnector::Shared(shared) => shared.peer_closed(),
             StreamConnector::Local(service) => service.ended(),
             StreamConnector::Closed => true,
         }
@@ -176,12 +215,20 @@ impl StreamConnector {
     /// Whether nothing can pass in either direction.
     #[inline]
     pub fn is_broken(&self) -> bool {
-        self.connection().is_some_and(Connection::is_broken)
+        match self {
+            StreamConnector::Own(own) => own.connection.is_broken(),
+            StreamConnector::Shared(shared) => shared.fault().is_some(),
+            _ => false,
+        }
     }
 
     /// What broke it, if something did.
     pub fn fault(&self) -> Option<Fault> {
-        self.connection().and_then(Connection::fault)
+        match self {
+            StreamConnector::Own(own) => own.connection.fault(),
+            StreamConnector::Shared(shared) => shared.fault(),
+            _ => None,
+        }
     }
 
     /// Whether it waits for a buffer to receive into.
@@ -192,14 +239,20 @@ impl StreamConnector {
     /// Whether the bytes that wait take more memory than they need.
     #[inline]
     pub fn has_slack(&self) -> bool {
-        self.connection().is_some_and(Connection::has_slack)
+        match self {
+            StreamConnector::Own(own) => own.connection.has_slack(),
+            StreamConnector::Shared(shared) => shared.has_slack(),
+            _ => false,
+        }
     }
 
     /// Keeps the bytes that wait in no more memory than they need.
     #[inline]
     pub fn shrink_input(&mut self) {
-        if let Some(connection) = self.connection_mut() {
-            connection.shrink_input();
+        match self {
+            StreamConnector::Own(own) => own.connection.shrink_input(),
+            StreamConnector::Shared(shared) => shared.shrink_input(),
+            StreamConnector::Local(_) | StreamConnector::Closed => {}
         }
     }
 
@@ -208,6 +261,7 @@ impl StreamConnector {
     pub fn received(&self) -> u64 {
         match self {
             StreamConnector::Own(own) => own.connection.received - own.received_before,
+            StreamConnector::Shared(shared) => shared.received,
             StreamConnector::Local(service) => service.produced(),
             StreamConnector::Closed => 0,
         }
@@ -218,13 +272,25 @@ impl StreamConnector {
     pub fn sent(&self) -> u64 {
         match self {
             StreamConnector::Own(own) => own.connection.sent - own.sent_before,
+            StreamConnector::Shared(shared) => shared.sent,
             _ => 0,
         }
     }
 
     /// What was agreed on with the peer, over TLS.
     pub fn tls(&self) -> Option<&Facts> {
-        self.connection()?.tls()
+        match self {
+            StreamConnector::Shared(shared) => shared.multiplexer().tls(),
+            other => other.connection()?.tls(),
+        }
+    }
+
+    /// The stream of a shared connection, if it is one.
+    pub fn shared(&self) -> Option<&SharedStream> {
+        match self {
+            StreamConnector::Shared(shared) => Some(shared),
+            _ => None,
+        }
     }
 
     /// Whether what passes can stay in the kernel: nobody encrypts it.
@@ -234,12 +300,23 @@ impl StreamConnector {
 
     /// The address of this end; none of what has no socket.
     pub fn local_address(&self) -> Option<Address> {
-        socket::local_address(self.descriptor()?).ok()
+        self.with_descriptor(|descriptor| socket::local_address(descriptor).ok())?
     }
 
     /// What the kernel knows of its TCP connection.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
-        tcp_info(self.descriptor()?).ok()
+        self.with_descriptor(|descriptor| tcp_info(descriptor).ok())?
+    }
+
+    /// Shows `look` the descriptor below, this stream's or that of all streams of its connection; none where there is no socket.
+    pub fn with_descriptor<R>(&self, look: impl FnOnce(&Descriptor) -> R) -> Option<R> {
+        match self {
+            StreamConnector::Own(own) => Some(look(own.connection.descriptor())),
+            StreamConnector::Shared(shared) => {
+                Some(shared.multiplexer().look(|connection| look(connection.descriptor())))
+            }
+            StreamConnector::Local(_) | StreamConnector::Closed => None,
+        }
     }
 
     /// The descriptor below, for options of the socket; none of what has no socket of its own.
@@ -255,7 +332,11 @@ impl StreamConnector {
 
     /// What holds of it, in words, for traces.
     pub fn words(&self) -> impl Iterator<Item = &'static str> {
-        let local = matches!(self, StreamConnector::Local(_)).then_some("local");
-        self.connection().into_iter().flat_map(Connection::words).chain(local)
+        let kind = match self {
+            StreamConnector::Local(_) => Some("local"),
+            StreamConnector::Shared(_) => Some("shared"),
+            _ => None,
+        };
+        self.connection().into_iter().flat_map(Connection::words).chain(kind)
     }
 }

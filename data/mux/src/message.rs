@@ -5,6 +5,7 @@ use weir_http::{CaseMap, Head, Kind};
 use weir_net::{Fault, Received, Sent};
 
 use crate::connector::StreamConnector;
+use crate::shared::NoHead;
 
 pub use weir_h1::{HeadError, HeadErrorKind, Options as HeadOptions};
 
@@ -81,7 +82,8 @@ impl Message {
 
     /// Whether some byte of the head has come.
     pub fn has_begun(&self) -> bool {
-        self.parser.has_begun()
+        // Of a shared connection's stream it came as a whole, even if it is refused.
+        self.parser.has_begun() || !self.bytes.is_empty()
     }
 
     /// Reads a request head. At most `limit` bytes are held for it (`tune.bufsize` less `tune.maxrewrite`).
@@ -111,8 +113,8 @@ impl Message {
         limit: usize,
         mut look: impl FnMut(&mut Parser, &[u8], &mut Head) -> Progress,
     ) -> ReadHead {
-        // A service of ours says nothing in bytes.
-        let Some(from) = from.connection_mut() else { return ReadHead::Ended };
+        let StreamConnector::Own(from) = from else { return self.read_shared(from) };
+        let from = &mut from.connection;
         // What is there already may be a whole head (pipelining): look before receiving.
         let mut fresh = !from.input().is_empty();
         loop {
@@ -139,6 +141,17 @@ impl Message {
                 Received::Full => return ReadHead::StartLineTooLarge,
                 Received::Failed(fault) => return ReadHead::Failed(fault),
             }
+        }
+    }
+
+    /// Takes over a head that was read before: the request of a stream of a shared connection. A service of ours has none.
+    #[cold]
+    fn read_shared(&mut self, from: &mut StreamConnector) -> ReadHead {
+        let StreamConnector::Shared(shared) = from else { return ReadHead::Ended };
+        match shared.take_request(&mut self.head, &mut self.bytes) {
+            Ok(()) => ReadHead::Complete,
+            Err(NoHead::TooLarge) => ReadHead::TooLarge,
+            Err(NoHead::Gone) => ReadHead::Ended,
         }
     }
 
@@ -180,10 +193,11 @@ impl Message {
         self.unconsumed
     }
 
-    /// How many bytes at the front of the input are this head and may be forwarded as they are: zero if it was edited,
-    /// detached, came after empty lines, or is written in another case.
-    pub fn verbatim(&mut self) -> usize {
-        let as_it_came = !self.is_rewritten() && self.head.start() == 0;
+    /// How many bytes at the front of the input are this head and may be forwarded to `to` as they are: zero if it was edited,
+    /// detached, came after empty lines, is written in another case, or goes to a connection of another version.
+    pub fn verbatim(&mut self, to: &StreamConnector) -> usize {
+        let as_it_came =
+            matches!(to, StreamConnector::Own(_)) && !self.is_rewritten() && self.head.start() == 0;
         if as_it_came { std::mem::take(&mut self.unconsumed) } else { 0 }
     }
 
@@ -198,6 +212,9 @@ impl Message {
 
     /// Sends the head, serialized if it was edited. After a `Part` the connection keeps the rest pending.
     pub fn send(&mut self, to: &mut StreamConnector, scratch: &mut Vec<u8>, more: bool) -> Sent {
+        if let StreamConnector::Shared(to) = to {
+            return to.send_message(&self.head, &self.bytes);
+        }
         if !self.is_rewritten() {
             return to.send_head(self.head.raw_bytes(&self.bytes), more);
         }
@@ -216,6 +233,15 @@ impl Message {
         scratch: &mut Vec<u8>,
         more: bool,
     ) -> Sent {
+        if let StreamConnector::Shared(to) = to {
+            let sent = to.send_message(&self.head, &self.bytes);
+            if sent == Sent::All && body > 0 {
+                let sent = to.send_head(&from.input()[..body]);
+                from.consume(body);
+                return sent;
+            }
+            return sent;
+        }
         scratch.clear();
         self.write(scratch);
         scratch.extend_from_slice(&from.input()[..body]);

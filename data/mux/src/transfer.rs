@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 
 use weir_h1::chunk_encoder::{CHUNK_END, ChunkHeader, LAST_CHUNK};
 use weir_h1::{ChunkDecoder, Piece};
-use weir_net::{Connection, Received, Sent};
+use weir_net::{Received, Sent};
 use weir_sched::Tick;
 use weir_sys::Errno;
 
@@ -174,16 +174,16 @@ impl Filtered {
         source: &mut StreamConnector,
         sink: &mut StreamConnector,
     ) -> Flow {
-        let Some(sink) = sink.connection_mut() else {
+        if matches!(sink, StreamConnector::Local(_) | StreamConnector::Closed) {
             return Flow::Failed(Side::Sink, weir_net::Fault::Io(Errno::PIPE));
-        };
+        }
         let now = weir_sched::now();
         for _ in 0..ROUNDS {
             if let Some(stop) = self.send(flow, sink) {
                 return stop;
             }
             let more = match source {
-                StreamConnector::Own(own) => self.take(flow, &mut own.connection, now),
+                StreamConnector::Own(_) | StreamConnector::Shared(_) => self.take(flow, source, now),
                 StreamConnector::Local(service) => self.take_made(flow, service, now),
                 StreamConnector::Closed => true,
             };
@@ -211,6 +211,7 @@ impl Filtered {
             }
             let received = match source {
                 StreamConnector::Own(own) => own.connection.receive_piece(),
+                StreamConnector::Shared(shared) => shared.receive(self.limit),
                 StreamConnector::Local(service) => service.receive(),
                 StreamConnector::Closed => Received::End,
             };
@@ -231,7 +232,7 @@ impl Filtered {
     }
 
     /// Sends what passed; none if there is room for more.
-    fn send(&mut self, flow: &BodyFlow, sink: &mut Connection) -> Option<Flow> {
+    fn send(&mut self, flow: &BodyFlow, sink: &mut StreamConnector) -> Option<Flow> {
         let last = self.ended && flow.closes_sink();
         if !self.staged.is_empty() {
             match sink.send(&self.staged[self.sent..], last) {
@@ -250,7 +251,7 @@ impl Filtered {
             return None;
         }
         self.staged = Vec::new();
-        Some(match sink.flush(false) {
+        Some(match sink.complete() {
             Sent::All => Flow::Done,
             Sent::Part(_) => Flow::AwaitSink,
             Sent::Failed(fault) => Flow::Failed(Side::Sink, fault),
@@ -258,9 +259,8 @@ impl Filtered {
     }
 
     /// Lets pass what is there of a body from a connection; false if its coding is wrong.
-    fn take(&mut self, flow: &mut BodyFlow, source: &mut Connection, now: Tick) -> bool {
-        if flow.ready() == 0 && !source.input().is_empty() && !flow.is_complete() && !flow.inspect_own(source)
-        {
+    fn take(&mut self, flow: &mut BodyFlow, source: &mut StreamConnector, now: Tick) -> bool {
+        if flow.ready() == 0 && !source.input().is_empty() && !flow.is_complete() && !flow.inspect(source) {
             return false;
         }
         let ready = flow.ready();

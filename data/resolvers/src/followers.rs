@@ -145,7 +145,8 @@ impl Follower {
     }
 
     fn remark(&self, text: String) -> News {
-        let notice = Notice { proxy: self.backend.settings().place, urgency: Urgency::Notice, text };
+        let notice =
+            Notice { proxy: self.backend.settings().place, urgency: Urgency::Notice, text, mail: None };
         News { notices: vec![notice], passages: Vec::new() }
     }
 

@@ -58,7 +58,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
         }
         client = stream.take_client()?;
     }
-    frontend.count_session(session.listener);
+    frontend.count_session(&session, &client);
     Some(client)
 }
 

@@ -5,7 +5,7 @@
 //!      │       (only if there      │ the next request's first byte
 //!      │        are rules or a     └────────────────────────────► end
 //!      │        PROXY header)
-//!      └───────► Admitting ──► Streaming ──────────────────────► end       (TCP)
+//!      └───────► Admitting ──► Streaming ──────────────────────► end       (TCP, HTTP/2)
 //! ```
 //!
 //! Written by hand because of its size: while a client is idle nothing but this and its [`Session`] exists, and there
@@ -56,7 +56,7 @@ enum ConnectionState {
     },
     /// One request and its response.
     Exchanging(PooledFuture<'static, Option<Connection>>),
-    /// In TCP mode: all there is.
+    /// In TCP mode and in HTTP/2: all there is.
     Streaming(PooledFuture<'static>),
     Ended,
 }
@@ -97,7 +97,7 @@ impl ConnectionTask {
         Some(match crate::accept::needs_admission(&session) {
             true => ConnectionState::Admitting(PooledFuture::new(crate::accept::admit(client, session))),
             false => {
-                session.frontend.count_session(session.listener);
+                session.frontend.count_session(&session, &client);
                 self.serve(client)
             }
         })
@@ -110,11 +110,21 @@ impl ConnectionTask {
     /// The connection was admitted, or its last stream ended.
     fn serve(&self, client: Connection) -> ConnectionState {
         let Some(session) = &self.session else { return ConnectionState::Ended };
+        if session.frontend.is_http() && crate::multiplexed::is_agreed(session, &client) {
+            return self.multiplex(client);
+        }
         if session.frontend.is_http() {
             return ConnectionState::Idle { client, wait: wait(idle_deadline(session)) };
         }
         let stream = PoolBox::new(Stream::new(Rc::clone(session), client, self.began_us));
         ConnectionState::Streaming(PooledFuture::new(Stream::run_tcp(stream)))
+    }
+
+    /// The connection carries several streams.
+    #[cold]
+    fn multiplex(&self, client: Connection) -> ConnectionState {
+        let Some(session) = &self.session else { return ConnectionState::Ended };
+        ConnectionState::Streaming(PooledFuture::new(crate::multiplexed::serve(client, Rc::clone(session))))
     }
 
     /// A request begins, or will not come. Between requests an end is no event.
@@ -125,6 +135,10 @@ impl ConnectionTask {
         if session.requests.get() > 0 && nothing {
             client.say_goodbye();
             return ConnectionState::Ended;
+        }
+        if crate::multiplexed::is_upgrade(session, &client) {
+            session.frontend.count_upgraded_session();
+            return self.multiplex(client);
         }
         let stream = PoolBox::new(Stream::new(Rc::clone(session), client, self.began_us));
         ConnectionState::Exchanging(PooledFuture::new(Stream::run(stream, waited)))

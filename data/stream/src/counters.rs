@@ -5,9 +5,11 @@ use weir_backend::figures::{
     BackendCounter, FrontendCounter, FrontendRate, ListenerCounter, Phases, ProcessRate, ServerCounter,
     ServerFigures,
 };
+use weir_net::Connection;
 
 use crate::ending::By;
 use crate::instance::{Listener, Proxy};
+use crate::session::Session;
 use crate::stream::Stream;
 use crate::upstream::Upstream;
 
@@ -146,7 +148,13 @@ impl Stream {
         let worker = weir_sched::worker_index();
         let figures = &self.frontend.frontend_figures;
         figures.increment(worker, FrontendCounter::Requests);
-        figures.increment(worker, FrontendCounter::RequestsHttp1);
+        figures.increment(
+            worker,
+            match self.client.shared() {
+                None => FrontendCounter::RequestsHttp1,
+                Some(_) => FrontendCounter::RequestsHttp2,
+            },
+        );
         figures.event(worker, FrontendRate::Requests, weir_sched::now().as_ms());
         crate::figures::count_request();
     }
@@ -274,17 +282,27 @@ impl Proxy {
     }
 
     /// A session began: the connection's own rules let it pass.
-    pub(crate) fn count_session(&self, listener: &Listener) {
+    pub(crate) fn count_session(&self, session: &Session, client: &Connection) {
+        let listener = session.listener;
         let worker = weir_sched::worker_index();
         let now_ms = weir_sched::now().as_ms();
         self.frontend_figures.increment(worker, FrontendCounter::Sessions);
         self.frontend_figures.event(worker, FrontendRate::Sessions, now_ms);
-        let kind =
-            if self.is_http() { FrontendCounter::SessionsHttp1 } else { FrontendCounter::SessionsOther };
+        let kind = match self.is_http() {
+            true if crate::multiplexed::is_agreed(session, client) => FrontendCounter::SessionsHttp2,
+            true => FrontendCounter::SessionsHttp1,
+            false => FrontendCounter::SessionsOther,
+        };
         self.frontend_figures.increment(worker, kind);
         self.frontend_figures.session_seen(worker, now_ms);
         self.instance().rates.event(worker, ProcessRate::Sessions, now_ms);
         listener.figures.increment(worker, ListenerCounter::Sessions);
+    }
+
+    /// A session that began as one of HTTP/1 goes on in HTTP/2.
+    pub(crate) fn count_upgraded_session(&self) {
+        let worker = weir_sched::worker_index();
+        self.frontend_figures.increment(worker, FrontendCounter::SessionsHttp2);
     }
 
     /// A connection in TCP mode carries one request for the process, none for its frontend.

@@ -87,6 +87,10 @@ pub struct Limits {
     pub session_rate: AtomicU32,
     /// `h1-accept-payload-with-any-method` and relatives.
     pub h1: weir_mux::HeadOptions,
+    /// `tune.h2.*`: the bounds of clients' connections of HTTP/2.
+    pub h2: weir_mux::Limits,
+    /// How much of one is taken in at a time.
+    pub h2_pace: weir_mux::Pace,
     /// `h1-case-adjust`: how bogus peers want to see the names of fields.
     pub header_case: Option<weir_http::CaseMap>,
     /// `tune.*.server`: what the kernel holds for connections to servers.

@@ -40,6 +40,7 @@ pub mod keepalive;
 pub mod listener_handler;
 pub mod log;
 mod log_timing;
+mod multiplexed;
 mod proxy_header;
 pub mod recycle;
 mod refusals;

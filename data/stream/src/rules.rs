@@ -456,9 +456,7 @@ impl Stream {
         match side {
             ConnectionSide::Frontend => {
                 let family = self.source().family();
-                if let Some(descriptor) = self.client.descriptor() {
-                    let _ = option::set_tos(descriptor, family, tos);
-                }
+                self.client.with_descriptor(|descriptor| option::set_tos(descriptor, family, tos));
             }
             ConnectionSide::Backend => self.server.marks.tos = Some(tos),
         }
@@ -467,9 +465,7 @@ impl Stream {
     fn set_packet_mark(&mut self, side: ConnectionSide, mark: u32) {
         match side {
             ConnectionSide::Frontend => {
-                if let Some(descriptor) = self.client.descriptor() {
-                    let _ = option::set_mark(descriptor, mark);
-                }
+                self.client.with_descriptor(|descriptor| option::set_mark(descriptor, mark));
             }
             ConnectionSide::Backend => self.server.marks.mark = Some(mark),
         }
@@ -478,9 +474,7 @@ impl Stream {
     /// Makes closing the client's connection silent: the peer is told nothing.
     fn silent_drop(&mut self, reset_ttl: Option<u8>) {
         self.reusable.client = false;
-        if let Some(descriptor) = self.client.descriptor() {
-            silence(descriptor, reset_ttl);
-        }
+        self.client.with_descriptor(|descriptor| silence(descriptor, reset_ttl));
     }
 }
 

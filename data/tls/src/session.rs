@@ -82,7 +82,7 @@ impl ServerHandshake {
 }
 
 /// What was agreed on.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// The version.
     pub version: Option<ProtocolVersion>,

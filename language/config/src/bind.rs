@@ -275,7 +275,10 @@ const READY: &[Row<BindReader>] = &[
     ),
     option("proto", "<name>", "h1", "protocol to speak, whatever would be negotiated", |bind, words| {
         let word = words.expect("'proto' : missing value")?;
-        bind.options.protocol = Some(protocol(word)?);
+        bind.options.protocol = Some(match word.text() {
+            "h2" => Protocol::H2,
+            _ => protocol(word)?,
+        });
         Ok(())
     }),
     option("severity-output", "<format>", "number", "how the runtime API marks severities", |bind, words| {
@@ -394,7 +397,7 @@ fn value(words: &mut Words<'_>, keyword: &str, range: std::ops::RangeInclusive<u
     integer(words, keyword, range)
 }
 
-/// The protocol that a `proto` word names.
+/// The protocol that a `proto` word names, of those that are spoken with both sides.
 pub(crate) fn protocol(word: &Word) -> Parsed<Protocol> {
     match word.text() {
         "h1" => Ok(Protocol::H1),

@@ -14,8 +14,8 @@ use crate::http_errors::{HttpErrorsReader, HttpErrorsSections};
 use crate::log_forward::LogForwardReader;
 use crate::mailers;
 use crate::model::{
-    Action, Config, ErrorMessage, ErrorReplies, ErrorReply, Global, HealthCheck, Location, LogForward, Mailers,
-    Mode, Proxy, Resolvers, Ring, RulesetKind, ServerStates, TraceLine, Userlist,
+    Action, Config, ErrorMessage, ErrorReplies, ErrorReply, Global, HealthCheck, Location, LogForward,
+    Mailers, Mode, Proxy, Resolvers, Ring, RulesetKind, ServerStates, TraceLine, Userlist,
 };
 use crate::proxy::health_section::HealthcheckReader;
 use crate::proxy::{BindContext, ProxyParser};

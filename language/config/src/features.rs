@@ -20,7 +20,7 @@ pub const FEATURES: &[(&str, bool)] = &[
     ("EVPORTS", false),
     ("FCGI", false),
     ("GETADDRINFO", true),
-    ("H2", false),
+    ("H2", true),
     ("HAVE_TCP_MD5SIG", false),
     ("KQUEUE", false),
     ("KTLS", false),

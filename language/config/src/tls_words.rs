@@ -126,15 +126,18 @@ fn version(words: &mut Words<'_>, keyword: &str) -> Parsed<TlsVersion> {
         .ok_or_else(|| fault(word.span(), format!("'{word}' : unknown ssl/tls version")))
 }
 
-/// Protocols of ALPN, without those that are not spoken yet, of which one warning tells.
+/// Protocols of ALPN, without those that are not spoken yet, of which one warning tells: HTTP/2 is, with clients.
 fn protocols(words: &mut Words<'_>) -> Parsed<Vec<Box<str>>> {
+    let line = words.line().words().first().map_or("", |word| word.text());
+    let of_server = matches!(line, "server" | "default-server" | "server-template");
     let word = words.expect("'alpn' : missing the comma-delimited ALPN protocol suite")?;
     let mut spoken: Vec<Box<str>> = Vec::new();
     let mut left_out = Vec::new();
     for name in word.text().split(',') {
         match name {
             "" => return Err(fault(word.span(), "'alpn' : empty protocol name")),
-            "h2" | "h3" => left_out.push(name),
+            "h3" => left_out.push(name),
+            "h2" if of_server => left_out.push(name),
             _ if name.len() > 255 => return Err(fault(word.span(), "'alpn' : protocol name too long")),
             _ => spoken.push(name.into()),
         }
@@ -144,7 +147,7 @@ fn protocols(words: &mut Words<'_>) -> Parsed<Vec<Box<str>>> {
     }
     if !left_out.is_empty() {
         let message = format!(
-            "'alpn' : '{}' is not implemented yet and not offered: clients get '{}'.",
+            "'alpn' : '{}' is not implemented yet and not offered: '{}' is.",
             left_out.join(","),
             spoken.join(",")
         );

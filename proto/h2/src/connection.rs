@@ -17,6 +17,7 @@ mod tests;
 use std::ops::Range;
 
 use weir_hpack::{Decoder, Encoder};
+use weir_http::Head;
 
 use crate::error::ErrorCode;
 use crate::frame::{self, FrameHeader, PREFACE};
@@ -96,6 +97,8 @@ pub struct Connection {
     /// What the peer may send in all, and what was consumed of it.
     receive: Window,
     owed: Owed,
+    /// The peer was told that it may send as much as the limits say: with the first request that has a body.
+    is_wide: bool,
     /// What this end may send in all.
     send: Window,
     /// The window that the peer is assumed to begin streams with: ours, once it knows.
@@ -113,6 +116,7 @@ pub struct Connection {
     resets: Bucket,
     empty_frames: Bucket,
     now_ms: u64,
+    frames: u64,
 }
 
 /// What is expected next.
@@ -166,8 +170,8 @@ enum Leaving {
 
 /// The payload of the PING that tells when the peer has seen the announcement.
 const FAREWELL: [u8; 8] = *b"farewell";
-/// What this end's table takes at most, whatever the peer allows: a few fields that come with every response.
-const ENCODER_TABLE: usize = 1024;
+/// What this end's table takes at most, whatever the peer allows: what every peer has room for from the start.
+const ENCODER_TABLE: usize = 4096;
 
 impl Connection {
     /// A connection whose preface is still to come. Its SETTINGS are in the output.
@@ -185,10 +189,6 @@ impl Connection {
         say(settings::MAX_FRAME_SIZE, limits.max_payload, frame::DEFAULT_MAX_PAYLOAD);
         say(settings::MAX_HEADER_LIST_SIZE, limits.max_head as u32, 0);
         settings::write(&mut output, &entries);
-        let connection_window = limits.connection_window.max(DEFAULT_WINDOW);
-        if connection_window > DEFAULT_WINDOW {
-            frame::write_window_update(&mut output, 0, connection_window - DEFAULT_WINDOW);
-        }
         let table = limits.header_table_size.max(4096) as usize;
         Connection {
             peer: Settings::default(),
@@ -205,7 +205,8 @@ impl Connection {
             fixed_length: 0,
             block: None,
             rest: Vec::new(),
-            receive: Window::new(connection_window),
+            receive: Window::new(DEFAULT_WINDOW),
+            is_wide: false,
             owed: Owed::default(),
             send: Window::new(DEFAULT_WINDOW),
             assumed_window: limits.stream_window.max(DEFAULT_WINDOW),
@@ -220,6 +221,7 @@ impl Connection {
             resets: limits::RESETS,
             empty_frames: limits::EMPTY_FRAMES,
             now_ms: 0,
+            frames: 0,
             limits,
         }
     }
@@ -236,6 +238,14 @@ impl Connection {
         std::mem::swap(&mut self.builder.request, room);
     }
 
+    /// Room for a head, to be exchanged for one.
+    pub fn room(&self) -> Request {
+        Request {
+            head: Head::with_limits(self.limits.max_fields, Head::DEFAULT_MAX_EDITS),
+            ..Request::default()
+        }
+    }
+
     /// The trailers that the last event was of: lines as HTTP/1 writes them.
     pub fn trailers(&self) -> &[u8] {
         &self.trailers.lines
@@ -249,6 +259,11 @@ impl Connection {
     /// Streams that began.
     pub fn opened(&self) -> u32 {
         self.opened
+    }
+
+    /// Frames that came.
+    pub fn frames(&self) -> u64 {
+        self.frames
     }
 
     /// How often the peer did what is allowed, and no well-behaved peer does.

@@ -163,6 +163,7 @@ fn program_plan(proxy: &Proxy, server: &model::Server, means: &CheckMeans) -> Op
         listener: listener.cloned(),
         tls: server.settings.tls.is_some(),
         protocol: match (proxy.config.mode(), server.settings.protocol) {
+            (_, Some(Protocol::H2)) => "h2",
             (_, Some(Protocol::H1)) | (Mode::Http, None) => "h1",
             (Mode::Tcp, None) | (_, Some(Protocol::None)) => "tcp",
             (Mode::Log, None) => "syslog",

@@ -15,7 +15,7 @@ pub(super) fn listeners(config: &model::Proxy, workers: usize, tls: &mut TlsBuil
     let mut made: Vec<Listener> = Vec::new();
     for bind in &config.binds {
         let mut next_id = bind.id;
-        let tls = tls.listener(&config.name, bind);
+        let tls = tls.listener(&config.name, bind, config.mode() == model::Mode::Http);
         for address in bind.addresses.iter().flat_map(single_ports) {
             let id = next_id.unwrap_or_else(|| lowest_free(&made));
             next_id = next_id.map(|id| id + 1);

@@ -54,6 +54,8 @@ pub struct TlsBuilder {
     /// What was made, for those who change it.
     binds: Vec<LiveBind>,
     servers: Vec<LiveServer>,
+    /// The listener that is made carries HTTP.
+    offers_http2: bool,
     /// What is worth a warning.
     pub warnings: Vec<String>,
     /// What keeps the process from starting.
@@ -87,6 +89,7 @@ impl TlsBuilder {
             speaks: false,
             binds: Vec::new(),
             servers: Vec::new(),
+            offers_http2: false,
             warnings: Vec::new(),
             errors: Vec::new(),
         }
@@ -97,7 +100,7 @@ impl TlsBuilder {
         let mut builder = TlsBuilder::new(&config.global);
         for proxy in config.proxies.iter().filter(|proxy| !proxy.settings.disabled) {
             for bind in &proxy.binds {
-                let _ = builder.listener(&proxy.name, bind);
+                let _ = builder.listener(&proxy.name, bind, proxy.mode() == model::Mode::Http);
             }
             let _ = builder.servers(proxy);
         }
@@ -119,20 +122,23 @@ impl TlsBuilder {
     }
 
     /// What a `bind` line with `ssl` needs; none without, or when something is wrong, which is noted.
-    pub fn listener(&mut self, frontend: &str, bind: &Bind) -> Option<Arc<LiveListener>> {
+    /// With `http`, a client may choose among the versions of HTTP where the line says nothing of it.
+    pub fn listener(&mut self, frontend: &str, bind: &Bind, http: bool) -> Option<Arc<LiveListener>> {
         self.authorities.forget_used();
-        let live = Arc::new(LiveListener::new(self.make_listener(bind)?));
+        let live = Arc::new(LiveListener::new(self.make_listener(bind, http)?));
         let files = self.authorities.used();
         self.binds.push(LiveBind {
             frontend: frontend.into(),
             bind: bind.clone(),
+            http,
             live: Arc::clone(&live),
             files,
         });
         Some(live)
     }
 
-    fn make_listener(&mut self, bind: &Bind) -> Option<Listener> {
+    fn make_listener(&mut self, bind: &Bind, http: bool) -> Option<Listener> {
+        self.offers_http2 = http;
         let tls = bind.options.tls.as_deref().filter(|tls| tls.enabled)?;
         self.refuse_unused_words();
         let before = self.errors.len();
@@ -395,6 +401,7 @@ impl TlsBuilder {
         let mut settings = self.settings(&options, subject, at)?;
         settings.protocols = match &options.protocols {
             Some(protocols) => protocols.iter().map(|name| name.as_bytes().to_vec()).collect(),
+            None if self.offers_http2 => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
             None => vec![b"http/1.1".to_vec()],
         };
         let sessions = self.sessions();

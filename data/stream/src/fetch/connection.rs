@@ -77,7 +77,9 @@ pub(super) const ROWS: &[Row] = &[
         client("fc_dst_is_local", Bool, "Whether the client's connection went to an address of this host"),
         |stream, _, _| truth(is_local(&stream.session.connection_destination())),
     ),
-    row(client("fc_http_major", Int, "The HTTP version spoken with the client: 1 or 2"), |_, _, _| number(1)),
+    row(client("fc_http_major", Int, "The HTTP version spoken with the client: 1 or 2"), |stream, _, _| {
+        number(if stream.client.shared().is_some() { 2 } else { 1 })
+    }),
     row(client("fc_nb_streams", Int, "Streams on the client's connection now"), |_, _, _| number(1)),
     row(
         FetchDecl::new("fc_settings_streams_limit", Int, "The most streams on the client's connection")

@@ -26,7 +26,7 @@ impl Stream {
         {
             return true;
         }
-        if self.is_read_from() {
+        if self.client.shared().is_none() && self.is_read_from() {
             PooledFuture::new(self.linger()).await;
         }
         false

@@ -103,7 +103,7 @@ impl Stream {
         let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
         let bodiless = self.request.body.is_complete() && self.request.body.ready() == 0;
         if !bodiless && self.request.body.ready() == 0 {
-            let verbatim = self.request.message.verbatim();
+            let verbatim = self.request.message.verbatim(&upstream.connector);
             if verbatim > 0 {
                 // The head leaves together with the part of the body that came with it.
                 self.request.body.lead_with(verbatim);
@@ -306,7 +306,7 @@ impl Stream {
         self.response.is_tunnel = size == BodySize::Tunnel;
         let size = if self.response.body.is_filtered() { self.filter_response(size)? } else { size };
         self.settle_connections(size)?;
-        let verbatim = self.response.message.verbatim();
+        let verbatim = self.response.message.verbatim(&self.client);
         if !self.response.body_begun {
             self.response.body.begin(BodyFlow::behind(&self.response.message.head, size));
             if verbatim > 0 {

@@ -30,6 +30,8 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Instanc
         connections: AtomicU32::new(config.global.limits.maxconn.unwrap_or(10_000)),
         connection_rate: AtomicU32::new(config.global.limits.connection_rate),
         session_rate: AtomicU32::new(config.global.limits.session_rate),
+        h2: weir_mux::Limits::default(),
+        h2_pace: weir_mux::Pace::default(),
         h1: weir_mux::HeadOptions {
             accept_payload_with_any_method: config.global.http1.payload_with_any_method,
             keep_insecure_transfer_encoding: config.global.http1.keep_on_insecure_transfer_encoding,

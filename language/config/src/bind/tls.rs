@@ -316,11 +316,11 @@ mod tests {
     #[test]
     fn a_protocol_that_is_not_spoken_is_warned_of() {
         let mut warnings = Vec::new();
-        let lines = parse_crt_list("a.pem [alpn h2,http/1.1]", &TlsOptions::default(), |line, text| {
+        let lines = parse_crt_list("a.pem [alpn h2,h3,http/1.1]", &TlsOptions::default(), |line, text| {
             warnings.push((line, text));
         });
         let lines = lines.expect("a good list");
-        assert_eq!(lines[0].options.protocols.as_deref(), Some(&[Box::from("http/1.1")][..]));
+        assert_eq!(lines[0].options.protocols.as_deref(), Some(&["h2".into(), "http/1.1".into()][..]));
         assert_eq!((warnings.len(), warnings[0].0), (1, 1));
     }
 }

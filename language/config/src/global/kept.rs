@@ -3,7 +3,7 @@
 //!
 //! Without a TLS listener or an HTTP/2 connection they have nothing to act on, so that accepting them changes nothing,
 //! and refusing them would refuse a configuration for no reason. `control/runtime` reads those about TLS once somebody speaks it,
-//! and refuses those that have no effect yet; `proto h2` is an error of its own. They are checked like all others, and kept
+//! and refuses those that have no effect yet, and makes the bounds of clients' connections of HTTP/2 of what is said of those. They are checked like all others, and kept
 //! as [`Kept`].
 
 use super::context::{GlobalContext, GlobalReader};

@@ -1,9 +1,7 @@
 //! Words about the process: identity, files, names, ending.
 
 use super::context::{GlobalContext, GlobalReader};
-use crate::model::{
-    AcceptedFamilies, Account, Chroot, CloseSpread, CoreDump, ExternalCheck, MasterWorker,
-};
+use crate::model::{AcceptedFamilies, Account, Chroot, CloseSpread, CoreDump, ExternalCheck, MasterWorker};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 use weir_syntax::{Diagnostic, Layout};

@@ -49,6 +49,8 @@ pub struct Options {
     pub http_use_proxy_header: bool,
     /// `http-restrict-req-hdr-names`: what to do with names outside letters, digits and hyphens.
     pub restrict_header_names: Option<RestrictHeaderNames>,
+    /// `disable-h2-upgrade`: what begins as HTTP/1 stays so.
+    pub disable_h2_upgrade: bool,
     /// `idle-close-on-response`: on a soft stop, idle client connections are closed after a last response.
     pub idle_close_on_response: bool,
     /// `independent-streams`: what goes one way does not refresh the other way's timeout.

@@ -163,6 +163,8 @@ pub struct ProxyV2 {
 pub enum Protocol {
     /// `h1`.
     H1,
+    /// `h2`; of listeners only.
+    H2,
     /// `none`: bytes, whatever the mode.
     None,
 }

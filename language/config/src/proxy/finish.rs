@@ -677,13 +677,19 @@ fn warn_about_fast_open(proxy: &Proxy, diagnostics: &mut Diagnostics) {
 }
 
 fn check_protocols(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
-    let wrong = match proxy.mode() {
-        Mode::Http => Protocol::None,
-        Mode::Tcp => Protocol::H1,
+    let wrong: &[Protocol] = match proxy.mode() {
+        Mode::Http => &[Protocol::None],
+        Mode::Tcp => &[Protocol::H1, Protocol::H2],
         Mode::Log => return,
     };
+    wrong.iter().for_each(|wrong| refuse_protocol(proxy, *wrong, span, diagnostics));
+}
+
+/// A protocol that does not fit the proxy's mode.
+fn refuse_protocol(proxy: &Proxy, wrong: Protocol, span: Span, diagnostics: &mut Diagnostics) {
     let name = match wrong {
         Protocol::H1 => "h1",
+        Protocol::H2 => "h2",
         Protocol::None => "none",
     };
     let who = format!("{} '{}'", noun(proxy), proxy.name);

@@ -277,6 +277,13 @@ const READY: &[Row<OptionReader>] = &[
         Positive(logging::read_httpslog),
     ),
     option(
+        "disable-h2-upgrade",
+        "do not switch to HTTP/2 when a client begins with its preface",
+        DEFAULTS_AND_FRONTENDS,
+        true,
+        Flag(|options| &mut options.disable_h2_upgrade),
+    ),
+    option(
         "idle-close-on-response",
         "on a soft stop, let idle clients have a last response",
         DEFAULTS_AND_FRONTENDS,
@@ -426,7 +433,6 @@ const READY: &[Row<OptionReader>] = &[
 ];
 
 const NOT_YET: &[Row<OptionReader>] = &[
-    Row::not_yet("disable-h2-upgrade", "", "do not switch to HTTP/2 on its preface"),
     Row::not_yet("use-small-buffers", "[ queue | l7-retries | check ]*", "use small buffers"),
     Row::removed("http-tunnel", "please just remove it, it shouldn't be needed."),
     Row::removed("forceclose", "please just remove it, or use 'option httpclose' if absolutely needed."),

@@ -10,7 +10,7 @@ use crate::request::Verdict;
 use crate::settings;
 use crate::stream::{State, Stream, UNANNOUNCED};
 use crate::streams::Standing;
-use crate::window::{Owed, Window};
+use crate::window::{DEFAULT_WINDOW, Owed, Window};
 
 /// What a step came to.
 enum Step {
@@ -92,6 +92,7 @@ impl Connection {
             Reading::Header => {
                 let Some(header) = FrameHeader::read(input) else { return Ok(Step::More) };
                 *used += frame::HEADER;
+                self.frames += 1;
                 self.frame = header;
                 self.left = header.length;
                 self.padding = 0;
@@ -525,6 +526,12 @@ impl Connection {
             }
             if self.opened >= limits.total_streams {
                 self.leave();
+            }
+        }
+        if !end && !std::mem::replace(&mut self.is_wide, true) {
+            let more = self.limits.connection_window.saturating_sub(DEFAULT_WINDOW);
+            if more > 0 && self.receive.widen(more).is_ok() {
+                frame::write_window_update(&mut self.output, 0, more);
             }
         }
         self.streams.open(Stream {

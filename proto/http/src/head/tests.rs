@@ -340,3 +340,24 @@ fn a_path_after_an_authority_begins_with_a_slash() {
         assert_eq!(String::from_utf8_lossy(head.uri(raw.as_bytes())), both);
     }
 }
+
+#[test]
+fn a_request_of_http_2_is_written_for_a_server_of_http_1() {
+    for (method, target, want) in [
+        ("GET", "https://h/a?b", "GET /a?b HTTP/1.1"),
+        ("GET", "/a", "GET /a HTTP/1.1"),
+        ("GET", "https://h", "GET / HTTP/1.1"),
+        ("OPTIONS", "https://h", "OPTIONS * HTTP/1.1"),
+        ("OPTIONS", "*", "OPTIONS * HTTP/1.1"),
+        ("CONNECT", "h:443", "CONNECT h:443 HTTP/1.1"),
+    ] {
+        let mut head = Head::new();
+        head.start_request(method.as_bytes(), target.as_bytes(), Version::HTTP_20).expect("room");
+        head.add(b"host", b"h").expect("room");
+        let mut written = Vec::new();
+        head.write(&[], &mut written);
+        assert_eq!(String::from_utf8_lossy(&written), format!("{want}\r\nhost: h\r\n\r\n"));
+        assert_eq!(head.written_len(&[]), written.len());
+        assert_eq!(head.uri(&[]), target.as_bytes(), "who looks sees what came");
+    }
+}

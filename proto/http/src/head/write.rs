@@ -2,13 +2,17 @@
 
 use super::{Head, Kind};
 use crate::case::CaseMap;
+use crate::{Method, uri};
 
 impl Head {
     /// Hands the head, piece by piece, to `put`: start line, fields, empty line. With a `case` map, names that
     /// are in it are written as it says.
     #[inline]
     fn pieces(&self, raw: &[u8], case: Option<&CaseMap>, put: &mut impl FnMut(&[u8])) {
-        let [first, second, third] = self.start_line.map(|span| span.of(raw, &self.edits));
+        let [first, mut second, mut third] = self.start_line.map(|span| span.of(raw, &self.edits));
+        if self.version.major >= 2 && self.kind == Kind::Request {
+            (second, third) = (self.target_for_http1(second), b"HTTP/1.1");
+        }
         put(first);
         put(b" ");
         put(second);
@@ -27,7 +31,20 @@ impl Head {
         put(b"\r\n");
     }
 
-    /// Appends the head to `out`. Right for any head; needed only when [`Head::is_edited`].
+    /// The target that a server of HTTP/1 is asked for: the authority is in `Host` (RFC 9113, 8.3.1; RFC 9112, 3.2.1).
+    #[cold]
+    fn target_for_http1<'a>(&self, target: &'a [u8]) -> &'a [u8] {
+        if uri::form(target) != uri::Form::Absolute {
+            return target;
+        }
+        match &target[uri::path_place(target).start..] {
+            b"" if self.method == Method::Options => b"*",
+            b"" => b"/",
+            path => path,
+        }
+    }
+
+    /// Appends the head to `out`, as HTTP/1 writes it. Right for any head; needed only when [`Head::is_edited`].
     pub fn write(&self, raw: &[u8], out: &mut Vec<u8>) {
         self.write_adjusted(raw, None, out);
     }

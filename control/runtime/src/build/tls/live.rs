@@ -24,6 +24,8 @@ use super::{ListedLine, TlsBuilder, based};
 pub(super) struct LiveBind {
     pub frontend: Box<str>,
     pub bind: Bind,
+    /// Its frontend speaks HTTP.
+    pub http: bool,
     pub live: Arc<LiveListener>,
     /// The files of authorities and revocations that it uses.
     pub files: BTreeSet<Box<str>>,
@@ -420,7 +422,7 @@ impl State {
         let remade = |bind| {
             let bind: &mut LiveBind = bind;
             self.builder.authorities.forget_used();
-            let listener = self.builder.make_listener(&bind.bind);
+            let listener = self.builder.make_listener(&bind.bind, bind.http);
             (bind, listener, self.builder.authorities.used())
         };
         let made: Vec<_> = using.map(remade).collect();
@@ -463,6 +465,7 @@ impl State {
         for bind in binds.iter_mut().filter(|bind| has_list(&bind.bind, list, base.as_deref())) {
             let Some(tls) = bind.bind.options.tls.clone() else { continue };
             self.builder.authorities.forget_used();
+            self.builder.offers_http2 = bind.http;
             match self.builder.listed(&bind.bind, &tls.options, list, &line, &mut None) {
                 Ok(entries) => {
                     bind.files.extend(self.builder.authorities.used());

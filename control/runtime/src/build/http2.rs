@@ -1,0 +1,103 @@
+//! The bounds of HTTP/2 connections, from `tune.h2.*`.
+
+use weir_config::model;
+use weir_mux::{Limits, Pace};
+
+/// Of clients' connections. What the side says itself goes before what is said of both.
+pub(super) fn limits(global: &model::Global) -> Limits {
+    let tuning = &global.tuning;
+    let number = |keyword: &str| last(global, keyword).and_then(|text| text.parse::<u32>().ok());
+    let of = |own: &str, both: &str, default: u32| number(own).or_else(|| number(both)).unwrap_or(default);
+    let buffer = tuning.buffer_size;
+    let frame = number("tune.h2.max-frame-size").unwrap_or(buffer).min(buffer).max(LEAST_FRAME);
+    let concurrent = of("tune.h2.fe.max-concurrent-streams", "tune.h2.max-concurrent-streams", 100);
+    let window = of("tune.h2.fe.initial-window-size", "tune.h2.initial-window-size", DEFAULT_WINDOW);
+    let shared = last(global, "tune.h2.fe.rxbuf").and_then(size);
+    Limits {
+        concurrent_streams: concurrent,
+        total_streams: number("tune.h2.fe.max-total-streams").unwrap_or(0),
+        stream_window: window.min(MAX_WINDOW),
+        connection_window: shared.unwrap_or(buffer.saturating_mul(concurrent.clamp(1, 100))).min(MAX_WINDOW),
+        max_payload: frame,
+        header_table_size: number("tune.h2.header-table-size").unwrap_or(4096),
+        max_fields: tuning.headers_max.saturating_sub(1),
+        max_head: buffer.saturating_sub(tuning.rewrite_room()) as usize,
+        glitches: number("tune.h2.fe.glitches-threshold").unwrap_or(0),
+    }
+}
+
+/// How much of a client's connection is taken in at a time.
+pub(super) fn pace(global: &model::Global) -> Pace {
+    let number = |keyword: &str| last(global, keyword).and_then(|text| text.parse().ok()).unwrap_or(0);
+    Pace { frames: number("tune.h2.fe.max-frames-at-once"), resets: number("tune.h2.fe.max-rst-at-once") }
+}
+
+/// What the last line with this word says.
+fn last<'g>(global: &'g model::Global, keyword: &str) -> Option<&'g str> {
+    let kept = global.kept.iter().rev().find(|kept| kept.keyword == keyword)?;
+    kept.arguments.first().map(|text| &**text)
+}
+
+/// A size that was checked before: digits, and perhaps a unit.
+fn size(text: &str) -> Option<u32> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match text.as_bytes().get(digits.len()).map(u8::to_ascii_lowercase) {
+        None => 0,
+        Some(b'k') => 10,
+        Some(b'm') => 20,
+        Some(_) => 30,
+    };
+    let bytes = digits.parse::<u64>().ok()?.checked_shl(unit)?;
+    Some(u32::try_from(bytes).unwrap_or(MAX_WINDOW))
+}
+
+/// What every peer may send at least.
+const LEAST_FRAME: u32 = 16_384;
+/// What a stream may send ahead where nothing is said.
+const DEFAULT_WINDOW: u32 = 65_535;
+const MAX_WINDOW: u32 = 0x7fff_ffff;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(lines: &[(&'static str, &str)]) -> Limits {
+        let mut global = model::Global::default();
+        for (keyword, argument) in lines {
+            let at = model::Location::new("test".into(), 1);
+            global.kept.push(model::Kept { keyword, arguments: vec![(*argument).into()], at });
+        }
+        limits(&global)
+    }
+
+    #[test]
+    fn the_side_goes_before_both_and_the_last_line_before_others() {
+        let limits = of(&[
+            ("tune.h2.max-concurrent-streams", "50"),
+            ("tune.h2.fe.max-concurrent-streams", "7"),
+            ("tune.h2.fe.max-concurrent-streams", "8"),
+            ("tune.h2.initial-window-size", "1000"),
+            ("tune.h2.be.initial-window-size", "2000"),
+            ("tune.h2.fe.rxbuf", "200k"),
+            ("tune.h2.fe.max-total-streams", "9"),
+            ("tune.h2.fe.glitches-threshold", "3"),
+            ("tune.h2.header-table-size", "0"),
+        ]);
+        assert_eq!((limits.concurrent_streams, limits.stream_window), (8, 1000));
+        assert_eq!((limits.connection_window, limits.total_streams), (200 << 10, 9));
+        assert_eq!((limits.glitches, limits.header_table_size), (3, 0));
+        let mut global = model::Global::default();
+        let at = model::Location::new("test".into(), 1);
+        let arguments = vec!["5".into()];
+        global.kept.push(model::Kept { keyword: "tune.h2.fe.max-rst-at-once", arguments, at });
+        assert_eq!((pace(&global).resets, pace(&global).frames), (5, 0));
+    }
+
+    #[test]
+    fn without_a_word_it_is_what_the_manual_says() {
+        let limits = of(&[]);
+        assert_eq!((limits.concurrent_streams, limits.max_payload), (100, 16_384));
+        assert_eq!(limits.connection_window, 1_638_400);
+        assert_eq!(of(&[("tune.h2.max-frame-size", "1000000")]).max_payload, 16_384, "no more than a buffer");
+    }
+}

@@ -1,0 +1,560 @@
+//! A connection that carries several streams: HTTP/2, the client's side.
+//!
+//! One task owns the connection. In its turn it takes in what came, gives it to the streams that it concerns, each of which is
+//! a task and is woken once, and sends what all of them produced with one call:
+//!
+//! ```text
+//!   receive ──► engine ──► what each stream gets ──► the streams' tasks
+//!                                                          │
+//!   one send ◄── the engine's output ◄── heads, payload ◄──┘ (this task is woken behind them)
+//! ```
+//!
+//! Streams reach the connection through an `Rc`: they never outlive what they need, and the connection knows them by the
+//! numbers of their tasks only.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use weir_h2::{Connection as Engine, ErrorCode, Event, Limits, Request};
+use weir_http::{Flags, Head};
+use weir_net::{Connection, Fault, Received, Sent};
+use weir_sched::TaskKey;
+use weir_sys::Errno;
+use weir_tls::Facts;
+
+use crate::shared::SharedStream;
+
+/// A connection and its streams.
+#[derive(Debug)]
+pub struct Multiplexer {
+    inner: RefCell<Inner>,
+    /// What was agreed on over TLS.
+    facts: Option<Facts>,
+    /// The task that owns the connection.
+    owner: TaskKey,
+    /// It was woken and did not run yet.
+    woken: Cell<bool>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    connection: Connection,
+    engine: Engine,
+    /// In the order of their numbers.
+    slots: Vec<Slot>,
+    /// Streams that began and have no task yet.
+    started: Vec<u32>,
+    /// The peer will not send any more.
+    ended: bool,
+    /// Nothing passes any more.
+    fault: Option<Fault>,
+    /// Streams wait until output left.
+    crowded: bool,
+    /// Memory for heads.
+    #[allow(clippy::vec_box, reason = "the boxes are what is used again: a head is large to move")]
+    rooms: Vec<Box<Request>>,
+    pace: Pace,
+    /// RST_STREAM that came in this turn.
+    resets: u32,
+}
+
+/// How much one turn of a connection takes in before others have theirs; 0 for no limit of this kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pace {
+    /// Frames (`tune.h2.fe.max-frames-at-once`).
+    pub frames: u32,
+    /// RST_STREAM (`tune.h2.fe.max-rst-at-once`): then everybody else is served first.
+    pub resets: u32,
+}
+
+/// What the connection keeps of a stream.
+#[derive(Debug)]
+struct Slot {
+    id: u32,
+    task: TaskKey,
+    request: Option<Box<Request>>,
+    /// What came and was not taken over.
+    arrived: Vec<u8>,
+    /// Payload among it.
+    payload: u32,
+    /// Its body has no announced length.
+    chunked: bool,
+    ended: bool,
+    reset: Option<ErrorCode>,
+    /// It waits for a window.
+    blocked: bool,
+}
+
+/// What a stream took over.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrived {
+    pub bytes: usize,
+    pub payload: u32,
+    pub ended: bool,
+}
+
+/// How a turn of the connection's task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Everything that could be done is done.
+    Quiet,
+    /// More could be done: others have their turns first.
+    More,
+    /// The same, after so many RST_STREAM that everybody else goes first.
+    Late,
+    /// The connection is over.
+    Over,
+}
+
+impl Inner {
+    fn slot(&mut self, id: u32) -> Option<&mut Slot> {
+        let at = self.slots.binary_search_by_key(&id, |slot| slot.id).ok()?;
+        self.slots.get_mut(at)
+    }
+
+    /// Takes in what came, and shows it to the streams; true if there may be more.
+    fn receive(&mut self, now_ms: u64) -> bool {
+        let mut fresh = !self.connection.input().is_empty();
+        let frames = self.engine.frames();
+        self.resets = 0;
+        for _ in 0..ROUNDS {
+            if fresh && !self.demultiplex(now_ms, frames) {
+                return true;
+            }
+            // Who does not take answers is asked nothing more, and neither is who failed.
+            if self.fault.is_some()
+                || self.engine.failure().is_some()
+                || self.engine.output().len() > MAX_OUTPUT
+            {
+                return false;
+            }
+            match self.connection.receive_bulk() {
+                Received::Bytes(_) => fresh = true,
+                Received::Nothing => return false,
+                Received::End => {
+                    self.ended = true;
+                    self.wake_all();
+                    return false;
+                }
+                Received::Full => self.fail(Fault::Io(Errno::PROTO)),
+                Received::Failed(fault) => self.fail(fault),
+            }
+        }
+        true
+    }
+
+    /// False if it is not to go on in this turn, which began after so many frames.
+    fn demultiplex(&mut self, now_ms: u64, frames: u64) -> bool {
+        loop {
+            let (used, event) = self.engine.advance(self.connection.input(), now_ms);
+            let more = event != Event::More;
+            self.happened(event);
+            self.connection.consume(used);
+            if !more || self.engine.failure().is_some() {
+                return true;
+            }
+            let Pace { frames: most, resets } = self.pace;
+            let taken = self.engine.frames() - frames;
+            if (most > 0 && taken >= u64::from(most)) || (resets > 0 && self.resets >= resets) {
+                return false;
+            }
+        }
+    }
+
+    fn happened(&mut self, event: Event) {
+        match event {
+            Event::More => {}
+            Event::Request { stream, end } => {
+                let mut request = self.rooms.pop().unwrap_or_else(|| Box::new(self.engine.room()));
+                self.engine.take_request(&mut request);
+                let chunked = request.head.flags().contains(Flags::CHUNKED);
+                self.slots.push(Slot {
+                    id: stream,
+                    task: TaskKey::NONE,
+                    request: Some(request),
+                    arrived: Vec::new(),
+                    payload: 0,
+                    chunked,
+                    ended: end,
+                    reset: None,
+                    blocked: false,
+                });
+                self.started.push(stream);
+            }
+            Event::Data { stream, bytes, end } => {
+                let bytes = &self.connection.input()[bytes];
+                let count = bytes.len() as u32;
+                let Ok(at) = self.slots.binary_search_by_key(&stream, |slot| slot.id) else {
+                    self.engine.consumed(stream, count);
+                    return;
+                };
+                self.slots[at].payload(bytes);
+                if end {
+                    self.slots[at].end(b"");
+                }
+                self.slots[at].wake();
+            }
+            Event::Trailers { stream } => {
+                if let Ok(at) = self.slots.binary_search_by_key(&stream, |slot| slot.id) {
+                    self.slots[at].end(self.engine.trailers());
+                    self.slots[at].wake();
+                }
+            }
+            Event::Reset { stream, code } => {
+                self.resets += 1;
+                if let Some(slot) = self.slot(stream) {
+                    slot.reset = Some(code);
+                    slot.wake();
+                }
+            }
+            Event::Window { stream: 0 } => self.wake_blocked(),
+            Event::Window { stream } => {
+                if let Some(slot) = self.slot(stream).filter(|slot| slot.blocked) {
+                    slot.blocked = false;
+                    slot.wake();
+                }
+            }
+            Event::Failed(_) => self.wake_all(),
+        }
+    }
+
+    /// Sends what there is; true if all of it left.
+    fn flush(&mut self) -> bool {
+        if self.engine.output().is_empty() {
+            return true;
+        }
+        match self.connection.send(self.engine.output(), false) {
+            Sent::All => self.engine.flushed(self.engine.output().len()),
+            Sent::Part(count) => self.engine.flushed(count),
+            Sent::Failed(fault) => self.fail(fault),
+        }
+        if self.crowded && self.engine.output().len() < MAX_OUTPUT / 2 {
+            self.crowded = false;
+            self.wake_blocked();
+        }
+        self.engine.output().is_empty()
+    }
+
+    fn fail(&mut self, fault: Fault) {
+        if self.fault.is_none() {
+            self.fault = Some(fault);
+            self.wake_all();
+        }
+    }
+
+    fn wake_all(&self) {
+        self.slots.iter().for_each(Slot::wake);
+    }
+
+    fn wake_blocked(&mut self) {
+        for slot in self.slots.iter_mut().filter(|slot| slot.blocked) {
+            slot.blocked = false;
+            slot.wake();
+        }
+    }
+}
+
+impl Slot {
+    fn wake(&self) {
+        if !self.task.is_none() {
+            weir_sched::wake(self.task);
+        }
+    }
+
+    fn payload(&mut self, bytes: &[u8]) {
+        self.payload += bytes.len() as u32;
+        if !self.chunked {
+            self.arrived.extend_from_slice(bytes);
+        } else if !bytes.is_empty() {
+            let header = weir_h1::chunk_encoder::ChunkHeader::new(bytes.len() as u64);
+            self.arrived.extend_from_slice(header.as_bytes());
+            self.arrived.extend_from_slice(bytes);
+            self.arrived.extend_from_slice(weir_h1::chunk_encoder::CHUNK_END);
+        }
+    }
+
+    /// The peer's last byte came, and these trailers.
+    fn end(&mut self, trailers: &[u8]) {
+        self.ended = true;
+        if self.chunked {
+            self.arrived.extend_from_slice(b"0\r\n");
+            self.arrived.extend_from_slice(trailers);
+            self.arrived.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+impl Multiplexer {
+    /// Takes over a connection. The current task owns it.
+    pub fn new(connection: Connection, limits: Limits, pace: Pace) -> Rc<Self> {
+        let facts = connection.tls().cloned();
+        Rc::new(Multiplexer {
+            inner: RefCell::new(Inner {
+                connection,
+                engine: Engine::server(limits),
+                slots: Vec::new(),
+                started: Vec::new(),
+                ended: false,
+                fault: None,
+                crowded: false,
+                rooms: Vec::new(),
+                pace,
+                resets: 0,
+            }),
+            facts,
+            owner: weir_sched::current(),
+            woken: Cell::new(false),
+        })
+    }
+
+    /// One turn of the owner: what came is taken in and what is there is sent.
+    pub fn turn(&self) -> Turn {
+        self.woken.set(false);
+        let mut inner = self.inner.borrow_mut();
+        let more = !inner.ended && inner.receive(weir_sched::now().as_ms());
+        let flushed = inner.flush();
+        let over = inner.engine.is_over() || (inner.ended && inner.slots.is_empty());
+        match () {
+            () if inner.fault.is_some() => Turn::Over,
+            () if over && flushed => Turn::Over,
+            () if more && inner.pace.resets > 0 && inner.resets >= inner.pace.resets => Turn::Late,
+            () if more => Turn::More,
+            () => Turn::Quiet,
+        }
+    }
+
+    /// The streams that began since this was asked last: each wants a task, which [`Multiplexer::begin`] is told of.
+    pub fn started(&self) -> Vec<u32> {
+        std::mem::take(&mut self.inner.borrow_mut().started)
+    }
+
+    /// A stream that began, to be carried by a task.
+    pub fn stream(self: &Rc<Self>, id: u32) -> SharedStream {
+        SharedStream::new(Rc::clone(self), id)
+    }
+
+    /// This task carries the stream.
+    pub fn begin(&self, id: u32, task: TaskKey) {
+        if let Some(slot) = self.inner.borrow_mut().slot(id) {
+            slot.task = task;
+        }
+    }
+
+    /// Streams in progress.
+    pub fn live(&self) -> usize {
+        self.inner.borrow().slots.len()
+    }
+
+    /// Whether the peer does not take what is there for it.
+    pub fn is_stuck(&self) -> bool {
+        !self.inner.borrow().engine.output().is_empty()
+    }
+
+    /// How often the peer did what no well-behaved peer does.
+    pub fn glitches(&self) -> u32 {
+        self.inner.borrow().engine.glitches()
+    }
+
+    /// The error that the peer was told, if the connection failed.
+    pub fn failure(&self) -> Option<ErrorCode> {
+        self.inner.borrow().engine.failure()
+    }
+
+    /// Bytes sent so far on the whole connection.
+    pub fn bytes_sent(&self) -> u64 {
+        self.inner.borrow().connection.sent
+    }
+
+    /// This end leaves: streams in progress are finished (RFC 9113, 6.8).
+    pub fn leave(&self) {
+        let mut inner = self.inner.borrow_mut();
+        match inner.slots.is_empty() {
+            true => inner.engine.farewell(),
+            false => inner.engine.leave(),
+        }
+    }
+
+    /// Whether the peer was told so.
+    pub fn is_leaving(&self) -> bool {
+        self.inner.borrow().engine.is_leaving()
+    }
+
+    /// Whether there is no stream, or the peer takes nothing.
+    pub fn is_idle_or_stuck(&self) -> bool {
+        let inner = self.inner.borrow();
+        inner.slots.is_empty() || !inner.engine.output().is_empty()
+    }
+
+    /// Keeps as little as a quiet connection needs.
+    pub fn shrink(&self) {
+        let mut inner = self.inner.borrow_mut();
+        inner.rooms = Vec::new();
+        inner.slots.shrink_to_fit();
+        inner.started = Vec::new();
+        inner.connection.shrink_input();
+        inner.engine.shrink();
+    }
+
+    /// The connection ends: streams that are left learn of it. What was to leave was sent as far as the peer takes it.
+    pub fn close(&self) {
+        let mut inner = self.inner.borrow_mut();
+        inner.flush();
+        inner.connection.shut_write();
+        inner.fail(Fault::Io(Errno::CONNRESET));
+    }
+
+    /// Takes in and drops what still comes, so that the peer reads our last bytes; false when nothing more will come.
+    pub fn drain(&self) -> bool {
+        let mut inner = self.inner.borrow_mut();
+        for _ in 0..ROUNDS {
+            let held = inner.connection.input().len();
+            inner.connection.consume(held);
+            match inner.connection.receive_bulk() {
+                Received::Bytes(_) => {}
+                Received::Nothing => return true,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// What was agreed on over TLS.
+    pub fn tls(&self) -> Option<&Facts> {
+        self.facts.as_ref()
+    }
+
+    /// Shows `look` the connection itself.
+    pub fn look<R>(&self, look: impl FnOnce(&Connection) -> R) -> R {
+        look(&self.inner.borrow().connection)
+    }
+
+    /// The owner has something to send.
+    fn touch(&self) {
+        if !self.woken.replace(true) {
+            weir_sched::wake(self.owner);
+        }
+    }
+
+    pub(crate) fn take_request(&self, id: u32) -> Option<Box<Request>> {
+        self.inner.borrow_mut().slot(id)?.request.take()
+    }
+
+    /// Memory for a head is there again.
+    pub(crate) fn give_room(&self, mut request: Box<Request>) {
+        let rooms = &mut self.inner.borrow_mut().rooms;
+        if rooms.len() < ROOMS {
+            request.clear();
+            rooms.push(request);
+        }
+    }
+
+    /// Moves what came for a stream behind what it holds.
+    pub(crate) fn take_arrived(&self, id: u32, into: &mut Vec<u8>) -> Arrived {
+        let mut inner = self.inner.borrow_mut();
+        let Some(slot) = inner.slot(id) else { return Arrived::default() };
+        let bytes = slot.arrived.len();
+        if into.is_empty() {
+            std::mem::swap(into, &mut slot.arrived);
+        } else {
+            into.append(&mut slot.arrived);
+        }
+        Arrived { bytes, payload: std::mem::take(&mut slot.payload), ended: slot.ended }
+    }
+
+    pub(crate) fn consumed(&self, id: u32, count: u32) {
+        let mut inner = self.inner.borrow_mut();
+        let before = inner.engine.output().len();
+        inner.engine.consumed(id, count);
+        if inner.engine.output().len() > before {
+            drop(inner);
+            self.touch();
+        }
+    }
+
+    pub(crate) fn peer_closed(&self) -> bool {
+        let inner = self.inner.borrow();
+        inner.ended || inner.fault.is_some()
+    }
+
+    pub(crate) fn fault(&self, id: u32) -> Option<Fault> {
+        let mut inner = self.inner.borrow_mut();
+        if inner.fault.is_some() || inner.engine.failure().is_some() {
+            return Some(inner.fault.unwrap_or(Fault::Io(Errno::CONNABORTED)));
+        }
+        match inner.slot(id) {
+            Some(slot) => slot.reset.map(|_| Fault::Io(Errno::CONNRESET)),
+            None => Some(Fault::Io(Errno::CONNRESET)),
+        }
+    }
+
+    /// Sends a head; how many bytes that takes, none if the stream is no more.
+    pub(crate) fn send_head(&self, id: u32, head: &Head, raw: &[u8], end: bool) -> Option<usize> {
+        let mut inner = self.inner.borrow_mut();
+        let before = inner.engine.output().len();
+        if inner.fault.is_some() || !inner.engine.send_head(id, head, raw, end) {
+            return None;
+        }
+        let count = inner.engine.output().len() - before;
+        drop(inner);
+        self.touch();
+        Some(count)
+    }
+
+    pub(crate) fn send_trailers(&self, id: u32, lines: &[u8]) {
+        self.inner.borrow_mut().engine.send_trailers(id, lines);
+        self.touch();
+    }
+
+    /// How many bytes of payload a stream may send now; none if it is no more.
+    pub(crate) fn room(&self, id: u32) -> Option<usize> {
+        let inner = self.inner.borrow();
+        if inner.fault.is_some() {
+            return None;
+        }
+        let open = inner.engine.sendable(id)?;
+        Some(open.min(MAX_OUTPUT.saturating_sub(inner.engine.output().len())))
+    }
+
+    /// Sends payload as far as there is room; how much that was.
+    pub(crate) fn send_data(&self, id: u32, payload: &[u8], ends: bool) -> usize {
+        let Some(room) = self.room(id) else { return 0 };
+        let fits = payload.len().min(room);
+        let ends = ends && fits == payload.len();
+        let count = self.inner.borrow_mut().engine.send_data(id, &payload[..fits], ends);
+        if count > 0 || ends {
+            self.touch();
+        }
+        count
+    }
+
+    /// The stream is woken when it may send more.
+    pub(crate) fn await_room(&self, id: u32) {
+        let mut inner = self.inner.borrow_mut();
+        inner.crowded |= inner.engine.output().len() >= MAX_OUTPUT / 2;
+        if let Some(slot) = inner.slot(id) {
+            slot.blocked = true;
+        }
+    }
+
+    /// A stream's task is through with it.
+    pub(crate) fn leave_stream(&self, id: u32, unreturned: u32, code: ErrorCode) {
+        let mut inner = self.inner.borrow_mut();
+        let Ok(at) = inner.slots.binary_search_by_key(&id, |slot| slot.id) else { return };
+        let slot = inner.slots.remove(at);
+        inner.engine.reset(id, code);
+        let returned = slot.payload + unreturned;
+        if returned > 0 {
+            inner.engine.consumed(id, returned);
+        }
+        drop(inner);
+        // It may have been the last one.
+        self.touch();
+    }
+}
+
+/// How often one turn receives at most, before it sends and others have their turns (R181).
+const ROUNDS: usize = 12;
+/// Output that waits for the peer: streams stop adding payload to more than this, and nothing more is received.
+const MAX_OUTPUT: usize = 128 * 1024;
+/// Heads whose memory a connection keeps.
+const ROOMS: usize = 4;

@@ -1,0 +1,199 @@
+"""Clients of HTTP/2 that write what no client writes: each is told why with the error that ends its connection, memory stays within
+bounds, and the others are served meanwhile.
+"""
+import socket
+import struct
+import time
+
+from program import Program, free_port
+from attackers.scarcity import FINE
+
+CONFIGURATION = """
+global
+    nbthread 1
+    maxconn 500
+defaults
+    mode http
+    timeout connect 1s
+    timeout client {timeout}
+    timeout server 5s
+    timeout http-request 5s
+frontend door
+    bind 127.0.0.1:{door}
+    http-request return status 200 content-type text/plain string "fine" if {{ path /fine }}
+    http-request return status 200 content-type text/plain file {large} if {{ path /large }}
+    default_backend silent
+backend silent
+    server s1 127.0.0.1:{silent}
+"""
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, PRIORITY, RESET, SETTINGS, PING, GOAWAY, WINDOW, CONTINUATION = 0, 1, 2, 3, 4, 6, 7, 8, 9
+END_STREAM, END_HEADERS = 1, 4
+FLOW_CONTROL_ERROR, COMPRESSION_ERROR, CALM = 3, 9, 11
+# :method GET, :scheme http, and a path as text; no field that the table keeps.
+REQUEST = b"\x82\x86\x04\x05/fine"
+LARGE = b"\x82\x86\x04\x06/large"
+SILENT = b"\x82\x86\x04\x07/silent"
+
+
+def frame(kind, flags=0, stream=0, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+class Scene:
+    """weir, with an answer of its own, a large one, and a server that says nothing."""
+
+    def __init__(self, binary, folder, timeout="5s"):
+        self.port, silent = free_port(), socket.create_server(("127.0.0.1", 0), backlog=1000)
+        self.silent = silent
+        large = folder.file("large", "x" * 100_000)
+        text = CONFIGURATION.format(door=self.port, large=large, silent=silent.getsockname()[1], timeout=timeout)
+        self.program = Program(binary, "-db", "-f", folder.file("a.cfg", text))
+        self.clients = []
+
+    def __enter__(self):
+        self.program.__enter__()
+        self.program.ready(self.port)
+        for _ in range(20):
+            self.is_well()
+        self.rest = self.program.resident_kb()
+        return self
+
+    def __exit__(self, *arguments):
+        for client in self.clients:
+            client.close()
+        self.silent.close()
+        self.program.__exit__(*arguments)
+
+    def client(self, first=b""):
+        client = socket.create_connection(("127.0.0.1", self.port), 5)
+        client.sendall(PREFACE + frame(SETTINGS) + first)
+        self.clients.append(client)
+        return client
+
+    def grown_kb(self):
+        return self.program.resident_kb() - self.rest
+
+    def is_well(self):
+        """It lives, and answers soon in either version."""
+        start = time.monotonic()
+        with socket.create_connection(("127.0.0.1", self.port), 2) as client:
+            client.sendall(FINE)
+            assert client.recv(4096).endswith(b"fine")
+        with socket.create_connection(("127.0.0.1", self.port), 2) as client:
+            client.sendall(PREFACE + frame(SETTINGS) + frame(HEADERS, END_STREAM | END_HEADERS, 1, REQUEST))
+            assert any(kind == DATA and payload == b"fine" for kind, _, _, payload in frames(client)), "an answer"
+        assert time.monotonic() - start < 2, "a well-behaved client waited"
+
+
+def frames(client, seconds=5):
+    """The frames that come, until the connection ends or is silent for so long."""
+    client.settimeout(seconds)
+    held = b""
+    while True:
+        while len(held) >= 9:
+            length = int.from_bytes(held[:3], "big")
+            if len(held) < 9 + length:
+                break
+            yield held[3], held[4], int.from_bytes(held[5:9], "big") & 0x7FFF_FFFF, held[9:9 + length]
+            held = held[9 + length:]
+        try:
+            more = client.recv(65_536)
+        except (TimeoutError, ConnectionError):
+            return
+        if not more:
+            return
+        held += more
+
+
+def goaway(client):
+    """The code that the connection ends with; none if it does not."""
+    codes = [struct.unpack(">I", payload[4:8])[0] for kind, _, _, payload in frames(client) if kind == GOAWAY]
+    return codes[-1] if codes else None
+
+
+def send(client, pieces):
+    """Sends pieces until they are over or the peer hangs up; the code that it gave."""
+    client.settimeout(5)
+    try:
+        for piece in pieces:
+            client.sendall(piece)
+    except OSError:
+        pass
+    return goaway(client)
+
+
+def opened_and_reset(streams):
+    """Rapid reset: streams that are asked for and given up at once."""
+    for first in range(0, streams, 50):
+        yield b"".join(
+            frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, SILENT) + frame(RESET, 0, 2 * number + 1, b"\0\0\0\x08")
+            for number in range(first, first + 50))
+
+
+# What is sent, and the code that it ends with.
+FLOODS = {
+    "streams opened and reset": (lambda: opened_and_reset(10_000), CALM),
+    "streams that this end is made to reset": (lambda: (
+        frame(HEADERS, END_HEADERS, 2 * number + 1, SILENT) + frame(WINDOW, 0, 2 * number + 1, bytes(4)) for number in range(5000)), CALM),
+    "malformed requests": (lambda: (frame(HEADERS, 5, 2 * number + 1, b"\x82") for number in range(5000)), CALM),
+    "a header block without an end": (lambda: [frame(HEADERS, 0, 1, REQUEST)] + [frame(CONTINUATION, 0, 1)] * 1000, CALM),
+    "a header block of megabytes": (lambda: [frame(HEADERS, 0, 1, b"\x82" * 16_000)] + [frame(CONTINUATION, 0, 1, b"\x82" * 16_000)] * 100, CALM),
+    "settings": (lambda: [frame(SETTINGS) * 500] * 60, CALM),
+    "questions": (lambda: [frame(PING, 0, 0, bytes(8)) * 500] * 60, CALM),
+    "priorities": (lambda: [frame(PRIORITY, 0, 1, b"\0\0\0\x03\0") * 500] * 60, CALM),
+    "unknown frames": (lambda: [frame(77) * 500] * 60, CALM),
+    "data without payload": (lambda: [frame(HEADERS, END_HEADERS, 1, SILENT)] + [frame(DATA, 0, 1) * 500] * 60, CALM),
+    "a window that becomes too large": (lambda: [frame(WINDOW, 0, 0, b"\x7f\xff\xff\xff")], FLOW_CONTROL_ERROR),
+    "a header block that is none": (lambda: [frame(HEADERS, 5, 1, b"\xff\xff\xff\xff\xff\xff")], COMPRESSION_ERROR),
+    "another protocol": (lambda: [b"GET / HTTP/1.1\r\n\r\n"], None),
+}
+
+
+def floods_of_http2_end_with_their_code(binary, folder):
+    """Whoever floods a connection is told so and hung up on; the others get their answers."""
+    with Scene(binary, folder) as scene:
+        for name, (pieces, code) in FLOODS.items():
+            found = send(scene.client(), pieces())
+            assert found == code or (code is None and found not in (None, 0)), f"{name}: ended with {found}"
+            scene.is_well()
+        assert scene.grown_kb() < 16_000, f"{scene.grown_kb()} kB"
+
+
+def bombs_of_hpack_hold_nothing(binary, folder):
+    """References to one large field: a small head that would be a large one is refused, and none of it is kept."""
+    with Scene(binary, folder) as scene:
+        large = b"\x40\x01x\x7f\xa1\x1e" + b"y" * 4000
+        for number in range(30):
+            client = scene.client(frame(HEADERS, 5, 1, REQUEST + large) + frame(HEADERS, 5, 3, REQUEST + b"\xbe" * 8000))
+            status = [payload for kind, _, stream, payload in frames(client, 1) if kind == HEADERS and stream == 3]
+            assert status and b"431" in status[0], f"client {number} was answered {status}"
+        assert scene.grown_kb() < 8_000, f"{scene.grown_kb()} kB for 30 clients"
+        scene.is_well()
+
+
+def windows_that_never_open_hold_what_their_connection_may(binary, folder):
+    """Many streams ask for large answers and take none: each holds no more than its answer, and ends with the client's timeout."""
+    with Scene(binary, folder, timeout="2s") as scene:
+        closed = frame(SETTINGS, 0, 0, b"\0\x04\0\0\0\0")
+        asked = b"".join(frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, LARGE) for number in range(100))
+        for _ in range(5):
+            scene.client(closed + asked)
+        time.sleep(0.5)
+        scene.is_well()
+        assert scene.grown_kb() < 500 * 140, f"{scene.grown_kb()} kB for 500 streams"
+        # The streams' own timeout ends them, one by one.
+        ends = [kind for kind, *_ in frames(scene.clients[0], 4) if kind in (RESET, GOAWAY)]
+        assert len(ends) >= 100, f"{len(ends)} streams ended"
+        scene.is_well()
+
+
+def requests_that_never_end_wait_for_their_timeout(binary, folder):
+    """Streams that are begun and not finished hold little, and the connection goes on beside them."""
+    with Scene(binary, folder) as scene:
+        begun = b"".join(frame(HEADERS, END_HEADERS, 2 * number + 1, SILENT) + frame(DATA, 0, 2 * number + 1, b"some") for number in range(99))
+        for _ in range(5):
+            client = scene.client(begun + frame(HEADERS, END_STREAM | END_HEADERS, 301, REQUEST))
+            assert any(kind == DATA and stream == 301 for kind, _, stream, _ in frames(client, 1)), "the last is answered"
+        assert scene.grown_kb() < 500 * 20, f"{scene.grown_kb()} kB for 500 streams"
+        scene.is_well()
