@@ -258,13 +258,11 @@ pub(crate) fn follow_addresses(
 ) -> Followed {
     let mut followed = Followed::default();
     let (mut keepers, mut others) = (Vec::new(), Vec::new());
-    for index in 0..followers.len() {
-        if !followers[index].follows(wanted) {
-            continue;
-        }
+    for (index, follower) in followers.iter_mut().enumerate().filter(|(_, follower)| follower.follows(wanted))
+    {
         if !known.holds() {
-            followers[index].unsettle(failed(known.failure()), now_ms, &mut followed);
-        } else if followers[index].address().is_some_and(|own| known.addresses().any(|found| found == own)) {
+            follower.unsettle(failed(known.failure()), now_ms, &mut followed);
+        } else if follower.address().is_some_and(|own| known.addresses().any(|found| found == own)) {
             keepers.push(index);
         } else {
             others.push(index);
