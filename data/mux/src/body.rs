@@ -12,10 +12,10 @@ use weir_net::{Connection, Fault, Received, Sent};
 use weir_sys::Errno;
 
 use crate::connector::StreamConnector;
+use crate::multiplexer::SharedStream;
 use crate::payload;
 use crate::progress::{Progress, Step};
 use crate::service::LocalService;
-use crate::shared::SharedStream;
 
 /// Moves one body. Holds no bytes itself.
 #[derive(Debug)]

@@ -19,8 +19,8 @@ use weir_sys::tcp_info::{TcpInfo, tcp_info};
 use weir_sys::{Address, socket};
 use weir_tls::Facts;
 
+use crate::multiplexer::SharedStream;
 use crate::service::LocalService;
-use crate::shared::SharedStream;
 
 /// One side of a stream.
 #[derive(Debug)]

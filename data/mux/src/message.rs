@@ -5,7 +5,7 @@ use weir_http::{CaseMap, Head, Kind};
 use weir_net::{Fault, Received, Sent};
 
 use crate::connector::StreamConnector;
-use crate::shared::NoHead;
+use crate::multiplexer::NoHead;
 
 pub use weir_h1::{HeadError, HeadErrorKind, Options as HeadOptions};
 

@@ -22,7 +22,10 @@ use weir_sched::TaskKey;
 use weir_sys::Errno;
 use weir_tls::Facts;
 
-use crate::shared::SharedStream;
+mod shared;
+
+pub(crate) use shared::NoHead;
+pub use shared::SharedStream;
 
 /// A connection and its streams.
 #[derive(Debug)]

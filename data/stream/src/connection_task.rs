@@ -110,7 +110,7 @@ impl ConnectionTask {
     /// The connection was admitted, or its last stream ended.
     fn serve(&self, client: Connection) -> ConnectionState {
         let Some(session) = &self.session else { return ConnectionState::Ended };
-        if session.frontend.is_http() && crate::multiplexed::is_agreed(session, &client) {
+        if session.frontend.is_http() && session.is_http2(&client) {
             return self.multiplex(client);
         }
         if session.frontend.is_http() {

@@ -289,7 +289,7 @@ impl Proxy {
         self.frontend_figures.increment(worker, FrontendCounter::Sessions);
         self.frontend_figures.event(worker, FrontendRate::Sessions, now_ms);
         let kind = match self.is_http() {
-            true if crate::multiplexed::is_agreed(session, client) => FrontendCounter::SessionsHttp2,
+            true if session.is_http2(client) => FrontendCounter::SessionsHttp2,
             true => FrontendCounter::SessionsHttp1,
             false => FrontendCounter::SessionsOther,
         };

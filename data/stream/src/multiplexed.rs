@@ -6,7 +6,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use weir_config::model::Protocol;
 use weir_containers::PoolBox;
 use weir_mux::{Multiplexer, StreamConnector, Turn};
 use weir_net::Connection;
@@ -17,12 +16,6 @@ use crate::deadlines;
 use crate::http::Waited;
 use crate::session::Session;
 use crate::stream::Stream;
-
-/// Whether the client is to be spoken to in HTTP/2 from its first byte on: the listener says so, or both agreed on it.
-pub(crate) fn is_agreed(session: &Session, client: &Connection) -> bool {
-    session.listener.bind.options.protocol == Some(Protocol::H2)
-        || client.tls().is_some_and(|facts| facts.protocol.as_deref() == Some(b"h2"))
-}
 
 /// Whether the client begins with the preface of HTTP/2 where HTTP/1 was expected. Only the first request may.
 pub(crate) fn is_upgrade(session: &Session, client: &Connection) -> bool {

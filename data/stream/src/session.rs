@@ -7,8 +7,9 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use weir_backend::ServerKey;
-use weir_config::model::CloseSpread;
+use weir_config::model::{CloseSpread, Protocol};
 use weir_expr::{SetCondition, Value, VariableId, VariableStore};
+use weir_net::Connection;
 use weir_sched::TaskKey;
 use weir_sys::Address;
 
@@ -145,6 +146,12 @@ impl Session {
             rare.connection_addresses.get_or_insert_with(|| addresses.clone());
             addresses.set(is_source, address);
         });
+    }
+
+    /// Whether the client is to be spoken to in HTTP/2 from its first byte on: the listener says so, or both agreed on it.
+    pub(crate) fn is_http2(&self, client: &Connection) -> bool {
+        self.listener.bind.options.protocol == Some(Protocol::H2)
+            || client.tls().is_some_and(|facts| facts.protocol.as_deref() == Some(b"h2"))
     }
 
     /// Whether its connection closes after the response that it carries, because the process leaves.
