@@ -555,3 +555,24 @@ const SIMULATED: u8 = 1 << 5;
 const SPLICED_AT_ONCE: usize = 4096;
 /// One bit less than a word, so that no token is all ones.
 const GENERATION_MASK: u32 = u32::MAX >> 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_poller_says_is_what_is_to_be_tried() {
+        let both = READABLE | WRITABLE;
+        for (readiness, expected) in [
+            (Readiness::IN, READABLE),
+            (Readiness::OUT, WRITABLE),
+            (Readiness::RDHUP, READABLE | PEER_CLOSED),
+            (Readiness::HUP, both | HUNG_UP),
+            (Readiness::ERR, both | ERROR),
+            (Readiness::IN | Readiness::OUT, both),
+            (Readiness::IN | Readiness::RDHUP | Readiness::HUP, both | PEER_CLOSED | HUNG_UP),
+        ] {
+            assert_eq!(bits_of(readiness), expected, "{readiness:?}");
+        }
+    }
+}

@@ -6,6 +6,7 @@ use weir_sched::{
     Class, Descriptor, Kind, Received, Runtime, Sent, Settings, Tick, Wakeup, current, now, simulate, spawn,
     wait, yield_now,
 };
+use weir_sys::splice::Pipe;
 use weir_sys::{Address, AddressFamily, Errno, option, socket};
 
 static KIND: Kind = Kind::new("test");
@@ -21,6 +22,19 @@ fn pair() -> (Descriptor, Descriptor) {
 
 fn buffer() -> Buffer {
     Buffer::take().expect("no limit is set")
+}
+
+#[test]
+fn only_a_pipe_that_holds_something_can_be_full() {
+    run(async {
+        let (near, far) = pair();
+        let mut pipe = Pipe::new(4096).expect("a pipe");
+        assert_eq!(near.splice_into(&mut pipe, 100), Ok(Received::Blocked));
+        assert!(!near.is_readable());
+        assert_eq!(far.send(b"hello", false), Ok(Sent::Bytes(5)));
+        assert_eq!(near.splice_into(&mut pipe, 100), Ok(Received::Bytes(5)));
+        assert_eq!(near.splice_into(&mut pipe, 100), Ok(Received::Full));
+    });
 }
 
 #[test]

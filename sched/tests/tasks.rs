@@ -3,8 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weir_sched::{
-    Class, Kind, Runtime, Settings, TaskKey, Tick, Wakeup, current, flag, kill, now, set_flag, simulate,
-    sleep_until, spawn, task_count, wait, wake, yield_now,
+    Class, Kind, Runtime, Settings, TaskKey, Tick, Wakeup, change_load, current, flag, kill, load, now,
+    set_flag, simulate, sleep_until, spawn, task_count, wait, wake, worker_count, yield_now,
 };
 
 static KIND: Kind = Kind::new("test");
@@ -117,6 +117,51 @@ fn a_killed_task_does_not_run_again() {
 }
 
 /// R19: the application's flag stays from run to run, whoever wakes the task; the next task of the slot has none.
+#[test]
+fn a_waiting_task_that_is_killed_ends_without_another_turn() {
+    run(async {
+        let turns = Rc::new(Cell::new(0));
+        let key = spawn(&KIND, Class::Normal, endless(Rc::clone(&turns)));
+        yield_now().await;
+        kill(key);
+        for _ in 0..3 {
+            yield_now().await;
+        }
+        assert_eq!((turns.get(), Rc::strong_count(&turns)), (1, 1));
+    });
+}
+
+#[test]
+fn wakes_of_a_queued_task_are_one_turn() {
+    run(async {
+        let turns = Rc::new(Cell::new(0));
+        let key = spawn(&KIND, Class::Normal, endless(Rc::clone(&turns)));
+        yield_now().await;
+        (0..3).for_each(|_| wake(key));
+        for _ in 0..3 {
+            yield_now().await;
+        }
+        assert_eq!(turns.get(), 2);
+    });
+}
+
+/// Waits again and again; counts how often it gets a turn.
+async fn endless(turns: Rc<Cell<u32>>) {
+    loop {
+        turns.set(turns.get() + 1);
+        wait(Tick::NEVER).await;
+    }
+}
+
+#[test]
+fn outside_of_a_worker_it_is_now_and_there_is_one() {
+    let clock = || weir_sys::time::monotonic_ns() / 1_000_000;
+    let (before, said, after) = (clock(), now().as_ms(), clock());
+    assert!((before..=after).contains(&said), "{said} is not within {before} and {after}");
+    assert_eq!(worker_count(), 1);
+    assert_eq!(run(async { worker_count() }), 1);
+}
+
 #[test]
 fn a_flag_is_kept_across_wakes() {
     run(async {
@@ -292,6 +337,17 @@ fn workers_send_each_other_work() {
     assert_eq!(answers, [(0, 3), (1, 3), (2, 3)]);
     runtime.stop();
     assert_eq!(runtime.join(), Ok(()));
+}
+
+#[test]
+fn the_load_of_a_worker_is_what_was_added_to_it() {
+    let seen = run(async {
+        change_load(0, 3);
+        change_load(0, -1);
+        change_load(7, 5);
+        (load(0), load(7))
+    });
+    assert_eq!(seen, (2, u32::MAX), "a worker that is not there is never the less loaded one");
 }
 
 #[test]

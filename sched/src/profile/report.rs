@@ -93,3 +93,39 @@ impl ProfileLine {
         self.lock_held_ns += other.lock_held_ns;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static KIND: Kind = Kind::new("test");
+
+    #[test]
+    fn lines_of_one_kind_and_place_add_up() {
+        let line = |number: u64| ProfileLine {
+            kind: &KIND,
+            origin: None,
+            calls: number,
+            cpu_ns: number * 2,
+            latencies: number * 3,
+            latency_ns: number * 4,
+            memory_ns: number * 5,
+            lock_wait_ns: number * 6,
+            lock_held_ns: number * 7,
+        };
+        let mut report = ProfileReport::default();
+        report.add(line(10));
+        report.add(line(5));
+        let [sum] = &report.lines[..] else { panic!("{} lines", report.lines.len()) };
+        let figures = [
+            sum.calls,
+            sum.cpu_ns,
+            sum.latencies,
+            sum.latency_ns,
+            sum.memory_ns,
+            sum.lock_wait_ns,
+            sum.lock_held_ns,
+        ];
+        assert_eq!(figures, [15, 30, 45, 60, 75, 90, 105]);
+    }
+}
