@@ -18,6 +18,8 @@ pub const TABLES: [(&str, u32, u32); 5] = [
     ("control/master/requirements.tsv", 117, 163),
     ("data/requirements.tsv", 164, 196),
 ];
+/// The table of the audit's lines: by letter or number, each once.
+pub const AUDIT: &str = "doc/audit.tsv";
 /// A sentence is not shorter than this.
 const SENTENCE: usize = 20;
 /// How the sentence of a row without tests begins: nothing holds it yet, the language or the design leaves nothing to test, or
@@ -34,7 +36,52 @@ pub fn gaps(workspace: &Workspace) -> Vec<Fault> {
         Ok(table) => check(part, &table, |path| fs::read_to_string(workspace.root.join(path)).ok()),
         Err(error) => vec![Fault::new(part.0, format!("cannot be read: {error}"))],
     };
-    TABLES.iter().flat_map(of).collect()
+    let audited = match fs::read_to_string(workspace.root.join(AUDIT)) {
+        Ok(table) => lines(AUDIT, &table, |path| fs::read_to_string(workspace.root.join(path)).ok()),
+        Err(error) => vec![Fault::new(AUDIT, format!("cannot be read: {error}"))],
+    };
+    TABLES.iter().flat_map(of).chain(audited).collect()
+}
+
+/// Faults of a table whose rows have names of any kind.
+fn lines(name: &str, table: &str, file: impl Fn(&str) -> Option<String>) -> Vec<Fault> {
+    let (mut faults, mut known) = (Vec::new(), Vec::new());
+    for (number, line) in table.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
+        let place = format!("{name}:{}", number + 1);
+        let columns: Vec<&str> = line.split('\t').collect();
+        let [row, proofs, sentence] = columns[..] else {
+            faults.push(Fault::new(place, "is not a name, its proofs and a sentence, separated by tabs"));
+            continue;
+        };
+        if known.contains(&row) {
+            faults.push(Fault::new(&place, format!("{row} was there before")));
+        }
+        known.push(row);
+        faults.extend(row_faults(&place, row, proofs, sentence, &file));
+    }
+    faults
+}
+
+/// What is wrong with one row.
+fn row_faults(
+    place: &str,
+    row: &str,
+    proofs: &str,
+    sentence: &str,
+    file: &impl Fn(&str) -> Option<String>,
+) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    if sentence.len() < SENTENCE {
+        faults.push(Fault::new(place, format!("{row} has no sentence that says how it holds")));
+    }
+    if proofs == "-" && !WITHOUT_TESTS.iter().any(|why| sentence.starts_with(why)) {
+        faults.push(Fault::new(place, format!("{row} has no test, and does not say why")));
+    }
+    let proofs = proofs.split(' ').filter(|proof| *proof != "-");
+    faults.extend(proofs.filter_map(|proof| {
+        unproven(proof, file).map(|why| Fault::new(place, format!("{row}: {proof} {why}")))
+    }));
+    faults
 }
 
 fn check(part: (&str, u32, u32), table: &str, file: impl Fn(&str) -> Option<String>) -> Vec<Fault> {
@@ -54,17 +101,7 @@ fn check(part: (&str, u32, u32), table: &str, file: impl Fn(&str) -> Option<Stri
             faults.push(Fault::new(&place, format!("is {requirement} where R{expected} belongs")));
         }
         expected = if right { found + 1 } else { expected + 1 };
-        if sentence.len() < SENTENCE {
-            faults.push(Fault::new(&place, format!("{requirement} has no sentence that says how it holds")));
-        }
-        if proofs == "-" && !WITHOUT_TESTS.iter().any(|why| sentence.starts_with(why)) {
-            faults.push(Fault::new(&place, format!("{requirement} has no test, and does not say why")));
-        }
-        for proof in proofs.split(' ').filter(|proof| *proof != "-") {
-            if let Some(why) = unproven(proof, &file) {
-                faults.push(Fault::new(&place, format!("{requirement}: {proof} {why}")));
-            }
-        }
+        faults.extend(row_faults(&place, requirement, proofs, sentence, &file));
     }
     if expected <= last {
         faults.push(Fault::new(name, format!("ends before R{last}")));
@@ -174,6 +211,23 @@ mod tests {
         {
             assert_eq!(faults("-", why), [""; 0]);
         }
+    }
+
+    #[test]
+    fn each_line_of_the_audit_is_there_once() {
+        let file = |path: &str| (path == "a.rs").then(|| RUST.to_owned());
+        let table = format!(
+            "# a comment\na\ta.rs::one\t{SAID}\n1\ta.rs::gone\t{SAID}\na\t-\tby design: it cannot arise\nb a.rs\n"
+        );
+        let said: Vec<String> = lines("x.tsv", &table, file).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "x.tsv:3: 1: a.rs::gone names a test that is not there",
+                "x.tsv:4: a was there before",
+                "x.tsv:5: is not a name, its proofs and a sentence, separated by tabs",
+            ]
+        );
     }
 
     #[test]
