@@ -46,11 +46,13 @@ pub struct Backend {
     /// Made when the worker first chooses.
     views: PerWorker<Option<Box<WorkerView>>>,
     itself: Weak<Backend>,
-    /// Who follows which server's state (`track`). Changed while the configuration is put together.
+    /// Who follows which server's state (`track`). Changed when servers come and go.
     followers: ArcSwap<HashMap<ServerKey, Vec<Follower>>>,
+    /// Whom its own servers follow.
+    leaders: ArcSwap<HashMap<ServerKey, Follower>>,
 }
 
-/// A server that follows another one's state (`track`).
+/// A server that follows another one's state (`track`), or is followed.
 #[derive(Clone, Debug)]
 pub struct Follower {
     /// Its backend.
@@ -83,6 +85,7 @@ impl Backend {
                 views,
                 itself: Weak::clone(itself),
                 followers: ArcSwap::default(),
+                leaders: ArcSwap::default(),
                 shared,
             }
         })
@@ -416,11 +419,17 @@ impl Backend {
         apply: impl FnOnce(&Server) -> Result<(), ChangeError>,
     ) -> Result<(), ChangeError> {
         let mut woken = Vec::new();
+        let leader = self.leader_of(key);
         let server = {
             let mut lb_state = self.lb_state.lock();
             let server = Arc::clone(lb_state.server(key).ok_or(ChangeError::NoSuchServer)?);
             let before = lb_state.situation(&server, now_ms);
             apply(&server)?;
+            let returns = before.admin.is_maintenance() && !server.admin_state().is_maintenance();
+            if let Some(leader) = leader.filter(|_| returns) {
+                // It has no checks of its own that say how it is.
+                apply_lead(&server, &leader, now_ms);
+            }
             lb_state.rebuild(now_ms);
             lb_state.redistribute(&server, &mut woken);
             lb_state.hand_out_all(&mut woken);
@@ -454,9 +463,58 @@ impl Backend {
 
     /// Has a server of some backend follow the state of one of this backend from now on.
     pub fn add_follower(&self, leader: ServerKey, follower: Follower) {
+        if let Some(backend) = follower.backend.upgrade() {
+            let itself = Follower { backend: Weak::clone(&self.itself), server: leader };
+            backend.leaders.rcu(|leaders| {
+                let mut leaders = HashMap::clone(leaders);
+                leaders.insert(follower.server, itself.clone());
+                leaders
+            });
+        }
         self.followers.rcu(|followers| {
             let mut followers = HashMap::clone(followers);
             followers.entry(leader).or_default().push(follower.clone());
+            followers
+        });
+    }
+
+    /// The server that one of this backend follows, if any.
+    fn leader_of(&self, key: ServerKey) -> Option<Arc<Server>> {
+        let leaders = self.leaders.load();
+        let leader = leaders.get(&key)?;
+        leader.backend.upgrade()?.server(leader.server)
+    }
+
+    /// How many servers one of this backend follows, each the next one.
+    #[must_use]
+    pub fn leaders_of(&self, key: ServerKey) -> usize {
+        let next = |backend: &Backend, key: ServerKey| backend.leaders.load().get(&key).cloned();
+        let mut leader = next(self, key);
+        let mut count = 0;
+        while let Some(found) = leader {
+            count += 1;
+            leader = found.backend.upgrade().and_then(|backend| next(&backend, found.server));
+        }
+        count
+    }
+
+    /// A server is gone: it follows nobody any more.
+    fn forget_leader(&self, key: ServerKey) {
+        let Some(leader) = self.leaders.load().get(&key).cloned() else { return };
+        self.leaders.rcu(|leaders| {
+            let mut leaders = HashMap::clone(leaders);
+            leaders.remove(&key);
+            leaders
+        });
+        let Some(backend) = leader.backend.upgrade() else { return };
+        let is_another =
+            |follower: &Follower| follower.server != key || !Weak::ptr_eq(&follower.backend, &self.itself);
+        backend.followers.rcu(|followers| {
+            let mut followers = HashMap::clone(followers);
+            if let Some(of_leader) = followers.get_mut(&leader.server) {
+                of_leader.retain(is_another);
+            }
+            followers.retain(|_, of_one| !of_one.is_empty());
             followers
         });
     }
@@ -557,9 +615,14 @@ impl Backend {
         if !server.is_unused() {
             return Err(RemoveError::InUse);
         }
+        if self.followers.load().contains_key(&key) {
+            return Err(RemoveError::Followed);
+        }
         lb_state.remove(key);
         lb_state.rebuild(now_ms);
         self.publish(lb_state.servers());
+        drop(lb_state);
+        self.forget_leader(key);
         Ok(server)
     }
 

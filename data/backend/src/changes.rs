@@ -65,4 +65,6 @@ pub enum RemoveError {
     NotInMaintenance,
     /// Something is on it, waits for it, or is kept for it.
     InUse,
+    /// Others follow its state.
+    Followed,
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use weir_backend::{
     AdminState, Backend, BackendSettings, Change, CheckKind, CheckRules, CheckStatus, Consequence, Finding,
-    Follower, Observation, ObserveRules, OperationalState, Reason, RequestedState, ServerKey, ServerSettings,
-    StartLevel,
+    Follower, Observation, ObserveRules, OperationalState, Reason, RemoveError, RequestedState, ServerKey,
+    ServerSettings, StartLevel,
 };
 
 const FIRST: ServerKey = ServerKey::configured(0);
@@ -137,6 +137,41 @@ fn followers_follow_through_a_chain() {
     assert_eq!((admin(), state(&last)), (AdminState::INHERITED_DRAIN, OperationalState::Running));
     ask(RequestedState::Ready);
     assert_eq!((admin(), state(&last)), (AdminState::READY, OperationalState::Running));
+}
+
+#[test]
+fn a_follower_that_leaves_maintenance_is_what_its_leader_is() {
+    let leader = backend("a", vec![checked("s", StartLevel::JustUp)]);
+    let plain = ServerSettings { name: "f".to_owned(), id: 1, ..ServerSettings::default() };
+    let farm = backend("b", vec![plain]);
+    leader.add_follower(FIRST, Follower { backend: Arc::downgrade(&farm), server: FIRST });
+    let ask = |state| farm.change_for(FIRST, Change::State(state), Reason::Operator, 1).expect("a server");
+    ask(RequestedState::Maintenance);
+    report(&leader, CheckKind::Health, CheckStatus::L4Timeout);
+    ask(RequestedState::Ready);
+    assert_eq!(state(&farm), OperationalState::Stopped);
+    report(&leader, CheckKind::Health, CheckStatus::L4Ok);
+    report(&leader, CheckKind::Health, CheckStatus::L4Ok);
+    assert_eq!(state(&farm), OperationalState::Running);
+}
+
+#[test]
+fn who_is_followed_stays_until_nobody_follows() {
+    let farm = backend("a", vec![checked("s", StartLevel::JustUp)]);
+    let add = |name: &str| {
+        let settings = ServerSettings { name: name.to_owned(), ..ServerSettings::default() };
+        farm.add(settings, 0).expect("a dynamic algorithm").key()
+    };
+    let (leader, middle, last) = (add("l"), add("m"), add("n"));
+    let follow = |leader, server| {
+        farm.add_follower(leader, Follower { backend: Arc::downgrade(&farm), server });
+    };
+    follow(leader, middle);
+    follow(middle, last);
+    assert_eq!([leader, middle, last].map(|key| farm.leaders_of(key)), [0, 1, 2]);
+    let remove = |key| farm.remove(key, 1).map(drop);
+    assert_eq!((remove(leader), remove(middle)), (Err(RemoveError::Followed), Err(RemoveError::Followed)));
+    assert_eq!((remove(last), remove(middle), remove(leader)), (Ok(()), Ok(()), Ok(())));
 }
 
 #[test]

@@ -63,9 +63,6 @@ fn read(resources: Resources<'_>, line: &Line) -> Parsed<Server> {
     read_server_options(&mut server, &mut words, None)?;
     let ServerLine { settings, id, guid, .. } = server;
     crate::server::checks::settle(&settings, &subject, name.span())?;
-    if settings.check.track.is_some() {
-        return Err(crate::words::not_yet(name.span(), "track of a server that is added"));
-    }
     Ok(Server {
         name: name.text().into(),
         at,

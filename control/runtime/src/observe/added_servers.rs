@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_backend::{AddError, RemoveError, Server};
+use weir_backend::{AddError, Backend, Follower, RemoveError, Server};
 use weir_cli::target::{BackendKey, ServerKey};
 use weir_config::Resources;
 use weir_config::model::{self, Host, Mode, Protocol, TransparentSource};
@@ -42,6 +42,7 @@ impl LiveTarget {
         if backend.servers().len() >= MAX_SERVERS {
             return Err(format!("more than {MAX_SERVERS} servers in one backend"));
         }
+        let leader = self.leader(proxy, &said)?;
         let settings = build::added_server(&said, record.shares_idle);
         let server = backend.add(settings, now_ms()).map_err(|error| match error {
             AddError::StaticAlgorithm => STATIC.to_owned(),
@@ -59,10 +60,50 @@ impl LiveTarget {
         said.id = server.id();
         let said = Arc::new(said);
         proxy.added_servers.insert(server.key(), Arc::clone(&said));
+        if let Some((of_leader, leader)) = leader {
+            let follower = Follower { backend: Arc::downgrade(backend), server: server.key() };
+            of_leader.add_follower(leader, follower);
+            of_leader.lead(leader, now_ms());
+        }
         if let Some(checks) = record.checks.get() {
             build::plans(proxy, &said, server.key(), &record.check_means).for_each(|plan| checks.add(plan));
         }
         Ok(())
+    }
+
+    /// The server that one to be added follows (`track`), if any.
+    fn leader(
+        &self,
+        proxy: &Proxy,
+        said: &model::Server,
+    ) -> Result<Option<(&'static Arc<Backend>, weir_backend::ServerKey)>, String> {
+        let Some(track) = &said.settings.check.track else { return Ok(None) };
+        let of_leader = match &track.backend {
+            None => self.live.instance.proxies.get(proxy.index),
+            Some(name) => self.live.instance.backend_by_name(name),
+        };
+        let found = of_leader.and_then(|of_leader| Some((of_leader, of_leader.backend.as_ref()?)));
+        let (of_leader, backend) = found.ok_or_else(|| {
+            let name = track.backend.as_deref().unwrap_or(proxy.name());
+            format!("unable to find required proxy '{name}' for tracking.")
+        })?;
+        let servers = backend.servers();
+        let leader = servers.iter().find(|server| *server.name() == *track.server);
+        let leader = leader
+            .ok_or_else(|| format!("unable to find required server '{}' for tracking.", track.server))?;
+        let known = of_leader.known_server(leader.key());
+        let follows = known.is_some_and(|known| known.settings.check.track.is_some());
+        if leader.health().is_none() && leader.agent().is_none() && !follows {
+            return Err(format!(
+                "unable to use {}/{} for tracking as it does not have any check nor agent enabled.",
+                backend.name(),
+                leader.name()
+            ));
+        }
+        if backend.leaders_of(leader.key()) >= LONGEST_CHAIN {
+            return Err(format!("more than {LONGEST_CHAIN} servers follow each other."));
+        }
+        Ok(Some((backend, leader.key())))
     }
 
     /// Removes a server that nothing of the configuration names and nothing uses.
@@ -71,14 +112,12 @@ impl LiveTarget {
         let (proxy, server) = self.server_of(server).ok_or_else(gone)?;
         let backend = proxy.backend.as_ref().ok_or_else(gone)?;
         if proxy.known_server(server.key()).is_some_and(|known| known.is_referenced) {
-            return Err(
-                "This server cannot be removed at runtime due to other configuration elements pointing to it."
-                    .to_owned(),
-            );
+            return Err(REFERENCED.to_owned());
         }
         backend.remove(server.key(), now_ms()).map_err(|error| match error {
             RemoveError::NoSuchServer => gone(),
             RemoveError::NotInMaintenance => "Only servers in maintenance mode can be deleted.".to_owned(),
+            RemoveError::Followed => REFERENCED.to_owned(),
             RemoveError::InUse => {
                 // What is only kept for later need not be in the way next time.
                 forget_connections(proxy, &server);
@@ -125,6 +164,10 @@ fn check(proxy: &Proxy, said: &model::Server) -> Result<(), String> {
     Ok(())
 }
 
+/// No more servers follow each other in a row, as in the configuration.
+const LONGEST_CHAIN: usize = 1023;
+const REFERENCED: &str =
+    "This server cannot be removed at runtime due to other configuration elements pointing to it.";
 const STATIC: &str = "Backend must use a dynamic load balancing to support dynamic servers.";
 
 /// A backend has at most this many servers, as in the configuration.
