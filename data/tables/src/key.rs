@@ -4,8 +4,9 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_expr::Value;
+use weir_expr::table::KeyType;
 
-use crate::declaration::KeyType;
+use crate::layout::words_of_key;
 
 /// A key of a table, in the form in which entries hold it.
 #[derive(Debug, Clone)]
@@ -36,10 +37,10 @@ impl Key {
             (Value::Int(number), _) => Some(Key::short(&[number as u32])),
             (Value::Str(bytes), KeyType::Text(length)) => {
                 let bytes = &bytes[..bytes.len().min(length as usize)];
-                Some(Key::packed(kind.words(), Some(bytes.len() as u32), bytes))
+                Some(Key::packed(words_of_key(kind), Some(bytes.len() as u32), bytes))
             }
             (Value::Bin(bytes), KeyType::Binary(length)) => {
-                Some(Key::packed(kind.words(), None, &bytes[..bytes.len().min(length as usize)]))
+                Some(Key::packed(words_of_key(kind), None, &bytes[..bytes.len().min(length as usize)]))
             }
             _ => None,
         }
@@ -129,7 +130,7 @@ mod tests {
     fn check(value: Value<'_>, kind: KeyType, expected: Option<Value<'_>>) {
         let key = Key::of(value, kind);
         if let Some(key) = &key {
-            assert_eq!(key.words().len(), kind.words());
+            assert_eq!(key.words().len(), words_of_key(kind));
         }
         assert_eq!(key.map(|key| value_of(key.words(), kind)), expected.map(Value::into_owned));
     }

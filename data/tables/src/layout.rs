@@ -1,8 +1,6 @@
 //! Where an entry has what: computed once from the declaration.
 
-use weir_expr::table::{DataKind, DataType};
-
-use crate::declaration::{Declaration, Stored};
+use weir_expr::table::{DataKind, DataType, Declaration, KeyType, Stored};
 
 /// Words of an entry that every entry has, before its key.
 pub(crate) mod header {
@@ -54,10 +52,20 @@ pub(crate) const fn words_of(kind: DataKind) -> usize {
     }
 }
 
+/// How many words a key takes in an entry: of a string, one for its length.
+pub(crate) const fn words_of_key(kind: KeyType) -> usize {
+    match kind {
+        KeyType::Ipv4 | KeyType::Integer => 1,
+        KeyType::Ipv6 => 4,
+        KeyType::Text(length) => 1 + (length as usize).div_ceil(4),
+        KeyType::Binary(length) => (length as usize).div_ceil(4),
+    }
+}
+
 impl Layout {
     /// The layout of a declared table.
     pub fn of(declaration: &Declaration) -> Layout {
-        let key_words = declaration.key.words();
+        let key_words = words_of_key(declaration.key);
         let mut places = [Place::default(); DataType::ALL.len()];
         let mut end = header::WORDS + key_words;
         for Stored { data, elements, period_ms } in &declaration.stored {
@@ -75,6 +83,12 @@ impl Layout {
         self.places[data as usize].at != 0
     }
 
+    /// Whether entries store the type, its rate or an array that stands in for it.
+    pub(crate) fn holds(&self, data: DataType) -> bool {
+        let has = |data| self.place(data, 0).is_some();
+        has(data) || data.rate().is_some_and(has)
+    }
+
     /// How many elements of the type entries store; 0 for none.
     pub fn elements(&self, data: DataType) -> u16 {
         self.places[data as usize].elements
@@ -90,34 +104,39 @@ impl Layout {
         DataType::ALL.into_iter().filter(|data| self.stores(*data))
     }
 
-    /// Where one element is; none if it is not stored.
+    /// Where one element is, and the period of a rate; none if it is not stored. An array stands in for the older single ones.
     #[inline]
-    pub(crate) fn place(&self, data: DataType, element: u16) -> Option<usize> {
+    pub(crate) fn place(&self, data: DataType, element: u16) -> Option<(usize, u32)> {
         let place = &self.places[data as usize];
-        let stored = place.at != 0 && element < place.elements;
-        stored.then(|| place.at as usize + words_of(data.kind()) * usize::from(element))
+        if place.at == 0 {
+            let (array, element) = data.in_array()?;
+            return self.place(array, element);
+        }
+        let at = place.at as usize + words_of(data.kind()) * usize::from(element);
+        (element < place.elements).then_some((at, place.period_ms))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::declaration::{KeyType, fixture};
+    use crate::fixture;
 
     #[test]
     fn an_entry_has_what_is_declared_and_nothing_else() {
         let mut declaration = fixture::declaration(10, 0);
         let layout = Layout::of(&declaration);
         assert_eq!(layout.stride, header::WORDS + 1 + 1 + 3);
-        assert_eq!(layout.place(DataType::Gpc0, 0), Some(header::WORDS + 1));
-        assert_eq!(layout.place(DataType::RequestRate, 0), Some(header::WORDS + 2));
+        assert_eq!(layout.place(DataType::Gpc0, 0), Some((header::WORDS + 1, 0)));
+        assert_eq!(layout.place(DataType::RequestRate, 0), Some((header::WORDS + 2, 10_000)));
         assert_eq!(layout.place(DataType::Gpc0, 1), None);
         assert_eq!(layout.place(DataType::Gpc1, 0), None);
         declaration.key = KeyType::Text(5);
         declaration.stored.push(Stored { data: DataType::GpcRate, elements: 3, period_ms: 5 });
         let layout = Layout::of(&declaration);
         assert_eq!(layout.stride, header::WORDS + 3 + 1 + 3 + 9);
-        assert_eq!(layout.place(DataType::GpcRate, 2), Some(layout.stride - 3));
+        assert_eq!(layout.place(DataType::GpcRate, 2), Some((layout.stride - 3, 5)));
+        assert_eq!(layout.place(DataType::Gpc0Rate, 0), layout.place(DataType::GpcRate, 0), "it stands in");
         assert_eq!(layout.period_ms(DataType::GpcRate), 5);
     }
 

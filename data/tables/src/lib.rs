@@ -13,7 +13,9 @@
 //! Begin with `table.rs`, then `shard.rs` and `row.rs`.
 
 mod ages;
-mod declaration;
+mod answer;
+#[cfg(test)]
+mod fixture;
 mod index;
 mod key;
 mod layout;
@@ -24,7 +26,9 @@ mod shard;
 mod slots;
 mod table;
 
-pub use declaration::{Declaration, KeyType, ServerKeyKind, Stored};
+pub use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored, TableQuestion};
+
+pub use answer::Answer;
 pub use key::Key;
 pub use layout::Layout;
 pub use row::Row;

@@ -41,8 +41,7 @@ impl Rate {
     }
 
     /// As if there had been so many events in the period that ends now, none of them in the one that begins.
-    pub fn of(period_ms: u32, now: u32, events: u32) -> Rate {
-        let _ = period_ms;
+    pub fn of(now: u32, events: u32) -> Rate {
         Rate { began: now, current: 0, previous: events }
     }
 

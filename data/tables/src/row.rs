@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use weir_expr::Value;
-use weir_expr::table::{DataKind, DataType};
+use weir_expr::table::{DataKind, DataType, KeyType};
 
-use crate::declaration::KeyType;
 use crate::key::value_of;
 use crate::layout::{Layout, header};
 use crate::names::Names;
@@ -20,6 +19,8 @@ pub struct Row<'s> {
     pub(crate) key: KeyType,
     /// The low 32 bits of milliseconds.
     pub(crate) now: u32,
+    /// How long entries live; 0 for as long as there is room.
+    pub(crate) expire_ms: u32,
 }
 
 impl Row<'_> {
@@ -33,21 +34,24 @@ impl Row<'_> {
         self.words[header::TRACKERS]
     }
 
-    /// Milliseconds until it expires; 0 when that is now or was.
+    /// Milliseconds until it expires; 0 when that is now or was, or if it does not expire.
     pub fn expires_in_ms(&self) -> u32 {
+        if self.expire_ms == 0 {
+            return 0;
+        }
         let left = self.words[header::EXPIRES].wrapping_sub(self.now);
         if left as i32 > 0 { left } else { 0 }
     }
 
     /// Data as it stands now: a count, a tag, or events in the period that ends now. None if it is not stored.
     pub fn get(&self, data: DataType, element: u16) -> Option<u64> {
-        let at = self.layout.place(data, element)?;
+        let (at, period_ms) = self.layout.place(data, element)?;
         let words = &self.words[at..];
         Some(match data.kind() {
             DataKind::Plain | DataKind::Count | DataKind::Name => words[0].into(),
             DataKind::LongCount => u64::from(words[0]) | u64::from(words[1]) << 32,
             DataKind::Rate => {
-                let events = Rate::load(words).read(self.layout.period_ms(data), self.now);
+                let events = Rate::load(words).read(period_ms, self.now);
                 match data.is_rate_of_bytes() {
                     true => u64::from(events) * u64::from(self.layout.bytes_rate_factor),
                     false => events.into(),
@@ -58,13 +62,13 @@ impl Row<'_> {
 
     /// Sets data; false if it is not stored. Values that do not fit are cut to what fits.
     pub fn set(&mut self, data: DataType, element: u16, value: u64) -> bool {
-        let Some(at) = self.layout.place(data, element) else { return false };
-        let (period_ms, now) = (self.layout.period_ms(data), self.now);
+        let Some((at, _)) = self.layout.place(data, element) else { return false };
+        let now = self.now;
         let words = &mut self.words[at..];
         match data.kind() {
             DataKind::Plain | DataKind::Count | DataKind::Name => words[0] = value as u32,
             DataKind::LongCount => (words[0], words[1]) = (value as u32, (value >> 32) as u32),
-            DataKind::Rate => Rate::of(period_ms, now, value as u32).store(words),
+            DataKind::Rate => Rate::of(now, value as u32).store(words),
         }
         true
     }
@@ -72,7 +76,7 @@ impl Row<'_> {
     /// Adds to a count or to a rate, if it is stored; the count that results.
     #[inline]
     pub fn add(&mut self, data: DataType, element: u16, amount: u64) -> Option<u64> {
-        let at = self.layout.place(data, element)?;
+        let (at, period_ms) = self.layout.place(data, element)?;
         let words = &mut self.words[at..];
         Some(match data.kind() {
             DataKind::Plain | DataKind::Count | DataKind::Name => {
@@ -90,16 +94,16 @@ impl Row<'_> {
                     false => amount,
                 };
                 let events = u32::try_from(blocks).unwrap_or(u32::MAX);
-                let rate = Rate::load(words).add(self.layout.period_ms(data), self.now, events);
+                let rate = Rate::load(words).add(period_ms, self.now, events);
                 rate.store(words);
-                rate.read(self.layout.period_ms(data), self.now).into()
+                rate.read(period_ms, self.now).into()
             }
         })
     }
 
     /// Takes one from a count that is not below that.
     pub fn subtract_one(&mut self, data: DataType) {
-        if let Some(at) = self.layout.place(data, 0) {
+        if let Some((at, _)) = self.layout.place(data, 0) {
             self.words[at] = self.words[at].saturating_sub(1);
         }
     }

@@ -6,12 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::quality::RandomState;
 
-use crate::declaration::Declaration;
 use crate::key::Key;
 use crate::layout::{Layout, header};
 use crate::names::Names;
 use crate::row::Row;
 use crate::shard::{Rules, Shard};
+use weir_expr::table::Declaration;
 
 /// A stick-table.
 ///
@@ -119,6 +119,17 @@ impl Table {
         self.with_shard(key, |table, shard, hash, rules| {
             let slot = table.found(shard, key, hash, now_ms, rules)?;
             Some(then(&mut table.row(shard, slot, now_ms, rules)))
+        })
+    }
+
+    /// The number of a key's entry ([`EntryKey::number`]); 0 for none.
+    pub fn number_of(&self, key: &Key, now_ms: u64) -> u64 {
+        let shard_number = self.shard_of(self.hash(key.words()));
+        self.with_shard(key, |table, shard, hash, rules| {
+            let slot = table.found(shard, key, hash, now_ms, rules);
+            slot.map_or(0, |slot| {
+                EntryKey { slot, generation: shard.generation(slot, rules), shard: shard_number }.number()
+            })
         })
     }
 
@@ -251,6 +262,7 @@ impl Table {
             names: &self.names,
             key: self.declaration.key,
             now: now_ms as u32,
+            expire_ms: self.declaration.expire_ms,
         }
     }
 

@@ -6,6 +6,7 @@ use crate::alias::Alias;
 use crate::args::Args;
 use crate::fetch::FetchIndex;
 use crate::sample::{Sample, Value};
+use crate::table::TableLookup;
 use crate::time::{TimeZone, WallTime};
 use crate::variables::{SetCondition, VariableId};
 use crate::writer::LogWriter;
@@ -149,6 +150,13 @@ pub trait Context {
     /// Answers a question about a named object; `None` if there is no such object.
     fn lookup(&mut self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
         let _ = (lookup, name);
+        None
+    }
+
+    /// Looks a key up in a stick-table; `None` if there is no table, or if it does not store what is asked for. Without an entry
+    /// counts are 0, and times the default.
+    fn table(&mut self, lookup: TableLookup<'_>) -> Option<i64> {
+        let _ = lookup;
         None
     }
 

@@ -17,6 +17,7 @@ mod map;
 mod mqtt;
 mod net;
 mod protobuf;
+mod table;
 mod text;
 mod token;
 mod world;
@@ -160,6 +161,7 @@ const TABLES: &[&[Converter]] = &[
     mqtt::ROWS,
     net::ROWS,
     protobuf::ROWS,
+    table::ROWS,
     token::ROWS,
     text::ROWS,
     world::ROWS,

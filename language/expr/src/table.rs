@@ -2,6 +2,10 @@
 //!
 //! The types are the ones of the manual's section 11.1. Their order is the one in which the runtime API shows them.
 
+mod declaration;
+
+pub use declaration::{Declaration, KeyType, ServerKeyKind, Stored};
+
 use crate::sample::Value;
 
 /// A type of data that a stick-table may store with each entry (manual, 11.1).
@@ -188,6 +192,28 @@ impl DataType {
         matches!(self, DataType::Gpt | DataType::Gpc | DataType::GpcRate)
     }
 
+    /// The array that stands in for it where it is not stored, and its place there (manual, 11.1, "gpc", "gpt").
+    pub const fn in_array(self) -> Option<(DataType, u16)> {
+        match self {
+            DataType::Gpt0 => Some((DataType::Gpt, 0)),
+            DataType::Gpc0 => Some((DataType::Gpc, 0)),
+            DataType::Gpc1 => Some((DataType::Gpc, 1)),
+            DataType::Gpc0Rate => Some((DataType::GpcRate, 0)),
+            DataType::Gpc1Rate => Some((DataType::GpcRate, 1)),
+            _ => None,
+        }
+    }
+
+    /// How fast a general purpose counter grows.
+    pub const fn rate(self) -> Option<DataType> {
+        match self {
+            DataType::Gpc0 => Some(DataType::Gpc0Rate),
+            DataType::Gpc1 => Some(DataType::Gpc1Rate),
+            DataType::Gpc => Some(DataType::GpcRate),
+            _ => None,
+        }
+    }
+
     /// Whether it counts bytes, which `brates-factor` divides.
     pub const fn is_rate_of_bytes(self) -> bool {
         matches!(self, DataType::BytesInRate | DataType::BytesOutRate)
@@ -224,7 +250,7 @@ pub struct TableLookup<'a> {
     pub key: Value<'a>,
     /// What is asked.
     pub question: TableQuestion,
-    /// The answer when there is no entry.
+    /// What to say of times when there is no entry.
     pub default: Option<i64>,
 }
 

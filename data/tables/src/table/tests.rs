@@ -5,7 +5,7 @@ use weir_expr::Value;
 use weir_expr::table::DataType;
 
 use super::*;
-use crate::declaration::fixture::declaration;
+use crate::fixture::declaration;
 
 fn key(number: u32) -> Key {
     Key::of(Value::Ipv4(number.into()), crate::KeyType::Ipv4).expect("an address")

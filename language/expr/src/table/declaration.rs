@@ -1,7 +1,7 @@
-//! What is said of a table before it exists.
+//! What is said of a stick-table before it exists (manual, 11.1).
 
-use weir_expr::SampleType;
-use weir_expr::table::DataType;
+use crate::sample::SampleType;
+use crate::table::DataType;
 
 /// A table as it is declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,38 +80,6 @@ impl KeyType {
             KeyType::Integer => "integer",
             KeyType::Text(_) => "string",
             KeyType::Binary(_) => "binary",
-        }
-    }
-
-    /// How many words a key takes in an entry: of a string, one for its length.
-    pub(crate) const fn words(self) -> usize {
-        match self {
-            KeyType::Ipv4 | KeyType::Integer => 1,
-            KeyType::Ipv6 => 4,
-            KeyType::Text(length) => 1 + (length as usize).div_ceil(4),
-            KeyType::Binary(length) => (length as usize).div_ceil(4),
-        }
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod fixture {
-    use super::*;
-
-    /// A table of IPv4 addresses that stores a counter and its rate.
-    pub fn declaration(size: u32, expire_ms: u32) -> Declaration {
-        Declaration {
-            name: "test".into(),
-            key: KeyType::Ipv4,
-            size,
-            expire_ms,
-            no_purge: false,
-            bytes_rate_factor: 1,
-            server_key: ServerKeyKind::Name,
-            stored: vec![
-                Stored { data: DataType::Gpc0, elements: 1, period_ms: 0 },
-                Stored { data: DataType::RequestRate, elements: 1, period_ms: 10_000 },
-            ],
         }
     }
 }

@@ -1,0 +1,104 @@
+//! What expressions are told of an entry.
+
+use weir_expr::table::{DataType, TableQuestion};
+
+use crate::key::Key;
+use crate::row::Row;
+use crate::table::Table;
+
+/// What there is to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// This.
+    Value(u64),
+    /// The table does not store what was asked for.
+    NotStored,
+    /// There is no such entry.
+    NoEntry,
+}
+
+impl From<Option<u64>> for Answer {
+    fn from(value: Option<u64>) -> Answer {
+        value.map_or(Answer::NotStored, Answer::Value)
+    }
+}
+
+impl Table {
+    /// Answers a question about the entry of a key. A question that changes a counter makes the entry if there is none, and uses it;
+    /// others do not.
+    pub fn ask(&self, key: &Key, question: TableQuestion, now_ms: u64) -> Answer {
+        match changes(question) {
+            Some(data) if !self.layout().holds(data) => Answer::Value(0),
+            Some(_) => self.store(key, now_ms, |row| row.ask(question)).unwrap_or(Answer::NoEntry),
+            None => self.look(key, now_ms, |row| row.ask(question)).unwrap_or(Answer::NoEntry),
+        }
+    }
+}
+
+fn changes(question: TableQuestion) -> Option<DataType> {
+    match question {
+        TableQuestion::Increment(data, _) | TableQuestion::Clear(data, _) => Some(data),
+        _ => None,
+    }
+}
+
+impl Row<'_> {
+    /// Answers a question about the entry.
+    pub fn ask(&mut self, question: TableQuestion) -> Answer {
+        match question {
+            TableQuestion::Exists => Answer::Value(1),
+            TableQuestion::Data(data, element) => self.get(data, element).into(),
+            TableQuestion::Kilobytes(data) => self.get(data, 0).map(|bytes| bytes >> 10).into(),
+            TableQuestion::Increment(data, element) => Answer::Value(self.grow(data, element, 1)),
+            TableQuestion::Clear(data, element) => {
+                let former = self.get(data, element).unwrap_or_default();
+                self.set(data, element, 0);
+                Answer::Value(former)
+            }
+            TableQuestion::Expires => Answer::Value(self.expires_in_ms().into()),
+            TableQuestion::Idle => Answer::Value(self.idle_ms().into()),
+            TableQuestion::Trackers => Answer::Value(self.trackers().into()),
+        }
+    }
+
+    /// Adds to a general purpose counter and to its rate, whichever are stored; what the counter, or else the rate, is then.
+    pub fn grow(&mut self, counter: DataType, element: u16, amount: u32) -> u64 {
+        let rate = counter.rate().and_then(|rate| self.add(rate, element, amount.into()));
+        self.add(counter, element, amount.into()).or(rate).unwrap_or_default()
+    }
+
+    /// Milliseconds since it was used; 0 if it does not expire.
+    fn idle_ms(&self) -> u32 {
+        if self.expire_ms == 0 { 0 } else { self.expire_ms.saturating_sub(self.expires_in_ms()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_expr::Value;
+    use weir_expr::table::KeyType;
+
+    use super::*;
+    use crate::fixture::declaration;
+
+    const GPC0: DataType = DataType::Gpc0;
+
+    #[test]
+    fn counters_grow_in_entries_that_are_made_for_them() {
+        let table = Table::new(declaration(10, 1000));
+        let key = Key::of(Value::Int(1), KeyType::Ipv4).expect("a key");
+        let ask = |question, now| table.ask(&key, question, now);
+        assert_eq!(ask(TableQuestion::Data(GPC0, 0), 0), Answer::NoEntry);
+        assert_eq!(ask(TableQuestion::Increment(DataType::Gpc1, 0), 0), Answer::Value(0));
+        assert_eq!(table.used(), 0, "nothing to count, no entry");
+        assert_eq!(ask(TableQuestion::Increment(GPC0, 0), 0), Answer::Value(1));
+        assert_eq!(ask(TableQuestion::Increment(GPC0, 0), 0), Answer::Value(2));
+        assert_eq!(ask(TableQuestion::Clear(GPC0, 0), 0), Answer::Value(2));
+        assert_eq!(ask(TableQuestion::Data(GPC0, 0), 0), Answer::Value(0));
+        assert_eq!(ask(TableQuestion::Data(DataType::SessionCount, 0), 0), Answer::NotStored);
+        assert_eq!(ask(TableQuestion::Expires, 400), Answer::Value(600));
+        assert_eq!(ask(TableQuestion::Idle, 400), Answer::Value(400));
+        assert_eq!(ask(TableQuestion::Trackers, 400), Answer::Value(0));
+        assert_eq!(ask(TableQuestion::Expires, 1000), Answer::NoEntry);
+    }
+}
