@@ -30,6 +30,7 @@ use weir_stream::instance::service::Statistics;
 use weir_stream::instance::{AddedServers, DescriptorMarks, Identity, Instance, Limits, Proxy};
 use weir_stream::variables::VariableLimits;
 use weir_sync::CachePadded;
+use weir_tables::Table;
 
 pub use checks::CheckMeans;
 pub(crate) use checks::{checks, follow, plans};
@@ -93,7 +94,7 @@ impl std::fmt::Display for BuildError {
 /// When a name is unknown or a log target cannot be opened.
 pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance, Vec<BuildError>> {
     let mut errors = Vec::new();
-    let model::Config { global, proxies, userlists, .. } = config;
+    let model::Config { global, proxies, userlists, tables, .. } = config;
     weir_stream::fetch::install_userlists(userlists);
     let names = ProxyNames::new(&proxies);
     let mut shared = SharedParts { sinks: LogSinks::default(), tls: TlsBuilder::new(&global) };
@@ -118,6 +119,8 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
     // Set once in the life of a process.
     let _ = options.tls.set(LiveTls::new(shared.tls));
     let variables = process_variables(&global);
+    let tables =
+        tables.into_iter().map(|table| &*Box::leak(Box::new(Table::new(table.declaration)))).collect();
     let limits = limits(&global, &options);
     let refused = weir_stream::errors::Refused::new(built.len(), limits.buffer_size);
     Ok(Instance {
@@ -132,6 +135,7 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
         stopping: AtomicBool::new(false),
         closing: Closing::new(global.close_spread),
         keeps_quiet_clients: AtomicBool::new(false),
+        tables,
         process_variables: RwLock::new(variables),
         variable_bytes: AtomicUsize::new(0),
         statistics: options.statistics,
@@ -257,6 +261,8 @@ fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
             unsent_low_mark: tuning.unsent_low_marks.server,
         },
         variables: VariableLimits::of(&tuning.variable_sizes),
+        error_codes: global.error_codes.clone(),
+        failure_codes: global.failure_codes.clone(),
         pipe_size: tuning.pipe_size.unwrap_or(0) as usize,
         descriptors: DescriptorMarks::of(
             options.open_files,

@@ -22,6 +22,7 @@ pub mod observe;
 mod privileges;
 pub mod process;
 pub mod start;
+mod tables;
 pub mod traces;
 mod tuning;
 mod watch;

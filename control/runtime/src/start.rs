@@ -516,6 +516,7 @@ impl Station {
         pulse::start(self.live);
         if worker == 0 {
             pattern_care::start(self.live);
+            crate::tables::start(instance);
         }
         crate::forward::start(&self.live.record.events.forwards);
         if let Some(checks) = self.live.record.checks.get() {

@@ -59,6 +59,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
         client = stream.take_client()?;
     }
     frontend.count_session(&session, &client);
+    session.count_tracked_session();
     Some(client)
 }
 

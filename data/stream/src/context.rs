@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use weir_config::model::Rule;
 use weir_expr::context::CaptureSide;
 use weir_expr::scratch::Scratch;
+use weir_expr::table::TableLookup;
 use weir_expr::{
     Alias, Args, Condition, Context, Cursor, Expr, FetchIndex, Fetched, LogFormat, LogWriter, Lookup,
     ProcessFacts, SampleType, SetCondition, TimeZone, Value, VariableId, VariableScope, WallTime,
@@ -68,6 +69,11 @@ impl Context for Stream {
 
     fn lookup(&mut self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
         self.instance.lookup(self.backend, lookup, name)
+    }
+
+    fn table(&mut self, lookup: TableLookup<'_>) -> Option<i64> {
+        let table = self.table_named(lookup.table)?;
+        self.ask_table(table, lookup.key, lookup.question, lookup.default)
     }
 
     fn capture(&mut self, side: CaptureSide, slot: usize, value: &[u8]) -> bool {

@@ -99,6 +99,9 @@ impl Stream {
             Event::Connect => (None, None, Some(B::Connects), Some(S::Connects)),
             Event::Reuse => (None, None, Some(B::Reuses), Some(S::Reuses)),
         };
+        if event == Event::FailedResponse {
+            self.count_tracked_failure();
+        }
         let worker = weir_sched::worker_index();
         if let Some(counter) = frontend {
             self.frontend.frontend_figures.increment(worker, counter);
@@ -141,6 +144,7 @@ impl Stream {
         let worker = weir_sched::worker_index();
         self.frontend.frontend_figures.increment(worker, FrontendCounter::BadRequests);
         self.session.listener.figures.increment(worker, ListenerCounter::BadRequests);
+        self.count_tracked_error();
     }
 
     /// Counts a request whose head came, well or not.
@@ -174,6 +178,7 @@ impl Stream {
 
     /// Counts a request that the server answered, and the status that it sent, whatever rules make of it.
     pub(crate) fn count_server_status(&self) {
+        self.count_tracked_status(self.response.server_status);
         if let Some(lease) = &self.server.lease {
             let (worker, figures) = (weir_sched::worker_index(), lease.server().figures());
             figures.increment(worker, ServerCounter::Requests);
@@ -226,6 +231,7 @@ impl Stream {
         if let Some(lease) = &self.server.lease {
             count_bytes!(lease.server().figures(), ServerCounter, worker, bytes);
         }
+        self.count_tracked_bytes(bytes.client.0, bytes.client.1);
         crate::figures::count_bytes_out(bytes.client.1);
     }
 

@@ -22,6 +22,7 @@ mod request;
 mod response;
 pub(crate) mod secure;
 mod state;
+mod tables;
 mod timers;
 mod tls;
 mod values;
@@ -61,6 +62,10 @@ const PARTS: &[&[Row]] = &[
     body::ROWS,
     auth::ROWS,
     response::ROWS,
+    tables::ROWS,
+    tables::FIGURES,
+    tables::ELEMENTS,
+    tables::COUNTERS,
 ];
 
 static ALL: [Row; count(PARTS)] = join(PARTS);

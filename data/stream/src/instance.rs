@@ -13,11 +13,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use weir_backend::figures::{BackendFigures, FrontendFigures, ListenerFigures, ProcessRates};
 use weir_backend::{Backend, Server, ServerKey};
 use weir_config::model::{Bind, RulesetKind};
-use weir_config::model::{Mode, Proxy as ProxyConfig, Server as ServerConfig};
+use weir_config::model::{Mode, Proxy as ProxyConfig, Server as ServerConfig, StatusCodes};
 use weir_events::LogSink;
 use weir_expr::{Lookup, ProcessFacts, TimeZone, Value, VariableStore};
 use weir_net::{ConnectionLimit, SocketSizes};
 use weir_sched::TaskKey;
+use weir_tables::Table;
 
 use crate::closing::Closing;
 use crate::figures::ProcessFigures;
@@ -49,6 +50,8 @@ pub struct Instance {
     /// Whether a client that is quiet while the process leaves keeps its connection until its next request is answered:
     /// somebody else takes new connections meanwhile, and nobody waits for this process to end.
     pub keeps_quiet_clients: AtomicBool,
+    /// Stick-tables, in the order of the configuration.
+    pub tables: Vec<&'static Table>,
     /// Variables of scope `proc`.
     pub process_variables: RwLock<VariableStore>,
     /// Bytes that the variables of all sessions take, counted when there is a limit for the process.
@@ -99,6 +102,10 @@ pub struct Limits {
     pub client_sockets: SocketSizes,
     /// `tune.vars.*`.
     pub variables: VariableLimits,
+    /// `http-err-codes`: statuses that count as errors of clients.
+    pub error_codes: StatusCodes,
+    /// `http-fail-codes`: statuses that count as failures of servers.
+    pub failure_codes: StatusCodes,
     /// `tune.pipesize`, 0 for the kernel's.
     pub pipe_size: usize,
     /// When idle connections to servers are given up.

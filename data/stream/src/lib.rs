@@ -55,6 +55,7 @@ mod tcp;
 pub mod timeline;
 mod timers;
 pub mod trace;
+mod tracking;
 pub mod upstream;
 pub mod variables;
 mod view;

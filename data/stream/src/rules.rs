@@ -28,6 +28,7 @@ use crate::instance::Proxy;
 use crate::instance::names::Asking;
 use crate::stream::attempts::Replay;
 use crate::stream::{Phase, Stream, StreamError};
+use crate::tracking::Tracking;
 
 /// What a ruleset came to.
 #[derive(Debug)]
@@ -47,6 +48,8 @@ enum ActionResult {
     Stop(StreamError),
     /// It could not do what it says: with `strict-mode on` the stream ends.
     Failed,
+    /// It waits for more of the message, where rules can wait for that; elsewhere it does nothing.
+    NeedsMore,
     /// Something has to happen before the next rule.
     Await(Awaited),
 }
@@ -105,7 +108,7 @@ impl Stream {
         proxy: &'static Proxy,
     ) -> Phase<Option<RulesetResult>> {
         match done {
-            ActionResult::Next => Ok(None),
+            ActionResult::Next | ActionResult::NeedsMore => Ok(None),
             ActionResult::Accept => {
                 self.rules.decided_at = Some(at);
                 Ok(Some(RulesetResult::Accept))
@@ -190,6 +193,9 @@ impl Stream {
     /// What the current kind of rules counts when it refuses.
     fn count_denied(&mut self, kind: RulesetKind, proxy: &'static Proxy) {
         self.rules.denied = true;
+        if matches!(kind, RulesetKind::TcpRequestContent | RulesetKind::HttpRequest) {
+            self.count_tracked_error();
+        }
         match kind {
             RulesetKind::TcpRequestConnection => proxy.count_denied_connection(self.session.listener),
             RulesetKind::TcpRequestSession => proxy.count_denied_session(self.session.listener),
@@ -254,6 +260,7 @@ impl Stream {
             }
             Action::Auth { realm } => {
                 let realm = realm.as_deref().unwrap_or(&proxy.config.name);
+                self.count_tracked_error();
                 self.prepare_authentication(realm);
                 return ActionResult::Stop(StreamError::Reply(Ending::new(By::Local, During::Request)));
             }
@@ -386,13 +393,19 @@ impl Stream {
             }
             Action::StrictMode(on) => self.rules.is_strict = *on,
             Action::DoLog => self.log_now(),
+            Action::Track(track) => {
+                if self.track(kind, proxy, track) == Tracking::Later {
+                    return ActionResult::NeedsMore;
+                }
+            }
+            Action::ChangeCounter(change) => self.change_counter(change),
             // Taken before the other rules of its kind: see `accept.rs`.
             Action::ExpectProxy => {}
         }
         ActionResult::Next
     }
 
-    fn number(&mut self, number: &Number) -> Option<i64> {
+    pub(crate) fn number(&mut self, number: &Number) -> Option<i64> {
         match number {
             Number::Fixed(number) => Some(i64::from(*number)),
             Number::Expression(expression) => self.evaluate_number(expression),

@@ -30,6 +30,7 @@ impl Stream {
             match self.connect().await {
                 Ok(()) => {
                     self.entry.server_descriptor.set(self.server.descriptor());
+                    self.remember_server();
                     self.observe(Some(Observation::Connected));
                     self.timers.connect = Some(self.elapsed());
                     return Ok(());

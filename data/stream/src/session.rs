@@ -17,6 +17,7 @@ use crate::addresses::Addresses;
 use crate::admission::Admitted;
 use crate::clock::Moment;
 use crate::instance::{Listener, Proxy};
+use crate::tracking::Tracked;
 use crate::upstream::OwnConnection;
 use crate::variables::Charge;
 
@@ -60,6 +61,8 @@ struct Rare {
     variable_charge: Charge,
     /// A server connection that nobody but this client may use.
     own_connection: Option<OwnConnection>,
+    /// Entries of stick-tables that rules of the connection and of the session track.
+    tracked: Tracked,
 }
 
 /// What a PROXY protocol header carried beside the addresses.
@@ -210,6 +213,22 @@ impl Session {
 
     pub(crate) fn unset_variable(&self, variable: VariableId) -> bool {
         self.rare.borrow_mut().as_mut().is_some_and(|rare| rare.variables.unset(variable))
+    }
+
+    /// Whether entries of stick-tables may be tracked: false if surely none are.
+    #[inline]
+    pub(crate) fn may_track(&self) -> bool {
+        self.rare.borrow().is_some()
+    }
+
+    /// Shows what is tracked for the connection, if anything may be.
+    pub(crate) fn look_at_tracked<R>(&self, look: impl FnOnce(&Tracked) -> R) -> Option<R> {
+        self.rare.borrow().as_ref().map(|rare| look(&rare.tracked))
+    }
+
+    /// Tracks for the connection.
+    pub(crate) fn with_tracked(&self, then: impl FnOnce(&mut Tracked)) {
+        self.with_rare(|rare| then(&mut rare.tracked));
     }
 
     /// Keeps a server connection for this client's next request.

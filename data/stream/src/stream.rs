@@ -44,6 +44,7 @@ use crate::stream::rule_state::RuleState;
 use crate::stream::server_side::ServerSide;
 use crate::stream::stream_variables::StreamVariables;
 use crate::timers::Timers;
+use crate::tracking::TableUse;
 use crate::upstream::BackendVisit;
 
 /// A stream in progress.
@@ -70,6 +71,8 @@ pub struct Stream {
     pub request: RequestPart,
     /// What it is answered.
     pub response: ResponsePart,
+    /// What it uses of stick-tables; none without any.
+    pub(crate) tables: Option<Box<TableUse>>,
     /// The filters on both; none without any.
     pub(crate) attached: Option<Box<Attached>>,
     /// How far the stream is.
@@ -159,6 +162,7 @@ impl Stream {
             reusable: Reusable::default(),
             request: RequestPart::new(),
             response: ResponsePart::new(),
+            tables: None,
             attached: None,
             phase: During::Request,
             ending: Ending::NORMAL,

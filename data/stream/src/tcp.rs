@@ -47,6 +47,7 @@ impl Stream {
             self.begin_response_rules();
             self.response_content_rules().await?;
         }
+        self.remember_server_by_response();
         self.relay().await
     }
 }

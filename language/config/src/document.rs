@@ -388,6 +388,8 @@ impl<'d> Document<'d> {
                 let refused = self.refused.contains(&("http-errors", name.into()));
                 self.http_errors.get(name).or_else(|| refused.then(any_error))
             },
+            peer_tables: &[],
+            has_peers: &|_| false,
             has_global_logs: !self.global.logs.is_empty(),
             has_mailers: &|name| {
                 let refused = self.refused.contains(&("mailers", name.into()));
@@ -407,7 +409,8 @@ impl<'d> Document<'d> {
                 diagnostics.alert(*span, format!("acl http_auth_group(): invalid group '{group}'."));
             }
         }
-        let proxies = self.proxies.finish(&context, diagnostics);
+        let (proxies, tables) = self.proxies.finish(&context, diagnostics);
+        crate::proxy::check_counters(&proxies, self.global.tuning.stick_counters, diagnostics);
         if self.global.server_state_file.is_none() {
             warn_about_states(&proxies, diagnostics);
         }
@@ -447,6 +450,7 @@ impl<'d> Document<'d> {
             global: self.global,
             userlists: self.userlists,
             proxies,
+            tables,
             rings: self.rings,
             resolvers: self.resolvers,
             log_forwards: self.log_forwards,

@@ -7,14 +7,15 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use weir_expr::{AclTable, Places};
+use weir_expr::{AclTable, Places, Reference};
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span, Word};
 
 use self::log_notes::LogNotes;
 use self::order::RuleMemory;
-use crate::expressions::{Expressions, Notes};
+use crate::expressions::{Expressions, Notes, WrittenReference};
 use crate::model::{
     Captures, ErrorReply, FilterDirection, Location, Proxy, ProxySection, RulesetKind, Rulesets, Settings,
+    StickTable,
 };
 use crate::resources::Resources;
 use crate::words::Fault;
@@ -79,6 +80,8 @@ impl Draft {
                 captures: Captures::default(),
                 servers: Vec::new(),
                 use_server: Vec::new(),
+                table: None,
+                stick_rules: Vec::new(),
                 persist_rules: Vec::new(),
                 filters: Vec::new(),
                 filter_sequences: crate::model::FilterSequences::default(),
@@ -141,6 +144,8 @@ pub(crate) struct Pending {
     pub(crate) capture_ids: Vec<(bool, u32, Span)>,
     /// `filter-sequence` lines: the direction, the list and its place.
     pub(crate) filter_sequences: Vec<(FilterDirection, Box<str>, Span)>,
+    /// `stick-table`.
+    pub(crate) table: Option<StickTable>,
     /// The filters that `set-bandwidth-limit` rules name.
     pub(crate) bandwidth_limits: Vec<(Box<str>, Span)>,
 }
@@ -192,6 +197,8 @@ pub(crate) enum ConditionList {
     UseBackend,
     /// `use-server`.
     UseServer,
+    /// `stick`.
+    Stick,
 }
 
 /// The kinds of sections that this parser reads.
@@ -333,6 +340,12 @@ impl<'c> LineContext<'c> {
     /// Remembers the name of a filter that a rule enables, to be found when the section ends.
     pub(crate) fn note_bandwidth_limit(&mut self, name: &Word) {
         self.draft.pending.bandwidth_limits.push((name.text().into(), name.span()));
+    }
+
+    /// Remembers where a rule names a stick-table.
+    pub(crate) fn note_table(&mut self, table: &Reference, span: Span) {
+        let name = table.name.clone().unwrap_or_default();
+        self.draft.notes.get_mut().references.push(WrittenReference { kind: table.kind, name, span });
     }
 
     /// Warns about `span`.

@@ -15,6 +15,7 @@ mod paths;
 mod process;
 mod profiling;
 mod sockets;
+mod statuses;
 mod tuning;
 mod variables;
 
@@ -33,6 +34,7 @@ pub(crate) static GLOBAL_KEYWORDS: Table<GlobalReader> = Table::new(&[
     limits::ROWS,
     logging::ROWS,
     sockets::ROWS,
+    statuses::ROWS,
     environment::ROWS,
     variables::ROWS,
     paths::ROWS,

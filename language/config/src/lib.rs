@@ -37,6 +37,7 @@ mod resources;
 mod ring;
 mod sections;
 mod source;
+mod table;
 #[cfg(test)]
 mod testing;
 mod tls_words;

@@ -26,6 +26,8 @@ mod ring;
 mod rules;
 mod server;
 mod stats;
+mod status_codes;
+mod table;
 mod tls;
 mod tuning;
 mod userlist;
@@ -79,6 +81,8 @@ pub use server::{
     HashKey, InitialAddress, Protocol, ProxyV2, SendProxy, Server, ServerSettings, ServerStates,
 };
 pub use stats::{Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
+pub use status_codes::StatusCodes;
+pub use table::{Change, CounterChange, StickKind, StickRule, StickTable, Track};
 pub use tls::{BindTls, CertificateSource, IgnoredErrors, ServerTls, TlsOptions, TlsVerify, TlsVersion};
 pub use tuning::{ConnectionSharing, ListenerQueues, Niceness, SocketBuffers, Tuning, VariableSizes};
 pub use userlist::{User, Userlist};

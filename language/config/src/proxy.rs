@@ -22,6 +22,8 @@ mod options;
 mod resolve;
 mod routing;
 mod stats;
+mod sticking;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod timeouts;
@@ -38,6 +40,7 @@ pub use keywords::{PROXY_KEYWORDS, ProxyReader};
 pub use logging::read_log_target;
 pub(crate) use logging::read_log_target_words;
 pub use options::{OPTIONS, OptionKind, OptionReader};
+pub(crate) use tables::check_counters;
 
 use crate::draft::{
     BACKENDS, ConditionList, DEFAULTS, Draft, Extras, FRONTENDS, LineContext, NAMED_DEFAULTS, PROXIES,

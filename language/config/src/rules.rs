@@ -7,6 +7,7 @@ mod answers;
 mod connection;
 mod headers;
 mod process;
+mod tables;
 mod uri;
 mod values;
 
@@ -16,6 +17,7 @@ use weir_expr::{Place, Places};
 use weir_syntax::{Layout, Span, Word};
 
 pub(crate) use answers::read_redirect;
+pub(crate) use tables::read_table_name;
 
 use crate::draft::order::Step;
 use crate::draft::{ConditionList, LineContext, Section};
@@ -80,6 +82,13 @@ pub(crate) mod sets {
         TcpResponseContent,
         HttpRequest,
     ]);
+    pub const TRACKING: RulesetSet = RulesetSet::of(&[
+        TcpRequestConnection,
+        TcpRequestSession,
+        TcpRequestContent,
+        HttpRequest,
+        HttpResponse,
+    ]);
     pub const REQUESTS: RulesetSet =
         RulesetSet::of(&[TcpRequestConnection, TcpRequestSession, TcpRequestContent, HttpRequest]);
     pub const CONTENT_REQUESTS: RulesetSet = RulesetSet::of(&[TcpRequestContent, HttpRequest]);
@@ -108,6 +117,7 @@ pub static ACTIONS: Table<ActionReader> = Table::new(&[
     values::ACTIONS,
     connection::ACTIONS,
     process::ACTIONS,
+    tables::ACTIONS,
     NOT_YET,
 ]);
 
@@ -131,19 +141,10 @@ const NOT_YET: &[Row<ActionReader>] = &[
     Row::not_yet("del-headers-bin", "<expr> [ -m <meth> ]", "remove headers of a binary list"),
     Row::not_yet("dgram-drop", "", "drop a QUIC packet"),
     Row::not_yet("expect-netscaler-cip", "layer4", "expect a NetScaler client address header"),
-    Row::not_yet("sc-add-gpc", "(<idx>,<sc-id>) { <int> | <expr> }", "add to a counter of a tracked entry"),
-    Row::not_yet("sc-inc-gpc", "(<idx>,<sc-id>)", "increment a counter of a tracked entry"),
-    Row::not_yet("sc-inc-gpc0", "(<sc-id>)", "increment a counter of a tracked entry"),
-    Row::not_yet("sc-inc-gpc1", "(<sc-id>)", "increment a counter of a tracked entry"),
-    Row::not_yet("sc-set-gpt", "(<idx>,<sc-id>) { <int> | <expr> }", "set a tag of a tracked entry"),
-    Row::not_yet("sc-set-gpt0", "(<sc-id>) { <int> | <expr> }", "set a tag of a tracked entry"),
     Row::not_yet("send-retry", "", "answer a QUIC packet with a Retry"),
     Row::not_yet("send-spoe-group", "<engine-name> <group-name>", "ask an agent"),
     Row::not_yet("set-headers-bin", "<expr> [ prefix <str> ]", "set headers from a binary list"),
     Row::not_yet("switch-mode", "http [ proto <name> ]", "go on as an HTTP stream"),
-    Row::not_yet("track-sc0", "<key> [table <table>]", "track an entry of a stick-table"),
-    Row::not_yet("track-sc1", "<key> [table <table>]", "track an entry of a stick-table"),
-    Row::not_yet("track-sc2", "<key> [table <table>]", "track an entry of a stick-table"),
     Row::not_yet("use-service", "<service-name>", "let a service answer"),
     Row::not_yet("wait-for-handshake", "", "wait until early data is safe"),
     Row::removed("block", "use 'deny' instead."),

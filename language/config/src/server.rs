@@ -225,6 +225,16 @@ fn read_word(server: &mut ServerLine<'_>, word: &Word, words: &mut Words<'_>) ->
 }
 
 const READY: &[Row<ServerReader>] = &[
+    option("non-stick", "", "", "no stick-table remembers the server", |server, _| {
+        server.settings.non_stick = true;
+        Ok(())
+    })
+    .with(NOT_ADDED),
+    option("stick", "", "", "stick-tables remember the server", |server, _| {
+        server.settings.non_stick = false;
+        Ok(())
+    })
+    .with(NOT_ADDED),
     option("backup", "", "", "use the server only when no other is left", |server, _| {
         server.settings.backup = true;
         Ok(())
@@ -569,7 +579,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("idle-ping", "<delay>", "HTTP/2: test idle connections"),
     Row::not_yet("ktls", "<on|off>", "TLS in the kernel"),
     Row::not_yet("namespace", "<name>", "network namespace to connect from").with(NOT_ADDED),
-    Row::not_yet("non-stick", "", "stick-tables: do not stick to this server").with(NOT_ADDED),
     Row::not_yet("npn", "<protocols>", "TLS: old protocol negotiation"),
     Row::not_yet("quic-cc-algo", "{ cubic | newreno | bbr | nocc }[(<args,...>)]", "QUIC congestion control")
         .with(NOT_ADDED),
@@ -579,7 +588,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("shard", "<shard>", "peers: shard of the server"),
     Row::not_yet("sigalgs", "<sigalgs>", "TLS: signature algorithms"),
     Row::not_yet("sni-auto", "", "TLS: choose the name to ask for").with(NOT_ADDED),
-    Row::not_yet("stick", "", "stick-tables: stick to this server").with(NOT_ADDED),
     Row::not_yet("strict-maxconn", "", "idle connections count against 'maxconn'"),
     Row::not_yet("tcp-md5sig", "<password>", "TCP MD5 signatures").with(NOT_ADDED),
 ];

@@ -101,6 +101,8 @@ pub(crate) fn read(text: &str) -> Outcome {
     let context = BindContext {
         userlist: &|name| (name == "users").then_some(0),
         http_errors: &|name| (name == "pages").then(|| pages.clone()),
+        peer_tables: &[],
+        has_peers: &|_| false,
         has_global_logs: true,
         has_health_check: &|name| name == "web",
         has_mailers: &|name| name == "staff",
@@ -108,7 +110,7 @@ pub(crate) fn read(text: &str) -> Outcome {
         may_create_processes: true,
         first_proxy_id: 2,
     };
-    let proxies = parser.finish(&context, &mut diagnostics);
+    let (proxies, _) = parser.finish(&context, &mut diagnostics);
     let shown = diagnostics.iter().filter(|diagnostic| diagnostic.severity != Severity::Diag);
     let messages = shown.clone().map(|diagnostic| {
         let letter = match diagnostic.severity {

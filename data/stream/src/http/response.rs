@@ -14,6 +14,7 @@ impl Stream {
         self.begin_response_rules();
         self.capture_response();
         self.response_content_rules().await?;
+        self.remember_server_by_response();
         self.response_rules(RulesetKind::HttpResponse).await?;
         // Rules see the server's response; what persistence makes of it, those do that see every response.
         crate::cookie::on_response(self);

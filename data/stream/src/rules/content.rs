@@ -9,7 +9,7 @@ use weir_http::KnownName;
 use weir_net::Received;
 use weir_sched::Tick;
 
-use super::RulesetResult;
+use super::{ActionResult, RulesetResult};
 use crate::clock;
 use crate::counters::Event;
 use crate::deadlines::{Waits, While};
@@ -50,6 +50,10 @@ impl Stream {
                     }
                     Truth::True => {
                         let done = self.act(&rule.action, kind, proxy);
+                        if matches!(done, ActionResult::NeedsMore) && !self.rules.inspection_over {
+                            self.await_more(deadline).await?;
+                            continue 'pass;
+                        }
                         first = if done.takes_time() { position + 1 } else { first };
                         match self.settle_action(done, &rule.at, kind, proxy).await? {
                             None => {}

@@ -176,7 +176,14 @@ impl Stream {
             self.choice.designation = designation;
             return Some(server);
         }
-        let (server, forced) = crate::cookie::designated(self);
+        let (server, forced) = match crate::cookie::designated(self) {
+            (None, _) => self.server_by_table(true).unzip(),
+            (server, forced) => {
+                self.server_by_table(false);
+                (server, Some(forced))
+            }
+        };
+        let forced = forced.unwrap_or_default();
         self.choice.designation = match server {
             Some(_) => Designation::Persistence { forced },
             None => Designation::Free,

@@ -49,6 +49,8 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Instanc
             unsent_low_mark: tuning.unsent_low_marks.server,
         },
         variables: VariableLimits::of(&tuning.variable_sizes),
+        error_codes: config.global.error_codes.clone(),
+        failure_codes: config.global.failure_codes.clone(),
         pipe_size: 0,
         descriptors: DescriptorMarks::of(u32::MAX, 100, 100),
     };
@@ -64,6 +66,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Instanc
         all.filter(|(_, proxy)| wanted(proxy)).map(|(index, proxy)| ((*proxy.name).into(), index)).collect()
     };
     let (backends, frontends) = (named(model::Proxy::is_backend), named(model::Proxy::is_frontend));
+    let tables = config.tables.into_iter();
     let proxies = config.proxies.into_iter().enumerate();
     let instance = Instance {
         limits,
@@ -77,6 +80,9 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Instanc
         stopping: false.into(),
         closing: weir_stream::closing::Closing::new(config.global.close_spread),
         keeps_quiet_clients: false.into(),
+        tables: tables
+            .map(|table| &*Box::leak(Box::new(weir_tables::Table::new(table.declaration))))
+            .collect(),
         process_variables: RwLock::default(),
         variable_bytes: Default::default(),
         statistics: Box::new(Nothing),

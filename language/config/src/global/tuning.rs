@@ -51,6 +51,16 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             Ok(())
         },
     ),
+    Row::ready(
+        "tune.stick-counters",
+        "<number>",
+        "3",
+        "entries of stick-tables that a connection or a request tracks at most",
+        |line, words| {
+            line.global.tuning.stick_counters = line.number(words, 0..=u8::MAX)?;
+            Ok(())
+        },
+    ),
     Row::ready("tune.bufsize", "<size>", "32k", "bytes of a buffer", |line, words| {
         line.global.tuning.buffer_size = line.size(words, BUFFER_SIZES)? as u32;
         Ok(())

@@ -9,6 +9,7 @@ use weir_expr::{Expr, LogFormat, SetCondition, VariableId};
 
 use super::log::Severity;
 use super::reply::Reply;
+use super::table::{CounterChange, Track};
 
 /// One action with its arguments. Rare and large arguments are boxed, so that a rule stays small.
 #[derive(Clone, Debug)]
@@ -147,6 +148,10 @@ pub enum Action {
     StrictMode(bool),
     /// `do-log`: log now.
     DoLog,
+    /// `track-sc0` and its siblings.
+    Track(Box<Track>),
+    /// `sc-inc-gpc`, `sc-add-gpc`, `sc-set-gpt` and their older forms.
+    ChangeCounter(Box<CounterChange>),
     /// `expect-proxy layer4`: the connection begins with a PROXY protocol header.
     ExpectProxy,
 }

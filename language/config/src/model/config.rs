@@ -7,6 +7,7 @@ use super::mail::Mailers;
 use super::proxy::Proxy;
 use super::resolvers::Resolvers;
 use super::ring::{Ring, TraceLine};
+use super::table::StickTable;
 use super::userlist::Userlist;
 
 /// A configuration: what all its files say, checked and complete.
@@ -18,6 +19,8 @@ pub struct Config {
     pub userlists: Vec<Userlist>,
     /// Frontends and backends, in order; [`super::ProxyIndex`] counts these.
     pub proxies: Vec<Proxy>,
+    /// Stick-tables of proxies and of `peers` sections, in order; expressions name them by their position.
+    pub tables: Vec<StickTable>,
     /// `ring` sections, in order.
     pub rings: Vec<Ring>,
     /// `resolvers` sections, in order; `default` is among them if the system names name servers.

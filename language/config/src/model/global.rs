@@ -12,6 +12,7 @@ use super::location::Location;
 use super::log::LogTarget;
 use super::profiling::Profiling;
 use super::resolvers::AcceptedFamilies;
+use super::status_codes::StatusCodes;
 use super::tuning::Tuning;
 
 /// When client connections close in a soft stop (`close-spread-time`).
@@ -112,6 +113,10 @@ pub struct Global {
     pub unix_bind: UnixBind,
     /// `set-var` and `set-var-fmt`, in order.
     pub variables: Vec<ProcessVariable>,
+    /// `http-err-codes`: statuses that count as errors of clients.
+    pub error_codes: StatusCodes,
+    /// `http-fail-codes`: statuses that count as failures of servers.
+    pub failure_codes: StatusCodes,
     /// `tune.*`.
     pub tuning: Tuning,
     /// What weir measures of itself.
@@ -132,6 +137,8 @@ impl Default for Global {
     fn default() -> Self {
         Global {
             daemon: false,
+            error_codes: StatusCodes::errors(),
+            failure_codes: StatusCodes::failures(),
             master_worker: None,
             reloads_max: None,
             capabilities: Vec::new(),

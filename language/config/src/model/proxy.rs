@@ -27,6 +27,7 @@ use super::reply::ErrorReplies;
 use super::rules::{RedirectRule, Rule, RulesetKind, Rulesets};
 use super::server::{Server, ServerSettings, ServerStates};
 use super::stats::Stats;
+use super::table::StickRule;
 
 /// A frontend, a backend, or both in one.
 #[derive(Clone, Debug)]
@@ -69,6 +70,10 @@ pub struct Proxy {
     pub servers: Vec<Server>,
     /// `use-server` lines.
     pub use_server: Vec<UseServer>,
+    /// Its own stick-table: the position in [`super::Config::tables`].
+    pub table: Option<u32>,
+    /// `stick` lines.
+    pub stick_rules: Vec<StickRule>,
     /// `be-unpublished`: frontends do not send to it until it is published.
     pub unpublished: bool,
     /// `force-be-switch`: when to send to backends that are not published.

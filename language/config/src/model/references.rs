@@ -11,6 +11,7 @@ use super::proxy::{Proxy, Settings};
 use super::reply::{ErrorReply, Reply, ReplyContent};
 use super::rules::{Rule, RulesetKind, Rulesets};
 use super::server::ServerSettings;
+use super::table::Change;
 
 /// What is called with each reference.
 pub(crate) type Visit<'v> = &'v mut dyn FnMut(&Reference);
@@ -38,6 +39,11 @@ impl Proxy {
             rule.condition.iter().for_each(|condition| condition.visit_references(visit));
         }
         self.force_switch.iter().for_each(|condition| condition.visit_references(visit));
+        for rule in &self.stick_rules {
+            rule.key.visit_references(visit);
+            visit(&rule.table);
+            rule.condition.iter().for_each(|condition| condition.visit_references(visit));
+        }
         self.persist_rules.iter().for_each(|rule| rule.condition.visit_references(visit));
         self.servers.iter().for_each(|server| server.settings.visit_references(visit));
     }
@@ -162,6 +168,17 @@ impl Action {
             }
             Action::Capture(capture) => capture.value.visit_references(visit),
             Action::DoResolve(asks) => asks.name.visit_references(visit),
+            Action::Track(track) => {
+                track.key.visit_references(visit);
+                visit(&track.table);
+            }
+            Action::ChangeCounter(change) => {
+                if let Change::Add(Number::Expression(value)) | Change::Set(Number::Expression(value)) =
+                    &change.change
+                {
+                    value.visit_references(visit);
+                }
+            }
             Action::SetTos { value: Number::Fixed(_), .. }
             | Action::SetMark { value: Number::Fixed(_), .. }
             | Action::SetTimeout { value: DelayOrExpression::Fixed(_), .. }

@@ -45,6 +45,8 @@ pub struct Server {
 pub struct ServerSettings {
     /// `weight`, 0 to 256.
     pub weight: u16,
+    /// `non-stick`: rules that remember servers do not remember this one.
+    pub non_stick: bool,
     /// `backup`: used only when no other server is left.
     pub backup: bool,
     /// `disabled`: starts in maintenance.
@@ -105,6 +107,7 @@ impl Default for ServerSettings {
     fn default() -> Self {
         ServerSettings {
             weight: 1,
+            non_stick: false,
             backup: false,
             disabled: false,
             maxconn: 0,

@@ -24,6 +24,8 @@ pub struct Tuning {
     pub pool_high_descriptors: u8,
     /// `tune.pool-low-fd-ratio`: with more per cent of all descriptors in use, server connections are not kept.
     pub pool_low_descriptors: u8,
+    /// `tune.stick-counters`: how many entries of stick-tables a connection or a request tracks at most.
+    pub stick_counters: u8,
     /// `tune.http.maxhdr`: most headers of a message.
     pub headers_max: u16,
     /// `tune.http.logurilen`: longer URIs are cut in logs.
@@ -142,6 +144,7 @@ impl Default for Tuning {
             hot_bytes: 512 << 10,
             pool_high_descriptors: 25,
             pool_low_descriptors: 20,
+            stick_counters: 3,
             headers_max: 101,
             logged_uri_max: 1024,
             captured_cookie_max: 63,

@@ -16,7 +16,7 @@ use super::{
 use crate::draft::ErrorStep;
 use crate::model::{
     BackendTarget, Balance, ErrorReplies, LogLine, LogLineKind, Mode, Protocol, Proxy, ProxyIndex, RetryOn,
-    RulesetKind, ServerTarget,
+    RulesetKind, ServerTarget, StickTable,
 };
 use crate::rows::Handler;
 
@@ -26,6 +26,10 @@ pub struct BindContext<'s> {
     pub userlist: &'s dyn Fn(&str) -> Option<u32>,
     /// The error messages of the `http-errors` section of that name.
     pub http_errors: &'s dyn Fn(&str) -> Option<Arc<ErrorReplies>>,
+    /// The tables of `peers` sections, with their whole names.
+    pub peer_tables: &'s [StickTable],
+    /// Whether there is a `peers` section of that name.
+    pub has_peers: &'s dyn Fn(&str) -> bool,
     /// Whether the global section has log targets.
     pub has_global_logs: bool,
     /// Whether there is a `healthcheck` section of that name.
@@ -111,6 +115,7 @@ fn condition_at(proxy: &Proxy, list: ConditionList, index: usize) -> Option<&Con
         ConditionList::Redirect => proxy.redirects.get(index)?.condition.as_ref(),
         ConditionList::UseBackend => proxy.use_backend.get(index)?.condition.as_ref(),
         ConditionList::UseServer => proxy.use_server.get(index)?.condition.as_ref(),
+        ConditionList::Stick => proxy.stick_rules.get(index)?.condition.as_ref(),
     }
 }
 
@@ -182,10 +187,15 @@ fn settle_server_ids(draft: &mut Draft, diagnostics: &mut Diagnostics) {
 impl ProxyParser<'_> {
     /// Completes everything and gives the proxies, in the order of their sections.
     ///
-    /// The proxies are usable if `diagnostics` has no error afterwards.
-    pub fn finish(mut self, context: &BindContext<'_>, diagnostics: &mut Diagnostics) -> Vec<Proxy> {
+    /// The proxies are usable if `diagnostics` has no error afterwards. With them come all stick-tables, their own first.
+    pub fn finish(
+        mut self,
+        context: &BindContext<'_>,
+        diagnostics: &mut Diagnostics,
+    ) -> (Vec<Proxy>, Vec<StickTable>) {
         self.end_section(diagnostics);
-        let names = Names::of(&self.finished, diagnostics);
+        let tables = self.take_tables(context);
+        let names = Names::of(&self.finished, &tables, diagnostics);
         settle_proxy_ids(&mut self.finished, context.first_proxy_id, diagnostics);
         self.settle_errors(context, diagnostics);
         for index in 0..self.finished.len() {
@@ -197,7 +207,8 @@ impl ProxyParser<'_> {
         for (proxy, server) in self.resolve_references(&names, context, diagnostics) {
             self.finished[proxy as usize].proxy.servers[server as usize].is_referenced = true;
         }
-        self.finished.into_iter().map(|finished| finished.proxy).collect()
+        let tables = self.settle_tables(tables, context, diagnostics);
+        (self.finished.into_iter().map(|finished| finished.proxy).collect(), tables)
     }
 
     /// Finds the servers that `track` names, and whether there are checks at the end of each chain.

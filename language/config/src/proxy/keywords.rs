@@ -2,7 +2,7 @@
 
 use super::{
     BACKENDS, DEFAULTS, FRONTENDS, LineContext, NAMED_DEFAULTS, PROXIES, Sections, balancing, captures,
-    checks, errors, filters, general, logging, mail, routing, stats, timeouts,
+    checks, errors, filters, general, logging, mail, routing, stats, sticking, timeouts,
 };
 use crate::rows::{Row, Table};
 use crate::words::{Parsed, Words};
@@ -26,6 +26,7 @@ pub static PROXY_KEYWORDS: Table<ProxyReader> = Table::new(&[
     errors::KEYWORDS,
     routing::KEYWORDS,
     balancing::KEYWORDS,
+    sticking::KEYWORDS,
     stats::KEYWORDS,
     filters::KEYWORDS,
     checks::KEYWORDS,
@@ -114,26 +115,5 @@ const NOT_YET: &[Row<ProxyReader>] = &[
     Row::not_yet("max-session-srv-conns", "<nb>", "connections to servers that a client keeps"),
     Row::not_yet("quic-initial", "<action> [ { if | unless } <condition> ]", "rules on QUIC's first packets"),
     Row::not_yet("ssl-f-use", "[<sslbindconf> ...]*", "TLS: certificates of the frontend"),
-    Row::not_yet("stick match", "<pattern> [table <table>] [{if | unless} <cond>]", "stick-tables: look up"),
-    Row::not_yet(
-        "stick on",
-        "<pattern> [table <table>] [{if | unless} <condition>]",
-        "stick-tables: look up and learn",
-    ),
-    Row::not_yet(
-        "stick store-request",
-        "<pattern> [table <table>] [{if | unless} <condition>]",
-        "stick-tables: learn",
-    ),
-    Row::not_yet(
-        "stick store-response",
-        "<pattern> [table <table>] [{if | unless} <condition>]",
-        "stick-tables: learn",
-    ),
-    Row::not_yet(
-        "stick-table",
-        "type <type> size <size> [expire <expire>] [args...]",
-        "a stick-table of the proxy",
-    ),
     Row::not_yet("use-fcgi-app", "<name>", "FastCGI application of the backend"),
 ];

@@ -8,18 +8,21 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
 use super::finish::{BindContext, noun};
 use super::{Finished, ProxyParser};
-use crate::model::ProxyIndex;
+use crate::model::{ProxyIndex, StickTable};
 
 /// Where the proxies are, by name. A frontend and a backend may have the same.
 pub(super) struct Names {
     frontends: HashMap<Arc<str>, ProxyIndex>,
     backends: HashMap<Arc<str>, ProxyIndex>,
+    tables: HashMap<Box<str>, u32>,
 }
 
 impl Names {
     /// The names of the proxies; complains about those that are used twice.
-    pub fn of(finished: &[Finished], diagnostics: &mut Diagnostics) -> Self {
-        let mut names = Names { frontends: HashMap::new(), backends: HashMap::new() };
+    pub fn of(finished: &[Finished], tables: &[StickTable], diagnostics: &mut Diagnostics) -> Self {
+        let positions = tables.iter().enumerate();
+        let tables = positions.map(|(at, table)| (table.declaration.name.clone(), at as u32)).collect();
+        let mut names = Names { frontends: HashMap::new(), backends: HashMap::new(), tables };
         for (index, this) in finished.iter().enumerate() {
             let proxy = &this.proxy;
             let position = ProxyIndex(index as u32);
@@ -62,6 +65,11 @@ impl Names {
     /// The proxy of that name that accepts connections.
     pub fn frontend(&self, name: &str) -> Option<ProxyIndex> {
         self.frontends.get(name).copied()
+    }
+
+    /// The position of the stick-table of that name.
+    pub fn table(&self, name: &str) -> Option<u32> {
+        self.tables.get(name).copied()
     }
 
     /// The proxy of that name that has servers.
@@ -143,9 +151,13 @@ impl ProxyParser<'_> {
             // Expressions of a `defaults` section are for proxies of either kind.
             let Some(own) = own else { return };
             let proxy = self.finished[own.get()].proxy.name.as_ref();
+            if let (ArgKind::Table, Some(table)) = (reference.kind, self.finished[own.get()].proxy.table) {
+                reference.resolve((table, 0));
+            }
             let has_capability = match reference.kind {
                 ArgKind::Frontend => names.frontend(proxy) == Some(own),
                 ArgKind::Backend => names.backend(proxy) == Some(own),
+                ArgKind::Table => reference.target().is_some(),
                 _ => true,
             };
             if !has_capability {
@@ -161,6 +173,7 @@ impl ProxyParser<'_> {
             ArgKind::Backend => names.backend(name).map(|index| (index.0, 0)),
             ArgKind::UserList => (context.userlist)(name).map(|index| (index, 0)),
             ArgKind::Server => self.server_named(name, own, names),
+            ArgKind::Table => names.table(name).map(|index| (index, 0)),
             _ => None,
         };
         match target {
@@ -204,6 +217,11 @@ fn report(finished: &Finished, unknown: Vec<Unknown>, diagnostics: &mut Diagnost
         let kind = if kind == "user list" { "userlist" } else { kind };
         let proxy = &finished.proxy.name;
         let message = match &*name {
+            "" if kind == "table" => {
+                format!(
+                    "proxy '{proxy}' has no stick-table, and an expression or a rule in it names no other."
+                )
+            }
             "" => format!(
                 "proxy '{proxy}', referenced by an expression in it that names no {kind}, has no {kind} capability."
             ),

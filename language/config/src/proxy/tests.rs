@@ -8,4 +8,5 @@ mod newer;
 mod reports;
 mod rows;
 mod sections;
+mod tables;
 mod values;

@@ -116,13 +116,7 @@ fn every_word_says_what_it_is_for() {
 #[test]
 fn what_is_not_there_yet_is_an_error() {
     let not_yet = |word: &str| format!("A parsing [t.cfg:9] : '{word}' is not implemented yet");
-    check("listen l", "stick-table type ip size 1k", &[&not_yet("stick-table")]);
     check("listen l", "mode spop", &[&not_yet("mode spop")]);
-    check(
-        "listen l",
-        "http-request track-sc0 src",
-        &["A parsing [t.cfg:9] : 'track-sc0' is not implemented yet"],
-    );
     check("listen l", "http-request lua.x", &["A parsing [t.cfg:9] : 'lua actions' is not implemented yet"]);
     check(
         "listen l",

@@ -1,0 +1,221 @@
+//! What stick-tables say: of the entries that are tracked (`sc_*`), and of the client's address (`src_*`).
+
+use weir_expr::SampleType::{Any, Bool, Int};
+use weir_expr::table::{DataType as D, TableQuestion as Q};
+use weir_expr::{Arg, ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType, Scope, Value};
+use weir_tables::Table;
+
+use super::values::{amount, gauge, truth};
+use super::{Row, row, valid};
+use crate::stream::Stream;
+
+const TABLE: ArgSpec = ArgSpec::new(0, &[ArgKind::Table]);
+const COUNTER: ArgSpec = ArgSpec::new(1, &[ArgKind::Int, ArgKind::Table]);
+const COUNTER_ONLY: ArgSpec = ArgSpec::new(1, &[ArgKind::Int]);
+const ELEMENT: ArgSpec = ArgSpec::new(1, &[ArgKind::Int, ArgKind::Table]);
+const ELEMENT_AND_COUNTER: ArgSpec = ArgSpec::new(2, &[ArgKind::Int, ArgKind::Int, ArgKind::Table]);
+
+/// Of a counter: without a table, of the one that it tracks in.
+const fn counter(name: &'static str, args: ArgSpec, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help)
+        .args(args)
+        .valid(valid::RUNNING)
+        .needs(Needs::TRACKED)
+        .check(keep_named_table)
+}
+
+/// Of the client's address.
+const fn source(name: &'static str, args: ArgSpec, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, Int, help)
+        .args(args)
+        .valid(valid::CLIENT)
+        .needs(Needs::L4_CLIENT)
+        .check(check_numbers)
+}
+
+/// The five ways to ask for the same figure.
+macro_rules! figures {
+    ($($name:literal, $question:expr, $help:literal;)*) => {
+        &[$(
+            row(counter(concat!("sc_", $name), COUNTER, Int, concat!($help, ", by counter")), |stream, args, _| {
+                of_counter(stream, number(args, 0), stream.table_argument(args, 1), $question)
+            }),
+            row(counter(concat!("sc0_", $name), TABLE, Int, concat!($help, ", by counter 0")), |stream, args, _| {
+                of_counter(stream, 0, stream.table_argument(args, 0), $question)
+            }),
+            row(counter(concat!("sc1_", $name), TABLE, Int, concat!($help, ", by counter 1")), |stream, args, _| {
+                of_counter(stream, 1, stream.table_argument(args, 0), $question)
+            }),
+            row(counter(concat!("sc2_", $name), TABLE, Int, concat!($help, ", by counter 2")), |stream, args, _| {
+                of_counter(stream, 2, stream.table_argument(args, 0), $question)
+            }),
+            row(source(concat!("src_", $name), TABLE, concat!($help, ", by address")), |stream, args, _| {
+                of_source(stream, stream.table_argument(args, 0), $question)
+            }),
+        )*]
+    };
+}
+
+/// Figures of single data.
+pub(super) const FIGURES: &[Row] = figures! {
+    "bytes_in_rate", Q::Data(D::BytesInRate, 0), "Bytes from clients in the period";
+    "bytes_out_rate", Q::Data(D::BytesOutRate, 0), "Bytes to clients in the period";
+    "clr_gpc0", Q::Clear(D::Gpc0, 0), "Clears the first general purpose counter and tells what it was";
+    "clr_gpc1", Q::Clear(D::Gpc1, 0), "Clears the second general purpose counter and tells what it was";
+    "conn_cnt", Q::Data(D::ConnectionCount, 0), "Connections";
+    "conn_cur", Q::Data(D::ConnectionsCurrent, 0), "Connections that are open";
+    "conn_rate", Q::Data(D::ConnectionRate, 0), "Connections in the period";
+    "get_gpc0", Q::Data(D::Gpc0, 0), "The first general purpose counter";
+    "get_gpc1", Q::Data(D::Gpc1, 0), "The second general purpose counter";
+    "get_gpt0", Q::Data(D::Gpt0, 0), "The first general purpose tag";
+    "glitch_cnt", Q::Data(D::GlitchCount, 0), "Oddities of the protocol";
+    "glitch_rate", Q::Data(D::GlitchRate, 0), "Oddities of the protocol in the period";
+    "gpc0_rate", Q::Data(D::Gpc0Rate, 0), "How much the first counter grew in the period";
+    "gpc1_rate", Q::Data(D::Gpc1Rate, 0), "How much the second counter grew in the period";
+    "http_err_cnt", Q::Data(D::ErrorCount, 0), "Requests that were errors";
+    "http_err_rate", Q::Data(D::ErrorRate, 0), "Requests that were errors in the period";
+    "http_fail_cnt", Q::Data(D::FailureCount, 0), "Responses that were failures";
+    "http_fail_rate", Q::Data(D::FailureRate, 0), "Responses that were failures in the period";
+    "http_req_cnt", Q::Data(D::RequestCount, 0), "Requests";
+    "http_req_rate", Q::Data(D::RequestRate, 0), "Requests in the period";
+    "inc_gpc0", Q::Increment(D::Gpc0, 0), "Increments the first general purpose counter and tells it";
+    "inc_gpc1", Q::Increment(D::Gpc1, 0), "Increments the second general purpose counter and tells it";
+    "kbytes_in", Q::Kilobytes(D::BytesInCount), "Kilobytes from clients";
+    "kbytes_out", Q::Kilobytes(D::BytesOutCount), "Kilobytes to clients";
+    "sess_cnt", Q::Data(D::SessionCount, 0), "Sessions";
+    "sess_rate", Q::Data(D::SessionRate, 0), "Sessions in the period";
+};
+
+/// Both ways to ask for an element of an array.
+macro_rules! elements {
+    ($($name:literal, $question:expr, $help:literal;)*) => {
+        &[$(
+            row(
+                counter(concat!("sc_", $name), ELEMENT_AND_COUNTER, Int, concat!($help, ", by counter")),
+                |stream, args, _| {
+                    let question: fn(u16) -> Q = $question;
+                    let table = stream.table_argument(args, 2);
+                    of_counter(stream, number(args, 1), table, question(number(args, 0) as u16))
+                },
+            ),
+            row(source(concat!("src_", $name), ELEMENT, concat!($help, ", by address")), |stream, args, _| {
+                let question: fn(u16) -> Q = $question;
+                of_source(stream, stream.table_argument(args, 1), question(number(args, 0) as u16))
+            }),
+        )*]
+    };
+}
+
+/// Figures of arrays.
+pub(super) const ELEMENTS: &[Row] = elements! {
+    "clr_gpc", |element| Q::Clear(D::Gpc, element), "Clears a general purpose counter and tells what it was";
+    "get_gpc", |element| Q::Data(D::Gpc, element), "A general purpose counter";
+    "get_gpt", |element| Q::Data(D::Gpt, element), "A general purpose tag";
+    "gpc_rate", |element| Q::Data(D::GpcRate, element), "How much a counter grew in the period";
+    "inc_gpc", |element| Q::Increment(D::Gpc, element), "Increments a general purpose counter and tells it";
+};
+
+/// What is said of counters themselves.
+macro_rules! counters {
+    ($($name:literal, $args:expr, $counter:expr, $table:expr;)*) => {
+        &[$(
+            row(counter(concat!($name, "_trackers"), $args, Int, "How many track the entry"), |stream, args, _| {
+                of_counter(stream, $counter(args), stream.table_argument(args, $table), Q::Trackers)
+            }),
+            row(counter(concat!($name, "_tracked"), $args, Bool, "Whether the counter tracks"), |stream, args, _| {
+                truth(stream.counter($counter(args)).is_some())
+            }),
+        )*]
+    };
+}
+
+/// Counters themselves.
+pub(super) const COUNTERS: &[Row] = counters! {
+    "sc", COUNTER, |args| number(args, 0), 1;
+    "sc0", TABLE, |_| 0, 0;
+    "sc1", TABLE, |_| 1, 0;
+    "sc2", TABLE, |_| 2, 0;
+};
+
+pub(super) const ROWS: &[Row] = &[
+    row(counter("sc_key", COUNTER_ONLY, Any, "The key that a counter tracks"), |stream, args, _| {
+        stream.counter_key(number(args, 0)).into()
+    }),
+    row(counter("sc0_key", ArgSpec::NONE, Any, "The key that counter 0 tracks"), |stream, _, _| {
+        stream.counter_key(0).into()
+    }),
+    row(counter("sc1_key", ArgSpec::NONE, Any, "The key that counter 1 tracks"), |stream, _, _| {
+        stream.counter_key(1).into()
+    }),
+    row(counter("sc2_key", ArgSpec::NONE, Any, "The key that counter 2 tracks"), |stream, _, _| {
+        stream.counter_key(2).into()
+    }),
+    row(
+        source("src_updt_conn_cnt", TABLE, "Counts a connection of the client's address and tells how many"),
+        |stream, args, _| {
+            of_source(stream, stream.table_argument(args, 0), Q::Increment(D::ConnectionCount, 0))
+        },
+    ),
+    row(
+        FetchDecl::new("table_avl", Int, "Entries that still fit in a table")
+            .args(TABLE)
+            .valid(valid::RUNNING),
+        |stream, args, _| {
+            of_table(stream, args, |table| table.declaration().size.saturating_sub(table.used()))
+        },
+    ),
+    row(
+        FetchDecl::new("table_cnt", Int, "Entries of a table").args(TABLE).valid(valid::RUNNING),
+        |stream, args, _| of_table(stream, args, Table::used),
+    ),
+];
+
+/// An array has so many elements at most, and there are so many counters at most.
+fn check_numbers(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+    for index in 0..args.len() {
+        if matches!(args.get(index), Arg::Int(number) if !(0..100).contains(number)) {
+            return Err("the index of an array or of a counter is an integer between 0 and 99".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// A counter knows its own table: one that is not named is not the proxy's.
+fn keep_named_table(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+    for index in 0..args.len() {
+        if args.reference(index).is_some_and(|reference| reference.name.is_none()) {
+            args.set(index, Arg::Absent);
+        }
+    }
+    check_numbers(args, scope)
+}
+
+fn number(args: &Args, index: usize) -> usize {
+    args.int(index).and_then(|number| usize::try_from(number).ok()).unwrap_or_default()
+}
+
+/// The table that an argument names; none for whichever is meant without a name.
+struct TableArgument(Option<u32>);
+
+impl Stream {
+    fn table_argument(&self, args: &Args, index: usize) -> TableArgument {
+        TableArgument(args.reference(index).and_then(|reference| reference.target()).map(|(table, _)| table))
+    }
+}
+
+fn of_counter<'c>(stream: &Stream, counter: usize, table: TableArgument, question: Q) -> Fetched<'c> {
+    let other = table.0.and_then(|table| stream.instance.table(table));
+    stream.ask_counter(counter, other, question).map_or(Fetched::Missing, |value| gauge(amount(value)))
+}
+
+fn of_source<'c>(stream: &Stream, table: TableArgument, question: Q) -> Fetched<'c> {
+    let (Some(table), Some(ip)) = (stream.table_named(table.0), stream.source().ip()) else {
+        return Fetched::Missing;
+    };
+    stream.ask_table(table, Value::from(ip), question, None).map_or(Fetched::Missing, gauge)
+}
+
+fn of_table<'c>(stream: &Stream, args: &Args, figure: fn(&Table) -> u32) -> Fetched<'c> {
+    let table = stream.table_named(stream.table_argument(args, 0).0);
+    table.map_or(Fetched::Missing, |table| gauge(figure(table)))
+}

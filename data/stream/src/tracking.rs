@@ -1,0 +1,304 @@
+//! What a stream and its session use of stick-tables: entries that they track, and what is counted there (manual, 11).
+//!
+//! Rules of a connection and of a session track for as long as the connection lasts, all others for as long as the
+//! stream does. A counter of the stream hides the session's of the same number. Nothing here costs a stream that tracks
+//! nothing more than one look at two pointers.
+
+mod sticking;
+
+use weir_config::model::{Change, CounterChange, RulesetKind, Track};
+use weir_expr::table::{DataType, TableQuestion};
+use weir_expr::{Fetched, Value};
+use weir_tables::{Answer, EntryKey, Key, Row, Table};
+
+use crate::instance::{Instance, Proxy};
+use crate::session::Session;
+use crate::stream::Stream;
+
+pub(crate) use sticking::Sticking;
+
+/// What a stream uses of tables, where it uses any.
+#[derive(Default)]
+pub(crate) struct TableUse {
+    tracked: Tracked,
+    sticking: Sticking,
+}
+
+/// Entries that are tracked, by the number of the counter. They are left when this goes.
+#[derive(Default)]
+pub(crate) struct Tracked {
+    first: [Option<TrackedEntry>; USUAL],
+    further: Vec<Option<TrackedEntry>>,
+}
+
+/// So many counters need no memory of their own: what `tune.stick-counters` is unless it is written.
+const USUAL: usize = 3;
+
+/// One of them.
+#[derive(Clone, Copy)]
+pub(crate) struct TrackedEntry {
+    table: &'static Table,
+    entry: EntryKey,
+}
+
+impl Tracked {
+    fn get(&self, counter: usize) -> Option<TrackedEntry> {
+        match counter.checked_sub(USUAL) {
+            None => self.first[counter],
+            Some(further) => self.further.get(further).copied().flatten(),
+        }
+    }
+
+    fn set(&mut self, counter: usize, entry: TrackedEntry) {
+        match counter.checked_sub(USUAL) {
+            None => self.first[counter] = Some(entry),
+            Some(further) => {
+                if further >= self.further.len() {
+                    self.further.resize(further + 1, None);
+                }
+                self.further[further] = Some(entry);
+            }
+        }
+    }
+
+    /// One more than the highest counter that may be in use.
+    fn end(&self) -> usize {
+        USUAL + self.further.len()
+    }
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        for tracked in self.first.iter().chain(&self.further).flatten() {
+            tracked.table.untrack(tracked.entry, now_ms(), |row| {
+                row.subtract_one(DataType::ConnectionsCurrent);
+            });
+        }
+    }
+}
+
+impl TrackedEntry {
+    #[inline]
+    fn look<R>(self, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
+        self.table.at(self.entry, now_ms(), then)
+    }
+}
+
+#[inline]
+fn now_ms() -> u64 {
+    weir_sched::now().as_ms()
+}
+
+/// What became of a rule that tracks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tracking {
+    /// It is done, or there is nothing to do.
+    Done,
+    /// More data may bring the key.
+    Later,
+}
+
+impl Instance {
+    /// The stick-table of that position in the configuration.
+    pub(crate) fn table(&self, position: u32) -> Option<&'static Table> {
+        self.tables.get(position as usize).copied()
+    }
+}
+
+impl Session {
+    /// A session begins: its connection was admitted.
+    pub(crate) fn count_tracked_session(&self) {
+        self.look_at_tracked(|tracked| {
+            for entry in (0..tracked.end()).filter_map(|counter| tracked.get(counter)) {
+                entry.look(|row| row.count(DataType::SessionCount, DataType::SessionRate, 1));
+            }
+        });
+    }
+}
+
+impl Stream {
+    /// `track-sc`: from now on the entry of a key counts. Only the first rule of a counter that finds a key does something.
+    pub(crate) fn track(&mut self, kind: RulesetKind, proxy: &'static Proxy, track: &Track) -> Tracking {
+        let of_session = matches!(kind, RulesetKind::TcpRequestConnection | RulesetKind::TcpRequestSession);
+        let counter = usize::from(track.counter);
+        if self.tracked(counter, of_session).is_some() {
+            return Tracking::Done;
+        }
+        let position = track.table.target().map(|(table, _)| table).or(proxy.config.table);
+        let Some(table) = position.and_then(|position| self.instance.table(position)) else {
+            return Tracking::Done;
+        };
+        let key = match self.table_key(table, &track.key) {
+            Ok(key) => key,
+            Err(tracking) => return tracking,
+        };
+        let is_request = !of_session && self.frontend.is_http() && self.request.is_known();
+        let tracked = table.track(&key, now_ms(), |row| {
+            row.count(DataType::ConnectionCount, DataType::ConnectionRate, 1);
+            row.add(DataType::ConnectionsCurrent, 0, 1);
+            if is_request {
+                row.count(DataType::RequestCount, DataType::RequestRate, 1);
+            }
+        });
+        let Some((entry, ())) = tracked else { return Tracking::Done };
+        let entry = TrackedEntry { table, entry };
+        match of_session {
+            true => self.session.with_tracked(|tracked| tracked.set(counter, entry)),
+            false => self.tables.get_or_insert_default().tracked.set(counter, entry),
+        }
+        Tracking::Done
+    }
+
+    /// The key that an expression makes for a table.
+    fn table_key(&mut self, table: &Table, expression: &weir_expr::Expr) -> Result<Key, Tracking> {
+        let kind = table.declaration().key;
+        match expression.evaluate_as(self, kind.sample_type()) {
+            Fetched::Sample(sample) => Key::of(sample.value, kind).ok_or(Tracking::Done),
+            Fetched::Missing => Err(Tracking::Done),
+            Fetched::Later => Err(Tracking::Later),
+        }
+    }
+
+    /// `sc-inc-gpc` and its siblings. What is not tracked or not stored is not changed (manual, "sc-inc-gpc").
+    pub(crate) fn change_counter(&mut self, change: &CounterChange) {
+        let (Change::Add(number) | Change::Set(number)) = &change.change;
+        let Some(value) = self.number(number).and_then(|value| u32::try_from(value).ok()) else { return };
+        let Some(tracked) = self.counter(usize::from(change.counter)) else { return };
+        tracked.look(|row| match change.change {
+            Change::Add(_) => _ = row.grow(change.data, change.element, value),
+            Change::Set(_) => _ = row.set(change.data, change.element, value.into()),
+        });
+    }
+
+    fn tracked(&self, counter: usize, of_session: bool) -> Option<TrackedEntry> {
+        match of_session {
+            true => self.session.look_at_tracked(|tracked| tracked.get(counter)).flatten(),
+            false => self.tables.as_ref()?.tracked.get(counter),
+        }
+    }
+
+    /// What a counter tracks: for the stream, or else for its session.
+    pub(crate) fn counter(&self, counter: usize) -> Option<TrackedEntry> {
+        self.tracked(counter, false).or_else(|| self.tracked(counter, true))
+    }
+
+    /// Answers a question about what a counter tracks; with a table, about the same key there. None if there is no answer.
+    pub(crate) fn ask_counter(
+        &self,
+        counter: usize,
+        other: Option<&'static Table>,
+        question: TableQuestion,
+    ) -> Option<u64> {
+        let tracked = self.counter(counter)?;
+        let answer = match other.filter(|other| !std::ptr::eq(*other, tracked.table)) {
+            None => tracked.look(|row| row.ask(question))?,
+            Some(other) => {
+                if other.declaration().key.sample_type() != tracked.table.declaration().key.sample_type() {
+                    return None;
+                }
+                let key = Key::of(tracked.look(|row| row.key())?, other.declaration().key)?;
+                other.ask(&key, question, now_ms())
+            }
+        };
+        match answer {
+            Answer::Value(value) => Some(value),
+            Answer::NotStored | Answer::NoEntry => None,
+        }
+    }
+
+    /// The key that a counter tracks.
+    pub(crate) fn counter_key(&self, counter: usize) -> Option<Value<'static>> {
+        self.counter(counter)?.look(|row| row.key())
+    }
+
+    /// Answers a question about a key's entry: see [`weir_expr::Context::table`].
+    pub(crate) fn ask_table(
+        &self,
+        table: &Table,
+        key: Value<'_>,
+        question: TableQuestion,
+        default: Option<i64>,
+    ) -> Option<i64> {
+        let answer = match Key::of(key, table.declaration().key) {
+            Some(key) => table.ask(&key, question, now_ms()),
+            None => Answer::NoEntry,
+        };
+        match (answer, question) {
+            (Answer::Value(value), _) => Some(i64::try_from(value).unwrap_or(i64::MAX)),
+            (Answer::NotStored, _) => None,
+            (Answer::NoEntry, TableQuestion::Expires | TableQuestion::Idle) => default,
+            (Answer::NoEntry, _) => Some(0),
+        }
+    }
+
+    /// The table that an expression names, or the current proxy's.
+    pub(crate) fn table_named(&self, position: Option<u32>) -> Option<&'static Table> {
+        let of = |proxy: &Proxy| proxy.config.table;
+        let position = position.or_else(|| of(self.backend)).or_else(|| of(self.frontend))?;
+        self.instance.table(position)
+    }
+
+    /// Whether anything is tracked.
+    #[inline]
+    fn tracks(&self) -> bool {
+        self.tables.is_some() || self.session.may_track()
+    }
+
+    /// Counts an event of this stream in everything that is tracked.
+    #[cold]
+    fn count_tracked(&self, then: impl Fn(&mut Row<'_>)) {
+        let own = self.tables.as_ref().map_or(0, |tables| tables.tracked.end());
+        let of_session = self.session.look_at_tracked(Tracked::end).unwrap_or(0);
+        for tracked in (0..own.max(of_session)).filter_map(|counter| self.counter(counter)) {
+            tracked.look(&then);
+        }
+    }
+
+    /// A request came, well or not: what tracks its session counts it.
+    #[inline]
+    pub(crate) fn count_tracked_request(&self) {
+        if self.tracks() {
+            self.count_tracked(|row| row.count(DataType::RequestCount, DataType::RequestRate, 1));
+        }
+    }
+
+    /// The client is to blame for something: an invalid, refused or unanswerable request.
+    #[inline]
+    pub(crate) fn count_tracked_error(&self) {
+        if self.tracks() && self.frontend.is_http() {
+            self.count_tracked(|row| row.count(DataType::ErrorCount, DataType::ErrorRate, 1));
+        }
+    }
+
+    /// The server is to blame for something: an invalid response or none.
+    #[inline]
+    pub(crate) fn count_tracked_failure(&self) {
+        if self.tracks() && self.frontend.is_http() {
+            self.count_tracked(|row| row.count(DataType::FailureCount, DataType::FailureRate, 1));
+        }
+    }
+
+    /// The server answered with this status.
+    #[inline]
+    pub(crate) fn count_tracked_status(&self, status: u16) {
+        if self.tracks() {
+            if self.instance.limits.error_codes.contains(status) {
+                self.count_tracked_error();
+            }
+            if self.instance.limits.failure_codes.contains(status) {
+                self.count_tracked_failure();
+            }
+        }
+    }
+
+    /// Bytes passed, from the client and to it.
+    #[inline]
+    pub(crate) fn count_tracked_bytes(&self, from: u64, to: u64) {
+        if self.tracks() {
+            self.count_tracked(|row| {
+                row.count(DataType::BytesInCount, DataType::BytesInRate, from);
+                row.count(DataType::BytesOutCount, DataType::BytesOutRate, to);
+            });
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Staying at a server by a table: `stick match`, `stick on`, `stick store-request`, `stick store-response` (manual, 4.2).
+
+use weir_backend::{Server, ServerAddress, ServerKey};
+use weir_config::model::{StickKind, StickRule};
+use weir_expr::table::{DataType, ServerKeyKind};
+use weir_tables::{Key, Table};
+
+use super::now_ms;
+use crate::instance::Proxy;
+use crate::stream::Stream;
+
+/// What of a request will name its server, once there is one.
+#[derive(Default)]
+pub(crate) struct Sticking {
+    stores: Vec<(&'static Table, Key)>,
+}
+
+/// A request, and a response, are remembered by so many things at most (manual, "stick store-request").
+const MAX_STORES: usize = 8;
+
+impl Stream {
+    /// The server that a table names for this request, if it can be used, and whether no other will do. What the request is to be remembered by is kept.
+    pub(crate) fn server_by_table(&mut self, follows: bool) -> Option<(ServerKey, bool)> {
+        let backend = self.backend;
+        if backend.config.stick_rules.is_empty() {
+            return None;
+        }
+        self.receive_what_came();
+        if let Some(tables) = &mut self.tables {
+            tables.sticking.stores.clear();
+        }
+        let mut found = None;
+        for rule in &backend.config.stick_rules {
+            let looks = rule.kind.matches() && found.is_none() && follows;
+            if !looks && !rule.kind.stores_request() {
+                continue;
+            }
+            let Some(table) = self.table_of(rule, backend) else { continue };
+            let stores = rule.kind.stores_request() && self.may_store(table);
+            if !looks && !stores {
+                continue;
+            }
+            let Some(key) = self.key_of(rule, table) else { continue };
+            if looks {
+                found = self.remembered_server(table, &key);
+            }
+            if stores {
+                self.tables.get_or_insert_default().sticking.stores.push((table, key));
+            }
+        }
+        found
+    }
+
+    /// One thing of a request for each table.
+    fn may_store(&self, table: &'static Table) -> bool {
+        let stores = self.tables.as_ref().map_or(&[][..], |tables| &tables.sticking.stores);
+        stores.len() < MAX_STORES && !stores.iter().any(|(other, _)| std::ptr::eq(*other, table))
+    }
+
+    fn table_of(&self, rule: &StickRule, proxy: &Proxy) -> Option<&'static Table> {
+        let position = rule.table.target().map(|(table, _)| table).or(proxy.config.table)?;
+        self.instance.table(position)
+    }
+
+    fn key_of(&mut self, rule: &'static StickRule, table: &Table) -> Option<Key> {
+        let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
+        if applies { self.table_key(table, &rule.key).ok() } else { None }
+    }
+
+    /// The server of an entry: by what names it in the table, or else by its identifier.
+    fn remembered_server(&mut self, table: &Table, key: &Key) -> Option<(ServerKey, bool)> {
+        let (id, name) =
+            table.refresh(key, now_ms(), |row| (row.get(DataType::ServerId, 0), row.server_key()))?;
+        let backend = self.backend.servers();
+        let by_name = name.and_then(|name| match table.declaration().server_key {
+            ServerKeyKind::Name => backend.server_by_name(&name),
+            ServerKeyKind::Address => {
+                backend.servers().iter().find(|server| address_of(server) == *name).cloned()
+            }
+        });
+        let by_id = || backend.server_by_id(u32::try_from(id?).ok().filter(|id| *id > 0)?);
+        let server = by_name.or_else(by_id)?;
+        if server.is_up() {
+            return Some((server.key(), false));
+        }
+        // Down as it is, its queue is where the request stays.
+        crate::cookie::wants_servers_that_are_down(self).then(|| (server.key(), !backend.settings().persist))
+    }
+
+    /// There is a connection to the server: what was kept of the request names it from now on.
+    #[inline]
+    pub(crate) fn remember_server(&mut self) {
+        if let Some(tables) = &mut self.tables
+            && !tables.sticking.stores.is_empty()
+        {
+            let stores = std::mem::take(&mut tables.sticking.stores);
+            self.store_server(&stores);
+            // Another attempt may go to another server.
+            self.tables.get_or_insert_default().sticking.stores = stores;
+        }
+    }
+
+    /// `stick store-response`: what of the response names its server.
+    #[inline]
+    pub(crate) fn remember_server_by_response(&mut self) {
+        if !self.backend.config.stick_rules.is_empty() {
+            self.store_by_response();
+        }
+    }
+
+    #[cold]
+    fn store_by_response(&mut self) {
+        let backend = self.backend;
+        let mut stores: Vec<(&'static Table, Key)> = Vec::new();
+        for rule in &backend.config.stick_rules {
+            if rule.kind != StickKind::StoreResponse || stores.len() == MAX_STORES {
+                continue;
+            }
+            let Some(table) = self.table_of(rule, backend) else { continue };
+            if stores.iter().any(|(other, _)| std::ptr::eq(*other, table)) {
+                continue;
+            }
+            if let Some(key) = self.key_of(rule, table) {
+                stores.push((table, key));
+            }
+        }
+        self.store_server(&stores);
+    }
+
+    fn store_server(&self, stores: &[(&'static Table, Key)]) {
+        if stores.is_empty() {
+            return;
+        }
+        let Some(lease) = &self.server.lease else { return };
+        let server: &Server = lease.server();
+        if self.known_server().is_some_and(|known| known.settings.non_stick) {
+            return;
+        }
+        for (table, key) in stores {
+            table.store(key, now_ms(), |row| {
+                row.set(DataType::ServerId, 0, server.id().into());
+                match table.declaration().server_key {
+                    ServerKeyKind::Name => row.set_server_key(server.name()),
+                    ServerKeyKind::Address => row.set_server_key(&address_of(server)),
+                }
+            });
+        }
+    }
+}
+
+/// What names a server by where it is; nothing for one without an address.
+fn address_of(server: &Server) -> String {
+    match &*server.address() {
+        ServerAddress::Ip(address) => address.to_string(),
+        ServerAddress::Unix(path) => path.display().to_string(),
+        ServerAddress::Abstract(_) | ServerAddress::Pair(_) | ServerAddress::Unknown => String::new(),
+    }
+}

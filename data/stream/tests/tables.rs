@@ -1,0 +1,271 @@
+//! What streams count and find in stick-tables: figures of tracked entries, limits, servers that are remembered. The figures are
+//! those of HAProxy 3.2 with the same configuration and requests.
+
+mod support;
+
+use support::{HTTP, TCP, World, run};
+use weir_expr::Value;
+use weir_tables::{DataType, Key, KeyType};
+
+/// A table, or several, in backends of their own.
+fn tables(list: &[(&str, &str)]) -> String {
+    let one = |(name, line): &(&str, &str)| format!("backend {name}\n stick-table {line}\n");
+    list.iter().map(one).collect()
+}
+
+const COUNTED: &str = "type string size 100 store conn_cnt,conn_cur,sess_cnt,http_req_cnt,http_err_cnt,http_fail_cnt,\
+                       http_req_rate(10s),bytes_in_cnt,bytes_out_cnt,gpc0,gpt0";
+
+/// Figures of the entry of a key in the table of that position; none without an entry.
+fn figures(world: &World, table: usize, key: &str, wanted: &[DataType]) -> Option<Vec<u64>> {
+    let key = Key::of(Value::str(key.as_bytes()), KeyType::Text(32)).expect("a key");
+    let now = weir_sched::now().as_ms();
+    let read = |data: &DataType, row: &weir_tables::Row<'_>| row.get(*data, 0).expect("it is stored");
+    world.instance.tables[table].look(&key, now, |row| wanted.iter().map(|data| read(data, row)).collect())
+}
+
+const TRAFFIC: &[DataType] = &[
+    DataType::ConnectionCount,
+    DataType::ConnectionsCurrent,
+    DataType::SessionCount,
+    DataType::RequestCount,
+    DataType::ErrorCount,
+    DataType::FailureCount,
+];
+
+/// Sends a request for `path` with these fields; what comes back until the connection ends.
+async fn ask(world: &World, path: &str, fields: &str) -> String {
+    let mut client = world.client();
+    client.send(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{fields}\r\n")).await;
+    client.rest().await
+}
+
+#[test]
+fn a_connection_counts_once_and_its_requests_each() {
+    let text = format!(
+        "{HTTP}{}frontend front\n bind 127.0.0.1:1\n tcp-request connection track-sc0 str(c) table t\n \
+         tcp-request content track-sc1 str(r) table t\n http-request return status 200\n",
+        tables(&[("t", COUNTED)])
+    );
+    run(text, |world| async move {
+        let mut client = world.client();
+        for _ in 0..3 {
+            client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+            client.expect("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        }
+        assert_eq!(figures(&world, 0, "c", TRAFFIC), Some(vec![1, 1, 1, 3, 0, 0]), "by the connection");
+        assert_eq!(figures(&world, 0, "r", TRAFFIC), Some(vec![3, 0, 0, 3, 0, 0]), "by each request");
+        client.finish();
+        client.closed().await;
+        assert_eq!(figures(&world, 0, "c", TRAFFIC), Some(vec![1, 0, 1, 3, 0, 0]), "it is left at the end");
+        let bytes = [DataType::BytesInCount, DataType::BytesOutCount];
+        assert_eq!(figures(&world, 0, "c", &bytes), Some(vec![3 * 27, 3 * 38]));
+        assert_eq!(figures(&world, 0, "r", &bytes), Some(vec![3 * 27, 3 * 38]));
+    });
+}
+
+#[test]
+fn errors_are_the_clients_and_failures_the_servers() {
+    let text = format!(
+        "{HTTP}{}listen front\n bind 127.0.0.1:1\n http-request track-sc0 path table t\n \
+         http-request deny if {{ path /denied }}\n http-request return status 500 if {{ path /own }}\n server s1 {{s1}}\n",
+        tables(&[("t", COUNTED)])
+    );
+    run(text, |world| async move {
+        support::answer_with(world.origin("s1"), |request| {
+            let status = request.split(['/', ' ']).nth(2).unwrap_or_default();
+            format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n").into_bytes()
+        });
+        let cases = [
+            ("/200", [1, 0, 0]),
+            ("/404", [1, 1, 0]),
+            ("/500", [1, 0, 1]),
+            ("/501", [1, 0, 0]),
+            ("/denied", [1, 1, 0]),
+            ("/own", [1, 0, 0]),
+        ];
+        for (path, expected) in cases {
+            ask(&world, path, "").await;
+            let wanted = [DataType::RequestCount, DataType::ErrorCount, DataType::FailureCount];
+            assert_eq!(figures(&world, 0, path, &wanted), Some(expected.to_vec()), "{path}");
+        }
+    });
+}
+
+#[test]
+fn which_statuses_count_is_configurable() {
+    let text = format!(
+        "global\n http-err-codes 404 +418\n http-fail-codes -500\n{HTTP}{}listen front\n bind 127.0.0.1:1\n \
+         http-request track-sc0 path table t\n server s1 {{s1}}\n",
+        tables(&[("t", COUNTED)])
+    );
+    run(text, |world| async move {
+        support::answer_with(world.origin("s1"), |request| {
+            let status = request.split(['/', ' ']).nth(2).unwrap_or_default();
+            format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n").into_bytes()
+        });
+        for (path, expected) in
+            [("/404", [1, 0]), ("/418", [1, 0]), ("/403", [0, 0]), ("/500", [0, 0]), ("/503", [0, 1])]
+        {
+            ask(&world, path, "").await;
+            let wanted = [DataType::ErrorCount, DataType::FailureCount];
+            assert_eq!(figures(&world, 0, path, &wanted), Some(expected.to_vec()), "{path}");
+        }
+    });
+}
+
+#[test]
+fn a_rate_limits_each_key_for_itself() {
+    let text = format!(
+        "{HTTP}{}frontend front\n bind 127.0.0.1:1\n http-request track-sc0 req.hdr(key) table t\n \
+         http-request deny status 429 if {{ sc0_http_req_rate gt 2 }}\n http-request return status 200\n",
+        tables(&[("t", COUNTED)])
+    );
+    run(text, |world| async move {
+        let mut seen = Vec::new();
+        for key in ["a", "a", "a", "b", "a"] {
+            let reply = ask(&world, "/", &format!("key: {key}\r\n")).await;
+            seen.push(reply[9..12].to_owned());
+        }
+        assert_eq!(seen, ["200", "200", "429", "200", "429"]);
+    });
+}
+
+#[test]
+fn the_first_rule_of_a_counter_that_finds_a_key_has_it() {
+    let text = format!(
+        "{HTTP}{}frontend front\n bind 127.0.0.1:1\n http-request track-sc0 req.hdr(none) table t\n \
+         http-request track-sc0 path table t\n http-request track-sc0 str(late) table t\n \
+         http-request sc-inc-gpc0(0)\n http-request sc-set-gpt0(0) int(7)\n \
+         http-request return status 200 content-type a lf-string \
+         \"%[sc0_key] %[sc0_tracked] %[sc1_tracked] [%[sc1_get_gpc0]] %[sc0_get_gpc0] %[sc_get_gpt0(0)] %[sc0_trackers] \
+         %[sc0_inc_gpc0] %[path,table_gpc0(t)] %[path,in_table(t)] %[str(x),in_table(t)] %[str(x),table_gpc0(t)] \
+         %[table_cnt(t)] %[table_avl(t)]\"\n",
+        tables(&[("t", COUNTED)])
+    );
+    run(text, |world| async move {
+        let reply = ask(&world, "/p", "").await;
+        assert!(reply.ends_with("\r\n\r\n/p 1 0 [] 1 7 1 2 2 1 0 0 1 99"), "{reply}");
+        assert_eq!(figures(&world, 0, "late", &[DataType::Gpc0]), None);
+    });
+}
+
+#[test]
+fn arrays_stand_in_for_the_older_single_counters() {
+    let text = format!(
+        "{HTTP}{}frontend front\n bind 127.0.0.1:1\n http-request track-sc0 path table t\n \
+         http-request sc-inc-gpc(1,0)\n http-request sc-add-gpc(0,0) int(5)\n http-request sc-inc-gpc0(0)\n \
+         http-request sc-set-gpt(1,0) 9\n http-request sc-inc-gpc(7,0)\n \
+         http-request return status 200 content-type a lf-string \
+         \"%[sc_get_gpc(0,0)] %[sc_get_gpc(1,0)] %[sc0_get_gpc0] %[sc0_gpc1_rate] %[sc_get_gpt(1,0)] \
+         [%[sc_get_gpc(7,0)]] %[path,table_gpc_rate(0,t)]\"\n",
+        tables(&[("t", "type string size 10 store gpc(2),gpc_rate(2,10s),gpt(2)")])
+    );
+    run(text, |world| async move {
+        let reply = ask(&world, "/", "").await;
+        assert!(reply.ends_with("\r\n\r\n6 1 6 1 9 [] 6"), "{reply}");
+    });
+}
+
+/// Two servers in turn, which a table overrules.
+fn farm(lines: &str) -> String {
+    format!(
+        "{HTTP}listen front\n bind 127.0.0.1:1\n balance roundrobin\n stick-table type string size 100\n{lines}\n \
+         cookie S insert indirect\n server s1 {{s1}} cookie c1\n server s2 {{s2}} cookie c2\n server s3 {{s3}} non-stick\n"
+    )
+}
+
+fn serve_names(world: &World) {
+    for name in ["s1", "s2", "s3"] {
+        support::answer_with(world.origin(name), move |_| {
+            format!("HTTP/1.1 200 OK\r\nsession: of-{name}\r\ncontent-length: 2\r\n\r\n{name}").into_bytes()
+        });
+    }
+}
+
+async fn server_of(world: &World, fields: &str) -> String {
+    let reply = ask(world, "/", fields).await;
+    reply[reply.len() - 2..].to_owned()
+}
+
+#[test]
+fn a_table_brings_a_client_back_to_its_server() {
+    run(farm(" stick on req.hdr(key)"), |world| async move {
+        serve_names(&world);
+        let first = server_of(&world, "key: a\r\n").await;
+        let second = server_of(&world, "key: b\r\n").await;
+        assert_ne!(first, second);
+        for _ in 0..3 {
+            assert_eq!(server_of(&world, "key: a\r\n").await, first);
+            assert_eq!(server_of(&world, "key: b\r\n").await, second);
+        }
+    });
+}
+
+#[test]
+fn a_cookie_comes_before_a_table_which_learns_from_it() {
+    run(farm(" stick on req.hdr(key)"), |world| async move {
+        serve_names(&world);
+        assert_eq!(server_of(&world, "key: a\r\ncookie: S=c2\r\n").await, "s2");
+        for _ in 0..2 {
+            assert_eq!(server_of(&world, "key: a\r\n").await, "s2");
+        }
+        assert_eq!(server_of(&world, "key: a\r\ncookie: S=c1\r\n").await, "s1");
+        assert_eq!(server_of(&world, "key: a\r\n").await, "s1", "the last server is remembered");
+    });
+}
+
+#[test]
+fn a_response_may_name_its_server() {
+    let rules = " stick match req.hdr(session)\n stick store-response res.hdr(session)";
+    run(farm(rules), |world| async move {
+        serve_names(&world);
+        assert_eq!(server_of(&world, "").await, "s1");
+        assert_eq!(server_of(&world, "").await, "s2");
+        for _ in 0..2 {
+            assert_eq!(server_of(&world, "session: of-s2\r\n").await, "s2");
+            assert_eq!(server_of(&world, "session: of-s1\r\n").await, "s1");
+        }
+    });
+}
+
+#[test]
+fn some_servers_are_not_remembered() {
+    run(farm(" stick on req.hdr(key)\n use-server s3 if { req.hdr(to) s3 }"), |world| async move {
+        serve_names(&world);
+        assert_eq!(server_of(&world, "key: a\r\nto: s3\r\n").await, "s3");
+        let next = server_of(&world, "key: a\r\n").await;
+        assert_ne!(next, "s3");
+    });
+}
+
+#[test]
+fn a_tcp_session_tracks_what_its_bytes_say() {
+    let text = format!(
+        "{TCP}{}listen front\n bind 127.0.0.1:1\n tcp-request inspect-delay 5s\n \
+         tcp-request content track-sc0 req.payload(0,2) table t\n tcp-request content accept if {{ req.len gt 1 }}\n \
+         server s1 {{s1}}\n",
+        tables(&[("t", "type binary len 2 size 10 store conn_cnt,conn_cur,bytes_in_cnt,http_req_cnt")])
+    );
+    run(text, |world| async move {
+        let mut client = world.client();
+        client.send("k").await;
+        client.send("eys").await;
+        let mut server = world.accept("s1").await;
+        server.expect("keys").await;
+        let key = Key::of(Value::bin(b"ke"), KeyType::Binary(2)).expect("a key");
+        let read = |data| {
+            let now = weir_sched::now().as_ms();
+            world.instance.tables[0].look(&key, now, |row| row.get(data, 0).expect("it is stored"))
+        };
+        assert_eq!(read(DataType::ConnectionsCurrent), Some(1));
+        client.finish();
+        server.closed().await;
+        server.finish();
+        client.closed().await;
+        assert_eq!(read(DataType::ConnectionsCurrent), Some(0));
+        assert_eq!(read(DataType::ConnectionCount), Some(1));
+        assert_eq!(read(DataType::BytesInCount), Some(4));
+        assert_eq!(read(DataType::RequestCount), Some(0), "nothing of HTTP");
+    });
+}

@@ -1,0 +1,107 @@
+//! Stick-tables, and the rules that use them.
+
+use std::sync::Arc;
+
+use weir_expr::table::{DataType, Declaration};
+use weir_expr::{Condition, Expr, Reference};
+
+use super::action::Number;
+use super::location::Location;
+
+/// A `stick-table` line, or a `table` line of a `peers` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StickTable {
+    /// What it is.
+    pub declaration: Declaration,
+    /// Where it was written.
+    pub at: Location,
+    /// `recv-only`: it is only learned from peers.
+    pub receive_only: bool,
+    /// `write-to`: what peers teach is written to this table, too.
+    pub write_to: Option<Box<str>>,
+    /// `peers`: the section that it is shared with.
+    pub peers: Option<Box<str>>,
+}
+
+/// `track-sc0` and its siblings: counts for a key from now on.
+#[derive(Clone, Debug)]
+pub struct Track {
+    /// Which counter, from 0.
+    pub counter: u8,
+    /// What the key is made of.
+    pub key: Arc<Expr>,
+    /// The table; without a name that of the proxy.
+    pub table: Reference,
+}
+
+/// `sc-inc-gpc`, `sc-add-gpc`, `sc-set-gpt` and their older forms.
+#[derive(Clone, Debug)]
+pub struct CounterChange {
+    /// Which counter tracks the entry.
+    pub counter: u8,
+    /// Which of its data changes.
+    pub data: DataType,
+    /// Which element of an array.
+    pub element: u16,
+    /// How it changes.
+    pub change: Change,
+}
+
+/// How data of a tracked entry changes.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// By so much.
+    Add(Number),
+    /// To this.
+    Set(Number),
+}
+
+/// A `stick` line: keeps clients at servers by a table.
+#[derive(Clone, Debug)]
+pub struct StickRule {
+    /// When it does something.
+    pub kind: StickKind,
+    /// What the key is made of.
+    pub key: Arc<Expr>,
+    /// The table; without a name that of the proxy.
+    pub table: Reference,
+    /// When it applies; none for always.
+    pub condition: Option<Condition>,
+    /// Where it was written.
+    pub at: Location,
+}
+
+/// When a `stick` line does something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StickKind {
+    /// `stick match`: looks for a server.
+    Match,
+    /// `stick on`: looks for a server, and remembers the one that is chosen.
+    On,
+    /// `stick store-request`: remembers the server.
+    StoreRequest,
+    /// `stick store-response`: remembers the server by something of its response.
+    StoreResponse,
+}
+
+impl StickKind {
+    /// Whether it looks for a server.
+    pub fn matches(self) -> bool {
+        matches!(self, StickKind::Match | StickKind::On)
+    }
+
+    /// Whether it remembers the server of a request.
+    pub fn stores_request(self) -> bool {
+        matches!(self, StickKind::On | StickKind::StoreRequest)
+    }
+
+    /// As it is written.
+    pub fn keyword(self) -> &'static str {
+        match self {
+            StickKind::Match => "match",
+            StickKind::On => "on",
+            StickKind::StoreRequest => "store-request",
+            StickKind::StoreResponse => "store-response",
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `stick-table`, `stick`, and rules that track.
+
+use crate::testing::{check, read};
+
+/// What is said of these lines, without what stands before every message; nothing of good ones.
+#[track_caller]
+fn said(lines: &[&str], expected: Option<&str>) {
+    let text = format!("listen l\n bind :80\n mode http\n {}\n", lines.join("\n "));
+    let outcome = read(&text);
+    let errors: Vec<_> = outcome.messages.iter().filter(|message| message.starts_with('A')).collect();
+    match expected {
+        None => assert!(errors.is_empty(), "{lines:?}: {errors:#?}"),
+        Some(want) => {
+            assert!(errors.len() == 1 && errors[0].ends_with(want), "{lines:?}: {errors:#?}, not {want}")
+        }
+    }
+}
+
+/// What is said of a table's line; nothing of a good one.
+#[track_caller]
+fn table(line: &str, expected: &[&str]) {
+    let expected = expected.first().map(|message| format!("stick-table: {message}"));
+    said(&[&format!("stick-table {line}")], expected.as_deref());
+}
+
+#[test]
+fn tables_have_types_sizes_and_data() {
+    for kind in ["ip", "ipv4", "ipv6", "integer", "string", "string len 5", "binary", "binary len 16384"] {
+        table(&format!("type {kind} size 10"), &[]);
+    }
+    table(
+        "size 1m type ipv4 expire 24d nopurge store gpc0,gpc0_rate(10s) store http_req_rate(1m),server_id",
+        &[],
+    );
+    table(
+        "type ipv4 size 10 store gpc(3),gpc_rate(100,10s),gpt(1) srvkey addr brates-factor 1024 recv-only",
+        &[],
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_table_is_said() {
+    table("size 10", &["missing type."]);
+    table("type ipv4", &["missing size."]);
+    table("type", &["missing argument after 'type'."]);
+    table(
+        "type mac size 10",
+        &["unknown type 'mac': it is one of 'ip', 'ipv4', 'ipv6', 'integer', 'string', 'binary'."],
+    );
+    table("type ipv4 size 0", &["'size' is between 1 and 2147483647, not '0'."]);
+    table("type ipv4 size 10 expire 25d", &["'expire' is more than 24 days ('25d')."]);
+    table("type ipv4 size 10 nonsense", &["unknown argument 'nonsense'."]);
+    table("type ipv4 size 10 srvkey id", &["'srvkey' is either 'name' or 'addr', not 'id'."]);
+    table(
+        "type ipv4 size 10 store gpc0_rate",
+        &["data type 'gpc0_rate' takes 1 argument(s) in parentheses."],
+    );
+    table("type ipv4 size 10 store gpc0(5)", &["data type 'gpc0' takes no argument."]);
+    table("type ipv4 size 10 store gpc(101)", &["'gpc' has 1 to 100 elements, not '101'."]);
+    table("type ipv4 size 10 store gpc0,gpc0", &["data type 'gpc0' is stored twice."]);
+    table("type ipv4 size 10 store gpc(2),gpc1", &["'gpc' and 'gpc1' exclude each other."]);
+    table("type ipv4 size 10 store conn_rate(10s", &["missing ')'."]);
+    table(
+        "type ipv4 size 10 store conn_rate(0)",
+        &["the period of 'conn_rate' is at least 1 ms and at most 24 days, not '0'."],
+    );
+}
+
+#[test]
+fn rules_need_a_table_whose_keys_fit() {
+    const TABLE: &str = "stick-table type ipv4 size 1";
+    said(
+        &["http-request track-sc0 src"],
+        Some("proxy 'l' has no stick-table, and an expression or a rule in it names no other."),
+    );
+    said(
+        &["stick on src table none"],
+        Some("unable to find table 'none' referenced by an expression in proxy 'l'."),
+    );
+    said(
+        &[TABLE, "http-request track-sc0 method"],
+        Some(
+            "stick-table 'l' used in 'track-sc0' rule has keys of type 'ip', which 'meth' values cannot become.",
+        ),
+    );
+    said(&["http-request track-sc3 src table l", TABLE], None);
+    said(&[TABLE, "http-request track-sc0 src", "stick on src"], None);
+    said(&[TABLE, "http-request deny if { src_conn_cur gt 1 }"], None);
+    said(&["http-request deny if { sc0_conn_cur gt 1 }"], None);
+}
+
+#[test]
+fn actions_name_counters_and_elements() {
+    for action in
+        ["sc-inc-gpc(1,2)", "sc-inc-gpc0(0)", "sc-inc-gpc1(2)", "sc-add-gpc(0,1) 5", "sc-set-gpt0(0) 1"]
+    {
+        check("listen l", &format!("http-response {action}"), &[]);
+    }
+    check("listen l", "http-request sc-set-gpt(1,0) src_port", &[]);
+    said(
+        &["http-request sc-inc-gpc(100,0)"],
+        Some("'sc-inc-gpc(100,0)' expects an index between 0 and 99 and a counter's number in parentheses."),
+    );
+    said(
+        &["http-request sc-inc-gpc0(x)"],
+        Some("'sc-inc-gpc0(x)' expects a counter's number in parentheses."),
+    );
+}
