@@ -16,6 +16,7 @@ mod resolvers;
 mod servers;
 mod sessions;
 mod statistics;
+mod tables;
 mod timeline;
 mod tls;
 mod traces;
@@ -51,6 +52,7 @@ static TABLES: &[&[Command]] = &[
     servers::COMMANDS,
     sessions::COMMANDS,
     statistics::COMMANDS,
+    tables::COMMANDS,
     timeline::COMMANDS,
     tls::COMMANDS,
     traces::COMMANDS,

@@ -7,6 +7,7 @@ mod patterns;
 mod process;
 mod proxies;
 mod sessions;
+mod tables;
 mod tls;
 mod work;
 
@@ -20,6 +21,7 @@ pub use proxies::{
     ServerRefusal, ServerState, ServerView,
 };
 pub use sessions::{NextSession, SessionFilter, SessionTarget, SessionView, Shutdown};
+pub use tables::TableTarget;
 pub use tls::{
     ListLine, ListRefusal, ServedName, TlsFileKind, TlsFileName, TlsFileView, TlsRefusal, TlsTarget,
 };
@@ -33,8 +35,11 @@ pub type ListPosition = u64;
 
 /// Everything that commands act on.
 pub trait Target:
-    ProcessTarget + WorkTarget + ProxyTarget + PatternTarget + SessionTarget + TlsTarget
+    ProcessTarget + WorkTarget + ProxyTarget + PatternTarget + SessionTarget + TableTarget + TlsTarget
 {
 }
 
-impl<T: ProcessTarget + WorkTarget + ProxyTarget + PatternTarget + SessionTarget + TlsTarget> Target for T {}
+impl<T> Target for T where
+    T: ProcessTarget + WorkTarget + ProxyTarget + PatternTarget + SessionTarget + TableTarget + TlsTarget
+{
+}

@@ -27,6 +27,7 @@ pub mod record;
 mod session_target;
 mod statistics_page;
 mod statistics_source;
+mod table_target;
 mod tls_target;
 pub(crate) mod work_target;
 

@@ -18,7 +18,6 @@ pub(super) static COMMANDS: &[Command] = later! {
         "acme status", "acme status", "show the certificates that ACME keeps";
         "add backend", "add backend <backend>", "add a backend";
         "add ssl jwt", "add ssl jwt <certfile>", "allow a certificate to verify tokens";
-        "clear table", "clear table <table> [<filter>]*", "delete entries of a stick-table";
         "debug counters", "debug counters [?|all|bug|cnt|chk|glt]*", "show or reset counters of rare events";
         "debug dev hash", "debug dev hash   [msg]", "show a text as anonymized output would";
         "del backend", "del backend <backend>", "remove a backend that was added";
@@ -29,7 +28,6 @@ pub(super) static COMMANDS: &[Command] = later! {
         "set anon on", "set anon on [value]", "show hashes instead of names";
         "set ssl ocsp-response", "set ssl ocsp-response <resp|payload>", "give a certificate a new OCSP response";
         "set ssl tls-key", "set ssl tls-key [id|file] <key>", "choose the next key for session tickets";
-        "set table", "set table <table> key <k> [data.* <v>]*", "make or change an entry of a stick-table";
         "show anon", "show anon", "say whether output is anonymized";
         "show cache", "show cache", "list the caches and what they hold";
         "show default-server", "show default-server [<backend>]", "list the default-server settings";
@@ -42,7 +40,6 @@ pub(super) static COMMANDS: &[Command] = later! {
         "show ssl jwt", "show ssl jwt", "list the certificates that verify tokens";
         "show ssl ocsp-response", "show ssl ocsp-response [[text|base64] id]", "list the OCSP responses, or show one";
         "show ssl ocsp-updates", "show ssl ocsp-updates", "list the OCSP responses that are renewed by themselves";
-        "show table", "show table [<table> [<filter>]*]", "list the stick-tables, or the entries of one";
         "show tls-keys", "show tls-keys [id|*]", "list the keys for session tickets";
         "update ssl ocsp-response", "update ssl ocsp-response <certfile>", "renew an OCSP response now";
     }

@@ -36,6 +36,7 @@ pub struct Toy {
     pub woken: std::sync::Arc<std::sync::atomic::AtomicUsize>,
     pub profiling: ProfilingState,
     pub tls: tls::ToyTls,
+    pub tables: Vec<&'static weir_tables::Table>,
 }
 
 pub struct ToySet {
@@ -104,6 +105,7 @@ pub fn toy() -> Toy {
         woken: std::sync::Arc::default(),
         profiling: ProfilingState::default(),
         tls: tls::ToyTls::default(),
+        tables: Vec::new(),
     }
 }
 
@@ -500,6 +502,16 @@ impl ProxyTarget for Toy {
 
     fn next_captured_error(&self, _: &ErrorFilter, _: &mut ListPosition) -> Option<CapturedError> {
         None
+    }
+}
+
+impl TableTarget for Toy {
+    fn tables(&self) -> &[&'static weir_tables::Table] {
+        &self.tables
+    }
+
+    fn table_clock_ms(&self) -> u64 {
+        1_000
     }
 }
 

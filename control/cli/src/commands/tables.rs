@@ -1,0 +1,457 @@
+//! `show table`, `set table`, `clear table` (manual, 9.3 of the management manual).
+//!
+//! Long answers and long deeds are done a few entries at a time: a table is never locked as a whole.
+
+use weir_expr::Value;
+use weir_expr::table::{DataKind, DataType, KeyType};
+use weir_tables::{Cursor, EntryKey, Key, Removed, Row, Table};
+
+use crate::command::{Arguments, Command, Context, WORKER};
+use crate::commands::answer;
+use crate::level::Level;
+use crate::outcome::{Outcome, Step, Stream};
+use crate::target::Target;
+
+pub(super) static COMMANDS: &[Command] = &[
+    Command {
+        name: "clear table",
+        syntax: "clear table <table> [<filter>]*",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "delete entries of a stick-table (filter: data, key or ptr)",
+        run: Some(clear),
+    },
+    Command {
+        name: "set table",
+        syntax: "set table <table> key <k> [data.* <v>]*",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "make or change an entry of a stick-table",
+        run: Some(set),
+    },
+    Command {
+        name: "show table",
+        syntax: "show table [<table> [<filter>]*]",
+        level: Level::User,
+        flags: WORKER,
+        help: "list the stick-tables, or the entries of one (filter: data, key or ptr)",
+        run: Some(show),
+    },
+];
+
+/// What a command does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Show,
+    Set,
+    Clear,
+}
+
+impl Verb {
+    /// What to hear of a command without what it must have.
+    fn usage(self) -> Outcome {
+        Outcome::error(match self {
+            Verb::Show => {
+                "Optional argument only supports \"data.<store_data_type>\" <operator> <value> or key <key> or ptr <ptr>\n"
+            }
+            Verb::Set => {
+                "Required arguments: <table> key <key> [data.<store_data_type> <value>]* or <table> ptr <ptr> [data.<store_data_type> <value>]*\n"
+            }
+            Verb::Clear => {
+                "Required arguments: <table> \"data.<store_data_type>\" <operator> <value> or <table> key <key> or <table> ptr <ptr>\n"
+            }
+        })
+    }
+}
+
+fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    if arguments.word(0).is_empty() {
+        return Outcome::Stream(Box::new(ListTables { next: context.target.tables().len() }));
+    }
+    run(context, arguments, Verb::Show)
+}
+
+fn set(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    run(context, arguments, Verb::Set)
+}
+
+fn clear(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    run(context, arguments, Verb::Clear)
+}
+
+fn run(context: &mut Context<'_>, arguments: &Arguments<'_>, verb: Verb) -> Outcome {
+    answer(|| {
+        let name = arguments.word(0);
+        if name.is_empty() {
+            return Err(verb.usage());
+        }
+        let mut tables = context.target.tables().iter();
+        let table = tables.find(|table| *table.declaration().name == *name);
+        let table: &'static Table = table.ok_or_else(|| Outcome::error("No such table\n"))?;
+        let now = context.target.table_clock_ms();
+        match arguments.word(1) {
+            "key" => {
+                let key = key(table, arguments.word(2), verb)?;
+                by_key(table, &key, verb, arguments, now)
+            }
+            "ptr" => by_number(table, verb, arguments, now),
+            word if word.starts_with("data.") && verb == Verb::Set => Err(Outcome::error(
+                "content-based lookup is only supported with the \"show\" and \"clear\" actions\n",
+            )),
+            word if word.starts_with("data.") => {
+                let filters = filters(table, arguments)?;
+                Ok(every(table, filters, verb))
+            }
+            "" if verb != Verb::Set => Ok(every(table, Vec::new(), verb)),
+            "" => Ok(Outcome::Nothing),
+            _ => Err(verb.usage()),
+        }
+    })
+}
+
+fn every(table: &'static Table, filters: Vec<Filter>, verb: Verb) -> Outcome {
+    let walk = Walk { table, filters, cursor: Some(Cursor::default()), begun: false, found: Vec::new() };
+    match verb {
+        Verb::Clear => Outcome::Stream(Box::new(ClearEntries(walk))),
+        Verb::Show | Verb::Set => Outcome::Stream(Box::new(ListEntries(walk))),
+    }
+}
+
+fn key(table: &Table, word: &str, verb: Verb) -> Result<Key, Outcome> {
+    if word.is_empty() {
+        return Err(Outcome::error("Key value expected\n"));
+    }
+    let kind = table.declaration().key;
+    if matches!(kind, KeyType::Binary(_)) {
+        return Err(Outcome::error(match verb {
+            Verb::Show => {
+                "Showing keys from tables of type other than ip, ipv6, string and integer is not supported\n"
+            }
+            Verb::Set => {
+                "Inserting keys into tables of type other than ip, ipv6, string and integer is not supported\n"
+            }
+            Verb::Clear => {
+                "Removing keys from tables of type other than ip, ipv6, string and integer is not supported\n"
+            }
+        }));
+    }
+    // A word that is no number would stand for 0.
+    let is_number = word.parse::<u32>().is_ok();
+    let key = Key::of(Value::Str(word.as_bytes().into()), kind);
+    key.filter(|_| is_number || kind != KeyType::Integer).ok_or_else(|| Outcome::error("Invalid key\n"))
+}
+
+fn by_key(
+    table: &'static Table,
+    key: &Key,
+    verb: Verb,
+    arguments: &Arguments<'_>,
+    now: u64,
+) -> Result<Outcome, Outcome> {
+    match verb {
+        Verb::Show => {
+            let mut text = Vec::new();
+            head(table, &mut text);
+            let number = table.number_of(key, now);
+            let shown = table.look(key, now, |row| line(table, number, row, &mut text));
+            Ok(shown.map_or(Outcome::Nothing, |()| Outcome::Text(printed(&text))))
+        }
+        Verb::Set => {
+            let changes = changes(table, arguments)?;
+            match table.store(key, now, |row| apply(&changes, row)) {
+                Some(()) => Ok(Outcome::Nothing),
+                None => Err(Outcome::error("Unable to allocate a new entry\n")),
+            }
+        }
+        Verb::Clear => removed(table.remove(key, now)),
+    }
+}
+
+fn by_number(
+    table: &'static Table,
+    verb: Verb,
+    arguments: &Arguments<'_>,
+    now: u64,
+) -> Result<Outcome, Outcome> {
+    let digits = arguments.word(2).strip_prefix("0x");
+    let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    let number = number.ok_or_else(|| Outcome::error("Pointer expected (0xffff notation)\n"))?;
+    let entry = EntryKey::from_number(number);
+    let missing = || Outcome::error("No entry can be found matching ptr.\n");
+    match verb {
+        Verb::Show => {
+            let mut text = Vec::new();
+            head(table, &mut text);
+            let shown = table.at(entry, now, |row| line(table, number, row, &mut text));
+            shown.map(|()| Outcome::Text(printed(&text))).ok_or_else(missing)
+        }
+        Verb::Set => {
+            let changes = changes(table, arguments)?;
+            let changed = table.touch(entry, now, |row| apply(&changes, row));
+            changed.map(|()| Outcome::Nothing).ok_or_else(missing)
+        }
+        Verb::Clear => match table.remove_entry(entry) {
+            Removed::Missing => Err(missing()),
+            other => removed(other),
+        },
+    }
+}
+
+fn removed(removed: Removed) -> Result<Outcome, Outcome> {
+    match removed {
+        Removed::InUse => Err(Outcome::error("Entry currently in use, cannot remove\n")),
+        Removed::Gone | Removed::Missing => Ok(Outcome::Nothing),
+    }
+}
+
+/// A change to an entry.
+struct Change {
+    data: DataType,
+    element: u16,
+    value: u64,
+}
+
+fn changes(table: &Table, arguments: &Arguments<'_>) -> Result<Vec<Change>, Outcome> {
+    let mut changes = Vec::new();
+    for pair in arguments.from(3).chunks(2).filter(|pair| !pair[0].is_empty()) {
+        let Some(name) = pair[0].strip_prefix("data.") else {
+            return Err(Outcome::error("\"data.<type>\" followed by a value expected\n"));
+        };
+        let (data, element) = data_of(table, name).map_err(Outcome::error)?;
+        let value = pair.get(1).and_then(|value| value.parse().ok());
+        let is_number = data.kind() != DataKind::Name;
+        let value = value.filter(|_| is_number);
+        let value = value.ok_or_else(|| Outcome::error("Require a valid integer value to store\n"))?;
+        changes.push(Change { data, element, value });
+    }
+    Ok(changes)
+}
+
+fn apply(changes: &[Change], row: &mut Row<'_>) {
+    for change in changes {
+        row.set(change.data, change.element, change.value);
+    }
+}
+
+/// A type that the table stores, and the place in an array.
+fn data_of(table: &Table, name: &str) -> Result<(DataType, u16), &'static str> {
+    let (name, element) = match name.split_once('[') {
+        None => (name, Some(0)),
+        Some((name, index)) => (name, index.strip_suffix(']').and_then(|index| index.parse().ok())),
+    };
+    let data = DataType::from_name(name).ok_or("Unknown data type\n")?;
+    if !table.layout().stores(data) {
+        return Err("Data type not stored in this table\n");
+    }
+    match element {
+        Some(element) if element < table.layout().elements(data) => Ok((data, element)),
+        _ => Err("index out of range in this data array\n"),
+    }
+}
+
+/// What an entry must be to be meant.
+struct Filter {
+    data: DataType,
+    element: u16,
+    comparison: fn(&i64, &i64) -> bool,
+    value: i64,
+}
+
+/// A command has so many filters at most.
+const MAX_FILTERS: usize = 4;
+
+fn filters(table: &Table, arguments: &Arguments<'_>) -> Result<Vec<Filter>, Outcome> {
+    let mut filters = Vec::new();
+    for words in arguments.from(1).chunks(3).filter(|words| !words[0].is_empty()) {
+        let number = filters.len() + 1;
+        let wrong = |what: &str| Outcome::error(format!("Filter entry #{number}: {what}"));
+        if number > MAX_FILTERS {
+            return Err(Outcome::error(format!("No more than {MAX_FILTERS} filters are supported\n")));
+        }
+        let name = words[0].strip_prefix("data.").ok_or_else(|| wrong("Expected data.<type>\n"))?;
+        let (data, element) = data_of(table, name).map_err(wrong)?;
+        let comparison: fn(&i64, &i64) -> bool = match words.get(1).map_or("", String::as_str) {
+            "eq" => i64::eq,
+            "ne" => i64::ne,
+            "le" => i64::le,
+            "ge" => i64::ge,
+            "lt" => i64::lt,
+            "gt" => i64::gt,
+            _ => {
+                return Err(wrong(
+                    "Require and operator among \"eq\", \"ne\", \"le\", \"ge\", \"lt\", \"gt\"\n",
+                ));
+            }
+        };
+        let value = words.get(2).and_then(|value| value.parse().ok());
+        let value = value.ok_or_else(|| wrong("Require a valid integer value to compare against\n"))?;
+        filters.push(Filter { data, element, comparison, value });
+    }
+    Ok(filters)
+}
+
+impl Filter {
+    fn holds(&self, row: &Row<'_>) -> bool {
+        let value = row.get(self.data, self.element).unwrap_or_default();
+        (self.comparison)(&i64::try_from(value).unwrap_or(i64::MAX), &self.value)
+    }
+}
+
+/// The list of all tables.
+struct ListTables {
+    /// How many are still to be listed: the last comes first, as in the reference.
+    next: usize,
+}
+
+impl Stream for ListTables {
+    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+        while out.len() < enough {
+            let Some(next) = self.next.checked_sub(1) else { return Step::Done };
+            self.next = next;
+            if let Some(table) = target.tables().get(next) {
+                head(table, out);
+            }
+        }
+        Step::More
+    }
+}
+
+/// All entries of a table, a few at a time.
+struct Walk {
+    table: &'static Table,
+    filters: Vec<Filter>,
+    /// Where to go on; none at the end.
+    cursor: Option<Cursor>,
+    begun: bool,
+    found: Vec<EntryKey>,
+}
+
+/// So many entries are looked at while their part of the table is locked.
+const AT_ONCE: u32 = 32;
+/// So many entries that no filter lets pass are looked at before others get their turn.
+const IN_A_ROW: u32 = 4096;
+
+impl Walk {
+    /// Shows `then` a few entries that pass the filters; false at the end.
+    fn go_on(&mut self, now: u64, mut then: impl FnMut(EntryKey, &mut Row<'_>)) -> bool {
+        let Some(cursor) = self.cursor else { return false };
+        let filters = &self.filters;
+        self.cursor = self.table.walk(cursor, AT_ONCE, now, |entry, row| {
+            if filters.iter().all(|filter| filter.holds(row)) {
+                then(entry, row);
+            }
+        });
+        self.cursor.is_some()
+    }
+}
+
+/// `show table <name>`.
+struct ListEntries(Walk);
+
+impl Stream for ListEntries {
+    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+        let (now, table) = (target.table_clock_ms(), self.0.table);
+        if !self.0.begun {
+            // Those that have expired are not shown, nor counted.
+            if table.expire(now, IN_A_ROW) {
+                return Step::More;
+            }
+            self.0.begun = true;
+            head(table, out);
+        }
+        let mut looked = 0;
+        while out.len() < enough && looked < IN_A_ROW {
+            looked += AT_ONCE;
+            if !self.0.go_on(now, |entry, row| line(table, entry.number(), row, out)) {
+                return Step::Done;
+            }
+        }
+        Step::More
+    }
+}
+
+/// `clear table <name>`.
+struct ClearEntries(Walk);
+
+impl Stream for ClearEntries {
+    fn advance(&mut self, target: &mut dyn Target, _: usize, _: &mut Vec<u8>) -> Step {
+        let now = target.table_clock_ms();
+        let mut looked = 0;
+        while looked < IN_A_ROW {
+            looked += AT_ONCE;
+            let mut found = std::mem::take(&mut self.0.found);
+            let more = self.0.go_on(now, |entry, _| found.push(entry));
+            for entry in found.drain(..) {
+                // Those that are tracked stay (management manual, "clear table").
+                self.0.table.remove_entry(entry);
+            }
+            self.0.found = found;
+            if !more {
+                return Step::Done;
+            }
+        }
+        Step::More
+    }
+}
+
+fn head(table: &Table, out: &mut Vec<u8>) {
+    let declaration = table.declaration();
+    let text = format!(
+        "# table: {}, type: {}, size:{}, used:{}\n",
+        declaration.name,
+        declaration.key.name(),
+        declaration.size,
+        table.used()
+    );
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn line(table: &Table, number: u64, row: &mut Row<'_>, out: &mut Vec<u8>) {
+    use std::io::Write as _;
+    // Writing to memory does not fail.
+    let _ = write!(out, "0x{number:x}: key=");
+    write_key(&row.key(), out);
+    let _ = write!(out, " use={} exp={} shard=0", row.trackers(), row.expires_in_ms());
+    for data in table.layout().stored() {
+        for element in 0..table.layout().elements(data) {
+            let name = data.name();
+            let value = row.get(data, element).unwrap_or_default();
+            let _ = match (data, data.kind()) {
+                (DataType::Gpt, _) => write!(out, " gpt{element}={value}"),
+                (DataType::Gpc, _) => write!(out, " gpc{element}={value}"),
+                (DataType::GpcRate, _) => {
+                    write!(out, " gpc{element}_rate({})={value}", table.layout().period_ms(data))
+                }
+                (_, DataKind::Rate) => write!(out, " {name}({})={value}", table.layout().period_ms(data)),
+                (_, DataKind::Name) => write!(out, " {name}={}", row.server_key().as_deref().unwrap_or("-")),
+                _ => write!(out, " {name}={value}"),
+            };
+        }
+    }
+    out.push(b'\n');
+}
+
+fn write_key(key: &Value<'_>, out: &mut Vec<u8>) {
+    use std::io::Write as _;
+    match key {
+        Value::Bin(bytes) => bytes.iter().for_each(|byte| _ = write!(out, "{byte:02X}")),
+        Value::Str(bytes) => {
+            for byte in bytes.iter() {
+                match byte {
+                    // What would end the word or the line, or is no character at all.
+                    b' ' | b'=' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
+                    0x21..=0x7e => out.push(*byte),
+                    _ => _ = write!(out, "\\x{byte:02X}"),
+                }
+            }
+        }
+        Value::Ipv4(address) => _ = write!(out, "{address}"),
+        Value::Ipv6(address) => _ = write!(out, "{address}"),
+        Value::Int(number) => _ = write!(out, "{number}"),
+        Value::Bool(_) | Value::Method(_) => {}
+    }
+}
+
+fn printed(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).into_owned()
+}

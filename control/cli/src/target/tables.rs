@@ -1,0 +1,12 @@
+//! Stick-tables, as commands see them.
+
+use weir_tables::Table;
+
+/// What commands ask of stick-tables. Tables live as long as the process.
+pub trait TableTarget {
+    /// All of them, in the order of the configuration.
+    fn tables(&self) -> &[&'static Table];
+
+    /// The clock of tables, in milliseconds.
+    fn table_clock_ms(&self) -> u64;
+}
