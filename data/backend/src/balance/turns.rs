@@ -114,6 +114,10 @@ impl Turns {
 
     pub(super) fn pick(&mut self, farm: &Farm<'_>, avoid: Option<usize>) -> Pick {
         let Some(member) = self.next(|member| farm.has_room(member), avoid) else { return Pick::Saturated };
+        // Who is alone takes its turns without asking for them, with and without the lock.
+        if self.entries.len() == 1 {
+            return Pick::Free(member);
+        }
         let is_passed_over = |rank: &Rank| rank.turn <= self.clock && !farm.has_room(rank.member);
         if let Some((due, _)) = self.entries[member].due
             && due.turn > self.clock
