@@ -17,6 +17,7 @@ mod h1;
 mod proxy;
 mod syntax;
 mod syslog;
+mod tls;
 
 pub use dns::dns_answer;
 pub use expression::{condition, expression, log_format};
@@ -24,12 +25,14 @@ pub use h1::{chunked_body, request_head, response_head};
 pub use proxy::proxy_header;
 pub use syntax::{configuration, configuration_lines, preprocessor_condition};
 pub use syslog::{syslog_message, syslog_relayed, syslog_stream};
+pub use tls::{certificate_chain, revocation_list};
 
 /// A function that takes any bytes.
 pub type Target = fn(&[u8]);
 
 /// Every function, by the name of its corpus.
 pub const TARGETS: &[(&str, Target)] = &[
+    ("certificate_chain", certificate_chain),
     ("chunked_body", chunked_body),
     ("condition", condition),
     ("configuration", configuration),
@@ -41,6 +44,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("proxy_header", proxy_header),
     ("request_head", request_head),
     ("response_head", response_head),
+    ("revocation_list", revocation_list),
     ("syslog_message", syslog_message),
     ("syslog_relayed", syslog_relayed),
     ("syslog_stream", syslog_stream),

@@ -1,0 +1,47 @@
+//! Certificates of peers, and lists of what was revoked.
+
+use std::time::Duration;
+
+use weir_tls::clock::UnixTime;
+use weir_tls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use weir_tls::verify::{Authorities, Purpose, algorithms};
+
+/// A chain as a client sends it, its certificates one behind the other: only the one that the authority's own signed has no fault.
+pub fn certificate_chain(bytes: &[u8]) {
+    let mut certificates = elements(bytes);
+    let Some(own) = certificates.next() else { return };
+    let sent: Vec<CertificateDer<'_>> = certificates.map(CertificateDer::from).collect();
+    let authorities = Authorities::new(&[AUTHORITY.into()], &[]).expect("an authority");
+    let mut faults = 0;
+    let mut bear = |_| {
+        faults += 1;
+        true
+    };
+    let checked = authorities.check(own, &sent, Purpose::Client, NOW, &algorithms(), &mut bear);
+    assert!(own == PEER || faults > 0 || checked.is_err(), "another certificate passes for good");
+}
+
+/// A revocation list: whatever it says, it is read or refused.
+pub fn revocation_list(bytes: &[u8]) {
+    let list = CertificateRevocationListDer::from(bytes);
+    let Ok(authorities) = Authorities::new(&[AUTHORITY.into()], &[list]) else { return };
+    let mut bear = |_| true;
+    let _ = authorities.check(PEER, &[], Purpose::Client, NOW, &algorithms(), &mut bear);
+    let _ = weir_tls::describe::revocation_list(bytes);
+}
+
+/// The elements of DER that stand one behind the other, with lengths of two bytes.
+fn elements(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let [0x30, 0x82, high, low, ..] = bytes else { return None };
+        let length = 4 + usize::from(u16::from_be_bytes([*high, *low]));
+        let (element, rest) = bytes.split_at(length.min(bytes.len()));
+        bytes = rest;
+        Some(element)
+    })
+}
+
+const AUTHORITY: &[u8] = include_bytes!("authority.der");
+const PEER: &[u8] = include_bytes!("peer.der");
+/// While both are good: 2027.
+const NOW: UnixTime = UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000));
