@@ -445,6 +445,25 @@ def servers_see_our_certificate_and_the_header_before(binary, folder):
     assert server.headers[0].startswith(b"PROXY TCP4 127.0.0.1 "), server.headers
 
 
+def what_a_server_showed_is_known(binary, folder):
+    """`ssl_s_*`: the certificate of the server that answers."""
+    authority = Authority(folder)
+    certificate = authority.issue("one.example")
+    server = SecureServer(certificate)
+    asked = "%[ssl_s_s_dn(CN)] %[ssl_s_i_dn] %[ssl_s_key_alg] %[ssl_s_version] %[ssl_s_serial,hex] %[ssl_s_sha1,hex] %[ssl_s_der,hex,length]"
+    sections = backend(f"{server.port} ssl verify none") + f'\n    http-response set-header x "{asked}"'
+    with World(binary, folder, sections) as world:
+        client = http.client.HTTPConnection("127.0.0.1", world.port, timeout=10)
+        client.request("GET", "/")
+        shown = client.getresponse().getheader("x")
+    serial = openssl("x509", "-in", certificate, "-noout", "-serial").strip().split("=")[1]
+    digest = openssl("x509", "-in", certificate, "-noout", "-fingerprint", "-sha1").strip().split("=")[1].replace(":", "")
+    der = ssl.PEM_cert_to_DER_cert(open(certificate).read().split("-----BEGIN PRIVATE")[0])
+    words = shown.split(" ")
+    assert words[4].lstrip("0") == serial.lstrip("0"), (words, serial)
+    assert words[:4] + words[5:] == ["one.example", "/CN=authority", "id-ecPublicKey", "3", digest, str(2 * len(der))], (words, digest, len(der))
+
+
 def connections_to_servers_are_reused_by_name(binary, folder):
     """And new ones go on with an earlier session."""
     server = SecureServer(Authority(folder).issue("back.example"))

@@ -215,6 +215,44 @@ pub(super) const ROWS: &[Row] = &[
         server("ssl_bc_is_resumed", Bool, "Whether an earlier session with the server goes on"),
         |stream, _, _| truth(of_server(stream).is_some_and(|facts| facts.resumed)),
     ),
+    row(server("ssl_s_der", Bin, "The server's certificate, in DER"), |stream, _, _| {
+        of_certificate(shown_by_server(stream), |_, der| Some(binary(der)))
+    }),
+    row(server("ssl_s_chain_der", Bin, "The certificates that the server showed, in DER"), |stream, _, _| {
+        fact(of_server(stream), |facts| {
+            let chain = &facts.peer_certificates;
+            (!chain.is_empty()).then(|| made_binary(chain.iter().flat_map(|der| der.to_vec()).collect()))
+        })
+    }),
+    row(server("ssl_s_i_dn", Str, "Who issued the server's certificate").args(NAME), |stream, args, _| {
+        name(shown_by_server(stream), Party::Issuer, args)
+    }),
+    row(server("ssl_s_s_dn", Str, "Whom the server's certificate is for").args(NAME), |stream, args, _| {
+        name(shown_by_server(stream), Party::Subject, args)
+    }),
+    row(server("ssl_s_key_alg", Str, "The kind of key of the server's certificate"), |stream, _, _| {
+        words(shown_by_server(stream), |parsed| parsed.key_algorithm())
+    }),
+    row(server("ssl_s_sig_alg", Str, "What the server's certificate is signed with"), |stream, _, _| {
+        words(shown_by_server(stream), |parsed| parsed.signature_algorithm())
+    }),
+    row(
+        server("ssl_s_notafter", Str, "Until when the server's certificate is good: YYMMDDhhmmssZ"),
+        |stream, _, _| words(shown_by_server(stream), |parsed| parsed.not_after()),
+    ),
+    row(
+        server("ssl_s_notbefore", Str, "From when the server's certificate is good: YYMMDDhhmmssZ"),
+        |stream, _, _| words(shown_by_server(stream), |parsed| parsed.not_before()),
+    ),
+    row(server("ssl_s_serial", Bin, "The serial number of the server's certificate"), |stream, _, _| {
+        of_certificate(shown_by_server(stream), |parsed, _| Some(binary(parsed.serial())))
+    }),
+    row(server("ssl_s_sha1", Bin, "The SHA-1 digest of the server's certificate"), |stream, _, _| {
+        of_certificate(shown_by_server(stream), |_, der| Some(digest(der)))
+    }),
+    row(server("ssl_s_version", Int, "The version of the server's certificate"), |stream, _, _| {
+        of_certificate(shown_by_server(stream), |parsed, _| Some(number(parsed.version())))
+    }),
 ];
 
 fn of_client(stream: &Stream) -> Option<&Facts> {
@@ -227,6 +265,10 @@ fn of_server(stream: &Stream) -> Option<&Facts> {
 
 fn shown_by_client(stream: &Stream) -> Option<&CertificateDer<'static>> {
     of_client(stream)?.peer_certificates.first()
+}
+
+fn shown_by_server(stream: &Stream) -> Option<&CertificateDer<'static>> {
+    of_server(stream)?.peer_certificates.first()
 }
 
 fn shown_to_client(stream: &Stream) -> Option<&CertificateDer<'static>> {
