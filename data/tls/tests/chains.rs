@@ -456,6 +456,29 @@ fn weak_keys_and_old_kinds_are_told_as_openssl_does() {
     compare("version 1 signed by itself", &alone, &[], std::slice::from_ref(&alone), &[], &[]);
 }
 
+/// What `openssl ca` makes: a list that is signed with SHA-1.
+#[test]
+fn the_strength_of_a_list_does_not_matter() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = root(authority_params("root"));
+    let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
+    file("ca", &root.pem());
+    file("ca.key", &root.key().serialize_pem());
+    file("index", "");
+    file("number", "01\n");
+    file("settings", "[ca]\ndefault_ca=d\n[d]\ndatabase=index\ncrlnumber=number\n");
+    let arguments = ["ca", "-config", "settings", "-gencrl", "-crldays", "3000", "-md", "sha1"];
+    let output = Command::new("openssl")
+        .args(arguments)
+        .args(["-cert", "ca", "-keyfile", "ca.key"])
+        .current_dir(folder.path())
+        .output()
+        .expect("the openssl command");
+    let list = String::from_utf8(output.stdout).expect("PEM");
+    let peer = below(&root, params("peer"));
+    compare("SHA-1", &peer.pem(), &[], &[root.pem()], std::slice::from_ref(&list), &[]);
+}
+
 #[test]
 fn a_changed_signature_is_none() {
     let chain = Chain::good();

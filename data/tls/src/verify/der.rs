@@ -1,5 +1,6 @@
 //! The outer form of what authorities sign: certificates and revocation lists are both what is signed, how, and the signature.
 
+use aws_lc_rs::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
 use rustls::crypto::WebPkiSupportedAlgorithms;
 
 /// What an authority signed.
@@ -28,16 +29,55 @@ impl<'d> Signed<'d> {
         after.is_empty().then_some(Signed { message, algorithm: algorithm.content, signature })
     }
 
-    /// Whether it was signed with the key of this SubjectPublicKeyInfo. Algorithms that are not known have signed nothing.
+    /// Whether it was signed with the key of this SubjectPublicKeyInfo. Algorithms that are not known have signed nothing. How strong
+    /// the key and the signature are is not looked at: that is a fault of its own, which may be borne.
     pub fn is_by(&self, key: &[u8], algorithms: &WebPkiSupportedAlgorithms) -> bool {
         let Some(key) = Key::of(key) else { return false };
-        algorithms.all.iter().any(|known| {
+        let by_known = algorithms.all.iter().any(|known| {
             *known.signature_alg_id() == *self.algorithm
                 && *known.public_key_alg_id() == *key.algorithm
                 && known.verify_signature(key.bits, self.message, self.signature).is_ok()
-        })
+        });
+        let is_by_weak = |weak: &Weak| {
+            *weak.signature == *self.algorithm
+                && key.algorithm.starts_with(weak.key)
+                && UnparsedPublicKey::new(weak.algorithm, key.bits)
+                    .verify(self.message, self.signature)
+                    .is_ok()
+        };
+        by_known || WEAK.iter().any(is_by_weak)
     }
 }
+
+/// A kind of signature that webpki does not know and OpenSSL checks: revocation lists of old are signed with SHA-1, whose strength
+/// nobody asks about.
+struct Weak {
+    /// The content of the signature's AlgorithmIdentifier.
+    signature: &'static [u8],
+    /// What that of the key begins with.
+    key: &'static [u8],
+    algorithm: &'static dyn VerificationAlgorithm,
+}
+
+const RSA: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01";
+
+const WEAK: &[Weak] = &[
+    Weak {
+        signature: b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x05\x05\x00",
+        key: RSA,
+        algorithm: &signature::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY,
+    },
+    Weak {
+        signature: b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0b\x05\x00",
+        key: RSA,
+        algorithm: &signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
+    },
+    Weak {
+        signature: b"\x06\x07\x2a\x86\x48\xce\x3d\x04\x01",
+        key: b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07",
+        algorithm: &signature::ECDSA_P256_SHA1_ASN1,
+    },
+];
 
 /// A public key.
 #[derive(Clone, Copy)]

@@ -342,8 +342,16 @@ impl State {
     fn set_certificate(&mut self, path: &str, text: &str) -> Result<bool, TlsRefusal> {
         // A file that stands beside a certificate changes that one.
         let beside = BESIDE.iter().find_map(|end| Some((path.strip_suffix(end)?, *end)));
-        let beside = beside.filter(|(name, _)| self.builder.certificates.contains_key(*name));
-        let (name, end) = beside.unwrap_or((path, ""));
+        let known = |name: &str| self.builder.certificates.contains_key(name);
+        // Where what stands beside has an extension in the place of the certificate's, that one's is `.crt`.
+        let replaced =
+            |stem: &str| Some(format!("{stem}.crt")).filter(|_| self.builder.loader.replaces_extension);
+        let beside = beside.and_then(|(stem, end)| match known(stem) {
+            true => Some((stem.to_owned(), end)),
+            false => replaced(stem).filter(|name| known(name)).map(|name| (name, end)),
+        });
+        let (name, end) = beside.unwrap_or_else(|| (path.to_owned(), ""));
+        let name = &*name;
         if let Some((other, _)) = self.certificate.as_ref().filter(|(changed, _)| **changed != *name) {
             return Err(TlsRefusal::Other(other.to_string()));
         }
