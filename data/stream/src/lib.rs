@@ -55,6 +55,7 @@ mod tcp;
 pub mod timeline;
 mod timers;
 pub mod trace;
+mod tracked;
 mod tracking;
 pub mod upstream;
 pub mod variables;

@@ -17,7 +17,7 @@ use crate::addresses::Addresses;
 use crate::admission::Admitted;
 use crate::clock::Moment;
 use crate::instance::{Listener, Proxy};
-use crate::tracking::Tracked;
+use crate::tracked::Tracked;
 use crate::upstream::OwnConnection;
 use crate::variables::Charge;
 

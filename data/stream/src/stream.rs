@@ -44,7 +44,7 @@ use crate::stream::rule_state::RuleState;
 use crate::stream::server_side::ServerSide;
 use crate::stream::stream_variables::StreamVariables;
 use crate::timers::Timers;
-use crate::tracking::TableUse;
+use crate::tracked::TableUse;
 use crate::upstream::BackendVisit;
 
 /// A stream in progress.

@@ -9,85 +9,12 @@ mod sticking;
 use weir_config::model::{Change, CounterChange, RulesetKind, Track};
 use weir_expr::table::{DataType, TableQuestion};
 use weir_expr::{Fetched, Value};
-use weir_tables::{Answer, EntryKey, Key, Row, Table};
+use weir_tables::{Answer, Key, Row, Table};
 
 use crate::instance::{Instance, Proxy};
 use crate::session::Session;
 use crate::stream::Stream;
-
-pub(crate) use sticking::Sticking;
-
-/// What a stream uses of tables, where it uses any.
-#[derive(Default)]
-pub(crate) struct TableUse {
-    tracked: Tracked,
-    sticking: Sticking,
-}
-
-/// Entries that are tracked, by the number of the counter. They are left when this goes.
-#[derive(Default)]
-pub(crate) struct Tracked {
-    first: [Option<TrackedEntry>; USUAL],
-    further: Vec<Option<TrackedEntry>>,
-}
-
-/// So many counters need no memory of their own: what `tune.stick-counters` is unless it is written.
-const USUAL: usize = 3;
-
-/// One of them.
-#[derive(Clone, Copy)]
-pub(crate) struct TrackedEntry {
-    table: &'static Table,
-    entry: EntryKey,
-}
-
-impl Tracked {
-    fn get(&self, counter: usize) -> Option<TrackedEntry> {
-        match counter.checked_sub(USUAL) {
-            None => self.first[counter],
-            Some(further) => self.further.get(further).copied().flatten(),
-        }
-    }
-
-    fn set(&mut self, counter: usize, entry: TrackedEntry) {
-        match counter.checked_sub(USUAL) {
-            None => self.first[counter] = Some(entry),
-            Some(further) => {
-                if further >= self.further.len() {
-                    self.further.resize(further + 1, None);
-                }
-                self.further[further] = Some(entry);
-            }
-        }
-    }
-
-    /// One more than the highest counter that may be in use.
-    fn end(&self) -> usize {
-        USUAL + self.further.len()
-    }
-}
-
-impl Drop for Tracked {
-    fn drop(&mut self) {
-        for tracked in self.first.iter().chain(&self.further).flatten() {
-            tracked.table.untrack(tracked.entry, now_ms(), |row| {
-                row.subtract_one(DataType::ConnectionsCurrent);
-            });
-        }
-    }
-}
-
-impl TrackedEntry {
-    #[inline]
-    fn look<R>(self, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
-        self.table.at(self.entry, now_ms(), then)
-    }
-}
-
-#[inline]
-fn now_ms() -> u64 {
-    weir_sched::now().as_ms()
-}
+use crate::tracked::{Tracked, TrackedEntry, now_ms};
 
 /// What became of a rule that tracks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -230,6 +230,17 @@ fn a_response_may_name_its_server() {
 }
 
 #[test]
+fn a_table_learns_what_a_rule_chose() {
+    run(farm(" stick on req.hdr(key)\n use-server s2 if { req.hdr(to) s2 }"), |world| async move {
+        serve_names(&world);
+        for key in ["a", "b"] {
+            assert_eq!(server_of(&world, &format!("key: {key}\r\nto: s2\r\n")).await, "s2");
+            assert_eq!(server_of(&world, &format!("key: {key}\r\n")).await, "s2");
+        }
+    });
+}
+
+#[test]
 fn some_servers_are_not_remembered() {
     run(farm(" stick on req.hdr(key)\n use-server s3 if { req.hdr(to) s3 }"), |world| async move {
         serve_names(&world);

@@ -173,6 +173,8 @@ impl Stream {
         let by_rule = self.server_by_rule();
         if let Some((server, designation)) = by_rule {
             crate::cookie::overrule(self);
+            // Tables learn what the rule chose.
+            self.server_by_table(false);
             self.choice.designation = designation;
             return Some(server);
         }

@@ -5,15 +5,9 @@ use weir_config::model::{StickKind, StickRule};
 use weir_expr::table::{DataType, ServerKeyKind};
 use weir_tables::{Key, Table};
 
-use super::now_ms;
 use crate::instance::Proxy;
 use crate::stream::Stream;
-
-/// What of a request will name its server, once there is one.
-#[derive(Default)]
-pub(crate) struct Sticking {
-    stores: Vec<(&'static Table, Key)>,
-}
+use crate::tracked::now_ms;
 
 /// A request, and a response, are remembered by so many things at most (manual, "stick store-request").
 const MAX_STORES: usize = 8;
@@ -27,7 +21,7 @@ impl Stream {
         }
         self.receive_what_came();
         if let Some(tables) = &mut self.tables {
-            tables.sticking.stores.clear();
+            tables.stores.clear();
         }
         let mut found = None;
         for rule in &backend.config.stick_rules {
@@ -45,7 +39,7 @@ impl Stream {
                 found = self.remembered_server(table, &key);
             }
             if stores {
-                self.tables.get_or_insert_default().sticking.stores.push((table, key));
+                self.tables.get_or_insert_default().stores.push((table, key));
             }
         }
         found
@@ -53,7 +47,7 @@ impl Stream {
 
     /// One thing of a request for each table.
     fn may_store(&self, table: &'static Table) -> bool {
-        let stores = self.tables.as_ref().map_or(&[][..], |tables| &tables.sticking.stores);
+        let stores = self.tables.as_ref().map_or(&[][..], |tables| &tables.stores);
         stores.len() < MAX_STORES && !stores.iter().any(|(other, _)| std::ptr::eq(*other, table))
     }
 
@@ -91,12 +85,12 @@ impl Stream {
     #[inline]
     pub(crate) fn remember_server(&mut self) {
         if let Some(tables) = &mut self.tables
-            && !tables.sticking.stores.is_empty()
+            && !tables.stores.is_empty()
         {
-            let stores = std::mem::take(&mut tables.sticking.stores);
+            let stores = std::mem::take(&mut tables.stores);
             self.store_server(&stores);
             // Another attempt may go to another server.
-            self.tables.get_or_insert_default().sticking.stores = stores;
+            self.tables.get_or_insert_default().stores = stores;
         }
     }
 
