@@ -28,6 +28,7 @@ import pattern_memory
 import ring
 import scheduling
 import socket_sizes
+from attackers import http2
 from program import ANSWERING, HUP, INT, TERM, USR1, LeftOut, Program, answering, ask, connects, free_port, main, request, run, wait_until
 
 
@@ -825,6 +826,23 @@ def what_the_work_costs_is_shown_by_what_woke_it(binary, folder):
         first = ask(path, "show profiling memory").split("\n")[5:]
         request(port)
         assert ask(path, "show profiling memory").split("\n")[5:] == first, "it goes on"
+
+
+def clients_of_http2_are_told_that_the_process_leaves(binary, folder):
+    """A soft stop: who is idle is told and hung up on, who waits for an answer is told and gets it, and then the process is gone."""
+    asked = http2.frame(http2.HEADERS, http2.END_STREAM | http2.END_HEADERS, 1, http2.SILENT)
+    answered = http2.frame(http2.HEADERS, http2.END_STREAM | http2.END_HEADERS, 1, http2.REQUEST)
+    with http2.Scene(binary, folder) as scene:
+        waiting, idle = scene.client(asked), scene.client(answered)
+        server = scene.silent.accept()[0]
+        assert http2.answer(idle) == b"fine"
+        scene.program.send(USR1)
+        assert http2.goaway(idle) == 0
+        server.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        seen = list(http2.frames(waiting))
+        assert any(kind == http2.DATA and payload == b"ok" for kind, _, _, payload in seen), seen
+        assert any(kind == http2.GOAWAY for kind, *_ in seen), seen
+        assert scene.program.status(5) == 0
 
 
 if __name__ == "__main__":

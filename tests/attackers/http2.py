@@ -106,6 +106,11 @@ def frames(client, seconds=5):
         held += more
 
 
+def answer(client):
+    """The first payload that comes."""
+    return next((payload for kind, _, _, payload in frames(client) if kind == DATA), None)
+
+
 def goaway(client):
     """The code that the connection ends with; none if it does not."""
     codes = [struct.unpack(">I", payload[4:8])[0] for kind, _, _, payload in frames(client) if kind == GOAWAY]
