@@ -91,7 +91,11 @@ pub(crate) async fn serve(client: Connection, session: Rc<Session>) {
 fn begin(multiplexer: &Rc<Multiplexer>, session: &Rc<Session>, id: u32) {
     let client = StreamConnector::Shared(Box::new(multiplexer.stream(id)));
     let stream = PoolBox::new(Stream::new(Rc::clone(session), client, weir_sched::now_us()));
+    let nice = session.listener.bind.options.nice;
     let task = weir_sched::spawn(&STREAM, Class::Normal, async move {
+        if nice != 0 {
+            weir_sched::set_nice(nice);
+        }
         let _ = Stream::run(stream, Waited::Bytes).await;
     });
     multiplexer.begin(id, task);
