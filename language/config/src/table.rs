@@ -40,12 +40,8 @@ pub(crate) fn read_table(
             "expire" => {
                 let word = line.argument(words, "expire")?;
                 let delay = delay_of(words, word, "expire")?;
-                declaration.expire_ms = u32::try_from(delay.as_millis())
-                    .ok()
-                    .filter(|milliseconds| *milliseconds <= MAX_EXPIRE_MS)
-                    .ok_or_else(|| {
-                        fault(word.span(), format!("{keyword}: 'expire' is more than 24 days ('{word}')."))
-                    })?;
+                // No delay of the language is longer.
+                declaration.expire_ms = u32::try_from(delay.as_millis()).unwrap_or(MAX_EXPIRE_MS);
             }
             "brates-factor" => {
                 let word = line.argument(words, "brates-factor")?;

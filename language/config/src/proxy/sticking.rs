@@ -51,7 +51,7 @@ const fn sticking(
     help: &'static str,
     read: fn(&mut LineContext<'_>, &mut Words<'_>) -> Parsed,
 ) -> Row<ProxyReader> {
-    keyword(name, "<pattern> [table <table>] [{if | unless} <cond>]", "src table web", help, BACKENDS, read)
+    keyword(name, "<pattern> [table <table>] [{if | unless} <cond>]", "src", help, BACKENDS, read)
 }
 
 fn read_stick(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: StickKind) -> Parsed {

@@ -86,7 +86,7 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
 
 /// `track-sc0` and its siblings: there are as many as the process has counters (`tune.stick-counters`).
 const fn tracking(name: &'static str, help: &'static str) -> Row<ActionReader> {
-    action(name, "<key> [table <table>]", "src table web", help, sets::TRACKING, read_track)
+    action(name, "<key> [table <table>]", "src", help, sets::TRACKING, read_track)
 }
 
 fn read_track(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>) -> Parsed<Action> {

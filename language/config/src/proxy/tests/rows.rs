@@ -40,6 +40,7 @@ fn every_keyword_is_read_with_its_example() {
         // Names filters of the proxy.
         let before = match row.name.split(' ').next() {
             Some("filter-sequence") => "filter trace\n ",
+            Some("stick") => "stick-table type ipv4 size 1\n ",
             Some("http-check") => "option httpchk\n ",
             Some("tcp-check") => "option tcp-check\n ",
             // One of them alone has no effect.
@@ -83,7 +84,11 @@ fn every_keyword_is_read_with_its_example() {
         for kind in RulesetKind::ALL.into_iter().filter(|kind| reader.rulesets.contains(*kind)) {
             let space = if row.arguments.starts_with('(') { "" } else { " " };
             let filter = "filter bwlim-in a default-limit 1k default-period 1s\n ";
-            let before = if row.name == "set-bandwidth-limit" { filter } else { "" };
+            let before = match row.name {
+                "set-bandwidth-limit" => filter,
+                name if name.starts_with("track-sc") => "stick-table type ipv4 size 1\n ",
+                _ => "",
+            };
             let line = format!("{before}{} {}{space}{}", kind.keyword(), row.name, row.example);
             // A slot of the response cannot be made by a rule.
             if row.name != "capture"
