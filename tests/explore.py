@@ -66,7 +66,7 @@ def settle(case, options):
         (taken, _, said), (ours_taken, _, ours_said) = refused(options.reference, case, tried), refused(options.bin, case, tried)
         if taken != ours_taken and "is not implemented yet" not in ours_said:
             who, what = ("weir", ours_said) if taken else ("haproxy", said)
-            findings[lines[suspect].strip()] = f"only {who} refuses it: {' '.join(re.findall(r'^.ALERT. .*', what, re.M)[:1])[:400]}"
+            findings[lines[suspect].strip()] = f"only {who} refuses it: {' '.join(re.findall(r'^.ALERT. .*', what, re.M)[:1])[:1000]}"
     case.CONFIGURATION = "\n".join(line for number, line in enumerate(lines) if number not in suspects)
     return findings
 

@@ -152,7 +152,7 @@ def both_versions_serve_requests(binary, folder):
             assert (line := world.log.line()) == f"line 200 LR-- f~ {name} {cipher}", line
         done = subprocess.run(["curl", "-sS", "--cacert", authority.certificate, "--resolve", f"one.example:{world.port}:127.0.0.1",
                                f"https://one.example:{world.port}/"], capture_output=True, text=True, timeout=20)
-        assert "http/1.1" in done.stdout, done
+        assert "one.example h2 1" in done.stdout, done
 
 
 def several_requests_use_one_session_and_it_ends_by_a_word(binary, folder):

@@ -160,7 +160,7 @@ fn help_lists_what_looks_like_it() {
     // Experimental commands show once the mode is on; what is not implemented never does.
     let text = say(&mut toy(), "help\n");
     assert!(text.contains("\n  show info ") && text.contains("\n  add acl "), "{text}");
-    assert!(!text.contains("set var") && !text.contains("ssl"));
+    assert!(!text.contains("set var") && !text.contains("acme"));
     assert!(say(&mut toy(), "experimental-mode on;help\n").contains("\n  set var <name>"));
 }
 

@@ -333,12 +333,12 @@ mod tests {
         let head = "defaults\n timeout client 1s\n timeout server 1s\n timeout connect 1s\n mode http\n";
         let known = "resolvers r\n nameserver a 192.0.2.1:53\n";
         let text = format!(
-            "{head}{known}backend b\n http-request do-resolve(txn.a,r) src\n http-request do-resolve(txn.a,r,ipv4) hdr(host) if TRUE\n \
-             tcp-request content do-resolve(txn.a,r,ipv6) src\n"
+            "{head}{known}backend b\n tcp-request content do-resolve(txn.a,r,ipv6) str(a)\n http-request do-resolve(txn.a,r) str(a)\n \
+             http-request do-resolve(txn.a,r,ipv4) str(a) if TRUE\n"
         );
         assert_eq!(parse_text(&text).messages, [""; 0]);
         check(
-            &format!("{head}backend b\n http-request do-resolve(txn.a,zz) src\n"),
+            &format!("{head}backend b\n http-request do-resolve(txn.a,zz) str(a)\n"),
             &["Proxy 'b': Can't find resolvers section 'zz' for do-resolve action."],
         );
         for wrong in

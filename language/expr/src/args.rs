@@ -111,9 +111,12 @@ impl fmt::Display for ArgSpec {
         if self.kinds.is_empty() {
             return Ok(());
         }
+        // A table is shown as if it had to be named, although it is the proxy's own where none is.
+        let named = self.kinds.iter().skip(self.required).take_while(|kind| **kind == ArgKind::Table);
+        let required = self.required + named.count();
         f.write_str("(")?;
         for (index, kind) in self.kinds.iter().enumerate() {
-            if index == self.required {
+            if index == required {
                 f.write_str("[")?;
             }
             if index > 0 {
@@ -121,7 +124,7 @@ impl fmt::Display for ArgSpec {
             }
             f.write_str(kind.name())?;
         }
-        f.write_str(if self.required < self.kinds.len() { "])" } else { ")" })
+        f.write_str(if required < self.kinds.len() { "])" } else { ")" })
     }
 }
 

@@ -567,8 +567,8 @@ mod tests {
         assert_eq!((error.span, error.suggestion.as_deref()), (Some(0..3), Some("str")));
         let error = fixture.parse("ssl_fc").unwrap_err();
         assert_eq!(error.message, "fetch method 'ssl_fc' is not implemented yet");
-        let error = fixture.parse("str(a),table_idle(t)").unwrap_err();
-        assert_eq!(error.message, "converter 'table_idle' is not implemented yet");
+        let error = fixture.parse("str(a),ip.ttl").unwrap_err();
+        assert_eq!(error.message, "converter 'ip.ttl' is not implemented yet");
     }
 
     #[test]
