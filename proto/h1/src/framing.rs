@@ -1,6 +1,6 @@
 //! How the end of a body is found (RFC 9112, 6.3).
 
-use weir_http::{BodySize, Flags, Head, Kind, KnownName, Method, NoRoom, status};
+use weir_http::{BodySize, Flags, Head, Kind, KnownName, Method, NoRoom, body, status};
 
 /// How the body after a head is delimited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +60,7 @@ fn states(head: &Head, raw: &[u8], framing: BodyFraming) -> bool {
     for field in head.index() {
         match field.known {
             KnownName::ContentLength => {
-                if number(head.span_text(raw, field.value)).is_none_or(|said| Some(said) != wanted) {
+                if body::length(head.span_text(raw, field.value)).is_none_or(|said| Some(said) != wanted) {
                     return false;
                 }
                 lengths += 1;
@@ -78,11 +78,6 @@ fn states(head: &Head, raw: &[u8], framing: BodyFraming) -> bool {
     };
     (lengths == 1 || (lengths == 0 && !owes_length))
         && codings == usize::from(framing == BodyFraming::Chunked)
-}
-
-fn number(text: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    digits.and_then(|digits| digits.parse().ok())
 }
 
 /// The length that may be said.

@@ -7,7 +7,8 @@
 use std::ops::Range;
 
 use weir_hpack::{Field, Token};
-use weir_http::{Field as HeadField, Flags, Head, KnownName, Method, Span, Version, uri};
+use weir_http::authority::{has_port, host_fault, without_implied_port};
+use weir_http::{Field as HeadField, Flags, Head, KnownName, Method, Span, Version, body, uri};
 
 /// A request's head, and the bytes that its index refers to.
 #[derive(Debug, Default)]
@@ -207,13 +208,13 @@ impl Builder {
         let Request { head, bytes, .. } = &mut self.request;
         if let Some(known) = self.host {
             let port = self.scheme.clone().and_then(|scheme| uri::default_port(&self.pseudo[scheme]));
-            let value = port.map_or(value, |port| bare(value, port));
+            let value = port.map_or(value, |port| without_implied_port(value, port));
             if !known.of(bytes, &[]).eq_ignore_ascii_case(value) {
                 self.malformed();
             }
             return;
         }
-        if !is_host(value) {
+        if host_fault(value).is_some() {
             return self.malformed();
         }
         self.host = push(head, bytes, KnownName::Host, b"host", value);
@@ -222,7 +223,7 @@ impl Builder {
 
     fn content_length(&mut self, value: &[u8]) {
         let Request { head, bytes, .. } = &mut self.request;
-        let Some(length) = number(value) else { return self.malformed() };
+        let Some(length) = body::length(value) else { return self.malformed() };
         match head.content_length() {
             Some(before) if before == length => {}
             Some(_) => self.malformed(),
@@ -290,7 +291,7 @@ impl<'p> StartLine<'p> {
         path: Option<&'p [u8]>,
     ) -> Option<Self> {
         let method = method.filter(|method| weir_http::is_token(method))?;
-        if authority.is_some_and(|authority| !is_host(authority) || authority.is_empty()) {
+        if authority.is_some_and(|authority| host_fault(authority).is_some() || authority.is_empty()) {
             return None;
         }
         if method == b"CONNECT" {
@@ -309,7 +310,8 @@ impl<'p> StartLine<'p> {
             return None;
         }
         let port = uri::default_port(scheme);
-        let authority = authority.map(|authority| port.map_or(authority, |port| bare(authority, port)));
+        let authority =
+            authority.map(|authority| port.map_or(authority, |port| without_implied_port(authority, port)));
         // The server as a whole has no path (RFC 9110, 7.1).
         let path = if star && authority.is_some() { b"" } else { path };
         Some(StartLine { method, scheme: Some(scheme), authority, path })
@@ -329,48 +331,10 @@ fn push(head: &mut Head, bytes: &mut Vec<u8>, known: KnownName, name: &[u8], val
     Some(span)
 }
 
-/// An authority without the port that its scheme implies, or without a colon that no port follows.
-fn bare<'a>(authority: &'a [u8], port: &[u8]) -> &'a [u8] {
-    authority.strip_suffix(b":").unwrap_or_else(|| uri::without_port(authority, port))
-}
-
-/// A host, with a port or without: no list, no user, no other part of a target.
-fn is_host(text: &[u8]) -> bool {
-    let plain = |text: &[u8]| text.iter().all(|byte| is_host_byte(*byte));
-    match text.strip_prefix(b"[") {
-        None => plain(text),
-        Some(inside) => inside.iter().position(|byte| *byte == b']').is_some_and(|end| {
-            let (address, rest) = (&inside[..end], &inside[end + 1..]);
-            plain(address) && plain(rest) && (rest.is_empty() || rest[0] == b':')
-        }),
-    }
-}
-
-fn is_host_byte(byte: u8) -> bool {
-    matches!(byte, 0x21..0x7f) && !b",/?#@\\[]".contains(&byte)
-}
-
-fn has_port(authority: &[u8]) -> bool {
-    let Some(colon) = authority.iter().rposition(|byte| *byte == b':') else { return false };
-    let port = &authority[colon + 1..];
-    colon > 0 && (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit)
-}
-
 /// RFC 3986, 3.1.
 fn is_scheme(text: &[u8]) -> bool {
     let inner = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     text.first().is_some_and(u8::is_ascii_alphabetic) && text.iter().all(inner)
-}
-
-/// A decimal number of at most 63 bits, without sign or space.
-fn number(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0u64, |sum, digit| {
-        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        sum.checked_mul(10)?.checked_add(u64::from(digit)).filter(|sum| *sum <= i64::MAX as u64)
-    })
 }
 
 /// What a field takes beside its name and value; the same for the start line.

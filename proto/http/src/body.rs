@@ -18,6 +18,19 @@ pub enum BodySize {
     Tunnel,
 }
 
+/// What a `Content-Length` says: a decimal number of at most 63 bits, without sign or space (RFC 9110, 8.6); none if it is
+/// something else.
+#[inline]
+pub fn length(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |sum, digit| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        sum.checked_mul(10)?.checked_add(u64::from(digit)).filter(|sum| *sum <= i64::MAX as u64)
+    })
+}
+
 impl BodySize {
     /// Of a request. A `CONNECT` has no body: the tunnel begins with the response that accepts it.
     #[inline]
@@ -98,6 +111,16 @@ mod tests {
         ] {
             let found = BodySize::of_response(&head(status, flags, length), method);
             assert_eq!(found, size, "{method:?} {status}");
+        }
+    }
+
+    #[test]
+    fn a_length_is_digits_below_two_to_the_63() {
+        assert_eq!(length(b"0"), Some(0));
+        assert_eq!(length(b"007"), Some(7));
+        assert_eq!(length(b"9223372036854775807"), Some(i64::MAX as u64));
+        for no in ["", "+1", "1 ", "-1", "9223372036854775808", "18446744073709551616", "1,1", "1x", ":"] {
+            assert_eq!(length(no.as_bytes()), None, "{no}");
         }
     }
 }

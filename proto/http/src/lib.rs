@@ -8,6 +8,7 @@
 //! a byte stream (that is `weir-h1`), nor sockets, clocks or configuration. Begin with [`Head`], then [`uri`].
 
 pub mod auth;
+pub mod authority;
 pub mod body;
 pub mod case;
 pub mod cookie;

@@ -1,10 +1,10 @@
 //! What a whole head must satisfy, once its last field is known.
 
+use weir_http::authority::{has_port, host_fault, without_implied_port};
 use weir_http::values::Values;
 use weir_http::{Flags, Head, Kind, KnownName, Method, NoRoom, Span, ValueEdit, Version, status, uri};
 
 use super::meaning::{Meaning, TransferEncoding};
-use super::scan::is_host_byte;
 use super::{Options, Stop, wrong};
 use crate::error::HeadErrorKind;
 
@@ -210,24 +210,10 @@ fn give_path(raw: &[u8], head: &mut Head) -> Result<(), NoRoom> {
 /// are bytes that no part of a target begins or ends with (RFC 9112, 3.2; RFC 3986, 3.2.2).
 #[inline]
 fn host_is_one(host: &[u8], position: usize) -> Result<(), Stop> {
-    match host.iter().position(|byte| !is_host_byte(*byte)) {
+    match host_fault(host) {
         None => Ok(()),
-        Some(at) => host_in_brackets(host, position, at),
+        Some(at) => wrong(HeadErrorKind::InvalidHost, position + at),
     }
-}
-
-/// The same of a host in which the byte at `at` is none of a name: an address of IPv6 and of later versions has its brackets.
-#[cold]
-fn host_in_brackets(host: &[u8], position: usize, at: usize) -> Result<(), Stop> {
-    let inside = host.strip_prefix(b"[");
-    let parts = inside.and_then(|inside| Some((inside, memchr::memchr(b']', inside)?)));
-    let Some((inside, end)) = parts else { return wrong(HeadErrorKind::InvalidHost, position + at) };
-    let (address, rest) = (&inside[..end], &inside[end + 1..]);
-    let odd = |text: &[u8]| text.iter().any(|byte| !is_host_byte(*byte));
-    if odd(address) || odd(rest) || !(rest.is_empty() || rest[0] == b':') {
-        return wrong(HeadErrorKind::InvalidHost, position + at);
-    }
-    Ok(())
 }
 
 fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut Head) -> Result<(), Stop> {
@@ -251,26 +237,31 @@ fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut He
         None => [b"80".as_slice(), b"443"].into_iter().find(|port| has_this_port(authority, port)),
     };
     let Some(host_span) = meaning.host else {
-        let length = implied.map_or(authority.len(), |port| bare(authority, port).len());
+        let length = implied.map_or(authority.len(), |port| without_implied_port(authority, port).len());
         return if connect { Ok(()) } else { shorten_authority(raw, authority.len() - length, head) };
     };
     let host = head.span_text(raw, host_span);
     let same = match implied {
-        Some(port) => bare(authority, port).eq_ignore_ascii_case(bare(host, port)),
+        Some(port) => {
+            without_implied_port(authority, port).eq_ignore_ascii_case(without_implied_port(host, port))
+        }
         None => authority.eq_ignore_ascii_case(host),
     };
     if !same && unsafe_accepted {
         head.note(Flags::VIOLATION);
     } else if !same {
         return wrong(HeadErrorKind::HostAuthorityMismatch, host_span.start());
-    } else if let Some(port) = implied.filter(|port| bare(authority, port).len() != authority.len()) {
+    } else if let Some(port) =
+        implied.filter(|port| without_implied_port(authority, port).len() != authority.len())
+    {
         // What CONNECT names is a place to connect to, not a name to compare: it keeps its port.
         if connect {
             let length = uri::without_port(host, port).len();
             narrow_host(raw, host_span, length, head);
             return Ok(());
         }
-        let (host_length, authority_length) = (bare(host, port).len(), bare(authority, port).len());
+        let (host_length, authority_length) =
+            (without_implied_port(host, port).len(), without_implied_port(authority, port).len());
         let dropped = authority.len() - authority_length;
         narrow_host(raw, host_span, host_length, head);
         return shorten_authority(raw, dropped, head);
@@ -287,12 +278,6 @@ fn shorten_authority(raw: &[u8], dropped: usize, head: &mut Head) -> Result<(), 
     head.splice_uri(raw, end - dropped, end, b"").or_else(|_| wrong(HeadErrorKind::TooLong, head.start()))
 }
 
-/// An authority without the port that its scheme implies, or without a colon that no port follows (RFC 3986, 6.2.3):
-/// whoever compares hosts sees one form only.
-fn bare<'a>(authority: &'a [u8], port: &[u8]) -> &'a [u8] {
-    authority.strip_suffix(b":").unwrap_or_else(|| uri::without_port(authority, port))
-}
-
 fn has_this_port(authority: &[u8], port: &[u8]) -> bool {
     uri::without_port(authority, port).len() != authority.len()
 }
@@ -302,16 +287,5 @@ fn narrow_host(raw: &[u8], host_span: Span, length: usize, head: &mut Head) {
         && let Some(position) = head.index().iter().position(|field| field.known == KnownName::Host)
     {
         head.narrow_value(position, length);
-    }
-}
-
-/// Whether this ends with a colon and a port number.
-fn has_port(authority: &[u8]) -> bool {
-    match memchr::memrchr(b':', authority) {
-        Some(colon) => {
-            let port = &authority[colon + 1..];
-            !port.is_empty() && port.len() <= 5 && port.iter().all(u8::is_ascii_digit) && colon > 0
-        }
-        None => false,
     }
 }

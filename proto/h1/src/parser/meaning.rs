@@ -1,5 +1,6 @@
 //! What fields mean for the proxy, noted one by one as they come.
 
+use weir_http::body;
 use weir_http::values::{Values, trim};
 use weir_http::{Flags, Head, Kind, KnownName, Span};
 
@@ -103,7 +104,7 @@ impl Meaning {
     /// Several equal values are one (RFC 9110, 8.6), written once.
     fn content_length(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
         let line = text(raw, value, head);
-        if let (Some(length), None) = (number(line), head.content_length()) {
+        if let (Some(length), None) = (body::length(line), head.content_length()) {
             let verdict = without_noughts(line, value);
             head.note_content_length(length);
             self.content_length_position = value.start();
@@ -119,7 +120,7 @@ impl Meaning {
         let mut length = None;
         let mut problem = None;
         for part in Values::new(line) {
-            match (number(part).ok_or(()).map_err(invalid), length) {
+            match (body::length(part).ok_or(()).map_err(invalid), length) {
                 (Err(kind), _) => problem = problem.or(Some(kind)),
                 (Ok(number), None) => length = Some(number),
                 (Ok(number), Some(first)) if number == first => {}
@@ -237,17 +238,6 @@ fn without_noughts(digits: &[u8], value: Span) -> FieldAction {
         0 => FieldAction::Keep,
         noughts => FieldAction::Narrow(value.part(noughts, digits.len())),
     }
-}
-
-/// A decimal number of at most 63 bits, without sign or space.
-fn number(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0u64, |sum, digit| {
-        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        sum.checked_mul(10)?.checked_add(u64::from(digit)).filter(|sum| *sum <= i64::MAX as u64)
-    })
 }
 
 fn text<'a>(raw: &'a [u8], value: Span, head: &'a Head) -> &'a [u8] {

@@ -71,32 +71,18 @@ pub fn is_target_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & TARGET != 0
 }
 
-/// Whether a byte may be in a host or a port, brackets aside. More than RFC 3986 allows, as servers take more; never a byte
-/// that ends a host for somebody.
-#[inline]
-pub fn is_host_byte(byte: u8) -> bool {
-    CLASSES[usize::from(byte)] & HOST != 0
-}
-
 const TOKEN: u8 = 1;
 const TARGET: u8 = 2;
-const HOST: u8 = 4;
 
 const CLASSES: [u8; 256] = {
     let mut classes = [0; 256];
     let mut byte = 0x21;
     while byte < 0x7f {
-        classes[byte] = TARGET | HOST;
+        classes[byte] = TARGET;
         byte += 1;
     }
     classes[b'#' as usize] = 0;
-    let not_host = b",/?@\\[]";
     let mut at = 0;
-    while at < not_host.len() {
-        classes[not_host[at] as usize] &= !HOST;
-        at += 1;
-    }
-    at = 0;
     while at < classes.len() {
         if weir_http::name::is_token_byte(at as u8) {
             classes[at] |= TOKEN;

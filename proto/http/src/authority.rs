@@ -1,0 +1,113 @@
+//! Hosts and ports as targets and `Host` name them (RFC 3986, 3.2; RFC 9112, 3.2; RFC 9113, 8.3.1).
+//!
+//! Every version of HTTP asks the same of them: that nobody behind us reads another host than the rules did.
+
+use crate::uri;
+
+/// Where the first byte is that keeps this from being a host, with a port or without, or nothing: a list, a user, another part
+/// of a target. Which names exist is not looked at. None if it is one.
+#[inline]
+pub fn host_fault(host: &[u8]) -> Option<usize> {
+    let at = host.iter().position(|byte| !is_host_byte(*byte))?;
+    (!is_bracketed(host)).then_some(at)
+}
+
+/// An address of IPv6 and of later versions has its brackets.
+#[cold]
+fn is_bracketed(host: &[u8]) -> bool {
+    let inside = host.strip_prefix(b"[");
+    let parts = inside.and_then(|inside| Some((inside, memchr::memchr(b']', inside)?)));
+    let Some((inside, end)) = parts else { return false };
+    let (address, rest) = (&inside[..end], &inside[end + 1..]);
+    let plain = |text: &[u8]| text.iter().all(|byte| is_host_byte(*byte));
+    plain(address) && plain(rest) && (rest.is_empty() || rest[0] == b':')
+}
+
+/// Whether a byte may be in a host or a port, brackets aside. More than RFC 3986 allows, as servers take more; never a byte
+/// that ends a host for somebody.
+#[inline]
+pub fn is_host_byte(byte: u8) -> bool {
+    HOST[usize::from(byte)]
+}
+
+const HOST: [bool; 256] = {
+    let mut bytes = [false; 256];
+    let mut byte = 0x21;
+    while byte < 0x7f {
+        bytes[byte] = true;
+        byte += 1;
+    }
+    let never = b",/?#@\\[]";
+    let mut at = 0;
+    while at < never.len() {
+        bytes[never[at] as usize] = false;
+        at += 1;
+    }
+    bytes
+};
+
+/// An authority without the port that its scheme implies, or without a colon that no port follows (RFC 3986, 6.2.3):
+/// whoever compares hosts sees one form only.
+pub fn without_implied_port<'a>(authority: &'a [u8], port: &[u8]) -> &'a [u8] {
+    authority.strip_suffix(b":").unwrap_or_else(|| uri::without_port(authority, port))
+}
+
+/// Whether this ends with a colon and a port number, behind something.
+pub fn has_port(authority: &[u8]) -> bool {
+    let Some(colon) = memchr::memrchr(b':', authority) else { return false };
+    let port = &authority[colon + 1..];
+    colon > 0 && (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_names_and_addresses_with_ports_or_without() {
+        for host in ["", "a", "a.b:80", "a:", "[::1]", "[::1]:80", "[v7.x]", "a_b", "1.2.3.4"] {
+            assert_eq!(host_fault(host.as_bytes()), None, "{host}");
+        }
+        let faults = [
+            ("a,b", 1),
+            ("u@h", 1),
+            ("a/b", 1),
+            ("a b", 1),
+            ("[::1", 0),
+            ("[::1]8", 0),
+            ("a[1]", 1),
+            ("\u{e9}", 0),
+        ];
+        for (host, at) in faults {
+            assert_eq!(host_fault(host.as_bytes()), Some(at), "{host}");
+        }
+        for byte in 0..=255u8 {
+            let plain = byte.is_ascii_graphic() && !b",/?#@\\[]".contains(&byte);
+            assert_eq!(is_host_byte(byte), plain, "{byte}");
+        }
+    }
+
+    #[test]
+    fn ports_are_one_to_five_digits_behind_a_host() {
+        for (authority, has) in [
+            ("a:1", true),
+            ("[::1]:65535", true),
+            ("a:", false),
+            (":80", false),
+            ("a:123456", false),
+            ("a:8x", false),
+            ("a", false),
+        ] {
+            assert_eq!(has_port(authority.as_bytes()), has, "{authority}");
+        }
+    }
+
+    #[test]
+    fn an_implied_port_and_an_empty_one_are_left_out() {
+        for (authority, without) in
+            [("a:80", "a"), ("a:", "a"), ("a:8080", "a:8080"), ("a", "a"), ("[::80]", "[::80]")]
+        {
+            assert_eq!(without_implied_port(authority.as_bytes(), b"80"), without.as_bytes());
+        }
+    }
+}
