@@ -54,8 +54,6 @@ pub struct TlsBuilder {
     /// What was made, for those who change it.
     binds: Vec<LiveBind>,
     servers: Vec<LiveServer>,
-    /// The listener that is made carries HTTP.
-    offers_http2: bool,
     /// What is worth a warning.
     pub warnings: Vec<String>,
     /// What keeps the process from starting.
@@ -89,7 +87,6 @@ impl TlsBuilder {
             speaks: false,
             binds: Vec::new(),
             servers: Vec::new(),
-            offers_http2: false,
             warnings: Vec::new(),
             errors: Vec::new(),
         }
@@ -125,20 +122,26 @@ impl TlsBuilder {
     /// With `http`, a client may choose among the versions of HTTP where the line says nothing of it.
     pub fn listener(&mut self, frontend: &str, bind: &Bind, http: bool) -> Option<Arc<LiveListener>> {
         self.authorities.forget_used();
-        let live = Arc::new(LiveListener::new(self.make_listener(bind, http)?));
+        let bind = self.with_protocols(bind, http);
+        let live = Arc::new(LiveListener::new(self.make_listener(&bind)?));
         let files = self.authorities.used();
-        self.binds.push(LiveBind {
-            frontend: frontend.into(),
-            bind: bind.clone(),
-            http,
-            live: Arc::clone(&live),
-            files,
-        });
+        self.binds.push(LiveBind { frontend: frontend.into(), bind, live: Arc::clone(&live), files });
         Some(live)
     }
 
-    fn make_listener(&mut self, bind: &Bind, http: bool) -> Option<Listener> {
-        self.offers_http2 = http;
+    /// The line as if it said which versions of HTTP a client may choose among; lists of certificates may say others.
+    fn with_protocols(&self, bind: &Bind, http: bool) -> Bind {
+        let mut bind = bind.clone();
+        if let Some(tls) = bind.options.tls.as_deref_mut()
+            && http
+            && !self.defaults.listener.name_protocols()
+        {
+            tls.options.protocols.get_or_insert_with(|| ["h2", "http/1.1"].map(Into::into).into());
+        }
+        bind
+    }
+
+    fn make_listener(&mut self, bind: &Bind) -> Option<Listener> {
         let tls = bind.options.tls.as_deref().filter(|tls| tls.enabled)?;
         self.refuse_unused_words();
         let before = self.errors.len();
@@ -401,7 +404,6 @@ impl TlsBuilder {
         let mut settings = self.settings(&options, subject, at)?;
         settings.protocols = match &options.protocols {
             Some(protocols) => protocols.iter().map(|name| name.as_bytes().to_vec()).collect(),
-            None if self.offers_http2 => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
             None => vec![b"http/1.1".to_vec()],
         };
         let sessions = self.sessions();

@@ -41,6 +41,11 @@ impl LineDefaults {
         options.client_order |= default.client_order;
         options
     }
+
+    /// Whether they say which protocols are offered.
+    pub fn name_protocols(&self) -> bool {
+        self.0.protocols.is_some()
+    }
 }
 
 impl Defaults {

@@ -7,7 +7,7 @@
 //!
 //! A handshake uses what was published when it began; workers take no lock. Whoever changes something holds the one lock here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_cli::target::{
@@ -24,8 +24,6 @@ use super::{ListedLine, TlsBuilder, based};
 pub(super) struct LiveBind {
     pub frontend: Box<str>,
     pub bind: Bind,
-    /// Its frontend speaks HTTP.
-    pub http: bool,
     pub live: Arc<LiveListener>,
     /// The files of authorities and revocations that it uses.
     pub files: BTreeSet<Box<str>>,
@@ -48,8 +46,8 @@ pub struct LiveTls(Mutex<State>);
 struct State {
     builder: TlsBuilder,
     certificate: Option<(Box<str>, Parts)>,
-    authorities: Option<(Box<str>, Vec<CertificateDer<'static>>)>,
-    revocations: Option<(Box<str>, Vec<CertificateRevocationListDer<'static>>)>,
+    authorities: Change<CertificateDer<'static>>,
+    revocations: Change<CertificateRevocationListDer<'static>>,
 }
 
 impl LiveTls {
@@ -159,36 +157,11 @@ impl LiveTls {
         state.expect_change(kind, name)?;
         match kind {
             TlsFileKind::Certificate => state.commit_certificate(name),
-            TlsFileKind::Authorities => {
-                let Some((_, new)) = &mut state.authorities else { return Err(TlsRefusal::Idle) };
-                let new = std::mem::take(new);
-                let former = state.builder.authorities.certificates.insert(name.into(), new);
-                let made = state.remake(name);
-                if made.is_err()
-                    && let Some(former) = former
-                {
-                    let refused = state.builder.authorities.certificates.insert(name.into(), former);
-                    state.authorities = refused.map(|refused| (name.into(), refused));
-                } else {
-                    state.authorities = None;
-                }
-                made
-            }
-            TlsFileKind::Revocations => {
-                let Some((_, new)) = &mut state.revocations else { return Err(TlsRefusal::Idle) };
-                let new = std::mem::take(new);
-                let former = state.builder.authorities.lists.insert(name.into(), new);
-                let made = state.remake(name);
-                if made.is_err()
-                    && let Some(former) = former
-                {
-                    let refused = state.builder.authorities.lists.insert(name.into(), former);
-                    state.revocations = refused.map(|refused| (name.into(), refused));
-                } else {
-                    state.revocations = None;
-                }
-                made
-            }
+            TlsFileKind::Authorities => state.commit_several(name, |state| {
+                (&mut state.authorities, &mut state.builder.authorities.certificates)
+            }),
+            TlsFileKind::Revocations => state
+                .commit_several(name, |state| (&mut state.revocations, &mut state.builder.authorities.lists)),
         }
     }
 
@@ -273,9 +246,15 @@ fn of<'c, T>(change: &'c Option<(Box<str>, Vec<T>)>, name: &str) -> Option<&'c V
     change.as_ref().filter(|(of, _)| **of == *name).map(|(_, new)| new)
 }
 
+/// What a file that is changed shall hold.
+type Change<T> = Option<(Box<str>, Vec<T>)>;
+
+/// What files hold, by name.
+type Held<T> = BTreeMap<Box<str>, Vec<T>>;
+
 fn set_several<T: Clone>(
-    change: &mut Option<(Box<str>, Vec<T>)>,
-    held: &std::collections::BTreeMap<Box<str>, Vec<T>>,
+    change: &mut Change<T>,
+    held: &Held<T>,
     name: &str,
     new: Vec<T>,
     add: bool,
@@ -422,6 +401,25 @@ impl State {
         Ok(places)
     }
 
+    /// Has what a file of several shall hold used; when that cannot be, all stays as it was, and the change is pending again.
+    fn commit_several<T>(
+        &mut self,
+        name: &str,
+        of: fn(&mut State) -> (&mut Change<T>, &mut Held<T>),
+    ) -> Result<usize, TlsRefusal> {
+        let (change, held) = of(self);
+        let Some((_, new)) = change.take() else { return Err(TlsRefusal::Idle) };
+        let former = held.insert(name.into(), new);
+        let made = self.remake(name);
+        if made.is_err()
+            && let Some(former) = former
+        {
+            let (change, held) = of(self);
+            *change = held.insert(name.into(), former).map(|refused| (name.into(), refused));
+        }
+        made
+    }
+
     /// Makes all that uses a file of authorities or revocations anew, and publishes it when nothing is wrong; how many places it is.
     fn remake(&mut self, file: &str) -> Result<usize, TlsRefusal> {
         let servers = self.builder.remade_servers(|_, server| server.files.contains(file))?;
@@ -430,7 +428,7 @@ impl State {
         let remade = |bind| {
             let bind: &mut LiveBind = bind;
             self.builder.authorities.forget_used();
-            let listener = self.builder.make_listener(&bind.bind, bind.http);
+            let listener = self.builder.make_listener(&bind.bind);
             (bind, listener, self.builder.authorities.used())
         };
         let made: Vec<_> = using.map(remade).collect();
@@ -473,7 +471,6 @@ impl State {
         for bind in binds.iter_mut().filter(|bind| has_list(&bind.bind, list, base.as_deref())) {
             let Some(tls) = bind.bind.options.tls.clone() else { continue };
             self.builder.authorities.forget_used();
-            self.builder.offers_http2 = bind.http;
             match self.builder.listed(&bind.bind, &tls.options, list, &line, &mut None) {
                 Ok(entries) => {
                     bind.files.extend(self.builder.authorities.used());
