@@ -47,7 +47,7 @@ impl<'c> Conversation<'c> {
             attempt,
             script,
             context: CheckContext::new(attempt.view, &attempt.plan.backend, attempt.server),
-            connector: StreamConnector::Closed,
+            connector: StreamConnector::CLOSED,
             deadline: Tick::NEVER,
             method: Method::Options,
             body: None,
@@ -130,7 +130,7 @@ impl<'c> Conversation<'c> {
     }
 
     async fn connect(&mut self, said: &CheckConnect) -> Result<(), Finding> {
-        self.connector = StreamConnector::Closed;
+        self.connector = StreamConnector::CLOSED;
         self.forget();
         let port = match &said.port {
             None => None,

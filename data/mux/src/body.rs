@@ -11,7 +11,7 @@ use weir_http::{BodySize, Head};
 use weir_net::{Connection, Fault, Received, Sent};
 use weir_sys::Errno;
 
-use crate::connector::StreamConnector;
+use crate::connector::{Indirect, StreamConnector};
 use crate::multiplexer::SharedStream;
 use crate::payload;
 use crate::progress::{Progress, Step};
@@ -208,7 +208,7 @@ impl BodyFlow {
 
     /// A service made so many bytes, which count as seen.
     pub(crate) fn made(&mut self, source: &StreamConnector, count: usize) {
-        if let StreamConnector::Local(_) = source {
+        if let StreamConnector::Indirect(Indirect::Local(_)) = source {
             self.payload += count as u64;
         }
     }
@@ -233,8 +233,8 @@ impl BodyFlow {
     pub fn inspect(&mut self, source: &mut StreamConnector) -> bool {
         match source {
             StreamConnector::Own(own) => self.inspect_input(&mut own.connection),
-            StreamConnector::Shared(shared) => self.inspect_input(&mut **shared),
-            StreamConnector::Local(_) | StreamConnector::Closed => true,
+            StreamConnector::Indirect(Indirect::Shared(shared)) => self.inspect_input(&mut **shared),
+            StreamConnector::Indirect(_) => true,
         }
     }
 
@@ -270,7 +270,10 @@ impl BodyFlow {
     /// That many bytes at the front have left.
     pub(crate) fn left(&mut self, count: usize) {
         self.ready -= count;
-        self.trailers = self.trailers.start.saturating_sub(count)..self.trailers.end.saturating_sub(count);
+        if !self.trailers.is_empty() {
+            let Range { start, end } = self.trailers;
+            self.trailers = start.saturating_sub(count)..end.saturating_sub(count);
+        }
     }
 
     /// Whether it comes in chunks.
@@ -345,25 +348,32 @@ impl BodyFlow {
     /// Moves what can be moved now.
     #[inline]
     pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
-        match (source, sink) {
-            (StreamConnector::Own(source), StreamConnector::Own(sink)) => {
-                let (source, sink) = (&mut source.connection, &mut sink.connection);
-                // One of two directions mostly has nothing to do: that is seen without a call.
-                if self.ready == 0 && !self.is_complete() && source.is_quiet() && !sink.has_pending() {
-                    return Flow::AwaitSource;
-                }
-                self.advance_between(source, sink)
+        if let (StreamConnector::Own(source), StreamConnector::Own(sink)) = (&mut *source, &mut *sink) {
+            let (source, sink) = (&mut source.connection, &mut sink.connection);
+            // One of two directions mostly has nothing to do: that is seen without a call.
+            if self.ready == 0 && !self.is_complete() && source.is_quiet() && !sink.has_pending() {
+                return Flow::AwaitSource;
             }
-            (StreamConnector::Own(source), StreamConnector::Shared(sink)) => {
+            return self.advance_between(source, sink);
+        }
+        self.advance_others(source, sink)
+    }
+
+    /// The same where one of the two is no connection of its own.
+    #[inline(never)]
+    fn advance_others(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
+        match (source, sink) {
+            (StreamConnector::Own(source), StreamConnector::Indirect(Indirect::Shared(sink))) => {
                 self.advance_between(&mut source.connection, &mut **sink)
             }
-            (StreamConnector::Shared(source), StreamConnector::Own(sink)) => {
+            (StreamConnector::Indirect(Indirect::Shared(source)), StreamConnector::Own(sink)) => {
                 self.advance_between(&mut **source, &mut sink.connection)
             }
-            (StreamConnector::Shared(source), StreamConnector::Shared(sink)) => {
-                self.advance_between(&mut **source, &mut **sink)
-            }
-            (StreamConnector::Local(service), sink) => self.advance_made(service, sink),
+            (
+                StreamConnector::Indirect(Indirect::Shared(source)),
+                StreamConnector::Indirect(Indirect::Shared(sink)),
+            ) => self.advance_between(&mut **source, &mut **sink),
+            (StreamConnector::Indirect(Indirect::Local(service)), sink) => self.advance_made(service, sink),
             // No service takes a body, and what is closed has none.
             _ => Flow::Failed(Side::Sink, Fault::Io(Errno::PIPE)),
         }
@@ -379,13 +389,6 @@ impl BodyFlow {
                 return Flow::Malformed;
             }
             let leaving = self.leaving();
-            if leaving == 0 && self.ready > 0 {
-                let behind = self.trailers.len();
-                source.consume(behind);
-                self.left(behind);
-                self.framing_bytes = self.framing_bytes.saturating_sub(behind as u64);
-                continue;
-            }
             if leaving > 0 {
                 let more = self.ends_with_these(source);
                 match sink.send(&source.input()[..leaving], more) {
@@ -401,6 +404,13 @@ impl BodyFlow {
                     }
                     Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
                 }
+                continue;
+            }
+            if self.ready > 0 {
+                let behind = self.trailers.len();
+                source.consume(behind);
+                self.left(behind);
+                self.framing_bytes = self.framing_bytes.saturating_sub(behind as u64);
                 continue;
             }
             if self.is_complete() {

@@ -4,7 +4,7 @@ use weir_h1::{Parser, Progress};
 use weir_http::{CaseMap, Head, Kind};
 use weir_net::{Fault, Received, Sent};
 
-use crate::connector::StreamConnector;
+use crate::connector::{Indirect, StreamConnector};
 use crate::multiplexer::NoHead;
 
 pub use weir_h1::{HeadError, HeadErrorKind, Options as HeadOptions};
@@ -147,7 +147,7 @@ impl Message {
     /// Takes over a head that was read before: the request of a stream of a shared connection. A service of ours has none.
     #[cold]
     fn read_shared(&mut self, from: &mut StreamConnector) -> ReadHead {
-        let StreamConnector::Shared(shared) = from else { return ReadHead::Ended };
+        let StreamConnector::Indirect(Indirect::Shared(shared)) = from else { return ReadHead::Ended };
         match shared.take_request(&mut self.head, &mut self.bytes) {
             Ok(()) => ReadHead::Complete,
             Err(NoHead::TooLarge) => ReadHead::TooLarge,
@@ -212,7 +212,7 @@ impl Message {
 
     /// Sends the head, serialized if it was edited. After a `Part` the connection keeps the rest pending.
     pub fn send(&mut self, to: &mut StreamConnector, scratch: &mut Vec<u8>, more: bool) -> Sent {
-        if let StreamConnector::Shared(to) = to {
+        if let StreamConnector::Indirect(Indirect::Shared(to)) = to {
             return to.send_message(&self.head, &self.bytes);
         }
         if !self.is_rewritten() {
@@ -233,7 +233,7 @@ impl Message {
         scratch: &mut Vec<u8>,
         more: bool,
     ) -> Sent {
-        if let StreamConnector::Shared(to) = to {
+        if let StreamConnector::Indirect(Indirect::Shared(to)) = to {
             let sent = to.send_message(&self.head, &self.bytes);
             if sent == Sent::All && body > 0 {
                 let sent = to.send_head(&from.input()[..body]);

@@ -13,7 +13,7 @@ use weir_sched::Tick;
 use weir_sys::Errno;
 
 use crate::body::{BodyFlow, Flow, Side};
-use crate::connector::StreamConnector;
+use crate::connector::{Indirect, StreamConnector};
 use crate::filter::{Filter, FilterChain};
 use crate::message::Message;
 use crate::service::LocalService;
@@ -174,7 +174,7 @@ impl Filtered {
         source: &mut StreamConnector,
         sink: &mut StreamConnector,
     ) -> Flow {
-        if matches!(sink, StreamConnector::Local(_) | StreamConnector::Closed) {
+        if matches!(sink, StreamConnector::Indirect(Indirect::Local(_) | Indirect::Closed)) {
             return Flow::Failed(Side::Sink, weir_net::Fault::Io(Errno::PIPE));
         }
         let now = weir_sched::now();
@@ -183,9 +183,11 @@ impl Filtered {
                 return stop;
             }
             let more = match source {
-                StreamConnector::Own(_) | StreamConnector::Shared(_) => self.take(flow, source, now),
-                StreamConnector::Local(service) => self.take_made(flow, service, now),
-                StreamConnector::Closed => true,
+                StreamConnector::Own(_) | StreamConnector::Indirect(Indirect::Shared(_)) => {
+                    self.take(flow, source, now)
+                }
+                StreamConnector::Indirect(Indirect::Local(service)) => self.take_made(flow, service, now),
+                StreamConnector::Indirect(Indirect::Closed) => true,
             };
             if !more {
                 return Flow::Malformed;
@@ -211,9 +213,7 @@ impl Filtered {
             }
             let received = match source {
                 StreamConnector::Own(own) => own.connection.receive_piece(),
-                StreamConnector::Shared(shared) => shared.receive(self.limit),
-                StreamConnector::Local(service) => service.receive(),
-                StreamConnector::Closed => Received::End,
+                StreamConnector::Indirect(other) => other.receive(self.limit),
             };
             match received {
                 Received::Bytes(count) => flow.made(source, count),
@@ -222,7 +222,9 @@ impl Filtered {
                     return Flow::AwaitSource;
                 }
                 Received::End if flow.ends_with_source() => flow.finish(),
-                Received::End if matches!(source, StreamConnector::Local(_)) => flow.finish(),
+                Received::End if matches!(source, StreamConnector::Indirect(Indirect::Local(_))) => {
+                    flow.finish()
+                }
                 Received::End => return Flow::Truncated,
                 Received::Full => return Flow::Malformed,
                 Received::Failed(fault) => return Flow::Failed(Side::Source, fault),

@@ -374,7 +374,7 @@ impl Stream {
 
     /// Sends the head, then what a service makes, as fast as the client takes it.
     async fn send_streamed(&mut self, service: LocalService, size: BodySize) -> Result<(), Ending> {
-        let mut source = StreamConnector::Local(service);
+        let mut source = StreamConnector::from(service);
         self.response.body.begin(BodyFlow::behind(&self.response.message.head, size));
         if self.response.body.is_filtered() {
             let _ = self.response.body.head(&mut self.response.message);

@@ -89,7 +89,7 @@ pub(crate) async fn serve(client: Connection, session: Rc<Session>) {
 
 /// A stream begins.
 fn begin(multiplexer: &Rc<Multiplexer>, session: &Rc<Session>, id: u32) {
-    let client = StreamConnector::Shared(Box::new(multiplexer.stream(id)));
+    let client = StreamConnector::from(multiplexer.stream(id));
     let stream = PoolBox::new(Stream::new(Rc::clone(session), client, weir_sched::now_us()));
     let nice = session.listener.bind.options.nice;
     let task = weir_sched::spawn(&STREAM, Class::Normal, async move {

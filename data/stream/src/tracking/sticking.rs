@@ -14,11 +14,13 @@ const MAX_STORES: usize = 8;
 
 impl Stream {
     /// The server that a table names for this request, if it can be used, and whether no other will do. What the request is to be remembered by is kept.
+    #[inline]
     pub(crate) fn server_by_table(&mut self, follows: bool) -> Option<(ServerKey, bool)> {
+        if self.backend.config.stick_rules.is_empty() { None } else { self.server_by_rules(follows) }
+    }
+
+    fn server_by_rules(&mut self, follows: bool) -> Option<(ServerKey, bool)> {
         let backend = self.backend;
-        if backend.config.stick_rules.is_empty() {
-            return None;
-        }
         self.receive_what_came();
         if let Some(tables) = &mut self.tables {
             tables.stores.clear();
