@@ -10,8 +10,7 @@ use crate::numbers::{delay_of, integer};
 use crate::proxy::read_log_target_words;
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
-use crate::words::is_name_character;
-use crate::words::{Parsed, Words, fault};
+use crate::words::{Parsed, Words, fault, is_name_character, same_section};
 
 /// Reads the lines of a section.
 #[derive(Debug)]
@@ -149,13 +148,7 @@ impl LogForwardReader {
         }
         words.end(SECTION)?;
         if let Some(twin) = known.iter().find(|other| *other.name == *name.text()) {
-            return Err(fault(
-                name.span(),
-                format!(
-                    "log-forward section '{name}' has the same name as another log-forward section declared at {}.",
-                    twin.at
-                ),
-            ));
+            return Err(same_section(SECTION, name, &twin.at));
         }
         Ok(LogForwardReader { section: LogForward::new(name.text(), at), span: line.span() })
     }

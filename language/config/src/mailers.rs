@@ -7,7 +7,7 @@ use crate::model::{Location, MAIL_TIMEOUT, Mailer, Mailers, ServerAddress, Serve
 use crate::numbers::delay_of;
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
-use crate::words::{Parsed, Words, fault};
+use crate::words::{Parsed, Words, fault, same_section};
 
 /// Reads one line of a `mailers` section.
 pub(crate) type MailersKeyword = fn(&mut Mailers, &mut Words<'_>) -> Parsed;
@@ -37,11 +37,8 @@ pub(crate) fn begin(line: &Line, at: Location, known: &[Mailers]) -> Parsed<Mail
     let name = words.expect("missing name for mailers section.")?;
     words.end("mailers")?;
     if let Some(other) = known.iter().find(|section| *section.name == *name.text()) {
-        let message = format!(
-            "mailers section '{name}' has the same name as another mailers section declared at {}.",
-            other.at
-        );
-        return Err(Box::new(Diagnostic::alert(name.span(), message).layout(Layout::ParsingTight)));
+        let fault = same_section("mailers", name, &other.at);
+        return Err(Box::new(fault.layout(Layout::ParsingTight)));
     }
     Ok(Mailers { name: name.text().into(), at, mailers: Vec::new(), timeout: MAIL_TIMEOUT })
 }

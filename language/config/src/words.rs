@@ -2,6 +2,8 @@
 
 use weir_syntax::{Diagnostic, Layout, Line, Span, Word};
 
+use crate::model::Location;
+
 /// What is wrong with a line. Boxed, because nearly every parser returns one and nearly none happens.
 pub(crate) type Fault = Box<Diagnostic>;
 
@@ -163,6 +165,14 @@ impl LineFaults {
 
 /// No more faults of one line are told.
 const MAX_LINE_FAULTS: usize = 16;
+
+/// The fault of a section of this kind whose name another one has.
+pub(crate) fn same_section(kind: &str, name: &Word, twin: &Location) -> Fault {
+    fault(
+        name.span(),
+        format!("{kind} section '{name}' has the same name as another {kind} section declared at {twin}."),
+    )
+}
 
 /// An error at `span`.
 pub(crate) fn fault(span: Span, message: impl Into<String>) -> Fault {

@@ -13,7 +13,7 @@ use crate::model::{HealthCheck, Location, Proxy, ProxySection};
 use crate::resources::Resources;
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
-use crate::words::{Parsed, Words, fault};
+use crate::words::{Parsed, Words, fault, same_section};
 
 /// Every word of a `healthcheck` section.
 pub(crate) static HEALTHCHECK_KEYWORDS: Table<ProxyReader> = Table::new(&[TYPE, checks::KEYWORDS]);
@@ -42,11 +42,8 @@ impl HealthcheckReader {
         let name = words.expect("missing name for healthcheck section.")?;
         words.end("healthcheck")?;
         if let Some(other) = known.iter().find(|section| *section.name == *name.text()) {
-            let message = format!(
-                "healthcheck section '{name}' has the same name as another healthcheck section declared at {}.",
-                other.at
-            );
-            return Err(Box::new(Diagnostic::alert(name.span(), message).layout(Layout::ParsingTight)));
+            let fault = same_section("healthcheck", name, &other.at);
+            return Err(Box::new(fault.layout(Layout::ParsingTight)));
         }
         let section = Section::Proxy(ProxySection::Backend);
         Ok(HealthcheckReader { draft: Draft::new(section, name.text(), at, line.span()), has_type: false })
