@@ -1,0 +1,267 @@
+//! The one door through which a server changes: what operators, checks, agents and name servers say of it, and what follows.
+
+use std::sync::Arc;
+
+use super::followers::apply_lead;
+use super::{Backend, wake_all};
+use crate::address::ServerAddress;
+use crate::changes::{ChangeError, FormerState};
+use crate::health::{CheckKind, CheckStatus, Consequence, Finding, Observation};
+use crate::notice::{self, MailLevel, News, Notice, Passage, Reason, Transition, Urgency};
+use crate::server::state::{AdminState, OperationalState};
+use crate::server::weight::WeightChange;
+use crate::server::{Change, Server};
+use crate::server_key::ServerKey;
+
+impl Backend {
+    /// The one door through which a server changes.
+    ///
+    /// # Errors
+    /// When there is no such server or the change is not possible.
+    pub fn change(&self, key: ServerKey, change: Change, now_ms: u64) -> Result<(), ChangeError> {
+        self.change_for(key, change, Reason::Operator, now_ms).map(drop)
+    }
+
+    /// The same for a reason, and what is to be told of it. Servers that follow this one change with it.
+    ///
+    /// # Errors
+    /// When there is no such server or the change is not possible.
+    pub fn change_for(
+        &self,
+        key: ServerKey,
+        change: Change,
+        reason: Reason,
+        now_ms: u64,
+    ) -> Result<News, ChangeError> {
+        let mut news = News::default();
+        self.alter(key, &reason, now_ms, &mut news, |server| self.apply(server, change, now_ms))?;
+        Ok(news)
+    }
+
+    /// A check of a server found something: the server follows, and with it those that follow it.
+    pub fn report(&self, key: ServerKey, kind: CheckKind, finding: Finding, now_ms: u64) -> News {
+        let mut news = News::default();
+        let Some(server) = self.server(key) else { return news };
+        let Some(check) = server.check(kind) else { return news };
+        let step = check.learn(finding.clone());
+        let says_all = self.settings().log_health_checks;
+        if says_all && step.is_news {
+            news.notices.push(Notice {
+                proxy: self.settings().place,
+                urgency: Urgency::Notice,
+                mail: Some(MailLevel::Info),
+                text: notice::check_line(self.name(), &server, kind, check, &finding),
+            });
+        }
+        let Some(state) = server.state_after(&step, now_ms) else { return news };
+        let reason = if says_all { Reason::Said } else { Reason::Found(finding) };
+        // The server was there a moment ago: if it is gone now, there is nothing to tell.
+        let _ = self.alter(key, &reason, now_ms, &mut news, |server| {
+            apply_health(server, state, now_ms);
+            Ok(())
+        });
+        news
+    }
+
+    /// Traffic showed something of a server (`observe`); news only where something follows from it.
+    #[inline]
+    pub fn observe(&self, server: &Server, observation: Observation, now_ms: u64) -> Option<News> {
+        server.observe(observation).then(|| self.conclude(server, observation, now_ms))
+    }
+
+    /// What follows from many errors in a row.
+    #[cold]
+    fn conclude(&self, server: &Server, observation: Observation, now_ms: u64) -> News {
+        let (Some(check), Some(rules)) = (server.health(), server.settings().observe) else {
+            return News::default();
+        };
+        check.hurry();
+        let rise = check.rules().rise;
+        let level = check.record().level;
+        match rules.consequence {
+            Consequence::CheckSoon => return News::default(),
+            Consequence::FailCheck => {}
+            Consequence::SuddenDeath => check.set_level(level.min(rise + 1)),
+            Consequence::MarkDown => check.set_level(level.min(rise)),
+        }
+        check.record().observed_failures += 1;
+        let detail = format!(
+            "Detected {} consecutive errors, last one was: {}",
+            rules.limit,
+            observation.description()
+        );
+        let finding = Finding { detail: detail.into(), ..Finding::new(CheckStatus::Observed) };
+        self.report(server.key(), CheckKind::Health, finding, now_ms)
+    }
+
+    /// Changes a server under the lock, and has others follow.
+    pub(super) fn alter(
+        &self,
+        key: ServerKey,
+        reason: &Reason,
+        now_ms: u64,
+        news: &mut News,
+        apply: impl FnOnce(&Server) -> Result<(), ChangeError>,
+    ) -> Result<(), ChangeError> {
+        let mut woken = Vec::new();
+        let leader = self.leader_of(key);
+        let server = {
+            let mut lb_state = self.lb_state.lock();
+            let server = Arc::clone(lb_state.server(key).ok_or(ChangeError::NoSuchServer)?);
+            let before = lb_state.situation(&server, now_ms);
+            apply(&server)?;
+            let returns = before.admin.is_maintenance() && !server.admin_state().is_maintenance();
+            if let Some(leader) = leader.filter(|_| returns) {
+                // It has no checks of its own that say how it is.
+                apply_lead(&server, &leader, now_ms);
+            }
+            lb_state.rebuild(now_ms);
+            lb_state.redistribute(&server, &mut woken);
+            lb_state.hand_out_all(&mut woken);
+            let after = lb_state.situation(&server, now_ms);
+            let settings = self.settings();
+            let transition = Transition {
+                proxy: settings.place,
+                backend: self.name(),
+                is_listen: settings.is_listen,
+                server: &server,
+                before,
+                after,
+                waiting: self.queued(),
+                reason,
+            };
+            news.notices.extend(transition.lines());
+            let was_up = before.operational != OperationalState::Stopped;
+            let is_up = after.operational != OperationalState::Stopped;
+            if was_up != is_up {
+                news.passages.push(Passage { proxy: settings.place, server: Arc::clone(&server), is_up });
+            }
+            server
+        };
+        wake_all(woken);
+        for follower in self.followers.load().get(&key).into_iter().flatten() {
+            let Some(backend) = follower.backend.upgrade() else { continue };
+            backend.follow(follower.server, self.name(), &server, now_ms, news);
+        }
+        Ok(())
+    }
+
+    /// Gives a server back what it had in a former process. It was not in use since it was made.
+    ///
+    /// # Errors
+    /// When there is no such server.
+    pub fn restore(&self, key: ServerKey, former: FormerState, now_ms: u64) -> Result<(), ChangeError> {
+        let mut lb_state = self.lb_state.lock();
+        let server = Arc::clone(lb_state.server(key).ok_or(ChangeError::NoSuchServer)?);
+        if let Some(weight) = former.weight {
+            self.apply_weight(&server, WeightChange::Absolute(weight))?;
+        }
+        if let Some(address) = former.address {
+            self.apply_address(&server, address);
+        }
+        server.restore(former.admin, former.operational, former.check_level, former.last_change_ms);
+        lb_state.rebuild(now_ms);
+        Ok(())
+    }
+
+    fn apply(&self, server: &Server, change: Change, now_ms: u64) -> Result<(), ChangeError> {
+        match change {
+            Change::Weight(weight) => self.apply_weight(server, weight)?,
+            Change::MaximumConnections(maximum) => server.store_maximum_connections(maximum),
+            Change::Address(address) => self.apply_address(server, address),
+            Change::Resolved(address) => {
+                self.apply_address(server, address);
+                let admin = server.admin_state().without(AdminState::RESOLUTION_MAINTENANCE);
+                apply_admin(server, admin, now_ms);
+            }
+            Change::Unresolved => {
+                self.apply_address(server, ServerAddress::Unknown);
+                let admin = server.admin_state().with(AdminState::RESOLUTION_MAINTENANCE);
+                apply_admin(server, admin, now_ms);
+            }
+            Change::State(state) => apply_admin(server, state.apply(server.admin_state()), now_ms),
+            Change::Admin { set, clear } => {
+                apply_admin(server, server.admin_state().without(clear).with(set), now_ms);
+            }
+            Change::Health(state) => force_health(server, state, now_ms),
+            Change::Agent { up } => force_agent(server, up, now_ms),
+        }
+        Ok(())
+    }
+
+    /// A dynamic cookie follows the address, and who looks for it finds the server by the new one.
+    fn apply_address(&self, server: &Server, address: ServerAddress) {
+        server.store_address(address);
+        server.refresh_cookie();
+        self.publish(&self.servers());
+    }
+
+    fn apply_weight(&self, server: &Server, change: WeightChange) -> Result<(), ChangeError> {
+        let weight = change.apply(server.initial_weight());
+        if self.is_static() && weight != 0 && weight != server.initial_weight() {
+            return Err(ChangeError::StaticAlgorithm);
+        }
+        server.store_user_weight(weight);
+        Ok(())
+    }
+}
+
+/// A changed administrative state, and the operational one that follows.
+pub(super) fn apply_admin(server: &Server, admin: AdminState, now_ms: u64) {
+    let before = server.admin_state();
+    server.store_admin(admin);
+    match (before.is_maintenance(), admin.is_maintenance()) {
+        (false, true) => server.set_operational(OperationalState::Stopped, now_ms),
+        (true, false) => leave_maintenance(server, now_ms),
+        _ if before.is_drain() != admin.is_drain() => server.touch(now_ms),
+        _ => {}
+    }
+}
+
+/// What checks find out from now on says more; until then a server is how it begins.
+fn leave_maintenance(server: &Server, now_ms: u64) {
+    for check in [server.health(), server.agent()].into_iter().flatten() {
+        check.set_level(check.rules().first_level());
+    }
+    if server.checks_say_up() {
+        come_up(server, now_ms);
+    }
+}
+
+pub(super) fn apply_health(server: &Server, state: OperationalState, now_ms: u64) {
+    let before = server.operational_state(now_ms);
+    if server.admin_state().is_maintenance() || before == state {
+        return;
+    }
+    match (before, state) {
+        (OperationalState::Stopped, OperationalState::Starting | OperationalState::Running) => {
+            come_up(server, now_ms);
+        }
+        _ => server.set_operational(state, now_ms),
+    }
+}
+
+/// An operator says how a server is: its check goes on from there.
+fn force_health(server: &Server, state: OperationalState, now_ms: u64) {
+    if let Some(check) = server.health() {
+        check.set_level(if state == OperationalState::Stopped { 0 } else { check.rules().top() });
+    }
+    apply_health(server, state, now_ms);
+}
+
+/// An operator says what the agent would say.
+fn force_agent(server: &Server, up: bool, now_ms: u64) {
+    let Some(agent) = server.agent() else { return };
+    agent.set_level(if up { agent.rules().top() } else { 0 });
+    if !up {
+        apply_health(server, OperationalState::Stopped, now_ms);
+    } else if server.checks_say_up() {
+        apply_health(server, OperationalState::Running, now_ms);
+    }
+}
+
+pub(super) fn come_up(server: &Server, now_ms: u64) {
+    let slow = server.settings().slow_start_ms > 0;
+    let state = if slow { OperationalState::Starting } else { OperationalState::Running };
+    server.set_operational(state, now_ms);
+}
