@@ -65,8 +65,7 @@ impl Expressions<'_> {
             acls: Some(self.acls),
             loader: self.resources.loader,
             places,
-            file: &self.at.file,
-            line: self.at.line as usize,
+            at: self.at,
         }
     }
 

@@ -12,7 +12,6 @@ mod check_script;
 mod config;
 mod filter;
 mod global;
-mod location;
 mod log;
 mod log_forward;
 mod mail;
@@ -59,7 +58,6 @@ pub use global::{
     Chroot, CloseSpread, CoreDump, CpuMap, CpuSet, ExternalCheck, Global, Http1, Kept, Limits, MAX_THREADS,
     MasterWorker, ProcessValue, ProcessVariable, SentHostName, UnixBind,
 };
-pub use location::Location;
 pub use log::{
     Facility, LogAddress, LogHeader, LogLine, LogLineKind, LogSampling, LogTarget, Logging, Severity,
 };
@@ -86,3 +84,4 @@ pub use table::{Change, CounterChange, StickKind, StickRule, StickTable, Track};
 pub use tls::{BindTls, CertificateSource, IgnoredErrors, ServerTls, TlsOptions, TlsVerify, TlsVersion};
 pub use tuning::{ConnectionSharing, ListenerQueues, Niceness, SocketBuffers, Tuning, VariableSizes};
 pub use userlist::{User, Userlist};
+pub use weir_expr::Location;

@@ -162,9 +162,10 @@ pub(crate) fn read_server_options(
     words: &mut Words<'_>,
     subject: Option<&str>,
 ) -> Parsed {
-    let prefix = subject.map_or_else(String::new, |subject| format!("'{subject}' : "));
     let located = |mut fault: Fault| {
-        fault.message = format!("{prefix}{}", fault.message);
+        if let Some(subject) = subject {
+            fault.message = format!("'{subject}' : {}", fault.message);
+        }
         fault.layout = Layout::Place;
         fault
     };

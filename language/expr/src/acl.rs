@@ -394,8 +394,8 @@ impl<'p> TestParser<'p, '_> {
             // Also without patterns: the runtime API may add some.
             let set =
                 self.scope.patterns.anonymous(number, patterns).map_err(|message| self.error(message))?;
-            set.used_by_acl(self.keyword(), self.scope.file, self.scope.line);
-            let index = set.index(method, ignore_case, &self.scope.place());
+            set.used_by_acl(self.keyword(), self.scope.at);
+            let index = set.index(method, ignore_case, self.scope.at);
             indexes.push(index.map_err(|message| self.error(message))?);
         }
         Ok(AclExpr { expr, method, indexes: indexes.into() })
@@ -470,8 +470,8 @@ impl<'p> TestParser<'p, '_> {
             .patterns
             .named(&name, is_map, self.scope.loader)
             .map_err(|message| self.error(message))?;
-        set.used_by_acl(self.keyword(), self.scope.file, self.scope.line);
-        let index = set.index(method, ignore_case, &self.scope.place());
+        set.used_by_acl(self.keyword(), self.scope.at);
+        let index = set.index(method, ignore_case, self.scope.at);
         index.map_err(|message| self.error(format!("in file '{name}': {message}")))
     }
 
@@ -514,7 +514,7 @@ impl<'p> TestParser<'p, '_> {
             text = network;
         }
         if method.takes_patterns() {
-            Parsed::parse(method, ignore_case, &text, &self.scope.place())?;
+            Parsed::parse(method, ignore_case, &text, self.scope.at)?;
         }
         Ok(text)
     }

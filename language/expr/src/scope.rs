@@ -1,12 +1,12 @@
 //! What the parser of an expression may use: names, files and the place it is written at.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 
 use crate::acl::AclTable;
 use crate::error::ParseError;
 use crate::fetch::{Places, Registry};
 use crate::loader::Loader;
+use crate::location::Location;
 use crate::pattern::PatternStore;
 use crate::variables::VariableNames;
 
@@ -27,17 +27,8 @@ pub struct Scope<'s> {
     pub places: Places,
     /// What is unusual but legal goes here.
     pub warnings: &'s Warnings,
-    /// The configuration file, for the descriptions in `show acl`.
-    pub file: &'s str,
-    /// The line in it.
-    pub line: usize,
-}
-
-impl Scope<'_> {
-    /// Where the expression is written, as `file:line`.
-    pub fn place(&self) -> Arc<str> {
-        format!("{}:{}", self.file, self.line).into()
-    }
+    /// The line, for what is told of regular expressions and in `show acl`.
+    pub at: &'s Location,
 }
 
 /// What the parser found unusual, with the words it is about.

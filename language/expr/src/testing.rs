@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use crate::args::{ArgKind, ArgSpec, Args};
 use crate::context::{CaptureSide, Context, Cursor, DetachedContext, Fetched, Lookup, ProcessFacts};
 use crate::fetch::{FetchDecl, FetchIndex, Needs};
+use crate::location::Location;
 use crate::sample::{Flags, Sample, SampleType, Value};
 use crate::time::{TimeZone, WallTime};
 use crate::variables::{SetCondition, VariableId};
@@ -39,6 +40,7 @@ pub(crate) struct Fixture {
     pub acls: AclTable,
     pub warnings: Warnings,
     pub files: HashMap<String, Vec<u8>>,
+    pub at: Location,
 }
 
 impl Loader for HashMap<String, Vec<u8>> {
@@ -64,6 +66,7 @@ impl Fixture {
             acls: AclTable::new(),
             warnings: Warnings::new(),
             files: HashMap::new(),
+            at: Location::new("test.cfg".into(), 7),
         }
     }
 
@@ -81,8 +84,7 @@ impl Fixture {
             loader: &self.files,
             places: Places::ALL,
             warnings: &self.warnings,
-            file: "test.cfg",
-            line: 7,
+            at: &self.at,
         }
     }
 

@@ -64,14 +64,14 @@ fn tidy(live: Live) {
 }
 
 fn describe(report: &LimitReport, on_limit: OnLimit) -> String {
-    let LimitReport { place, pattern, times } = report;
+    let LimitReport { at, pattern, times } = report;
     let matches = if *times == 1 { "1 match".to_owned() } else { format!("{times} matches") };
     let counted = match on_limit {
         OnLimit::NoMatch => "no match",
         OnLimit::Match => "a match",
     };
     format!(
-        "[{place}] : the regular expression '{pattern}' met its limit of work: {matches} given up and counted as {counted} \
+        "[{at}] : the regular expression '{pattern}' met its limit of work: {matches} given up and counted as {counted} \
          (tune.regex.on-limit)."
     )
 }
@@ -100,10 +100,12 @@ const REPORT_MS: u64 = 60_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_expr::Location;
 
     #[test]
     fn a_report_names_the_rule_and_what_was_decided() {
-        let mut report = LimitReport { place: "t.cfg:7".into(), pattern: "^(a+)+$".into(), times: 1 };
+        let mut report =
+            LimitReport { at: Location::new("t.cfg".into(), 7), pattern: "^(a+)+$".into(), times: 1 };
         assert_eq!(
             describe(&report, OnLimit::NoMatch),
             "[t.cfg:7] : the regular expression '^(a+)+$' met its limit of work: 1 match given up and counted as no match \

@@ -9,8 +9,8 @@ use weir_events::trace::commands::Traces;
 use weir_events::{CivilTime, Sinks, WallTime};
 use weir_expr::context::DetachedContext;
 use weir_expr::{
-    Expr, FormatOptions, Loader, LogFormat, Place, Places, ProcessFacts, SampleType, Scope, SetCondition,
-    Value, VariableScope, Warnings,
+    Expr, FormatOptions, Loader, Location, LogFormat, Place, Places, ProcessFacts, SampleType, Scope,
+    SetCondition, Value, VariableScope, Warnings,
 };
 use weir_resolvers::{Figure, NameServer, Section};
 use weir_stats::StatsSource;
@@ -154,6 +154,7 @@ impl ProcessTarget for LiveTarget {
             ));
         }
         let warnings = Warnings::new();
+        let at = Location::new("CLI".into(), 0);
         let scope = Scope {
             registry: &record.registry,
             patterns: &record.patterns,
@@ -162,8 +163,7 @@ impl ProcessTarget for LiveTarget {
             loader: &NoFiles,
             places: Places::only(Place::CliParser),
             warnings: &warnings,
-            file: "CLI",
-            line: 0,
+            at: &at,
         };
         let value = self.evaluate(source, &scope)?;
         if self.live.instance.variables_mut().set(variable, value, SetCondition::ALWAYS) {

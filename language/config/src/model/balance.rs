@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_expr::{Chain, Condition, Expr, LogFormat};
-
-use super::location::Location;
+use weir_expr::{Chain, Condition, Expr, Location, LogFormat};
 
 /// `balance`: how a server is chosen.
 #[derive(Clone, Debug)]

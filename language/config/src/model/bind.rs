@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use weir_expr::Location;
+
 use super::address::ListenAddress;
-use super::location::Location;
 use super::server::Protocol;
 use super::tls::BindTls;
 

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use weir_expr::pattern::regex::Regex;
-use weir_expr::{Expr, LogFormat, SetCondition, VariableId};
+use weir_expr::{Expr, Location, LogFormat, SetCondition, VariableId};
 
 use super::address::Host;
-use super::location::Location;
 
 /// How the servers of a backend are checked.
 #[derive(Clone, Debug, Default)]

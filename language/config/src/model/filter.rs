@@ -1,8 +1,8 @@
 //! `filter` lines: what looks at the messages of a proxy's streams.
 
-use std::time::Duration;
+use weir_expr::Location;
 
-use super::location::Location;
+use std::time::Duration;
 
 /// One `filter` line.
 #[derive(Clone, Debug)]

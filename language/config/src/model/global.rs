@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_expr::{Expr, LogFormat, VariableId};
+use weir_expr::{Expr, Location, LogFormat, VariableId};
 
 use super::bind::{Account, Bind, SocketOwnership};
-use super::location::Location;
 use super::log::LogTarget;
 use super::profiling::Profiling;
 use super::resolvers::AcceptedFamilies;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_expr::Location;
+
 use super::address::Host;
-use super::location::Location;
 use super::log::Severity;
 
 /// A `mailers` section.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_expr::{Condition, LogFormat};
+use weir_expr::{Condition, Location, LogFormat};
 
 use super::action::{Action, UriNormalizer};
 use super::address::Source;
@@ -19,7 +19,6 @@ use super::balance::{
 use super::bind::Bind;
 use super::check_script::CheckScripts;
 use super::filter::{Filter, FilterDirection, FilterSequences};
-use super::location::Location;
 use super::log::Logging;
 use super::mail::MailAlert;
 use super::options::Options;
@@ -198,7 +197,7 @@ pub struct Settings {
     /// `email-alert`: what is told by mail; none for nothing.
     pub mail_alert: Option<Arc<MailAlert>>,
     /// `default-server`.
-    pub default_server: ServerSettings,
+    pub default_server: Arc<ServerSettings>,
 }
 
 impl Default for Settings {
@@ -236,7 +235,7 @@ impl Default for Settings {
             persist_rdp_cookie: None,
             checks: Arc::default(),
             mail_alert: None,
-            default_server: ServerSettings::default(),
+            default_server: Arc::default(),
         }
     }
 }

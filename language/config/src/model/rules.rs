@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_expr::Condition;
+use weir_expr::{Condition, Location};
 
 use super::action::{Action, Redirect};
-use super::location::Location;
 
 /// One rule.
 #[derive(Clone, Debug)]

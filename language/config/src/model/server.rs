@@ -4,11 +4,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_expr::{Expr, LogFormat};
+use weir_expr::{Expr, Location, LogFormat};
 
 use super::address::{ServerAddress, SocksProxy, Source};
 use super::check::CheckSettings;
-use super::location::Location;
 use super::resolvers::ServerResolution;
 use super::ring::Framing;
 use super::tls::ServerTls;

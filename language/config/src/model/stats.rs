@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_expr::Condition;
-
-use super::location::Location;
+use weir_expr::{Condition, Location};
 
 /// What the `stats` lines of a proxy say. Any of them switches the page on.
 #[derive(Clone, Debug, Default)]

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use weir_expr::table::{DataType, Declaration};
-use weir_expr::{Condition, Expr, Reference};
+use weir_expr::{Condition, Expr, Location, Reference};
 
 use super::action::Number;
-use super::location::Location;
 
 /// A `stick-table` line, or a `table` line of a `peers` section.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -512,7 +512,7 @@ fn check_characters(word: &Word, what: &str, allowed: fn(u8) -> bool) -> Parsed 
 fn server_line<'l>(context: &'l LineContext<'_>, kind: ServerLineKind) -> ServerLine<'l> {
     ServerLine {
         kind,
-        settings: context.draft.proxy.settings.default_server.clone(),
+        settings: ServerSettings::clone(&context.draft.proxy.settings.default_server),
         id: 0,
         guid: None,
         used: Vec::new(),
@@ -646,6 +646,6 @@ fn read_default_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> 
     read_server_options(&mut line, words, None)?;
     let ServerLine { settings, used, .. } = line;
     context.draft.logs.note_server("default-server", None, used);
-    context.settings().default_server = settings;
+    context.settings().default_server = Arc::new(settings);
     Ok(())
 }

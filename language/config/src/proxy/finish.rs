@@ -2,6 +2,7 @@
 //! known.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 use weir_expr::Condition;
@@ -420,7 +421,7 @@ impl ProxyParser<'_> {
         mail::settle(&mut finished.proxy, finished.span, context, diagnostics);
         health_section::settle(&finished.proxy, context, diagnostics);
         let proxy = &mut finished.proxy;
-        let who = format!("{} '{}'", noun(proxy), proxy.name);
+        let who = Subject::of(proxy);
         if proxy.is_frontend() && proxy.mode() == Mode::Log {
             let message =
                 format!("{who} cannot have the 'mode log' that it inherits: it is for backends only.");
@@ -496,6 +497,24 @@ pub(super) fn noun(proxy: &Proxy) -> &'static str {
     Section::Proxy(proxy.section).noun()
 }
 
+/// What messages call a proxy. Written where there is a message: nearly no proxy has one.
+struct Subject {
+    noun: &'static str,
+    name: Arc<str>,
+}
+
+impl Subject {
+    fn of(proxy: &Proxy) -> Self {
+        Subject { noun: noun(proxy), name: Arc::clone(&proxy.name) }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} '{}'", self.noun, self.name)
+    }
+}
+
 /// Gives every proxy an identifier: its own, or the lowest free one.
 fn settle_proxy_ids(finished: &mut [Finished], first: u32, diagnostics: &mut Diagnostics) {
     let mut used: HashMap<u32, usize> = HashMap::new();
@@ -534,15 +553,15 @@ fn settle_proxy_ids(finished: &mut [Finished], first: u32, diagnostics: &mut Dia
 /// Complains about global identifiers that are given twice.
 fn check_guids(finished: &[Finished], diagnostics: &mut Diagnostics) {
     let of_proxies = finished.iter().flat_map(|Finished { proxy, .. }| {
-        let own = (proxy.guid.as_deref(), &proxy.at, format!("{} '{}'", noun(proxy), proxy.name));
-        let servers = proxy.servers.iter().map(move |server| {
-            (server.guid.as_deref(), &server.at, format!("server '{}/{}'", proxy.name, server.name))
+        let own = proxy.guid.as_deref().map(|guid| (guid, &proxy.at, Subject::of(proxy).to_string()));
+        let servers = proxy.servers.iter().filter_map(move |server| {
+            let guid = server.guid.as_deref()?;
+            Some((guid, &server.at, format!("server '{}/{}'", proxy.name, server.name)))
         });
-        std::iter::once(own).chain(servers)
+        own.into_iter().chain(servers)
     });
     let mut owners: HashMap<&str, String> = HashMap::new();
     for (guid, at, owner) in of_proxies {
-        let Some(guid) = guid else { continue };
         match owners.get(guid) {
             Some(other) => {
                 let message = format!("[{at}] : {owner} : 'guid' : '{guid}' is already that of {other}.");
@@ -615,7 +634,7 @@ fn lacks_timeouts(proxy: &Proxy) -> bool {
     client || server
 }
 
-fn warn_about_http_only(proxy: &mut Proxy, who: &str, warn: &mut dyn FnMut(String)) {
+fn warn_about_http_only(proxy: &mut Proxy, who: &Subject, warn: &mut dyn FnMut(String)) {
     for kind in RulesetKind::ALL.into_iter().filter(|kind| kind.is_http()) {
         if proxy.rules(kind).next().is_some() {
             warn(format!("'{}' rules ignored for {who} as they require HTTP mode.", kind.keyword()));
@@ -703,7 +722,7 @@ fn refuse_protocol(proxy: &Proxy, wrong: Protocol, span: Span, diagnostics: &mut
         Protocol::H2 => "h2",
         Protocol::None => "none",
     };
-    let who = format!("{} '{}'", noun(proxy), proxy.name);
+    let who = Subject::of(proxy);
     let mut complain = |what: String| {
         let message = format!("{who} : MUX protocol '{name}' is not usable for {what}.");
         diagnostics.push(Diagnostic::alert(span, message).layout(Layout::Bare));
@@ -717,7 +736,7 @@ fn refuse_protocol(proxy: &Proxy, wrong: Protocol, span: Span, diagnostics: &mut
 }
 
 fn check_servers_without_http(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
-    let who = format!("{} '{}'", noun(proxy), proxy.name);
+    let who = Subject::of(proxy);
     for server in &proxy.servers {
         let (severity, message) = if server.settings.redirect_prefix.is_some() {
             (

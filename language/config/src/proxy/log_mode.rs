@@ -118,7 +118,7 @@ fn check_other(draft: &Draft, diagnostics: &mut Diagnostics) {
         diagnostics.push(Diagnostic::alert(span, message));
     }
     let servers = draft.proxy.servers.iter().map(|server| &server.settings);
-    let mut all = servers.chain([&draft.proxy.settings.default_server]);
+    let mut all = servers.chain([&*draft.proxy.settings.default_server]);
     if let Some(span) = place(&logs.server_words, "log-proto")
         && all.any(|settings| settings.framing != Framing::Legacy)
     {

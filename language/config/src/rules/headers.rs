@@ -147,8 +147,7 @@ pub(super) fn regex(context: &ActionContext<'_, '_>, word: &Word) -> Parsed<Arc<
 }
 
 fn compiled(context: &ActionContext<'_, '_>, word: &Word, ignore_case: bool) -> Parsed<Arc<Regex>> {
-    let place = context.line.expressions().at.to_string().into();
-    let regex = Regex::new(word.text(), ignore_case, &place)
+    let regex = Regex::new(word.text(), ignore_case, context.line.expressions().at)
         .map_err(|error| fault(word.span(), format!("regex '{word}' is invalid ({error}).")))?;
     Ok(Arc::new(regex))
 }

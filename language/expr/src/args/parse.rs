@@ -157,7 +157,7 @@ fn parse_arg(kind: ArgKind, text: &[u8], scope: &Scope<'_>) -> Result<Arg, Optio
         ArgKind::Frontend | ArgKind::Backend | ArgKind::Table | ArgKind::Server | ArgKind::UserList => {
             Ok(Arg::Reference(Reference::new(kind, Some(utf8()?))))
         }
-        ArgKind::Regex => match Regex::new(utf8()?, false, &scope.place()) {
+        ArgKind::Regex => match Regex::new(utf8()?, false, scope.at) {
             Ok(regex) => Ok(Arg::Regex(Arc::new(regex))),
             Err(error) => Err(Some(error.to_string())),
         },

@@ -182,9 +182,9 @@ fn check(args: &mut Args, scope: &Scope<'_>, method: MatchMethod, output: Output
             },
         );
     }
-    set.used_by_map(scope.file, scope.line);
+    set.used_by_map(scope.at);
     let index =
-        set.index(method, false, &scope.place()).map_err(|message| format!("{message} in file '{name}'"))?;
+        set.index(method, false, scope.at).map_err(|message| format!("{message} in file '{name}'"))?;
     args.set(0, Arg::Custom(Arc::new(Map { index, output })));
     Ok(())
 }

@@ -116,7 +116,7 @@ mod tests {
             }
         }
         let set = PatternStore::new().named("virt@m", true, &NoFiles).unwrap();
-        let index = set.index(MatchMethod::Str, false, &"t.cfg:1".into()).unwrap();
+        let index = set.index(MatchMethod::Str, false, &crate::Location::new("t.cfg".into(), 1)).unwrap();
         let all = 3 * SMALL;
         for number in 0..all {
             set.add(None, number.to_string().as_bytes(), Some(b"v")).unwrap();

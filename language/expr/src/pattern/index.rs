@@ -17,6 +17,7 @@ use super::discarded::discard_published;
 use super::regex::Regex;
 use super::segment::{Hit, Item, Segment};
 use super::set::Entry;
+use crate::location::Location;
 use crate::sample::Value;
 
 /// A set as one match method sees it.
@@ -24,8 +25,8 @@ use crate::sample::Value;
 pub struct PatternIndex {
     method: MatchMethod,
     ignore_case: bool,
-    /// The rule that was the first to match so, as `file:line`.
-    place: Arc<str>,
+    /// The rule that was the first to match so.
+    at: Location,
     /// What was there first, if it is small; used as long as `changed` is not set.
     first: Option<Arc<Segment>>,
     changed: AtomicBool,
@@ -46,13 +47,13 @@ impl PatternIndex {
         method: MatchMethod,
         ignore_case: bool,
         items: Vec<Item>,
-        place: Arc<str>,
+        at: Location,
     ) -> PatternIndex {
         let first = Arc::new(Segment::new(method, ignore_case, items));
         PatternIndex {
             method,
             ignore_case,
-            place,
+            at,
             published: ArcSwap::from_pointee(vec![first.clone()]),
             first: (first.len() <= DIRECT_MAX).then_some(first),
             changed: AtomicBool::new(false),
@@ -61,7 +62,7 @@ impl PatternIndex {
 
     /// Parses an entry as this index compares it.
     pub(super) fn parse(&self, entry: &Arc<Entry>) -> Result<Item, String> {
-        Item::parse(self.method, self.ignore_case, entry.clone(), &self.place)
+        Item::parse(self.method, self.ignore_case, entry.clone(), &self.at)
     }
 
     /// The match method.

@@ -9,6 +9,7 @@ use super::regex::Regex;
 use crate::error::show;
 use crate::literal::parse_hex;
 use crate::literal::parse_ipv4_abbreviated;
+use crate::location::Location;
 
 /// A pattern ready to be compared with.
 #[derive(Debug, Clone)]
@@ -65,12 +66,12 @@ impl IntOperator {
 }
 
 impl Parsed {
-    /// Parses a pattern of the rule at `place`.
+    /// Parses a pattern of the rule at `at`.
     pub(crate) fn parse(
         method: MatchMethod,
         ignore_case: bool,
         text: &[u8],
-        place: &Arc<str>,
+        at: &Location,
     ) -> Result<Parsed, String> {
         Ok(match method {
             MatchMethod::Found | MatchMethod::Bool => Parsed::Text,
@@ -82,7 +83,7 @@ impl Parsed {
             MatchMethod::Bin => Parsed::Bytes(parse_hex(text)?.into()),
             MatchMethod::Reg => {
                 let text = std::str::from_utf8(text).map_err(|_| "a regex must be plain text")?;
-                let regex = Regex::new(text, ignore_case, place).map_err(|error| error.to_string())?;
+                let regex = Regex::new(text, ignore_case, at).map_err(|error| error.to_string())?;
                 Parsed::Regex(Arc::new(regex))
             }
             MatchMethod::Str | MatchMethod::Beg | MatchMethod::End | MatchMethod::Sub => {

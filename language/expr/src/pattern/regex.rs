@@ -10,9 +10,10 @@ pub mod limit;
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
 use pcre2::bytes;
+
+use crate::location::Location;
 
 /// A compiled regular expression.
 #[derive(Clone)]
@@ -20,8 +21,8 @@ pub struct Regex {
     inner: bytes::Regex,
     text: Box<str>,
     ignore_case: bool,
-    /// Where the rule is that uses it (`file:line`), for whoever has to look for it.
-    place: Arc<str>,
+    /// Where the rule is that uses it, for whoever has to look for it.
+    at: Location,
 }
 
 /// Where the groups of a match lie in the subject; group 0 is the whole match.
@@ -33,10 +34,10 @@ pub struct Groups {
 }
 
 impl Regex {
-    /// Compiles a pattern of the rule at `place`.
-    pub fn new(pattern: &str, ignore_case: bool, place: &Arc<str>) -> Result<Regex, RegexError> {
+    /// Compiles a pattern of the rule at `at`.
+    pub fn new(pattern: &str, ignore_case: bool, at: &Location) -> Result<Regex, RegexError> {
         let built = bytes::RegexBuilder::new().caseless(ignore_case).jit_if_available(true).build(pattern);
-        built.map(|inner| Regex { inner, text: pattern.into(), ignore_case, place: place.clone() }).map_err(
+        built.map(|inner| Regex { inner, text: pattern.into(), ignore_case, at: at.clone() }).map_err(
             |error| {
                 let text = error.to_string();
                 let reason = text.rsplit_once(": ").map_or(&*text, |(_, reason)| reason);
@@ -51,9 +52,9 @@ impl Regex {
         &self.text
     }
 
-    /// Where the rule is that uses it, as `file:line`.
-    pub fn place(&self) -> &str {
-        &self.place
+    /// Where the rule is that uses it.
+    pub fn at(&self) -> &Location {
+        &self.at
     }
 
     /// The same pattern, with or without regard to case.
@@ -61,7 +62,7 @@ impl Regex {
     /// # Errors
     /// As [`Regex::new`].
     pub fn with_case(&self, ignore_case: bool) -> Result<Regex, RegexError> {
-        Regex::new(&self.text, ignore_case, &self.place)
+        Regex::new(&self.text, ignore_case, &self.at)
     }
 
     /// True if the pattern matches somewhere; at a limit, what [`limit::on_limit`] says.
@@ -202,8 +203,8 @@ mod tests {
 
     #[test]
     fn matches_and_groups() {
-        let place = "t.cfg:1".into();
-        let regex = Regex::new("^/(a+)(b)?", false, &place).unwrap();
+        let at = Location::new("t.cfg".into(), 1);
+        let regex = Regex::new("^/(a+)(b)?", false, &at).unwrap();
         let mut groups = regex.groups();
         assert_eq!(regex.captures(b"/aac", 0, &mut groups), Some(0..3));
         let mut out = Vec::new();
@@ -211,15 +212,15 @@ mod tests {
         assert_eq!(out, br"<aa||/aa|\|A|.>\".as_slice());
         assert!(!regex.is_match(b"/A"));
         assert!(regex.with_case(true).unwrap().is_match(b"/A"));
-        assert!(Regex::new("(", false, &place).is_err());
-        let error = Regex::new("a(", true, &place).unwrap_err().to_string();
+        assert!(Regex::new("(", false, &at).is_err());
+        let error = Regex::new("a(", true, &at).unwrap_err().to_string();
         assert!(error.contains("'a('") && error.ends_with("erroffset=2)"), "{error}");
     }
 
     /// Each turn takes some bytes of the 32 kB that machine code has: some thousand letters are too many for it.
     #[test]
     fn what_needs_more_stack_is_answered_all_the_same() {
-        let regex = Regex::new("^(?:(A)|b|ab)*c$", true, &"t.cfg:2".into()).unwrap();
+        let regex = Regex::new("^(?:(A)|b|ab)*c$", true, &Location::new("t.cfg".into(), 2)).unwrap();
         let mut groups = regex.groups();
         for turns in [1, 100, 1_000, 4_000, 8_000] {
             let mut subject = b"ab".repeat(turns);

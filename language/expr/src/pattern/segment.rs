@@ -15,6 +15,7 @@ use super::parsed::{Parsed, parse_net};
 use super::prefix::{End, PrefixIndex};
 use super::regex::Regex;
 use super::set::Entry;
+use crate::location::Location;
 use crate::sample::Value;
 use crate::sample::cast::embedded_ipv4;
 
@@ -70,9 +71,9 @@ impl Item {
         method: MatchMethod,
         ignore_case: bool,
         entry: Arc<Entry>,
-        place: &Arc<str>,
+        at: &Location,
     ) -> Result<Item, String> {
-        let parsed = Parsed::parse(method, ignore_case, entry.pattern(), place)?;
+        let parsed = Parsed::parse(method, ignore_case, entry.pattern(), at)?;
         Ok(Item { entry, parsed })
     }
 

@@ -13,6 +13,7 @@ use super::entries::Entries;
 use super::file::FileEntry;
 use super::index::PatternIndex;
 use super::segment::{Item, Segment};
+use crate::location::Location;
 use crate::sample::Value;
 
 /// One entry: a pattern, and a value if the set is a map.
@@ -160,9 +161,37 @@ pub struct PatternSet {
     state: Mutex<SetState>,
 }
 
+/// What uses a set, and where that is written.
+#[derive(Debug)]
+struct Use {
+    by: User,
+    at: Location,
+}
+
+#[derive(Debug)]
+enum User {
+    /// The test of an ACL by this keyword, whose words the set is.
+    Words(Box<str>),
+    /// The same whose entries come from a file.
+    AclOfFile,
+    /// A converter.
+    Map,
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Location { file, line } = &self.at;
+        match &self.by {
+            User::Words(keyword) => write!(formatter, "acl '{keyword}' file '{file}' line {line}"),
+            User::AclOfFile => write!(formatter, "by acl at file '{file}' line {line}"),
+            User::Map => write!(formatter, "by map at file '{file}' line {line}"),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct SetState {
-    uses: Vec<String>,
+    uses: Vec<Use>,
     in_acls: bool,
     entries: Entries,
     dead: usize,
@@ -228,19 +257,20 @@ impl PatternSet {
     }
 
     /// Notes that a test of an ACL uses the set: the words of the line are its own, or it is a file.
-    pub(crate) fn used_by_acl(&self, keyword: &str, file: &str, line: usize) {
+    pub(crate) fn used_by_acl(&self, keyword: &str, at: &Location) {
         let mut state = self.lock();
         state.in_acls = true;
-        state.uses.push(match (&self.name, self.has_values) {
-            (None, _) => format!("acl '{keyword}' file '{file}' line {line}"),
-            (Some(_), true) => format!("by map at file '{file}' line {line}"),
-            (Some(_), false) => format!("by acl at file '{file}' line {line}"),
-        });
+        let by = match (&self.name, self.has_values) {
+            (None, _) => User::Words(keyword.into()),
+            (Some(_), true) => User::Map,
+            (Some(_), false) => User::AclOfFile,
+        };
+        state.uses.push(Use { by, at: at.clone() });
     }
 
     /// Notes that a map converter uses the set.
-    pub(crate) fn used_by_map(&self, file: &str, line: usize) {
-        self.lock().uses.push(format!("by map at file '{file}' line {line}"));
+    pub(crate) fn used_by_map(&self, at: &Location) {
+        self.lock().uses.push(Use { by: User::Map, at: at.clone() });
     }
 
     /// Whether some ACL uses the set: then `show acl` lists it.
@@ -250,7 +280,7 @@ impl PatternSet {
 
     /// Where the set comes from and what uses it, as `show acl` and `show map` tell.
     pub fn description(&self) -> String {
-        let uses = self.lock().uses.join(", ");
+        let uses = self.lock().uses.iter().map(Use::to_string).collect::<Vec<_>>().join(", ");
         match &self.name {
             Some(name) => format!("pattern loaded from file '{name}' used {uses}"),
             None => uses,
@@ -311,13 +341,13 @@ impl PatternSet {
         list.after(after).find(|entry| entry.is_alive()).cloned()
     }
 
-    /// The index for a way of matching, made if it is new, for the rule at `place` (`file:line`). The error names an
+    /// The index for a way of matching, made if it is new, for the rule at `at`. The error names an
     /// entry that does not parse.
     pub fn index(
         &self,
         method: MatchMethod,
         ignore_case: bool,
-        place: &Arc<str>,
+        at: &Location,
     ) -> Result<Arc<PatternIndex>, String> {
         let mut state = self.lock();
         let same =
@@ -329,11 +359,11 @@ impl PatternSet {
             .entries
             .iter()
             .map(|entry| {
-                let item = Item::parse(method, ignore_case, entry.clone(), place);
+                let item = Item::parse(method, ignore_case, entry.clone(), at);
                 item.map_err(|message| entry.located(message))
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let index = Arc::new(PatternIndex::new(method, ignore_case, items, place.clone()));
+        let index = Arc::new(PatternIndex::new(method, ignore_case, items, at.clone()));
         state.indexes.push(index.clone());
         Ok(index)
     }
@@ -467,7 +497,7 @@ impl PatternSet {
                 break;
             }
         }
-        let index = PatternIndex::new(MatchMethod::Str, false, items, "".into());
+        let index = PatternIndex::new(MatchMethod::Str, false, items, Location::default());
         let mut state = self.lock();
         if state.generation == generation {
             // What was added meanwhile.
@@ -613,7 +643,7 @@ impl SetState {
             (Some(index), Self::FEW..) => return index.equal(pattern),
             (None, Self::FEW..=SMALL) => {
                 let items = self.entries.iter().cloned().map(Item::of_text).collect();
-                let index = PatternIndex::new(MatchMethod::Str, false, items, "".into());
+                let index = PatternIndex::new(MatchMethod::Str, false, items, Location::default());
                 let found = index.equal(pattern);
                 self.by_pattern = Some(Arc::new(index));
                 return found;

@@ -21,8 +21,8 @@ fn map(content: &'static str) -> std::sync::Arc<PatternSet> {
 }
 
 /// Where the rule is that the tests stand for.
-fn place() -> std::sync::Arc<str> {
-    "t.cfg:1".into()
+fn at() -> crate::Location {
+    crate::Location::new("t.cfg".into(), 1)
 }
 
 /// The value that a lookup gives.
@@ -35,7 +35,7 @@ fn value(index: &PatternIndex, subject: &str) -> Option<String> {
 #[test]
 fn a_map_can_be_changed_while_it_is_used() {
     let set = map("a 1\nb 2\na 3\n");
-    let index = set.index(MatchMethod::Str, false, &place()).unwrap();
+    let index = set.index(MatchMethod::Str, false, &at()).unwrap();
     assert_eq!(value(&index, "a").as_deref(), Some("1"));
     set.add(None, b"c", Some(b"4")).unwrap();
     assert_eq!(value(&index, "c").as_deref(), Some("4"));
@@ -57,7 +57,7 @@ fn a_map_can_be_changed_while_it_is_used() {
 #[test]
 fn a_large_map_is_changed_by_key() {
     let set = PatternStore::new().named("virt@large", true, &File("")).unwrap();
-    let index = set.index(MatchMethod::Str, false, &place()).unwrap();
+    let index = set.index(MatchMethod::Str, false, &at()).unwrap();
     for number in 0..1000 {
         set.add(None, format!("key{}", number % 500).as_bytes(), Some(b"old")).unwrap();
     }
@@ -82,7 +82,7 @@ fn a_large_map_is_changed_by_key() {
 fn what_takes_long_is_left_to_others() {
     const ALL: usize = 20_000;
     let set = PatternStore::new().named("virt@large", true, &File("")).unwrap();
-    let index = set.index(MatchMethod::Beg, false, &place()).unwrap();
+    let index = set.index(MatchMethod::Beg, false, &at()).unwrap();
     let key = |number: usize| format!("key{number}/").into_bytes();
     for number in 0..ALL {
         set.add(None, &key(number), Some(b"v")).unwrap();
@@ -119,7 +119,7 @@ fn what_takes_long_is_left_to_others() {
 fn a_set_is_tidied_while_it_is_changed() {
     const ALL: usize = 10_000;
     let set = PatternStore::new().named("virt@busy", false, &File("")).unwrap();
-    let index = set.index(MatchMethod::End, false, &place()).unwrap();
+    let index = set.index(MatchMethod::End, false, &at()).unwrap();
     let key = |number: usize| format!("/key{number}").into_bytes();
     for number in 0..ALL {
         set.add(None, &key(number), None).unwrap();
@@ -152,7 +152,7 @@ fn a_set_is_tidied_while_it_is_changed() {
 #[test]
 fn versions_replace_all_entries_at_once() {
     let set = map("a 1\n");
-    let index = set.index(MatchMethod::Str, false, &place()).unwrap();
+    let index = set.index(MatchMethod::Str, false, &at()).unwrap();
     let version = set.prepare();
     set.add(Some(version), b"b", Some(b"2")).unwrap();
     assert_eq!(value(&index, "b"), None, "not before it is committed");
@@ -176,21 +176,21 @@ fn versions_replace_all_entries_at_once() {
 #[test]
 fn what_does_not_parse_changes_nothing() {
     let set = map("1:5 low\n");
-    let index = set.index(MatchMethod::Int, false, &place()).unwrap();
+    let index = set.index(MatchMethod::Int, false, &at()).unwrap();
     assert!(matches!(set.add(None, b"nonsense", Some(b"x")), Err(SetError::Pattern(_))));
     assert_eq!(set.len(), 1);
     let version = set.prepare();
     assert!(set.add(Some(version), b"9:1", Some(b"x")).is_err());
     assert!(index.matches(&Value::Int(3)));
-    assert!(set.index(MatchMethod::Ip, false, &place()).unwrap_err().contains("at line 1"));
+    assert!(set.index(MatchMethod::Ip, false, &at()).unwrap_err().contains("at line 1"));
     assert!(set.check_values(|value| if value == b"low" { Err("no".into()) } else { Ok(()) }).is_err());
 }
 
 #[test]
 fn lookups_report_each_use() {
     let set = map("AB 1\n");
-    set.index(MatchMethod::Str, false, &place()).unwrap();
-    set.index(MatchMethod::Beg, true, &place()).unwrap();
+    set.index(MatchMethod::Str, false, &at()).unwrap();
+    set.index(MatchMethod::Beg, true, &at()).unwrap();
     let reports = set.lookup(b"abc");
     assert_eq!(reports[0].found, None);
     assert_eq!(reports[1].found.as_ref().map(|(_, pattern, _)| pattern.as_slice()), Some(&b"AB"[..]));
@@ -335,7 +335,7 @@ proptest! {
     ) {
         let store = PatternStore::new();
         let set = store.anonymous(None, initial.iter().map(|text| text.clone().into_bytes()).collect()).unwrap();
-        let index = set.index(method, ignore_case, &place()).unwrap();
+        let index = set.index(method, ignore_case, &at()).unwrap();
         let mut model: Vec<(u64, String)> =
             set.entries(None).unwrap().iter().map(|entry| entry.id()).zip(initial).collect();
         for change in [None].into_iter().chain(changes.into_iter().map(Some)) {
@@ -375,7 +375,7 @@ proptest! {
         };
         let store = PatternStore::new();
         let set = store.anonymous(None, ranges.iter().map(|range| text(range).into_bytes()).collect()).unwrap();
-        let index = set.index(MatchMethod::Int, false, &place()).unwrap();
+        let index = set.index(MatchMethod::Int, false, &at()).unwrap();
         let found = index.find(&Value::Int(subject), |found| found.entry.pattern().to_vec());
         let holds = |(low, length): &&(i64, i64)| *low <= subject && subject <= if singles { *low } else { low + length };
         prop_assert_eq!(found, ranges.iter().find(holds).map(|range| text(range).into_bytes()));

@@ -162,8 +162,7 @@ impl Reader<'_, '_> {
     }
 
     fn regex(&self, pattern: &Word, ignore_case: bool) -> Parsed<Arc<Regex>> {
-        let place: Arc<str> = self.context.at.to_string().into();
-        let regex = Regex::new(pattern.text(), ignore_case, &place);
+        let regex = Regex::new(pattern.text(), ignore_case, self.context.at);
         regex.map(Arc::new).map_err(|error| {
             fault(pattern.span(), format!("'{}' : regex '{pattern}' is invalid ({error}).", self.keyword))
         })

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_expr::Location;
 use weir_expr::pattern::regex::Regex;
 
 use super::super::DEFAULTS;
@@ -115,7 +116,9 @@ fn expecting(expect: Expect) -> CheckRule {
 
 /// An expression of our own, which is one.
 fn regex(pattern: &str) -> Arc<Regex> {
-    Arc::new(Regex::new(pattern, true, &Arc::from("option")).expect("a valid regular expression"))
+    Arc::new(
+        Regex::new(pattern, true, &Location::new("option".into(), 0)).expect("a valid regular expression"),
+    )
 }
 
 fn read_http(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {

@@ -9,6 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Regex;
 
+use crate::location::Location;
+
 /// What a match that met a limit counts as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnLimit {
@@ -22,8 +24,8 @@ pub enum OnLimit {
 /// A rule whose regular expression met a limit since the last reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitReport {
-    /// Where the rule is, as `file:line`.
-    pub place: String,
+    /// Where the rule is.
+    pub at: Location,
     /// The regular expression.
     pub pattern: String,
     /// How many matches were given up.
@@ -55,11 +57,11 @@ pub fn take_reports() -> Vec<LimitReport> {
 pub(super) fn note(regex: &Regex) {
     TOTAL.fetch_add(1, Ordering::Relaxed);
     let mut reports = REPORTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let same = |report: &&mut LimitReport| report.place == regex.place() && report.pattern == regex.text();
+    let same = |report: &&mut LimitReport| report.at == *regex.at() && report.pattern == regex.text();
     if let Some(report) = reports.iter_mut().find(same) {
         report.times += 1;
     } else if reports.len() < MAX_REPORTS {
-        reports.push(LimitReport { place: regex.place().into(), pattern: regex.text().into(), times: 1 });
+        reports.push(LimitReport { at: regex.at().clone(), pattern: regex.text().into(), times: 1 });
     }
 }
 
@@ -88,8 +90,8 @@ mod tests {
     /// One test, since the setting and the reports are of the process. What other tests of this crate note is left out.
     #[test]
     fn what_meets_a_limit_is_counted_reported_and_decided() {
-        let regex = |pattern: &str, line: usize| {
-            Regex::new(pattern, false, &format!("limits.cfg:{line}").into()).unwrap()
+        let regex = |pattern: &str, line: u32| {
+            Regex::new(pattern, false, &Location::new("limits.cfg".into(), line)).unwrap()
         };
         // No way to divide the letters leads to the end, so all are tried; and each turn of the second takes stack.
         let steps = regex("^(a+)+$", 1);
@@ -113,16 +115,16 @@ mod tests {
         set_on_limit(OnLimit::NoMatch);
 
         let mut reports = take_reports();
-        reports.retain(|report| report.place.starts_with("limits.cfg:"));
-        let report = |line: usize, pattern: &str, times: u64| LimitReport {
-            place: format!("limits.cfg:{line}"),
+        reports.retain(|report| &*report.at.file == "limits.cfg");
+        let report = |line: u32, pattern: &str, times: u64| LimitReport {
+            at: Location::new("limits.cfg".into(), line),
             pattern: pattern.into(),
             times,
         };
         assert_eq!(reports, [report(1, "^(a+)+$", 4), report(2, "^(a|b|ab)*c$", 3)]);
 
-        for line in 0..MAX_REPORTS as u64 * 2 {
-            note(&regex("x", line as usize + 10));
+        for line in 0..MAX_REPORTS as u32 * 2 {
+            note(&regex("x", line + 10));
         }
         assert_eq!(take_reports().len(), MAX_REPORTS);
     }

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The file and line that declared an object: for messages, `last_rule_file` and `last_rule_line`.
+/// The file and line that declared an object: for messages, `last_rule_file` and `last_rule_line`. By default of none.
 ///
 /// Columns live only in diagnostics: what runs never needs them.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Location {
     /// The file's name as given on the command line, shared by every line of the file.
     pub file: Arc<str>,
