@@ -309,6 +309,22 @@ mod tests {
         assert_eq!(picks(&mut turns, &members, 1), [2], "the fourth follows the third");
     }
 
+    /// A rest is in units of the weight that left it: with another weight it is none.
+    #[test]
+    fn a_new_weight_takes_no_rest_along() {
+        let mut members = members(&[1, 1]);
+        (members[0].weight, members[1].weight) = (5, 2);
+        let mut turns = turns(&members);
+        assert_eq!(picks(&mut turns, &members, 1), [0]);
+        members[0].weight = 1;
+        turns.rebuild(&members);
+        assert_eq!(
+            picks(&mut turns, &members, 7),
+            [0, 1, 1, 0, 1, 1, 0],
+            "two fifths of a turn are not two turns"
+        );
+    }
+
     #[test]
     fn who_had_no_room_saves_up_no_turns() {
         let full = ServerSettings { maximum_connections: 1, ..Default::default() };
