@@ -165,6 +165,11 @@ def tls():
     return run([sys.executable, "tests/tls.py", "--bin", WEIR])
 
 
+def certificates():
+    """What listeners of TLS are made of: keys of tickets, stores of certificates."""
+    return run([sys.executable, "tests/certificates.py", "--bin", WEIR])
+
+
 def differential():
     return run([sys.executable, "tests/differential.py", "--bin", WEIR])
 
@@ -205,6 +210,7 @@ STEPS = [
     ("health", health, True),
     ("resolving", resolving, True),
     ("tls", tls, True),
+    ("certificates", certificates, True),
     ("walk", walk, True),
     ("differential", differential, True),
     ("commands", commands, True),

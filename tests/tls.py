@@ -297,12 +297,10 @@ def faults_of_files_are_named(binary, folder):
                        (f"ssl crt {good} ssl-max-ver TLSv1.1", "write 'ssl-min-ver TLSv1.2'"),
                        (f"ssl crt {good} force-tlsv12 ciphers AES128-SHA", "no cipher is left of 'AES128-SHA'"),
                        (f"ssl crt {good} alpn h3", "'alpn h3' is not implemented yet"),
-                       (f"ssl crt {good} tls-ticket-keys x", "'tls-ticket-keys' is not implemented yet")):
+                       (f"ssl crt {good} tls-ticket-keys /none", "'tls-ticket-keys' : unable to read '/none'")):
         assert said in (found := refused(binary, folder, line)), found
-    # What has no effect yet is refused only where it would have one.
-    found = refused(binary, folder, f"ssl crt {good}", extra="maxsslconn 100")
-    assert "'maxsslconn' is not implemented yet" in found, found
-    assert run(binary, "-c", "-f", folder.file("plain.cfg", CONFIGURATION.format(log=514, extra="maxsslconn 100", defaults="", sections=frontend("").replace("@port@", "1"))))[0] == 0
+    found = refused(binary, folder, f"ssl crt {good} sigalgs RSA+SHA1")
+    assert "no signature algorithm is left of 'RSA+SHA1'" in found, found
 
 
 def records_are_as_small_as_is_asked_for(binary, folder):

@@ -8,6 +8,7 @@ mod frontends;
 mod later;
 mod limits;
 mod master;
+mod ocsp;
 mod patterns;
 mod pools;
 mod profiling;
@@ -17,6 +18,7 @@ mod servers;
 mod sessions;
 mod statistics;
 mod tables;
+mod ticket_keys;
 mod timeline;
 mod tls;
 mod traces;
@@ -44,6 +46,7 @@ static TABLES: &[&[Command]] = &[
     later::COMMANDS,
     limits::COMMANDS,
     master::COMMANDS,
+    ocsp::COMMANDS,
     patterns::COMMANDS,
     pools::COMMANDS,
     profiling::COMMANDS,
@@ -53,6 +56,7 @@ static TABLES: &[&[Command]] = &[
     sessions::COMMANDS,
     statistics::COMMANDS,
     tables::COMMANDS,
+    ticket_keys::COMMANDS,
     timeline::COMMANDS,
     tls::COMMANDS,
     traces::COMMANDS,

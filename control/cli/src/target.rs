@@ -23,7 +23,8 @@ pub use proxies::{
 pub use sessions::{NextSession, SessionFilter, SessionTarget, SessionView, Shutdown};
 pub use tables::TableTarget;
 pub use tls::{
-    ListLine, ListRefusal, ServedName, TlsFileKind, TlsFileName, TlsFileView, TlsRefusal, TlsTarget,
+    ListLine, ListRefusal, OcspEntry, OcspRefusal, OcspView, ServedName, TicketKeyFile, TicketKeyRefusal,
+    TlsFileKind, TlsFileName, TlsFileView, TlsRefusal, TlsTarget,
 };
 pub use work::{
     Activity, ActivityRow, Measuring, MemoryLine, MemoryProfile, PoolUse, PoolView, ProfilingChange,

@@ -327,7 +327,7 @@ fn the_conversation_itself() {
         ("debug dev exit", "This command is restricted to expert mode only.\n\n"),
         ("show version;quit;show version", "3.5-weir\n\n"),
         ("quit", ""),
-        ("show ssl ocsp-response x", "'show ssl ocsp-response' is not implemented yet.\n\n"),
+        ("show ssl jwt x", "'show ssl jwt' is not implemented yet.\n\n"),
         (
             "operator; show cli level; operator; user; show cli level; operator; clear counters; show env",
             "\noperator\n\n\n\nuser\n\nPermission denied\n\nPermission denied\n\nPermission denied\n\n",

@@ -164,3 +164,55 @@ fn only_administrators_change_certificates() {
     assert_eq!(ask_at(&mut toy, Level::User, "show ssl cert"), "Permission denied\n\n");
     assert!(ask_at(&mut toy, Level::Operator, "show ssl cert").contains("a.pem"));
 }
+
+#[test]
+fn keys_of_tickets_are_listed_and_followed_by_others() {
+    check(&[
+        ("show tls-keys", "# id (file)\n0 (b.keys)\n1 (a.keys)\n\n"),
+        ("show tls-keys 0", "'show tls-keys' unable to locate referenced filename\n\n"),
+        ("show tls-keys #2", "'show tls-keys' unable to locate referenced filename\n\n"),
+        ("show tls-keys #0", "# id secret\n# 0 (b.keys)\n0.0 one\n0.1 two\n\n"),
+        ("show tls-keys a.keys", "# id secret\n# 1 (a.keys)\n1.0 one\n1.1 two\n\n"),
+        (
+            "show tls-keys *",
+            "# id secret\n# 0 (b.keys)\n0.0 one\n0.1 two\n# 1 (a.keys)\n1.0 one\n1.1 two\n\n\n",
+        ),
+        (
+            "set ssl tls-key #0",
+            "'set ssl tls-key' expects a filename and the new TLS key in base64 encoding.\n\n",
+        ),
+        ("set ssl tls-key 0 x", "'set ssl tls-key' unable to locate referenced filename\n\n"),
+        ("set ssl tls-key a.keys ?", "'set ssl tls-key' received invalid base64 encoded TLS key.\n\n"),
+        ("set ssl tls-key a.keys longer", "'set ssl tls-key' received a key of wrong size.\n\n"),
+        ("set ssl tls-key #0 three", "TLS ticket key updated!\n\n"),
+        ("show tls-keys #0", "# id secret\n# 0 (b.keys)\n0.0 one\n0.1 two\n0.2 three\n\n"),
+    ]);
+    let mut toy = toy();
+    assert_eq!(ask_at(&mut toy, Level::User, "show tls-keys *"), "Permission denied\n\n");
+    assert_eq!(ask_at(&mut toy, Level::User, "set ssl tls-key #0 x"), "Permission denied\n\n");
+}
+
+#[test]
+fn ocsp_responses_are_listed_shown_and_changed() {
+    check(&[
+        (
+            "show ssl ocsp-response",
+            "# Certificate IDs\n\
+             Certificate ID key : 30aa\nCertificate path : 30aa.pem\n Certificate ID:\n   Serial Number: 7\n\n\
+             Certificate ID key : 30bb\nCertificate path : 30bb.pem\n Certificate ID:\n   Serial Number: 7\n\n\n",
+        ),
+        ("show ssl ocsp-response 30aa", "of 30aa\n\n"),
+        ("show ssl ocsp-response text 30aa.pem", "of 30aa.pem\n\n"),
+        ("show ssl ocsp-response base64 30aa", "QUJD\n\n"),
+        ("show ssl ocsp-response text", "'show ssl ocsp-response [text|base64]' expects a valid certid.\n\n"),
+        (
+            "show ssl ocsp-response b.pem",
+            "'show ssl ocsp-response' expects a valid certid or certificate path.\n\n",
+        ),
+        ("show ssl cert *b.pem.ocsp", "of b.pem\n\n"),
+        ("set ssl ocsp-response", "'set ssl ocsp-response' expects response in base64 encoding.\n\n"),
+        ("set ssl ocsp-response ?", "'set ssl ocsp-response' received invalid base64 encoded response.\n\n"),
+        ("set ssl ocsp-response QQ==", "too old\n\n"),
+        ("set ssl ocsp-response <<\nQUJD\n", "OCSP Response updated!\n\n"),
+    ]);
+}

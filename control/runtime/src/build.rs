@@ -94,10 +94,11 @@ impl std::fmt::Display for BuildError {
 /// When a name is unknown or a log target cannot be opened.
 pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance, Vec<BuildError>> {
     let mut errors = Vec::new();
-    let model::Config { global, proxies, userlists, tables, .. } = config;
+    let model::Config { global, proxies, userlists, tables, certificate_stores, .. } = config;
     weir_stream::fetch::install_userlists(userlists);
     let names = ProxyNames::new(&proxies);
     let mut shared = SharedParts { sinks: LogSinks::default(), tls: TlsBuilder::new(&global) };
+    shared.tls.load_stores(&certificate_stores);
     let full_connections = backends::full_connections(&proxies, &options);
     let mut built = Vec::with_capacity(proxies.len());
     for (index, proxy) in proxies.into_iter().enumerate() {

@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::ocsp::{CertId, Response};
 use crate::pem;
 use rustls::SignatureAlgorithm;
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
@@ -30,16 +31,35 @@ pub struct Certificate {
     pub algorithm: SignatureAlgorithm,
     /// The key as its file has it: whoever may see it gets it back from the runtime API.
     key: PrivateKeyDer<'static>,
-    /// How many certificates of the chain stand in a file of their own (`.issuer`).
-    issuers: usize,
+    /// Who issued it, where that is not in the chain (`.issuer`).
+    issuer: Vec<CertificateDer<'static>>,
+    /// What OCSP calls it, where its issuer is known.
+    id: Option<CertId>,
+    /// What its authority said about it.
+    response: Option<Arc<Response>>,
+    /// What is worth a warning.
+    pub remarks: Vec<String>,
 }
 
 impl Certificate {
     /// What it was put together from.
     pub fn parts(&self) -> Parts {
-        let mut chain = self.certified.cert.clone();
-        let issuer = chain.split_off(chain.len() - self.issuers);
-        Parts { chain, key: Some(self.key.clone_key()), issuer, ocsp: self.certified.ocsp.clone() }
+        Parts {
+            chain: self.certified.cert.clone(),
+            key: Some(self.key.clone_key()),
+            issuer: self.issuer.clone(),
+            ocsp: self.certified.ocsp.clone(),
+        }
+    }
+
+    /// What OCSP calls it; none where nobody knows who issued it.
+    pub fn id(&self) -> Option<&CertId> {
+        self.id.as_ref()
+    }
+
+    /// What its authority said about it.
+    pub fn response(&self) -> Option<&Arc<Response>> {
+        self.response.as_ref()
     }
 
     /// The certificate itself.
@@ -162,6 +182,35 @@ impl Loader {
         self.assemble(path, parts)
     }
 
+    /// The certificate of files that are named one by one; messages and commands call it `name`.
+    ///
+    /// # Errors
+    /// What is wrong with which file.
+    pub fn load_files(&self, name: &str, files: &Files) -> Result<Arc<Certificate>, String> {
+        let read = |path: &str| fs::read(path).map_err(|error| cannot_open(path, &error));
+        let mut parts = Parts::default();
+        parts.read(&read(&files.certificate)?, &files.certificate)?;
+        if let Some(path) = &files.key {
+            let mut beside = Parts::default();
+            beside.read(&read(path)?, path)?;
+            parts.key = Some(beside.key.ok_or_else(|| {
+                format!("'{path}' holds no private key (a PEM block 'PRIVATE KEY' is expected).")
+            })?);
+        }
+        if let Some(path) = &files.issuer {
+            let mut beside = Parts::default();
+            beside.read(&read(path)?, path)?;
+            if beside.chain.is_empty() {
+                return Err(format!(
+                    "'{path}' holds no certificate (a PEM block 'CERTIFICATE' is expected)."
+                ));
+            }
+            parts.issuer = beside.chain;
+        }
+        parts.ocsp = files.ocsp.as_deref().map(read).transpose()?;
+        self.assemble(name, parts)
+    }
+
     /// Puts a certificate together that is called `path`.
     ///
     /// # Errors
@@ -177,7 +226,6 @@ impl Loader {
                 beside.display()
             ));
         };
-        let (ocsp, issuers) = (parts.ocsp, parts.issuer.len());
         let key = any_supported_type(&der).map_err(|_| {
             format!(
                 "the private key of '{path}' is of a kind that is not supported: RSA of 2048 to 8192 bits, ECDSA on P-256, P-384 or P-521 and Ed25519 are."
@@ -186,8 +234,20 @@ impl Loader {
         let algorithm = key.algorithm();
         let names = names(&parts.chain[0])
             .map_err(|()| format!("'{path}' holds a certificate that cannot be read: it is damaged."))?;
-        let mut certified = CertifiedKey::new([parts.chain, parts.issuer].concat(), key);
-        certified.ocsp = ocsp;
+        let mut above = parts.chain[1..].iter().chain(&parts.issuer);
+        let id = above.find_map(|issuer| CertId::of(&parts.chain[0], issuer));
+        let mut remarks = Vec::new();
+        let response = match parts.ocsp.as_deref().map(|der| response(path, der, id.as_ref())) {
+            Some(Ok(response)) => Some(Arc::new(response)),
+            Some(Err(Unfit::Ignored(why))) => {
+                remarks.push(format!("the OCSP response of '{path}' is not used: {why}"));
+                None
+            }
+            Some(Err(Unfit::Refused(why))) => return Err(why),
+            None => None,
+        };
+        let mut certified = CertifiedKey::new(parts.chain, key);
+        certified.ocsp = response.as_ref().map(|response| response.der().to_vec());
         if certified.keys_match()
             == Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch))
         {
@@ -196,7 +256,17 @@ impl Loader {
             ));
         }
         let certified = Arc::new(certified);
-        Ok(Arc::new(Certificate { path: path.into(), certified, names, algorithm, key: der, issuers }))
+        Ok(Arc::new(Certificate {
+            path: path.into(),
+            certified,
+            names,
+            algorithm,
+            key: der,
+            issuer: parts.issuer,
+            id,
+            response,
+            remarks,
+        }))
     }
 
     /// The file beside a certificate with this extension.
@@ -207,6 +277,38 @@ impl Loader {
         };
         format!("{path}{extension}").into()
     }
+}
+
+/// Why a response does not become that of a certificate.
+enum Unfit {
+    /// It goes on without.
+    Ignored(&'static str),
+    /// What was wanted cannot be.
+    Refused(String),
+}
+
+fn response(path: &str, der: &[u8], id: Option<&CertId>) -> Result<Response, Unfit> {
+    let response = Response::parse(der).map_err(Unfit::Ignored)?;
+    match id {
+        Some(id) if id == response.id() => Ok(response),
+        Some(_) => Err(Unfit::Ignored("OCSP single response: it is about another certificate.")),
+        None => Err(Unfit::Refused(format!(
+            "'{path}' has an OCSP response, and who issued it is not known: add that certificate to the file, or to '{path}.issuer'."
+        ))),
+    }
+}
+
+/// The files of a certificate, where each of them is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    /// The certificate, those above it and perhaps its key.
+    pub certificate: String,
+    /// The key, in the place of the one there.
+    pub key: Option<String>,
+    /// An OCSP response.
+    pub ocsp: Option<String>,
+    /// Who issued the certificate.
+    pub issuer: Option<String>,
 }
 
 /// What a certificate is put together from.

@@ -6,7 +6,7 @@
 
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
-use rustls::{CipherSuite, NamedGroup, SupportedCipherSuite};
+use rustls::{CipherSuite, NamedGroup, SignatureScheme, SupportedCipherSuite};
 
 /// A selection, and what of its words selects nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,6 +206,39 @@ pub fn select_groups(list: &str) -> Selection<&'static dyn SupportedKxGroup> {
     })
 }
 
+/// The signature schemes that a list names (`sigalgs`), as TLS 1.3 does or as `ECDSA+SHA256`, which may be several.
+pub fn select_signatures(list: &str) -> Selection<SignatureScheme> {
+    let mut selection = Selection { chosen: Vec::new(), without_effect: Vec::new() };
+    for word in list.split(':').filter(|word| !word.is_empty()) {
+        // OpenSSL 3.5: `?` for what may be missing.
+        let word = word.trim_start_matches('?');
+        let mut known = SIGNATURES
+            .iter()
+            .filter(|row| row.1.iter().any(|name| name.eq_ignore_ascii_case(word)))
+            .map(|row| row.0)
+            .peekable();
+        if known.peek().is_none() {
+            selection.without_effect.push(word.into());
+        }
+        selection.chosen.extend(known);
+    }
+    selection
+}
+
+/// Signature schemes, and what lists call them.
+const SIGNATURES: [(SignatureScheme, &[&str]); 10] = [
+    (SignatureScheme::ECDSA_NISTP256_SHA256, &["ecdsa_secp256r1_sha256", "ECDSA+SHA256"]),
+    (SignatureScheme::ECDSA_NISTP384_SHA384, &["ecdsa_secp384r1_sha384", "ECDSA+SHA384"]),
+    (SignatureScheme::ECDSA_NISTP521_SHA512, &["ecdsa_secp521r1_sha512", "ECDSA+SHA512"]),
+    (SignatureScheme::ED25519, &["ed25519"]),
+    (SignatureScheme::RSA_PSS_SHA256, &["rsa_pss_rsae_sha256", "RSA-PSS+SHA256", "PSS+SHA256"]),
+    (SignatureScheme::RSA_PSS_SHA384, &["rsa_pss_rsae_sha384", "RSA-PSS+SHA384", "PSS+SHA384"]),
+    (SignatureScheme::RSA_PSS_SHA512, &["rsa_pss_rsae_sha512", "RSA-PSS+SHA512", "PSS+SHA512"]),
+    (SignatureScheme::RSA_PKCS1_SHA256, &["rsa_pkcs1_sha256", "RSA+SHA256"]),
+    (SignatureScheme::RSA_PKCS1_SHA384, &["rsa_pkcs1_sha384", "RSA+SHA384"]),
+    (SignatureScheme::RSA_PKCS1_SHA512, &["rsa_pkcs1_sha512", "RSA+SHA512"]),
+];
+
 fn select<T>(list: &str, find: impl Fn(&str) -> Option<T>) -> Selection<T> {
     let mut selection = Selection { chosen: Vec::new(), without_effect: Vec::new() };
     for word in list.split([':', ',', '/']).filter(|word| !word.is_empty()) {
@@ -229,6 +262,18 @@ mod tests {
         assert_eq!(names, chosen, "{list}");
         let words: Vec<&str> = selection.without_effect.iter().map(|word| &**word).collect();
         assert_eq!(words, without_effect, "{list}");
+    }
+
+    #[test]
+    fn signatures_have_two_names_each() {
+        let selection = select_signatures("RSA-PSS+SHA256:?ecdsa_secp384r1_sha384:RSA+SHA1:ed25519");
+        let expected = [
+            SignatureScheme::RSA_PSS_SHA256,
+            SignatureScheme::ECDSA_NISTP384_SHA384,
+            SignatureScheme::ED25519,
+        ];
+        assert_eq!(selection.chosen, expected);
+        assert_eq!(selection.without_effect, [Box::from("RSA+SHA1")]);
     }
 
     #[test]

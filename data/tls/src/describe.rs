@@ -95,7 +95,7 @@ fn key(inspected: &Inspected<'_>) -> String {
 }
 
 /// As OpenSSL prints it.
-fn moment(time: &ASN1Time) -> String {
+pub(crate) fn moment(time: &ASN1Time) -> String {
     let time = time.to_datetime();
     format!(
         "{} {:2} {:02}:{:02}:{:02} {} GMT",

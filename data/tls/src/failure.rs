@@ -51,6 +51,8 @@ pub enum Why {
     Closed,
     /// It took too long.
     TimedOut,
+    /// The process has as many sessions as it may (`maxsslconn`).
+    TooMany,
     /// Something here does not work.
     Internal,
 }
@@ -124,6 +126,7 @@ impl fmt::Display for Failure {
             Why::PeerAlert => "the peer refused",
             Why::Closed => "the peer went away",
             Why::TimedOut => "it took too long",
+            Why::TooMany => "too many SSL connections (maxsslconn)",
             Why::Internal => "an internal error",
         })?;
         match self.alert {

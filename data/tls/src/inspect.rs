@@ -138,7 +138,7 @@ pub(crate) fn name_of(name: &X509Name<'_>, rfc2253: bool) -> String {
     parts.iter().map(|(key, value)| format!("{key}={}", escaped(value))).collect::<Vec<_>>().join(",")
 }
 
-fn attributes(name: &X509Name<'_>) -> Vec<(String, String)> {
+pub(crate) fn attributes(name: &X509Name<'_>) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for attribute in name.iter_attributes() {
         let oid = attribute.attr_type();

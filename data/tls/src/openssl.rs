@@ -21,7 +21,7 @@ pub fn error(failure: Failure) -> Option<(u32, &'static str)> {
             (ALERTS + u32::from(alert), alert_words(alert)?)
         }
         Why::Internal => (0xc_0103, "internal error"),
-        Why::Closed | Why::TimedOut => return None,
+        Why::Closed | Why::TimedOut | Why::TooMany => return None,
     };
     Some((SSL + reason, words))
 }

@@ -31,6 +31,11 @@ pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(letters).ok()
 }
 
+/// Bytes as base64, in one line.
+pub fn encode_base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
 /// How many bytes a line of 64 letters stands for.
 const LINE: usize = 48;
 

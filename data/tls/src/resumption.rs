@@ -6,15 +6,81 @@
 use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::{ProducesTickets, StoresServerSessions};
+use rustls::time_provider::TimeProvider;
 
-/// The tickets of one listener. Listeners do not take each other's: a session that one of them refused to begin must not go on
-/// there.
-pub fn tickets() -> Option<Arc<dyn ProducesTickets>> {
-    Some(Arc::new(LateTickets::default()))
+use crate::ticket_keys::TicketKeys;
+
+/// The tickets of one listener: good for `lifetime` seconds, and where sessions begin in the same scope.
+///
+/// Without keys of the operator, listeners do not take each other's. With such keys, which several listeners and processes may have, the
+/// `scope` says what was asked of a client when its session began: one that was asked for less must not go on.
+pub fn tickets(
+    keys: Option<Arc<TicketKeys>>,
+    lifetime: u32,
+    clock: Arc<dyn TimeProvider>,
+    scope: Scope,
+) -> Arc<dyn ProducesTickets> {
+    let keys: Arc<dyn ProducesTickets> = match keys {
+        Some(keys) => keys,
+        None => Arc::new(LateTickets::default()),
+    };
+    Arc::new(Tickets { keys, lifetime, clock, scope })
+}
+
+/// What was asked of a client when its session began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scope([u8; SCOPE]);
+
+impl Scope {
+    /// The scope of everything that `words` say.
+    pub fn of(words: &[&str]) -> Scope {
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, words.join("\0").as_bytes());
+        let mut scope = [0; SCOPE];
+        scope.copy_from_slice(&digest.as_ref()[..SCOPE]);
+        Scope(scope)
+    }
+}
+
+/// Tickets that carry the scope and the time of their session, which nobody sees but us.
+#[derive(Debug)]
+struct Tickets {
+    keys: Arc<dyn ProducesTickets>,
+    /// In seconds.
+    lifetime: u32,
+    clock: Arc<dyn TimeProvider>,
+    scope: Scope,
+}
+
+impl ProducesTickets for Tickets {
+    fn enabled(&self) -> bool {
+        self.keys.enabled()
+    }
+
+    fn lifetime(&self) -> u32 {
+        self.lifetime.min(self.keys.lifetime()).min(LONGEST)
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        let now = seconds(&*self.clock)?.to_be_bytes();
+        self.keys.encrypt(&[&self.scope.0[..], &now, plain].concat())
+    }
+
+    fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+        let plain = self.keys.decrypt(cipher)?;
+        let (scope, rest) = plain.split_first_chunk::<SCOPE>()?;
+        let (made, session) = rest.split_first_chunk::<8>()?;
+        let age = seconds(&*self.clock)?.checked_sub(u64::from_be_bytes(*made))?;
+        (*scope == self.scope.0 && age <= u64::from(self.lifetime())).then(|| session.to_vec())
+    }
+}
+
+fn seconds(clock: &dyn TimeProvider) -> Option<u64> {
+    Some(clock.current_time()?.as_secs())
 }
 
 /// Tickets whose keys are made with the first handshake: a listener with thousands of certificates needs few of them.
@@ -49,27 +115,55 @@ impl ProducesTickets for LateTickets {
 pub struct SessionCache {
     shards: Box<[Mutex<Shard>]>,
     of_shard: usize,
+    /// In seconds.
+    lifetime: u64,
+    clock: Arc<dyn TimeProvider>,
+    lookups: AtomicU64,
+    misses: AtomicU64,
 }
+
+/// A session, and the second that it began in.
+type Kept = (u64, Box<[u8]>);
 
 #[derive(Default)]
 struct Shard {
-    sessions: HashMap<Box<[u8]>, Box<[u8]>>,
+    sessions: HashMap<Box<[u8]>, Kept>,
     /// The oldest first; those that were taken may still be among them.
     ages: VecDeque<Box<[u8]>>,
 }
 
 impl SessionCache {
-    /// Room for so many sessions; 0 for none.
-    pub fn new(size: usize) -> SessionCache {
+    /// Room for so many sessions, 0 for none, which are good for `lifetime` seconds.
+    pub fn new(size: usize, lifetime: u64, clock: Arc<dyn TimeProvider>) -> SessionCache {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        SessionCache { shards, of_shard: size.div_ceil(SHARDS) }
+        SessionCache {
+            shards,
+            of_shard: size.div_ceil(SHARDS),
+            lifetime,
+            clock,
+            lookups: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
     }
 
     /// The part of one listener, which sees no session of another.
     pub fn of_listener(self: &Arc<Self>) -> Arc<dyn StoresServerSessions> {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let listener = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let listener = NEXT.fetch_add(1, Relaxed);
         Arc::new(OfListener { cache: Arc::clone(self), listener })
+    }
+
+    /// How many sessions were asked for, and how many of them were not there.
+    pub fn lookups(&self) -> (u64, u64) {
+        (self.lookups.load(Relaxed), self.misses.load(Relaxed))
+    }
+
+    fn count<T>(&self, found: Option<T>) -> Option<T> {
+        self.lookups.fetch_add(1, Relaxed);
+        if found.is_none() {
+            self.misses.fetch_add(1, Relaxed);
+        }
+        found
     }
 
     fn shard(&self, key: &[u8]) -> Option<std::sync::MutexGuard<'_, Shard>> {
@@ -94,30 +188,39 @@ impl OfListener {
     fn key(&self, key: &[u8]) -> Box<[u8]> {
         [&self.listener.to_be_bytes(), key].concat().into()
     }
+
+    /// What is kept, unless it is too old.
+    fn fresh(&self, (began, session): &Kept) -> Option<Vec<u8>> {
+        let age = seconds(&*self.cache.clock)?.checked_sub(*began)?;
+        (age <= self.cache.lifetime).then(|| session.to_vec())
+    }
 }
 
 impl StoresServerSessions for OfListener {
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
         let key = self.key(&key);
         let most = self.cache.of_shard;
+        let Some(now) = seconds(&*self.cache.clock) else { return false };
         let Some(mut shard) = self.cache.shard(&key).filter(|_| most > 0) else { return false };
         while shard.ages.len() >= most {
             let Some(oldest) = shard.ages.pop_front() else { break };
             shard.sessions.remove(&oldest);
         }
         shard.ages.push_back(key.clone());
-        shard.sessions.insert(key, value.into());
+        shard.sessions.insert(key, (now, value.into()));
         true
     }
 
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         let key = self.key(key);
-        self.cache.shard(&key)?.sessions.get(&key).map(|value| value.to_vec())
+        let found = self.cache.shard(&key).and_then(|shard| self.fresh(shard.sessions.get(&key)?));
+        self.cache.count(found)
     }
 
     fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
         let key = self.key(key);
-        self.cache.shard(&key)?.sessions.remove(&key).map(Vec::from)
+        let taken = self.cache.shard(&key).and_then(|mut shard| shard.sessions.remove(&key));
+        self.cache.count(taken.and_then(|taken| self.fresh(&taken)))
     }
 
     fn can_cache(&self) -> bool {
@@ -125,22 +228,72 @@ impl StoresServerSessions for OfListener {
     }
 }
 
+/// How many bytes of a digest tell scopes apart.
+const SCOPE: usize = 16;
+/// How long a ticket may be good (RFC 8446, 4.6.1): a week.
+const LONGEST: u32 = 604_800;
 /// How many locks the sessions stand behind.
 const SHARDS: usize = 32;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustls::pki_types::UnixTime;
+    use std::time::Duration;
+
+    /// A clock that stands until it is set.
+    #[derive(Debug, Default)]
+    struct Set(AtomicU64);
+
+    impl TimeProvider for Set {
+        fn current_time(&self) -> Option<UnixTime> {
+            Some(UnixTime::since_unix_epoch(Duration::from_secs(self.0.load(Relaxed))))
+        }
+    }
+
+    #[test]
+    fn tickets_are_good_for_their_time_and_their_scope() {
+        let clock = Arc::new(Set::default());
+        let keys = Arc::new(TicketKeys::for_tests());
+        let made = |keys: Option<Arc<TicketKeys>>, scope: &str| {
+            tickets(keys, 300, Arc::clone(&clock) as _, Scope::of(&[scope]))
+        };
+        let one = made(Some(Arc::clone(&keys)), "");
+        let ticket = one.encrypt(b"a session").expect("a ticket");
+        assert_eq!(one.lifetime(), 300);
+        assert_eq!(made(Some(Arc::clone(&keys)), "").decrypt(&ticket).as_deref(), Some(&b"a session"[..]));
+        assert_eq!(made(Some(keys), "required").decrypt(&ticket), None);
+        assert_eq!(made(None, "").decrypt(&ticket), None);
+        clock.0.store(300, Relaxed);
+        assert!(one.decrypt(&ticket).is_some());
+        clock.0.store(301, Relaxed);
+        assert_eq!(one.decrypt(&ticket), None);
+    }
+
+    #[test]
+    fn sessions_end() {
+        let clock = Arc::new(Set::default());
+        let all = Arc::new(SessionCache::new(9, 5, Arc::clone(&clock) as _));
+        let cache = all.of_listener();
+        assert!(cache.put(vec![1], vec![9]));
+        clock.0.store(5, Relaxed);
+        assert_eq!(cache.get(&[1]), Some(vec![9]));
+        clock.0.store(6, Relaxed);
+        assert_eq!((cache.get(&[1]), cache.take(&[1])), (None, None));
+        assert_eq!(all.lookups(), (3, 2));
+    }
 
     #[test]
     fn sessions_are_bounded_and_of_one_listener() {
-        let cache = Arc::new(SessionCache::new(SHARDS));
+        let cache = Arc::new(SessionCache::new(SHARDS, 5, Arc::<Set>::default()));
         let (one, other) = (cache.of_listener(), cache.of_listener());
         assert!(one.put(vec![1, 7], vec![9]) && one.can_cache());
         assert_eq!((one.get(&[1, 7]), other.get(&[1, 7])), (Some(vec![9]), None));
         // One session a shard: the younger one takes the place.
         assert!(one.put(vec![2, 7], vec![8]));
         assert_eq!((one.get(&[1, 7]), one.take(&[2, 7]), one.take(&[2, 7])), (None, Some(vec![8]), None));
-        assert!(!Arc::new(SessionCache::new(0)).of_listener().put(vec![1], vec![2]));
+        assert!(
+            !Arc::new(SessionCache::new(0, 5, Arc::<Set>::default())).of_listener().put(vec![1], vec![2])
+        );
     }
 }

@@ -131,6 +131,16 @@ impl Session {
         Ok(Session { state: State::Client(Box::new(connection)), facts: Box::default() })
     }
 
+    /// The session if it is that of a server, whose clients were let in; that of a client fails, since there are too many sessions
+    /// (`maxsslconn`).
+    #[must_use]
+    pub fn refused_to_begin(mut self) -> Session {
+        if let State::Client(_) = self.state {
+            self.state = State::Failed(Failure::because(Why::TooMany));
+        }
+        self
+    }
+
     /// Remembers the name that the server is asked for.
     pub(crate) fn note_name(&mut self, name: &str) {
         self.facts.server_name = Some(name.to_ascii_lowercase().into());

@@ -10,12 +10,13 @@ use rustls::server::{
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::time_provider::TimeProvider;
 use rustls::{
-    ClientConfig, Error, KeyLog, NoKeyLog, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion,
-    version,
+    ClientConfig, Error, KeyLog, NoKeyLog, ServerConfig, SignatureScheme, SupportedCipherSuite,
+    SupportedProtocolVersion, version,
 };
 
 use crate::certificate::Certificate;
 use crate::ciphers;
+use crate::signatures::limited;
 use crate::verify::{Verifier, VerifyMode};
 
 /// What may be agreed on, of either side.
@@ -31,6 +32,8 @@ pub struct Settings {
     pub groups: Vec<&'static dyn SupportedKxGroup>,
     /// Application protocols, the preferred first.
     pub protocols: Vec<Vec<u8>>,
+    /// What our key signs by, the preferred first; none for all that it can.
+    pub signatures: Option<Arc<[SignatureScheme]>>,
     /// Who checks the peer's certificate.
     pub verifier: Option<Arc<Verifier>>,
     /// What time it is.
@@ -47,6 +50,7 @@ impl Settings {
             ciphers,
             groups: ciphers::all_groups(),
             protocols: Vec::new(),
+            signatures: None,
             verifier: None,
             clock,
         }
@@ -91,6 +95,7 @@ pub struct ServerSettings {
 #[derive(Debug)]
 pub struct Base {
     config: ServerConfig,
+    signatures: Option<Arc<[SignatureScheme]>>,
     /// Who checks the certificates of clients, where somebody does.
     pub(crate) verifier: Option<Arc<Verifier>>,
 }
@@ -99,7 +104,20 @@ impl Base {
     /// The settings with the certificate that they are used with.
     pub(crate) fn with(&self, certificate: &Certificate) -> Arc<ServerConfig> {
         let mut config = self.config.clone();
-        config.cert_resolver = Arc::new(SingleCertAndKey::from(Arc::clone(&certificate.certified)));
+        let shown = limited(&certificate.certified, self.signatures.as_ref());
+        config.cert_resolver = match certificate.response() {
+            None => Arc::new(SingleCertAndKey::from(shown)),
+            Some(response) => {
+                let mut bare = CertifiedKey::clone(&shown);
+                bare.ocsp = None;
+                Arc::new(Stapled {
+                    shown,
+                    bare: Arc::new(bare),
+                    good_until: response.good_until(),
+                    clock: Arc::clone(&config.time_provider),
+                })
+            }
+        };
         Arc::new(config)
     }
 }
@@ -131,7 +149,25 @@ impl ServerSettings {
             None => config.send_tls13_tickets = if self.sessions.is_some() { TICKETS } else { 0 },
         }
         config.key_log = self.key_log.clone().unwrap_or_else(|| Arc::new(NoKeyLog {}));
-        Ok(Base { config, verifier: verifier.cloned() })
+        Ok(Base { config, signatures: settings.signatures.clone(), verifier: verifier.cloned() })
+    }
+}
+
+/// A certificate with an OCSP response, which is shown as long as it is good.
+#[derive(Debug)]
+struct Stapled {
+    shown: Arc<CertifiedKey>,
+    /// The certificate without the response.
+    bare: Arc<CertifiedKey>,
+    /// In seconds since 1970.
+    good_until: u64,
+    clock: Arc<dyn TimeProvider>,
+}
+
+impl ResolvesServerCert for Stapled {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let is_good = self.clock.current_time().is_some_and(|now| now.as_secs() <= self.good_until);
+        Some(Arc::clone(if is_good { &self.shown } else { &self.bare }))
     }
 }
 
@@ -145,6 +181,17 @@ impl ResolvesServerCert for NoCertificate {
     }
 }
 
+/// How a session with a server goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// By tickets, or by what the server keeps.
+    Tickets,
+    /// By what the server keeps; TLS 1.3 has tickets for that, too (`no-tls-tickets`).
+    SessionIds,
+    /// Not at all (`no-ssl-reuse`).
+    Never,
+}
+
 /// What a server's connections need: its settings, and a certificate of ours if it is to see one.
 ///
 /// # Errors
@@ -154,24 +201,27 @@ pub fn client_config(
     verifier: Arc<Verifier>,
     certificate: Option<&Certificate>,
     sends_name: bool,
-    keeps_sessions: bool,
+    reuse: Reuse,
 ) -> Result<Arc<ClientConfig>, Error> {
     let builder = ClientConfig::builder_with_details(settings.provider(), Arc::clone(&settings.clock))
         .with_protocol_versions(&settings.versions())?
         .dangerous()
         .with_custom_certificate_verifier(verifier);
     let mut config = match certificate {
-        Some(certificate) => builder
-            .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&certificate.certified)))),
+        Some(certificate) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(limited(
+            &certificate.certified,
+            settings.signatures.as_ref(),
+        )))),
         None => builder.with_no_client_auth(),
     };
     config.alpn_protocols.clone_from(&settings.protocols);
     config.enable_secret_extraction = true;
     config.enable_sni = sends_name;
-    config.resumption = match keeps_sessions {
-        true => Resumption::store(Arc::new(ClientSessionMemoryCache::new(SESSIONS_OF_A_SERVER)))
-            .tls12_resumption(Tls12Resumption::SessionIdOrTickets),
-        false => Resumption::disabled(),
+    let sessions = || Resumption::store(Arc::new(ClientSessionMemoryCache::new(SESSIONS_OF_A_SERVER)));
+    config.resumption = match reuse {
+        Reuse::Tickets => sessions().tls12_resumption(Tls12Resumption::SessionIdOrTickets),
+        Reuse::SessionIds => sessions().tls12_resumption(Tls12Resumption::SessionIdOnly),
+        Reuse::Never => Resumption::disabled(),
     };
     Ok(Arc::new(config))
 }

@@ -4,7 +4,7 @@
 //! step as OpenSSL does; this module decides what a fault means for the handshake.
 
 mod chain;
-mod der;
+pub(crate) mod der;
 mod names;
 mod parsed;
 mod revocation;
@@ -122,9 +122,25 @@ pub struct Verifier {
     pub name: NameCheck,
     /// Which signatures are understood.
     pub algorithms: WebPkiSupportedAlgorithms,
+    /// Which of them a peer may prove its certificate by, the preferred first; none for all.
+    pub schemes: Option<Arc<[SignatureScheme]>>,
 }
 
 impl Verifier {
+    fn schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes.as_ref().map_or_else(|| self.algorithms.supported_schemes(), |chosen| chosen.to_vec())
+    }
+
+    /// A peer that signs by what it was not offered has made it up.
+    fn check_scheme(&self, scheme: SignatureScheme) -> Result<(), Error> {
+        match &self.schemes {
+            Some(chosen) if !chosen.contains(&scheme) => {
+                Err(Error::PeerMisbehaved(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn verify(
         &self,
         certificate: &CertificateDer<'_>,
@@ -274,6 +290,7 @@ impl ClientCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_scheme(dss.scheme)?;
         self.check_signature12(message, cert, dss)
     }
 
@@ -283,11 +300,12 @@ impl ClientCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_scheme(dss.scheme)?;
         self.check_signature13(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+        self.schemes()
     }
 }
 
@@ -311,6 +329,7 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_scheme(dss.scheme)?;
         self.check_signature12(message, cert, dss)
     }
 
@@ -320,11 +339,12 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_scheme(dss.scheme)?;
         self.check_signature13(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+        self.schemes()
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use weir_tls::clock::{TimeProvider, UnixTime};
-use weir_tls::resumption::{SessionCache, tickets};
+use weir_tls::resumption::{Scope, SessionCache, tickets};
 use weir_tls::rustls::pki_types::{CertificateDer, ServerName};
 use weir_tls::rustls::{ClientConfig, ProtocolVersion};
-use weir_tls::settings::client_config;
+use weir_tls::settings::{Reuse, client_config};
 use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier, algorithms};
 use weir_tls::{
     Certificate, ChooseServer, Entry, Failure, Listener, Loader, Part, Progress, ServerSettings, Session,
@@ -79,7 +79,12 @@ impl World {
             silent: false,
             name: if checks_name { NameCheck::Asked } else { NameCheck::Any },
             algorithms: algorithms(),
+            schemes: None,
         })
+    }
+
+    fn clock(&self) -> Arc<dyn TimeProvider> {
+        Arc::clone(&self.settings.clock)
     }
 
     fn listener(&self, names: &[&str], strict: bool) -> Arc<dyn ChooseServer> {
@@ -87,8 +92,8 @@ impl World {
         let base = ServerSettings {
             settings,
             client_order: false,
-            tickets: tickets(),
-            sessions: Some(Arc::new(SessionCache::new(100)).of_listener()),
+            tickets: Some(tickets(None, 300, self.clock(), Scope::of(&[]))),
+            sessions: Some(Arc::new(SessionCache::new(100, 300, self.clock())).of_listener()),
             key_log: None,
         };
         let base = Arc::new(base.build().expect("settings that fit together"));
@@ -97,7 +102,7 @@ impl World {
     }
 
     fn client(&self, own: Option<&Certificate>) -> Arc<ClientConfig> {
-        client_config(&self.settings, self.verifier(true), own, true, true)
+        client_config(&self.settings, self.verifier(true), own, true, Reuse::Tickets)
             .expect("settings that fit together")
     }
 }

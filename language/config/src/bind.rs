@@ -366,7 +366,6 @@ const NOT_YET: &[Row<BindReader>] = &[
     Row::not_yet("ca-sign-file", "<cafile>", "TLS: authority that signs generated certificates"),
     Row::not_yet("ca-sign-pass", "<passphrase>", "TLS: passphrase of the signing key"),
     Row::not_yet("cc", "<algo>", "TCP congestion control algorithm"),
-    Row::not_yet("client-sigalgs", "<sigalgs>", "TLS: signature algorithms for client certificates"),
     Row::not_yet("ech", "<dir>", "TLS: encrypted client hello"),
     Row::not_yet("generate-certificates", "", "TLS: make certificates on the fly"),
     Row::not_yet("guid-prefix", "<string>", "prefix of the listeners' global identifiers"),
@@ -380,10 +379,8 @@ const NOT_YET: &[Row<BindReader>] = &[
     Row::not_yet("quic-cc-algo", "{ cubic | newreno | bbr | nocc }[(<args,...>)]", "QUIC congestion control"),
     Row::not_yet("quic-force-retry", "", "QUIC: validate addresses by a Retry"),
     Row::not_yet("quic-socket", "[ connection | listener ]", "QUIC: which sockets to use"),
-    Row::not_yet("sigalgs", "<sigalgs>", "TLS: signature algorithms"),
     Row::not_yet("tcp-md5sig", "<password>", "TCP MD5 signatures"),
     Row::not_yet("tcp-ss", "<mode>", "TCP save-syn mode"),
-    Row::not_yet("tls-ticket-keys", "<keyfile>", "TLS: keys of tickets"),
 ];
 
 /// A listener splits into at most as many sockets as there can be threads.

@@ -9,13 +9,14 @@ use weir_syntax::{
     Word, did_you_mean,
 };
 
+use crate::crt_store;
 use crate::global::{self, GlobalContext};
 use crate::http_errors::{HttpErrorsReader, HttpErrorsSections};
 use crate::log_forward::LogForwardReader;
 use crate::mailers;
 use crate::model::{
-    Action, Config, ErrorMessage, ErrorReplies, ErrorReply, Global, HealthCheck, Location, LogForward,
-    Mailers, Mode, Proxy, Resolvers, Ring, RulesetKind, ServerStates, TraceLine, Userlist,
+    Action, CertificateStore, Config, ErrorMessage, ErrorReplies, ErrorReply, Global, HealthCheck, Location,
+    LogForward, Mailers, Mode, Proxy, Resolvers, Ring, RulesetKind, ServerStates, TraceLine, Userlist,
 };
 use crate::proxy::health_section::HealthcheckReader;
 use crate::proxy::{BindContext, ProxyParser};
@@ -86,6 +87,9 @@ struct Document<'d> {
     backend_uses: Vec<(Box<str>, Span)>,
     log_forwards: Vec<LogForward>,
     mailers: Vec<Mailers>,
+    certificate_stores: Vec<CertificateStore>,
+    /// The names in all of them.
+    stored_certificates: HashSet<String>,
     health_checks: Vec<HealthCheck>,
     /// Where each of them begins.
     log_forward_spans: Vec<Span>,
@@ -114,6 +118,7 @@ enum Current {
     Ring(RingReader, Span),
     LogForward(LogForwardReader, Span),
     Mailers(Mailers),
+    CrtStore(CertificateStore),
     Healthcheck(Box<HealthcheckReader>),
     Resolvers(ResolversReader),
     Traces,
@@ -142,6 +147,8 @@ impl<'d> Document<'d> {
             backend_uses: Vec::new(),
             log_forwards: Vec::new(),
             mailers: Vec::new(),
+            certificate_stores: Vec::new(),
+            stored_certificates: HashSet::new(),
             health_checks: Vec::new(),
             log_forward_spans: Vec::new(),
             resolvers: Vec::new(),
@@ -248,6 +255,7 @@ impl<'d> Document<'d> {
                 let reader = HealthcheckReader::begin(line, self.location(line), &self.health_checks)?;
                 Ok(Current::Healthcheck(Box::new(reader)))
             }
+            SectionKind::CrtStore => Ok(Current::CrtStore(crt_store::begin(line, self.location(line))?)),
             SectionKind::Mailers => {
                 Ok(Current::Mailers(mailers::begin(line, self.location(line), &self.mailers)?))
             }
@@ -335,6 +343,9 @@ impl<'d> Document<'d> {
             Current::Ring(reader, _) => reader.line(line, &at, self.resources, diagnostics),
             Current::LogForward(reader, _) => reader.line(line, at, diagnostics),
             Current::Mailers(section) => mailers::read_line(section, line, diagnostics),
+            Current::CrtStore(store) => {
+                crt_store::read_line(store, &mut self.stored_certificates, line, at, diagnostics);
+            }
             Current::Healthcheck(reader) => reader.line(line, &at, self.resources, diagnostics),
             Current::Resolvers(reader) => reader.line(line, at, self.resources.loader, diagnostics),
             Current::Traces => traces::read_line(&mut self.traces, line, at, diagnostics),
@@ -360,6 +371,7 @@ impl<'d> Document<'d> {
                 self.log_forward_spans.push(span);
             }
             Current::Mailers(section) => self.mailers.push(section),
+            Current::CrtStore(store) => self.certificate_stores.push(store),
             Current::Healthcheck(reader) => self.health_checks.push(reader.end(diagnostics)),
             Current::Resolvers(reader) => self.resolvers.push(reader.end(diagnostics)),
         }
@@ -455,6 +467,7 @@ impl<'d> Document<'d> {
             resolvers: self.resolvers,
             log_forwards: self.log_forwards,
             mailers: self.mailers,
+            certificate_stores: self.certificate_stores,
             health_checks: self.health_checks,
             traces: self.traces,
         }

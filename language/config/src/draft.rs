@@ -73,6 +73,7 @@ impl Draft {
                 inherited_rules: None,
                 rules: Rulesets::default(),
                 binds: Vec::new(),
+                certificates: Vec::new(),
                 default_backend: None,
                 use_backend: Vec::new(),
                 redirects: Vec::new(),

@@ -22,6 +22,7 @@ pub mod rules;
 pub mod server;
 pub mod vocabulary;
 
+mod crt_store;
 mod discovery;
 mod document;
 mod draft;

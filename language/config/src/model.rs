@@ -81,7 +81,10 @@ pub use server::{
 pub use stats::{Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
 pub use status_codes::StatusCodes;
 pub use table::{Change, CounterChange, StickKind, StickRule, StickTable, Track};
-pub use tls::{BindTls, CertificateSource, IgnoredErrors, ServerTls, TlsOptions, TlsVerify, TlsVersion};
+pub use tls::{
+    BindTls, CertificateFiles, CertificateLoad, CertificateSource, CertificateStore, CertificateUse,
+    IgnoredErrors, ServerTls, TlsOptions, TlsVerify, TlsVersion,
+};
 pub use tuning::{ConnectionSharing, ListenerQueues, Niceness, SocketBuffers, Tuning, VariableSizes};
 pub use userlist::{User, Userlist};
 pub use weir_expr::Location;

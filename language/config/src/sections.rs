@@ -17,6 +17,8 @@ pub(crate) enum SectionKind {
     HttpErrors,
     /// `ring`.
     Ring,
+    /// `crt-store`.
+    CrtStore,
     /// `healthcheck`.
     Healthcheck,
     /// `log-forward`.
@@ -63,7 +65,7 @@ pub(crate) static SECTIONS: Table<SectionKind> = Table::new(&[&[
     Row::ready("http-errors", "<name>", "site", "error messages to share", SectionKind::HttpErrors),
     Row::not_yet("acme", "<name>", "certificates by ACME"),
     Row::not_yet("cache", "<name>", "a cache of responses"),
-    Row::not_yet("crt-store", "[<name>]", "certificates"),
+    Row::ready("crt-store", "[<name>]", "web", "certificates to share", SectionKind::CrtStore),
     Row::not_yet("fcgi-app", "<name>", "a FastCGI application"),
     Row::ready("healthcheck", "<name>", "web", "a health check to share", SectionKind::Healthcheck),
     Row::ready("log-forward", "<name>", "syslog", "a relay of log messages", SectionKind::LogForward),

@@ -66,6 +66,16 @@ pub(crate) const TLS_ROWS: &[Row<ReadTls>] = &[
             Ok(())
         },
     ),
+    word(
+        "client-sigalgs",
+        "<sigalgs>",
+        "RSA-PSS+SHA256",
+        "TLS: signature algorithms for client certificates",
+        |options, words| {
+            options.client_signatures = Some(text(words, "client-sigalgs", "signature algorithm list")?);
+            Ok(())
+        },
+    ),
     word("crl-file", "<crlfile>", "crl.pem", "TLS: revocation list", |options, words| {
         options.crl_file = Some(text(words, "crl-file", "CRLfile path")?);
         Ok(())
@@ -88,6 +98,10 @@ pub(crate) const TLS_ROWS: &[Row<ReadTls>] = &[
     word("no-tlsv11", "", "", "TLS: refuse 1.1", |options, _| refuse(options, TlsVersion::Tls11)),
     word("no-tlsv12", "", "", "TLS: refuse 1.2", |options, _| refuse(options, TlsVersion::Tls12)),
     word("no-tlsv13", "", "", "TLS: refuse 1.3", |options, _| refuse(options, TlsVersion::Tls13)),
+    word("sigalgs", "<sigalgs>", "ECDSA+SHA256", "TLS: signature algorithms", |options, words| {
+        options.signatures = Some(text(words, "sigalgs", "signature algorithm list")?);
+        Ok(())
+    }),
     word("ssl-max-ver", VERSIONS, "TLSv1.3", "TLS: highest version", |options, words| {
         options.max_version = Some(version(words, "ssl-max-ver")?);
         Ok(())

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::bind::BIND_OPTIONS;
+use crate::crt_store::{CRT_STORE_KEYWORDS, LOAD_KEYWORDS};
 use crate::draft::{BACKENDS, FRONTENDS, Sections};
 use crate::global::GLOBAL_KEYWORDS;
 use crate::http_errors::HTTP_ERRORS_KEYWORDS;
@@ -73,6 +74,10 @@ pub enum WordPlace {
     Resolvers,
     /// In `traces`.
     Traces,
+    /// In `crt-store`.
+    CrtStore,
+    /// On a `load` line of a `crt-store`.
+    Load,
 }
 
 /// Whether a word is understood.
@@ -88,7 +93,7 @@ pub enum WordState {
 
 impl WordPlace {
     /// Every place.
-    pub const ALL: [WordPlace; 16] = [
+    pub const ALL: [WordPlace; 18] = [
         WordPlace::Section,
         WordPlace::Global,
         WordPlace::Proxy,
@@ -105,6 +110,8 @@ impl WordPlace {
         WordPlace::Healthcheck,
         WordPlace::Resolvers,
         WordPlace::Traces,
+        WordPlace::CrtStore,
+        WordPlace::Load,
     ];
 
     /// As a heading.
@@ -126,6 +133,8 @@ impl WordPlace {
             WordPlace::Healthcheck => "Words of healthcheck",
             WordPlace::Resolvers => "Words of resolvers",
             WordPlace::Traces => "Words of traces",
+            WordPlace::CrtStore => "Words of crt-store",
+            WordPlace::Load => "Words of load lines",
         }
     }
 }
@@ -149,6 +158,8 @@ pub fn words() -> BTreeSet<ConfigWord> {
     add(&mut words, WordPlace::Healthcheck, HEALTHCHECK_KEYWORDS.rows());
     add(&mut words, WordPlace::Resolvers, RESOLVERS_KEYWORDS.rows());
     add(&mut words, WordPlace::Traces, TRACES_KEYWORDS.rows());
+    add(&mut words, WordPlace::CrtStore, CRT_STORE_KEYWORDS.rows());
+    add(&mut words, WordPlace::Load, LOAD_KEYWORDS.rows());
     words
 }
 
@@ -221,6 +232,7 @@ pub fn dump() -> String {
     section(&mut text, "mailers", first_words(MAILERS_KEYWORDS.rows()));
     section(&mut text, "healthcheck", first_words(HEALTHCHECK_KEYWORDS.rows()));
     section(&mut text, "resolvers", first_words(RESOLVERS_KEYWORDS.rows()));
+    section(&mut text, "crt-store", first_words(CRT_STORE_KEYWORDS.rows()));
     section(&mut text, "traces", first_words(TRACES_KEYWORDS.rows()));
     text
 }

@@ -26,8 +26,6 @@ pub(super) static COMMANDS: &[Command] = later! {
         "set anon global-key", "set anon global-key <value>", "choose the key of anonymized output for everybody";
         "set anon off", "set anon off", "show names as they are";
         "set anon on", "set anon on [value]", "show hashes instead of names";
-        "set ssl ocsp-response", "set ssl ocsp-response <resp|payload>", "give a certificate a new OCSP response";
-        "set ssl tls-key", "set ssl tls-key [id|file] <key>", "choose the next key for session tickets";
         "show anon", "show anon", "say whether output is anonymized";
         "show cache", "show cache", "list the caches and what they hold";
         "show default-server", "show default-server [<backend>]", "list the default-server settings";
@@ -38,9 +36,7 @@ pub(super) static COMMANDS: &[Command] = later! {
         "show peers", "show peers [dict|-] [section]", "show the peers and what they exchanged";
         "show quic", "show quic [help|<format>] [<filter>]", "list the QUIC connections";
         "show ssl jwt", "show ssl jwt", "list the certificates that verify tokens";
-        "show ssl ocsp-response", "show ssl ocsp-response [[text|base64] id]", "list the OCSP responses, or show one";
         "show ssl ocsp-updates", "show ssl ocsp-updates", "list the OCSP responses that are renewed by themselves";
-        "show tls-keys", "show tls-keys [id|*]", "list the keys for session tickets";
         "update ssl ocsp-response", "update ssl ocsp-response <certfile>", "renew an OCSP response now";
     }
     WORKER | EXPERT => {

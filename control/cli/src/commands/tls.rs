@@ -327,6 +327,12 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind)
         _ => (word, None),
     };
     let (name, pending) = named(path);
+    // What stands beside a certificate is shown by its own name, too.
+    if let (Certificate, Some(certificate)) = (kind, name.strip_suffix(".ocsp"))
+        && let Some(response) = context.target.ocsp_response(certificate, pending)
+    {
+        return Outcome::Stream(Box::new(Lines::of(response.text)));
+    }
     let Some(view) = context.target.tls_file(kind, name, pending) else {
         return Outcome::error(match kind {
             Certificate => NO_CERTIFICATE.to_owned(),
@@ -378,13 +384,13 @@ fn files(target: &mut dyn Target, kind: TlsFileKind) -> String {
 }
 
 /// A text of any length, said a piece at a time.
-struct Lines {
+pub(super) struct Lines {
     text: String,
     said: usize,
 }
 
 impl Lines {
-    fn of(text: String) -> Lines {
+    pub fn of(text: String) -> Lines {
         Lines { text, said: 0 }
     }
 }

@@ -99,6 +99,55 @@ pub struct ServedName {
     pub not_after: String,
 }
 
+/// An OCSP response, in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OcspEntry {
+    /// What it is called: which certificate it is about, in hexadecimal digits.
+    pub key: String,
+    /// A certificate that it is about.
+    pub path: String,
+    /// What the key says, in words, several lines.
+    pub id: String,
+}
+
+/// An OCSP response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OcspView {
+    /// What it says, several lines.
+    pub text: String,
+    /// As it came.
+    pub base64: String,
+}
+
+/// Why an OCSP response was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OcspRefusal {
+    /// It is not base64.
+    NotBase64,
+    /// It cannot be shown, for this reason.
+    Unfit(String),
+}
+
+/// A file of keys for session tickets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TicketKeyFile {
+    /// Its name.
+    pub file: String,
+    /// Its keys in base64, the oldest first.
+    pub secrets: Vec<String>,
+}
+
+/// Why a key for tickets was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TicketKeyRefusal {
+    /// There is no such file.
+    UnknownFile,
+    /// The key is not base64.
+    NotBase64,
+    /// The key is not as long as the others.
+    WrongSize,
+}
+
 /// What commands ask about TLS and change of it. A file is changed in two steps: `set` says what it shall hold, `commit` has it used,
 /// by all workers at once; one file of each kind at a time.
 pub trait TlsTarget {
@@ -169,6 +218,27 @@ pub trait TlsTarget {
         certificate: &str,
         number: Option<usize>,
     ) -> Result<(), ListRefusal>;
+
+    /// The OCSP responses, by key.
+    fn ocsp_responses(&self) -> Vec<OcspEntry>;
+
+    /// One of them, by its key or by the path of a certificate; with `pending` that of the certificate that is being changed.
+    fn ocsp_response(&self, name: &str, pending: bool) -> Option<OcspView>;
+
+    /// Has a new one, in base64, shown by the certificates that it is about.
+    ///
+    /// # Errors
+    /// When it is damaged, too old, or about none of them.
+    fn set_ocsp_response(&mut self, text: &str) -> Result<(), OcspRefusal>;
+
+    /// The files of keys for tickets: their places in this list are their numbers.
+    fn ticket_keys(&self) -> Vec<TicketKeyFile>;
+
+    /// Puts a key, in base64, behind those of a file, and forgets the oldest.
+    ///
+    /// # Errors
+    /// When there is no such file, or the key is of another kind.
+    fn push_ticket_key(&mut self, file: &str, key: &str) -> Result<(), TicketKeyRefusal>;
 
     /// The names that certificates are chosen by, of a frontend or of all: those that end before a moment, in seconds since 1970, if
     /// one is given. None where there is no such frontend.

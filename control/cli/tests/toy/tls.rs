@@ -10,6 +10,7 @@ pub struct ToyTls {
     files: Vec<(TlsFileKind, String, String, bool)>,
     pending: Option<(TlsFileKind, String, String)>,
     lines: Vec<ListLine>,
+    ticket_keys: Vec<TicketKeyFile>,
 }
 
 impl Default for ToyTls {
@@ -21,6 +22,10 @@ impl Default for ToyTls {
             options: "verify none".to_owned(),
             filters: vec!["*.example".to_owned(), "!b.example".to_owned()],
         };
+        let keys = |file: &str| TicketKeyFile {
+            file: file.to_owned(),
+            secrets: vec!["one".to_owned(), "two".to_owned()],
+        };
         ToyTls {
             files: vec![
                 file(TlsFileKind::Certificate, "*star.pem"),
@@ -29,6 +34,7 @@ impl Default for ToyTls {
             ],
             pending: None,
             lines: vec![line(2), line(4)],
+            ticket_keys: ["b.keys", "a.keys"].map(keys).into(),
         }
     }
 }
@@ -168,6 +174,43 @@ impl TlsTarget for Toy {
             Some(_) => return Err(ListRefusal::WrongLine(found)),
         };
         self.tls.lines.retain(|line| line.number != number);
+        Ok(())
+    }
+
+    fn ocsp_responses(&self) -> Vec<OcspEntry> {
+        let entry = |key: &str| OcspEntry {
+            key: key.to_owned(),
+            path: format!("{key}.pem"),
+            id: "   Serial Number: 7\n".to_owned(),
+        };
+        ["30aa", "30bb"].map(entry).into()
+    }
+
+    fn ocsp_response(&self, name: &str, pending: bool) -> Option<OcspView> {
+        let known = ["30aa", "30aa.pem"].contains(&name) || (pending && name == "b.pem");
+        known.then(|| OcspView { text: format!("of {name}\n"), base64: "QUJD".to_owned() })
+    }
+
+    fn set_ocsp_response(&mut self, text: &str) -> Result<(), OcspRefusal> {
+        match text.trim() {
+            "?" => Err(OcspRefusal::NotBase64),
+            "QUJD" => Ok(()),
+            _ => Err(OcspRefusal::Unfit("too old".to_owned())),
+        }
+    }
+
+    fn ticket_keys(&self) -> Vec<TicketKeyFile> {
+        self.tls.ticket_keys.clone()
+    }
+
+    fn push_ticket_key(&mut self, file: &str, key: &str) -> Result<(), TicketKeyRefusal> {
+        let found = self.tls.ticket_keys.iter_mut().find(|keys| keys.file == file);
+        let found = found.ok_or(TicketKeyRefusal::UnknownFile)?;
+        match key {
+            "?" => return Err(TicketKeyRefusal::NotBase64),
+            "longer" => return Err(TicketKeyRefusal::WrongSize),
+            key => found.secrets.push(key.to_owned()),
+        }
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use super::TlsBuilder;
 /// The listeners of a frontend, in the order of its `bind` lines.
 pub(super) fn listeners(config: &model::Proxy, workers: usize, tls: &mut TlsBuilder) -> Vec<Listener> {
     let mut made: Vec<Listener> = Vec::new();
+    tls.declare_certificates(config);
     for bind in &config.binds {
         let mut next_id = bind.id;
         let tls = tls.listener(&config.name, bind, config.mode() == model::Mode::Http);

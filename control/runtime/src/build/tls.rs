@@ -6,30 +6,35 @@
 mod authorities;
 mod defaults;
 mod live;
+mod stores;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use weir_config::CrtListLine;
 use weir_config::model::{
-    self, Bind, BindTls, CertificateSource, IgnoredErrors, Location, ServerTls, TlsOptions, TlsVerify,
-    TlsVersion,
+    self, Bind, BindTls, CertificateFiles, CertificateSource, IgnoredErrors, Location, ServerTls, TlsOptions,
+    TlsVerify, TlsVersion,
 };
 use weir_net::Clock;
-use weir_tls::resumption::{SessionCache, tickets};
+use weir_tls::clock::TimeProvider;
+use weir_tls::resumption::{Scope, SessionCache, tickets};
+use weir_tls::rustls::SignatureScheme;
 use weir_tls::rustls::pki_types::ServerName;
-use weir_tls::settings::client_config;
+use weir_tls::rustls::server::ProducesTickets;
+use weir_tls::settings::{Reuse, client_config};
+use weir_tls::ticket_keys::TicketKeys;
 use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier};
 use weir_tls::{
-    Base, Certificate, Entry, Listener, LiveListener, LiveUpstream, Loader, Part, ServerSettings, Settings,
-    Upstream, VerifyMode, ciphers,
+    Base, Certificate, Entry, Files, Listener, LiveListener, LiveUpstream, Loader, Part, ServerSettings,
+    Settings, Upstream, VerifyMode, ciphers,
 };
 
 use super::BuildError;
 use authorities::AuthorityFiles;
-use defaults::{Defaults, kept_number};
+use defaults::{Defaults, kept_number, kept_seconds};
 pub use live::LiveTls;
 use live::{LiveBind, LiveServer};
 
@@ -41,14 +46,20 @@ pub struct TlsBuilder {
     paths: HashMap<String, Vec<Box<str>>>,
     /// Certificates by name: lines share them. None for those that hold nothing yet.
     certificates: BTreeMap<Box<str>, Option<Arc<Certificate>>>,
+    /// The files of certificates whose lines name them one by one, by what those are called.
+    files: HashMap<Box<str>, Files>,
     authorities: AuthorityFiles,
     /// Lists of certificates, by name: files that list some, and folders.
     lists: BTreeMap<Box<str>, Vec<ListedLine>>,
     sessions: Option<Arc<SessionCache>>,
     /// `tune.ssl.cachesize`.
     cache_size: usize,
-    /// Words of the global section that have no effect yet.
-    not_yet: Vec<(Location, &'static str)>,
+    /// `tune.ssl.lifetime`, in seconds.
+    lifetime: u64,
+    /// Keys of tickets, by file: lines share them. The one that was named last is the first.
+    ticket_keys: VecDeque<Arc<TicketKeys>>,
+    /// Where `ssl-dh-param-file` is.
+    dh_parameters: Option<Location>,
     /// Somebody speaks TLS.
     speaks: bool,
     /// What was made, for those who change it.
@@ -73,17 +84,23 @@ impl TlsBuilder {
     /// A builder for a configuration with this global section.
     pub fn new(global: &model::Global) -> Self {
         let defaults = Defaults::of(global);
-        let not_yet = global.kept.iter().filter(|kept| NOT_YET.contains(&kept.keyword));
         TlsBuilder {
             loader: Loader { extra: defaults.extra_files, replaces_extension: defaults.replaces_extension },
             defaults,
             paths: HashMap::new(),
             certificates: BTreeMap::new(),
+            files: HashMap::new(),
             authorities: AuthorityFiles::default(),
             lists: BTreeMap::new(),
             sessions: None,
             cache_size: kept_number(global, "tune.ssl.cachesize").unwrap_or(SESSIONS),
-            not_yet: not_yet.map(|kept| (kept.at.clone(), kept.keyword)).collect(),
+            lifetime: kept_seconds(global, "tune.ssl.lifetime").unwrap_or(LIFETIME),
+            ticket_keys: VecDeque::new(),
+            dh_parameters: global
+                .kept
+                .iter()
+                .find(|kept| kept.keyword == "ssl-dh-param-file")
+                .map(|kept| kept.at.clone()),
             speaks: false,
             binds: Vec::new(),
             servers: Vec::new(),
@@ -95,7 +112,9 @@ impl TlsBuilder {
     /// Everything of a configuration, only to find what is wrong with it.
     pub fn check(config: &model::Config) -> Self {
         let mut builder = TlsBuilder::new(&config.global);
+        builder.load_stores(&config.certificate_stores);
         for proxy in config.proxies.iter().filter(|proxy| !proxy.settings.disabled) {
+            builder.declare_certificates(proxy);
             for bind in &proxy.binds {
                 let _ = builder.listener(&proxy.name, bind, proxy.mode() == model::Mode::Http);
             }
@@ -104,13 +123,14 @@ impl TlsBuilder {
         builder
     }
 
-    /// What the global section says of TLS and has no effect yet is refused once somebody speaks it.
-    fn refuse_unused_words(&mut self) {
+    /// What the global section says of TLS and never has an effect is warned of once somebody speaks it.
+    fn note_speaker(&mut self) {
         if std::mem::replace(&mut self.speaks, true) {
             return;
         }
-        for (at, keyword) in std::mem::take(&mut self.not_yet) {
-            self.refuse(&at, format!("'{keyword}' is not implemented yet."));
+        if let Some(at) = self.dh_parameters.take() {
+            let text = "'ssl-dh-param-file' has no effect: DHE is never negotiated, ECDHE is.";
+            self.warnings.push(format!("[{at}] : {text}"));
         }
     }
 
@@ -143,7 +163,7 @@ impl TlsBuilder {
 
     fn make_listener(&mut self, bind: &Bind) -> Option<Listener> {
         let tls = bind.options.tls.as_deref().filter(|tls| tls.enabled)?;
-        self.refuse_unused_words();
+        self.note_speaker();
         let before = self.errors.len();
         let strict = tls.strict_names.unwrap_or(self.defaults.strict_names);
         let mut entries = Vec::new();
@@ -245,7 +265,7 @@ impl TlsBuilder {
         let parsed = self.parse_line(list, line, inherited)?;
         let subject = format!("'bind {}'", bind.spelling);
         let at = Location::new(list.into(), line.number as u32);
-        let certificates = self.load(&parsed.path, &subject, &at).ok_or(None::<String>)?;
+        let certificates = self.load_listed(&parsed, &subject, &at).ok_or(None::<String>)?;
         let base = match same {
             Some(base) if parsed.written.is_empty() => Arc::clone(base),
             _ => Arc::new(self.server_settings(&parsed.options, &subject, &at).ok_or(None::<String>)?),
@@ -266,7 +286,14 @@ impl TlsBuilder {
     ) -> Result<CrtListLine, String> {
         if line.is_path {
             let (number, path, options) = (line.number, line.text.clone(), inherited.clone());
-            return Ok(CrtListLine { number, path, options, written: Box::default(), filters: Vec::new() });
+            return Ok(CrtListLine {
+                number,
+                path,
+                options,
+                files: CertificateFiles::default(),
+                written: Box::default(),
+                filters: Vec::new(),
+            });
         }
         let warnings = &mut self.warnings;
         let warn = |text: String| warnings.push(format!("[{list}:{}] : {text}", line.number));
@@ -288,7 +315,7 @@ impl TlsBuilder {
 
     fn server(&mut self, proxy: &model::Proxy, server: &model::Server) -> Option<Arc<LiveUpstream>> {
         let tls = Arc::clone(server.settings.tls.as_ref()?);
-        self.refuse_unused_words();
+        self.note_speaker();
         let subject = format!("server '{}/{}'", proxy.name, server.name);
         if proxy.mode() == model::Mode::Log {
             self.refuse(&server.at, format!("{subject} : 'ssl' of a log server is not implemented yet."));
@@ -309,6 +336,14 @@ impl TlsBuilder {
             None => None,
         };
         let mut settings = self.settings(&TlsOptions { verify: None, ..options.clone() }, subject, at)?;
+        // A server signs by what it is offered, and we by what is meant for clients.
+        let schemes = settings.signatures.take();
+        let mut never = Vec::new();
+        settings.signatures = match options.client_signatures.as_deref() {
+            Some(list) => self.schemes(Some(list), &mut never, subject, at)?,
+            None => schemes.clone(),
+        };
+        self.warn_of_never(&never, subject, at);
         let protocols = options.protocols.iter().flatten();
         settings.protocols = protocols.map(|name| name.as_bytes().to_vec()).collect();
         let name = match tls.verify_host.as_deref().map(|name| ServerName::try_from(name.to_owned())) {
@@ -320,6 +355,11 @@ impl TlsBuilder {
             }
         };
         let authorities = self.authorities_of_server(&options, subject, at)?;
+        let reuse = match (tls.no_reuse, options.no_tickets) {
+            (true, _) => Reuse::Never,
+            (false, Some(true)) => Reuse::SessionIds,
+            (false, _) => Reuse::Tickets,
+        };
         let config = |name: NameCheck, sends_name: bool| {
             let verifier = Verifier {
                 mode: VerifyMode::Required,
@@ -329,8 +369,9 @@ impl TlsBuilder {
                 ignored_of_authorities: Ignored::default(),
                 silent: true,
                 algorithms: weir_tls::verify::algorithms(),
+                schemes: schemes.clone(),
             };
-            client_config(&settings, Arc::new(verifier), certificate.as_deref(), sends_name, !tls.no_reuse)
+            client_config(&settings, Arc::new(verifier), certificate.as_deref(), sends_name, reuse)
         };
         let named = config(name.clone().unwrap_or(NameCheck::Asked), true);
         let nameless = config(name.unwrap_or_default(), false);
@@ -379,12 +420,21 @@ impl TlsBuilder {
             return Some(vec![Arc::clone(made)]);
         }
         let path = based(path, self.defaults.certificate_base.as_deref());
+        if let Some(Some(stored)) = self.certificates.get(&*path).filter(|_| self.files.contains_key(&*path))
+        {
+            return Some(vec![Arc::clone(stored)]);
+        }
+        if path.starts_with('@') {
+            self.refuse(at, format!("{subject} : no 'crt-store' section has a certificate '{path}'."));
+            return None;
+        }
         if let Some(names) = self.paths.get(&path) {
             let known = names.iter().filter_map(|name| self.certificates.get(name)?.clone());
             return Some(known.collect());
         }
         match self.loader.load(&path) {
             Ok(loaded) => {
+                loaded.iter().for_each(|certificate| self.note_remarks(certificate, subject, at));
                 self.paths.insert(path, loaded.iter().map(|certificate| certificate.path.clone()).collect());
                 for certificate in &loaded {
                     let known = self.certificates.entry(certificate.path.clone());
@@ -399,6 +449,19 @@ impl TlsBuilder {
         }
     }
 
+    /// Warns of what is wrong with a certificate and does not keep it from being shown.
+    fn note_remarks(&mut self, certificate: &Certificate, subject: &str, at: &Location) {
+        let now = Clock.current_time();
+        let late = certificate.response().zip(now).and_then(|(response, now)| response.check(now).err());
+        let late = late.map(|why| format!("the OCSP response of '{}' is not shown: {why}", certificate.path));
+        for remark in certificate.remarks.iter().cloned().chain(late) {
+            let warning = format!("[{at}] : {subject} : {remark}");
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+    }
+
     fn server_settings(&mut self, options: &TlsOptions, subject: &str, at: &Location) -> Option<Base> {
         let options = self.defaults.listener.under(options);
         let mut settings = self.settings(&options, subject, at)?;
@@ -407,10 +470,14 @@ impl TlsBuilder {
             None => vec![b"http/1.1".to_vec()],
         };
         let sessions = self.sessions();
+        let tickets = match options.no_tickets {
+            Some(true) => None,
+            _ => Some(self.tickets(&options, subject, at)?),
+        };
         let settings = ServerSettings {
             settings,
             client_order: options.client_order,
-            tickets: if options.no_tickets == Some(true) { None } else { tickets() },
+            tickets,
             sessions: Some(sessions.of_listener()),
             key_log: None,
         };
@@ -424,8 +491,48 @@ impl TlsBuilder {
     }
 
     fn sessions(&mut self) -> Arc<SessionCache> {
-        let size = self.cache_size;
-        Arc::clone(self.sessions.get_or_insert_with(|| Arc::new(SessionCache::new(size))))
+        let made = || Arc::new(SessionCache::new(self.cache_size, self.lifetime, Arc::new(Clock)));
+        Arc::clone(self.sessions.get_or_insert_with(made))
+    }
+
+    /// The tickets of a line; none when the file of its keys cannot be used, which is noted.
+    fn tickets(
+        &mut self,
+        options: &TlsOptions,
+        subject: &str,
+        at: &Location,
+    ) -> Option<Arc<dyn ProducesTickets>> {
+        let keys = match options.ticket_keys.as_deref() {
+            None => None,
+            Some(file) => match self.keys_of_tickets(file) {
+                Ok(keys) => Some(keys),
+                Err(fault) => {
+                    self.refuse(at, format!("{subject} : 'tls-ticket-keys' : {fault}"));
+                    return None;
+                }
+            },
+        };
+        // Who was asked for less does not go on where more is asked for.
+        let mode = match options.verify {
+            None | Some(TlsVerify::None) => "",
+            Some(TlsVerify::Optional) => "optional",
+            Some(TlsVerify::Required) => "required",
+        };
+        let files = [&options.ca_file, &options.ca_verify_file, &options.crl_file];
+        let [authorities, verified, revoked] = files.map(|file| file.as_deref().unwrap_or_default());
+        let scope =
+            if mode.is_empty() { Scope::of(&[]) } else { Scope::of(&[mode, authorities, verified, revoked]) };
+        let lifetime = u32::try_from(self.lifetime).unwrap_or(u32::MAX);
+        Some(tickets(keys, lifetime, Arc::new(Clock), scope))
+    }
+
+    fn keys_of_tickets(&mut self, file: &str) -> Result<Arc<TicketKeys>, String> {
+        if let Some(known) = self.ticket_keys.iter().find(|keys| keys.file() == file) {
+            return Ok(Arc::clone(known));
+        }
+        let keys = Arc::new(TicketKeys::read(file)?);
+        self.ticket_keys.push_front(Arc::clone(&keys));
+        Ok(keys)
     }
 
     /// What may be agreed on; none when nothing is left, which is noted.
@@ -493,21 +600,49 @@ impl TlsBuilder {
             never.extend(selection.without_effect.iter().map(ToString::to_string));
             settings.groups = selection.chosen;
         }
-        settings.verifier = self.verifier(options, subject, at)?;
-        if !never.is_empty() {
-            let warning =
-                format!("[{at}] : {subject} : never negotiated, not supported: {}.", never.join(" "));
-            if !self.warnings.contains(&warning) {
-                self.warnings.push(warning);
-            }
-        }
+        let own = options.signatures.as_deref();
+        settings.signatures = self.schemes(own, &mut never, subject, at)?;
+        settings.verifier = self.verifier(options, &mut never, subject, at)?;
+        self.warn_of_never(&never, subject, at);
         Some(settings)
+    }
+
+    fn warn_of_never(&mut self, never: &[String], subject: &str, at: &Location) {
+        if never.is_empty() {
+            return;
+        }
+        let warning = format!("[{at}] : {subject} : never negotiated, not supported: {}.", never.join(" "));
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    /// The signature schemes of a list, the inner none where a line has none; the outer none when nothing is left, which is noted.
+    fn schemes(
+        &mut self,
+        list: Option<&str>,
+        never: &mut Vec<String>,
+        subject: &str,
+        at: &Location,
+    ) -> Option<Option<Arc<[SignatureScheme]>>> {
+        let Some(list) = list else { return Some(None) };
+        let selection = ciphers::select_signatures(list);
+        if selection.chosen.is_empty() {
+            let message = format!(
+                "{subject} : no signature algorithm is left of '{list}': RSA-PSS, RSA and ECDSA with SHA256, SHA384 or SHA512, and ed25519 are supported."
+            );
+            self.refuse(at, message);
+            return None;
+        }
+        never.extend(selection.without_effect.iter().map(ToString::to_string));
+        Some(Some(selection.chosen.into()))
     }
 
     /// Who checks the peer's certificate; the outer none when that cannot be, which is noted.
     fn verifier(
         &mut self,
         options: &TlsOptions,
+        never: &mut Vec<String>,
         subject: &str,
         at: &Location,
     ) -> Option<Option<Arc<Verifier>>> {
@@ -523,6 +658,9 @@ impl TlsBuilder {
             );
             return None;
         };
+        // What clients sign by is what is signed by here, unless something else is said.
+        let list = options.client_signatures.as_deref().or(options.signatures.as_deref());
+        let schemes = self.schemes(list, never, subject, at)?;
         let base = self.defaults.authority_base.as_deref();
         let files = [Some(file), options.ca_verify_file.as_deref()];
         let files: Vec<String> = files.into_iter().flatten().map(|file| based(file, base)).collect();
@@ -536,6 +674,7 @@ impl TlsBuilder {
                 silent: options.no_ca_names,
                 name: NameCheck::Any,
                 algorithms: weir_tls::verify::algorithms(),
+                schemes,
             }))),
             Err(fault) => {
                 self.refuse(at, format!("{subject} : {fault}"));
@@ -569,16 +708,7 @@ pub(crate) fn largest_record(global: &model::Global) -> Option<usize> {
     words.iter().filter_map(|word| kept_number(global, word)).filter(|bytes| *bytes > 0).min()
 }
 
-/// Words of the global section that would change what is agreed on, or with how many, and do not yet.
-const NOT_YET: [&str; 7] = [
-    "maxsslconn",
-    "maxsslrate",
-    "ssl-default-bind-client-sigalgs",
-    "ssl-default-bind-sigalgs",
-    "ssl-default-server-client-sigalgs",
-    "ssl-default-server-sigalgs",
-    "tune.ssl.lifetime",
-];
-
 /// How many sessions are remembered unless `tune.ssl.cachesize` says otherwise (manual).
 const SESSIONS: usize = 20_000;
+/// How many seconds a session is good for unless `tune.ssl.lifetime` says otherwise (manual).
+const LIFETIME: u64 = 300;

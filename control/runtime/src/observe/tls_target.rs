@@ -1,7 +1,8 @@
 //! Certificates, authorities and lists, as the runtime API sees and changes them.
 
 use weir_cli::target::{
-    ListLine, ListRefusal, ServedName, TlsFileKind, TlsFileName, TlsFileView, TlsRefusal, TlsTarget,
+    ListLine, ListRefusal, OcspEntry, OcspRefusal, OcspView, ServedName, TicketKeyFile, TicketKeyRefusal,
+    TlsFileKind, TlsFileName, TlsFileView, TlsRefusal, TlsTarget,
 };
 
 use super::LiveTarget;
@@ -72,6 +73,27 @@ impl TlsTarget for LiveTarget {
         number: Option<usize>,
     ) -> Result<(), ListRefusal> {
         self.tls().map_or(Err(ListRefusal::UnknownList), |tls| tls.delete_line(list, certificate, number))
+    }
+
+    fn ocsp_responses(&self) -> Vec<OcspEntry> {
+        self.tls().map(LiveTls::responses).unwrap_or_default()
+    }
+
+    fn ocsp_response(&self, name: &str, pending: bool) -> Option<OcspView> {
+        self.tls()?.response(name, pending)
+    }
+
+    fn set_ocsp_response(&mut self, text: &str) -> Result<(), OcspRefusal> {
+        let none = || OcspRefusal::Unfit("there are no certificates.".to_owned());
+        self.tls().ok_or_else(none)?.set_response(text)
+    }
+
+    fn ticket_keys(&self) -> Vec<TicketKeyFile> {
+        self.tls().map(LiveTls::ticket_keys).unwrap_or_default()
+    }
+
+    fn push_ticket_key(&mut self, file: &str, key: &str) -> Result<(), TicketKeyRefusal> {
+        self.tls().map_or(Err(TicketKeyRefusal::UnknownFile), |tls| tls.push_ticket_key(file, key))
     }
 
     fn served_names(&self, frontend: Option<&str>, ending_before: Option<i64>) -> Option<Vec<ServedName>> {

@@ -110,16 +110,21 @@ impl<'d> Key<'d> {
     }
 }
 
-struct Element<'d> {
-    content: &'d [u8],
+/// An element of DER.
+pub(crate) struct Element<'d> {
+    /// What it holds.
+    pub content: &'d [u8],
 }
 
 /// The first element, which has this tag, and what is behind it.
-fn element(der: &[u8], tag: u8) -> Option<(Element<'_>, &[u8])> {
-    let (&found, after) = der.split_first()?;
-    if found != tag {
-        return None;
-    }
+pub(crate) fn element(der: &[u8], tag: u8) -> Option<(Element<'_>, &[u8])> {
+    let (found, element, rest) = any(der)?;
+    (found == tag).then_some((element, rest))
+}
+
+/// The first element with its tag, and what is behind it.
+pub(crate) fn any(der: &[u8]) -> Option<(u8, Element<'_>, &[u8])> {
+    let (&tag, after) = der.split_first()?;
     let (&first, after) = after.split_first()?;
     let (length, after) = match first {
         0..=0x7f => (usize::from(first), after),
@@ -130,7 +135,7 @@ fn element(der: &[u8], tag: u8) -> Option<(Element<'_>, &[u8])> {
         _ => return None,
     };
     let (content, rest) = after.split_at_checked(length)?;
-    Some((Element { content }, rest))
+    Some((tag, Element { content }, rest))
 }
 
 const INTEGER: u8 = 0x02;

@@ -3,8 +3,10 @@
 use weir_syntax::{Line, SourceMap, Span, Word};
 
 use super::{BIND_OPTIONS, BindReader, option};
+use crate::crt_store::read_load_word;
 use crate::model::{
-    Bind, BindOptions, BindTls, CertificateSource, IgnoredErrors, Location, TlsOptions, TlsVerify,
+    Bind, BindOptions, BindTls, CertificateFiles, CertificateSource, IgnoredErrors, Location, TlsOptions,
+    TlsVerify,
 };
 use crate::rows::{Handler, Row};
 use crate::tls_words::text;
@@ -84,6 +86,10 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
     }),
     option("strict-sni", "", "", "TLS: refuse unknown names", |bind, _| {
         tls(bind).strict_names = Some(true);
+        Ok(())
+    }),
+    option("tls-ticket-keys", "<keyfile>", "tickets.keys", "TLS: keys of tickets", |bind, words| {
+        options(bind).ticket_keys = Some(text(words, "tls-ticket-keys", "TLS ticket keys file path")?);
         Ok(())
     }),
     option(
@@ -176,10 +182,19 @@ pub struct CrtListLine {
     pub path: Box<str>,
     /// The options of its `bind` line, with those of this one in their place.
     pub options: TlsOptions,
+    /// The files of the certificate, where the line names some beside its first word.
+    pub files: CertificateFiles,
     /// Those of this line as they are written.
     pub written: Box<str>,
     /// Names that it is for, and those behind `!` that it is not for.
     pub filters: Vec<Box<str>>,
+}
+
+impl CrtListLine {
+    /// Whether it names files of the certificate one by one.
+    pub fn names_files(&self) -> bool {
+        self.files.key.is_some() || self.files.ocsp.is_some() || self.files.issuer.is_some()
+    }
 }
 
 /// One line of a `crt-list` file, which is neither empty nor a comment.
@@ -204,19 +219,20 @@ pub fn parse_crt_list_line(
     let path = words.next().ok_or("a line begins with the name of a certificate")?;
     let filters = words.chain(after.split_whitespace()).map(Box::from).collect();
     let written = options.trim().into();
-    let options = crt_list_options(options, inherited, warn)?;
-    Ok(CrtListLine { number, path: path.into(), options, written, filters })
+    let (options, files) = crt_list_options(options, inherited, warn)?;
+    Ok(CrtListLine { number, path: path.into(), options, files, written, filters })
 }
 
 fn crt_list_options(
     text: &str,
     inherited: &TlsOptions,
     warn: impl FnMut(String),
-) -> Result<TlsOptions, String> {
+) -> Result<(TlsOptions, CertificateFiles), String> {
+    let mut files = CertificateFiles::default();
     let file = SourceMap::new().add("crt-list", Vec::new());
     let span = Span::new(file, 0, 0, 0);
     let words = text.split_whitespace().map(|word| Word::synthetic(word, span)).collect();
-    let Some(line) = Line::new(words, span) else { return Ok(inherited.clone()) };
+    let Some(line) = Line::new(words, span) else { return Ok((inherited.clone(), files)) };
     let mut bind = Bind {
         at: Location::new("crt-list".into(), 0),
         spelling: Box::default(),
@@ -234,12 +250,14 @@ fn crt_list_options(
                 reader.read(&mut bind, &mut words).map_err(|fault| fault.message)?
             }
             Some(Handler::NotYet) => return Err(format!("'{word}' is not implemented yet")),
-            _ if LOAD_WORDS.contains(&word.text()) => return Err(format!("'{word}' is not implemented yet")),
-            _ => return Err(format!("unknown keyword '{word}' in the options of a certificate")),
+            _ => match read_load_word(&mut files, word.text(), &mut words) {
+                Some(read) if LOAD_WORDS.contains(&word.text()) => read.map_err(|fault| fault.message)?,
+                _ => return Err(format!("unknown keyword '{word}' in the options of a certificate")),
+            },
         }
     }
     line.take_remarks().into_iter().map(|remark| remark.message).for_each(warn);
-    Ok(bind.options.tls.map(|tls| tls.options).unwrap_or_default())
+    Ok((bind.options.tls.map(|tls| tls.options).unwrap_or_default(), files))
 }
 
 /// The words of a `bind` line that a line of a `crt-list` may have.
@@ -264,7 +282,7 @@ const CRT_LIST_WORDS: [&str; 17] = [
 ];
 
 /// Those of a `load` line that it may have.
-const LOAD_WORDS: [&str; 6] = ["crt", "key", "ocsp", "issuer", "sctl", "ocsp-update"];
+const LOAD_WORDS: [&str; 5] = ["key", "ocsp", "issuer", "sctl", "ocsp-update"];
 
 #[cfg(test)]
 mod tests {
@@ -294,6 +312,11 @@ mod tests {
         assert_eq!(lines[1].options.ciphers, inherited.ciphers);
         assert_eq!(lines[1].filters, [Box::from("*.b.example"), "!x.b.example".into()]);
         assert_eq!(lines[2].filters, [Box::from("c.example")]);
+        assert_eq!(lines[2].files, CertificateFiles::default());
+        let files = parse_crt_list("d.crt [key d.key issuer ca.pem ocsp-update off]", &inherited, |_, _| {});
+        let files = files.expect("a good list").remove(0).files;
+        assert_eq!((files.key.as_deref(), files.issuer.as_deref()), (Some("d.key"), Some("ca.pem")));
+        assert_eq!((files.ocsp, files.ocsp_update), (None, Some(false)));
     }
 
     #[track_caller]
@@ -306,7 +329,9 @@ mod tests {
     fn what_a_list_cannot_say_is_refused() {
         refuse("a.pem [alpn http/1.1", "the options begin with '[' and lack their ']'");
         refuse("a.pem [crt-list x]", "unknown keyword 'crt-list' in the options of a certificate");
-        refuse("a.pem [sigalgs RSA+SHA256]", "'sigalgs' is not implemented yet");
+        refuse("a.pem [sctl a.sctl]", "'sctl' is not implemented yet");
+        refuse("a.pem [alias a]", "unknown keyword 'alias' in the options of a certificate");
+        refuse("a.pem [key]", "'key' expects a filename as an argument.");
         refuse(
             "a.pem [verify maybe]",
             "'verify' : unknown verify method 'maybe', only 'none', 'optional', and 'required' are supported",

@@ -8,6 +8,7 @@ use super::proxy::Proxy;
 use super::resolvers::Resolvers;
 use super::ring::{Ring, TraceLine};
 use super::table::StickTable;
+use super::tls::CertificateStore;
 use super::userlist::Userlist;
 
 /// A configuration: what all its files say, checked and complete.
@@ -25,6 +26,8 @@ pub struct Config {
     pub rings: Vec<Ring>,
     /// `resolvers` sections, in order; `default` is among them if the system names name servers.
     pub resolvers: Vec<Resolvers>,
+    /// `crt-store` sections, in order.
+    pub certificate_stores: Vec<CertificateStore>,
     /// `log-forward` sections, in order.
     pub log_forwards: Vec<LogForward>,
     /// `mailers` sections, in order.

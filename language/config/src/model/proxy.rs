@@ -27,6 +27,7 @@ use super::rules::{RedirectRule, Rule, RulesetKind, Rulesets};
 use super::server::{Server, ServerSettings, ServerStates};
 use super::stats::Stats;
 use super::table::StickRule;
+use super::tls::CertificateUse;
 
 /// A frontend, a backend, or both in one.
 #[derive(Clone, Debug)]
@@ -55,6 +56,8 @@ pub struct Proxy {
     pub rules: Rulesets,
     /// `bind` lines.
     pub binds: Vec<Bind>,
+    /// `ssl-f-use` lines: certificates of all its `bind` lines that speak TLS, which have them as the list `@<name>`.
+    pub certificates: Vec<CertificateUse>,
     /// The proxy that `default_backend` names; none for itself (`listen`), or for no backend at all.
     pub default_backend: Option<ProxyIndex>,
     /// `use_backend` lines.

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use weir_expr::Expr;
 
+use super::location::Location;
+
 /// A version that a line may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
@@ -76,6 +78,10 @@ pub struct TlsOptions {
     pub ciphersuites: Option<Box<str>>,
     /// `curves`, `ecdhe`.
     pub curves: Option<Box<str>>,
+    /// `sigalgs`.
+    pub signatures: Option<Box<str>>,
+    /// `client-sigalgs`.
+    pub client_signatures: Option<Box<str>>,
     /// `alpn`; empty for `no-alpn`.
     pub protocols: Option<Vec<Box<str>>>,
     /// `verify`.
@@ -94,6 +100,8 @@ pub struct TlsOptions {
     pub no_ca_names: bool,
     /// `no-tls-tickets` (true), `tls-tickets` (false).
     pub no_tickets: Option<bool>,
+    /// `tls-ticket-keys`: the file of the keys of tickets.
+    pub ticket_keys: Option<Box<str>>,
     /// `prefer-client-ciphers`.
     pub client_order: bool,
 }
@@ -105,6 +113,58 @@ pub enum CertificateSource {
     Path(Box<str>),
     /// `crt-list`: a file that lists some.
     List(Box<str>),
+}
+
+/// The files of a certificate, as a line of a `crt-store` or of a list names them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// `crt`.
+    pub certificate: Option<Box<str>>,
+    /// `key`.
+    pub key: Option<Box<str>>,
+    /// `ocsp`.
+    pub ocsp: Option<Box<str>>,
+    /// `issuer`.
+    pub issuer: Option<Box<str>>,
+    /// `alias`, in a store.
+    pub alias: Option<Box<str>>,
+    /// `ocsp-update`.
+    pub ocsp_update: Option<bool>,
+}
+
+/// A `crt-store` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateStore {
+    /// Its name; empty for the one without.
+    pub name: Box<str>,
+    /// Where it begins.
+    pub at: Location,
+    /// `crt-base`; none for that of the global section.
+    pub certificate_base: Option<Box<str>>,
+    /// `key-base`; none for that of the global section.
+    pub key_base: Option<Box<str>>,
+    /// `load` lines.
+    pub loads: Vec<CertificateLoad>,
+}
+
+/// A `load` line of a `crt-store` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateLoad {
+    /// Where it is.
+    pub at: Location,
+    /// What other lines call the certificate; none for the path of its file.
+    pub name: Option<Box<str>>,
+    /// Its files; the certificate's is among them.
+    pub files: CertificateFiles,
+}
+
+/// A `ssl-f-use` line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateUse {
+    /// Where it is.
+    pub at: Location,
+    /// What it says, as a line of a `crt-list`.
+    pub line: Box<str>,
 }
 
 /// What a `bind` line says about TLS.

@@ -16,8 +16,8 @@ use super::{
 };
 use crate::draft::ErrorStep;
 use crate::model::{
-    BackendTarget, Balance, ErrorReplies, LogLine, LogLineKind, Mode, Protocol, Proxy, ProxyIndex, RetryOn,
-    RulesetKind, ServerTarget, StickTable,
+    BackendTarget, Balance, CertificateSource, ErrorReplies, LogLine, LogLineKind, Mode, Protocol, Proxy,
+    ProxyIndex, RetryOn, RulesetKind, ServerTarget, StickTable,
 };
 use crate::rows::Handler;
 
@@ -51,6 +51,7 @@ pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     warn_about_conditions(draft, diagnostics);
     settle_use_server(draft, diagnostics);
     settle_listeners(&draft.proxy, draft.section, diagnostics);
+    assign_certificates(&mut draft.proxy);
     settle_server_ids(draft, diagnostics);
     log_mode::end_of_section(draft, diagnostics);
     filters::settle(draft, diagnostics);
@@ -157,6 +158,18 @@ fn settle_listeners(proxy: &Proxy, section: Section, diagnostics: &mut Diagnosti
             diagnostics.push(Diagnostic::alert(None, format!("parsing [{}] : {message}", bind.at)));
         }
     }
+}
+
+/// Gives the certificates of `ssl-f-use` to all lines that speak TLS.
+fn assign_certificates(proxy: &mut Proxy) {
+    if proxy.certificates.is_empty() {
+        return;
+    }
+    let list: Box<str> = format!("@{}", proxy.name).into();
+    let speaking = proxy.binds.iter_mut().filter_map(|bind| bind.options.tls.as_mut());
+    speaking
+        .filter(|tls| tls.enabled)
+        .for_each(|tls| tls.certificates.push(CertificateSource::List(list.clone())));
 }
 
 /// Gives every server an identifier: its own, or the next free one. One of its own counts as one that was given, as it

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use weir_syntax::Diagnostic;
+
 use super::keywords::{DEFAULTS_AND_BACKENDS, DEFAULTS_AND_FRONTENDS, EVERYWHERE, keyword};
 use super::{FRONTENDS, LineContext, PROXIES, ProxyReader};
 use crate::bind::read_bind;
-use crate::model::{Mode, ServerStates};
+use crate::bind::tls::parse_crt_list_line;
+use crate::model::{CertificateUse, Mode, ServerStates, TlsOptions};
 use crate::numbers::{integer, integer_in, seconds_of};
 use crate::rows::Row;
 use crate::server::checked_guid;
@@ -25,6 +28,14 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.draft.proxy.binds.push(bind);
             Ok(())
         },
+    ),
+    keyword(
+        "ssl-f-use",
+        "[<sslbindconf> ...]*",
+        "crt site.pem",
+        "TLS: a certificate of the frontend",
+        FRONTENDS,
+        read_certificate_use,
     ),
     keyword("disabled", "", "", "do not start the proxy", EVERYWHERE, |context, words| {
         context.settings().disabled = true;
@@ -224,6 +235,36 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         },
     ),
 ];
+
+fn read_certificate_use(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
+    let (mut certificate, mut others) = (None, Vec::new());
+    while let Some(word) = words.take() {
+        let text = word.text();
+        if text.contains(|letter: char| letter.is_whitespace() || matches!(letter, '[' | ']')) {
+            let message = format!("'ssl-f-use' : white space and brackets are not supported in '{word}'.");
+            return Err(fault(word.span(), message));
+        }
+        if word.is("crt") {
+            certificate =
+                Some(words.expect("'ssl-f-use' : 'crt' expects a filename as an argument.")?.text());
+        } else {
+            others.push(text);
+        }
+    }
+    let Some(certificate) = certificate else {
+        return Err(words.fault("Trying to load a certificate but no 'crt' keyword specified."));
+    };
+    let line: Box<str> = match others[..] {
+        [] => certificate.into(),
+        _ => format!("{certificate} [{}]", others.join(" ")).into(),
+    };
+    let line_of_words = words.line();
+    let warn = |text: String| line_of_words.remark(Diagnostic::warning(line_of_words.span(), text));
+    parse_crt_list_line(1, &line, &TlsOptions::default(), warn)
+        .map_err(|text| fault(line_of_words.span(), format!("'ssl-f-use' : {text}.")))?;
+    context.draft.proxy.certificates.push(CertificateUse { at: context.at.clone(), line });
+    Ok(())
+}
 
 fn read_mode(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     let word = words.peek();

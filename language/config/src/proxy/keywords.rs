@@ -114,6 +114,5 @@ const NOT_YET: &[Row<ProxyReader>] = &[
     Row::not_yet("log-steps", "<steps>", "at which steps of a stream to log"),
     Row::not_yet("max-session-srv-conns", "<nb>", "connections to servers that a client keeps"),
     Row::not_yet("quic-initial", "<action> [ { if | unless } <condition> ]", "rules on QUIC's first packets"),
-    Row::not_yet("ssl-f-use", "[<sslbindconf> ...]*", "TLS: certificates of the frontend"),
     Row::not_yet("use-fcgi-app", "<name>", "FastCGI application of the backend"),
 ];

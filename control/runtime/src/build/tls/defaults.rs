@@ -1,12 +1,14 @@
 //! What the global section says of TLS: where files are, and what lines begin with.
 
 use weir_config::model::{Global, TlsOptions, TlsVerify, TlsVersion};
+use weir_syntax::units::{TimeUnit, parse_time_prefix};
 use weir_tls::certificate::ExtraFiles;
 
 /// What lines begin with.
 #[derive(Debug)]
 pub(super) struct Defaults {
     pub certificate_base: Option<Box<str>>,
+    pub key_base: Option<Box<str>>,
     pub authority_base: Option<Box<str>>,
     pub extra_files: ExtraFiles,
     pub replaces_extension: bool,
@@ -36,6 +38,8 @@ impl LineDefaults {
         options.ciphers = or(&line.ciphers, &default.ciphers);
         options.ciphersuites = or(&line.ciphersuites, &default.ciphersuites);
         options.curves = or(&line.curves, &default.curves);
+        options.signatures = or(&line.signatures, &default.signatures);
+        options.client_signatures = or(&line.client_signatures, &default.client_signatures);
         options.protocols = line.protocols.clone().or_else(|| default.protocols.clone());
         options.no_tickets = line.no_tickets.or(default.no_tickets);
         options.client_order |= default.client_order;
@@ -52,6 +56,7 @@ impl Defaults {
     pub fn of(global: &Global) -> Defaults {
         let mut defaults = Defaults {
             certificate_base: None,
+            key_base: None,
             authority_base: None,
             extra_files: ExtraFiles::default(),
             replaces_extension: false,
@@ -65,12 +70,17 @@ impl Defaults {
             let listener = &mut defaults.listener.0;
             match kept.keyword {
                 "crt-base" => defaults.certificate_base = first(),
+                "key-base" => defaults.key_base = first(),
                 "ca-base" => defaults.authority_base = first(),
                 "ssl-load-extra-del-ext" => defaults.replaces_extension = true,
                 "ssl-load-extra-files" => defaults.extra_files = extra_files(&kept.arguments),
                 "ssl-default-bind-ciphers" => listener.ciphers = first(),
                 "ssl-default-bind-ciphersuites" => listener.ciphersuites = first(),
                 "ssl-default-bind-curves" => listener.curves = first(),
+                "ssl-default-bind-sigalgs" => listener.signatures = first(),
+                "ssl-default-bind-client-sigalgs" => listener.client_signatures = first(),
+                "ssl-default-server-sigalgs" => defaults.server.0.signatures = first(),
+                "ssl-default-server-client-sigalgs" => defaults.server.0.client_signatures = first(),
                 "ssl-default-bind-options" => {
                     defaults.strict_names |= kept.arguments.iter().any(|word| **word == *"strict-sni");
                     apply(listener, &kept.arguments);
@@ -127,6 +137,13 @@ fn named(word: &str, prefix: &str) -> Option<TlsVersion> {
         "tlsv13" => TlsVersion::Tls13,
         _ => return None,
     })
+}
+
+/// The seconds that a word of the global section was given.
+pub(super) fn kept_seconds(global: &Global, keyword: &str) -> Option<u64> {
+    let kept = global.kept.iter().rev().find(|kept| kept.keyword == keyword)?;
+    let (seconds, _) = parse_time_prefix(kept.arguments.first()?, TimeUnit::Seconds).ok()?;
+    Some(seconds)
 }
 
 /// The number that a word of the global section was given.

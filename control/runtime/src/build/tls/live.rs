@@ -11,11 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_cli::target::{
-    ListLine, ListRefusal, ServedName, TlsFileKind, TlsFileName, TlsFileView, TlsRefusal,
+    ListLine, ListRefusal, OcspEntry, OcspRefusal, OcspView, ServedName, TicketKeyFile, TicketKeyRefusal,
+    TlsFileKind, TlsFileName, TlsFileView, TlsRefusal,
 };
 use weir_config::model::{Bind, CertificateSource, Location, ServerTls};
+use weir_net::Clock;
+use weir_tls::clock::TimeProvider;
+use weir_tls::ocsp::Response;
 use weir_tls::rustls::SignatureAlgorithm;
 use weir_tls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use weir_tls::ticket_keys::{BadTicketKey, TicketKeys};
 use weir_tls::{Certificate, Entry, LiveListener, LiveUpstream, Parts, Upstream, describe, pem};
 
 use super::{ListedLine, TlsBuilder, based};
@@ -195,6 +200,75 @@ impl LiveTls {
         Ok(())
     }
 
+    /// The OCSP responses, of each the first certificate by name.
+    pub fn responses(&self) -> Vec<OcspEntry> {
+        let state = self.state();
+        let mut entries: Vec<OcspEntry> = Vec::new();
+        for (path, certificate) in &state.builder.certificates {
+            let Some(certificate) = certificate else { continue };
+            let Some(id) = certificate.id().filter(|_| certificate.response().is_some()) else { continue };
+            let key = id.key();
+            if entries.iter().all(|entry| entry.key != key) {
+                entries.push(OcspEntry { key, path: path.to_string(), id: id.describe("   ") });
+            }
+        }
+        entries.sort_by(|one, other| one.key.cmp(&other.key));
+        entries
+    }
+
+    /// An OCSP response: that of a certificate by path, or of one that is being changed, or by its key.
+    pub fn response(&self, name: &str, pending: bool) -> Option<OcspView> {
+        let state = self.state();
+        let view = |response: &Response| OcspView {
+            text: response.describe(),
+            base64: pem::encode_base64(response.der()),
+        };
+        if pending {
+            let parts = state.parts(name, true)??;
+            return Response::parse(&parts.ocsp?).ok().as_ref().map(view);
+        }
+        let by_path = state.builder.certificates.get(name).and_then(Option::as_ref);
+        let by_key = || {
+            let mut all = state.builder.certificates.values().flatten();
+            all.find(|certificate| {
+                certificate.response().is_some() && certificate.id().is_some_and(|id| id.key() == name)
+            })
+        };
+        by_path.or_else(by_key)?.response().map(|response| view(response))
+    }
+
+    /// Has a new OCSP response shown by all certificates that it is about, until it ends.
+    pub fn set_response(&self, text: &str) -> Result<(), OcspRefusal> {
+        let der = pem::decode_base64(text).ok_or(OcspRefusal::NotBase64)?;
+        let unfit = |why: &str| OcspRefusal::Unfit(why.to_owned());
+        let response = Response::parse(&der).map_err(unfit)?;
+        let now = Clock.current_time().ok_or_else(|| unfit("the clock cannot be read."))?;
+        response.check(now).map_err(unfit)?;
+        self.state().use_response(&response)
+    }
+
+    /// The files of keys for tickets.
+    pub fn ticket_keys(&self) -> Vec<TicketKeyFile> {
+        let view =
+            |keys: &Arc<TicketKeys>| TicketKeyFile { file: keys.file().to_owned(), secrets: keys.secrets() };
+        self.state().builder.ticket_keys.iter().map(view).collect()
+    }
+
+    /// Gives a file of keys for tickets a new one.
+    pub fn push_ticket_key(&self, file: &str, key: &str) -> Result<(), TicketKeyRefusal> {
+        let state = self.state();
+        let found = state.builder.ticket_keys.iter().find(|keys| keys.file() == file);
+        found.ok_or(TicketKeyRefusal::UnknownFile)?.push(key).map_err(|fault| match fault {
+            BadTicketKey::NotBase64 => TicketKeyRefusal::NotBase64,
+            BadTicketKey::WrongSize => TicketKeyRefusal::WrongSize,
+        })
+    }
+
+    /// How many sessions were asked for that are kept here, and how many of them were not.
+    pub fn cache_lookups(&self) -> (u64, u64) {
+        self.state().builder.sessions.as_ref().map(|cache| cache.lookups()).unwrap_or_default()
+    }
+
     /// The lists of certificates, by name.
     pub fn lists(&self) -> Vec<String> {
         self.state().builder.lists.keys().map(ToString::to_string).collect()
@@ -344,6 +418,7 @@ impl State {
             ".ocsp" => {
                 let der = pem::decode_base64(text)
                     .ok_or_else(|| unfit("'.ocsp' must be base64 encoded".to_owned()))?;
+                Response::parse(&der).map_err(|why| unfit(why.to_owned()))?;
                 parts.ocsp = Some(der);
             }
             ".sctl" => return Err(unfit("'.sctl' is not implemented yet.".to_owned())),
@@ -363,6 +438,29 @@ impl State {
             }
         }
         Ok(self.certificate.replace((name.into(), parts)).is_none())
+    }
+
+    fn use_response(&mut self, response: &Response) -> Result<(), OcspRefusal> {
+        let held = self.builder.certificates.iter();
+        let about =
+            held.filter(|(_, held)| held.as_ref().is_some_and(|held| held.id() == Some(response.id())));
+        let names: Vec<Box<str>> = about.map(|(name, _)| name.clone()).collect();
+        if names.is_empty() {
+            let why = "OCSP single response: Certificate ID does not match any certificate or issuer.";
+            return Err(OcspRefusal::Unfit(why.to_owned()));
+        }
+        let refused = |refusal| match refusal {
+            TlsRefusal::Unfit(why) => OcspRefusal::Unfit(why),
+            _ => OcspRefusal::Unfit("the certificate cannot be changed now.".to_owned()),
+        };
+        for name in names {
+            let Some(mut parts) = self.parts(&name, false).flatten() else { continue };
+            parts.ocsp = Some(response.der().to_vec());
+            let made = self.builder.loader.assemble(&name, parts).map_err(OcspRefusal::Unfit)?;
+            self.use_certificate(&name, &made).map_err(refused)?;
+            self.builder.certificates.insert(name, Some(made));
+        }
+        Ok(())
     }
 
     fn commit_certificate(&mut self, name: &str) -> Result<usize, TlsRefusal> {

@@ -1,0 +1,98 @@
+//! The keys of session tickets: which files they are from, and a new one.
+
+use std::fmt::Write;
+
+use crate::command::{Arguments, Command, Context, WORKER};
+use crate::level::Level;
+use crate::modes::PERMISSION_DENIED;
+use crate::outcome::Outcome;
+use crate::target::{Target, TicketKeyRefusal};
+
+pub(super) static COMMANDS: &[Command] = &[
+    Command {
+        name: "set ssl tls-key",
+        syntax: "set ssl tls-key [id|file] <key>",
+        // Whoever chooses a key reads what its sessions carry.
+        level: Level::Operator,
+        flags: WORKER,
+        help: "choose the next key for session tickets",
+        run: Some(set),
+    },
+    Command {
+        name: "show tls-keys",
+        syntax: "show tls-keys [id|*]",
+        level: Level::User,
+        flags: WORKER,
+        help: "list the keys for session tickets",
+        run: Some(show),
+    },
+];
+
+/// The number of the file that a word names, as `#<id>` or by its path.
+fn number_of(target: &dyn Target, word: &str) -> Option<usize> {
+    let files = target.ticket_keys();
+    match word.strip_prefix('#') {
+        Some(number) => number.parse().ok().filter(|number| *number < files.len()),
+        None => files.iter().position(|keys| keys.file == word),
+    }
+}
+
+fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let files = context.target.ticket_keys();
+    let word = arguments.word(0);
+    if word.is_empty() {
+        let lines = files.iter().enumerate().map(|(number, keys)| format!("{number} ({})\n", keys.file));
+        return Outcome::Text(format!("# id (file)\n{}", lines.collect::<String>()));
+    }
+    let chosen = match word {
+        "*" => None,
+        word => match number_of(context.target, word) {
+            None => return Outcome::error("'show tls-keys' unable to locate referenced filename\n"),
+            number => number,
+        },
+    };
+    // Whoever has a key reads what its sessions carry, so that the secrets are not for everybody.
+    if context.modes.level < Level::Operator {
+        return Outcome::error(PERMISSION_DENIED);
+    }
+    let mut text = "# id secret\n".to_owned();
+    let all = files.iter().enumerate().filter(|(number, _)| chosen.is_none_or(|chosen| chosen == *number));
+    for (number, keys) in all {
+        // Writing to memory does not fail.
+        let _ = writeln!(text, "# {number} ({})", keys.file);
+        for (at, secret) in keys.secrets.iter().enumerate() {
+            let _ = writeln!(text, "{number}.{at} {secret}");
+        }
+    }
+    if word == "*" && !files.is_empty() {
+        text.push('\n');
+    }
+    Outcome::Text(text)
+}
+
+fn set(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let (word, key) = (arguments.word(0), arguments.word(1));
+    if word.is_empty() || key.is_empty() {
+        return Outcome::error(
+            "'set ssl tls-key' expects a filename and the new TLS key in base64 encoding.\n",
+        );
+    }
+    let file =
+        number_of(context.target, word).map(|number| context.target.ticket_keys().swap_remove(number).file);
+    let pushed = match &file {
+        Some(file) => context.target.push_ticket_key(file, key),
+        None => Err(TicketKeyRefusal::UnknownFile),
+    };
+    match pushed {
+        Ok(()) => Outcome::info("TLS ticket key updated!\n"),
+        Err(TicketKeyRefusal::UnknownFile) => {
+            Outcome::error("'set ssl tls-key' unable to locate referenced filename\n")
+        }
+        Err(TicketKeyRefusal::NotBase64) => {
+            Outcome::error("'set ssl tls-key' received invalid base64 encoded TLS key.\n")
+        }
+        Err(TicketKeyRefusal::WrongSize) => {
+            Outcome::error("'set ssl tls-key' received a key of wrong size.\n")
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Certificates whose files are named one by one: by `crt-store` sections, by lines of lists, by `ssl-f-use`.
+
+use std::sync::Arc;
+
+use weir_config::CrtListLine;
+use weir_config::model::{CertificateFiles, CertificateStore, Location, Proxy};
+use weir_tls::{Certificate, Files};
+
+use super::{ListedLine, TlsBuilder, based};
+
+impl TlsBuilder {
+    /// Reads the certificates of `crt-store` sections, used or not.
+    pub fn load_stores(&mut self, stores: &[CertificateStore]) {
+        for store in stores {
+            let certificate_base = store.certificate_base.clone().or(self.defaults.certificate_base.clone());
+            let key_base = store.key_base.clone().or(self.defaults.key_base.clone());
+            for load in &store.loads {
+                let Some(files) =
+                    files_of(&load.files, None, certificate_base.as_deref(), key_base.as_deref())
+                else {
+                    continue;
+                };
+                let name = load.name.clone().unwrap_or_else(|| files.certificate.as_str().into());
+                self.load_files(&name, files, "'load'", &load.at);
+            }
+        }
+    }
+
+    /// What `ssl-f-use` lines of a proxy say becomes the list of its name.
+    pub fn declare_certificates(&mut self, proxy: &Proxy) {
+        let lines = proxy.certificates.iter().enumerate();
+        let lines: Vec<ListedLine> = lines
+            .map(|(at, line)| ListedLine { number: at + 1, text: line.line.clone(), is_path: false })
+            .collect();
+        if !lines.is_empty() {
+            self.lists.insert(format!("@{}", proxy.name).into(), lines);
+        }
+    }
+
+    /// The certificates of a line of a list; none when something is wrong, which is noted.
+    pub(super) fn load_listed(
+        &mut self,
+        line: &CrtListLine,
+        subject: &str,
+        at: &Location,
+    ) -> Option<Vec<Arc<Certificate>>> {
+        let base = self.defaults.certificate_base.clone();
+        match files_of(&line.files, Some(&line.path), base.as_deref(), None) {
+            Some(files) if line.names_files() => {
+                let name: Box<str> = files.certificate.as_str().into();
+                Some(vec![self.load_files(&name, files, subject, at)?])
+            }
+            _ => self.load(&line.path, subject, at),
+        }
+    }
+
+    /// Reads the certificate of some files, unless it was read from these before.
+    fn load_files(
+        &mut self,
+        name: &str,
+        files: Files,
+        subject: &str,
+        at: &Location,
+    ) -> Option<Arc<Certificate>> {
+        if let Some(known) = self.certificates.get(name) {
+            if self.files.get(name) == Some(&files) {
+                return known.clone();
+            }
+            let message = format!("{subject} : '{name}' was loaded before, with other files beside it.");
+            self.refuse(at, message);
+            return None;
+        }
+        match self.loader.load_files(name, &files) {
+            Ok(loaded) => {
+                self.note_remarks(&loaded, subject, at);
+                self.certificates.insert(name.into(), Some(Arc::clone(&loaded)));
+                self.files.insert(name.into(), files);
+                Some(loaded)
+            }
+            Err(fault) => {
+                self.refuse(at, format!("{subject} : {fault}"));
+                None
+            }
+        }
+    }
+}
+
+/// Where files are: certificates and keys below their folders, the others as they are written. None without a certificate.
+fn files_of(
+    files: &CertificateFiles,
+    path: Option<&str>,
+    certificate_base: Option<&str>,
+    key_base: Option<&str>,
+) -> Option<Files> {
+    let owned = |path: &Option<Box<str>>| path.as_deref().map(str::to_owned);
+    Some(Files {
+        certificate: based(path.or(files.certificate.as_deref())?, certificate_base),
+        key: files.key.as_deref().map(|key| based(key, key_base)),
+        ocsp: owned(&files.ocsp),
+        issuer: owned(&files.issuer),
+    })
+}

@@ -1,0 +1,372 @@
+//! OCSP responses (RFC 6960): what an authority said about a certificate a short while ago, which handshakes show beside it.
+//!
+//! A response is good for the certificate that its [`CertId`] names. Nobody here asks whether the authority's signature is good:
+//! clients do, and a response comes from the operator's files.
+
+use std::fmt::Write as _;
+
+use rustls::pki_types::{CertificateDer, UnixTime};
+use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
+use x509_parser::time::ASN1Time;
+
+use crate::describe::moment;
+use crate::inspect::{attributes, named_signature, sha1};
+use crate::pem;
+use crate::verify::der::{Element, any, element};
+
+/// Which certificate a response is about: digests of the name and of the key of who issued it, and its number.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CertId {
+    /// SHA-1 of the issuer's name.
+    pub name_hash: Box<[u8]>,
+    /// SHA-1 of the issuer's key.
+    pub key_hash: Box<[u8]>,
+    /// The serial number as the certificate has it.
+    pub serial: Box<[u8]>,
+}
+
+impl CertId {
+    /// That of a certificate; none if either is damaged.
+    pub fn of(certificate: &CertificateDer<'_>, issuer: &CertificateDer<'_>) -> Option<CertId> {
+        let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+        let (_, issuer) = X509Certificate::from_der(issuer).ok()?;
+        // Another certificate of the chain says nothing of this one.
+        if certificate.issuer().as_raw() != issuer.subject().as_raw() {
+            return None;
+        }
+        Some(CertId {
+            name_hash: sha1(issuer.subject().as_raw()).as_ref().into(),
+            key_hash: sha1(&issuer.public_key().subject_public_key.data).as_ref().into(),
+            serial: certificate.tbs_certificate.raw_serial().into(),
+        })
+    }
+
+    /// A CertID, if it is one with SHA-1.
+    fn read(content: &[u8]) -> Option<CertId> {
+        let (algorithm, rest) = element(content, SEQUENCE)?;
+        let (name_hash, rest) = element(rest, OCTET_STRING)?;
+        let (key_hash, rest) = element(rest, OCTET_STRING)?;
+        let (serial, _) = element(rest, INTEGER)?;
+        let is_sha1 = algorithm.content.starts_with(&SHA1[..7]);
+        is_sha1.then(|| CertId {
+            name_hash: name_hash.content.into(),
+            key_hash: key_hash.content.into(),
+            serial: serial.content.into(),
+        })
+    }
+
+    /// As DER.
+    pub fn to_der(&self) -> Vec<u8> {
+        let mut content = Vec::new();
+        put(&mut content, SEQUENCE, SHA1);
+        put(&mut content, OCTET_STRING, &self.name_hash);
+        put(&mut content, OCTET_STRING, &self.key_hash);
+        put(&mut content, INTEGER, &self.serial);
+        let mut der = Vec::new();
+        put(&mut der, SEQUENCE, &content);
+        der
+    }
+
+    /// What the runtime API calls it: its DER in hexadecimal digits.
+    pub fn key(&self) -> String {
+        self.to_der().iter().fold(String::new(), |mut text, byte| {
+            // Writing to memory does not fail, here and below.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+
+    /// Its parts in words, each line behind `indent`.
+    pub fn describe(&self, indent: &str) -> String {
+        format!(
+            "{indent}Issuer Name Hash: {}\n{indent}Issuer Key Hash: {}\n{indent}Serial Number: {}\n",
+            capitals(&self.name_hash),
+            capitals(&self.key_hash),
+            capitals(&self.serial)
+        )
+    }
+}
+
+/// A response about one certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    der: Box<[u8]>,
+    id: CertId,
+    this_update: i64,
+    next_update: i64,
+}
+
+impl Response {
+    /// Reads a response.
+    ///
+    /// # Errors
+    /// Why it cannot be shown.
+    pub fn parse(der: &[u8]) -> Result<Response, &'static str> {
+        let read = Read::of(der)?;
+        let id = CertId::read(read.id).ok_or("OCSP single response: Certificate ID without SHA-1.")?;
+        let next_update = read.next_update.as_ref().ok_or("OCSP single response: missing nextupdate.")?;
+        Ok(Response {
+            der: der.into(),
+            id,
+            this_update: read.this_update.timestamp(),
+            next_update: next_update.timestamp(),
+        })
+    }
+
+    /// Which certificate it is about.
+    pub fn id(&self) -> &CertId {
+        &self.id
+    }
+
+    /// As it came.
+    pub fn der(&self) -> &[u8] {
+        &self.der
+    }
+
+    /// Until when it may be shown, in seconds since 1970.
+    pub fn good_until(&self) -> u64 {
+        u64::try_from(self.next_update).unwrap_or(0)
+    }
+
+    /// Whether it may be shown now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self, now: UnixTime) -> Result<(), &'static str> {
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        if self.this_update > now.saturating_add(SKEW) {
+            return Err("OCSP single response: not yet valid.");
+        }
+        if self.next_update < now {
+            return Err("OCSP single response: no longer valid.");
+        }
+        Ok(())
+    }
+
+    /// What it says, as the openssl command prints it; certificates that come with it are printed as PEM.
+    pub fn describe(&self) -> String {
+        Read::of(&self.der).map(|read| read.describe(&self.id)).unwrap_or_default()
+    }
+}
+
+/// The parts of a response.
+struct Read<'d> {
+    /// The responder: its name, or a digest of its key.
+    responder: Element<'d>,
+    responder_is_key: bool,
+    produced: ASN1Time,
+    id: &'d [u8],
+    status: Status,
+    this_update: ASN1Time,
+    next_update: Option<ASN1Time>,
+    algorithm: &'d [u8],
+    signature: &'d [u8],
+    certificates: Vec<&'d [u8]>,
+}
+
+/// What became of the certificate.
+enum Status {
+    Good,
+    Revoked(ASN1Time, Option<u8>),
+    Unknown,
+}
+
+impl<'d> Read<'d> {
+    fn of(der: &'d [u8]) -> Result<Read<'d>, &'static str> {
+        const DAMAGED: &str = "Unable to parse OCSP response.";
+        let (outer, _) = element(der, SEQUENCE).ok_or(DAMAGED)?;
+        let (status, rest) = element(outer.content, ENUMERATED).ok_or(DAMAGED)?;
+        if *status.content != [0] {
+            return Err("OCSP response status not successful.");
+        }
+        Self::basic(rest).ok_or(DAMAGED)?
+    }
+
+    /// What a successful response carries. The outer none if it is damaged.
+    fn basic(rest: &'d [u8]) -> Option<Result<Read<'d>, &'static str>> {
+        let (bytes, _) = element(rest, explicit(0))?;
+        let (bytes, _) = element(bytes.content, SEQUENCE)?;
+        let (kind, rest) = element(bytes.content, OBJECT)?;
+        if *kind.content != *BASIC {
+            return Some(Err("OCSP response is not a basic one."));
+        }
+        let (basic, _) = element(rest, OCTET_STRING)?;
+        let (basic, _) = element(basic.content, SEQUENCE)?;
+        let (signed, rest) = element(basic.content, SEQUENCE)?;
+        let (algorithm, rest) = element(rest, SEQUENCE)?;
+        let (signature, rest) = element(rest, BIT_STRING)?;
+        let mut certificates = Vec::new();
+        if let Some((list, _)) = element(rest, explicit(0)) {
+            let (list, _) = element(list.content, SEQUENCE)?;
+            let mut left = list.content;
+            while !left.is_empty() && certificates.len() < MAX_CERTIFICATES {
+                let (_, after) = element(left, SEQUENCE)?;
+                certificates.push(&left[..left.len() - after.len()]);
+                left = after;
+            }
+        }
+        let rest = element(signed.content, explicit(0)).map_or(signed.content, |(_, rest)| rest);
+        let (tag, responder, rest) = any(rest)?;
+        let responder_is_key = tag == explicit(2);
+        let (produced, rest) = time(rest)?;
+        let (responses, _) = element(rest, SEQUENCE)?;
+        let (single, others) = element(responses.content, SEQUENCE)?;
+        if !others.is_empty() {
+            return Some(Err("OCSP response ignored because contains multiple single responses."));
+        }
+        let (id, rest) = element(single.content, SEQUENCE)?;
+        let (tag, status, rest) = any(rest)?;
+        let status = match tag {
+            0x80 => Status::Good,
+            0xa1 => {
+                let (at, rest) = time(status.content)?;
+                let reason =
+                    element(rest, explicit(0)).and_then(|(reason, _)| element(reason.content, ENUMERATED));
+                Status::Revoked(at, reason.and_then(|(reason, _)| reason.content.first().copied()))
+            }
+            _ => Status::Unknown,
+        };
+        let (this_update, rest) = time(rest)?;
+        let next_update = match element(rest, explicit(0)) {
+            Some((next, _)) => Some(time(next.content)?.0),
+            None => None,
+        };
+        let (0, signature) = signature.content.split_first().map(|(unused, bits)| (*unused, bits))? else {
+            return None;
+        };
+        Some(Ok(Read {
+            responder,
+            responder_is_key,
+            produced,
+            id: id.content,
+            status,
+            this_update,
+            next_update,
+            algorithm: algorithm.content,
+            signature,
+            certificates,
+        }))
+    }
+
+    fn describe(&self, id: &CertId) -> String {
+        let mut text = String::from(
+            "OCSP Response Data:\n    OCSP Response Status: successful (0x0)\n    Response Type: Basic OCSP Response\n    Version: 1 (0x0)\n",
+        );
+        let _ = writeln!(text, "    Responder Id: {}", self.responder());
+        let _ = writeln!(text, "    Produced At: {}", moment(&self.produced));
+        text += "    Responses:\n    Certificate ID:\n      Hash Algorithm: sha1\n";
+        text += &id.describe("      ");
+        match &self.status {
+            Status::Good => text += "    Cert Status: good\n",
+            Status::Unknown => text += "    Cert Status: unknown\n",
+            Status::Revoked(at, reason) => {
+                let _ = writeln!(text, "    Cert Status: revoked\n    Revocation Time: {}", moment(at));
+                if let Some(reason) = reason {
+                    let words = REASONS.get(usize::from(*reason)).copied().unwrap_or("(UNKNOWN)");
+                    let _ = writeln!(text, "    Revocation Reason: {words} (0x{reason:x})");
+                }
+            }
+        }
+        let _ = writeln!(text, "    This Update: {}", moment(&self.this_update));
+        if let Some(next) = &self.next_update {
+            let _ = writeln!(text, "    Next Update: {}", moment(next));
+        }
+        let algorithm =
+            element(self.algorithm, OBJECT).map(|(oid, _)| dotted(oid.content)).unwrap_or_default();
+        let _ = writeln!(text, " \n    Signature Algorithm: {}", named_signature(&algorithm));
+        text += "    Signature Value:\n";
+        let digits: Vec<String> = self.signature.iter().map(|byte| format!("{byte:02x}")).collect();
+        let lines: Vec<String> =
+            digits.chunks(18).map(|line| format!("        {}", line.join(":"))).collect();
+        text += &lines.join(":\n");
+        text.push('\n');
+        for certificate in &self.certificates {
+            text += &pem::encode("CERTIFICATE", certificate);
+        }
+        text
+    }
+
+    fn responder(&self) -> String {
+        if self.responder_is_key {
+            return element(self.responder.content, OCTET_STRING)
+                .map(|(hash, _)| capitals(hash.content))
+                .unwrap_or_default();
+        }
+        let Ok((_, name)) = X509Name::from_der(self.responder.content) else { return String::new() };
+        let parts = attributes(&name).into_iter().map(|(key, value)| format!("{key} = {value}"));
+        parts.collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn time(der: &[u8]) -> Option<(ASN1Time, &[u8])> {
+    let (rest, time) = ASN1Time::from_der(der).ok()?;
+    Some((time, rest))
+}
+
+fn capitals(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02X}");
+        text
+    })
+}
+
+/// An object identifier with dots.
+fn dotted(content: &[u8]) -> String {
+    let (mut numbers, mut number) = (Vec::new(), 0_u64);
+    for byte in content {
+        number = number << 7 | u64::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            numbers.push(std::mem::take(&mut number));
+        }
+    }
+    let Some((first, rest)) = numbers.split_first() else { return String::new() };
+    let root = (first / 40).min(2);
+    let all = [root, first - root * 40].into_iter().chain(rest.iter().copied());
+    all.map(|number| number.to_string()).collect::<Vec<_>>().join(".")
+}
+
+/// Adds an element of DER.
+fn put(der: &mut Vec<u8>, tag: u8, content: &[u8]) {
+    der.push(tag);
+    match content.len() {
+        length @ 0..=0x7f => der.push(length as u8),
+        length @ 0x80..=0xff => der.extend([0x81, length as u8]),
+        length => der.extend([0x82, (length >> 8) as u8, length as u8]),
+    }
+    der.extend_from_slice(content);
+}
+
+const fn explicit(number: u8) -> u8 {
+    0xa0 | number
+}
+
+const SEQUENCE: u8 = 0x30;
+const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
+const OCTET_STRING: u8 = 0x04;
+const OBJECT: u8 = 0x06;
+const ENUMERATED: u8 = 0x0a;
+
+/// The content of the AlgorithmIdentifier of SHA-1.
+const SHA1: &[u8] = b"\x06\x05\x2b\x0e\x03\x02\x1a\x05\x00";
+/// `id-pkix-ocsp-basic`.
+const BASIC: &[u8] = b"\x2b\x06\x01\x05\x05\x07\x30\x01\x01";
+/// How many seconds a responder's clock may be ahead.
+const SKEW: i64 = 300;
+/// How many certificates of a response are looked at.
+const MAX_CERTIFICATES: usize = 8;
+
+/// Why a certificate was revoked (RFC 5280, 5.3.1), in OpenSSL's words.
+const REASONS: [&str; 11] = [
+    "unspecified",
+    "keyCompromise",
+    "cACompromise",
+    "affiliationChanged",
+    "superseded",
+    "cessationOfOperation",
+    "certificateHold",
+    "(UNKNOWN)",
+    "removeFromCRL",
+    "privilegeWithdrawn",
+    "aACompromise",
+];

@@ -1,0 +1,131 @@
+//! OCSP responses that the openssl command makes.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use weir_tls::clock::UnixTime;
+use weir_tls::ocsp::{CertId, Response};
+use weir_tls::{Loader, Parts, pem};
+
+fn openssl(folder: &Path, arguments: &str) {
+    let done = Command::new("openssl")
+        .args(arguments.split(' '))
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the openssl command");
+    assert!(done.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// An authority, a certificate of it in `site.pem`, and a question about that.
+fn prepared() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let curve = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    openssl(
+        at,
+        &format!("req -x509 {curve} -keyout ca.key -out ca.pem -days 30 -subj /O=tests/CN=authority"),
+    );
+    openssl(at, &format!("req {curve} -keyout site.key -out site.req -subj /CN=one.example"));
+    openssl(at, "x509 -req -in site.req -CA ca.pem -CAkey ca.key -set_serial 4106 -out site.crt -days 30");
+    openssl(at, "ocsp -issuer ca.pem -cert site.crt -no_nonce -reqout question");
+    let [certificate, key] =
+        ["site.crt", "site.key"].map(|name| fs::read_to_string(at.join(name)).expect("a file"));
+    fs::write(at.join("site.pem"), certificate + &key).expect("a file");
+    folder
+}
+
+/// What the authority answers when its list has this line.
+fn answer(folder: &Path, line: &str, more: &str) -> Vec<u8> {
+    fs::write(folder.join("index"), format!("{line}\n")).expect("a file");
+    fs::write(folder.join("index.attr"), "").expect("a file");
+    openssl(
+        folder,
+        &format!(
+            "ocsp -index index -rsigner ca.pem -rkey ca.key -CA ca.pem -reqin question -respout answer{more}"
+        ),
+    );
+    fs::read(folder.join("answer")).expect("an answer")
+}
+
+const GOOD: &str = "V\t491130000000Z\t\t100A\tunknown\t/CN=one.example";
+const REVOKED: &str = "R\t491130000000Z\t261101000000Z,keyCompromise\t100A\tunknown\t/CN=one.example";
+
+fn in_days(days: u64) -> UnixTime {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock");
+    UnixTime::since_unix_epoch(now + Duration::from_secs(days * 86_400))
+}
+
+#[test]
+fn a_response_says_about_which_certificate_until_when_and_what() {
+    let folder = prepared();
+    let at = folder.path();
+    let response = Response::parse(&answer(at, GOOD, " -ndays 2")).expect("a good response");
+    let read = |name: &str| pem::certificates(&fs::read(at.join(name)).expect("a file")).remove(0);
+    let id = CertId::of(&read("site.crt"), &read("ca.pem")).expect("an identity");
+    assert_eq!(response.id(), &id);
+    assert!(id.key().starts_with("303b300906052b0e03021a05000414") && id.key().ends_with("0202100a"));
+    assert_eq!(CertId::of(&read("ca.pem"), &read("site.crt")), None);
+    assert_eq!(response.check(in_days(1)), Ok(()));
+    assert_eq!(response.check(in_days(3)), Err("OCSP single response: no longer valid."));
+    let day_before = UnixTime::since_unix_epoch(Duration::from_secs(in_days(0).as_secs() - 86_400));
+    assert_eq!(response.check(day_before), Err("OCSP single response: not yet valid."));
+}
+
+/// But for certificates, which we print as PEM alone.
+#[test]
+fn a_response_in_words_is_what_openssl_prints() {
+    let folder = prepared();
+    for (line, more) in [(GOOD, " -ndays 2"), (REVOKED, " -ndays 2 -resp_key_id -resp_no_certs")] {
+        let response = Response::parse(&answer(folder.path(), line, more)).expect("a response");
+        openssl(folder.path(), "ocsp -respin answer -noverify -resp_text -out printed");
+        let printed = fs::read_to_string(folder.path().join("printed")).expect("what was printed");
+        let printed: String =
+            printed.split_inclusive('\n').take_while(|line| !line.starts_with("Certificate:")).collect();
+        let ours = response.describe();
+        let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let ours = ours.split("-----BEGIN").next().unwrap_or_default();
+        assert_eq!(plain(ours), plain(&printed), "{line}");
+    }
+}
+
+#[test]
+fn what_cannot_be_shown_is_refused() {
+    let folder = prepared();
+    let good = answer(folder.path(), GOOD, " -ndays 2");
+    let endless = answer(folder.path(), GOOD, "");
+    assert_eq!(Response::parse(&endless), Err("OCSP single response: missing nextupdate."));
+    assert_eq!(Response::parse(b"\x30\x03\x0a\x01\x06"), Err("OCSP response status not successful."));
+    for length in 0..good.len() {
+        assert!(Response::parse(&good[..length]).is_err(), "{length} bytes");
+    }
+    // No byte of it makes reading panic.
+    for at in 0..good.len() {
+        let mut changed = good.clone();
+        changed[at] ^= 0x81;
+        let _ = Response::parse(&changed).map(|response| response.describe());
+    }
+}
+
+#[test]
+fn a_certificate_takes_the_response_that_is_about_it() {
+    let folder = prepared();
+    let site = folder.path().join("site.pem");
+    let path = site.to_str().expect("a path");
+    let good = answer(folder.path(), GOOD, " -ndays 2");
+    fs::write(folder.path().join("site.pem.ocsp"), &good).expect("a file");
+    let fault = Loader::default().load(path).expect_err("nobody knows its issuer").remove(0);
+    assert!(fault.contains("who issued it is not known"), "{fault}");
+    fs::copy(folder.path().join("ca.pem"), folder.path().join("site.pem.issuer")).expect("a copy");
+    let loaded = Loader::default().load(path).expect("a certificate").remove(0);
+    assert_eq!(loaded.certified.ocsp.as_deref(), Some(&good[..]));
+    assert_eq!((loaded.certified.cert.len(), loaded.parts().issuer.len()), (1, 1), "the issuer is not shown");
+    // What is about another certificate is left out.
+    let other = prepared();
+    let parts = Parts { ocsp: Some(answer(other.path(), GOOD, " -ndays 2")), ..loaded.parts() };
+    let without = Loader::default().assemble(path, parts).expect("a certificate");
+    assert!(without.response().is_none() && without.certified.ocsp.is_none());
+    assert!(without.remarks[0].contains("it is about another certificate"), "{:?}", without.remarks);
+}

@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""What listeners of TLS are made of: keys of tickets, stores of certificates, responses about them.
+
+  certificates.py --bin target/release/weir [--only REGEX]
+"""
+import base64
+
+from tls import *  # noqa: F403
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+def resumes(world, kept, version, save=False):
+    """Whether a client goes on with the session in a file, or begins the one that the file gets."""
+    said = openssl("s_client", "-quiet", "-connect", f"127.0.0.1:{world.port}", version, "-sess_out" if save else "-sess_in", kept,
+                   stdin=REQUEST)
+    assert said.rstrip()[-1] in "01", said
+    return said.rstrip().endswith("1")
+
+
+def ticket_keys(folder, name, secrets):
+    return folder.file(name, "".join(base64.b64encode(secret).decode() + "\n" for secret in secrets))
+
+
+def tickets_are_good_where_their_keys_are_known(binary, folder):
+    """Two processes with the same file, one that has other keys, and keys that come by the runtime API."""
+    site = Authority(folder).issue("one.example")
+    for length in (48, 80):
+        secrets = [random.randbytes(length) for _ in range(5)]
+        same, other = ticket_keys(folder, "same", secrets[:3]), ticket_keys(folder, "other", secrets[2:])
+        cli = folder.path + "/cli"
+        world = lambda keys, extra="": World(binary, folder, frontend(f"ssl crt {site} tls-ticket-keys {keys}", "%[ssl_fc_is_resumed]"), extra)
+        kept = folder.path + "/session"
+        with world(same) as first:
+            for version in ("-tls1_2", "-tls1_3"):
+                assert not resumes(first, kept + version, version, save=True)
+        for version in ("-tls1_2", "-tls1_3"):
+            with world(same) as second:
+                assert resumes(second, kept + version, version), version
+            with world(other, f"stats socket {cli} level admin") as third:
+                assert not resumes(third, kept + version, version), version
+                assert ask(cli, "show tls-keys") == f"# id (file)\n0 ({other})\n\n"
+                assert ask(cli, "show tls-keys #0").splitlines()[3].split() == ["0.1", base64.b64encode(secrets[3]).decode()]
+                for secret in secrets[:2]:
+                    assert ask(cli, f"set ssl tls-key #0 {base64.b64encode(secret).decode()}") == "TLS ticket key updated!\n\n"
+                assert resumes(third, kept + version, version), version
+                assert "wrong size" in ask(cli, f"set ssl tls-key {other} {base64.b64encode(b'short').decode()}")
+    few = ticket_keys(folder, "few", secrets[:2])
+    assert f"'{few}' holds 2 keys for tickets, and at least 3 are needed." in refused(binary, folder, f"ssl crt {site} tls-ticket-keys {few}")
+
+
+def tickets_do_not_go_round_the_check_of_a_client(binary, folder):
+    """A session that began where nobody is asked for a certificate does not go on where everybody is, whatever keys they share."""
+    authority = Authority(folder)
+    site, own = authority.issue("one.example"), authority.issue("client")
+    keys = ticket_keys(folder, "keys", [random.randbytes(80) for _ in range(3)])
+    second = free_port()
+    sections = (frontend(f"ssl crt {site} tls-ticket-keys {keys}", "%[ssl_fc_is_resumed]")
+                + f"\n    bind 127.0.0.1:{second} ssl crt {site} tls-ticket-keys {keys} verify required ca-file {authority.certificate}")
+    with World(binary, folder, sections) as world:
+        kept = folder.path + "/session"
+        assert not resumes(world, kept, "-tls1_3", save=True) and resumes(world, kept, "-tls1_3")
+        said = openssl("s_client", "-connect", f"127.0.0.1:{second}", "-tls1_3", "-sess_in", kept, "-ign_eof", stdin=REQUEST)
+        assert "alert certificate required" in said, said
+        with connect(second, own=own) as connection:
+            assert ask_over(connection).endswith(b"0")
+
+
+def sessions_end_with_their_time(binary, folder):
+    """`tune.ssl.lifetime`, for tickets and for what is kept here."""
+    site = Authority(folder).issue("one.example")
+    for word in ("", " no-tls-tickets"):
+        with World(binary, folder, frontend(f"ssl crt {site}{word}", "%[ssl_fc_is_resumed]"), "tune.ssl.lifetime 2") as world:
+            kept = folder.path + "/session"
+            assert not resumes(world, kept, "-tls1_2", save=True)
+            assert resumes(world, kept, "-tls1_2"), word
+            time.sleep(3.1)
+            assert not resumes(world, kept, "-tls1_2"), word
+
+
+def cli_of(folder):
+    return folder.path + "/cli", f"stats socket {folder.path}/cli level admin"
+
+
+def stores_name_certificates(binary, folder):
+    """`crt-store`: by alias, by name of a store, by path; used from `bind`, from a list, and by `ssl-f-use`."""
+    authority = Authority(folder)
+    one = authority.issue("one.example", key_apart=True)
+    os.rename(one + ".key", folder.path + "/elsewhere.key")
+    two, three, four = (authority.issue(f"{name}.example") for name in ("two", "three", "four"))
+    five = authority.issue("five.example", key_apart=True)
+    os.rename(five + ".key", folder.path + "/five.key")
+    cli, socket_line = cli_of(folder)
+    listed = folder.file("list", "@web/two.example.pem [ssl-min-ver TLSv1.3]\n")
+    stores = (f"crt-store\n    load crt {one} key elsewhere.key alias first\n    load crt {three}\n"
+              f"crt-store web\n    crt-base {folder.path}\n    load crt two.example.pem\n")
+    sections = (stores.replace("elsewhere.key", folder.path + "/elsewhere.key")
+                + frontend(f"ssl crt @/first crt-list {listed} crt {three}", "%[ssl_f_s_dn(CN)] %[ssl_fc_protocol]")
+                + f"\n    ssl-f-use crt {four} ssl-max-ver TLSv1.2\n    ssl-f-use crt {five} key {folder.path}/five.key\n")
+    with World(binary, folder, sections, socket_line) as world:
+        for name, version in (("one", "1.3"), ("two", "1.3"), ("three", "1.3"), ("four", "1.2"), ("five", "1.3"), ("none", "1.3")):
+            with connect(world.port, name=f"{name}.example") as connection:
+                said = ask_over(connection).split(b"\r\n\r\n")[1].decode()
+            assert said == f"{'one' if name == 'none' else name}.example TLSv{version}", (name, said)
+        assert ask(cli, "show ssl cert").split() == ["#", "filename", five, four, three, "@/first", "@web/two.example.pem"]
+        assert ask(cli, "show ssl crt-list").split() == [listed, "@f"]
+        assert ask(cli, "show ssl crt-list @f") == f"# @f\n{four} [ssl-max-ver TLSv1.2]\n{five} [key {folder.path}/five.key]\n\n"
+        assert f"Entry '{four}' deleted in crtlist '@f'!" in ask(cli, f"del ssl crt-list @f {four}")
+        assert "deleted" in ask(cli, f"del ssl cert {four}")
+        assert "in use" in ask(cli, "del ssl cert @/first")
+        with connect(world.port, name="four.example") as connection:
+            assert ask_over(connection).endswith(b"one.example TLSv1.3")
+    for lines, line, said in ((f"load crt {one} alias a", "crt @/a", f"'{one}' holds no private key"),
+                              ("load key x", "crt @/a", "mandatory 'crt' parameter not found"),
+                              (f"load crt {two} alias a\n load crt {three} alias a", "crt @/a", "store '@/a' was already defined"),
+                              (f"load crt {two} alias a", "crt @/b", "no 'crt-store' section has a certificate '@/b'"),
+                              (f"load crt {two} sctl x", f"crt {two}", "'sctl' is not implemented yet"),
+                              (f"load crt {two} foo x", f"crt {two}", "unknown keyword 'foo'"),
+                              (f"load crt {two}\n crt-base /", f"crt {two}", "'crt-base' can't be used after a load line"),
+                              (f"load crt {two}", f"crt {two}\n ssl-f-use crt {two} key {folder.path}/five.key", "was loaded before, with other files"),
+                              (f"load crt {two}", f"crt {two}\n ssl-f-use alpn h2", "no 'crt' keyword specified")):
+        found = refused(binary, folder, "", sections=f"crt-store\n {lines}\n" + frontend(f"ssl {line}"))
+        assert said in found, found
+
+
+def answered(authority, folder, site, days=2, line=None):
+    """What an authority says of a certificate; the bytes of its answer."""
+    serial = openssl("x509", "-in", site, "-noout", "-serial").strip().split("=")[1]
+    index, question, answer = (os.path.join(folder.path, name) for name in ("index", "question", "answer"))
+    with open(index, "w") as out:
+        out.write((line or "V\t491130000000Z\t\t{}\tunknown\t/CN=x\n").format(serial))
+    open(index + ".attr", "w").close()
+    openssl("ocsp", "-issuer", authority.certificate, "-cert", site, "-no_nonce", "-reqout", question)
+    openssl("ocsp", "-index", index, "-rsigner", authority.certificate, "-rkey", authority.key, "-CA", authority.certificate,
+            "-reqin", question, "-respout", answer, *(["-ndays", str(days)] if days else []))
+    return open(answer, "rb").read()
+
+
+def stapled(port):
+    """What a client is told about the certificate that it is shown."""
+    said = openssl("s_client", "-connect", f"127.0.0.1:{port}", "-servername", "one.example", "-status")
+    return next((line.split(": ")[1] for line in said.splitlines() if "Cert Status" in line), None)
+
+
+def responses_are_shown_beside_their_certificates(binary, folder):
+    """`.ocsp` files, and what the runtime API changes of them."""
+    authority = Authority(folder)
+    site = authority.issue("one.example")
+    shutil.copy(authority.certificate, site + ".issuer")
+    good = answered(authority, folder, site)
+    with open(site + ".ocsp", "wb") as out:
+        out.write(good)
+    revoked = answered(authority, folder, site, line="R\t491130000000Z\t261101000000Z,keyCompromise\t{}\tunknown\t/CN=x\n")
+    endless = answered(authority, folder, site, days=0)
+    cli, socket_line = cli_of(folder)
+    with World(binary, folder, frontend(f"ssl crt {site}"), socket_line) as world:
+        assert stapled(world.port) == "good"
+        listing = ask(cli, "show ssl ocsp-response").splitlines()
+        key = listing[1].split(" : ")[1]
+        assert listing[0] == "# Certificate IDs" and listing[2] == f"Certificate path : {site}", listing
+        shown = ask(cli, f"show ssl ocsp-response {key}")
+        assert "Cert Status: good" in shown and "Responder Id: CN = authority" in shown, shown
+        assert shown == ask(cli, f"show ssl ocsp-response text {site}") == ask(cli, f"show ssl cert {site}.ocsp")
+        assert base64.b64decode(ask(cli, f"show ssl ocsp-response base64 {key}")) == good
+        set_ = lambda response: ask(cli, f"set ssl ocsp-response {base64.b64encode(response).decode()}")
+        assert set_(revoked) == "OCSP Response updated!\n\n"
+        assert stapled(world.port) == "revoked"
+        assert set_(endless) == "OCSP single response: missing nextupdate.\n\n"
+        other = Authority(folder, "other")
+        assert "does not match any certificate" in set_(answered(other, folder, other.issue("two.example")))
+        # A transaction puts the first one back.
+        assert "Transaction created" in ask(cli, f"set ssl cert {site}.ocsp <<\n{base64.b64encode(good).decode()}\n")
+        assert "Cert Status: good" in ask(cli, f"show ssl cert *{site}.ocsp")
+        assert stapled(world.port) == "revoked"
+        assert "Success!" in ask(cli, f"commit ssl cert {site}")
+        assert stapled(world.port) == "good"
+
+
+def responses_that_cannot_be_shown_are_told_of(binary, folder):
+    """One that is damaged, one without an end, one about another certificate, and one whose issuer nobody knows."""
+    authority = Authority(folder)
+    site, other = authority.issue("one.example"), authority.issue("two.example")
+    shutil.copy(authority.certificate, site + ".issuer")
+    text = CONFIGURATION.format(log=514, extra="", defaults="", sections=frontend(f"ssl crt {site}").replace("@port@", "1"))
+    for response, said in ((b"nothing", "Unable to parse OCSP response."),
+                           (answered(authority, folder, site, days=0), "missing nextupdate."),
+                           (answered(authority, folder, other), "it is about another certificate.")):
+        with open(site + ".ocsp", "wb") as out:
+            out.write(response)
+        status, _, printed = run(binary, "-c", "-f", folder.file("told.cfg", text))
+        assert status == 0 and said in printed, (status, printed)
+    os.remove(site + ".issuer")
+    with open(site + ".ocsp", "wb") as out:
+        out.write(answered(authority, folder, site))
+    assert "who issued it is not known" in refused(binary, folder, f"ssl crt {site}")
+
+
+def signatures_are_those_of_the_lists(binary, folder):
+    """`sigalgs` for ours, `client-sigalgs` for those of clients, on a line and for all lines."""
+    authority = Authority(folder)
+    site, own = authority.issue("one.example", kind="rsa"), authority.issue("client", kind="rsa")
+    key = lambda world, *more: openssl("s_client", "-connect", f"127.0.0.1:{world.port}", *more)
+    for line, extra in ((" sigalgs RSA-PSS+SHA512:RSA+SHA512", ""), ("", "ssl-default-bind-sigalgs rsa_pss_rsae_sha512:RSA+SHA512")):
+        with World(binary, folder, frontend(f"ssl crt {site}{line}"), extra) as world:
+            for version in ("-tls1_2", "-tls1_3"):
+                assert "Peer signing digest: SHA512" in key(world, version), version
+            assert "Peer signing digest" not in key(world, "-tls1_3", "-sigalgs", "RSA-PSS+SHA256")
+    asking = f"ssl crt {site} verify required ca-file {authority.certificate} client-sigalgs RSA-PSS+SHA384"
+    with World(binary, folder, frontend(asking)) as world:
+        said = key(world, "-cert", own, "-tls1_3")
+        assert "Requested Signature Algorithms: RSA-PSS+SHA384\n" in said, said
+        with connect(world.port, own=own) as connection:
+            assert ask_over(connection).endswith(b"one.example")
+
+
+def sessions_are_limited_and_counted(binary, folder):
+    """`maxsslconn`, `maxsslrate`, and what `show info` tells of sessions."""
+    site = Authority(folder).issue("one.example")
+    cli, socket_line = cli_of(folder)
+    figures = lambda: dict(line.split(": ", 1) for line in ask(cli, "show info").splitlines() if ": " in line)
+    with World(binary, folder, frontend(f"ssl crt {site}"), f"maxsslconn 2\n    {socket_line}") as world:
+        held = [connect(world.port) for _ in range(2)]
+        wait_until(lambda: figures()["CurrSslConns"] == "2")
+        assert figures()["MaxSslConns"] == "2"
+        third = socket.create_connection(("127.0.0.1", world.port), 5)
+        late = ssl._create_unverified_context().wrap_socket(third, server_hostname="one.example", do_handshake_on_connect=False)
+        late.settimeout(0.5)
+        try:
+            late.do_handshake()
+            raise AssertionError("a session beyond the limit")
+        except TimeoutError:
+            pass
+        held.pop().close()
+        late.settimeout(5)
+        late.do_handshake()
+        assert ask_over(late).endswith(b"one.example")
+        found = figures()
+        assert int(found["CumSslConns"]) >= 3 and int(found["SslFrontendMaxKeyRate"]) >= 1, found
+    with World(binary, folder, frontend(f"ssl crt {site}"), f"maxsslrate 5\n    {socket_line}") as world:
+        began = time.monotonic()
+        for _ in range(12):
+            with connect(world.port) as connection:
+                assert ask_over(connection).endswith(b"one.example")
+        assert time.monotonic() - began > 1, "twelve sessions within a second"
+        found = figures()
+        assert found["SslRateLimit"] == "5" and 1 <= int(found["MaxSslRate"]) <= 7, found
+        assert ask(cli, "set rate-limit ssl-sessions global 1000") == "\n"
+        assert figures()["SslRateLimit"] == "1000"
+    # Sessions that are kept here are looked for.
+    with World(binary, folder, frontend(f"ssl crt {site} no-tls-tickets", "%[ssl_fc_is_resumed]"), socket_line) as world:
+        kept = folder.path + "/session"
+        resumes(world, kept, "-tls1_2", save=True)
+        assert resumes(world, kept, "-tls1_2")
+        found = figures()
+        assert (found["SslCacheLookups"], found["SslCacheMisses"]) == ("1", "0"), found
+
+
+if __name__ == "__main__":
+    sys.exit(main("certificates", [sys.modules[__name__]]))
