@@ -164,9 +164,10 @@ fn frontends_and_limits() {
         ("set maxconn global 500", "\n"),
         ("set rate-limit sessions global", "Expects an integer value.\n\n"),
         ("set rate-limit sessions global 10", "\n"),
+        ("set rate-limit ssl-sessions global 10", "\n"),
         (
-            "set rate-limit ssl-sessions global 10",
-            "'set rate-limit ssl-sessions' is not implemented yet.\n\n",
+            "set rate-limit http-compression global 10",
+            "'set rate-limit http-compression' is not implemented yet.\n\n",
         ),
         ("clear counters", "\n"),
         ("clear counters all", "\n"),

@@ -233,6 +233,7 @@ fn asks_for_request_line(config: &model::Proxy) -> bool {
 
 fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
     let tuning = &global.tuning;
+    weir_net::tls_count::limit(global.limits.tls_connections);
     Limits {
         buffer_size: tuning.buffer_size as usize,
         rewrite_reserve: tuning.rewrite_room() as usize,
@@ -243,6 +244,7 @@ fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
         connections: AtomicU32::new(options.connections),
         connection_rate: AtomicU32::new(global.limits.connection_rate),
         session_rate: AtomicU32::new(global.limits.session_rate),
+        tls_rate: AtomicU32::new(global.limits.tls_rate),
         h1: weir_mux::HeadOptions {
             accept_payload_with_any_method: global.http1.payload_with_any_method,
             keep_insecure_transfer_encoding: global.http1.keep_on_insecure_transfer_encoding,

@@ -31,7 +31,7 @@ pub type ServerFigures = Figures<ServerCounter, { ServerCounter::COUNT }, 1>;
 /// The figures of a listener.
 pub type ListenerFigures = Figures<ListenerCounter, { ListenerCounter::COUNT }, 1>;
 /// The figures of the process as a whole.
-pub type ProcessRates = Figures<ProcessCounter, { ProcessCounter::COUNT }, 2>;
+pub type ProcessRates = Figures<ProcessCounter, { ProcessCounter::COUNT }, 4>;
 
 /// Figures of one object: `C` names the counters, `COUNTERS` and `RATES` say how many there are.
 pub struct Figures<C, const COUNTERS: usize, const RATES: usize> {

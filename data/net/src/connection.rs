@@ -1,5 +1,6 @@
 //! One end of an exchange: a descriptor, the bytes that came and were not used yet, and what is left to send.
 
+pub mod tls_count;
 pub(crate) mod transport;
 
 use weir_containers::{Buffer, BufferPool};

@@ -21,6 +21,7 @@ pub use connect::{
     ConnectError, ConnectOptions, ConnectPlan, Connecting, Greeting, SocketSizes, Source, SourceAddress,
     Target,
 };
+pub use connection::tls_count;
 pub use connection::transport::{Clock, set_largest_record};
 pub use connection::{Connection, Fill, Received, Sent};
 pub use connection_limit::{ConnectionLimit, Permit};

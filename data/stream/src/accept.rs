@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use weir_backend::{ProcessCounter, ProcessRate};
 use weir_config::model::Action;
 use weir_config::model::RulesetKind;
 use weir_net::Connection;
@@ -80,9 +81,23 @@ async fn shake_hands(
     let timeouts = &session.frontend.config.settings.timeouts;
     let deadline = clock::after_some(deadlines::handshake(timeouts));
     let shaken = client.shake_hands(TlsSession::server(chooser), deadline).await;
+    if shaken.is_ok() {
+        count_session(client, session);
+    }
     let took = weir_sched::now_us().saturating_sub(session.accepted.monotonic_us) / 1000;
     session.handshake_ms.set(u32::try_from(took).unwrap_or(u32::MAX));
     shaken
+}
+
+/// Counts a session that was agreed on, with a key of its own or not.
+fn count_session(client: &Connection, session: &Session) {
+    let (worker, rates) = (weir_sched::worker_index(), &session.frontend.instance().rates);
+    rates.increment(worker, ProcessCounter::TlsSessions);
+    if client.tls().is_some_and(|facts| facts.resumed) {
+        rates.increment(worker, ProcessCounter::TlsResumed);
+    } else {
+        rates.event(worker, ProcessRate::TlsKeys, weir_sched::now().as_ms());
+    }
 }
 
 /// What the log says of a handshake that failed.

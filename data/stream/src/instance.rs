@@ -88,6 +88,8 @@ pub struct Limits {
     pub connection_rate: AtomicU32,
     /// `maxsessrate`, 0 for none.
     pub session_rate: AtomicU32,
+    /// `maxsslrate`, 0 for none.
+    pub tls_rate: AtomicU32,
     /// `h1-accept-payload-with-any-method` and relatives.
     pub h1: weir_mux::HeadOptions,
     /// `tune.h2.*`: the bounds of clients' connections of HTTP/2.

@@ -70,7 +70,8 @@ impl Acceptor for ListenerHandler {
 
     fn too_fast(&self) -> Option<Tick> {
         let proxy = self.listener.proxy();
-        proxy.instance().too_fast().or_else(|| proxy.too_fast())
+        let of_tls = || self.listener.tls.as_ref().and_then(|_| proxy.instance().too_much_tls());
+        proxy.instance().too_fast().or_else(|| proxy.too_fast()).or_else(of_tls)
     }
 
     fn admit(&self) -> Result<Admission, &'static ConnectionLimit> {
@@ -90,6 +91,9 @@ impl Acceptor for ListenerHandler {
         let proxy = self.listener.proxy();
         proxy.count_connection();
         proxy.instance().count_connection();
+        if self.listener.tls.is_some() {
+            proxy.instance().rates.event(own, ProcessRate::TlsConnections, weir_sched::now().as_ms());
+        }
         let admitted = ticket.used(self.listener, worker);
         let serve = move || {
             weir_sched::spawn(&CONNECTION, Class::Normal, ConnectionTask::new(admitted, socket, peer));
@@ -139,6 +143,19 @@ impl Instance {
             .find_map(|(rate, limit)| until_below(limit, self.rates.rate(rate, now.as_ms()), now))
     }
 
+    /// Until when the process accepts no more that speaks TLS (`maxsslrate`, `maxsslconn`); none for now.
+    fn too_much_tls(&self) -> Option<Tick> {
+        let now = weir_sched::now();
+        let limit = self.limits.tls_rate.load(Relaxed);
+        if limit > 0
+            && let Some(until) =
+                until_below(limit, self.rates.rate(ProcessRate::TlsConnections, now.as_ms()), now)
+        {
+            return Some(until);
+        }
+        weir_net::tls_count::is_full().then(|| now.after(FULL_PAUSE_MS))
+    }
+
     /// A connection was accepted.
     fn count_connection(&self) {
         if let Some(figures) = crate::figures::figures() {
@@ -170,6 +187,8 @@ fn until_below(limit: u32, rate: u32, now: Tick) -> Option<Tick> {
 }
 
 static CONNECTION: Kind = Kind::new("connection");
+/// How soon it is looked again whether a session of TLS has ended, where there are too many.
+const FULL_PAUSE_MS: u64 = 10;
 /// A low rate is looked at this often all the same: the second that it is counted over goes on sliding.
 const LONGEST_PAUSE_MS: u64 = 100;
 

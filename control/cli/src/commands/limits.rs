@@ -47,7 +47,8 @@ fn set_rate_limit(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outco
     let limit = match what {
         "connections" => Limit::ConnectionRate,
         "sessions" => Limit::SessionRate,
-        "ssl-sessions" | "http-compression" => {
+        "ssl-sessions" => Limit::TlsRate,
+        "http-compression" => {
             return Outcome::error(format!("'set rate-limit {what}' is not implemented yet.\n"));
         }
         _ => return Outcome::error(RATE_LIMITS),

@@ -97,6 +97,8 @@ pub enum Limit {
     ConnectionRate,
     /// Sessions a second; 0 for no limit.
     SessionRate,
+    /// Connections of clients that speak TLS a second; 0 for no limit.
+    TlsRate,
 }
 
 /// What a variable is set to.

@@ -11,6 +11,7 @@ use weir_stream::worker::ProcessFigures;
 
 use super::pulse::Pulse;
 use super::{Live, now_ms};
+use crate::build::LiveTls;
 
 /// What the product is called where tools look for its name: they know the reference program's only.
 const PRODUCT: &str = "HAProxy";
@@ -94,10 +95,31 @@ fn traffic(live: Live, info: &mut InfoRow) {
     info.set(InfoField::MaxConnRate, rates.rate_maximum(ProcessRate::Connections, now_ms));
     info.set(InfoField::SessRate, rates.rate(ProcessRate::Sessions, now_ms));
     info.set(InfoField::MaxSessRate, rates.rate_maximum(ProcessRate::Sessions, now_ms));
+    tls(live, now_ms, info);
     info.set(InfoField::MaxconnReached, narrow(rates.sum(ProcessCounter::LimitReached)));
     info.set(InfoField::TotalBytesOut, sum(|figures| figures.bytes_out.value()));
     info.set(InfoField::TotalSplicedBytesOut, sum(|figures| figures.bytes_spliced.value()));
     info.set(InfoField::BytesOutRate, pulse_sum(live, |pulse| pulse.bytes_out_rate.load(Relaxed)));
+}
+
+fn tls(live: Live, now_ms: u64, info: &mut InfoRow) {
+    let rates = &live.instance.rates;
+    let (now, total) = weir_net::tls_count::sessions();
+    info.set(InfoField::MaxSslConns, weir_net::tls_count::most());
+    info.set(InfoField::CurrSslConns, now);
+    info.set(InfoField::CumSslConns, narrow(total));
+    let rate = rates.rate(ProcessRate::TlsConnections, now_ms);
+    let keys = rates.rate(ProcessRate::TlsKeys, now_ms);
+    info.set(InfoField::SslRate, rate);
+    info.set(InfoField::SslRateLimit, live.instance.limits.tls_rate.load(Relaxed));
+    info.set(InfoField::MaxSslRate, rates.rate_maximum(ProcessRate::TlsConnections, now_ms));
+    info.set(InfoField::SslFrontendKeyRate, keys);
+    info.set(InfoField::SslFrontendMaxKeyRate, rates.rate_maximum(ProcessRate::TlsKeys, now_ms));
+    let reused = rate.saturating_sub(keys);
+    info.set(InfoField::SslFrontendSessionReusePct, (reused * 100).checked_div(rate).unwrap_or(0));
+    let (lookups, misses) = live.record.tls.get().map(LiveTls::cache_lookups).unwrap_or_default();
+    info.set(InfoField::SslCacheLookups, narrow(lookups));
+    info.set(InfoField::SslCacheMisses, narrow(misses));
 }
 
 fn pulse_sum(live: Live, figure: fn(&Pulse) -> u64) -> u64 {

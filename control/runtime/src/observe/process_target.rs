@@ -106,6 +106,7 @@ impl ProcessTarget for LiveTarget {
             // Accepting looks at these every few milliseconds while one holds it back.
             Limit::ConnectionRate => limits.connection_rate.store(value, Relaxed),
             Limit::SessionRate => limits.session_rate.store(value, Relaxed),
+            Limit::TlsRate => limits.tls_rate.store(value, Relaxed),
         }
         true
     }

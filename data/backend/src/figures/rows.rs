@@ -167,6 +167,8 @@ counters! {
     /// What the process counts beside what its objects do.
     ProcessCounter {
         LimitReached "Connections whose arrival brought the process to its limit."
+        TlsSessions "Sessions of TLS that clients and the process agreed on."
+        TlsResumed "Those of them that went on with an earlier one."
     }
 }
 
@@ -215,6 +217,10 @@ pub enum ProcessRate {
     Connections,
     /// Sessions: `SessRate`.
     Sessions,
+    /// Connections of clients that speak TLS: `SslRate`.
+    TlsConnections,
+    /// Keys that were agreed on with clients: `SslFrontendKeyRate`.
+    TlsKeys,
 }
 
 impl From<ProcessRate> for usize {

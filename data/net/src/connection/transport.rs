@@ -19,6 +19,7 @@ use weir_tls::{
     Facts, Failure, HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, Opened, Progress, Session, Why, announced,
 };
 
+use super::tls_count::{self, Counted};
 use super::{Beside, Connection, Received, Sent};
 use crate::fault::Fault;
 
@@ -30,6 +31,7 @@ pub(super) struct Transport {
     wire: Vec<u8>,
     /// Something came.
     heard: bool,
+    _counted: Counted,
 }
 
 impl Beside {
@@ -41,7 +43,8 @@ impl Beside {
 
 impl Transport {
     fn new(session: Session) -> Transport {
-        Transport { session, wire: Vec::new(), heard: false }
+        let session = if tls_count::is_full() { session.refused_to_begin() } else { session };
+        Transport { session, wire: Vec::new(), heard: false, _counted: Counted::new() }
     }
 
     fn holds_input(&self) -> bool {

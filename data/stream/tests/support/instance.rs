@@ -30,6 +30,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Instanc
         connections: AtomicU32::new(config.global.limits.maxconn.unwrap_or(10_000)),
         connection_rate: AtomicU32::new(config.global.limits.connection_rate),
         session_rate: AtomicU32::new(config.global.limits.session_rate),
+        tls_rate: AtomicU32::new(config.global.limits.tls_rate),
         h2: weir_mux::Limits::default(),
         h2_pace: weir_mux::Pace::default(),
         h1: weir_mux::HeadOptions {

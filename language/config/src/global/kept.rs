@@ -126,10 +126,6 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         l.keep_word(w, FOLDER)
     }),
     Row::ready("key-base", "<dir>", "/etc/ssl/private", "TLS: folder of keys", |l, w| l.keep_word(w, FOLDER)),
-    Row::ready("maxsslconn", "<number>", "1000", "TLS: connections at once", |l, w| l.keep_number(w, 0, MAX)),
-    Row::ready("maxsslrate", "<number>", "100", "TLS: new sessions each second", |l, w| {
-        l.keep_number(w, 0, MAX)
-    }),
     Row::ready(
         "ssl-default-bind-ciphers",
         "<ciphers>",

@@ -27,6 +27,14 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         line.global.limits.session_rate = line.number(words, 0..=MAX)?;
         Ok(())
     }),
+    Row::ready("maxsslconn", "<number>", "1000", "TLS: connections at once", |line, words| {
+        line.global.limits.tls_connections = line.number(words, 0..=MAX)?;
+        Ok(())
+    }),
+    Row::ready("maxsslrate", "<number>", "100", "TLS: new sessions each second", |line, words| {
+        line.global.limits.tls_rate = line.number(words, 0..=MAX)?;
+        Ok(())
+    }),
     Row::ready("maxpipes", "<number>", "100", "pipes for splicing", |line, words| {
         let pipes = line.number(words, 0..=MAX)?;
         if line.first_time(words, line.global.limits.pipes.is_some()) {

@@ -221,6 +221,10 @@ pub struct Limits {
     pub connection_rate: u32,
     /// `maxsessrate`: sessions each second; 0 for no limit.
     pub session_rate: u32,
+    /// `maxsslconn`: sessions of TLS at once, with clients and servers; 0 for no limit.
+    pub tls_connections: u32,
+    /// `maxsslrate`: connections of clients that speak TLS each second; 0 for no limit.
+    pub tls_rate: u32,
     /// `maxpipes`: pipes for splicing; none for a quarter of `maxconn`.
     pub pipes: Option<u32>,
     /// `ulimit-n`: open files; none to compute it.
@@ -237,6 +241,8 @@ impl Default for Limits {
             maxconn: None,
             connection_rate: 0,
             session_rate: 0,
+            tls_connections: 0,
+            tls_rate: 0,
             pipes: None,
             open_files: None,
             open_files_hard: None,
