@@ -15,7 +15,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use weir_h2::{Connection as Engine, ErrorCode, Event, Limits, Request};
+use weir_h2::{Connection as Engine, ErrorCode, Event, Limits, ReceivedHead};
 use weir_http::{Flags, Head};
 use weir_net::{Connection, Fault, Received, Sent};
 use weir_sched::TaskKey;
@@ -55,7 +55,7 @@ struct Inner {
     crowded: bool,
     /// Memory for heads.
     #[allow(clippy::vec_box, reason = "the boxes are what is used again: a head is large to move")]
-    rooms: Vec<Box<Request>>,
+    rooms: Vec<Box<ReceivedHead>>,
     pace: Pace,
     /// RST_STREAM that came in this turn.
     resets: u32,
@@ -75,7 +75,7 @@ pub struct Pace {
 struct Slot {
     id: u32,
     task: TaskKey,
-    request: Option<Box<Request>>,
+    request: Option<Box<ReceivedHead>>,
     /// What came and was not taken over.
     arrived: Vec<u8>,
     /// Payload among it.
@@ -169,7 +169,7 @@ impl Inner {
             Event::More => {}
             Event::Request { stream, end } => {
                 let mut request = self.rooms.pop().unwrap_or_else(|| Box::new(self.engine.room()));
-                self.engine.take_request(&mut request);
+                self.engine.take_head(&mut request);
                 let chunked = request.head.flags().contains(Flags::CHUNKED);
                 self.slots.push(Slot {
                     id: stream,
@@ -438,12 +438,12 @@ impl Multiplexer {
         }
     }
 
-    pub(crate) fn take_request(&self, id: u32) -> Option<Box<Request>> {
+    pub(crate) fn take_request(&self, id: u32) -> Option<Box<ReceivedHead>> {
         self.inner.borrow_mut().slot(id)?.request.take()
     }
 
     /// Memory for a head is there again.
-    pub(crate) fn give_room(&self, mut request: Box<Request>) {
+    pub(crate) fn give_room(&self, mut request: Box<ReceivedHead>) {
         let rooms = &mut self.inner.borrow_mut().rooms;
         if rooms.len() < ROOMS {
             request.clear();

@@ -22,7 +22,8 @@ use weir_http::Head;
 use crate::error::ErrorCode;
 use crate::frame::{self, FrameHeader, PREFACE};
 use crate::limits::{self, Bucket, Limits};
-use crate::request::{Builder, Request};
+use crate::received::ReceivedHead;
+use crate::request::Builder;
 use crate::settings::{self, Settings};
 use crate::streams::Streams;
 use crate::trailers::Trailers;
@@ -33,7 +34,7 @@ use crate::window::{DEFAULT_WINDOW, Owed, Window};
 pub enum Event {
     /// Nothing more can be said before more bytes come.
     More,
-    /// The head of a request is there: [`Connection::take_request`]. With `end` no body follows.
+    /// The head of a request is there: [`Connection::take_head`]. With `end` no body follows.
     Request {
         /// The new stream.
         stream: u32,
@@ -232,17 +233,17 @@ impl Connection {
         bytes[..length] == PREFACE[..length]
     }
 
-    /// The head of the request that the last event was of. `room` is what it is exchanged for: its memory is used for another.
-    pub fn take_request(&mut self, room: &mut Request) {
+    /// The head that the last event was of. `room` is what it is exchanged for: its memory is used for another.
+    pub fn take_head(&mut self, room: &mut ReceivedHead) {
         room.clear();
         std::mem::swap(&mut self.builder.request, room);
     }
 
     /// Room for a head, to be exchanged for one.
-    pub fn room(&self) -> Request {
-        Request {
+    pub fn room(&self) -> ReceivedHead {
+        ReceivedHead {
             head: Head::with_limits(self.limits.max_fields, Head::DEFAULT_MAX_EDITS),
-            ..Request::default()
+            ..ReceivedHead::default()
         }
     }
 

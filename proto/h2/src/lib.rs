@@ -5,7 +5,7 @@
 //!
 //! - [`Connection::advance`] looks at the front of what was received and says what happened. It copies no DATA: an event says
 //!   where the bytes are.
-//! - [`Connection::take_request`] gives the head of a request in the form that `weir-http` knows: the fields as HTTP/1 would
+//! - [`Connection::take_head`] gives the head of a request in the form that `weir-http` knows: the fields as HTTP/1 would
 //!   write them, and an index over them, made while they were decoded. Nothing parses it again.
 //! - [`Connection::send_head`], [`Connection::send_data`] and their like append frames to the output, which the caller sends.
 //! - [`Connection::consumed`] gives window back, and nothing else does.
@@ -17,6 +17,7 @@ pub mod connection;
 pub mod error;
 pub mod frame;
 pub mod limits;
+mod received;
 mod request;
 mod response;
 pub mod settings;
@@ -28,4 +29,4 @@ mod window;
 pub use connection::{Connection, Event};
 pub use error::ErrorCode;
 pub use limits::Limits;
-pub use request::{Request, Verdict};
+pub use received::{ReceivedHead, Verdict};

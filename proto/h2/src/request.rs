@@ -8,44 +8,14 @@ use std::ops::Range;
 
 use weir_hpack::{Field, Token};
 use weir_http::authority::{has_port, host_fault, without_implied_port};
-use weir_http::{Field as HeadField, Flags, Head, KnownName, Method, Span, Version, body, uri};
+use weir_http::{Flags, Head, KnownName, Method, Span, Version, body, uri};
 
-/// A request's head, and the bytes that its index refers to.
-#[derive(Debug, Default)]
-pub struct Request {
-    /// The index.
-    pub head: Head,
-    /// The head as HTTP/1 would write it, but for the version.
-    pub bytes: Vec<u8>,
-    /// What became of it.
-    pub verdict: Verdict,
-}
-
-/// Whether a head is one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Verdict {
-    /// It is.
-    #[default]
-    Sound,
-    /// It breaks RFC 9113, 8: the stream ends with PROTOCOL_ERROR.
-    Malformed,
-    /// It has too many fields, or too many bytes.
-    TooLarge,
-}
-
-impl Request {
-    /// Forgets the head, keeps the memory.
-    pub fn clear(&mut self) {
-        self.head.clear();
-        self.bytes.clear();
-        self.verdict = Verdict::Sound;
-    }
-}
+use crate::received::{FRAMING, ReceivedHead, Verdict, push};
 
 /// Builds the head of one request after the other.
 #[derive(Debug)]
 pub(crate) struct Builder {
-    pub request: Request,
+    pub request: ReceivedHead,
     max_head: usize,
     /// The values of pseudo-header fields, until the start line is written.
     pseudo: Vec<u8>,
@@ -65,7 +35,7 @@ impl Builder {
     pub fn new(max_fields: u16, max_head: usize) -> Builder {
         let head = Head::with_limits(max_fields, Head::DEFAULT_MAX_EDITS);
         Builder {
-            request: Request { head, ..Request::default() },
+            request: ReceivedHead { head, ..ReceivedHead::default() },
             max_head,
             pseudo: Vec::new(),
             method: None,
@@ -147,7 +117,7 @@ impl Builder {
         let (method, scheme, authority, path) =
             (text(&self.method), text(&self.scheme), text(&self.authority), text(&self.path));
         let Some(line) = StartLine::of(method, scheme, authority, path) else { return self.malformed() };
-        let Request { head, bytes, .. } = &mut self.request;
+        let ReceivedHead { head, bytes, .. } = &mut self.request;
         bytes.extend_from_slice(line.method);
         let method_end = bytes.len();
         bytes.push(b' ');
@@ -175,7 +145,7 @@ impl Builder {
     }
 
     fn regular(&mut self, known: KnownName, name: &[u8], value: &[u8]) {
-        let Request { head, bytes, .. } = &mut self.request;
+        let ReceivedHead { head, bytes, .. } = &mut self.request;
         let flags = match known {
             // What concerns one connection of HTTP/1 alone (RFC 9113, 8.2.2).
             KnownName::Connection
@@ -205,7 +175,7 @@ impl Builder {
 
     /// A `Host` that says what the authority says adds nothing; another one would be taken for it by somebody (RFC 9113, 8.3.1).
     fn host(&mut self, value: &[u8]) {
-        let Request { head, bytes, .. } = &mut self.request;
+        let ReceivedHead { head, bytes, .. } = &mut self.request;
         if let Some(known) = self.host {
             let port = self.scheme.clone().and_then(|scheme| uri::default_port(&self.pseudo[scheme]));
             let value = port.map_or(value, |port| without_implied_port(value, port));
@@ -222,7 +192,7 @@ impl Builder {
     }
 
     fn content_length(&mut self, value: &[u8]) {
-        let Request { head, bytes, .. } = &mut self.request;
+        let ReceivedHead { head, bytes, .. } = &mut self.request;
         let Some(length) = body::length(value) else { return self.malformed() };
         match head.content_length() {
             Some(before) if before == length => {}
@@ -241,7 +211,7 @@ impl Builder {
         if !self.started && self.request.verdict == Verdict::Sound {
             self.start();
         }
-        let Request { head, bytes, verdict } = &mut self.request;
+        let ReceivedHead { head, bytes, verdict } = &mut self.request;
         if *verdict != Verdict::Sound {
             return;
         }
@@ -318,27 +288,11 @@ impl<'p> StartLine<'p> {
     }
 }
 
-/// Appends a field and its index entry; where its value is, or none if there are too many fields.
-fn push(head: &mut Head, bytes: &mut Vec<u8>, known: KnownName, name: &[u8], value: &[u8]) -> Option<Span> {
-    let start = bytes.len();
-    bytes.extend_from_slice(name);
-    bytes.extend_from_slice(b": ");
-    let value_start = bytes.len();
-    bytes.extend_from_slice(value);
-    let span = Span::raw(value_start, bytes.len());
-    bytes.extend_from_slice(b"\r\n");
-    head.push_field(HeadField { name: Span::raw(start, start + name.len()), value: span, known }).ok()?;
-    Some(span)
-}
-
 /// RFC 3986, 3.1.
 fn is_scheme(text: &[u8]) -> bool {
     let inner = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     text.first().is_some_and(u8::is_ascii_alphabetic) && text.iter().all(inner)
 }
-
-/// What a field takes beside its name and value; the same for the start line.
-const FRAMING: usize = 4;
 
 #[cfg(test)]
 mod tests;

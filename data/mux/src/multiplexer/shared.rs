@@ -13,7 +13,7 @@
 use std::rc::Rc;
 
 use weir_h1::{ChunkDecoder, Parser, Piece};
-use weir_h2::{ErrorCode, Request, Verdict};
+use weir_h2::{ErrorCode, ReceivedHead, Verdict};
 use weir_http::{BodySize, Flags, Head, Method};
 use weir_net::{Fault, Received, Sent};
 use weir_sys::Errno;
@@ -98,7 +98,7 @@ impl SharedStream {
             return Err(NoHead::Gone);
         }
         let Some(mut request) = self.multiplexer.take_request(self.id) else { return Err(NoHead::Gone) };
-        let Request { head: taken, bytes: taken_bytes, verdict } = &mut *request;
+        let ReceivedHead { head: taken, bytes: taken_bytes, verdict } = &mut *request;
         std::mem::swap(head, taken);
         std::mem::swap(bytes, taken_bytes);
         let verdict = *verdict;

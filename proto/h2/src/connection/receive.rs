@@ -6,7 +6,7 @@ use crate::frame::{
     self, ACK, END_HEADERS, END_STREAM, FrameHeader, Kind, PADDED, PREFACE, PRIORITY, STREAM_BITS,
 };
 use crate::limits;
-use crate::request::Verdict;
+use crate::received::Verdict;
 use crate::settings;
 use crate::stream::{State, Stream, UNANNOUNCED};
 use crate::streams::Standing;

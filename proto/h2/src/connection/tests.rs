@@ -5,7 +5,7 @@ use weir_http::Version;
 
 use super::*;
 use crate::frame::{ACK, END_HEADERS, END_STREAM, PADDED, PREFACE, PRIORITY};
-use crate::request::Verdict;
+use crate::received::Verdict;
 
 /// A client that writes what it is told to.
 struct Client {
@@ -78,8 +78,8 @@ impl Client {
                         break;
                     }
                     Event::Request { stream, end } => {
-                        let mut request = Request::default();
-                        self.connection.take_request(&mut request);
+                        let mut request = ReceivedHead::default();
+                        self.connection.take_head(&mut request);
                         if request.verdict == Verdict::TooLarge {
                             format!("too large {stream}")
                         } else {

@@ -21,7 +21,7 @@ fn build(lines: &str, end: bool) -> Builder {
 #[track_caller]
 fn check(lines: &str, end: bool, want: &str) {
     let builder = build(lines, end);
-    let Request { head, bytes, verdict } = &builder.request;
+    let ReceivedHead { head, bytes, verdict } = &builder.request;
     assert_eq!(*verdict, Verdict::Sound, "{lines}");
     assert_eq!(String::from_utf8_lossy(bytes).replace("\r\n", "\n"), want);
     // The index says what the bytes say.
