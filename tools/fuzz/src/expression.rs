@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use weir_expr::context::DetachedContext;
 use weir_expr::scope::Warnings;
 use weir_expr::{
-    AclTable, Condition, Expr, FormatOptions, Loader, LogFormat, PatternStore, Places, Registry, Scope,
-    VariableNames,
+    AclTable, Condition, Expr, FormatOptions, Loader, Location, LogFormat, PatternStore, Places, Registry,
+    Scope, VariableNames,
 };
 
 /// Every fetch that needs no traffic.
@@ -37,8 +37,7 @@ fn with_scope(call: impl FnOnce(&Scope<'_>)) {
         loader: &Files,
         places: Places::ALL,
         warnings: &warnings,
-        file: "fuzz.cfg",
-        line: 1,
+        at: &Location::new("fuzz.cfg".into(), 1),
     });
 }
 

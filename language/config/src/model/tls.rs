@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_expr::Expr;
-
-use super::location::Location;
+use weir_expr::{Expr, Location};
 
 /// A version that a line may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
