@@ -255,5 +255,39 @@ def sessions_are_limited_and_counted(binary, folder):
         assert (found["SslCacheLookups"], found["SslCacheMisses"]) == ("1", "0"), found
 
 
+def certificates_are_made_for_names_that_nobody_has(binary, folder):
+    """`generate-certificates`: signed by an authority, the same ones again, and within their bound."""
+    for kind in ("ec", "rsa"):
+        authority = Authority(folder, kind)
+        if kind == "rsa":
+            openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", authority.key, "-out", authority.certificate, "-days", "30",
+                    "-subj", "/O=tests & co/CN=rsa", "-addext", "keyUsage=critical,keyCertSign")
+        site = authority.issue("one.example", kind=kind)
+        signer = folder.file(f"signer-{kind}", open(authority.certificate).read() + open(authority.key).read())
+        line = f"ssl crt {site} generate-certificates ca-sign-file {signer}"
+        with World(binary, folder, frontend(line, "%[ssl_f_s_dn(CN)] %[ssl_f_serial,hex]"), "tune.ssl.ssl-ctx-cache-size 2") as world:
+            def shown(name):
+                with connect(world.port, authority, name=name) as connection:
+                    return ask_over(connection).split(b"\r\n\r\n")[1].decode().split()
+            # Python's client checks chain and name of each.
+            first = shown("forged.example")
+            assert first[0] == "forged.example" and shown("forged.example") == first and shown("one.example")[0] == "one.example"
+            longest = ".".join(["a" * 60] * 4)
+            assert len(shown(longest)) == 1
+            assert shown("forged.example") == first
+            shown("b.example"), shown("c.example")
+            assert shown("forged.example") != first
+            with open(folder.path + "/chain", "w") as out:
+                said = openssl("s_client", "-connect", f"127.0.0.1:{world.port}", "-servername", "forged.example")
+                out.write(said[said.index("-----BEGIN"):])
+            said = openssl("verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", authority.certificate, folder.path + "/chain")
+            assert said.endswith(": OK\n"), said
+            # Who asks for nobody, or for what is no name, sees the default.
+            with connect(world.port, name=None) as connection:
+                assert b"one.example" in ask_over(connection)
+    assert "add 'ca-sign-file <file>'" in refused(binary, folder, f"ssl crt {site} generate-certificates")
+    assert "holds no private key" in refused(binary, folder, f"ssl crt {site} generate-certificates ca-sign-file {authority.certificate}")
+
+
 if __name__ == "__main__":
     sys.exit(main("certificates", [sys.modules[__name__]]))

@@ -11,6 +11,7 @@ pub mod certificate;
 pub mod ciphers;
 pub mod describe;
 pub mod failure;
+pub mod forge;
 pub mod inspect;
 pub mod listener;
 pub mod ocsp;

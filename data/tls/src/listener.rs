@@ -7,12 +7,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use rustls::pki_types::UnixTime;
 use rustls::{ServerConfig, SignatureAlgorithm};
 use weir_client_hello::ClientHello;
 use weir_sync::Published;
 
 use crate::certificate::Certificate;
 use crate::failure::{Alert, Failure, Why};
+use crate::forge::Forger;
 use crate::session::{ChooseServer, Chosen};
 use crate::settings::Base;
 
@@ -60,9 +62,22 @@ impl Entry {
         &self.certificate
     }
 
+    /// What time it is, for its handshakes.
+    pub(crate) fn now(&self) -> Option<UnixTime> {
+        self.base.now()
+    }
+
     /// Which clients it is for.
     pub fn part(&self) -> &Part {
         &self.part
+    }
+
+    fn chosen(&self) -> Chosen {
+        Chosen {
+            config: Arc::clone(&self.config),
+            certificate: Some(Arc::clone(&self.certificate)),
+            verifier: self.base.verifier.clone(),
+        }
     }
 
     /// The names that it is for.
@@ -86,6 +101,8 @@ pub struct Listener {
     defaults: Vec<u32>,
     /// Who names nobody known is refused.
     strict: bool,
+    /// Who makes certificates for names that nobody has.
+    forger: Option<Arc<Forger>>,
 }
 
 impl Listener {
@@ -100,7 +117,13 @@ impl Listener {
     /// The same listener with other certificates.
     #[must_use]
     pub fn with_entries(&self, entries: impl IntoIterator<Item = Entry>) -> Listener {
-        Listener::new(self.strict, entries)
+        Listener { forger: self.forger.clone(), ..Listener::new(self.strict, entries) }
+    }
+
+    /// The same listener, which has certificates made for names that nobody has.
+    #[must_use]
+    pub fn with_forger(self, forger: Option<Arc<Forger>>) -> Listener {
+        Listener { forger, ..self }
     }
 
     fn add(&mut self, entry: Entry) {
@@ -162,17 +185,23 @@ impl Listener {
         self.entries.is_empty()
     }
 
-    fn find(&self, name: Option<&str>, abilities: &Abilities) -> Option<&Entry> {
-        if let Some(name) = name {
-            let named = self.names.get(name).and_then(|found| self.best(found, None, abilities));
-            let wild = || {
-                let (_, rest) = name.split_once('.')?;
-                self.best(self.wildcards.get(rest)?, self.excluded.get(name), abilities)
-            };
-            if let Some(entry) = named.or_else(wild) {
-                return Some(entry);
-            }
-        }
+    /// The one of a name.
+    fn named(&self, name: &str, abilities: &Abilities) -> Option<&Entry> {
+        let named = self.names.get(name).and_then(|found| self.best(found, None, abilities));
+        let wild = || {
+            let (_, rest) = name.split_once('.')?;
+            self.best(self.wildcards.get(rest)?, self.excluded.get(name), abilities)
+        };
+        named.or_else(wild)
+    }
+
+    /// One that is made for a name which nobody has.
+    fn forged(&self, name: &str, abilities: &Abilities) -> Option<Entry> {
+        self.forger.as_ref()?.entry(name, self.best(&self.defaults, None, abilities)?)
+    }
+
+    /// The one for who names nobody known.
+    fn fallback(&self, abilities: &Abilities) -> Option<&Entry> {
         if self.strict { None } else { self.best(&self.defaults, None, abilities) }
     }
 
@@ -196,13 +225,18 @@ impl ChooseServer for Listener {
     fn choose(&self, hello: &ClientHello<'_>) -> Result<Chosen, Failure> {
         let name = hello.server_name().and_then(|name| std::str::from_utf8(name).ok());
         let name = name.map(str::to_ascii_lowercase);
-        let entry = self.find(name.as_deref(), &Abilities::of(hello));
-        let entry = entry.ok_or(Failure { why: Why::UnknownName, alert: Some(Alert::UnrecognisedName) })?;
-        Ok(Chosen {
-            config: Arc::clone(&entry.config),
-            certificate: Some(Arc::clone(&entry.certificate)),
-            verifier: entry.base.verifier.clone(),
-        })
+        let abilities = Abilities::of(hello);
+        if let Some(name) = name.as_deref() {
+            if let Some(entry) = self.named(name, &abilities) {
+                return Ok(entry.chosen());
+            }
+            if let Some(entry) = self.forged(name, &abilities) {
+                return Ok(entry.chosen());
+            }
+        }
+        let entry = self.fallback(&abilities);
+        let refused = Failure { why: Why::UnknownName, alert: Some(Alert::UnrecognisedName) };
+        entry.map(Entry::chosen).ok_or(refused)
     }
 }
 

@@ -12,7 +12,9 @@ use x509_parser::time::ASN1Time;
 use crate::describe::moment;
 use crate::inspect::{attributes, named_signature, sha1};
 use crate::pem;
-use crate::verify::der::{Element, any, element};
+use crate::verify::der::{
+    BIT_STRING, ENUMERATED, Element, INTEGER, OBJECT, OCTET_STRING, SEQUENCE, any, built, element, explicit,
+};
 
 /// Which certificate a response is about: digests of the name and of the key of who issued it, and its number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,14 +59,13 @@ impl CertId {
 
     /// As DER.
     pub fn to_der(&self) -> Vec<u8> {
-        let mut content = Vec::new();
-        put(&mut content, SEQUENCE, SHA1);
-        put(&mut content, OCTET_STRING, &self.name_hash);
-        put(&mut content, OCTET_STRING, &self.key_hash);
-        put(&mut content, INTEGER, &self.serial);
-        let mut der = Vec::new();
-        put(&mut der, SEQUENCE, &content);
-        der
+        let parts = [
+            built(SEQUENCE, &[SHA1]),
+            built(OCTET_STRING, &[&self.name_hash]),
+            built(OCTET_STRING, &[&self.key_hash]),
+            built(INTEGER, &[&self.serial]),
+        ];
+        built(SEQUENCE, &[&parts.concat()])
     }
 
     /// What the runtime API calls it: its DER in hexadecimal digits.
@@ -324,28 +325,6 @@ fn dotted(content: &[u8]) -> String {
     let all = [root, first - root * 40].into_iter().chain(rest.iter().copied());
     all.map(|number| number.to_string()).collect::<Vec<_>>().join(".")
 }
-
-/// Adds an element of DER.
-fn put(der: &mut Vec<u8>, tag: u8, content: &[u8]) {
-    der.push(tag);
-    match content.len() {
-        length @ 0..=0x7f => der.push(length as u8),
-        length @ 0x80..=0xff => der.extend([0x81, length as u8]),
-        length => der.extend([0x82, (length >> 8) as u8, length as u8]),
-    }
-    der.extend_from_slice(content);
-}
-
-const fn explicit(number: u8) -> u8 {
-    0xa0 | number
-}
-
-const SEQUENCE: u8 = 0x30;
-const INTEGER: u8 = 0x02;
-const BIT_STRING: u8 = 0x03;
-const OCTET_STRING: u8 = 0x04;
-const OBJECT: u8 = 0x06;
-const ENUMERATED: u8 = 0x0a;
 
 /// The content of the AlgorithmIdentifier of SHA-1.
 const SHA1: &[u8] = b"\x06\x05\x2b\x0e\x03\x02\x1a\x05\x00";

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rustls::client::{ClientSessionMemoryCache, Resumption, Tls12Resumption};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
+use rustls::pki_types::UnixTime;
 use rustls::server::{
     ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert, StoresServerSessions,
 };
@@ -101,6 +102,11 @@ pub struct Base {
 }
 
 impl Base {
+    /// What time it is.
+    pub(crate) fn now(&self) -> Option<UnixTime> {
+        self.config.time_provider.current_time()
+    }
+
     /// The settings with the certificate that they are used with.
     pub(crate) fn with(&self, certificate: &Certificate) -> Arc<ServerConfig> {
         let mut config = self.config.clone();

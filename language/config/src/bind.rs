@@ -363,11 +363,9 @@ const READY: &[Row<BindReader>] = &[
 const NOT_YET: &[Row<BindReader>] = &[
     Row::not_yet("accept-netscaler-cip", "<magic number>", "expect a NetScaler client address header"),
     Row::not_yet("allow-0rtt", "", "TLS: accept early data"),
-    Row::not_yet("ca-sign-file", "<cafile>", "TLS: authority that signs generated certificates"),
     Row::not_yet("ca-sign-pass", "<passphrase>", "TLS: passphrase of the signing key"),
     Row::not_yet("cc", "<algo>", "TCP congestion control algorithm"),
     Row::not_yet("ech", "<dir>", "TLS: encrypted client hello"),
-    Row::not_yet("generate-certificates", "", "TLS: make certificates on the fly"),
     Row::not_yet("guid-prefix", "<string>", "prefix of the listeners' global identifiers"),
     Row::not_yet("idle-ping", "<delay>", "HTTP/2: test idle connections"),
     Row::not_yet("ktls", "<on|off>", "TLS in the kernel"),

@@ -20,6 +20,7 @@ use weir_config::model::{
 };
 use weir_net::Clock;
 use weir_tls::clock::TimeProvider;
+use weir_tls::forge::Forger;
 use weir_tls::resumption::{Scope, SessionCache, tickets};
 use weir_tls::rustls::SignatureScheme;
 use weir_tls::rustls::pki_types::ServerName;
@@ -54,6 +55,8 @@ pub struct TlsBuilder {
     sessions: Option<Arc<SessionCache>>,
     /// `tune.ssl.cachesize`.
     cache_size: usize,
+    /// `tune.ssl.ssl-ctx-cache-size`.
+    generated: usize,
     /// `tune.ssl.lifetime`, in seconds.
     lifetime: u64,
     /// Keys of tickets, by file: lines share them. The one that was named last is the first.
@@ -94,6 +97,7 @@ impl TlsBuilder {
             lists: BTreeMap::new(),
             sessions: None,
             cache_size: kept_number(global, "tune.ssl.cachesize").unwrap_or(SESSIONS),
+            generated: kept_number(global, "tune.ssl.ssl-ctx-cache-size").unwrap_or(GENERATED),
             lifetime: kept_seconds(global, "tune.ssl.lifetime").unwrap_or(LIFETIME),
             ticket_keys: VecDeque::new(),
             dh_parameters: global
@@ -184,7 +188,35 @@ impl TlsBuilder {
             self.refuse(&bind.at, message);
             return None;
         }
-        Some(Listener::new(strict, entries))
+        let forger = self.forger(bind, tls)?;
+        Some(Listener::new(strict, entries).with_forger(forger))
+    }
+
+    /// Who makes certificates for names that nobody has, if somebody does; the outer none when that cannot be, which is noted.
+    fn forger(&mut self, bind: &Bind, tls: &BindTls) -> Option<Option<Arc<Forger>>> {
+        if !tls.generates {
+            return Some(None);
+        }
+        let made = match &tls.signer {
+            None => Err("'generate-certificates' needs an authority that signs: add 'ca-sign-file <file>'."
+                .to_owned()),
+            Some(file) => {
+                let file = based(file, self.defaults.authority_base.as_deref());
+                let files = Files { certificate: file.clone(), ..Files::default() };
+                let size = self.generated;
+                let loaded = self.loader.load_files(&file, &files);
+                loaded.and_then(|authority| {
+                    Forger::new(authority, size).map_err(|why| format!("'ca-sign-file' : '{file}' : {why}"))
+                })
+            }
+        };
+        match made {
+            Ok(forger) => Some(Some(Arc::new(forger))),
+            Err(fault) => {
+                self.refuse(&bind.at, format!("'bind {}' : {fault}", bind.spelling));
+                None
+            }
+        }
     }
 
     fn add_path(
@@ -710,5 +742,7 @@ pub(crate) fn largest_record(global: &model::Global) -> Option<usize> {
 
 /// How many sessions are remembered unless `tune.ssl.cachesize` says otherwise (manual).
 const SESSIONS: usize = 20_000;
+/// How many generated certificates are kept unless `tune.ssl.ssl-ctx-cache-size` says otherwise (manual).
+const GENERATED: usize = 1000;
 /// How many seconds a session is good for unless `tune.ssl.lifetime` says otherwise (manual).
 const LIFETIME: u64 = 300;

@@ -138,6 +138,32 @@ pub(crate) fn any(der: &[u8]) -> Option<(u8, Element<'_>, &[u8])> {
     Some((tag, Element { content }, rest))
 }
 
-const INTEGER: u8 = 0x02;
-const BIT_STRING: u8 = 0x03;
-const SEQUENCE: u8 = 0x30;
+/// An element of DER that holds these parts, one behind the other.
+pub(crate) fn built(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let mut der = vec![tag];
+    match length {
+        0..=0x7f => der.push(length as u8),
+        0x80..=0xff => der.extend([0x81, length as u8]),
+        0x100..=0xffff => der.extend([0x82, (length >> 8) as u8, length as u8]),
+        _ => der.extend([0x83, (length >> 16) as u8, (length >> 8) as u8, length as u8]),
+    }
+    parts.iter().for_each(|part| der.extend_from_slice(part));
+    der
+}
+
+/// The tag of an element around another.
+pub(crate) const fn explicit(number: u8) -> u8 {
+    0xa0 | number
+}
+
+pub(crate) const INTEGER: u8 = 0x02;
+pub(crate) const BIT_STRING: u8 = 0x03;
+pub(crate) const OCTET_STRING: u8 = 0x04;
+pub(crate) const OBJECT: u8 = 0x06;
+pub(crate) const ENUMERATED: u8 = 0x0a;
+pub(crate) const UTF8_STRING: u8 = 0x0c;
+pub(crate) const UTC_TIME: u8 = 0x17;
+pub(crate) const GENERALIZED_TIME: u8 = 0x18;
+pub(crate) const SEQUENCE: u8 = 0x30;
+pub(crate) const SET: u8 = 0x31;

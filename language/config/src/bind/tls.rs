@@ -32,6 +32,16 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
         },
     ),
     option(
+        "ca-sign-file",
+        "<cafile>",
+        "ca.pem",
+        "TLS: authority that signs generated certificates",
+        |bind, words| {
+            tls(bind).signer = Some(text(words, "ca-sign-file", "CAfile path")?);
+            Ok(())
+        },
+    ),
+    option(
         "ca-verify-file",
         "<cafile>",
         "ca.pem",
@@ -62,6 +72,10 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
     }),
     option("ecdhe", "<named curve>", "prime256v1", "TLS: curve for ECDHE", |bind, words| {
         options(bind).curves = Some(text(words, "ecdhe", "named curve")?);
+        Ok(())
+    }),
+    option("generate-certificates", "", "", "TLS: make certificates on the fly", |bind, _| {
+        tls(bind).generates = true;
         Ok(())
     }),
     option("no-alpn", "", "", "TLS: negotiate no protocol", |bind, _| {

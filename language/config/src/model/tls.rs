@@ -174,6 +174,10 @@ pub struct BindTls {
     pub certificates: Vec<CertificateSource>,
     /// `default-crt`.
     pub default_certificates: Vec<Box<str>>,
+    /// `generate-certificates`.
+    pub generates: bool,
+    /// `ca-sign-file`: who signs what is generated.
+    pub signer: Option<Box<str>>,
     /// `strict-sni` (true), `no-strict-sni` (false).
     pub strict_names: Option<bool>,
     /// The rest.
