@@ -157,6 +157,8 @@ pub(crate) struct Refused {
     pub(crate) servers: HashSet<Box<str>>,
     acls: HashSet<Box<str>>,
     pub(crate) captures: bool,
+    /// Its own stick-table.
+    pub(crate) table: bool,
 }
 
 impl Refused {
@@ -165,6 +167,7 @@ impl Refused {
             "server" => drop(self.servers.insert(line.text(1).into())),
             "acl" => drop(self.acls.insert(line.text(1).into())),
             "capture" | "declare" => self.captures = true,
+            "stick-table" => self.table = true,
             _ => {}
         }
     }

@@ -1,14 +1,14 @@
 //! "Did you mean": the nearest known word, when one is near enough to be meant.
 
 /// The candidate that was probably meant by `word`, or `None` when nothing is close enough: an abbreviation (`set-hdr`), or
-/// a slip of the fingers, about one edit for every three letters. Of several that are as near, the one that is used more,
-/// then the first by name, whatever the order of `candidates`.
+/// a slip of the fingers, about one edit for every three letters. Of several that are as near, the one with the fewest edits, then the one that
+/// is used more, then the first by name, whatever the order of `candidates`.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.is_empty() || word.len() > MAX_SUGGESTED_BYTES {
         return None;
     }
     let mut limit = (word.len() / 3).clamp(1, MAX_EDITS);
-    let mut best: Option<(usize, bool, &str)> = None;
+    let mut best: Option<(usize, usize, bool, &str)> = None;
     for candidate in candidates {
         // Replacing all of a short word is not a typing mistake.
         let possible = |distance: &usize| *distance < candidate.len().min(word.len());
@@ -16,12 +16,13 @@ pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
         // Whoever abbreviates means it: as near as one edit.
         let distance = if is_abbreviation(word, candidate) { Some(typed.unwrap_or(1).min(1)) } else { typed };
         if let Some(distance) = distance {
-            let found = (distance, !USED_MOST.contains(&candidate), candidate);
+            let edits = typed.unwrap_or(usize::MAX);
+            let found = (distance, edits, !USED_MOST.contains(&candidate), candidate);
             best = Some(best.map_or(found, |best| best.min(found)));
             limit = limit.min(distance.max(1));
         }
     }
-    best.map(|(_, _, candidate)| candidate)
+    best.map(|(_, _, _, candidate)| candidate)
 }
 
 /// Whether `word` shortens `whole` part by part: `set-hdr` for `set-header`, `def_backend` for `default_backend`. Each part
@@ -167,6 +168,8 @@ mod tests {
         assert_eq!(did_you_mean("sethdr", actions), None);
         assert_eq!(did_you_mean("def_backend", ["default_backend", "use_backend"]), Some("default_backend"));
         assert_eq!(did_you_mean("srv", ["source", "server", "stats"]), Some("server"));
+        // An abbreviation of both: the one with fewer edits.
+        assert_eq!(did_you_mean("sc_rat", ["sc0_rate", "sc_rate"]), Some("sc_rate"));
         // One edit from both: the one that is used more.
         assert_eq!(did_you_mean("logg", ["logs", "log"]), Some("log"));
         assert_eq!(did_you_mean("denx", ["deny", "dena"]), Some("deny"));

@@ -157,7 +157,7 @@ impl ProxyParser<'_> {
             let has_capability = match reference.kind {
                 ArgKind::Frontend => names.frontend(proxy) == Some(own),
                 ArgKind::Backend => names.backend(proxy) == Some(own),
-                ArgKind::Table => reference.target().is_some(),
+                ArgKind::Table => reference.target().is_some() || self.finished[own.get()].refused.table,
                 _ => true,
             };
             if !has_capability {
@@ -179,6 +179,7 @@ impl ProxyParser<'_> {
         match target {
             Some(target) => reference.resolve(target),
             None if reference.kind == ArgKind::Server && self.is_refused_server(name, own, names) => {}
+            None if reference.kind == ArgKind::Table && self.is_refused_table(name, names) => {}
             None => unknown.push((reference.kind.name(), name.clone())),
         }
     }
@@ -191,6 +192,12 @@ impl ProxyParser<'_> {
         };
         let finished = backend.and_then(|backend| self.finished.get(backend.get()));
         finished.is_some_and(|finished| finished.refused.servers.contains(server))
+    }
+
+    /// Whether the line of that proxy's stick-table was refused.
+    fn is_refused_table(&self, name: &str, names: &Names) -> bool {
+        let proxies = [names.frontend(name), names.backend(name)];
+        proxies.into_iter().flatten().any(|proxy| self.finished[proxy.get()].refused.table)
     }
 
     /// The server called `[backend/]server`.

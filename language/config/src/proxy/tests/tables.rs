@@ -82,6 +82,13 @@ fn rules_need_a_table_whose_keys_fit() {
             "stick-table 'l' used in 'track-sc0' rule has keys of type 'ip', which 'bool' values cannot become.",
         ),
     );
+    // Whoever uses a table whose own line is wrong is not at fault.
+    let refused =
+        "stick-table: unknown type 'ipp': it is one of 'ip', 'ipv4', 'ipv6', 'integer', 'string', 'binary'.";
+    for name in ["", " table l"] {
+        let rule = format!("http-request track-sc0 src{name}");
+        said(&["stick-table type ipp size 1", &rule], Some(refused));
+    }
     said(&["http-request track-sc3 src table l", TABLE], None);
     said(&[TABLE, "http-request track-sc0 src", "stick on src"], None);
     said(&[TABLE, "http-request deny if { src,table_conn_cur gt 1 }"], None);
