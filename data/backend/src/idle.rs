@@ -196,6 +196,30 @@ impl IdlePools {
     }
 }
 
+/// Counts as a connection in use as long as it lives.
+#[derive(Debug)]
+pub struct InUse {
+    pools: &'static IdlePools,
+    worker: usize,
+}
+
+impl InUse {
+    /// A connection to the server with these pools begins to be used by a worker.
+    #[inline]
+    #[must_use]
+    pub fn of(pools: &'static IdlePools, worker: usize) -> InUse {
+        pools.begin_use(worker);
+        InUse { pools, worker }
+    }
+}
+
+impl Drop for InUse {
+    #[inline]
+    fn drop(&mut self) {
+        self.pools.end_use(self.worker);
+    }
+}
+
 /// One worker's figures. It alone writes them, so plain loads and stores do.
 #[derive(Debug, Default)]
 struct Figures {

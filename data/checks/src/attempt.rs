@@ -54,6 +54,11 @@ impl Attempt<'_> {
         Ok(connection)
     }
 
+    /// Whether an operator had the check go elsewhere (`set server check-addr`).
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.check.record().redirection.is_some()
+    }
+
     /// When a connection that begins now must stand.
     pub(crate) fn connect_deadline(&self) -> Tick {
         match (self.plan.timings.check_ms, self.plan.timings.connect_ms) {

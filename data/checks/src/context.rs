@@ -83,7 +83,13 @@ impl Context for CheckContext<'_> {
     fn set_variable(&mut self, variable: VariableId, value: Value<'_>, condition: SetCondition) -> bool {
         match variable.scope {
             VariableScope::Process => self.view.set_variable(variable, value.into_owned(), condition),
-            VariableScope::Session | VariableScope::Check => self.variables.set(variable, value, condition),
+            VariableScope::Session | VariableScope::Check => {
+                let used = self.variables.used();
+                let room = self.view.variable_room(used);
+                let is_set = self.variables.set_within(variable, value, condition, room);
+                self.view.charge_variables(used, self.variables.used());
+                is_set
+            }
             _ => false,
         }
     }
@@ -91,7 +97,12 @@ impl Context for CheckContext<'_> {
     fn unset_variable(&mut self, variable: VariableId) -> bool {
         match variable.scope {
             VariableScope::Process => self.view.unset_variable(variable),
-            VariableScope::Session | VariableScope::Check => self.variables.unset(variable),
+            VariableScope::Session | VariableScope::Check => {
+                let used = self.variables.used();
+                let was_set = self.variables.unset(variable);
+                self.view.charge_variables(used, self.variables.used());
+                was_set
+            }
             _ => false,
         }
     }
@@ -125,6 +136,12 @@ impl Context for CheckContext<'_> {
             Alias::Server => out.encoded(self.server.name().as_bytes()),
             _ => out.missing(),
         }
+    }
+}
+
+impl Drop for CheckContext<'_> {
+    fn drop(&mut self) {
+        self.view.charge_variables(self.variables.used(), 0);
     }
 }
 

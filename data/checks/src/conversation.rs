@@ -23,6 +23,7 @@ use crate::attempt::{self, Attempt};
 use crate::context::CheckContext;
 use crate::expected::{self, Look};
 use crate::request;
+use crate::reuse::{self, Lent};
 use crate::script::{Script, Style};
 
 /// A dialogue while it is held.
@@ -35,8 +36,14 @@ pub(crate) struct Conversation<'c> {
     deadline: Tick,
     /// Of the last request.
     method: Method,
-    /// How much of an HTTP body came; none until its head did.
-    body: Option<BodyFlow>,
+    /// How much of an HTTP body came, and how long it is; none until its head did.
+    body: Option<(BodyFlow, BodySize)>,
+    /// The last request lets the server keep the connection.
+    persists: bool,
+    /// The connection is one that the server's traffic shares.
+    lent: Option<Lent>,
+    /// Something came over it.
+    has_answer: bool,
     /// Nothing more will come.
     complete: bool,
 }
@@ -51,23 +58,56 @@ impl<'c> Conversation<'c> {
             deadline: Tick::NEVER,
             method: Method::Options,
             body: None,
+            persists: false,
+            lent: None,
+            has_answer: false,
             complete: false,
         }
     }
 
-    /// Holds it.
+    /// Holds it. A connection that the server closed while it was idle says nothing of the server: then another one is opened.
     pub(crate) async fn hold(mut self) -> Finding {
-        match self.walk().await {
-            Ok(finding) | Err(finding) => finding,
+        let mut takes_idle = true;
+        loop {
+            let outcome = self.walk(takes_idle).await;
+            if outcome.is_err() && takes_idle && self.was_stale() {
+                takes_idle = false;
+                let attempt = self.attempt;
+                self.context = CheckContext::new(attempt.view, &attempt.plan.backend, attempt.server);
+                continue;
+            }
+            self.leave_connection().await;
+            return match outcome {
+                Ok(finding) | Err(finding) => finding,
+            };
         }
     }
 
-    async fn walk(&mut self) -> Result<Finding, Finding> {
+    /// Whether the connection was the traffic's, and broke or closed before anything came over it.
+    fn was_stale(&self) -> bool {
+        let is_reused = self.lent.as_ref().is_some_and(Lent::is_reused);
+        is_reused && !self.has_answer && (self.complete || self.connector.fault().is_some())
+    }
+
+    /// Leaves the connection to the server's traffic, if that may have it and it is ready for another request.
+    async fn leave_connection(&mut self) {
+        if self.lent.is_none() || !self.persists {
+            return;
+        }
+        let limit = self.attempt.view.buffer_size();
+        let (Some(response), Some((body, size))) = (&self.context.response, &mut self.body) else { return };
+        if reuse::is_over(response, body, *size, &mut self.connector, self.deadline, limit).await
+            && let Some(lent) = self.lent.take()
+        {
+            lent.leave(self.attempt, std::mem::replace(&mut self.connector, StreamConnector::CLOSED));
+        }
+    }
+
+    async fn walk(&mut self, takes_idle: bool) -> Result<Finding, Finding> {
         let script = self.script;
         let first = script.rules.iter().find(|rule| !is_silent(rule));
         if !matches!(first.map(|rule| &rule.action), Some(CheckAction::Connect(_))) {
-            let server_way = CheckConnect::default();
-            self.connect(&server_way).await?;
+            self.begin(takes_idle).await?;
         }
         let mut last = self.with_style(Finding::new(CheckStatus::L4Ok));
         let mut greeting = Default::default();
@@ -129,8 +169,24 @@ impl<'c> Conversation<'c> {
         Finding { detail: detail.into(), ..finding }
     }
 
+    /// Connects in the server's way, or takes a connection of its traffic.
+    async fn begin(&mut self, takes_idle: bool) -> Result<(), Finding> {
+        if takes_idle && let Some((lent, connector)) = Lent::take(self.attempt) {
+            self.forget();
+            self.has_answer = false;
+            self.deadline = self.attempt.answer_deadline();
+            (self.lent, self.connector) = (Some(lent), connector);
+            return Ok(());
+        }
+        let server_way = CheckConnect::default();
+        self.connect(&server_way).await?;
+        self.lent = Lent::opened(self.attempt);
+        Ok(())
+    }
+
     async fn connect(&mut self, said: &CheckConnect) -> Result<(), Finding> {
         self.connector = StreamConnector::CLOSED;
+        (self.lent, self.has_answer) = (None, false);
         self.forget();
         let port = match &said.port {
             None => None,
@@ -182,9 +238,10 @@ impl<'c> Conversation<'c> {
 
     fn request(&mut self, said: &HttpRequest) -> Vec<u8> {
         let state = self.script.send_state.then(|| request::state(self.attempt, self.context.view));
-        let (bytes, method) = request::write(said, state.as_deref(), &mut self.context);
-        self.method = method;
-        bytes
+        let keeps = self.lent.is_some();
+        let written = request::write(said, state.as_deref(), keeps, &mut self.context);
+        (self.method, self.persists) = (written.method, written.persists);
+        written.bytes
     }
 
     async fn send(&mut self, bytes: &[u8]) -> Result<(), Finding> {
@@ -351,12 +408,12 @@ impl<'c> Conversation<'c> {
                 return Ok(false);
             }
             let size = BodySize::of_response(&message.head, self.method);
-            self.body = Some(BodyFlow::behind(&message.head, size));
+            self.body = Some((BodyFlow::behind(&message.head, size), size));
             self.context.response = Some(message);
         }
         let looks_at_body =
             matches!(said.what, Expected::Text(_) | Expected::TextFormat(_) | Expected::Regex(_));
-        if let Some(body) = self.body.as_mut().filter(|_| looks_at_body) {
+        if let Some((body, _)) = self.body.as_mut().filter(|_| looks_at_body) {
             let is_valid = body.inspect(&mut self.connector);
             self.complete |= body.is_complete() || !is_valid || self.connector.ended();
             if let Some(payload) = body.waiting(&self.connector, Vec::new) {
@@ -372,7 +429,10 @@ impl<'c> Conversation<'c> {
         let limit = self.attempt.view.buffer_size();
         loop {
             match self.connector.receive(limit) {
-                Received::Bytes(_) => return Ok(()),
+                Received::Bytes(_) => {
+                    self.has_answer = true;
+                    return Ok(());
+                }
                 // What does not fit is not looked at (manual, "tune.bufsize").
                 Received::End | Received::Full if !self.complete => {
                     self.complete = true;

@@ -25,6 +25,7 @@ mod plan;
 mod process_view;
 mod program;
 mod request;
+mod reuse;
 mod run;
 mod schedule;
 mod script;
@@ -32,8 +33,8 @@ mod task;
 
 pub use launcher::Launcher;
 pub use load::{CheckCounts, CheckLoad};
-pub use plan::{CheckPlan, Dial, Greets, OwnedSource, ProgramPlan, Timings};
-pub use process_view::ProcessView;
+pub use plan::{CheckPlan, Dial, Greets, OwnedSource, ProgramPlan, ReusePlan, Timings};
+pub use process_view::{IdleConnection, ProcessView};
 pub use schedule::{Intervals, first_delay_ms};
 pub use script::Script;
 pub use task::Checks;

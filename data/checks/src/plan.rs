@@ -28,10 +28,21 @@ pub struct CheckPlan {
     pub dial: Arc<Dial>,
     /// `agent-send`: what the agent is told.
     pub agent_send: Option<Arc<[u8]>>,
+    /// How it uses the server's idle connections, if it does. Only HTTP checks do.
+    pub reuse: Option<ReusePlan>,
     /// What it says; none where it only connects.
     pub script: Option<Arc<Script>>,
     /// The program that checks instead.
     pub program: Option<Arc<ProgramPlan>>,
+}
+
+/// How a check uses the idle connections of its server's traffic (`check-reuse-pool`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReusePlan {
+    /// Which ones: the key that they have in their pool.
+    pub key: u64,
+    /// A connection that the check opened is like one of the traffic, and is left to it.
+    pub leaves_own: bool,
 }
 
 /// A program that checks a server, and what it is told whatever happens.

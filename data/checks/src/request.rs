@@ -10,12 +10,22 @@ use crate::context::CheckContext;
 use crate::expected::render;
 use crate::process_view::ProcessView;
 
-/// A request as it is sent, and its method. What is not said has the manual's defaults ("http-check send").
+/// A request as it is sent.
+pub(crate) struct Written {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) method: Method,
+    /// The server may keep its connection.
+    pub(crate) persists: bool,
+}
+
+/// Writes a request. What is not said has the manual's defaults ("http-check send"). `keeps` has the server keep its connection,
+/// unless the request says something of that.
 pub(crate) fn write(
     said: &HttpRequest,
     state: Option<&str>,
+    keeps: bool,
     context: &mut CheckContext<'_>,
-) -> (Vec<u8>, Method) {
+) -> Written {
     let method = said.method.as_deref().unwrap_or(b"OPTIONS");
     let version = said.version.as_deref().unwrap_or(b"HTTP/1.0");
     let uri = said.uri.as_ref().map(|uri| render(uri, context)).filter(|uri| !uri.is_empty());
@@ -30,8 +40,8 @@ pub(crate) fn write(
             out.extend_from_slice(part);
         }
     };
-    let persists = version == b"HTTP/1.1";
-    let mut says_connection = false;
+    let is_recent = version == HTTP_1_1;
+    let (mut says_connection, mut persists) = (false, is_recent && keeps);
     for (name, format) in &said.headers {
         let mut value = Vec::new();
         format.render(context, &mut value);
@@ -39,7 +49,8 @@ pub(crate) fn write(
         value.retain(|byte| !matches!(byte, b'\r' | b'\n' | 0));
         if **name == *b"connection" {
             says_connection = true;
-            if persists && value.eq_ignore_ascii_case(b"keep-alive") {
+            persists = is_recent && value.eq_ignore_ascii_case(b"keep-alive");
+            if persists {
                 continue;
             }
         }
@@ -51,13 +62,16 @@ pub(crate) fn write(
     if let Some(body) = &body {
         line(b"content-length", body.len().to_string().as_bytes());
     }
-    if persists && !says_connection {
+    if is_recent && !persists && !says_connection {
         line(b"connection", b"close");
     }
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(body.as_deref().unwrap_or_default());
-    (out, Method::from_bytes(method))
+    Written { bytes: out, method: Method::from_bytes(method), persists }
 }
+
+/// From this version on connections persist unless somebody says otherwise.
+pub(crate) const HTTP_1_1: &[u8] = b"HTTP/1.1";
 
 /// Most requests of checks are shorter.
 const FIRST_ROOM: usize = 256;

@@ -6,6 +6,8 @@ use weir_config::model::{
     CheckAction, CheckMethod, CheckRule, CheckScripts, CheckText, Expect, Expected, HttpRequest,
 };
 
+use crate::request::HTTP_1_1;
+
 /// A dialogue, ready to be held.
 #[derive(Clone, Debug)]
 pub struct Script {
@@ -45,6 +47,19 @@ impl Script {
             send_state: said.send_state,
         };
         (!rules.is_empty()).then(|| Arc::new(Script { rules, style, disable_on_404, send_state }))
+    }
+}
+
+impl Script {
+    /// Whether any connection of the server will do: it is one of HTTP, says nothing of how it connects, and its requests let the
+    /// connection persist.
+    pub fn takes_any_connection(&self) -> bool {
+        let binds = |rule: &CheckRule| match &rule.action {
+            CheckAction::Connect(_) => true,
+            CheckAction::SendHttp(request) => request.version.as_deref() != Some(HTTP_1_1),
+            _ => false,
+        };
+        self.style == Style::Http && !self.rules.iter().any(binds)
     }
 }
 

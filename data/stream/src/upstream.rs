@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use weir_backend::{Backend, IdlePools, ServerKey};
+use weir_backend::{Backend, IdlePools, InUse, ServerKey};
 use weir_mux::StreamConnector;
 use weir_net::Fault;
 use weir_sys::Address;
@@ -91,28 +91,6 @@ impl Inside {
 impl Drop for Inside {
     fn drop(&mut self) {
         self.backend.leave(self.worker);
-    }
-}
-
-/// Counts as a connection in use as long as it lives.
-#[derive(Debug)]
-pub struct InUse {
-    pools: &'static IdlePools,
-    worker: usize,
-}
-
-impl InUse {
-    /// A connection to the server with these pools begins to be used.
-    pub(crate) fn of(pools: &'static IdlePools) -> InUse {
-        let worker = weir_sched::worker_index();
-        pools.begin_use(worker);
-        InUse { pools, worker }
-    }
-}
-
-impl Drop for InUse {
-    fn drop(&mut self) {
-        self.pools.end_use(self.worker);
     }
 }
 

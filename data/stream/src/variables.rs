@@ -3,6 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use weir_config::model::VariableSizes;
+
+use crate::instance::Instance;
+
 /// How many bytes the variables of each scope may take, together with those of the scopes inside of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VariableLimits {
@@ -10,6 +13,7 @@ pub struct VariableLimits {
     pub(crate) session: usize,
     pub(crate) transaction: usize,
     pub(crate) message: usize,
+    check: usize,
 }
 
 impl VariableLimits {
@@ -21,6 +25,7 @@ impl VariableLimits {
             session: limit(sizes.session),
             transaction: limit(sizes.transaction),
             message: limit(sizes.request),
+            check: limit(sizes.check),
         }
     }
 
@@ -30,6 +35,32 @@ impl VariableLimits {
 
     pub(crate) fn counts_all(&self) -> bool {
         self.process != NONE
+    }
+
+    /// How many bytes more a check's variables may take, which take `own` already, as those of all take `all`.
+    fn room_of_check(&self, own: usize, all: usize) -> usize {
+        let own_room = self.check.min(self.session).saturating_sub(own);
+        own_room.min(self.process.saturating_sub(all))
+    }
+}
+
+impl Instance {
+    /// How many bytes more the variables of a check may take, which take `own` already.
+    pub fn variable_room_of_check(&self, own: usize) -> usize {
+        if weir_net::shortage::is_short() {
+            return 0;
+        }
+        let limits = &self.limits.variables;
+        let all =
+            if limits.counts_all() { self.variables().used() + self.variable_bytes.load(Relaxed) } else { 0 };
+        limits.room_of_check(own, all)
+    }
+
+    /// The variables of a check took `from` bytes for the process, and take `to` now.
+    pub fn charge_variables_of_check(&self, from: usize, to: usize) {
+        if self.limits.variables.counts_all() {
+            self.variable_bytes.fetch_add(to.wrapping_sub(from), Relaxed);
+        }
     }
 }
 
@@ -60,6 +91,19 @@ impl Drop for Charge {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_check_has_its_own_room_within_that_of_all() {
+        let sizes = VariableSizes { check: Some(100), session: Some(300), ..VariableSizes::default() };
+        let room = |sizes: &VariableSizes| {
+            let limits = VariableLimits::of(sizes);
+            [(0, 0), (60, 60), (120, 120), (60, 990)].map(|(own, all)| limits.room_of_check(own, all))
+        };
+        assert_eq!(room(&sizes), [100, 40, 0, 40]);
+        assert_eq!(room(&VariableSizes { global: Some(1000), ..sizes }), [100, 40, 0, 10]);
+        assert_eq!(room(&VariableSizes { session: Some(80), ..sizes }), [80, 20, 0, 20]);
+        assert_eq!(room(&VariableSizes::default()), [NONE, NONE - 60, NONE - 120, NONE - 60]);
+    }
 
     #[test]
     fn a_charge_counts_as_long_as_it_lives() {

@@ -530,10 +530,6 @@ const NEGATIONS: &[Row<ServerReader>] = &[
         server.settings.backup = false;
         Ok(())
     }),
-    option("no-check-reuse-pool", "", "", "health checks use their own connections (the default)", |_, _| {
-        Ok(())
-    })
-    .with(NOT_ADDED),
     option("no-check-sni-auto", "", "", "health checks choose no name (the default)", |_, _| Ok(())),
     option("no-check-ssl", "", "", "health checks without TLS (the default)", |_, _| Ok(())).with(NOT_ADDED),
     option("no-send-proxy", "", "", "undo 'send-proxy' of default-server", |server, _| {
@@ -569,9 +565,7 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("allow-0rtt", "", "TLS: send early data"),
     Row::not_yet("cc", "<algo>", "TCP congestion control algorithm").with(NOT_ADDED),
     Row::not_yet("check-alpn", "<protocols>", "health checks: protocols to negotiate"),
-    Row::not_yet("check-pool-conn-name", "<name>", "health checks: which idle connections to use"),
     Row::not_yet("check-proto", "<name>", "health checks: protocol"),
-    Row::not_yet("check-reuse-pool", "", "health checks: use idle connections"),
     Row::not_yet("check-sni", "<sni>", "health checks: name for TLS"),
     Row::not_yet("check-sni-auto", "", "health checks: choose a name for TLS").with(NOT_ADDED),
     Row::not_yet("check-ssl", "", "health checks: TLS"),

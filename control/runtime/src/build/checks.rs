@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use weir_backend::{CheckKind, CheckRules, Consequence, Follower, ObserveRules, ServerKey, StartLevel};
 use weir_checks::{
-    CheckLoad, CheckPlan, Checks, Dial, Greets, Intervals, Launcher, OwnedSource, ProgramPlan, Script,
-    Timings,
+    CheckLoad, CheckPlan, Checks, Dial, Greets, Intervals, Launcher, OwnedSource, ProgramPlan, ReusePlan,
+    Script, Timings,
 };
 use weir_config::model::{
     self, CheckMethod, CheckScripts, CheckTuning, Config, Host, InitialState, Mode, Observe, OnError,
@@ -126,6 +126,10 @@ fn health_plan(
     let said = &server.settings.check;
     let backend = proxy.backend.as_ref().filter(|_| said.enabled)?;
     let interval = |other: Option<Duration>| milliseconds(other.unwrap_or(said.inter)).max(1);
+    let script = match said.section.as_ref().and_then(|name| means.sections.get(name)) {
+        Some(section) => Script::of(section),
+        None => Script::of(&proxy.config.settings.checks),
+    };
     Some(CheckPlan {
         backend: Arc::clone(backend),
         server: key,
@@ -139,11 +143,28 @@ fn health_plan(
         timings: timings(proxy),
         dial: Arc::new(dial(proxy, server, key)),
         agent_send: None,
-        script: match said.section.as_ref().and_then(|name| means.sections.get(name)) {
-            Some(section) => Script::of(section),
-            None => Script::of(&proxy.config.settings.checks),
-        },
+        reuse: reuse(proxy, server).filter(|_| script.as_ref().is_some_and(|s| s.takes_any_connection())),
+        script,
         program: program_plan(proxy, server, means).map(Arc::new),
+    })
+}
+
+/// How checks of a server use its idle connections: not at all where they connect in another way than requests do (manual,
+/// "check-reuse-pool").
+fn reuse(proxy: &Proxy, server: &model::Server) -> Option<ReusePlan> {
+    let (settings, said) = (&server.settings, &server.settings.check);
+    let connects_otherwise = said.port.is_some()
+        || said.address.is_some()
+        || said.send_proxy
+        || said.via_socks4
+        || settings.send_proxy.is_some()
+        || settings.socks4.is_some()
+        || settings.source.is_some()
+        || proxy.config.settings.source.is_some();
+    (said.reuses_connections && !connects_otherwise).then(|| ReusePlan {
+        key: weir_stream::server::connect::key_of_check(settings, said.connection_name.as_deref()),
+        // Checks open their connections without TLS.
+        leaves_own: !settings.tls.as_ref().is_some_and(|tls| tls.enabled),
     })
 }
 
@@ -201,6 +222,7 @@ fn agent_plan(
         timings: timings(proxy),
         dial: Arc::new(dial),
         agent_send: said.send.clone(),
+        reuse: None,
         script: None,
         program: None,
     })

@@ -1,7 +1,7 @@
 //! What checks ask of the process, and what they tell it.
 
-use weir_backend::News;
-use weir_checks::ProcessView;
+use weir_backend::{Backend, News, Server};
+use weir_checks::{IdleConnection, ProcessView};
 use weir_expr::{FetchIndex, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
 
 use super::{Live, notices};
@@ -9,6 +9,19 @@ use super::{Live, notices};
 impl ProcessView for Live {
     fn news(&self, news: News) {
         notices::tell(*self, &news);
+    }
+
+    fn take_idle(&self, backend: &Backend, server: &Server, key: u64) -> Option<IdleConnection> {
+        let proxy = self.instance.proxies.get(backend.settings().place)?;
+        let (connection, requests) = weir_stream::server::idle::take_for_check(proxy, server, key)?;
+        Some(IdleConnection { connection, requests })
+    }
+
+    fn keep_idle(&self, backend: &Backend, server: &Server, key: u64, idle: IdleConnection) {
+        if let Some(proxy) = self.instance.proxies.get(backend.settings().place) {
+            let connection = (idle.connection, idle.requests);
+            weir_stream::server::idle::keep_of_check(proxy, server, key, connection);
+        }
     }
 
     fn buffer_size(&self) -> usize {
@@ -47,5 +60,13 @@ impl ProcessView for Live {
 
     fn unset_variable(&self, variable: VariableId) -> bool {
         self.instance.variables_mut().unset(variable)
+    }
+
+    fn variable_room(&self, own: usize) -> usize {
+        self.instance.variable_room_of_check(own)
+    }
+
+    fn charge_variables(&self, from: usize, to: usize) {
+        self.instance.charge_variables_of_check(from, to);
     }
 }

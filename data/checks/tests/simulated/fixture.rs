@@ -8,7 +8,7 @@ use weir_backend::{
     Backend, BackendSettings, CheckKind, CheckRules, CheckStatus, News, OperationalState, Server,
     ServerAddress, ServerKey, ServerSettings, StartLevel,
 };
-use weir_checks::{CheckLoad, CheckPlan, Checks, Dial, Intervals, ProcessView, Timings};
+use weir_checks::{CheckLoad, CheckPlan, Checks, Dial, IdleConnection, Intervals, ProcessView, Timings};
 use weir_expr::{FetchIndex, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
 use weir_sched::{now, sleep_until};
 
@@ -30,6 +30,12 @@ impl ProcessView for Listener {
         let mut lines = self.0.lines.lock().expect("nobody panics with it");
         lines.extend(news.notices.into_iter().map(|notice| notice.text));
     }
+
+    fn take_idle(&self, _: &Backend, _: &Server, _: u64) -> Option<IdleConnection> {
+        None
+    }
+
+    fn keep_idle(&self, _: &Backend, _: &Server, _: u64, _: IdleConnection) {}
 
     fn buffer_size(&self) -> usize {
         16384
@@ -66,6 +72,12 @@ impl ProcessView for Listener {
     fn unset_variable(&self, _: VariableId) -> bool {
         false
     }
+
+    fn variable_room(&self, _: usize) -> usize {
+        usize::MAX
+    }
+
+    fn charge_variables(&self, _: usize, _: usize) {}
 }
 
 /// Servers at one address, all alike.
@@ -104,6 +116,7 @@ impl Farm {
             timings: Timings { connect_ms: Some(300), check_ms: Some(500) },
             dial: Arc::new(Dial::default()),
             agent_send: None,
+            reuse: None,
             script: None,
             program: None,
         };

@@ -91,7 +91,6 @@ impl Stream {
 
     /// What two requests must have in common to use the same connection (manual, "http-reuse").
     fn connection_identity(&mut self) -> Identity {
-        static KEYS: LazyLock<ConnectionKeys> = LazyLock::new(ConnectionKeys::default);
         let known = self.known_server();
         let settings = known.as_ref().map(|known| &known.settings);
         let transparent = self.backend.is_transparent();
@@ -283,6 +282,21 @@ impl Stream {
     pub(crate) fn known_server(&self) -> Option<KnownServer> {
         self.backend.known_server(self.server.lease.as_ref()?.server().key())
     }
+}
+
+/// What tells connections apart that the requests decide about.
+static KEYS: LazyLock<ConnectionKeys> = LazyLock::new(ConnectionKeys::default);
+
+/// The key of the connections to a server that a health check may use, which calls them `name`: requests call theirs so by
+/// `pool-conn-name`, or else by the name that TLS asks for.
+pub fn key_of_check(server: &ServerSettings, name: Option<&[u8]>) -> u64 {
+    let asks_for_name = server.tls.as_ref().is_some_and(|tls| tls.enabled && tls.server_name.is_some());
+    let parts = ConnectionParts {
+        server_name: name.filter(|_| asks_for_name),
+        name: name.filter(|_| !asks_for_name || server.pool_connection_name.is_some()),
+        ..ConnectionParts::default()
+    };
+    KEYS.key(&parts)
 }
 
 /// How often an idle connection is closed for a new one's sake.

@@ -21,8 +21,8 @@ use std::time::Duration;
 
 pub use weir_backend::IdlePools;
 use weir_backend::{
-    Admission, Idle, IdlePool, PoolSettings, Removed, Reusable, ReuseScope, Server, ServerKey, may_reuse,
-    reuse_scope,
+    Admission, Idle, IdlePool, InUse, PoolSettings, Removed, Reusable, ReuseScope, Server, ServerKey,
+    may_reuse, reuse_scope,
 };
 use weir_mux::StreamConnector;
 use weir_net::Connection;
@@ -32,7 +32,7 @@ use crate::clock;
 use crate::instance::{Instance, Proxy};
 use crate::session::Session;
 use crate::stream::Stream;
-use crate::upstream::{InUse, OwnConnection, Upstream};
+use crate::upstream::{OwnConnection, Upstream};
 
 /// A connection that one stream uses at a time (HTTP/1).
 struct Whole(Connection);
@@ -59,7 +59,7 @@ fn upstream_of(idle: Idle<Whole>, pools: &'static IdlePools) -> Upstream {
         requests: idle.requests,
         key: idle.key,
         private: false,
-        in_use: Some(InUse::of(pools)),
+        in_use: Some(InUse::of(pools, weir_sched::worker_index())),
     }
 }
 
@@ -87,7 +87,7 @@ impl Whose {
 
 /// A connection to the leased server begins to be used; none without a server.
 pub(super) fn begin_use(stream: &Stream) -> Option<InUse> {
-    Some(InUse::of(Whose::of(stream)?.pools))
+    Some(InUse::of(Whose::of(stream)?.pools, weir_sched::worker_index()))
 }
 
 thread_local! {
@@ -285,6 +285,32 @@ pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
     // It counts as used or as idle, never as both.
     drop(in_use);
     keep_idle(whose, Idle { connection: Whole(connection), requests, key });
+}
+
+/// Takes an idle connection of this worker to a server for a health check (`check-reuse-pool`), and how many requests it served.
+/// None where the server is not where the configuration has it: then it is checked anew.
+pub fn take_for_check(proxy: &'static Proxy, server: &Server, key: u64) -> Option<(Connection, u32)> {
+    if server.has_moved() {
+        return None;
+    }
+    let whose = Whose { proxy, key: server.key(), pools: server.pools() };
+    let idle = with_pool(whose, |pool| pool.take(key, ReuseScope::Any))??;
+    let connection = idle.connection.0;
+    connection.descriptor().set_owner(weir_sched::current());
+    Some((connection, idle.requests))
+}
+
+/// Keeps the connection of a health check for whoever comes next, if the limits allow. It served so many requests.
+pub fn keep_of_check(
+    proxy: &'static Proxy,
+    server: &Server,
+    key: u64,
+    (connection, requests): (Connection, u32),
+) {
+    if may_reuse(&server.settings().pool, requests) && !server.has_moved() {
+        let whose = Whose { proxy, key: server.key(), pools: server.pools() };
+        keep_idle(whose, Idle { connection: Whole(connection), requests, key });
+    }
 }
 
 /// Whether more than `mark` descriptors were in use when this one was opened.

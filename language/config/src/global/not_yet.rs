@@ -144,7 +144,6 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::not_yet("tune.ssl.ocsp-update.mindelay", "<number>", "TLS"),
     Row::not_yet("tune.streams-elasticity", "<number>", "streams"),
     Row::not_yet("tune.takeover-other-tg-connections", "<value>", "idle connections"),
-    Row::not_yet("tune.vars.check-max-size", "<size>", "health checks"),
     Row::not_yet("tune.zlib.memlevel", "<number>", "compression"),
     Row::not_yet("tune.zlib.windowsize", "<number>", "compression"),
     Row::not_yet("wurfl-cache-size", "<size>", "device detection by WURFL"),

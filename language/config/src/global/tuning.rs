@@ -359,6 +359,16 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             Ok(())
         },
     ),
+    Row::ready(
+        "tune.vars.check-max-size",
+        "<size>",
+        "1m",
+        "bytes of a health check's variables",
+        |line, words| {
+            line.global.tuning.variable_sizes.check = socket_buffer(line.size(words, 0..=MAX.into())?);
+            Ok(())
+        },
+    ),
     Row::ready("tune.vars.global-max-size", "<size>", "1m", "bytes of all variables", |line, words| {
         line.global.tuning.variable_sizes.global = socket_buffer(line.size(words, 0..=MAX.into())?);
         Ok(())

@@ -28,6 +28,10 @@ pub struct CheckSettings {
     pub send_proxy: bool,
     /// `check-via-socks4`: connections go through the server's SOCKS4 proxy.
     pub via_socks4: bool,
+    /// `check-reuse-pool`: HTTP checks use idle connections of the traffic, and leave theirs to it.
+    pub reuses_connections: bool,
+    /// `check-pool-conn-name`: what these connections are called.
+    pub connection_name: Option<Arc<[u8]>>,
     /// `healthcheck`: the section that says how it is checked; none for what its backend says.
     pub section: Option<Arc<str>>,
     /// `init-state`: how it begins, and how it leaves maintenance.
@@ -111,6 +115,8 @@ impl Default for CheckSettings {
             address: None,
             send_proxy: false,
             via_socks4: false,
+            reuses_connections: false,
+            connection_name: None,
             section: None,
             initial_state: InitialState::default(),
             agent: None,

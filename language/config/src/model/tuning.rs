@@ -132,6 +132,8 @@ pub struct VariableSizes {
     pub transaction: Option<u32>,
     /// Those of one request or response.
     pub request: Option<u32>,
+    /// Those of one health check.
+    pub check: Option<u32>,
 }
 
 impl Default for Tuning {

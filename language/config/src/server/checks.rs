@@ -55,6 +55,21 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         server.settings.check.enabled = true;
         Ok(())
     }),
+    option(
+        "check-pool-conn-name",
+        "<name>",
+        "web",
+        "health checks: idle connections to use",
+        |server, words| {
+            let word = words.expect("'check-pool-conn-name' expects a connection name as argument.")?;
+            server.settings.check.connection_name = Some(word.bytes().into());
+            Ok(())
+        },
+    ),
+    option("check-reuse-pool", "", "", "health checks: use idle connections", |server, _| {
+        server.settings.check.reuses_connections = true;
+        Ok(())
+    }),
     option("check-send-proxy", "", "", "health checks: send a PROXY header", |server, _| {
         server.settings.check.send_proxy = true;
         Ok(())
@@ -124,6 +139,11 @@ pub(super) const READY: &[Row<ServerReader>] = &[
     .with(NOT_ADDED),
     option("no-check", "", "", "undo 'check' of default-server", |server, _| {
         server.settings.check.enabled = false;
+        Ok(())
+    })
+    .with(NOT_ADDED),
+    option("no-check-reuse-pool", "", "", "undo 'check-reuse-pool' of default-server", |server, _| {
+        server.settings.check.reuses_connections = false;
         Ok(())
     })
     .with(NOT_ADDED),

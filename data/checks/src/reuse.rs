@@ -1,0 +1,84 @@
+//! Connections that HTTP checks take from their server's traffic, and leave to it (`check-reuse-pool`).
+
+use weir_backend::{InUse, Server};
+use weir_http::BodySize;
+use weir_mux::{BodyFlow, ConnectionMode, Message, StreamConnector};
+use weir_net::Received;
+use weir_sched::{Tick, now, wait};
+
+use crate::attempt::Attempt;
+use crate::process_view::IdleConnection;
+
+/// A connection of the server's traffic, while a check uses it.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    in_use: InUse,
+    key: u64,
+    /// How many requests it served before.
+    requests: u32,
+}
+
+impl Lent {
+    fn new(server: &Server, key: u64, requests: u32) -> Self {
+        Lent { in_use: InUse::of(server.pools(), weir_sched::worker_index()), key, requests }
+    }
+
+    /// An idle connection that the check may use, if there is one.
+    pub(crate) fn take(attempt: &Attempt<'_>) -> Option<(Lent, StreamConnector)> {
+        let (plan, server) = (attempt.plan, attempt.server);
+        let key = plan.reuse.filter(|_| !attempt.is_elsewhere())?.key;
+        let idle = attempt.view.take_idle(&plan.backend, server, key)?;
+        Some((Lent::new(server, key, idle.requests), StreamConnector::own(idle.connection)))
+    }
+
+    /// A connection that the check opened, if the traffic may have it thereafter.
+    pub(crate) fn opened(attempt: &Attempt<'_>) -> Option<Lent> {
+        let reuse = attempt.plan.reuse.filter(|reuse| reuse.leaves_own && !attempt.is_elsewhere())?;
+        Some(Lent::new(attempt.server, reuse.key, 0))
+    }
+
+    /// Whether others used it before, so that the server may have closed it just when the check began.
+    pub(crate) fn is_reused(&self) -> bool {
+        self.requests > 0
+    }
+
+    /// Leaves the connection to the traffic.
+    pub(crate) fn leave(self, attempt: &Attempt<'_>, mut connector: StreamConnector) {
+        let Some(connection) = connector.take_connection() else { return };
+        let Lent { in_use, key, requests } = self;
+        // It counts as used or as idle, never as both.
+        drop(in_use);
+        let idle = IdleConnection { connection, requests: requests.saturating_add(1) };
+        attempt.view.keep_idle(&attempt.plan.backend, attempt.server, key, idle);
+    }
+}
+
+/// Whether a response of which the head is known leaves its connection ready for another request. Waits a moment for what is
+/// still to come of the body, and takes it away.
+pub(crate) async fn is_over(
+    response: &Message,
+    body: &mut BodyFlow,
+    size: BodySize,
+    connector: &mut StreamConnector,
+    deadline: Tick,
+    limit: usize,
+) -> bool {
+    if !response.server_persists(size, ConnectionMode::KeepAlive) {
+        return false;
+    }
+    let deadline = deadline.min(now().after(REST_MS));
+    while body.inspect(connector) && !body.is_complete() {
+        match connector.receive(limit) {
+            Received::Bytes(_) => {}
+            Received::Nothing if now() < deadline => _ = wait(deadline).await,
+            // It closes, or sends more than is worth a connection.
+            _ => return false,
+        }
+    }
+    let is_whole = body.is_complete() && body.ready() == connector.input().len();
+    connector.consume(body.ready());
+    is_whole && !connector.ended() && connector.fault().is_none()
+}
+
+/// So long the rest of a body is waited for, in milliseconds: it is there within one, unless somebody writes bit by bit.
+const REST_MS: u64 = 50;
