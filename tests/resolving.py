@@ -4,6 +4,7 @@
   resolving.py --bin target/release/weir [--only REGEX]
 """
 import csv
+import json
 import shutil
 import subprocess
 import sys
@@ -315,6 +316,14 @@ def operators_see_name_servers(binary, folder):
         assert world.ask("show resolvers none") == "Can't find that resolvers section\n\n"
         typed = world.ask("show stat domain resolvers typed").splitlines()
         assert typed[0] == "N.0.id:CGPV:str:ns1" and typed[1] == "N.1.pid:CGPV:str:r" and typed[2].startswith("N.2.sent:MGPV:u64:"), typed
+        described = world.ask("show stat domain resolvers typed desc").splitlines()
+        assert described[0] == 'N.0.id:CGPV:str:ns1:"ID"' and described[7].endswith(':0:"CNAME error"'), described
+        every = json.loads(world.ask("show stat domain resolvers json"))
+        # The system's own name servers are there, too.
+        items = next(items for items in every if items[1]["value"]["value"] == "r")
+        metric = {"origin": "Metric", "nature": "Gauge", "scope": "Process"}
+        assert items[1] == {"field": {"pos": 1, "name": "pid"}, "tags": {**metric, "origin": "Config"}, "value": {"type": "str", "value": "r"}}, items
+        assert items[16] == {"field": {"pos": 16, "name": "outdated"}, "tags": metric, "value": {"type": "u64", "value": 0}} and len(items) == 17, items
 
 
 def rules_ask_for_addresses(binary, folder):

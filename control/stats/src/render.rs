@@ -101,13 +101,19 @@ fn shown(row: &Row, legends: bool) -> impl Iterator<Item = (usize, Value<'_>)> {
 
 /// From the end of the field object to the end of the item.
 pub(crate) fn write_json_rest(tags: &str, value: Value<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"},\"processNum\":1,");
+    write_json_tags_and_value(tags, value, out);
+}
+
+/// The tags and the value of an item, and its end.
+pub fn write_json_tags_and_value(tags: &str, value: Value<'_>, out: &mut Vec<u8>) {
     let mut letters = tags.bytes();
     let origin = origin_word(letters.next());
     let nature = nature_word(letters.next());
     let scope = scope_word(letters.next());
     let _ = write!(
         out,
-        "}},\"processNum\":1,\"tags\":{{\"origin\":\"{origin}\",\"nature\":\"{nature}\",\"scope\":\"{scope}\"}},\
+        "\"tags\":{{\"origin\":\"{origin}\",\"nature\":\"{nature}\",\"scope\":\"{scope}\"}},\
          \"value\":{{\"type\":\"{}\",\"value\":",
         type_word(value)
     );
@@ -170,7 +176,7 @@ fn type_word(value: Value<'_>) -> &'static str {
 }
 
 /// `<type>:<value>`.
-pub(crate) fn write_type_and_value(value: Value<'_>, out: &mut Vec<u8>) {
+pub fn write_type_and_value(value: Value<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(type_word(value).as_bytes());
     out.push(b':');
     match value {

@@ -1,8 +1,10 @@
 //! Name servers: `show resolvers`, `show stat domain resolvers`.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 
-use weir_stats::Format;
+use weir_stats::render::{write_json_tags_and_value, write_type_and_value};
+use weir_stats::{Format, Value};
 
 use crate::command::{Arguments, Command, Context, WORKER};
 use crate::level::Level;
@@ -18,23 +20,24 @@ pub(super) static COMMANDS: &[Command] = &[Command {
     run: Some(show_resolvers),
 }];
 
-/// What is counted of a name server: its name in `show resolvers`, and the one in the statistics (management manual).
-const FIGURES: [(&str, &str); NameServerView::FIGURES] = [
-    ("sent", "sent"),
-    ("snd_error", "send_error"),
-    ("valid", "valid"),
-    ("update", "update"),
-    ("cname", "cname"),
-    ("cname_error", "cname_error"),
-    ("any_err", "any_err"),
-    ("nx", "nx"),
-    ("timeout", "timeout"),
-    ("refused", "refused"),
-    ("other", "other"),
-    ("invalid", "invalid"),
-    ("too_big", "too_big"),
-    ("truncated", "truncated"),
-    ("outdated", "outdated"),
+/// What is counted of a name server: its name in `show resolvers`, the one in the statistics (management manual), and what it is
+/// in words.
+const FIGURES: [(&str, &str, &str); NameServerView::FIGURES] = [
+    ("sent", "sent", "Sent"),
+    ("snd_error", "send_error", "Send error"),
+    ("valid", "valid", "Valid"),
+    ("update", "update", "Update"),
+    ("cname", "cname", "CNAME"),
+    ("cname_error", "cname_error", "CNAME error"),
+    ("any_err", "any_err", "Any errors"),
+    ("nx", "nx", "NX"),
+    ("timeout", "timeout", "Timeout"),
+    ("refused", "refused", "Refused"),
+    ("other", "other", "Other"),
+    ("invalid", "invalid", "Invalid"),
+    ("too_big", "too_big", "Too big"),
+    ("truncated", "truncated", "Truncated"),
+    ("outdated", "outdated", "Outdated"),
 ];
 
 fn show_resolvers(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
@@ -48,7 +51,7 @@ fn show_resolvers(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outco
         let _ = writeln!(text, "Resolvers section {name}");
         for server in servers {
             let _ = writeln!(text, " nameserver {}:", server.name);
-            for ((label, _), figure) in FIGURES.iter().zip(server.figures) {
+            for ((label, ..), figure) in FIGURES.iter().zip(server.figures) {
                 let _ = writeln!(text, "  {:<12} {figure}", format!("{label}:"));
             }
         }
@@ -57,32 +60,67 @@ fn show_resolvers(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outco
 }
 
 /// The statistics of all name servers.
-pub(super) fn statistics(context: &mut Context<'_>, format: Format) -> Outcome {
+pub(super) fn statistics(context: &mut Context<'_>, format: Format, descriptions: bool) -> Outcome {
     let sections = context.target.resolvers();
     let servers =
-        sections.iter().flat_map(|(section, servers)| servers.iter().map(move |server| (section, server)));
-    let mut text = String::new();
+        sections.iter().flat_map(|(section, servers)| servers.iter().map(move |server| (&**section, server)));
+    let mut out = Vec::new();
     match format {
         Format::Csv => {
-            text.push_str("# id,pid,");
-            FIGURES.iter().for_each(|(_, name)| _ = write!(text, "{name},"));
-            text.push('\n');
+            out.extend_from_slice(b"# id,pid,");
+            FIGURES.iter().for_each(|(_, name, _)| _ = write!(out, "{name},"));
+            out.push(b'\n');
             for (section, server) in servers {
-                let _ = write!(text, "{},{section},", server.name);
-                server.figures.iter().for_each(|figure| _ = write!(text, "{figure},"));
-                text.push('\n');
+                let _ = write!(out, "{},{section},", server.name);
+                server.figures.iter().for_each(|figure| _ = write!(out, "{figure},"));
+                out.push(b'\n');
             }
         }
         Format::Typed => {
-            for (section, server) in servers {
-                let _ = writeln!(text, "N.0.id:CGPV:str:{}", server.name);
-                let _ = writeln!(text, "N.1.pid:CGPV:str:{section}");
-                for (at, ((_, name), figure)) in FIGURES.iter().zip(server.figures).enumerate() {
-                    let _ = writeln!(text, "N.{}.{name}:MGPV:u64:{figure}", at + 2);
+            for (at, item) in servers.flat_map(|(section, server)| items(section, server).enumerate()) {
+                let _ = write!(out, "N.{at}.{}:{}:", item.name, item.tags);
+                write_type_and_value(item.value, &mut out);
+                if descriptions {
+                    let _ = write!(out, ":\"{}\"", item.description);
                 }
+                out.push(b'\n');
             }
         }
-        _ => return Outcome::error("'show stat domain resolvers json' is not implemented yet.\n"),
+        Format::Json => {
+            let mut separator = "[";
+            for (section, server) in servers {
+                let _ = write!(out, "{separator}[");
+                for (at, item) in items(section, server).enumerate() {
+                    let comma = if at == 0 { "" } else { "," };
+                    let _ = write!(out, "{comma}{{\"field\":{{\"pos\":{at},\"name\":\"{}\"}},", item.name);
+                    write_json_tags_and_value(item.tags, item.value, &mut out);
+                }
+                out.push(b']');
+                separator = ",";
+            }
+            // Without a name server there is an empty list.
+            out.extend_from_slice(if separator == "[" { b"[]\n" } else { b"]\n" });
+        }
     }
-    Outcome::Text(text)
+    Outcome::Text(String::from_utf8(out).expect("names and figures are text"))
+}
+
+/// A figure of a name server in the statistics.
+struct Item<'s> {
+    name: &'static str,
+    tags: &'static str,
+    description: &'static str,
+    value: Value<'s>,
+}
+
+/// What the statistics say of a name server.
+fn items<'s>(section: &'s str, server: &'s NameServerView) -> impl Iterator<Item = Item<'s>> {
+    let text = |name, description, value| Item { name, tags: "CGPV", description, value: Value::Text(value) };
+    let figures = FIGURES.iter().zip(server.figures).map(|((_, name, description), figure)| Item {
+        name,
+        tags: "MGPV",
+        description,
+        value: Value::U64(figure),
+    });
+    [text("id", "ID", &*server.name), text("pid", "Parent ID", section)].into_iter().chain(figures)
 }

@@ -50,7 +50,7 @@ fn show_stat(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
             Some("proxy") => words = &words[2..],
             Some("resolvers") => {
                 let options = Options::parse(&words[2..]);
-                return super::resolvers::statistics(context, options.format);
+                return super::resolvers::statistics(context, options.format, options.descriptions);
             }
             _ => return Outcome::error("Invalid statistics domain.\n"),
         }
