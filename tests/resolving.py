@@ -234,6 +234,31 @@ def name_servers_over_connections(binary, folder):
     assert {query.over for query in ns.queries} == {"tcp"}
 
 
+def connections_to_a_name_server_are_bounded(binary, folder):
+    """`maxconn`: who finds no free connection waits for one; without it all ask at once."""
+    def most_at_once(words):
+        here, most, lock = [0], [0], threading.Lock()
+
+        def slow(query):
+            with lock:
+                here[0] += 1
+                most[0] = max(most[0], here[0])
+            time.sleep(0.02)
+            with lock:
+                here[0] -= 1
+            return query.answer(addresses("192.0.2.1"))
+
+        names = [f"n{index}.test" for index in range(5)]
+        ns = NameServer({(name, kind): slow for name in names for kind in (A, AAAA)})
+        lines = "\n    ".join(f"server {name} {name}:80 resolvers r init-addr none resolve-prefer ipv4" for name in names)
+        with World(binary, folder, [], lines, written=f"nameserver ns1 tcp@127.0.0.1:{ns.port}{words}") as world:
+            assert wait_until(lambda: all(world.state(name)["srv_addr"] == "192.0.2.1" for name in names)), world.count()
+        return most[0]
+
+    assert most_at_once(" maxconn 2") <= 2
+    assert most_at_once("") > 2
+
+
 def a_name_server_that_is_not_there_is_no_loop(binary, folder):
     """Nobody listens: it is asked a few times a second, and heard once it is there."""
     port = free_port()

@@ -6,8 +6,8 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use weir_net::{Turn, Turns};
 use weir_sched::{TaskKey, Tick, now, wait};
-use weir_sync::Semaphore;
 use weir_sys::Errno;
 use weir_sys::process::NullDevice;
 use weir_sys::program::{Invocation, Program};
@@ -16,7 +16,7 @@ use weir_sys::program::{Invocation, Program};
 #[derive(Debug)]
 pub struct Launcher {
     jobs: Sender<Job>,
-    turns: Semaphore<TaskKey>,
+    turns: Turns,
     /// What programs inherit of the process's environment, `NAME=value` each.
     pub(crate) environment: Vec<Vec<u8>>,
 }
@@ -49,34 +49,12 @@ impl Launcher {
         let streams = NullDevice::open()?;
         let (jobs, received) = channel();
         weir_sys::thread::start(c"programs", move || launch_all(&received, &streams))?;
-        Ok(Launcher { jobs, turns: Semaphore::new(), environment })
+        Ok(Launcher { jobs, turns: Turns::new(MOST_PROGRAMS), environment })
     }
 
     /// Waits until a program may run; none when that takes until `deadline`. It may run until what is returned is dropped.
-    pub(crate) async fn turn(&self, deadline: Tick) -> Option<ProgramTurn<'_>> {
-        let task = weir_sched::current();
-        while !self.turns.enter(MOST_PROGRAMS) {
-            self.turns.enlist(task);
-            let entered = self.turns.enter(MOST_PROGRAMS);
-            if !entered {
-                wait(deadline).await;
-            }
-            let was_told = !self.turns.withdraw(task);
-            if entered || deadline <= now() {
-                // Whoever comes next is told instead.
-                if was_told {
-                    self.tell(self.turns.next());
-                }
-                return entered.then(|| ProgramTurn { launcher: self });
-            }
-        }
-        Some(ProgramTurn { launcher: self })
-    }
-
-    fn tell(&self, waiter: Option<TaskKey>) {
-        if let Some(task) = waiter {
-            weir_sched::wake(task);
-        }
+    pub(crate) async fn turn(&self, deadline: Tick) -> Option<Turn<'_>> {
+        self.turns.turn(deadline).await
     }
 
     /// Has a program started; none when that takes until `deadline`.
@@ -96,18 +74,6 @@ impl Launcher {
             }
             wait(deadline).await;
         }
-    }
-}
-
-/// A program may run. Dropping it lets another one.
-#[derive(Debug)]
-pub(crate) struct ProgramTurn<'l> {
-    launcher: &'l Launcher,
-}
-
-impl Drop for ProgramTurn<'_> {
-    fn drop(&mut self) {
-        self.launcher.tell(self.launcher.turns.leave());
     }
 }
 
@@ -161,10 +127,7 @@ const SHELL: &[u8] = b"/bin/sh";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
     use std::os::unix::fs::PermissionsExt;
-    use std::rc::Rc;
-    use weir_sched::{Class, Kind, simulate, sleep_until, spawn};
     use weir_sys::child::Exit;
 
     /// How a program that is looked for in `path` ends.
@@ -193,33 +156,5 @@ mod tests {
         let ended = run(script.to_str().expect("a plain name"), "");
         std::fs::remove_file(&script).expect("it is there");
         assert_eq!(ended, Ok(Exit::Code(4)), "no line says by what it runs");
-    }
-
-    #[test]
-    fn no_more_programs_run_than_may() {
-        let launcher: &'static Launcher = Box::leak(Box::new(Launcher::start(Vec::new()).expect("a thread")));
-        let outcome = simulate::run(1, async move {
-            let soon = now().after(100);
-            let mut turns = Vec::new();
-            for _ in 0..MOST_PROGRAMS {
-                turns.push(launcher.turn(soon).await.expect("there is room"));
-            }
-            assert!(launcher.turn(soon).await.is_none(), "nobody ended in time");
-            static OTHER: Kind = Kind::new("other");
-            let has_turn = Rc::new(Cell::new(false));
-            let told = Rc::clone(&has_turn);
-            spawn(&OTHER, Class::Normal, async move {
-                let turn = launcher.turn(Tick::NEVER).await;
-                told.set(turn.is_some());
-                sleep_until(Tick::NEVER).await;
-            });
-            sleep_until(now().after(50)).await;
-            assert!(!has_turn.get(), "it waits");
-            turns.pop();
-            sleep_until(now().after(50)).await;
-            assert!(has_turn.get(), "it does not wait any more");
-            assert_eq!(launcher.turns.inside(), MOST_PROGRAMS);
-        });
-        assert_eq!(outcome, Ok(Some(())));
     }
 }

@@ -16,6 +16,7 @@ pub mod endpoint;
 pub mod fault;
 pub mod listener;
 pub mod shortage;
+pub mod turns;
 
 pub use connect::{
     ConnectError, ConnectOptions, ConnectPlan, Connecting, Greeting, SocketSizes, Source, SourceAddress,
@@ -29,3 +30,4 @@ pub use datagram::{Arrived, Datagram};
 pub use endpoint::{Endpoint, HandedOver, OpenError, Opened, Opener, Placement, SocketOptions};
 pub use fault::Fault;
 pub use listener::{Acceptor, AcceptorState};
+pub use turns::{Turn, Turns};

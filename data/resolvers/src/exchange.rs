@@ -175,6 +175,19 @@ impl Query<'_> {
     }
 
     async fn over_connection(&self, message: &[u8]) -> Result<Answer, Failure> {
+        let turn = match &self.server.connections {
+            None => None,
+            Some(turns) => match turns.turn(self.deadline).await {
+                None => return Err(self.unsent(Failure::Timeout).await),
+                turn => turn,
+            },
+        };
+        let answer = self.over_own_connection(message).await;
+        drop(turn);
+        answer
+    }
+
+    async fn over_own_connection(&self, message: &[u8]) -> Result<Answer, Failure> {
         let target = Target::Address(Address::Inet(self.server.address));
         let mut connection = match ConnectPlan::to(target).begin() {
             Ok(mut connecting) => {

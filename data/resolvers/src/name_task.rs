@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_backend::{AdminState, Backend, Change, News, Reason, ServerKey};
 use weir_dns::{Answer, Kind, Name};
-use weir_sched::{Class, Kind as TaskKind, Tick, now, sleep_until, wait};
+use weir_sched::{Class, Kind as TaskKind, Tick, caught, now, sleep_until, wait};
 
 use crate::course::{Course, Failure, Next};
 use crate::exchange;
@@ -114,11 +114,8 @@ impl Resolvers {
     async fn keep(&'static self, section: &'static Section, wanted: Wanted) {
         section.keep(&wanted, weir_sched::current());
         while section.is_kept(&wanted) {
-            while !section.begin(weir_sched::current()) {
-                wait(Tick::NEVER).await;
-            }
-            let outcome = Box::pin(resolve(section, &wanted)).await;
-            section.end();
+            // A panic ends one resolution, and not what keeps the name.
+            let outcome = caught(in_turn(section, &wanted)).await.unwrap_or(Err(Failure::NotAsked));
             for news in section.conclude(&wanted, outcome, now().as_ms()) {
                 (self.tell)(news);
             }
@@ -156,6 +153,13 @@ impl std::fmt::Debug for Resolvers {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Resolvers").field("sections", &self.sections).finish_non_exhaustive()
     }
+}
+
+/// Resolves a name when it is its turn.
+async fn in_turn(section: &'static Section, wanted: &Wanted) -> Result<(Answer, usize), Failure> {
+    // Without a deadline there is one.
+    let _turn = section.turns.turn(Tick::NEVER).await;
+    resolve(section, wanted).await
 }
 
 /// Resolves a name: the answer, and which name server gave it.

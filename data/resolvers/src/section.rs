@@ -1,12 +1,13 @@
 //! A `resolvers` section, live: who is asked, what is known, and who follows.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use weir_backend::{Backend, News, ServerKey};
 use weir_dns::{Answer, Kind, Name};
+use weir_net::Turns;
 use weir_sched::TaskKey;
 use weir_sync::{Lock, LockLabel};
 
@@ -52,6 +53,8 @@ pub struct NameServer {
     pub address: SocketAddr,
     /// It is asked over connections.
     pub over_tcp: bool,
+    /// `maxconn`: how many connections there are at once, where that is bounded.
+    pub(crate) connections: Option<Turns>,
     /// What is counted of it.
     pub figures: NameServerFigures,
     /// Until when it is asked in small letters, because it does not keep them.
@@ -59,13 +62,14 @@ pub struct NameServer {
 }
 
 impl NameServer {
-    /// One that was not asked yet.
+    /// One that was not asked yet. At most `most_connections` lead to it at once, if that is said.
     #[must_use]
-    pub fn new(name: &str, address: SocketAddr, over_tcp: bool) -> Self {
+    pub fn new(name: &str, address: SocketAddr, over_tcp: bool, most_connections: Option<u32>) -> Self {
         NameServer {
             name: name.into(),
             address,
             over_tcp,
+            connections: most_connections.map(Turns::new),
             figures: NameServerFigures::default(),
             small_letters_until_ms: AtomicU64::new(0),
         }
@@ -91,6 +95,8 @@ pub struct Section {
     /// Whom it asks, all at once.
     pub name_servers: Vec<NameServer>,
     pub(crate) families: Families,
+    /// Resolutions that go on.
+    pub(crate) turns: Turns,
     state: Lock<State>,
 }
 
@@ -98,9 +104,6 @@ pub struct Section {
 pub(crate) struct State {
     names: HashMap<Wanted, Entry>,
     followers: Vec<Follower>,
-    /// Resolutions that go on, and tasks that wait for one to end.
-    running: usize,
-    queue: VecDeque<TaskKey>,
 }
 
 /// A name that a task keeps.
@@ -149,7 +152,7 @@ pub(crate) enum Asked {
 const MOST_NAMES: usize = 10_000;
 
 /// So many names are resolved at the same time; each holds a descriptor a name server.
-const MOST_AT_ONCE: usize = 64;
+const MOST_AT_ONCE: u32 = 64;
 
 static SECTION: LockLabel = LockLabel::new("RESOLVERS");
 
@@ -162,8 +165,9 @@ impl Section {
         families: Families,
         followers: Vec<Follower>,
     ) -> Self {
-        let state = State { names: HashMap::new(), followers, running: 0, queue: VecDeque::new() };
-        Section { settings, name_servers, families, state: Lock::new(state, &SECTION) }
+        let state = State { names: HashMap::new(), followers };
+        let turns = Turns::new(MOST_AT_ONCE);
+        Section { settings, name_servers, families, turns, state: Lock::new(state, &SECTION) }
     }
 
     /// What a server follows here, if it does.
@@ -292,26 +296,6 @@ impl Section {
             state.names.remove(wanted);
         }
         is_wanted
-    }
-
-    /// Begins a resolution, or has the task be woken when another ends.
-    pub(crate) fn begin(&self, task: TaskKey) -> bool {
-        let mut state = self.state.lock();
-        if state.running < MOST_AT_ONCE {
-            state.running += 1;
-            return true;
-        }
-        state.queue.push_back(task);
-        false
-    }
-
-    /// A resolution is over; the next one may begin.
-    pub(crate) fn end(&self) {
-        let mut state = self.state.lock();
-        state.running -= 1;
-        if let Some(next) = state.queue.pop_front() {
-            weir_sched::wake(next);
-        }
     }
 }
 

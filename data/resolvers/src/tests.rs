@@ -63,7 +63,7 @@ fn section(followers: Vec<Follower>) -> Section {
         retry_ms: 300,
         hold: HOLD,
     };
-    let server = NameServer::new("ns", ([192, 0, 2, 53], 53).into(), false);
+    let server = NameServer::new("ns", ([192, 0, 2, 53], 53).into(), false, None);
     Section::new(
         settings,
         vec![server],

@@ -74,7 +74,7 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
     ),
     Row::ready(
         "nameserver",
-        "<name> <address>:<port>",
+        "<name> <address>:<port> [maxconn <n>]",
         "dns1 192.0.2.1:53",
         "a name server; over connections with 'tcp@'",
         |line, words| {
@@ -90,10 +90,20 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
                 return Err(fault(name.span(), message));
             }
             let (address, over_tcp) = name_server_address(written, &format!("nameserver {name}"))?;
-            if let Some(word) = words.peek() {
-                return Err(not_yet(word.span(), &format!("nameserver {word}")));
+            let mut most_connections = None;
+            while let Some(word) = words.take() {
+                match word.text() {
+                    "maxconn" => {
+                        let count = words.expect("'maxconn' expects a number of connections as argument.")?;
+                        let count: u32 = integer_in(count, "maxconn", 0..=i32::MAX as u32)?;
+                        // 0 is no bound, as for servers.
+                        most_connections = (count > 0).then_some(count);
+                    }
+                    other => return Err(not_yet(word.span(), &format!("nameserver {other}"))),
+                }
             }
-            line.add(NameServer { name: name.text().into(), at: line.at.clone(), address, over_tcp })
+            let (name_text, at) = (name.text().into(), line.at.clone());
+            line.add(NameServer { name: name_text, at, address, over_tcp, most_connections })
                 .map_err(|message| fault(name.span(), message))
         },
     ),
@@ -229,7 +239,13 @@ pub(crate) fn default_section(loader: &dyn Loader) -> Option<Resolvers> {
 }
 
 fn of_system(address: SocketAddr, at: &Location) -> NameServer {
-    NameServer { name: address.ip().to_string().into(), at: at.clone(), address, over_tcp: false }
+    NameServer {
+        name: address.ip().to_string().into(),
+        at: at.clone(),
+        address,
+        over_tcp: false,
+        most_connections: None,
+    }
 }
 
 /// The `nameserver` lines of a `resolv.conf` (resolv.conf(5)). What is no address is passed over, as the system does.
@@ -256,7 +272,7 @@ mod tests {
     #[test]
     fn a_section_with_everything() {
         let read = parse_text(
-            "resolvers r\n nameserver a 192.0.2.1:53\n nameserver b tcp@[2001:db8::1]:5353\n nameserver c udp@192.0.2.2:53\n \
+            "resolvers r\n nameserver a 192.0.2.1:53\n nameserver b tcp@[2001:db8::1]:5353 maxconn 4\n nameserver c udp@192.0.2.2:53 maxconn 0\n \
              accepted_payload_size 4096\n resolve_retries 0\n timeout resolve 5s\n timeout retry 300\n hold nx 1s\n hold refused 2s\n \
              hold timeout 3s\n hold other 4s\n hold valid 5s\n hold obsolete 6s\n",
         );
@@ -266,6 +282,8 @@ mod tests {
             section.name_servers.iter().map(|known| (known.address.to_string(), known.over_tcp)).collect();
         let expected = [("192.0.2.1:53", false), ("[2001:db8::1]:5353", true), ("192.0.2.2:53", false)];
         assert_eq!(servers, expected.map(|(address, over_tcp)| (address.to_owned(), over_tcp)));
+        let most: Vec<_> = section.name_servers.iter().map(|known| known.most_connections).collect();
+        assert_eq!(most, [None, Some(4), None]);
         assert_eq!((section.payload_size, section.retries), (4096, 1));
         let times = (section.resolve_timeout, section.retry_timeout);
         assert_eq!(times, (Duration::from_secs(5), Duration::from_millis(300)));
@@ -297,7 +315,7 @@ mod tests {
         check(
             "resolvers r\n nameserver a 192.0.2.1:53\n nameserver\n nameserver b\n nameserver a 192.0.2.2:53\n nameserver c x.test:53\n \
              nameserver d 192.0.2.1\n nameserver e 192.0.2.1:0\n nameserver f 192.0.2.1:53-54\n nameserver g 192.0.2.1:+1\n foo\n \
-             nameserver h tcp@192.0.2.1:53 maxconn 3\n",
+             nameserver h tcp@192.0.2.1:53 maxconn 3 ssl\n nameserver i tcp@192.0.2.1:53 maxconn\n",
             &[
                 "parsing [test.cfg:3] : 'nameserver' expects <name> and <addr>[:<port>] as arguments.",
                 "parsing [test.cfg:4] : 'nameserver' expects <name> and <addr>[:<port>] as arguments.",
@@ -308,7 +326,8 @@ mod tests {
                 "parsing [test.cfg:9] : 'nameserver f' : port range not permitted here in '192.0.2.1:53-54'",
                 "parsing [test.cfg:10] : 'nameserver g' : port offset not permitted here in '192.0.2.1:+1'",
                 "parsing [test.cfg:11] : unknown keyword 'foo' in 'resolvers' section",
-                "parsing [test.cfg:12] : 'nameserver maxconn' is not implemented yet",
+                "parsing [test.cfg:12] : 'nameserver ssl' is not implemented yet",
+                "parsing [test.cfg:13] : 'maxconn' expects a number of connections as argument.",
             ],
         );
         check(

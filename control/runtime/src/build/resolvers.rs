@@ -33,7 +33,7 @@ pub(crate) fn resolvers(
         let name_servers = section
             .name_servers
             .iter()
-            .map(|known| NameServer::new(&known.name, known.address, known.over_tcp))
+            .map(|known| NameServer::new(&known.name, known.address, known.over_tcp, known.most_connections))
             .collect();
         Section::new(settings(section), name_servers, families, followers)
     });

@@ -57,6 +57,8 @@ pub struct NameServer {
     pub address: SocketAddr,
     /// `tcp@`: it is asked over connections.
     pub over_tcp: bool,
+    /// `maxconn`: how many connections there are to it at once; none for no bound.
+    pub most_connections: Option<u32>,
 }
 
 /// How long after the last valid answer a name is believed, by what came instead.

@@ -1,0 +1,100 @@
+//! How many tasks do something at once; the others wait for their turn, on whatever worker they are.
+
+use weir_sched::{TaskKey, Tick, now, wait, wake};
+use weir_sync::Semaphore;
+
+/// Lets so many tasks do something at once.
+#[derive(Debug)]
+pub struct Turns {
+    semaphore: Semaphore<TaskKey>,
+    most: u32,
+}
+
+/// A task may do it. Dropping it lets another one.
+#[derive(Debug)]
+pub struct Turn<'t> {
+    turns: &'t Turns,
+}
+
+impl Turns {
+    /// Nobody does it yet. At most `most` tasks do at once.
+    #[must_use]
+    pub fn new(most: u32) -> Self {
+        Turns { semaphore: Semaphore::new(), most }
+    }
+
+    /// How many do it now.
+    #[must_use]
+    pub fn inside(&self) -> u32 {
+        self.semaphore.inside()
+    }
+
+    /// Waits until the current task may do it; none when that takes until `deadline`.
+    pub async fn turn(&self, deadline: Tick) -> Option<Turn<'_>> {
+        let task = weir_sched::current();
+        while !self.semaphore.enter(self.most) {
+            self.semaphore.enlist(task);
+            let entered = self.semaphore.enter(self.most);
+            if !entered {
+                wait(deadline).await;
+            }
+            let was_told = !self.semaphore.withdraw(task);
+            if entered || deadline <= now() {
+                // Whoever comes next is told instead.
+                if was_told {
+                    tell(self.semaphore.next());
+                }
+                return entered.then(|| Turn { turns: self });
+            }
+        }
+        Some(Turn { turns: self })
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        tell(self.turns.semaphore.leave());
+    }
+}
+
+fn tell(waiter: Option<TaskKey>) {
+    if let Some(task) = waiter {
+        wake(task);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use weir_sched::{Class, Kind, simulate, sleep_until, spawn};
+
+    use super::*;
+
+    #[test]
+    fn no_more_do_it_than_may() {
+        let turns: &'static Turns = Box::leak(Box::new(Turns::new(2)));
+        let outcome = simulate::run(1, async move {
+            let soon = now().after(100);
+            let first = turns.turn(soon).await.expect("there is room");
+            let _second = turns.turn(soon).await.expect("there is room");
+            assert!(turns.turn(soon).await.is_none(), "nobody ended in time");
+            static OTHER: Kind = Kind::new("other");
+            let has_turn = Rc::new(Cell::new(false));
+            let told = Rc::clone(&has_turn);
+            spawn(&OTHER, Class::Normal, async move {
+                let turn = turns.turn(Tick::NEVER).await;
+                told.set(turn.is_some());
+                sleep_until(Tick::NEVER).await;
+            });
+            sleep_until(now().after(50)).await;
+            assert!(!has_turn.get(), "it waits");
+            drop(first);
+            sleep_until(now().after(50)).await;
+            assert!(has_turn.get(), "it does not wait any more");
+            assert_eq!(turns.inside(), 2);
+        });
+        assert_eq!(outcome, Ok(Some(())));
+    }
+}
