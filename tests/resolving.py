@@ -421,13 +421,14 @@ def a_real_name_server(binary, folder):
     do-daemonize: no
     local-zone: "test." static
     local-data: "a.test. A 192.0.2.1"
-    local-data: "_h._tcp.test. SRV 1 10 81 a.test."
+    local-data: "b.test. A 192.0.2.2"
+    local-data: "_h._tcp.test. SRV 1 10 81 b.test."
 """
     process = subprocess.Popen([program, "-d", "-c", folder.file("unbound.conf", text)], stderr=subprocess.DEVNULL)
     try:
         lines = SERVER + "\n    server-template t 2 _h._tcp.test resolvers r init-addr none"
         with World(binary, folder, [], lines, written=f"nameserver ns1 127.0.0.1:{port}") as world:
-            assert world.is_at("192.0.2.1") and world.is_at("192.0.2.1", "t1"), world.count()
+            assert world.is_at("192.0.2.1") and world.is_at("192.0.2.2", "t1"), world.count()
     finally:
         process.kill()
         process.wait()
