@@ -1,0 +1,128 @@
+"""Where checks run and when: nobody wakes for another's check, many workers cost no more than one, those that come together drift apart."""
+import contextlib
+import os
+import re
+import time
+
+from health.support import *  # noqa: F403
+
+
+def activity(scene, name):
+    """A figure of `show activity`, summed over the workers."""
+    line = next(line for line in scene.ask("show activity").splitlines() if line.startswith(name + ":"))
+    return int(re.findall(r"\d+", line)[0])
+
+
+def processor_seconds(pid):
+    """What a process has used of processors."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        user, system = file.read().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def sleeps(pid):
+    """How often the threads of a process went to sleep."""
+    total = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/status", encoding="ascii") as file:
+            total += int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", file.read(), re.M)[1])
+    return total
+
+
+def hundred(server, inter="1s"):
+    """A backend with a hundred servers that are checked."""
+    servers = "\n".join(f"    server s{number} 127.0.0.1:{server.port} check inter {inter}" for number in range(100))
+    return f"backend b\n    option tcp-check\n    tcp-check expect string x\n{servers}\n"
+
+
+def answer(connection):
+    """What these checks look for."""
+    with connection, contextlib.suppress(ConnectionResetError):
+        connection.sendall(b"x")
+
+
+def workers_wake_for_their_own_checks_r87_r95(binary, folder):
+    """With 8 workers and 100 checks a second, threads sleep as often as the checks themselves ask for, not once for each worker."""
+    server = Listening(answer)
+    with Scene(binary, folder, hundred(server), "nbthread 8") as scene:
+        assert wait_until(lambda: activity(scene, "check_started") >= 100, 10)
+        pid = scene.program.pid
+        checks, slept = activity(scene, "check_started"), sleeps(pid)
+        time.sleep(3)
+        slept, checks = sleeps(pid) - slept, activity(scene, "check_started") - checks
+    # A timer, the connection that stands, what comes over it, a check that moves; with a shared queue it was 8 and more.
+    assert checks > 150 and slept < 3 * checks + 100, (checks, slept)
+
+
+def many_workers_cost_no_more_r91(binary, folder):
+    """Processor time of a hundred checks a second on 8 workers, beside the same on one."""
+    server = Listening(answer)
+
+    def cost(workers):
+        with Scene(binary, folder, hundred(server), f"nbthread {workers}", name=f"w{workers}.cfg") as scene:
+            assert wait_until(lambda: activity(scene, "check_started") >= 100, 10)
+            before, checks = processor_seconds(scene.program.pid), activity(scene, "check_started")
+            time.sleep(4)
+            return (processor_seconds(scene.program.pid) - before) / (activity(scene, "check_started") - checks)
+    one, eight = cost(1), cost(8)
+    # A shared queue cost 5 per cent of 48 processors for a hundred checks a second: 24 ms a check.
+    assert eight < 2 * one + 0.0003, (one, eight)
+
+
+def servers_that_are_added_are_checked_apart_r94(binary, folder):
+    """Checks of servers that are added at the same time begin at any moment of their interval, and on more than one worker after a while."""
+    moments = []
+
+    def note(connection):
+        moments.append(time.monotonic())
+        answer(connection)
+    server = Listening(note)
+    sections = "backend b\n    option tcp-check\n    tcp-check expect string x\n"
+    with Scene(binary, folder, sections, "nbthread 4\n    spread-checks 0") as scene:
+        for number in range(40):
+            scene.ask(f"add server b/s{number} 127.0.0.1:{server.port} check inter 2s")
+        begun = time.monotonic()
+        scene.ask(";".join(f"enable server b/s{number}; enable health b/s{number}" for number in range(40)))
+        assert wait_until(lambda: len(moments) >= 120, 12), len(moments)
+        line = next(line for line in scene.ask("show activity").splitlines() if line.startswith("check_started:"))
+        each = [int(word) for word in re.findall(r"\d+", line.split("[", 1)[1])]
+    in_tenths = [0] * 10
+    for moment in moments:
+        in_tenths[int((moment - begun) / 0.2) % 10] += 1
+    assert max(in_tenths) <= len(moments) / 3, in_tenths
+    assert sum(each) >= 120, each
+
+
+def a_reload_in_the_middle_of_a_check_blames_nobody(binary, folder):
+    """The former process leaves without waiting for its checks, and neither it nor the new one says that the server failed."""
+    begun = []
+
+    def slow(connection):
+        begun.append(time.monotonic())
+        with connection:
+            connection.settimeout(3)
+            try:
+                if connection.recv(100) == b"":
+                    return
+                time.sleep(0.7)
+                connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+            except OSError:
+                pass
+    server = Listening(slow)
+    sections = f"backend b\n    option httpchk\n    option log-health-checks\n    timeout check 2s\n    server s 127.0.0.1:{server.port} check inter 2s fall 1\n"
+    with Scene(binary, folder, sections) as former:
+        assert wait_until(lambda: begun)
+        former.expect("b", "s", check_status="L7OK")
+        count = len(begun)
+        assert wait_until(lambda: len(begun) > count)
+        # A check runs now.
+        with Scene(binary, folder, sections, arguments=("-sf", str(former.program.pid)), name="new.cfg") as scene:
+            left = time.monotonic()
+            assert former.program.status(5) == 0 and time.monotonic() - left < 1.5
+            said = former.program.process.communicate()[0]
+            assert "DOWN" not in said, said
+            scene.expect("b", "s", status="UP", check_status="L7OK")
+            scene.program.send(TERM)
+            assert scene.program.status() is not None
+            said = scene.program.process.communicate()[0]
+    assert "DOWN" not in said, said
