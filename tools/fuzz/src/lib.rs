@@ -14,6 +14,7 @@
 mod dns;
 mod expression;
 mod h1;
+mod peers;
 mod proxy;
 mod syntax;
 mod syslog;
@@ -22,6 +23,7 @@ mod tls;
 pub use dns::dns_answer;
 pub use expression::{condition, expression, log_format};
 pub use h1::{chunked_body, request_head, response_head};
+pub use peers::{peer_hello, peer_messages};
 pub use proxy::proxy_header;
 pub use syntax::{configuration, configuration_lines, preprocessor_condition};
 pub use syslog::{syslog_message, syslog_relayed, syslog_stream};
@@ -40,6 +42,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("dns_answer", dns_answer),
     ("expression", expression),
     ("log_format", log_format),
+    ("peer_hello", peer_hello),
+    ("peer_messages", peer_messages),
     ("preprocessor_condition", preprocessor_condition),
     ("proxy_header", proxy_header),
     ("request_head", request_head),

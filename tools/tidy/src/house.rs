@@ -37,6 +37,7 @@ const HOUSE: &[Room] = &[
     room("weir-proxy", "proto/proxy", NOTHING, PURE_BELOW),
     room("weir-syslog", "proto/syslog", NOTHING, PURE_BELOW),
     room("weir-dns", "proto/dns", NOTHING, PURE_BELOW),
+    room("weir-peer-messages", "proto/peers", NOTHING, PURE_BELOW),
     room("weir-client-hello", "proto/tls", NOTHING, PURE_BELOW),
     room("weir-syntax", "language/syntax", NOTHING, PURE_BELOW),
     room("weir-expr", "language/expr", &["weir-syntax"], PURE_BELOW),

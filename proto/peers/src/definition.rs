@@ -1,0 +1,280 @@
+//! What a table is, told before its first update.
+
+use crate::Fault;
+use crate::integer::{self, Reader};
+
+/// A table, as its sender has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Definition<'b> {
+    /// The sender's number of it.
+    pub id: u64,
+    /// Its name: both sides know it by that.
+    pub name: &'b [u8],
+    /// What its keys are.
+    pub key: KeyKind,
+    /// How long a key is: of strings, with a byte for their end.
+    pub key_length: u32,
+    /// How long an entry lives, in milliseconds; 0 for as long as there is room.
+    pub expire_ms: u64,
+    /// What each update says, in order.
+    pub fields: Fields,
+}
+
+/// What updates of a table say.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Fields(Vec<Field>);
+
+/// One type of data of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// The type's number: its bit in the definition.
+    pub number: u8,
+    /// How many of it; 1 unless it is an array.
+    pub elements: u16,
+    /// The period of rates, in milliseconds.
+    pub period_ms: u32,
+}
+
+/// What keys of a table are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyKind {
+    /// An integer of 32 bits.
+    Integer,
+    /// An IPv4 address.
+    Ipv4,
+    /// An IPv6 address.
+    Ipv6,
+    /// A string.
+    Text,
+    /// Bytes.
+    Binary,
+    /// A type that nobody knows.
+    Other(u64),
+}
+
+/// How data of a type is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataKind {
+    /// One integer.
+    Count,
+    /// Three integers.
+    Rate,
+    /// A text, or the number of one that was told before.
+    Name,
+    /// Several integers.
+    Counts,
+    /// Several rates.
+    Rates,
+}
+
+/// How the data of each type is told, by its number (manual, 11.1, in the order of `show table`).
+const KINDS: [DataKind; 27] = {
+    let mut kinds = [DataKind::Count; 27];
+    let rates = [3, 5, 8, 10, 12, 14, 16, 18, 21, 26];
+    let mut position = 0;
+    while position < rates.len() {
+        kinds[rates[position]] = DataKind::Rate;
+        position += 1;
+    }
+    kinds[19] = DataKind::Name;
+    kinds[22] = DataKind::Counts;
+    kinds[23] = DataKind::Counts;
+    kinds[24] = DataKind::Rates;
+    kinds
+};
+
+/// An array has at most so many elements.
+const MAX_ELEMENTS: u64 = 100;
+
+impl Field {
+    /// How it is told; none for a type that a later version may know.
+    pub fn kind(self) -> Option<DataKind> {
+        KINDS.get(usize::from(self.number)).copied()
+    }
+}
+
+impl Fields {
+    /// These types, which are brought into the order of their numbers. Types that nobody knows are left out.
+    pub fn new(mut fields: Vec<Field>) -> Fields {
+        fields.retain(|field| field.kind().is_some());
+        fields.sort_by_key(|field| field.number);
+        fields.dedup_by_key(|field| field.number);
+        Fields(fields)
+    }
+
+    /// The types, by number.
+    pub fn iter(&self) -> impl Iterator<Item = Field> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+impl<'b> Definition<'b> {
+    /// Reads the body of a message. Types of data that are not known come last in it, and in updates: they are passed over.
+    pub(crate) fn read(mut body: Reader<'b>) -> Result<Definition<'b>, Fault> {
+        let id = body.integer()?;
+        let name = body.counted_bytes()?;
+        let key = KeyKind::from_code(body.integer()?);
+        let key_length = body.short_integer()?;
+        let bits = body.integer()?;
+        let expire_ms = body.integer()?;
+        let mut fields: Vec<Field> = (0..KINDS.len() as u8)
+            .filter(|number| bits >> number & 1 != 0)
+            .map(|number| Field { number, elements: 1, period_ms: 0 })
+            .collect();
+        read_parameters(body, &mut fields)?;
+        // An array whose length was not told could not be read.
+        let is_array = |field: &Field| matches!(field.kind(), Some(DataKind::Counts | DataKind::Rates));
+        if fields.iter().any(|field| is_array(field) && field.elements == 0) {
+            return Err(Fault::Malformed);
+        }
+        Ok(Definition { id, name, key, key_length, expire_ms, fields: Fields(fields) })
+    }
+
+    /// Appends the body of a message.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        integer::write(self.id, out);
+        integer::write(self.name.len() as u64, out);
+        out.extend_from_slice(self.name);
+        integer::write(self.key.code(), out);
+        integer::write(self.key_length.into(), out);
+        integer::write(self.fields.iter().fold(0, |bits, field| bits | 1 << field.number), out);
+        integer::write(self.expire_ms, out);
+        for field in self.fields.iter() {
+            let kind = field.kind();
+            let (is_array, is_rate) = (
+                matches!(kind, Some(DataKind::Counts | DataKind::Rates)),
+                matches!(kind, Some(DataKind::Rate | DataKind::Rates)),
+            );
+            if is_array || is_rate {
+                integer::write(field.number.into(), out);
+            }
+            if is_array {
+                integer::write(field.elements.into(), out);
+            }
+            if is_rate {
+                integer::write(field.period_ms.into(), out);
+            }
+        }
+    }
+}
+
+/// Lengths of arrays and periods of rates: behind the number of each such type. Senders before 2.1 tell none of them.
+fn read_parameters(mut body: Reader<'_>, fields: &mut [Field]) -> Result<(), Fault> {
+    for field in fields {
+        let is_array = match field.kind() {
+            Some(DataKind::Counts | DataKind::Rates) => true,
+            Some(DataKind::Rate) => false,
+            _ => continue,
+        };
+        if is_array {
+            field.elements = 0;
+        }
+        if body.0.is_empty() {
+            continue;
+        }
+        if body.integer()? != u64::from(field.number) {
+            return Err(Fault::Malformed);
+        }
+        if is_array {
+            let elements = body.integer()?;
+            if elements > MAX_ELEMENTS {
+                return Err(Fault::Malformed);
+            }
+            field.elements = elements as u16;
+        }
+        if matches!(field.kind(), Some(DataKind::Rate | DataKind::Rates)) {
+            field.period_ms = body.short_integer()?;
+        }
+    }
+    Ok(())
+}
+
+impl KeyKind {
+    fn from_code(code: u64) -> KeyKind {
+        match code {
+            2 => KeyKind::Integer,
+            4 => KeyKind::Ipv4,
+            5 => KeyKind::Ipv6,
+            6 => KeyKind::Text,
+            7 => KeyKind::Binary,
+            other => KeyKind::Other(other),
+        }
+    }
+
+    fn code(self) -> u64 {
+        match self {
+            KeyKind::Integer => 2,
+            KeyKind::Ipv4 => 4,
+            KeyKind::Ipv6 => 5,
+            KeyKind::Text => 6,
+            KeyKind::Binary => 7,
+            KeyKind::Other(code) => code,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What HAProxy 3.2 and 2.6 say of `type string len 20 expire 5m store
+    /// gpc(3),gpc_rate(2,3s),gpt(2),server_key,http_fail_cnt,http_fail_rate(7s)`.
+    const OF_HAPROXY: [u8; 27] = [
+        0x02, 0x02, b't', b'2', 0x06, 0x15, 0xf0, 0xf1, 0xfe, 0x7c, 0xf0, 0xaf, 0x91, 0x00, 0x15, 0xf8, 0xa6,
+        0x02, 0x16, 0x02, 0x17, 0x03, 0x18, 0x02, 0xf8, 0xac, 0x00,
+    ];
+
+    fn definition() -> Definition<'static> {
+        let field = |number, elements, period_ms| Field { number, elements, period_ms };
+        Definition {
+            id: 2,
+            name: b"t2",
+            key: KeyKind::Text,
+            key_length: 21,
+            expire_ms: 300_000,
+            fields: Fields(vec![
+                field(19, 1, 0),
+                field(20, 1, 0),
+                field(21, 1, 7000),
+                field(22, 2, 0),
+                field(23, 3, 0),
+                field(24, 2, 3000),
+            ]),
+        }
+    }
+
+    #[test]
+    fn a_definition_is_what_haproxy_sends() {
+        assert_eq!(Definition::read(Reader(&OF_HAPROXY)), Ok(definition()));
+        let mut written = Vec::new();
+        definition().write(&mut written);
+        assert_eq!(written, OF_HAPROXY);
+    }
+
+    #[test]
+    fn a_definition_that_is_cut_is_a_fault_or_says_less() {
+        for cut in 0..OF_HAPROXY.len() {
+            assert_eq!(Definition::read(Reader(&OF_HAPROXY[..cut])), Err(Fault::Malformed), "{cut}");
+        }
+        // Without arrays the rest may be missing: version 2.0.
+        let old = [1, 1, b'f', 4, 4, 0xf4, 0xb5, 0x03, 0];
+        let old = Definition::read(Reader(&old)).expect("a definition");
+        assert_eq!(old.fields.iter().map(|field| field.number).collect::<Vec<_>>(), [2, 6, 10, 13]);
+    }
+
+    #[test]
+    fn what_comes_later_is_passed_over() {
+        let mut longer = OF_HAPROXY.to_vec();
+        longer.extend_from_slice(&[0x30, 0x09]);
+        assert_eq!(Definition::read(Reader(&longer)), Ok(definition()));
+    }
+
+    #[test]
+    fn an_array_without_end_is_refused() {
+        let mut body = vec![1, 1, b'f', 4, 4];
+        integer::write(1 << 23, &mut body);
+        body.extend_from_slice(&[0, 23]);
+        integer::write(1 << 40, &mut body);
+        assert_eq!(Definition::read(Reader(&body)), Err(Fault::Malformed));
+    }
+}

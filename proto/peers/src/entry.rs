@@ -1,0 +1,187 @@
+//! What an update says of an entry.
+
+use crate::Fault;
+use crate::definition::{DataKind, Field, Fields, KeyKind};
+use crate::integer::{self, Reader};
+use crate::names::Mention;
+
+/// The key of an entry, and its data. Whatever comes behind the data is passed over: a later version's.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'b> {
+    /// Its key.
+    pub key: KeyBytes<'b>,
+    data: Reader<'b>,
+}
+
+/// A key as it is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyBytes<'b> {
+    /// An integer.
+    Integer(u32),
+    /// The bytes of an address, of a string, or of a key of fixed length.
+    Bytes(&'b [u8]),
+}
+
+/// Data of one type, or one element of an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value<'b> {
+    /// A count or a tag.
+    Count(u64),
+    /// Events in the current and in the previous period.
+    Rate(Rate),
+    /// A text.
+    Name(Mention<'b>),
+}
+
+/// A rate as it is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Milliseconds since the current period began.
+    pub age_ms: u64,
+    /// Events since then.
+    pub current: u64,
+    /// Events of the period before.
+    pub previous: u64,
+}
+
+impl<'b> Entry<'b> {
+    /// Reads the body of an update of a table with such keys.
+    ///
+    /// # Errors
+    /// The key is cut.
+    pub fn read(body: &'b [u8], key: KeyKind, key_length: u32) -> Result<Entry<'b>, Fault> {
+        let mut data = Reader(body);
+        let key = match key {
+            KeyKind::Integer => KeyBytes::Integer(data.four_bytes()?),
+            KeyKind::Text => KeyBytes::Bytes(data.counted_bytes()?),
+            _ => KeyBytes::Bytes(data.bytes(key_length.into())?),
+        };
+        Ok(Entry { key, data })
+    }
+
+    /// Shows `then` all its data: of arrays, each element.
+    ///
+    /// # Errors
+    /// Data is missing.
+    pub fn read_data(
+        mut self,
+        fields: &Fields,
+        mut then: impl FnMut(Field, u16, Value<'b>),
+    ) -> Result<(), Fault> {
+        for field in fields.iter() {
+            for element in 0..field.elements {
+                let value = match field.kind() {
+                    Some(DataKind::Count | DataKind::Counts) => Value::Count(self.data.integer()?),
+                    Some(DataKind::Rate | DataKind::Rates) => Value::Rate(Rate {
+                        age_ms: self.data.integer()?,
+                        current: self.data.integer()?,
+                        previous: self.data.integer()?,
+                    }),
+                    Some(DataKind::Name) => Value::Name(Mention::read(&mut self.data)?),
+                    None => return Ok(()),
+                };
+                then(field, element, value);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl KeyBytes<'_> {
+    /// Appends the key, as tables with such keys tell it.
+    pub fn write(self, kind: KeyKind, out: &mut Vec<u8>) {
+        match self {
+            KeyBytes::Integer(number) => out.extend_from_slice(&number.to_be_bytes()),
+            KeyBytes::Bytes(bytes) => {
+                if kind == KeyKind::Text {
+                    integer::write(bytes.len() as u64, out);
+                }
+                out.extend_from_slice(bytes);
+            }
+        }
+    }
+}
+
+impl Rate {
+    /// Appends the rate.
+    pub fn write(self, out: &mut Vec<u8>) {
+        [self.age_ms, self.current, self.previous].into_iter().for_each(|value| integer::write(value, out));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(numbers: &[(u8, u16)]) -> Fields {
+        let field =
+            |(number, elements): &(u8, u16)| Field { number: *number, elements: *elements, period_ms: 0 };
+        Fields::new(numbers.iter().map(field).collect())
+    }
+
+    fn values(entry: Entry<'_>, fields: &Fields) -> Result<Vec<(u8, u16, String)>, Fault> {
+        let mut values = Vec::new();
+        entry.read_data(fields, |field, element, value| {
+            values.push((field.number, element, format!("{value:?}")));
+        })?;
+        Ok(values)
+    }
+
+    /// What HAProxy sends for `gpc0,http_req_rate,bytes_in_cnt,conn_cur`.
+    #[test]
+    fn an_address_with_counters() {
+        let body = [127, 0, 0, 1, 1, 1, 0, 1, 0, 0x2b];
+        let entry = Entry::read(&body, KeyKind::Ipv4, 4).expect("an entry");
+        assert_eq!(entry.key, KeyBytes::Bytes(&[127, 0, 0, 1]));
+        let fields = fields(&[(10, 1), (2, 1), (13, 1), (6, 1)]);
+        let values = values(entry, &fields).expect("data");
+        let shown: Vec<_> = values.iter().map(|(number, _, value)| (*number, value.as_str())).collect();
+        let rate = "Rate(Rate { age_ms: 0, current: 1, previous: 0 })";
+        assert_eq!(shown, [(2, "Count(1)"), (6, "Count(1)"), (10, rate), (13, "Count(43)")]);
+    }
+
+    /// What HAProxy sends for a key of a string and a server.
+    #[test]
+    fn a_string_with_a_server() {
+        let body = [6, b'/', b'f', b'i', b'r', b's', b't', 1, 4, 1, 2, b's', b'1'];
+        let entry = Entry::read(&body, KeyKind::Text, 11).expect("an entry");
+        assert_eq!(entry.key, KeyBytes::Bytes(b"/first"));
+        let values = values(entry, &fields(&[(0, 1), (19, 1)])).expect("data");
+        assert_eq!(values[0].2, "Count(1)");
+        assert_eq!(values[1].2, format!("{:?}", Value::Name(Mention::New(1, b"s1"))));
+    }
+
+    #[test]
+    fn every_element_of_an_array_is_shown() {
+        let body = [0, 0, 0, 77, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+        let entry = Entry::read(&body, KeyKind::Integer, 4).expect("an entry");
+        assert_eq!(entry.key, KeyBytes::Integer(77));
+        let fields = fields(&[(23, 3), (24, 2)]);
+        let values = values(entry, &fields).expect("data");
+        let places: Vec<_> = values.iter().map(|(number, element, _)| (*number, *element)).collect();
+        assert_eq!(places, [(23, 0), (23, 1), (23, 2), (24, 0), (24, 1)]);
+    }
+
+    #[test]
+    fn what_is_cut_is_a_fault_and_what_is_longer_is_not() {
+        let fields = fields(&[(2, 1), (10, 1)]);
+        let body = [127, 0, 0, 1, 1, 0, 1, 0];
+        for cut in 0..body.len() {
+            let read = Entry::read(&body[..cut], KeyKind::Ipv4, 4);
+            assert!(read.and_then(|entry| values(entry, &fields)).is_err(), "{cut}");
+        }
+        let longer = [&body[..], &[9, 9]].concat();
+        let entry = Entry::read(&longer, KeyKind::Ipv4, 4).expect("an entry");
+        assert_eq!(values(entry, &fields).map(|values| values.len()), Ok(2));
+    }
+
+    #[test]
+    fn keys_come_back() {
+        let mut out = Vec::new();
+        KeyBytes::Bytes(b"a\0b").write(KeyKind::Text, &mut out);
+        KeyBytes::Integer(7).write(KeyKind::Integer, &mut out);
+        assert_eq!(out, [3, b'a', 0, b'b', 0, 0, 0, 7]);
+        let entry = Entry::read(&out, KeyKind::Text, 33).expect("an entry");
+        assert_eq!(entry.key, KeyBytes::Bytes(b"a\0b"));
+    }
+}

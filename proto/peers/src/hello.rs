@@ -1,0 +1,177 @@
+//! How a session begins: three lines of whoever connects, one line of whoever was connected to.
+
+/// What the side that connects says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// The minor number of its version 2.
+    pub minor: u32,
+    /// Who it wants to talk to.
+    pub remote: String,
+    /// Who it is.
+    pub local: String,
+    /// The number of its process.
+    pub process: u32,
+}
+
+/// What the other side answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// 200: messages may follow.
+    Succeeded,
+    /// 300: come back later.
+    TryAgain,
+    /// 501: that was not a hello.
+    ProtocolError,
+    /// 502: another version.
+    BadVersion,
+    /// 503: whoever was asked for has another name.
+    NotMe,
+    /// 504: whoever asks is not known.
+    UnknownPeer,
+}
+
+/// A hello has no more bytes.
+pub const MAX_LENGTH: usize = 1024;
+/// A name has no more bytes.
+const MAX_NAME: usize = 255;
+const PROTOCOL: &str = "HAProxyS";
+/// The version that is spoken here is 2.1.
+const MAJOR: u32 = 2;
+const MINOR: u32 = 1;
+
+impl Hello {
+    /// As it is sent.
+    pub fn to_text(&self) -> String {
+        // There has been one process an instance for long: the relative number of it is 1.
+        format!("{PROTOCOL} {MAJOR}.{MINOR}\n{}\n{} {} 1\n", self.remote, self.local, self.process)
+    }
+
+    /// Reads a hello, and says how many bytes it has. None if more must come.
+    ///
+    /// # Errors
+    /// What to answer.
+    pub fn read(bytes: &[u8]) -> Result<Option<(Hello, usize)>, Status> {
+        let mut rest = bytes;
+        let Some(first) = line(&mut rest)? else { return Ok(None) };
+        let minor = version(first)?;
+        let Some(remote) = line(&mut rest)? else { return Ok(None) };
+        let Some(sender) = line(&mut rest)? else { return Ok(None) };
+        let mut words = sender.split(' ');
+        let local = words.next().unwrap_or_default();
+        let process = words.next().and_then(|word| word.parse().ok());
+        let process = process.ok_or(Status::ProtocolError)?;
+        if local.is_empty() || local.len() > MAX_NAME || remote.is_empty() || remote.len() > MAX_NAME {
+            return Err(Status::ProtocolError);
+        }
+        let hello = Hello { minor, remote: remote.into(), local: local.into(), process };
+        Ok(Some((hello, bytes.len() - rest.len())))
+    }
+}
+
+/// The minor number of the version in the first line.
+fn version(first: &str) -> Result<u32, Status> {
+    let (protocol, version) = first.split_once(' ').ok_or(Status::ProtocolError)?;
+    if protocol != PROTOCOL {
+        return Err(Status::ProtocolError);
+    }
+    let (major, minor) = version.split_once('.').ok_or(Status::BadVersion)?;
+    let numbers = (major.parse(), minor.parse::<u32>());
+    match numbers {
+        (Ok(MAJOR), Ok(minor)) if minor <= MINOR => Ok(minor),
+        _ => Err(Status::BadVersion),
+    }
+}
+
+/// The next line without its end. None if more must come.
+fn line<'b>(rest: &mut &'b [u8]) -> Result<Option<&'b str>, Status> {
+    match rest.iter().position(|byte| *byte == b'\n') {
+        None if rest.len() > MAX_LENGTH => Err(Status::ProtocolError),
+        None => Ok(None),
+        Some(end) => {
+            let line = std::str::from_utf8(&rest[..end]).map_err(|_| Status::ProtocolError)?;
+            *rest = &rest[end + 1..];
+            Ok(Some(line.strip_suffix('\r').unwrap_or(line)))
+        }
+    }
+}
+
+impl Status {
+    /// The number on the wire.
+    pub const fn code(self) -> u16 {
+        match self {
+            Status::Succeeded => 200,
+            Status::TryAgain => 300,
+            Status::ProtocolError => 501,
+            Status::BadVersion => 502,
+            Status::NotMe => 503,
+            Status::UnknownPeer => 504,
+        }
+    }
+
+    /// Reads a status line, and says how many bytes it has. None if more must come; a number that nobody knows is a protocol error.
+    pub fn read(bytes: &[u8]) -> Option<(Status, usize)> {
+        let Some(end) = bytes.iter().take(STATUS_LENGTH).position(|byte| *byte == b'\n') else {
+            return (bytes.len() >= STATUS_LENGTH).then_some((Status::ProtocolError, bytes.len()));
+        };
+        let line = bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]);
+        let status = match line {
+            b"200" => Status::Succeeded,
+            b"300" => Status::TryAgain,
+            b"502" => Status::BadVersion,
+            b"503" => Status::NotMe,
+            b"504" => Status::UnknownPeer,
+            _ => Status::ProtocolError,
+        };
+        Some((status, end + 1))
+    }
+}
+
+/// A status line has no more bytes.
+const STATUS_LENGTH: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello { minor: 1, remote: "B".into(), local: "A".into(), process: 3892 }
+    }
+
+    #[test]
+    fn a_hello_is_what_haproxy_sends() {
+        assert_eq!(hello().to_text(), "HAProxyS 2.1\nB\nA 3892 1\n");
+    }
+
+    #[test]
+    fn a_hello_is_read_once_all_of_it_is_there() {
+        let text = hello().to_text();
+        for cut in 0..text.len() {
+            assert_eq!(Hello::read(&text.as_bytes()[..cut]), Ok(None), "{cut}");
+        }
+        let longer = format!("{text}\0\0");
+        assert_eq!(Hello::read(longer.as_bytes()), Ok(Some((hello(), text.len()))));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_hello_is_answered() {
+        let answer = |text: &str| Hello::read(text.as_bytes()).err();
+        assert_eq!(answer("GET / HTTP/1.1\r\n"), Some(Status::ProtocolError));
+        assert_eq!(answer("HAProxyS 3.0\nB\nA 1 1\n"), Some(Status::BadVersion));
+        assert_eq!(answer("HAProxyS 2.2\nB\nA 1 1\n"), Some(Status::BadVersion));
+        assert_eq!(answer("HAProxyS 2.0\nB\nA 1 1\n"), None);
+        assert_eq!(answer("HAProxyS 2.1\nB\nA\n"), Some(Status::ProtocolError));
+        assert_eq!(answer("HAProxyS 2.1\n\nA 1 1\n"), Some(Status::ProtocolError));
+        assert_eq!(answer(&"x".repeat(MAX_LENGTH + 1)), Some(Status::ProtocolError));
+    }
+
+    #[test]
+    fn a_status_is_one_line() {
+        use Status::*;
+        for status in [Succeeded, TryAgain, ProtocolError, BadVersion, NotMe, UnknownPeer] {
+            let text = format!("{}\n", status.code());
+            assert_eq!(Status::read(text.as_bytes()), Some((status, 4)));
+        }
+        assert_eq!(Status::read(b"20"), None);
+        assert_eq!(Status::read(b"nothing at all"), Some((ProtocolError, 14)));
+    }
+}

@@ -1,0 +1,153 @@
+//! Integers of variable length, and reading what is made of them.
+
+use crate::Fault;
+
+/// From this value on, an integer has more than one byte.
+const ONE_BYTE: u64 = 0xf0;
+
+/// Appends an integer: one byte below 240, at most ten bytes.
+pub fn write(mut value: u64, out: &mut Vec<u8>) {
+    if value < ONE_BYTE {
+        out.push(value as u8);
+        return;
+    }
+    out.push(value as u8 | ONE_BYTE as u8);
+    value = (value - ONE_BYTE) >> 4;
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value = (value - 0x80) >> 7;
+    }
+    out.push(value as u8);
+}
+
+/// Reads an integer; how many bytes it has is told with it. None if bytes are missing.
+///
+/// # Errors
+/// It does not fit into 64 bits.
+pub fn read(bytes: &[u8]) -> Result<Option<(u64, usize)>, Fault> {
+    let Some((first, rest)) = bytes.split_first() else { return Ok(None) };
+    let mut value = u64::from(*first);
+    if value < ONE_BYTE {
+        return Ok(Some((value, 1)));
+    }
+    let mut shift = 4;
+    for (position, byte) in rest.iter().enumerate() {
+        let part = u64::from(*byte);
+        if shift >= 64 || part << shift >> shift != part {
+            return Err(Fault::Malformed);
+        }
+        value = value.checked_add(part << shift).ok_or(Fault::Malformed)?;
+        if *byte < 0x80 {
+            return Ok(Some((value, position + 2)));
+        }
+        shift += 7;
+    }
+    // No integer is longer.
+    if rest.len() > LONGEST { Err(Fault::Malformed) } else { Ok(None) }
+}
+
+/// An integer of 64 bits has no more bytes.
+const LONGEST: usize = 10;
+
+/// Bytes of one message that are still to be read. What is missing is a fault: the message is all there.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader<'b>(pub &'b [u8]);
+
+impl<'b> Reader<'b> {
+    /// An integer of variable length.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn integer(&mut self) -> Result<u64, Fault> {
+        let (value, length) = read(self.0)?.ok_or(Fault::Malformed)?;
+        self.0 = &self.0[length..];
+        Ok(value)
+    }
+
+    /// An integer of variable length that fits into 32 bits.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn short_integer(&mut self) -> Result<u32, Fault> {
+        u32::try_from(self.integer()?).map_err(|_| Fault::Malformed)
+    }
+
+    /// Four bytes, the highest first.
+    ///
+    /// # Errors
+    /// There are fewer.
+    pub fn four_bytes(&mut self) -> Result<u32, Fault> {
+        let (first, rest) = self.0.split_first_chunk().ok_or(Fault::Malformed)?;
+        self.0 = rest;
+        Ok(u32::from_be_bytes(*first))
+    }
+
+    /// So many bytes.
+    ///
+    /// # Errors
+    /// There are fewer.
+    pub fn bytes(&mut self, length: u64) -> Result<&'b [u8], Fault> {
+        let length = usize::try_from(length).map_err(|_| Fault::Malformed)?;
+        let (first, rest) = self.0.split_at_checked(length).ok_or(Fault::Malformed)?;
+        self.0 = rest;
+        Ok(first)
+    }
+
+    /// Bytes behind their number.
+    ///
+    /// # Errors
+    /// There are fewer.
+    pub fn counted_bytes(&mut self) -> Result<&'b [u8], Fault> {
+        let length = self.integer()?;
+        self.bytes(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn written(value: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        write(value, &mut out);
+        out
+    }
+
+    #[test]
+    fn lengths_are_those_of_the_document() {
+        let lengths = |values: &[u64]| values.iter().map(|value| written(*value).len()).collect::<Vec<_>>();
+        assert_eq!(lengths(&[0, 239, 240, 2287, 2288, 264_431]), [1, 1, 2, 2, 3, 3]);
+        assert_eq!(lengths(&[264_432, 33_818_863, 33_818_864, 4_328_786_159, u64::MAX]), [4, 4, 5, 5, 10]);
+    }
+
+    #[test]
+    fn the_example_of_the_document() {
+        assert_eq!(written(0x1234), [0xf4, 0x94, 0x01]);
+        assert_eq!(read(&[0xf4, 0x94, 0x01, 0x77]), Ok(Some((0x1234, 3))));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        assert_eq!(read(&[0xff; 12]), Err(Fault::Malformed));
+        assert_eq!(read(&[0xff; 5]), Ok(None), "more may come");
+        assert_eq!(
+            read(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]),
+            Err(Fault::Malformed)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn integers_come_back(value: u64, small in 0_u64..5000) {
+            for value in [value, small] {
+                let bytes = written(value);
+                prop_assert_eq!(read(&bytes), Ok(Some((value, bytes.len()))));
+                for cut in 0..bytes.len() {
+                    prop_assert_eq!(read(&bytes[..cut]), Ok(None));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Names that both sides of a session know by a number, so that each is told once: those of servers (`server_key`).
+//!
+//! Each side numbers what it sends, from 1, and a number may be given to another name later: then the name comes with it.
+
+use std::sync::Arc;
+
+use crate::Fault;
+use crate::integer::{self, Reader};
+
+/// How many names a session knows in each direction.
+pub const CAPACITY: usize = 128;
+
+/// How a name is mentioned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mention<'b> {
+    /// There is none.
+    Nothing,
+    /// The one of that number, which was told before.
+    Known(u64),
+    /// One that has this number from now on.
+    New(u64, &'b [u8]),
+}
+
+impl<'b> Mention<'b> {
+    /// Reads it: behind its length.
+    pub(crate) fn read(body: &mut Reader<'b>) -> Result<Mention<'b>, Fault> {
+        let mut blob = Reader(body.counted_bytes()?);
+        if blob.0.is_empty() {
+            return Ok(Mention::Nothing);
+        }
+        let number = blob.integer()?;
+        if number == 0 || number > CAPACITY as u64 {
+            return Err(Fault::Malformed);
+        }
+        if blob.0.is_empty() {
+            return Ok(Mention::Known(number));
+        }
+        Ok(Mention::New(number, blob.counted_bytes()?))
+    }
+
+    fn write(self, out: &mut Vec<u8>) {
+        let mut blob = Vec::new();
+        match self {
+            Mention::Nothing => {}
+            Mention::Known(number) => integer::write(number, &mut blob),
+            Mention::New(number, name) => {
+                integer::write(number, &mut blob);
+                integer::write(name.len() as u64, &mut blob);
+                blob.extend_from_slice(name);
+            }
+        }
+        integer::write(blob.len() as u64, out);
+        out.extend_from_slice(&blob);
+    }
+}
+
+/// What the other side told.
+#[derive(Debug, Default)]
+pub struct LearnedNames(Vec<Option<Arc<str>>>);
+
+impl LearnedNames {
+    /// The name that is mentioned. None if there is none, or if it is not text.
+    pub fn resolve(&mut self, mention: Mention<'_>) -> Option<Arc<str>> {
+        match mention {
+            Mention::Nothing => None,
+            Mention::Known(number) => self.0.get(position(number)?)?.clone(),
+            Mention::New(number, name) => {
+                let position = position(number)?;
+                let name: Option<Arc<str>> = std::str::from_utf8(name).ok().map(Into::into);
+                if self.0.len() <= position {
+                    self.0.resize(position + 1, None);
+                }
+                self.0[position] = name.clone();
+                name
+            }
+        }
+    }
+
+    /// All names that are known, with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &str)> {
+        listed(&self.0)
+    }
+}
+
+/// What the other side was told.
+#[derive(Debug, Default)]
+pub struct SentNames {
+    names: Vec<Option<Arc<str>>>,
+    /// Which number is given away next.
+    next: usize,
+}
+
+impl SentNames {
+    /// Appends the mention of a name.
+    pub fn write(&mut self, name: Option<&str>, out: &mut Vec<u8>) {
+        let Some(name) = name else { return Mention::Nothing.write(out) };
+        let is_it = |known: &Option<Arc<str>>| known.as_deref() == Some(name);
+        if let Some(position) = self.names.iter().position(is_it) {
+            return Mention::Known(position as u64 + 1).write(out);
+        }
+        let position = self.next;
+        self.next = (position + 1) % CAPACITY;
+        match self.names.get_mut(position) {
+            Some(room) => *room = Some(name.into()),
+            None => self.names.push(Some(name.into())),
+        }
+        Mention::New(position as u64 + 1, name.as_bytes()).write(out);
+    }
+
+    /// All names that were told, with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &str)> {
+        listed(&self.names)
+    }
+}
+
+fn listed(names: &[Option<Arc<str>>]) -> impl Iterator<Item = (u64, &str)> {
+    names.iter().enumerate().filter_map(|(position, name)| Some((position as u64 + 1, name.as_deref()?)))
+}
+
+fn position(number: u64) -> Option<usize> {
+    usize::try_from(number).ok()?.checked_sub(1).filter(|position| *position < CAPACITY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn told(sent: &mut SentNames, learned: &mut LearnedNames, name: Option<&str>) -> usize {
+        let mut out = Vec::new();
+        sent.write(name, &mut out);
+        let mut reader = Reader(&out);
+        let mention = Mention::read(&mut reader).expect("a mention");
+        assert_eq!(reader.0, []);
+        assert_eq!(learned.resolve(mention).as_deref(), name);
+        out.len()
+    }
+
+    #[test]
+    fn a_name_is_what_haproxy_sends_and_comes_once() {
+        let mut sent = SentNames::default();
+        let mut out = Vec::new();
+        sent.write(Some("s1"), &mut out);
+        sent.write(Some("s1"), &mut out);
+        sent.write(None, &mut out);
+        assert_eq!(out, [4, 1, 2, b's', b'1', 1, 1, 0]);
+    }
+
+    #[test]
+    fn numbers_are_given_to_other_names_once_all_are_taken() {
+        let (mut sent, mut learned) = (SentNames::default(), LearnedNames::default());
+        for round in 0..3 {
+            for number in 0..CAPACITY + 5 {
+                told(&mut sent, &mut learned, Some(&format!("server-{number}")));
+            }
+            assert_eq!(sent.iter().count(), CAPACITY, "{round}");
+            assert!(sent.iter().eq(learned.iter()));
+        }
+        assert_eq!(told(&mut sent, &mut learned, Some("server-132")), 2, "the last one is known");
+    }
+
+    #[test]
+    fn numbers_beyond_the_capacity_are_refused() {
+        let read = |bytes: &[u8]| Mention::read(&mut Reader(bytes)).err();
+        assert_eq!(read(&[1, 0]), Some(Fault::Malformed));
+        assert_eq!(read(&[1, 129]), Some(Fault::Malformed));
+        assert_eq!(read(&[3, 1, 9, b'x']), Some(Fault::Malformed));
+        assert_eq!(read(&[1, 128]), None);
+    }
+}

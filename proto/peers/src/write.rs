@@ -1,0 +1,91 @@
+//! Messages as they leave.
+
+use crate::Fault;
+use crate::definition::Definition;
+use crate::integer;
+use crate::message::{CONTROL, Control, ERROR, TABLES, table};
+
+/// Appends a message that the session needs.
+pub fn control(message: Control, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[CONTROL, message as u8]);
+}
+
+/// Appends the last words of a session.
+pub fn error(fault: Fault, out: &mut Vec<u8>) {
+    let kind = match fault {
+        Fault::Malformed => 0,
+        Fault::TooLong => 1,
+    };
+    out.extend_from_slice(&[ERROR, kind]);
+}
+
+/// Appends what a table is. Updates of it may follow.
+pub fn definition(definition: &Definition<'_>, out: &mut Vec<u8>) {
+    let mut body = Vec::new();
+    definition.write(&mut body);
+    with_body(table::DEFINITION, &[&body], out);
+}
+
+/// Appends that updates of the other side's table arrived up to this one.
+pub fn acknowledgement(table: u64, update: u32, out: &mut Vec<u8>) {
+    let mut body = Vec::new();
+    integer::write(table, &mut body);
+    body.extend_from_slice(&update.to_be_bytes());
+    with_body(table::ACKNOWLEDGEMENT, &[&body], out);
+}
+
+/// Appends an update. `number` is left out of one that follows another of the same table with the number before.
+pub fn update(number: Option<u32>, expires_in_ms: Option<u32>, body: &[u8], out: &mut Vec<u8>) {
+    let kind = match (number, expires_in_ms) {
+        (Some(_), None) => table::UPDATE,
+        (None, None) => table::NEXT_UPDATE,
+        (Some(_), Some(_)) => table::TIMED_UPDATE,
+        (None, Some(_)) => table::NEXT_TIMED_UPDATE,
+    };
+    let number = number.map(u32::to_be_bytes);
+    let expires = expires_in_ms.map(u32::to_be_bytes);
+    with_body(
+        kind,
+        &[number.as_ref().map_or(&[], |four| four), expires.as_ref().map_or(&[], |four| four), body],
+        out,
+    );
+}
+
+fn with_body(kind: u8, parts: &[&[u8]], out: &mut Vec<u8>) {
+    out.extend_from_slice(&[TABLES, kind]);
+    integer::write(parts.iter().map(|part| part.len() as u64).sum(), out);
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Message, Update, next};
+
+    #[test]
+    fn updates_come_back() {
+        for number in [None, Some(7)] {
+            for expires_in_ms in [None, Some(600_000)] {
+                let mut out = Vec::new();
+                update(number, expires_in_ms, b"body", &mut out);
+                let expected = Message::Update(Update { number, expires_in_ms, body: b"body" });
+                assert_eq!(next(&out), Ok(Some((expected, out.len()))));
+            }
+        }
+    }
+
+    #[test]
+    fn an_acknowledgement_is_what_haproxy_sends() {
+        let mut out = Vec::new();
+        acknowledgement(9, 0x67, &mut out);
+        assert_eq!(out, [10, 132, 5, 9, 0, 0, 0, 0x67]);
+    }
+
+    #[test]
+    fn short_messages_come_back() {
+        let mut out = Vec::new();
+        control(Control::Heartbeat, &mut out);
+        error(Fault::TooLong, &mut out);
+        assert_eq!(out, [0, 4, 1, 1]);
+    }
+}

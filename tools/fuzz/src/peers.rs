@@ -1,0 +1,65 @@
+//! What peers say.
+
+use weir_peer_messages::{Entry, Fault, Hello, LearnedNames, Message, Status, Value, message, next, write};
+
+/// The beginning of a session, of either side: what is read is what was sent, and its end does not depend on what follows.
+pub fn peer_hello(bytes: &[u8]) {
+    if let Ok(Some((hello, length))) = Hello::read(bytes) {
+        assert!(length <= bytes.len());
+        assert_eq!(Hello::read(&bytes[..length]), Ok(Some((hello, length))));
+        assert_eq!(Hello::read(&bytes[..length - 1]), Ok(None));
+    }
+    if let Some((status, length)) = Status::read(bytes) {
+        assert!(length <= bytes.len());
+        assert!(status == Status::ProtocolError || length >= 4);
+    }
+}
+
+/// A whole session after its beginning: every message ends where it says, and what an update says is in it. What we would answer is
+/// read as what it is.
+pub fn peer_messages(bytes: &[u8]) {
+    let mut rest = bytes;
+    let mut definition = None;
+    let mut names = LearnedNames::default();
+    loop {
+        let (message, length) = match next(rest) {
+            Ok(Some(found)) => found,
+            // Nothing that may still come is longer than it may be.
+            Ok(None) => return assert!(rest.len() < message::MAX_LENGTH),
+            Err(Fault::Malformed | Fault::TooLong) => return,
+        };
+        assert!(length >= 2 && length <= rest.len().min(message::MAX_LENGTH));
+        assert_eq!(next(&rest[..length]), Ok(Some((message.clone(), length))));
+        assert!(matches!(next(&rest[..length - 1]), Ok(None)));
+        match message {
+            Message::Definition(told) => {
+                let mut out = Vec::new();
+                write::definition(&told, &mut out);
+                assert_eq!(next(&out), Ok(Some((Message::Definition(told.clone()), out.len()))));
+                definition = Some(told);
+            }
+            Message::Update(update) => {
+                let mut out = Vec::new();
+                write::update(update.number, update.expires_in_ms, update.body, &mut out);
+                assert_eq!(next(&out), Ok(Some((Message::Update(update), out.len()))));
+                let Some(definition) = &definition else { break };
+                let Ok(entry) = Entry::read(update.body, definition.key, definition.key_length) else {
+                    return;
+                };
+                let mut count = 0;
+                let read = entry.read_data(&definition.fields, |_, _, value| {
+                    count += 1;
+                    if let Value::Name(mention) = value {
+                        names.resolve(mention);
+                    }
+                });
+                assert!(count <= update.body.len(), "each value has a byte at least");
+                if read.is_err() {
+                    return;
+                }
+            }
+            _ => {}
+        }
+        rest = &rest[length..];
+    }
+}
