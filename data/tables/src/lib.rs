@@ -9,11 +9,15 @@
 //! Nothing here is done all at once: an index grows by one bucket with each entry that comes, entries expire in small
 //! steps, and a dump looks at a few entries at a time.
 //!
+//! A table that is shared with other instances notes which entries changed ([`Table::tell`]), one bit each; what others tell comes in by
+//! [`Table::learn`]. Nothing here knows how they talk.
+//!
 //! The crate refuses to know streams, servers, sockets and the clock: time comes in as an argument, in milliseconds.
 //! Begin with `table.rs`, then `shard.rs` and `row.rs`.
 
 mod ages;
 mod answer;
+mod changes;
 #[cfg(test)]
 mod fixture;
 mod index;
@@ -31,5 +35,5 @@ pub use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored
 pub use answer::Answer;
 pub use key::Key;
 pub use layout::Layout;
-pub use row::Row;
-pub use table::{Cursor, EntryKey, Removed, Table};
+pub use row::{RateParts, Row};
+pub use table::{Cursor, EntryKey, Position, Removed, Table};

@@ -7,6 +7,8 @@
 //! A rate that nobody touches for more than 49 days may be read as if it were recent: its entry has expired long before,
 //! unless the table keeps entries forever.
 
+use crate::row::RateParts;
+
 /// A rate as it is stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Rate {
@@ -43,6 +45,16 @@ impl Rate {
     /// As if there had been so many events in the period that ends now, none of them in the one that begins.
     pub fn of(now: u32, events: u32) -> Rate {
         Rate { began: now, current: 0, previous: events }
+    }
+
+    /// Its parts, as others are told.
+    pub fn parts(self, now: u32) -> RateParts {
+        RateParts { age_ms: now.wrapping_sub(self.began), current: self.current, previous: self.previous }
+    }
+
+    /// From its parts. A period that began longer ago than the clock can tell is over, and so is the next.
+    pub fn from_parts(parts: RateParts, now: u32) -> Rate {
+        Rate { began: now.wrapping_sub(parts.age_ms), current: parts.current, previous: parts.previous }
     }
 
     /// Events in the period that ends now.

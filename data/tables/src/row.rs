@@ -21,6 +21,19 @@ pub struct Row<'s> {
     pub(crate) now: u32,
     /// How long entries live; 0 for as long as there is room.
     pub(crate) expire_ms: u32,
+    /// Somebody set or counted something.
+    pub(crate) is_changed: bool,
+}
+
+/// A rate, as instances tell it to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RateParts {
+    /// Milliseconds since the current period began.
+    pub age_ms: u32,
+    /// Events since then.
+    pub current: u32,
+    /// Events of the period before.
+    pub previous: u32,
 }
 
 impl Row<'_> {
@@ -64,6 +77,7 @@ impl Row<'_> {
     pub fn set(&mut self, data: DataType, element: u16, value: u64) -> bool {
         let Some((at, _)) = self.layout.place(data, element) else { return false };
         let now = self.now;
+        self.is_changed = true;
         let words = &mut self.words[at..];
         match data.kind() {
             DataKind::Plain | DataKind::Count | DataKind::Name => words[0] = value as u32,
@@ -77,6 +91,7 @@ impl Row<'_> {
     #[inline]
     pub fn add(&mut self, data: DataType, element: u16, amount: u64) -> Option<u64> {
         let (at, period_ms) = self.layout.place(data, element)?;
+        self.is_changed = true;
         let words = &mut self.words[at..];
         Some(match data.kind() {
             DataKind::Plain | DataKind::Count | DataKind::Name => {
@@ -101,9 +116,24 @@ impl Row<'_> {
         })
     }
 
+    /// A rate's parts; none if it is not stored.
+    pub fn rate(&self, data: DataType, element: u16) -> Option<RateParts> {
+        let (at, _) = self.layout.place(data, element)?;
+        Some(Rate::load(&self.words[at..]).parts(self.now))
+    }
+
+    /// Sets a rate to these parts, if it is stored.
+    pub fn set_rate(&mut self, data: DataType, element: u16, parts: RateParts) {
+        if let Some((at, _)) = self.layout.place(data, element) {
+            self.is_changed = true;
+            Rate::from_parts(parts, self.now).store(&mut self.words[at..]);
+        }
+    }
+
     /// Takes one from a count that is not below that.
     pub fn subtract_one(&mut self, data: DataType) {
         if let Some((at, _)) = self.layout.place(data, 0) {
+            self.is_changed = true;
             self.words[at] = self.words[at].saturating_sub(1);
         }
     }
@@ -118,6 +148,7 @@ impl Row<'_> {
     /// Forgets all data.
     pub fn clear(&mut self) {
         let from = header::WORDS + self.layout.key_words;
+        self.is_changed = true;
         self.words[from..].fill(0);
     }
 

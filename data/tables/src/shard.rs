@@ -1,6 +1,7 @@
 //! One part of a table: its entries, the way to them, and their ages. Everything here happens under the shard's lock.
 
 use crate::ages::Ages;
+use crate::changes::Changes;
 use crate::index::Index;
 use crate::layout::{Layout, header};
 use crate::slots::Slots;
@@ -15,6 +16,8 @@ pub(crate) struct Shard {
     count: u32,
     /// The generation of the entry that came last: no two entries of a shard have the same.
     generation: u32,
+    /// What others are to be told; none if nobody is.
+    changes: Option<Box<Changes>>,
 }
 
 /// What a shard needs to know of its table.
@@ -28,6 +31,27 @@ pub(crate) struct Rules<'t> {
 }
 
 impl Shard {
+    /// An empty shard whose changes so many audiences are told.
+    pub fn shared(audiences: usize) -> Shard {
+        Shard { changes: Some(Box::new(Changes::new(audiences))), ..Shard::default() }
+    }
+
+    /// Notes that an entry changed here; true if somebody may have to be told now.
+    #[inline]
+    pub fn mark(&mut self, slot: u32) -> bool {
+        self.changes.as_mut().is_some_and(|changes| changes.mark(slot))
+    }
+
+    /// What others are to be told.
+    pub fn changes(&mut self) -> Option<&mut Changes> {
+        self.changes.as_deref_mut()
+    }
+
+    /// Sets when an entry expires, which is no use of it.
+    pub fn expire_at(&mut self, slot: u32, at: u32, rules: Rules<'_>) {
+        self.slots.get_mut(slot, rules.layout.stride)[header::EXPIRES] = at;
+    }
+
     /// How many entries there are.
     pub fn count(&self) -> u32 {
         self.count

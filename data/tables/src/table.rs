@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use foldhash::quality::RandomState;
 
@@ -29,11 +29,15 @@ pub struct Table {
     /// Entries that went because the table was full.
     evicted: AtomicU64,
     names: Names,
+    /// Hears of the first change since an audience looked.
+    on_change: OnceLock<OnChange>,
 }
+
+/// What is called when there is something to tell, with a shard locked.
+type OnChange = Box<dyn Fn() + Send + Sync>;
 
 /// A shard on cache lines of its own.
 #[repr(align(128))]
-#[derive(Default)]
 struct Slot(Mutex<Shard>);
 
 /// Which entry is meant, for as long as it is there. A key of an entry that is gone finds nothing.
@@ -55,6 +59,13 @@ pub enum Removed {
     Missing,
 }
 
+/// Where an entry lies, whichever that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    shard: u16,
+    slot: u32,
+}
+
 /// How far a dump is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cursor {
@@ -72,18 +83,28 @@ const EXPIRED_PER_ENTRY: u32 = 2;
 impl Table {
     /// An empty table.
     pub fn new(declaration: Declaration) -> Table {
+        Table::of_shards(declaration, Shard::default)
+    }
+
+    /// An empty table whose changes so many audiences are told.
+    pub fn shared(declaration: Declaration, audiences: usize) -> Table {
+        Table::of_shards(declaration, || Shard::shared(audiences))
+    }
+
+    fn of_shards(declaration: Declaration, shard: impl Fn() -> Shard) -> Table {
         let layout = Layout::of(&declaration);
         let shards = (declaration.size as usize / ENTRIES_PER_SHARD).clamp(1, MAX_SHARDS);
         // A power of two, so that a few bits of the hash choose one.
         let shards = 1 << shards.ilog2();
         Table {
             layout,
-            shards: (0..shards).map(|_| Slot::default()).collect(),
+            shards: (0..shards).map(|_| Slot(Mutex::new(shard()))).collect(),
             hasher: RandomState::default(),
             used: AtomicU32::new(0),
             refused: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
             names: Names::default(),
+            on_change: OnceLock::new(),
             declaration,
         }
     }
@@ -118,7 +139,7 @@ impl Table {
     pub fn look<R>(&self, key: &Key, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
         self.with_shard(key, |table, shard, hash, rules| {
             let slot = table.found(shard, key, hash, now_ms, rules)?;
-            Some(then(&mut table.row(shard, slot, now_ms, rules)))
+            Some(table.show(shard, slot, now_ms, rules, then))
         })
     }
 
@@ -138,6 +159,7 @@ impl Table {
         self.with_shard(key, |table, shard, hash, rules| {
             let slot = table.found(shard, key, hash, now_ms, rules)?;
             shard.touch(slot, now_ms as u32, rules);
+            table.mark(shard, slot);
             Some(then(&mut table.row(shard, slot, now_ms, rules)))
         })
     }
@@ -146,6 +168,7 @@ impl Table {
     pub fn store<R>(&self, key: &Key, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
         self.with_entry(key, now_ms, |table, shard, slot, rules| {
             shard.touch(slot, now_ms as u32, rules);
+            table.mark(shard, slot);
             then(&mut table.row(shard, slot, now_ms, rules))
         })
     }
@@ -160,6 +183,7 @@ impl Table {
     ) -> Option<(EntryKey, R)> {
         self.with_entry(key, now_ms, |table, shard, slot, rules| {
             shard.track(slot, now_ms as u32, rules);
+            table.mark(shard, slot);
             let generation = shard.generation(slot, rules);
             let shown = then(&mut table.row(shard, slot, now_ms, rules));
             (EntryKey { slot, generation, shard: table.shard_of(table.hash(key.words())) }, shown)
@@ -171,19 +195,21 @@ impl Table {
         self.with_tracked(entry, |table, shard, slot, rules| {
             then(&mut table.row(shard, slot, now_ms, rules));
             shard.untrack(slot, now_ms as u32, rules);
+            table.mark(shard, slot);
         });
     }
 
     /// Shows `then` an entry that is tracked; none if it is gone.
     #[inline]
     pub fn at<R>(&self, entry: EntryKey, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
-        self.with_tracked(entry, |table, shard, slot, rules| then(&mut table.row(shard, slot, now_ms, rules)))
+        self.with_tracked(entry, |table, shard, slot, rules| table.show(shard, slot, now_ms, rules, then))
     }
 
     /// The same, and the entry is used thereby.
     pub fn touch<R>(&self, entry: EntryKey, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
         self.with_tracked(entry, |table, shard, slot, rules| {
             shard.touch(slot, now_ms as u32, rules);
+            table.mark(shard, slot);
             then(&mut table.row(shard, slot, now_ms, rules))
         })
     }
@@ -255,6 +281,111 @@ impl Table {
         (usize::from(next.shard) < self.shards.len()).then_some(next)
     }
 
+    /// Calls `then` when there is something to tell: at most once until an audience looks. To be called once, before the table is used.
+    pub fn on_change(&self, then: impl Fn() + Send + Sync + 'static) {
+        // A second caller would hear nothing: there is one who tells everybody.
+        let is_first = self.on_change.set(Box::new(then)).is_ok();
+        debug_assert!(is_first, "one tells all audiences");
+    }
+
+    /// Shows `then` entries that changed here since an audience was told, which counts as told thereby: at most `budget` of them, or of
+    /// places that have none any more. Looks at shards from `from` on; none when there is nothing more, else where to go on.
+    pub fn tell(
+        &self,
+        audience: usize,
+        from: u16,
+        budget: usize,
+        now_ms: u64,
+        mut then: impl FnMut(Position, &mut Row<'_>),
+    ) -> Option<u16> {
+        let mut left = budget;
+        for (number, shard) in (0..).zip(&self.shards).skip(from.into()) {
+            let mut shard = shard.lock();
+            let mut slots = Vec::new();
+            let more = shard.changes()?.take(audience, left, |slot| slots.push(slot));
+            left -= slots.len();
+            self.with_rules(|rules| {
+                for slot in slots {
+                    if shard.generation(slot, rules) != 0 {
+                        let mut row = self.row(&mut shard, slot, now_ms, rules);
+                        then(Position { shard: number, slot }, &mut row);
+                    }
+                }
+            });
+            if more || left == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// Tells an audience again of what lies there.
+    pub fn tell_again(&self, audience: usize, positions: impl IntoIterator<Item = Position>) {
+        for Position { shard, slot } in positions {
+            let Some(shard) = self.shards.get(usize::from(shard)) else { continue };
+            if let Some(changes) = shard.lock().changes() {
+                changes.give_back(audience, slot);
+            }
+        }
+    }
+
+    /// An audience that is told everything needs no changes of before.
+    pub fn forget_changes(&self, audience: usize) {
+        for shard in &self.shards {
+            if let Some(changes) = shard.lock().changes() {
+                changes.forget(audience);
+            }
+        }
+    }
+
+    /// Shows `then` the entry of a key, as another instance has it: it is made if there is none, and nobody is told. It expires after
+    /// `expires_in_ms`, at the latest after the table's own time. None if there is no room.
+    ///
+    /// Entries are removed in the order in which they were used here. One that expires before the ones that were used before it
+    /// is found no more from then on, and its room is given back with theirs.
+    pub fn learn<R>(
+        &self,
+        key: &Key,
+        now_ms: u64,
+        expires_in_ms: Option<u32>,
+        then: impl FnOnce(&mut Row<'_>) -> R,
+    ) -> Option<R> {
+        self.with_entry(key, now_ms, |table, shard, slot, rules| {
+            shard.touch(slot, now_ms as u32, rules);
+            if let Some(left) = expires_in_ms.filter(|left| *left < rules.expire_ms) {
+                shard.expire_at(slot, (now_ms as u32).wrapping_add(left), rules);
+            }
+            then(&mut table.row(shard, slot, now_ms, rules))
+        })
+    }
+
+    /// Shows `then` an entry. If it was changed by that, others are to be told.
+    #[inline]
+    fn show<R>(
+        &self,
+        shard: &mut Shard,
+        slot: u32,
+        now_ms: u64,
+        rules: Rules<'_>,
+        then: impl FnOnce(&mut Row<'_>) -> R,
+    ) -> R {
+        let mut row = self.row(shard, slot, now_ms, rules);
+        let shown = then(&mut row);
+        if row.is_changed {
+            self.mark(shard, slot);
+        }
+        shown
+    }
+
+    #[inline]
+    fn mark(&self, shard: &mut Shard, slot: u32) {
+        if shard.mark(slot)
+            && let Some(on_change) = self.on_change.get()
+        {
+            on_change();
+        }
+    }
+
     fn row<'s>(&'s self, shard: &'s mut Shard, slot: u32, now_ms: u64, rules: Rules<'_>) -> Row<'s> {
         Row {
             words: shard.words(slot, rules),
@@ -263,6 +394,7 @@ impl Table {
             key: self.declaration.key,
             now: now_ms as u32,
             expire_ms: self.declaration.expire_ms,
+            is_changed: false,
         }
     }
 
@@ -419,5 +551,7 @@ impl std::fmt::Debug for Table {
     }
 }
 
+#[cfg(test)]
+mod sharing_tests;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,127 @@
+//! Tables that several instances share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use weir_expr::Value;
+use weir_expr::table::DataType;
+
+use super::*;
+use crate::RateParts;
+use crate::fixture::declaration;
+
+fn key(number: u32) -> Key {
+    Key::of(Value::Ipv4(number.into()), crate::KeyType::Ipv4).expect("an address")
+}
+
+fn told(table: &Table, audience: usize) -> Vec<(u32, u64)> {
+    let (mut told, mut from) = (Vec::new(), Some(0));
+    while let Some(shard) = from {
+        from = table.tell(audience, shard, 7, 0, |_, row| {
+            let Value::Ipv4(address) = row.key() else { panic!("an address") };
+            told.push((address.into(), row.get(DataType::Gpc0, 0).expect("stored")));
+        });
+    }
+    told.sort_unstable();
+    told
+}
+
+fn add(table: &Table, number: u32) {
+    table.store(&key(number), 0, |row| row.add(DataType::Gpc0, 0, 1)).expect("room");
+}
+
+#[test]
+fn what_changes_here_is_told_to_each_audience_once() {
+    let table = Table::shared(declaration(100_000, 0), 2);
+    (0..500).for_each(|number| add(&table, number));
+    add(&table, 7);
+    let all: Vec<_> = (0..500).map(|number| (number, if number == 7 { 2 } else { 1 })).collect();
+    assert_eq!(told(&table, 0), all);
+    assert_eq!(told(&table, 0), []);
+    add(&table, 9);
+    assert_eq!(told(&table, 0), [(9, 2)]);
+    assert_eq!(told(&table, 1).len(), 500);
+}
+
+#[test]
+fn every_way_to_use_an_entry_is_a_change_and_looking_is_none() {
+    let table = Table::shared(declaration(10, 0), 1);
+    let is_told = |what: &str, expected| assert_eq!(told(&table, 0).len(), expected, "{what}");
+    add(&table, 1);
+    is_told("store", 1);
+    table.refresh(&key(1), 0, |_| ());
+    is_told("refresh", 1);
+    let (entry, ()) = table.track(&key(1), 0, |_| ()).expect("room");
+    is_told("track", 1);
+    table.at(entry, 0, |row| row.get(DataType::Gpc0, 0));
+    table.look(&key(1), 0, |row| row.get(DataType::Gpc0, 0));
+    is_told("look", 0);
+    table.at(entry, 0, |row| row.add(DataType::RequestRate, 0, 1));
+    is_told("count", 1);
+    table.look(&key(1), 0, |row| row.set(DataType::Gpc0, 0, 7));
+    is_told("set", 1);
+    table.untrack(entry, 0, |_| ());
+    is_told("untrack", 1);
+    add(&table, 2);
+    table.remove(&key(2), 0);
+    is_told("one that is gone", 0);
+}
+
+#[test]
+fn what_is_learned_is_told_to_nobody() {
+    let table = Table::shared(declaration(10, 1000), 1);
+    table.learn(&key(1), 0, Some(300), |row| row.set(DataType::Gpc0, 0, 5)).expect("room");
+    table.learn(&key(2), 0, Some(5000), |row| row.set(DataType::Gpc0, 0, 6)).expect("room");
+    assert_eq!(told(&table, 0), []);
+    let count = |number, now_ms| table.look(&key(number), now_ms, |row| row.get(DataType::Gpc0, 0)).flatten();
+    assert_eq!((count(1, 299), count(1, 300)), (Some(5), None), "it expires where it came from");
+    assert_eq!((count(2, 999), count(2, 1000)), (Some(6), None), "and never lives longer than others");
+    table.check_invariants();
+}
+
+#[test]
+fn what_was_not_acknowledged_is_told_again() {
+    let table = Table::shared(declaration(10, 0), 1);
+    add(&table, 1);
+    let mut positions = Vec::new();
+    table.tell(0, 0, 10, 0, |position, _| positions.push(position));
+    table.tell_again(0, positions);
+    assert_eq!(told(&table, 0), [(1, 1)]);
+    add(&table, 2);
+    table.forget_changes(0);
+    assert_eq!(told(&table, 0), []);
+}
+
+#[test]
+fn a_change_is_announced_until_somebody_looks() {
+    let table = Table::shared(declaration(10, 0), 1);
+    let announced = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&announced);
+    table.on_change(move || {
+        count.fetch_add(1, Relaxed);
+    });
+    add(&table, 1);
+    add(&table, 2);
+    assert_eq!(announced.load(Relaxed), 1);
+    told(&table, 0);
+    add(&table, 1);
+    assert_eq!(announced.load(Relaxed), 2);
+}
+
+#[test]
+fn a_rate_is_the_same_for_whoever_learns_it() {
+    let (here, there) = (Table::new(declaration(10, 0)), Table::new(declaration(10, 0)));
+    let rate = |table: &Table, now_ms| {
+        table.look(&key(1), now_ms, |row| row.get(DataType::RequestRate, 0)).flatten()
+    };
+    here.store(&key(1), 50_000, |row| row.add(DataType::RequestRate, 0, 8));
+    here.store(&key(1), 61_000, |row| row.add(DataType::RequestRate, 0, 3));
+    let parts = here.look(&key(1), 63_000, |row| row.rate(DataType::RequestRate, 0)).flatten();
+    assert_eq!(parts, Some(RateParts { age_ms: 3000, current: 3, previous: 8 }));
+    // Its clock is another one.
+    there
+        .learn(&key(1), 7_000, None, |row| row.set_rate(DataType::RequestRate, 0, parts.unwrap_or_default()));
+    for after in [0, 1000, 5000, 12_000, 30_000] {
+        assert_eq!(rate(&there, 7_000 + after), rate(&here, 63_000 + after), "after {after} ms");
+    }
+}
