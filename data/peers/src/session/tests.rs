@@ -1,0 +1,268 @@
+//! Two instances that talk to each other, without any network.
+
+use weir_expr::Value;
+use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored};
+use weir_peer_messages::message::MAX_LENGTH;
+use weir_tables::{Key, Row, Table};
+
+use super::*;
+
+fn declaration(key: KeyType, expire_ms: u32) -> Declaration {
+    let stored = |data, elements, period_ms| Stored { data, elements, period_ms };
+    Declaration {
+        name: "t".into(),
+        key,
+        size: 100_000,
+        expire_ms,
+        no_purge: false,
+        bytes_rate_factor: 1,
+        server_key: ServerKeyKind::Name,
+        stored: vec![
+            stored(DataType::ConnectionsCurrent, 1, 0),
+            stored(DataType::RequestRate, 1, 10_000),
+            stored(DataType::BytesInCount, 1, 0),
+            stored(DataType::ServerKey, 1, 0),
+            stored(DataType::Gpt, 2, 0),
+            stored(DataType::Gpc, 3, 0),
+        ],
+    }
+}
+
+fn table_of(declaration: Declaration) -> &'static Table {
+    Box::leak(Box::new(Table::shared(declaration, 1)))
+}
+
+fn shared(declaration: Declaration) -> &'static [SharedTable] {
+    Box::leak(Box::new([SharedTable::new(table_of(declaration), "t", false, None)]))
+}
+
+fn address(number: u32) -> Key {
+    Key::of(Value::Ipv4(number.into()), KeyType::Ipv4).expect("an address")
+}
+
+fn text(key: &str) -> Key {
+    Key::of(Value::str(key.as_bytes()), KeyType::Text(20)).expect("a string")
+}
+
+fn gpc(table: &Table, key: &Key, now_ms: u64) -> Option<u64> {
+    table.look(key, now_ms, |row| row.get(DataType::Gpc, 1)).flatten()
+}
+
+/// An instance: its tables, and its conversation with the other one.
+struct Instance {
+    tables: &'static [SharedTable],
+    session: Session,
+    heard: Vec<Heard>,
+}
+
+impl Instance {
+    fn new(tables: &'static [SharedTable]) -> Instance {
+        Instance { tables, session: Session::new(tables, Some(0)), heard: Vec::new() }
+    }
+
+    fn table(&self) -> &'static Table {
+        self.tables[0].table
+    }
+
+    fn set(&self, key: &Key, then: impl FnOnce(&mut Row<'_>)) {
+        self.table().store(key, 0, then).expect("room");
+    }
+
+    /// What it says to these bytes, that come in pieces of so many.
+    fn say(&mut self, bytes: &[u8], piece: usize, now_ms: u64) -> Result<Vec<u8>, Fault> {
+        let mut out = Vec::new();
+        for piece in bytes.chunks(piece) {
+            self.session.hold(piece);
+            let heard = &mut self.heard;
+            while self.session.receive(now_ms, &mut out, |what| heard.push(what))? {}
+        }
+        while self.session.produce(200, true, now_ms, &mut out) {}
+        Ok(out)
+    }
+}
+
+/// Both talk until nobody has anything to say.
+fn talk(one: &mut Instance, other: &mut Instance, piece: usize) {
+    let mut said = one.say(&[], piece, 0).expect("nothing wrong");
+    for _ in 0..10_000 {
+        let answer = other.say(&said, piece, 0).expect("nothing wrong");
+        said = one.say(&answer, piece, 0).expect("nothing wrong");
+        if said.is_empty() && answer.is_empty() {
+            return;
+        }
+    }
+    panic!("they never stop");
+}
+
+fn pair(key: KeyType) -> (Instance, Instance) {
+    let instance = || Instance::new(shared(declaration(key, 60_000)));
+    (instance(), instance())
+}
+
+#[test]
+fn what_changes_at_one_is_the_same_at_the_other() {
+    for piece in [1, 3, 1000] {
+        let (mut one, mut other) = pair(KeyType::Text(20));
+        one.set(&text("/first"), |row| {
+            row.set(DataType::Gpc, 1, 300);
+            row.set(DataType::Gpt, 0, 7);
+            row.add(DataType::BytesInCount, 0, 1 << 40);
+            row.add(DataType::ConnectionsCurrent, 0, 1);
+            row.set_server_key("s1");
+        });
+        other.set(&text("/second"), |row| {
+            row.add(DataType::RequestRate, 0, 9);
+        });
+        talk(&mut one, &mut other, piece);
+        let first = other.table().look(&text("/first"), 0, |row| {
+            let get = |data, element| row.get(data, element).expect("stored");
+            let counts = [get(DataType::Gpc, 1), get(DataType::Gpt, 0), get(DataType::BytesInCount, 0)];
+            (counts, get(DataType::ConnectionsCurrent, 0), row.server_key())
+        });
+        let (counts, current, server) = first.expect("it is there");
+        assert_eq!(counts, [300, 7, 1 << 40]);
+        assert_eq!(current, 0, "what is open here is open nowhere else");
+        assert_eq!(server.as_deref(), Some("s1"));
+        let rate = one.table().look(&text("/second"), 0, |row| row.get(DataType::RequestRate, 0));
+        assert_eq!(rate.flatten(), Some(9));
+        assert_eq!((one.heard.len(), other.heard.len()), (0, 0));
+    }
+}
+
+#[test]
+fn nothing_that_was_learned_comes_back() {
+    let (mut one, mut other) = pair(KeyType::Ipv4);
+    (0..1000).for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, 1)));
+    talk(&mut one, &mut other, 1000);
+    assert_eq!(other.table().used(), 1000);
+    let mut out = Vec::new();
+    assert!(!other.session.produce(200, true, 0, &mut out));
+    assert_eq!(out, []);
+}
+
+#[test]
+fn what_was_not_acknowledged_is_told_in_the_next_session() {
+    let (mut one, mut other) = pair(KeyType::Ipv4);
+    (0..700).for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, 1)));
+    let lost = one.say(&[], 1000, 0).expect("nothing wrong");
+    // The other side got the first bytes, and its acknowledgement never came.
+    other.say(&lost[..lost.len() / 3], 1000, 0).expect("nothing wrong");
+    let got = other.table().used();
+    assert!(got > 100 && got < 600, "{got}");
+    one.session.end();
+    other.session.end();
+    one.session = Session::new(one.tables, Some(0));
+    other.session = Session::new(other.tables, Some(0));
+    talk(&mut one, &mut other, 1000);
+    assert_eq!(other.table().used(), 700);
+}
+
+#[test]
+fn who_acknowledges_nothing_is_told_a_limited_number() {
+    let (mut one, _) = pair(KeyType::Ipv4);
+    (0..20_000).for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, 1)));
+    let said = one.say(&[], 1000, 0).expect("nothing wrong");
+    assert!(said.len() < 32 * 200 * 40, "{}", said.len());
+    assert_eq!(one.say(&[], 1000, 0), Ok(Vec::new()));
+}
+
+#[test]
+fn a_lesson_tells_everything_and_how_long_it_lives() {
+    let (mut one, mut other) = pair(KeyType::Ipv4);
+    (0..3000)
+        .for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, u64::from(number))));
+    let mut question = Vec::new();
+    other.session.ask(&mut question);
+    let lesson = one.say(&question, 1000, 20_000).expect("nothing wrong");
+    let answer = other.say(&lesson, 1000, 500_000).expect("nothing wrong");
+    assert_eq!(other.table().used(), 3000);
+    assert_eq!(other.heard, [Heard::Finished]);
+    one.say(&answer, 1000, 20_000).expect("nothing wrong");
+    assert_eq!(one.heard, [Heard::Confirmed]);
+    assert_eq!(gpc(other.table(), &address(77), 539_999), Some(77));
+    assert_eq!(gpc(other.table(), &address(77), 540_000), None, "40 seconds were left");
+}
+
+#[test]
+fn who_does_not_know_everything_says_so() {
+    let (mut one, mut other) = pair(KeyType::Ipv4);
+    one.session.teach();
+    let mut lesson = Vec::new();
+    while one.session.produce(10, false, 0, &mut lesson) {}
+    other.say(&lesson, 1000, 0).expect("nothing wrong");
+    assert_eq!(other.heard, [Heard::Partial]);
+}
+
+#[test]
+fn a_table_that_is_something_else_there_is_passed_over() {
+    let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
+    let mut other = Instance::new(shared(declaration(KeyType::Ipv6, 0)));
+    one.set(&address(1), |row| _ = row.set(DataType::Gpc, 1, 1));
+    talk(&mut one, &mut other, 1000);
+    assert_eq!(other.heard, [Heard::OtherTable]);
+    assert_eq!(other.table().used(), 0);
+}
+
+#[test]
+fn a_table_of_another_name_is_nobodys() {
+    let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
+    let stranger =
+        Box::leak(Box::new([SharedTable::new(table_of(declaration(KeyType::Ipv4, 0)), "u", false, None)]));
+    let mut other = Instance::new(stranger);
+    one.set(&address(1), |row| _ = row.set(DataType::Gpc, 1, 1));
+    talk(&mut one, &mut other, 1000);
+    assert_eq!((other.heard.len(), other.table().used()), (0, 0));
+}
+
+#[test]
+fn a_table_that_only_receives_learns_what_is_local_elsewhere() {
+    let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
+    let written = table_of(declaration(KeyType::Ipv4, 0));
+    let table = table_of(declaration(KeyType::Ipv4, 0));
+    let mut other = Instance::new(Box::leak(Box::new([SharedTable::new(table, "t", true, Some(written))])));
+    one.set(&address(1), |row| {
+        row.add(DataType::ConnectionsCurrent, 0, 3);
+        row.set(DataType::Gpc, 1, 5);
+        row.set(DataType::Gpt, 0, 6);
+        row.set_server_key("s1");
+    });
+    talk(&mut one, &mut other, 1000);
+    let get =
+        |table: &Table, data, element| table.look(&address(1), 0, |row| row.get(data, element)).flatten();
+    assert_eq!(get(table, DataType::ConnectionsCurrent, 0), Some(3));
+    // What is summed up stays out of the other table ('write-to').
+    assert_eq!(get(written, DataType::Gpc, 1), Some(0));
+    assert_eq!(get(written, DataType::Gpt, 0), Some(6));
+    let server = written.look(&address(1), 0, |row| row.server_key()).flatten();
+    assert_eq!(server.as_deref(), Some("s1"));
+}
+
+#[test]
+fn garbage_ends_the_session_and_says_why() {
+    let (mut one, _) = pair(KeyType::Ipv4);
+    let mut out = Vec::new();
+    one.session.hold(&[10, 128, 2, 0, 0]);
+    assert_eq!(one.session.receive(0, &mut out, |_| ()), Err(Fault::Malformed));
+    assert_eq!(out, [1, 0]);
+    let (mut one, _) = pair(KeyType::Ipv4);
+    out.clear();
+    // An entry of 16 megabytes.
+    one.session.hold(&[10, 128, 0xf0, 0xf1, 0xfe, 0xfe, 0x3e]);
+    assert_eq!(one.session.receive(0, &mut out, |_| ()), Err(Fault::TooLong));
+    assert_eq!(out, [1, 1]);
+}
+
+#[test]
+fn a_message_that_never_ends_holds_no_more_than_one() {
+    let (mut one, _) = pair(KeyType::Ipv4);
+    let mut out = Vec::new();
+    // A length of 32,000 bytes, and then as many bytes as it takes.
+    let mut length = Vec::new();
+    weir_peer_messages::integer::write(32_000, &mut length);
+    one.session.hold(&[&[77, 200], &length[..]].concat());
+    for _ in 0..100 {
+        one.session.hold(&[0; 1000]);
+        while one.session.receive(0, &mut out, |_| ()).expect("control messages of no meaning") {}
+        assert!(one.session.held.len() <= MAX_LENGTH);
+    }
+}
