@@ -252,6 +252,7 @@ fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
         },
         h2: http2::limits(global),
         h2_pace: http2::pace(global),
+        h2_logged_errors: http2::logged_errors(global),
         header_case: header_case(&global.http1.adjusted_names),
         client_sockets: SocketSizes {
             receive_buffer: tuning.receive_buffers.client,

@@ -84,6 +84,8 @@ struct Slot {
     chunked: bool,
     ended: bool,
     reset: Option<ErrorCode>,
+    /// The number of the error that the peer reset it with.
+    abort: Option<u32>,
     /// It waits for a window.
     blocked: bool,
 }
@@ -180,6 +182,7 @@ impl Inner {
                     chunked,
                     ended: end,
                     reset: None,
+                    abort: None,
                     blocked: false,
                 });
                 self.started.push(stream);
@@ -203,11 +206,16 @@ impl Inner {
                     self.slots[at].wake();
                 }
             }
-            Event::Reset { stream, code } => {
+            Event::Reset { stream, code, received } => {
                 self.resets += 1;
                 if let Some(slot) = self.slot(stream) {
                     slot.reset = Some(code);
+                    slot.abort = received;
                     slot.wake();
+                    // It was asked for and given up before anybody could look at it.
+                    if received.is_some() && slot.request.is_some() {
+                        self.engine.tolerate();
+                    }
                 }
             }
             Event::Window { stream: 0 } => self.wake_blocked(),
@@ -348,6 +356,28 @@ impl Multiplexer {
         self.inner.borrow().slots.len()
     }
 
+    /// Streams that the peer may have at a time: what it was told, 0 for no limit.
+    pub fn most_streams(&self) -> u32 {
+        self.inner.borrow().engine.most_streams()
+    }
+
+    /// What it is at, in `name=value`, for experts.
+    pub fn summary(&self) -> String {
+        let inner = self.inner.borrow();
+        let engine = &inner.engine;
+        let (receive, send) = engine.windows(0).unwrap_or_default();
+        format!(
+            "streams={} opened={} frames={} glitches={} out={} receive_window={receive} send_window={send} leaving={} crowded={}",
+            engine.live(),
+            engine.opened(),
+            engine.frames(),
+            engine.glitches(),
+            engine.output().len(),
+            u8::from(engine.is_leaving()),
+            u8::from(inner.crowded),
+        )
+    }
+
     /// Whether the peer does not take what is there for it.
     pub fn is_stuck(&self) -> bool {
         !self.inner.borrow().engine.output().is_empty()
@@ -356,6 +386,11 @@ impl Multiplexer {
     /// How often the peer did what no well-behaved peer does.
     pub fn glitches(&self) -> u32 {
         self.inner.borrow().engine.glitches()
+    }
+
+    /// Requests that were refused for their form before they became streams.
+    pub fn refused(&self) -> u32 {
+        self.inner.borrow().engine.refused()
     }
 
     /// The error that the peer was told, if the connection failed.
@@ -488,6 +523,14 @@ impl Multiplexer {
             Some(slot) => slot.reset.map(|_| Fault::Io(Errno::CONNRESET)),
             None => Some(Fault::Io(Errno::CONNRESET)),
         }
+    }
+
+    pub(crate) fn windows(&self, id: u32) -> Option<(i32, i32)> {
+        self.inner.borrow().engine.windows(id)
+    }
+
+    pub(crate) fn abort_code(&self, id: u32) -> Option<u32> {
+        self.inner.borrow_mut().slot(id)?.abort
     }
 
     /// Sends a head; how many bytes that takes, none if the stream is no more.

@@ -22,6 +22,7 @@ mod request;
 mod response;
 pub(crate) mod secure;
 mod state;
+mod streams;
 mod tables;
 mod timers;
 mod tls;
@@ -51,6 +52,7 @@ const PARTS: &[&[Row]] = &[
     state::ROWS,
     objects::ROWS,
     connection::ROWS,
+    streams::ROWS,
     timers::ROWS,
     payload::ROWS,
     tls::ROWS,

@@ -69,6 +69,18 @@ pub struct Instance {
 /// Hears what became of servers.
 pub type NewsListener = Box<dyn Fn(weir_backend::News) + Send + Sync>;
 
+/// Which errors of clients' connections of HTTP/2 become log lines (`tune.h2.log-errors`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LoggedErrors {
+    /// Nothing.
+    None,
+    /// What ends a connection.
+    Connection,
+    /// That, and requests that are refused for their form.
+    #[default]
+    Stream,
+}
+
 /// What the global section limits. What the runtime API changes is atomic.
 #[derive(Debug)]
 pub struct Limits {
@@ -96,6 +108,8 @@ pub struct Limits {
     pub h2: weir_mux::Limits,
     /// How much of one is taken in at a time.
     pub h2_pace: weir_mux::Pace,
+    /// What is logged of their errors.
+    pub h2_logged_errors: LoggedErrors,
     /// `h1-case-adjust`: how bogus peers want to see the names of fields.
     pub header_case: Option<weir_http::CaseMap>,
     /// `tune.*.server`: what the kernel holds for connections to servers.

@@ -17,6 +17,10 @@ use crate::http::Waited;
 use crate::session::Session;
 use crate::stream::Stream;
 
+mod oddities;
+
+use oddities::Oddities;
+
 /// Whether the client begins with the preface of HTTP/2 where HTTP/1 was expected. Only the first request may.
 pub(crate) fn is_upgrade(session: &Session, client: &Connection) -> bool {
     session.requests.get() == 0
@@ -34,8 +38,10 @@ pub(crate) async fn serve(client: Connection, session: Rc<Session>) {
     let connection = Closing(Rc::clone(&multiplexer));
     let mut deadline = idle_deadline(&session);
     let mut was_busy = false;
+    let mut oddities = Oddities::default();
     loop {
         let turn = multiplexer.turn();
+        oddities.tell(&multiplexer, &session);
         for id in multiplexer.started() {
             begin(&multiplexer, &session, id);
         }

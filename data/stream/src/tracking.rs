@@ -35,9 +35,19 @@ impl Instance {
 impl Session {
     /// A session begins: its connection was admitted.
     pub(crate) fn count_tracked_session(&self) {
+        self.count_tracked(DataType::SessionCount, DataType::SessionRate, 1);
+    }
+
+    /// Its connection did so many things more that no well-behaved client does.
+    #[cold]
+    pub(crate) fn count_tracked_glitches(&self, count: u32) {
+        self.count_tracked(DataType::GlitchCount, DataType::GlitchRate, count.into());
+    }
+
+    fn count_tracked(&self, total: DataType, rate: DataType, count: u64) {
         self.look_at_tracked(|tracked| {
             for entry in (0..tracked.end()).filter_map(|counter| tracked.get(counter)) {
-                entry.look(|row| row.count(DataType::SessionCount, DataType::SessionRate, 1));
+                entry.look(|row| row.count(total, rate, count));
             }
         });
     }

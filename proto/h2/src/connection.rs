@@ -61,6 +61,8 @@ pub enum Event {
         stream: u32,
         /// Why.
         code: ErrorCode,
+        /// The number that the peer gave, if the peer reset it.
+        received: Option<u32>,
     },
     /// More may be sent: on this stream, or on any for 0.
     Window {
@@ -114,6 +116,7 @@ pub struct Connection {
     has_settings: bool,
     opened: u32,
     glitches: u32,
+    refused: u32,
     resets: Bucket,
     empty_frames: Bucket,
     now_ms: u64,
@@ -219,6 +222,7 @@ impl Connection {
             has_settings: false,
             opened: 0,
             glitches: 0,
+            refused: 0,
             resets: limits::RESETS,
             empty_frames: limits::EMPTY_FRAMES,
             now_ms: 0,
@@ -257,6 +261,20 @@ impl Connection {
         self.streams.len()
     }
 
+    /// Streams that the peer may have at a time: what it was told, 0 for no limit.
+    pub fn most_streams(&self) -> u32 {
+        self.limits.concurrent_streams
+    }
+
+    /// How much may be received and sent now: on a stream, if it is live, or on the connection for 0. A window that
+    /// settings made smaller may be negative (RFC 9113, 6.9.2).
+    pub fn windows(&self, stream: u32) -> Option<(i32, i32)> {
+        match stream {
+            0 => Some((self.receive.size(), self.send.size())),
+            _ => self.streams.get(stream).map(|record| (record.receive.size(), record.send.size())),
+        }
+    }
+
     /// Streams that began.
     pub fn opened(&self) -> u32 {
         self.opened
@@ -267,9 +285,14 @@ impl Connection {
         self.frames
     }
 
-    /// How often the peer did what is allowed, and no well-behaved peer does.
+    /// How often the peer did what no well-behaved peer does, errors included.
     pub fn glitches(&self) -> u32 {
         self.glitches
+    }
+
+    /// Requests that were refused for their form before they became streams.
+    pub fn refused(&self) -> u32 {
+        self.refused
     }
 
     /// Whether nothing more will happen: it failed, or everybody left.
@@ -317,6 +340,13 @@ impl Connection {
         self.rest.shrink_to_fit();
         self.builder.shrink();
         self.trailers = Trailers::default();
+    }
+
+    /// Counts what is allowed, and what no well-behaved peer does. Too much of it ends the connection.
+    pub fn tolerate(&mut self) {
+        if self.glitch() {
+            self.fail(ErrorCode::EnhanceYourCalm);
+        }
     }
 
     /// Counts what no well-behaved peer does; whether that was too much.

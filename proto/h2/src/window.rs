@@ -24,6 +24,11 @@ impl Window {
         self.0.max(0) as usize
     }
 
+    /// What it is, which may be less than nothing.
+    pub fn size(self) -> i32 {
+        self.0
+    }
+
     /// That many bytes more.
     #[inline]
     pub fn widen(&mut self, increment: u32) -> Result<(), Overflow> {

@@ -2,6 +2,7 @@
 
 use weir_config::model;
 use weir_mux::{Limits, Pace};
+use weir_stream::instance::LoggedErrors;
 
 /// Of clients' connections. What the side says itself goes before what is said of both.
 pub(super) fn limits(global: &model::Global) -> Limits {
@@ -30,6 +31,15 @@ pub(super) fn limits(global: &model::Global) -> Limits {
 pub(super) fn pace(global: &model::Global) -> Pace {
     let number = |keyword: &str| last(global, keyword).and_then(|text| text.parse().ok()).unwrap_or(0);
     Pace { frames: number("tune.h2.fe.max-frames-at-once"), resets: number("tune.h2.fe.max-rst-at-once") }
+}
+
+/// What becomes a log line of what is wrong on a client's connection.
+pub(super) fn logged_errors(global: &model::Global) -> LoggedErrors {
+    match last(global, "tune.h2.log-errors") {
+        Some("none") => LoggedErrors::None,
+        Some("connection") => LoggedErrors::Connection,
+        _ => LoggedErrors::Stream,
+    }
 }
 
 /// What the last line with this word says.

@@ -92,6 +92,31 @@ impl SharedStream {
         self.id
     }
 
+    /// The number of the error that the peer reset it with, if it did.
+    pub fn abort_code(&self) -> Option<u32> {
+        self.multiplexer.abort_code(self.id)
+    }
+
+    /// What it is at, in `name=value`, for experts.
+    pub fn summary(&self) -> String {
+        let windows = self.multiplexer.windows(self.id);
+        let (waits, pending) = (self.input().len(), self.pending.len() - self.sent_of_pending);
+        let response = match &self.response {
+            Response::AwaitingHead => "awaited",
+            Response::Counted(_) => "counted",
+            Response::Chunks(_) => "chunked",
+            Response::Raw => "raw",
+            Response::Ended => "ended",
+        };
+        let ended = u8::from(self.ended);
+        match windows {
+            Some((receive, send)) => format!(
+                "ended={ended} in={waits} out={pending} response={response} receive_window={receive} send_window={send}"
+            ),
+            None => format!("ended={ended} in={waits} out={pending} response={response} closed"),
+        }
+    }
+
     /// Takes the request's head, once.
     pub(crate) fn take_request(&mut self, head: &mut Head, bytes: &mut Vec<u8>) -> Result<(), NoHead> {
         if self.fault().is_some() {

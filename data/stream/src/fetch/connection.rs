@@ -3,6 +3,7 @@
 use weir_expr::Needs;
 use weir_expr::SampleType::{Addr, Bool, Int, Str};
 use weir_expr::{Arg, ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, SampleType, Scope};
+use weir_mux::{Multiplexer, SharedStream};
 use weir_net::Fault;
 use weir_proxy::tlv;
 use weir_sys::Address;
@@ -80,16 +81,18 @@ pub(super) const ROWS: &[Row] = &[
     row(client("fc_http_major", Int, "The HTTP version spoken with the client: 1 or 2"), |stream, _, _| {
         number(if stream.client.shared().is_some() { 2 } else { 1 })
     }),
-    row(client("fc_nb_streams", Int, "Streams on the client's connection now"), |_, _, _| number(1)),
+    row(client("fc_nb_streams", Int, "Streams on the client's connection now"), |stream, _, _| {
+        number(multiplexer(stream).map_or(1, |multiplexer| multiplexer.live() as u32))
+    }),
     row(
         FetchDecl::new("fc_settings_streams_limit", Int, "The most streams on the client's connection")
             .valid(valid::SESSION)
             .needs(Needs::L5_CLIENT),
-        |_, _, _| number(1),
+        |stream, _, _| number(multiplexer(stream).map_or(1, Multiplexer::most_streams)),
     ),
     row(
         client("fc_glitches", Int, "Small violations of its protocol on the client's connection"),
-        |_, _, _| number(0),
+        |stream, _, _| number(multiplexer(stream).map_or(0, Multiplexer::glitches)),
     ),
     row(client("fc_err", Int, "The error of the client's connection, 0 for none"), |stream, _, _| {
         number(error_of(stream.client.fault()).id)
@@ -238,6 +241,11 @@ fn client_info<'c>(stream: &Stream, figure: impl FnOnce(TcpInfo) -> u32) -> Fetc
 fn server_info<'c>(stream: &Stream, figure: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
     let Some(upstream) = &stream.server.upstream else { return Fetched::Missing };
     upstream.connector.tcp_info().map_or(Fetched::Missing, |info| gauge(figure(info)))
+}
+
+/// The client's connection, if it carries several streams.
+fn multiplexer(stream: &Stream) -> Option<&Multiplexer> {
+    stream.client.shared().map(SharedStream::multiplexer)
 }
 
 /// Something about the server's connection, the last one if there is none any more: whether it was used before, and

@@ -33,6 +33,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Instanc
         tls_rate: AtomicU32::new(config.global.limits.tls_rate),
         h2: weir_mux::Limits::default(),
         h2_pace: weir_mux::Pace::default(),
+        h2_logged_errors: weir_stream::instance::LoggedErrors::default(),
         h1: weir_mux::HeadOptions {
             accept_payload_with_any_method: config.global.http1.payload_with_any_method,
             keep_insecure_transfer_encoding: config.global.http1.keep_on_insecure_transfer_encoding,

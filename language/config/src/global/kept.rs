@@ -363,6 +363,13 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         l.keep_number(w, 0, MAX)
     }),
     Row::ready(
+        "tune.h2.log-errors",
+        "{ none | connection | stream }",
+        "stream",
+        "HTTP/2: which errors of clients become log lines",
+        |l, w| l.keep_choice(w, &["none", "connection", "stream"]),
+    ),
+    Row::ready(
         "tune.h2.max-concurrent-streams",
         "<number>",
         "100",

@@ -88,7 +88,6 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::not_yet("tune.h1.fe.glitches-threshold", "<number>", "HTTP/1"),
     Row::not_yet("tune.h1.zero-copy-fwd-recv", "{ on | off }", "HTTP/1"),
     Row::not_yet("tune.h1.zero-copy-fwd-send", "{ on | off }", "HTTP/1"),
-    Row::not_yet("tune.h2.log-errors", "{ none | connection | stream }", "HTTP/2"),
     Row::not_yet("tune.h2.zero-copy-fwd-send", "{ on | off }", "HTTP/2"),
     Row::not_yet("tune.idletimer", "<timeout>", "idle streams"),
     Row::not_yet("tune.lua.bool-sample-conversion", "{ normal | pre-3.1-bug }", "Lua scripts"),

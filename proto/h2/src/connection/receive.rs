@@ -47,9 +47,12 @@ impl Connection {
                     return (at, Event::Data { stream, bytes, end });
                 }
                 Ok(Step::Happened(event)) => return (at, event),
-                Err(Wrong::Connection(code)) => self.fail(code),
+                Err(Wrong::Connection(code)) => {
+                    self.glitches += 1;
+                    self.fail(code);
+                }
                 Err(Wrong::Stream(stream, code)) => match self.refuse(stream, code) {
-                    Ok(true) => return (at, Event::Reset { stream, code }),
+                    Ok(true) => return (at, Event::Reset { stream, code, received: None }),
                     Ok(false) => {}
                     Err(code) => self.fail(code),
                 },
@@ -348,7 +351,7 @@ impl Connection {
             Kind::Priority if frame::number(&fixed) & STREAM_BITS == stream => {
                 return Err(Wrong::Stream(stream, ErrorCode::Protocol));
             }
-            Kind::Reset => return self.peer_resets(stream, ErrorCode::from_wire(frame::number(&fixed))),
+            Kind::Reset => return self.peer_resets(stream, frame::number(&fixed)),
             Kind::Settings => return self.setting(),
             Kind::Ping if !self.frame.has(ACK) => frame::write_ping(&mut self.output, true, fixed),
             Kind::Ping if fixed == FAREWELL && self.leaving == Leaving::Announced => self.farewell(),
@@ -365,14 +368,15 @@ impl Connection {
         if self.padding > self.left { failed(ErrorCode::Protocol) } else { Ok(()) }
     }
 
-    fn peer_resets(&mut self, stream: u32, code: ErrorCode) -> Outcome<Option<Event>> {
+    fn peer_resets(&mut self, stream: u32, number: u32) -> Outcome<Option<Event>> {
         let Some(record) = self.streams.get(stream) else { return Ok(None) };
         // What was not answered yet is work for nothing.
         if record.sends() && !self.resets.take(self.now_ms) {
             return failed(ErrorCode::EnhanceYourCalm);
         }
         self.streams.close(stream, false);
-        Ok(Some(Event::Reset { stream, code }))
+        let code = ErrorCode::from_wire(number);
+        Ok(Some(Event::Reset { stream, code, received: Some(number) }))
     }
 
     fn setting(&mut self) -> Outcome<Option<Event>> {
@@ -391,6 +395,10 @@ impl Connection {
         if self.left == 0 {
             self.reading = Reading::Header;
             settings::write_acknowledgement(&mut self.output);
+        }
+        // Nobody needs less of what is on its way already.
+        if after.initial_window < before.initial_window && self.opened > 0 {
+            self.tolerate();
         }
         let opened = after.initial_window > before.initial_window;
         Ok(opened.then_some(Event::Window { stream: 0 }))
@@ -512,12 +520,17 @@ impl Connection {
     fn open(&mut self, stream: u32, end: bool) -> Outcome<Option<Event>> {
         self.builder.finish(end);
         if self.builder.request.verdict == Verdict::Malformed {
+            self.refused += 1;
             return Err(Wrong::Stream(stream, ErrorCode::Protocol));
         }
         let limits = &self.limits;
         if limits.concurrent_streams > 0 && self.streams.len() >= limits.concurrent_streams as usize {
             return Err(Wrong::Stream(stream, ErrorCode::RefusedStream));
         }
+        if self.builder.request.verdict == Verdict::TooLarge {
+            self.tolerate();
+        }
+        let limits = &self.limits;
         self.opened = self.opened.saturating_add(1);
         if limits.total_streams > 0 {
             // What was under way when the limit was reached is still served.

@@ -95,7 +95,7 @@ impl Client {
                     Event::Trailers { stream } => {
                         format!("trailers {stream} {}", self.connection.trailers().escape_ascii())
                     }
-                    Event::Reset { stream, code } => format!("reset {stream} {code}"),
+                    Event::Reset { stream, code, .. } => format!("reset {stream} {code}"),
                     Event::Window { stream } => format!("window {stream}"),
                     Event::Failed(code) => {
                         self.wire.clear();
@@ -546,6 +546,28 @@ fn glitches_are_counted_up_to_their_limit() {
     assert_eq!(client.connection.glitches(), 2);
     let block = client.block(&[(":method", "GET")]);
     assert_eq!(client.send(&frame(1, END_HEADERS, 5, &block)), "failed ENHANCE_YOUR_CALM");
+}
+
+#[test]
+fn what_is_tolerated_is_a_glitch_and_so_is_what_ends_the_connection() {
+    let mut client = Client::new(Limits { max_head: 100, glitches: 4, ..Limits::default() });
+    client.request(1, false);
+    // SETTINGS_INITIAL_WINDOW_SIZE: larger, which is nobody's fault, and smaller.
+    for (size, expected) in [(100_000u32, 0), (65_535, 1)] {
+        client.send(&frame(4, 0, 0, &[&[0, 4][..], &size.to_be_bytes()].concat()));
+        assert_eq!(client.connection.glitches(), expected, "{size}");
+    }
+    let long = "x".repeat(101);
+    let block = client.block(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("long", &long)]);
+    assert_eq!(client.send(&frame(1, END_HEADERS | END_STREAM, 3, &block)), "too large 3");
+    assert_eq!(client.connection.glitches(), 2);
+    client.connection.tolerate();
+    assert_eq!(client.connection.failure(), None);
+    assert_eq!(client.send(&frame(8, 0, 0, &[0; 4])), "failed PROTOCOL_ERROR");
+    assert_eq!(client.connection.glitches(), 4);
+    let mut client = Client::new(Limits { glitches: 1, ..Limits::default() });
+    client.connection.tolerate();
+    assert_eq!(client.connection.failure(), Some(ErrorCode::EnhanceYourCalm));
 }
 
 proptest::proptest! {

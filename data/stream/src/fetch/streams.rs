@@ -1,0 +1,131 @@
+//! The streams of both sides as the connections below them number and end them (`fs.*` and `bs.*`, manual section 7.3.4).
+//!
+//! A connection of HTTP/2 numbers its streams itself. One of HTTP/1 carries one after the other: they are numbered from 0.
+
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use weir_expr::SampleType::{Bool, Int, Str};
+use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType, Scope};
+use weir_mux::{SharedStream, StreamConnector};
+
+use super::secure;
+use super::values::{made, number, truth};
+use super::{Row, row, valid};
+use crate::stream::Stream;
+
+const fn front(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).valid(valid::SESSION).needs(Needs::L5_CLIENT)
+}
+
+const fn back(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).valid(valid::ANSWERED).needs(Needs::L5_SERVER)
+}
+
+/// Which layers to describe: a sum of their numbers, 0 for all.
+const LAYERS: ArgSpec = ArgSpec::new(0, &[ArgKind::Int]);
+
+pub(super) const ROWS: &[Row] = &[
+    row(front("fs.id", Int, "The number of the stream on the client's connection"), |stream, _, _| {
+        with_client(stream, |connector, requests| number(id_of(connector, requests)))
+    }),
+    row(front("fs.aborted", Bool, "Whether the client reset the stream"), |stream, _, _| {
+        with_client(stream, |connector, _| truth(abort_of(connector).is_some()))
+    }),
+    row(front("fs.rst_code", Int, "The error code that the client reset the stream with"), |stream, _, _| {
+        with_client(stream, |connector, _| abort_of(connector).map_or(Fetched::Missing, number))
+    }),
+    row(
+        front("fs.debug_str", Str, "What the layers below the client's stream know of it, for experts")
+            .args(LAYERS)
+            .check(check_layers),
+        |stream, args, _| with_client(stream, |connector, requests| describe(connector, requests, args)),
+    ),
+    row(back("bs.id", Int, "The number of the stream on the server's connection"), |stream, _, _| {
+        with_server(stream, |connector, requests| number(id_of(connector, requests)))
+    }),
+    row(back("bs.aborted", Bool, "Whether the server reset the stream"), |stream, _, _| {
+        with_server(stream, |connector, _| truth(abort_of(connector).is_some()))
+    }),
+    row(back("bs.rst_code", Int, "The error code that the server reset the stream with"), |stream, _, _| {
+        with_server(stream, |connector, _| abort_of(connector).map_or(Fetched::Missing, number))
+    }),
+    row(
+        back("bs.debug_str", Str, "What the layers below the server's stream know of it, for experts")
+            .args(LAYERS)
+            .check(check_layers),
+        |stream, args, _| with_server(stream, |connector, requests| describe(connector, requests, args)),
+    ),
+];
+
+fn check_layers(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+    match args.int(0) {
+        None | Some(0..=ALL_LAYERS) => Ok(()),
+        Some(layers) => Err(format!("unknown layers {layers} (expects a sum of 1, 2, 4, 8 and 16)")),
+    }
+}
+
+/// The number 0 stands for the connection, where it became no stream.
+fn with_client<'c>(stream: &Stream, then: impl FnOnce(&StreamConnector, u32) -> Fetched<'c>) -> Fetched<'c> {
+    match stream.client.shared().map(SharedStream::id) {
+        Some(0) => Fetched::Missing,
+        _ => then(&stream.client, stream.session.requests.get()),
+    }
+}
+
+fn with_server<'c>(stream: &Stream, then: impl FnOnce(&StreamConnector, u32) -> Fetched<'c>) -> Fetched<'c> {
+    let upstream = stream.server.upstream.as_ref();
+    upstream.map_or(Fetched::Missing, |upstream| then(&upstream.connector, upstream.requests))
+}
+
+/// The number of a stream on a connection that began so many.
+fn id_of(connector: &StreamConnector, begun: u32) -> u32 {
+    connector.shared().map_or(begun.saturating_sub(1), SharedStream::id)
+}
+
+fn abort_of(connector: &StreamConnector) -> Option<u32> {
+    connector.shared().and_then(SharedStream::abort_code)
+}
+
+/// One `name=value` behind another, from the stream down to the socket.
+fn describe<'c>(connector: &StreamConnector, begun: u32, args: &Args) -> Fetched<'c> {
+    let layers = match args.int(0) {
+        None | Some(0) => ALL_LAYERS,
+        Some(layers) => layers,
+    };
+    let mut text = Vec::new();
+    let mut say = |layer: i64, words: std::fmt::Arguments<'_>| {
+        if layers & layer != 0 {
+            let space = if text.is_empty() { "" } else { " " };
+            // Writing to memory does not fail.
+            let _ = write!(text, "{space}{words}");
+        }
+    };
+    let shared = connector.shared();
+    say(MUX_STREAM, format_args!("stream={}", id_of(connector, begun)));
+    if let Some(shared) = shared {
+        say(MUX_STREAM, format_args!("{}", shared.summary()));
+        say(MUX_CONNECTION, format_args!("mux=h2 {}", shared.multiplexer().summary()));
+    } else {
+        say(MUX_CONNECTION, format_args!("mux=h1 streams={begun}"));
+    }
+    match connector.tls().and_then(secure::version) {
+        Some(version) => say(TRANSPORT, format_args!("transport=tls version={version}")),
+        None => say(TRANSPORT, format_args!("transport=raw")),
+    }
+    say(CONNECTION, format_args!("received={} sent={}", connector.received(), connector.sent()));
+    if let Some(fault) = connector.fault() {
+        say(CONNECTION, format_args!("fault=\"{fault}\""));
+    }
+    if let Some(descriptor) = connector.with_descriptor(|descriptor| descriptor.as_fd().as_raw_fd()) {
+        say(SOCKET, format_args!("fd={descriptor}"));
+    }
+    made(text)
+}
+
+const MUX_STREAM: i64 = 1;
+const MUX_CONNECTION: i64 = 2;
+const TRANSPORT: i64 = 4;
+const CONNECTION: i64 = 8;
+const SOCKET: i64 = 16;
+const ALL_LAYERS: i64 = 31;

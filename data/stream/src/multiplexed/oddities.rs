@@ -1,0 +1,50 @@
+//! What a client of HTTP/2 does that no well-behaved client does: it is counted in the tables that its session tracks, and what
+//! was refused before a stream could tell of it has a log line (`tune.h2.log-errors`).
+
+use std::rc::Rc;
+
+use weir_mux::{Multiplexer, StreamConnector};
+
+use crate::ending::{By, During, Ending};
+use crate::instance::LoggedErrors;
+use crate::session::Session;
+use crate::stream::Stream;
+
+/// What was told of already.
+#[derive(Default)]
+pub(super) struct Oddities {
+    glitches: u32,
+    refused: u32,
+    failed: bool,
+}
+
+impl Oddities {
+    /// Tells what is new since the last time. Streams that began since then are to run afterwards: their rules may ask.
+    #[inline]
+    pub(super) fn tell(&mut self, multiplexer: &Rc<Multiplexer>, session: &Rc<Session>) {
+        if multiplexer.glitches() != self.glitches {
+            self.tell_news(multiplexer, session);
+        }
+    }
+
+    #[cold]
+    fn tell_news(&mut self, multiplexer: &Rc<Multiplexer>, session: &Rc<Session>) {
+        let (glitches, refused) = (multiplexer.glitches(), multiplexer.refused());
+        session.count_tracked_glitches(glitches - self.glitches);
+        self.glitches = glitches;
+        let logged = session.frontend.instance().limits.h2_logged_errors;
+        let requests = if logged == LoggedErrors::Stream { refused - self.refused } else { 0 };
+        self.refused = refused;
+        let failed = multiplexer.failure().is_some();
+        let ends = failed && !self.failed && logged != LoggedErrors::None;
+        self.failed = failed;
+        for _ in 0..requests + u32::from(ends) {
+            // Nobody has this number: it stands for the connection.
+            let client = StreamConnector::from(multiplexer.stream(0));
+            let mut stream = Stream::new(Rc::clone(session), client, weir_sched::now_us());
+            stream.ending = Ending::new(By::Proxy, During::Request);
+            stream.timers.close = Some(stream.elapsed());
+            stream.log_end();
+        }
+    }
+}
