@@ -11,6 +11,7 @@ mod messages;
 mod request;
 mod response;
 mod route;
+mod websocket;
 
 use weir_containers::PoolBox;
 use weir_net::Connection;

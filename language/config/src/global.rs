@@ -45,8 +45,15 @@ pub(crate) static GLOBAL_KEYWORDS: Table<GlobalReader> = Table::new(&[
 ]);
 
 /// The words that `no` may precede.
-const NEGATABLE: [&str; 6] =
-    ["busy-polling", "insecure-fork-wanted", "log", "numa-cpu-mapping", "set-dumpable", "strict-limits"];
+const NEGATABLE: [&str; 7] = [
+    "busy-polling",
+    "h2-workaround-bogus-websocket-clients",
+    "insecure-fork-wanted",
+    "log",
+    "numa-cpu-mapping",
+    "set-dumpable",
+    "strict-limits",
+];
 
 /// Reads one line of a `global` section.
 pub(crate) fn read_line(context: &mut GlobalContext<'_>, line: &Line) -> Parsed {

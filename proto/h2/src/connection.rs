@@ -181,7 +181,7 @@ impl Connection {
     /// A connection whose preface is still to come. Its SETTINGS are in the output.
     pub fn server(limits: Limits) -> Connection {
         let mut output = Vec::new();
-        let mut entries = Vec::with_capacity(4);
+        let mut entries = Vec::with_capacity(6);
         let mut say = |identifier, value, default| {
             if value != default {
                 entries.push((identifier, value));
@@ -192,6 +192,7 @@ impl Connection {
         say(settings::INITIAL_WINDOW_SIZE, limits.stream_window, DEFAULT_WINDOW);
         say(settings::MAX_FRAME_SIZE, limits.max_payload, frame::DEFAULT_MAX_PAYLOAD);
         say(settings::MAX_HEADER_LIST_SIZE, limits.max_head as u32, 0);
+        say(settings::ENABLE_CONNECT_PROTOCOL, limits.extended_connect.into(), 0);
         settings::write(&mut output, &entries);
         let table = limits.header_table_size.max(4096) as usize;
         Connection {
@@ -199,7 +200,7 @@ impl Connection {
             decoder: Decoder::new(table, limits.max_head * limits::BLOCK_PER_HEAD),
             encoder: Encoder::new(ENCODER_TABLE),
             streams: Streams::default(),
-            builder: Builder::new(limits.max_fields, limits.max_head),
+            builder: Builder::new(limits.max_fields, limits.max_head, limits.extended_connect),
             trailers: Trailers::default(),
             reading: Reading::Preface(0),
             frame: FrameHeader { length: 0, kind: frame::Kind::Unknown, flags: 0, stream: 0 },

@@ -21,6 +21,9 @@ pub struct Limits {
     pub max_head: usize,
     /// Suspicious events after which the connection is closed; 0 for no limit (`tune.h2.fe.glitches-threshold`).
     pub glitches: u32,
+    /// Whether requests may ask for other protocols, as WebSocket over HTTP/2 does (RFC 8441; not with
+    /// `h2-workaround-bogus-websocket-clients`).
+    pub extended_connect: bool,
 }
 
 impl Default for Limits {
@@ -35,6 +38,7 @@ impl Default for Limits {
             max_fields: 100,
             max_head: 15_360,
             glitches: 0,
+            extended_connect: true,
         }
     }
 }

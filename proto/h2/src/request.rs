@@ -23,6 +23,9 @@ pub(crate) struct Builder {
     scheme: Option<Range<usize>>,
     authority: Option<Range<usize>>,
     path: Option<Range<usize>>,
+    protocol: Option<Range<usize>>,
+    /// `:protocol` was offered (RFC 8441).
+    extended: bool,
     /// The start line was written: no pseudo-header field may follow.
     started: bool,
     /// The value of the only `Host`.
@@ -32,7 +35,8 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    pub fn new(max_fields: u16, max_head: usize) -> Builder {
+    /// With `extended`, requests may ask for another protocol (RFC 8441).
+    pub fn new(max_fields: u16, max_head: usize, extended: bool) -> Builder {
         let head = Head::with_limits(max_fields, Head::DEFAULT_MAX_EDITS);
         Builder {
             request: ReceivedHead { head, ..ReceivedHead::default() },
@@ -42,6 +46,8 @@ impl Builder {
             scheme: None,
             authority: None,
             path: None,
+            protocol: None,
+            extended,
             started: false,
             host: None,
             cookies: Vec::new(),
@@ -54,6 +60,7 @@ impl Builder {
         self.pseudo.clear();
         self.cookies.clear();
         (self.method, self.scheme, self.authority, self.path) = (None, None, None, None);
+        self.protocol = None;
         self.started = false;
         self.host = None;
     }
@@ -101,6 +108,7 @@ impl Builder {
             Token::Scheme => &mut self.scheme,
             Token::Authority => &mut self.authority,
             Token::Path => &mut self.path,
+            Token::Protocol if self.extended => &mut self.protocol,
             // A response's, one that nobody offered, or one that nobody knows.
             _ => return self.malformed(),
         };
@@ -116,7 +124,12 @@ impl Builder {
         let text = |place: &Option<Range<usize>>| place.clone().map(|place| &self.pseudo[place]);
         let (method, scheme, authority, path) =
             (text(&self.method), text(&self.scheme), text(&self.authority), text(&self.path));
-        let Some(line) = StartLine::of(method, scheme, authority, path) else { return self.malformed() };
+        let protocol = text(&self.protocol);
+        let line = match protocol {
+            None => StartLine::of(method, scheme, authority, path),
+            Some(protocol) => StartLine::of_upgrade(method, scheme, authority, path, protocol),
+        };
+        let Some(line) = line else { return self.malformed() };
         let ReceivedHead { head, bytes, .. } = &mut self.request;
         bytes.extend_from_slice(line.method);
         let method_end = bytes.len();
@@ -141,6 +154,17 @@ impl Builder {
         if let Some(authority) = line.authority {
             self.host = push(head, bytes, KnownName::Host, b"host", authority);
             head.note_host();
+        }
+        if let Some(protocol) = protocol {
+            head.note(Flags::HAS_CONNECTION | Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE);
+            if protocol.eq_ignore_ascii_case(b"websocket") {
+                head.note(Flags::UPGRADE_WEBSOCKET);
+            }
+            let connection = push(head, bytes, KnownName::Connection, b"connection", b"upgrade");
+            let upgrade = push(head, bytes, KnownName::Upgrade, b"upgrade", protocol);
+            if connection.is_none() || upgrade.is_none() {
+                self.request.verdict = Verdict::TooLarge;
+            }
         }
     }
 
@@ -216,8 +240,8 @@ impl Builder {
             return;
         }
         let length = head.content_length();
-        let connect = head.method() == Method::Connect;
-        if (end && length.is_some_and(|length| length > 0)) || (connect && length.is_some()) {
+        let tunnel = head.method() == Method::Connect || self.protocol.is_some();
+        if (end && length.is_some_and(|length| length > 0)) || (tunnel && length.is_some()) {
             return self.malformed();
         }
         let mut room = true;
@@ -225,7 +249,7 @@ impl Builder {
             room &= push(head, bytes, KnownName::Cookie, b"cookie", &self.cookies).is_some();
             head.note(Flags::HAS_COOKIE);
         }
-        if !end && length.is_none() && !connect {
+        if !end && length.is_none() && !tunnel {
             // How the rest of the house says that the end is seen when it comes.
             room &=
                 push(head, bytes, KnownName::TransferEncoding, b"transfer-encoding", b"chunked").is_some();
@@ -285,6 +309,22 @@ impl<'p> StartLine<'p> {
         // The server as a whole has no path (RFC 9110, 7.1).
         let path = if star && authority.is_some() { b"" } else { path };
         Some(StartLine { method, scheme: Some(scheme), authority, path })
+    }
+}
+
+impl<'p> StartLine<'p> {
+    /// Of an extended CONNECT: what a client of HTTP/1 asks a server to switch to with `Upgrade` (RFC 8441, 4). `h2c` would lead
+    /// past every rule on requests.
+    fn of_upgrade(
+        method: Option<&'p [u8]>,
+        scheme: Option<&'p [u8]>,
+        authority: Option<&'p [u8]>,
+        path: Option<&'p [u8]>,
+        protocol: &[u8],
+    ) -> Option<Self> {
+        let is_name = weir_http::is_token(protocol) && !protocol.eq_ignore_ascii_case(b"h2c");
+        let asks = method == Some(b"CONNECT") && authority.is_some() && path != Some(b"*");
+        if asks && is_name { StartLine::of(Some(b"GET"), scheme, authority, path) } else { None }
     }
 }
 

@@ -5,9 +5,11 @@ use weir_http::values::Values;
 use weir_http::{Flags, Head, KnownName};
 
 /// Appends the header block of a response. What concerns a connection of HTTP/1 alone stays behind, and names are in lower case.
+/// A server of HTTP/1 that switches protocols accepts what an extended CONNECT asked for (RFC 8441, 5).
 pub(crate) fn encode(head: &Head, raw: &[u8], encoder: &mut Encoder, block: &mut Vec<u8>) {
     encoder.begin_block(block);
-    encoder.status(block, head.status());
+    let switches = head.status() == 101;
+    encoder.status(block, if switches { 200 } else { head.status() });
     let names_more = head.flags().contains(Flags::CONNECTION_OTHER);
     for field in head.index() {
         let (name, value) = head.text(raw, field);
@@ -17,6 +19,8 @@ pub(crate) fn encode(head: &Head, raw: &[u8], encoder: &mut Encoder, block: &mut
             | KnownName::ProxyConnection
             | KnownName::TransferEncoding
             | KnownName::Upgrade => continue,
+            // It proved to this end what it proves.
+            KnownName::SecWebsocketAccept if switches => continue,
             KnownName::SetCookie | KnownName::Authorization | KnownName::ProxyAuthorization => {
                 Indexing::Never
             }

@@ -32,7 +32,7 @@ pub(crate) const MAX_CONCURRENT_STREAMS: u16 = 3;
 pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;
 pub(crate) const MAX_FRAME_SIZE: u16 = 5;
 pub(crate) const MAX_HEADER_LIST_SIZE: u16 = 6;
-const ENABLE_CONNECT_PROTOCOL: u16 = 8;
+pub(crate) const ENABLE_CONNECT_PROTOCOL: u16 = 8;
 
 impl Settings {
     /// Takes one entry over.

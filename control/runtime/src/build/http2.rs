@@ -24,6 +24,7 @@ pub(super) fn limits(global: &model::Global) -> Limits {
         max_fields: tuning.headers_max.saturating_sub(1),
         max_head: buffer.saturating_sub(tuning.rewrite_room()) as usize,
         glitches: number("tune.h2.fe.glitches-threshold").unwrap_or(0),
+        extended_connect: !global.no_websocket_over_http2,
     }
 }
 

@@ -225,7 +225,8 @@ impl SharedStream {
     /// Sends the head of a response, interim or final. It never waits for a window.
     pub(crate) fn send_message(&mut self, head: &Head, raw: &[u8]) -> Sent {
         let status = head.status();
-        let interim = (100..200).contains(&status);
+        // It accepts what an extended CONNECT asked for (RFC 8441).
+        let interim = (100..200).contains(&status) && status != 101;
         let size = BodySize::of_response(head, self.method);
         let ends = !interim && size == BodySize::None;
         let Some(count) = self.multiplexer.send_head(self.id, head, raw, ends) else { return self.failed() };

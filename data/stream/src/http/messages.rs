@@ -40,6 +40,7 @@ impl Stream {
     fn prepare_request(&mut self) -> Phase {
         self.narrow_te()?;
         self.add_forwarding_fields()?;
+        self.add_websocket_key()?;
         let pretends = self.backend.config.settings.options.http_pretend_keep_alive;
         let mode = self.connection_mode();
         self.reusable.server = self.request.message.settle_request(mode, pretends).map_err(|_| no_room())?;
@@ -216,6 +217,7 @@ impl Stream {
         let limit = self.instance.limits.head_limit();
         let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
         match self.response.message.read_response(&mut upstream.connector, &options, limit) {
+            ReadHead::Complete if !self.may_switch() => Err(UpstreamError::Failed(Failure::Junk)),
             ReadHead::Complete => Ok(true),
             ReadHead::Incomplete => {
                 self.trace_wait(Direction::Response);

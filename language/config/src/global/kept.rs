@@ -269,6 +269,16 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         |l, w| l.keep_number(w, 0, MAX),
     ),
     Row::ready(
+        "h2-workaround-bogus-websocket-clients",
+        "",
+        "",
+        "do not tell clients of HTTP/2 that WebSocket is there",
+        |line, words| {
+            line.global.no_websocket_over_http2 = line.flag(words)?;
+            Ok(())
+        },
+    ),
+    Row::ready(
         "tune.h2.be.glitches-threshold",
         "<number>",
         "0",

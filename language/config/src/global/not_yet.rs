@@ -26,7 +26,6 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::not_yet("deviceatlas-properties-cookie", "<name>", "device detection by DeviceAtlas"),
     Row::not_yet("deviceatlas-separator", "<char>", "device detection by DeviceAtlas"),
     Row::not_yet("force-cfg-parser-pause", "<timeout>", "debugging"),
-    Row::not_yet("h2-workaround-bogus-websocket-clients", "", "HTTP/2"),
     Row::not_yet("harden.reject-privileged-ports.quic", "{ on | off }", "hardening"),
     Row::not_yet("harden.reject-privileged-ports.tcp", "{ on | off }", "hardening"),
     Row::not_yet("httpclient.resolvers.disabled", "<on|off>", "the built-in HTTP client"),

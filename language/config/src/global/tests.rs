@@ -177,6 +177,19 @@ fn limits() {
 }
 
 #[test]
+fn websocket_over_http2_can_be_left_out() {
+    let word = "h2-workaround-bogus-websocket-clients";
+    assert!(accept(word).no_websocket_over_http2);
+    assert!(!accept(&format!("{word}\nno {word}")).no_websocket_over_http2);
+    refuse(&format!("{word} x"), &format!("'{word}' cannot handle unexpected argument 'x'."));
+    accept("tune.h2.log-errors connection");
+    refuse(
+        "tune.h2.log-errors all",
+        "'tune.h2.log-errors' expects either 'none', 'connection' or 'stream' but got 'all'.",
+    );
+}
+
+#[test]
 fn the_environment_changes_line_by_line() {
     let outcome = parse_with(
         "global\n setenv A 1\n presetenv A 2\n presetenv B 3\n description \"$A$B$C\"\n resetenv A\n node \

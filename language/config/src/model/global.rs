@@ -128,6 +128,8 @@ pub struct Global {
     pub no_memory_trimming: bool,
     /// `noreuseport`: never share a port between sockets.
     pub no_reuse_port: bool,
+    /// `h2-workaround-bogus-websocket-clients`: clients of HTTP/2 are not told that WebSocket is there.
+    pub no_websocket_over_http2: bool,
     /// Settings that were checked and wait for what they are about: TLS, HTTP/2.
     pub kept: Vec<Kept>,
 }
@@ -179,6 +181,7 @@ impl Default for Global {
             no_splice: false,
             no_memory_trimming: false,
             no_reuse_port: false,
+            no_websocket_over_http2: false,
             kept: Vec::new(),
         }
     }

@@ -5,7 +5,7 @@ use weir_hpack::Defect;
 
 /// Builds a head of lines `name: value`.
 fn build(lines: &str, end: bool) -> Builder {
-    let mut builder = Builder::new(20, 2000);
+    let mut builder = Builder::new(20, 2000, lines.contains(":protocol"));
     builder.begin();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (name, value) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
@@ -52,6 +52,37 @@ fn a_list_of_fields_is_a_head() {
         "OPTIONS http://h HTTP/2.0\nhost: h\n\n",
     );
     check(":method: CONNECT\n:authority: h:443", false, "CONNECT h:443 HTTP/2.0\nhost: h:443\n\n");
+}
+
+#[test]
+fn an_extended_connect_is_an_upgrade_rfc_8441() {
+    let connect = ":method: CONNECT\n:scheme: https\n:authority: h:443\n:path: /chat\n";
+    let want = "GET https://h/chat HTTP/2.0\nhost: h\nconnection: upgrade\nupgrade: websocket\norigin: o\n\n";
+    check(&format!("{connect}:protocol: websocket\norigin: o"), false, want);
+    let builder = build(&format!("{connect}:protocol: WebSocket"), false);
+    let flags = Flags::UPGRADE_WEBSOCKET | Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE;
+    assert!(builder.request.head.flags().contains(flags));
+    assert_eq!(weir_http::BodySize::of_request(&builder.request.head), weir_http::BodySize::None);
+    let builder = build(&format!("{connect}:protocol: other"), false);
+    assert!(!builder.request.head.flags().contains(Flags::UPGRADE_WEBSOCKET));
+    for wrong in [
+        format!("{connect}:protocol: h2c"),
+        format!("{connect}:protocol: a, b"),
+        format!("{connect}:protocol:"),
+        format!("{connect}:protocol: websocket\n:protocol: websocket"),
+        format!("{connect}:protocol: websocket\ncontent-length: 5"),
+        format!("{connect}:protocol: websocket\nconnection: upgrade"),
+        format!("{GET}:protocol: websocket"),
+        ":method: CONNECT\n:authority: h:443\n:protocol: websocket".to_owned(),
+        ":method: CONNECT\n:scheme: http\n:path: /\n:protocol: websocket".to_owned(),
+    ] {
+        assert_eq!(build(&wrong, false).request.verdict, Verdict::Malformed, "{wrong}");
+    }
+    let mut builder = Builder::new(20, 2000, false);
+    builder.begin();
+    let (name, value) = (&b":protocol"[..], &b"websocket"[..]);
+    builder.field(Field { token: Token::of(name), name, value, defect: None, sensitive: false });
+    assert_eq!(builder.request.verdict, Verdict::Malformed, "nobody offered it");
 }
 
 #[test]

@@ -1,0 +1,60 @@
+//! WebSocket between a client of HTTP/2 and a server of HTTP/1 (RFC 8441, 5).
+//!
+//! The client's extended CONNECT has no key: the proof that a server of HTTP/1 understood the upgrade (RFC 6455, 4.1) is between
+//! the server and this end.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use weir_http::Flags;
+
+use crate::ending::{By, During, Ending};
+use crate::stream::{Phase, Stream, StreamError};
+
+impl Stream {
+    /// Gives a request to upgrade that came without a key one of our own.
+    pub(super) fn add_websocket_key(&mut self) -> Phase {
+        if self.client.shared().is_none()
+            || !self.request.message.head.flags().contains(Flags::UPGRADE_WEBSOCKET)
+        {
+            return Ok(());
+        }
+        let (head, raw) = self.request.message.edit();
+        if head.has(raw, KEY) {
+            return Ok(());
+        }
+        let random = [weir_sched::random().to_ne_bytes(), weir_sched::random().to_ne_bytes()].concat();
+        head.add(KEY, STANDARD.encode(random).as_bytes())
+            .map_err(|_| StreamError::Error(400, Ending::new(By::Proxy, During::Request)))
+    }
+
+    /// Whether a server that switches protocols does so because the client asked: that is the only one who learns of it
+    /// in HTTP/1.
+    #[inline]
+    pub(super) fn may_switch(&self) -> bool {
+        self.response.message.head.status() != 101
+            || self.client.shared().is_none()
+            || self.was_asked_to_switch()
+    }
+
+    #[cold]
+    fn was_asked_to_switch(&self) -> bool {
+        let (request, response) = (&self.request.message, &self.response.message);
+        if !request.head.flags().contains(Flags::HAS_UPGRADE | Flags::CONNECTION_UPGRADE) {
+            return false;
+        }
+        if !request.head.flags().contains(Flags::UPGRADE_WEBSOCKET) {
+            return true;
+        }
+        let value = |message: &weir_mux::Message, name: &[u8]| {
+            message.head.values(message.bytes(), name).next().map(<[u8]>::to_vec)
+        };
+        let Some(mut key) = value(request, KEY) else { return false };
+        key.extend_from_slice(MAGIC);
+        let proof = STANDARD.encode(weir_tls::inspect::sha1(&key));
+        value(response, b"sec-websocket-accept").is_some_and(|accept| accept == proof.as_bytes())
+    }
+}
+
+const KEY: &[u8] = b"sec-websocket-key";
+/// RFC 6455, 1.3.
+const MAGIC: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
