@@ -9,6 +9,7 @@ use crate::attempt::Attempt;
 use crate::context::CheckContext;
 use crate::expected::render;
 use crate::process_view::ProcessView;
+use crate::script::HTTP_1_1;
 
 /// A request as it is sent.
 pub(crate) struct Written {
@@ -69,9 +70,6 @@ pub(crate) fn write(
     out.extend_from_slice(body.as_deref().unwrap_or_default());
     Written { bytes: out, method: Method::from_bytes(method), persists }
 }
-
-/// From this version on connections persist unless somebody says otherwise.
-pub(crate) const HTTP_1_1: &[u8] = b"HTTP/1.1";
 
 /// Most requests of checks are shorter.
 const FIRST_ROOM: usize = 256;

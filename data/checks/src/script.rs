@@ -6,8 +6,6 @@ use weir_config::model::{
     CheckAction, CheckMethod, CheckRule, CheckScripts, CheckText, Expect, Expected, HttpRequest,
 };
 
-use crate::request::HTTP_1_1;
-
 /// A dialogue, ready to be held.
 #[derive(Clone, Debug)]
 pub struct Script {
@@ -120,6 +118,9 @@ fn merge(own: &HttpRequest, option: &HttpRequest) -> HttpRequest {
         body: text(&own.body, &option.body),
     }
 }
+
+/// From this version on connections persist unless somebody says otherwise.
+pub(crate) const HTTP_1_1: &[u8] = b"HTTP/1.1";
 
 #[cfg(test)]
 mod tests {

@@ -18,6 +18,7 @@ mod admission;
 mod answers;
 mod caching;
 mod captures;
+mod check_variables;
 mod clock;
 pub mod closing;
 mod connection_task;

@@ -4,8 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use weir_config::model::VariableSizes;
 
-use crate::instance::Instance;
-
 /// How many bytes the variables of each scope may take, together with those of the scopes inside of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VariableLimits {
@@ -38,29 +36,9 @@ impl VariableLimits {
     }
 
     /// How many bytes more a check's variables may take, which take `own` already, as those of all take `all`.
-    fn room_of_check(&self, own: usize, all: usize) -> usize {
+    pub(crate) fn room_of_check(&self, own: usize, all: usize) -> usize {
         let own_room = self.check.min(self.session).saturating_sub(own);
         own_room.min(self.process.saturating_sub(all))
-    }
-}
-
-impl Instance {
-    /// How many bytes more the variables of a check may take, which take `own` already.
-    pub fn variable_room_of_check(&self, own: usize) -> usize {
-        if weir_net::shortage::is_short() {
-            return 0;
-        }
-        let limits = &self.limits.variables;
-        let all =
-            if limits.counts_all() { self.variables().used() + self.variable_bytes.load(Relaxed) } else { 0 };
-        limits.room_of_check(own, all)
-    }
-
-    /// The variables of a check took `from` bytes for the process, and take `to` now.
-    pub fn charge_variables_of_check(&self, from: usize, to: usize) {
-        if self.limits.variables.counts_all() {
-            self.variable_bytes.fetch_add(to.wrapping_sub(from), Relaxed);
-        }
     }
 }
 

@@ -35,5 +35,6 @@ pub use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored
 pub use answer::Answer;
 pub use key::Key;
 pub use layout::Layout;
-pub use row::{RateParts, Row};
+pub use rate::RateParts;
+pub use row::Row;
 pub use table::{Cursor, EntryKey, Position, Removed, Table};

@@ -7,14 +7,23 @@
 //! A rate that nobody touches for more than 49 days may be read as if it were recent: its entry has expired long before,
 //! unless the table keeps entries forever.
 
-use crate::row::RateParts;
-
 /// A rate as it is stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Rate {
     began: u32,
     current: u32,
     previous: u32,
+}
+
+/// A rate, as instances tell it to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RateParts {
+    /// Milliseconds since the current period began.
+    pub age_ms: u32,
+    /// Events since then.
+    pub current: u32,
+    /// Events of the period before.
+    pub previous: u32,
 }
 
 impl Rate {

@@ -8,7 +8,7 @@ use weir_expr::table::{DataKind, DataType, KeyType};
 use crate::key::value_of;
 use crate::layout::{Layout, header};
 use crate::names::Names;
-use crate::rate::Rate;
+use crate::rate::{Rate, RateParts};
 
 /// An entry of a table: its data, read and changed now.
 #[derive(Debug)]
@@ -23,17 +23,6 @@ pub struct Row<'s> {
     pub(crate) expire_ms: u32,
     /// Somebody set or counted something.
     pub(crate) is_changed: bool,
-}
-
-/// A rate, as instances tell it to each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RateParts {
-    /// Milliseconds since the current period began.
-    pub age_ms: u32,
-    /// Events since then.
-    pub current: u32,
-    /// Events of the period before.
-    pub previous: u32,
 }
 
 impl Row<'_> {

@@ -1,0 +1,25 @@
+//! What the variables of checks take of the bytes that variables may take.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::instance::Instance;
+
+impl Instance {
+    /// How many bytes more the variables of a check may take, which take `own` already.
+    pub fn variable_room_of_check(&self, own: usize) -> usize {
+        if weir_net::shortage::is_short() {
+            return 0;
+        }
+        let limits = &self.limits.variables;
+        let all =
+            if limits.counts_all() { self.variables().used() + self.variable_bytes.load(Relaxed) } else { 0 };
+        limits.room_of_check(own, all)
+    }
+
+    /// The variables of a check took `from` bytes for the process, and take `to` now.
+    pub fn charge_variables_of_check(&self, from: usize, to: usize) {
+        if self.limits.variables.counts_all() {
+            self.variable_bytes.fetch_add(to.wrapping_sub(from), Relaxed);
+        }
+    }
+}
