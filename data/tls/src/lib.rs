@@ -10,6 +10,7 @@
 pub mod certificate;
 pub mod ciphers;
 pub mod describe;
+mod entry;
 pub mod failure;
 pub mod forge;
 pub mod inspect;
@@ -28,8 +29,9 @@ pub mod upstream;
 pub mod verify;
 
 pub use certificate::{Certificate, Files, Loader, Parts};
+pub use entry::{Entry, Part};
 pub use failure::{Alert, Failure, Why};
-pub use listener::{Entry, Listener, LiveListener, Part};
+pub use listener::{Listener, LiveListener};
 pub use record::{HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, announced};
 pub use session::{ChooseServer, Chosen, Facts, Progress, Session};
 pub use settings::{Base, ServerSettings, Settings};

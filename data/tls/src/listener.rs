@@ -7,86 +7,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rustls::pki_types::UnixTime;
-use rustls::{ServerConfig, SignatureAlgorithm};
+use rustls::SignatureAlgorithm;
 use weir_client_hello::ClientHello;
 use weir_sync::Published;
 
-use crate::certificate::Certificate;
+use crate::entry::Entry;
 use crate::failure::{Alert, Failure, Why};
 use crate::forge::Forger;
 use crate::session::{ChooseServer, Chosen};
-use crate::settings::Base;
-
-/// A certificate of a listener, with what it is used with.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    certificate: Arc<Certificate>,
-    /// The settings, for any certificate.
-    base: Arc<Base>,
-    /// The settings with this one.
-    config: Arc<ServerConfig>,
-    part: Arc<Part>,
-}
-
-/// Which clients an entry is for, and where that was written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Part {
-    /// Names that it is for, and behind `!` names that it is not for; none for those of the certificate.
-    pub filters: Vec<Box<str>>,
-    /// It serves those who name nobody known, too.
-    pub is_default: bool,
-    /// The list of certificates that it stands in, and its line there.
-    pub line: Option<(Box<str>, usize)>,
-}
-
-impl Entry {
-    /// A certificate with the settings that it is used with.
-    pub fn new(certificate: &Arc<Certificate>, base: &Arc<Base>, part: Part) -> Entry {
-        Entry {
-            certificate: Arc::clone(certificate),
-            base: Arc::clone(base),
-            config: base.with(certificate),
-            part: Arc::new(part),
-        }
-    }
-
-    /// The same with another certificate.
-    #[must_use]
-    pub fn with_certificate(&self, certificate: &Arc<Certificate>) -> Entry {
-        Entry { certificate: Arc::clone(certificate), config: self.base.with(certificate), ..self.clone() }
-    }
-
-    /// The certificate.
-    pub fn certificate(&self) -> &Arc<Certificate> {
-        &self.certificate
-    }
-
-    /// What time it is, for its handshakes.
-    pub(crate) fn now(&self) -> Option<UnixTime> {
-        self.base.now()
-    }
-
-    /// Which clients it is for.
-    pub fn part(&self) -> &Part {
-        &self.part
-    }
-
-    fn chosen(&self) -> Chosen {
-        Chosen {
-            config: Arc::clone(&self.config),
-            certificate: Some(Arc::clone(&self.certificate)),
-            verifier: self.base.verifier.clone(),
-        }
-    }
-
-    /// The names that it is for.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        let wanted = || self.part.filters.iter().filter(|filter| !filter.starts_with('!'));
-        let own = wanted().next().is_none().then_some(&self.certificate.names);
-        wanted().chain(own.into_iter().flatten()).map(|name| &**name)
-    }
-}
 
 /// The certificates of a listener.
 #[derive(Debug, Default)]
@@ -128,7 +56,7 @@ impl Listener {
 
     fn add(&mut self, entry: Entry) {
         let number = self.entries.len() as u32;
-        let mut is_default = entry.part.is_default;
+        let mut is_default = entry.part().is_default;
         for name in entry.names() {
             let name = name.to_ascii_lowercase();
             match name.strip_prefix('*') {
@@ -141,7 +69,7 @@ impl Listener {
                 None => self.names.entry(name.into()).or_default().push(number),
             }
         }
-        for name in entry.part.filters.iter().filter_map(|filter| filter.strip_prefix('!')) {
+        for name in entry.part().filters.iter().filter_map(|filter| filter.strip_prefix('!')) {
             self.excluded.entry(name.to_ascii_lowercase().into()).or_default().push(number);
         }
         if is_default {
@@ -158,13 +86,13 @@ impl Listener {
 
     /// A certificate, and those that stand in a bundle with it.
     fn of_same_names(&self, number: u32) -> Vec<u32> {
-        let first = &self.entries[number as usize].certificate;
+        let first = &self.entries[number as usize].certificate();
         let stem =
             |path: &str| path.rsplit_once('.').map_or_else(|| path.to_owned(), |(stem, _)| stem.to_owned());
         let same = |entry: &Entry| {
-            entry.certificate.algorithm != first.algorithm
-                && stem(&entry.certificate.path) == stem(&first.path)
-                && BUNDLE.iter().any(|end| entry.certificate.path.ends_with(end))
+            entry.certificate().algorithm != first.algorithm
+                && stem(&entry.certificate().path) == stem(&first.path)
+                && BUNDLE.iter().any(|end| entry.certificate().path.ends_with(end))
         };
         let others = self.entries.iter().enumerate().filter(|(_, entry)| same(entry));
         std::iter::once(number).chain(others.map(|(number, _)| number as u32)).collect()
@@ -211,7 +139,7 @@ impl Listener {
             .iter()
             .filter(|number| excluded.is_none_or(|excluded| !excluded.contains(number)))
             .filter_map(|number| self.entries.get(*number as usize));
-        let rank = |entry: &Entry| match entry.certificate.algorithm {
+        let rank = |entry: &Entry| match entry.certificate().algorithm {
             SignatureAlgorithm::ECDSA | SignatureAlgorithm::ED25519 if abilities.ecdsa => 0,
             SignatureAlgorithm::RSA if abilities.rsa => 1,
             _ => 2,

@@ -1,0 +1,80 @@
+//! One certificate of a listener, and what it is used with.
+
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::pki_types::UnixTime;
+
+use crate::certificate::Certificate;
+use crate::session::Chosen;
+use crate::settings::Base;
+
+/// A certificate of a listener, with what it is used with.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    certificate: Arc<Certificate>,
+    /// The settings, for any certificate.
+    base: Arc<Base>,
+    /// The settings with this one.
+    config: Arc<ServerConfig>,
+    part: Arc<Part>,
+}
+
+/// Which clients an entry is for, and where that was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Names that it is for, and behind `!` names that it is not for; none for those of the certificate.
+    pub filters: Vec<Box<str>>,
+    /// It serves those who name nobody known, too.
+    pub is_default: bool,
+    /// The list of certificates that it stands in, and its line there.
+    pub line: Option<(Box<str>, usize)>,
+}
+
+impl Entry {
+    /// A certificate with the settings that it is used with.
+    pub fn new(certificate: &Arc<Certificate>, base: &Arc<Base>, part: Part) -> Entry {
+        Entry {
+            certificate: Arc::clone(certificate),
+            base: Arc::clone(base),
+            config: base.with(certificate),
+            part: Arc::new(part),
+        }
+    }
+
+    /// The same with another certificate.
+    #[must_use]
+    pub fn with_certificate(&self, certificate: &Arc<Certificate>) -> Entry {
+        Entry { certificate: Arc::clone(certificate), config: self.base.with(certificate), ..self.clone() }
+    }
+
+    /// The certificate.
+    pub fn certificate(&self) -> &Arc<Certificate> {
+        &self.certificate
+    }
+
+    /// What time it is, for its handshakes.
+    pub(crate) fn now(&self) -> Option<UnixTime> {
+        self.base.now()
+    }
+
+    /// Which clients it is for.
+    pub fn part(&self) -> &Part {
+        &self.part
+    }
+
+    pub(crate) fn chosen(&self) -> Chosen {
+        Chosen {
+            config: Arc::clone(&self.config),
+            certificate: Some(Arc::clone(&self.certificate)),
+            verifier: self.base.verifier.clone(),
+        }
+    }
+
+    /// The names that it is for.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let wanted = || self.part.filters.iter().filter(|filter| !filter.starts_with('!'));
+        let own = wanted().next().is_none().then_some(&self.certificate.names);
+        wanted().chain(own.into_iter().flatten()).map(|name| &**name)
+    }
+}
