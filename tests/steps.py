@@ -63,10 +63,11 @@ OPTIMIZED = {"CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_
 def optimized():
     """What threads share and what schedules them once more, at the highest level and without debug assertions: a bug that
     only one of the two shows (R13, R27, R71) shows. Warnings that only this level gives are errors (R28). Then workers over
-    the simulated network, ten times as many seeds as `units` runs of them."""
+    the simulated network, and name servers that err, ten times as many seeds as `units` runs of them and more."""
     env = dict(OPTIMIZED, RUSTFLAGS=(os.environ.get("RUSTFLAGS", "") + " -D warnings").strip(),
                CARGO_TARGET_DIR=os.path.join(TARGET, "optimized"))
     ok = cargo_test(["--release", "--locked", "-p", "weir-sync", "-p", "weir-containers", "-p", "weir-sched"], **env)
+    ok &= cargo_test(["--release", "--locked", "-p", "weir-resolvers", "--lib", "stick"], **env)
     return cargo_test(["--release", "--locked", "-p", "weir-stream", "--test", "simulated"], **env) and ok
 
 

@@ -257,6 +257,9 @@ pub(crate) fn follow_addresses(
     now_ms: u64,
 ) -> Followed {
     let mut followed = Followed::default();
+    if known.is_untold() {
+        return followed;
+    }
     let (mut keepers, mut others) = (Vec::new(), Vec::new());
     for (index, follower) in followers.iter_mut().enumerate().filter(|(_, follower)| follower.follows(wanted))
     {
@@ -293,6 +296,9 @@ pub(crate) fn follow_services(
     now_ms: u64,
 ) -> Followed {
     let mut followed = Followed::default();
+    if known.is_untold() {
+        return followed;
+    }
     let members: Vec<usize> = (0..followers.len())
         .filter(|index| followers[*index].service.as_ref() == Some(label) && !followers[*index].has_left())
         .collect();

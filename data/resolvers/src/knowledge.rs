@@ -40,9 +40,25 @@ impl HoldTimes {
 pub(crate) struct Knowledge {
     addresses: Vec<Seen<IpAddr>>,
     services: Vec<Seen<Service>>,
-    /// When the last valid answer came; none before the first, and once it holds no more.
-    valid_ms: Option<u64>,
+    belief: Belief,
     failure: Option<Failure>,
+}
+
+/// Whether a name is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Belief {
+    /// No valid answer came yet, and the first failure was then: what servers began with holds as if it had come then.
+    Untold { failed_ms: Option<u64> },
+    /// The last valid answer came then.
+    Valid { at_ms: u64 },
+    /// What was known holds no more.
+    Lost,
+}
+
+impl Default for Belief {
+    fn default() -> Self {
+        Belief::Untold { failed_ms: None }
+    }
 }
 
 /// A part of an answer, and when one had it last.
@@ -61,27 +77,31 @@ impl Knowledge {
         refresh(&mut self.addresses, answer.addresses, |known, new| known == new, now_ms);
         let same = |known: &Service, new: &Service| known.target == new.target && known.port == new.port;
         refresh(&mut self.services, answer.services, same, now_ms);
-        self.valid_ms = Some(now_ms);
+        self.belief = Belief::Valid { at_ms: now_ms };
         self.failure = None;
         self.forget(hold, now_ms);
     }
 
     /// A resolution failed: what was known holds for a while.
     pub(crate) fn fail(&mut self, failure: Failure, hold: &HoldTimes, now_ms: u64) {
-        let since_ms = self.valid_ms.map(|valid_ms| now_ms.saturating_sub(valid_ms));
         if failure == Failure::NotAsked {
             return;
         }
         self.failure = Some(failure);
-        if since_ms.is_none_or(|since_ms| since_ms > hold.after(failure)) {
-            *self = Knowledge { failure: Some(failure), ..Knowledge::default() };
+        let since_ms = match &mut self.belief {
+            Belief::Untold { failed_ms } => *failed_ms.get_or_insert(now_ms),
+            Belief::Valid { at_ms } => *at_ms,
+            Belief::Lost => return,
+        };
+        if now_ms.saturating_sub(since_ms) > hold.after(failure) {
+            *self = Knowledge { failure: Some(failure), belief: Belief::Lost, ..Knowledge::default() };
         }
     }
 
     /// Forgets what answers do not repeat any more.
     pub(crate) fn forget(&mut self, hold: &HoldTimes, now_ms: u64) {
         // Without a valid answer since, nobody said that a part is gone.
-        let Some(valid_ms) = self.valid_ms else { return };
+        let Belief::Valid { at_ms: valid_ms } = self.belief else { return };
         let holds = |at_ms: u64| at_ms == valid_ms || now_ms.saturating_sub(at_ms) <= hold.obsolete_ms;
         self.addresses.retain(|seen| holds(seen.at_ms));
         self.services.retain(|seen| holds(seen.at_ms));
@@ -99,7 +119,12 @@ impl Knowledge {
 
     /// The name is believed to be what is known.
     pub(crate) fn holds(&self) -> bool {
-        self.valid_ms.is_some()
+        matches!(self.belief, Belief::Valid { .. })
+    }
+
+    /// Nothing is known yet, and no time is over: servers stay where they began.
+    pub(crate) fn is_untold(&self) -> bool {
+        matches!(self.belief, Belief::Untold { .. })
     }
 
     /// How the last resolution failed, if it did.
@@ -109,7 +134,7 @@ impl Knowledge {
 
     /// Whether an answer may be used again by whoever asks for himself.
     pub(crate) fn is_fresh(&self, hold: &HoldTimes, now_ms: u64) -> bool {
-        self.valid_ms.is_some_and(|valid_ms| now_ms.saturating_sub(valid_ms) < hold.valid_ms)
+        matches!(self.belief, Belief::Valid { at_ms } if now_ms.saturating_sub(at_ms) < hold.valid_ms)
     }
 }
 
@@ -183,9 +208,17 @@ mod tests {
             knowledge.learn(answer(&[2]), &HOLD, 12 + hold_ms);
             assert!(knowledge.holds() && knowledge.failure().is_none(), "{failure:?}");
         }
+    }
+
+    #[test]
+    fn what_servers_began_with_holds_from_the_first_failure_on() {
         let mut never = Knowledge::default();
-        never.fail(Failure::Timeout, &HOLD, 1);
-        assert!(!never.holds());
+        for (now_ms, is_untold) in [(500, true), (3500, true), (3501, false), (9000, false)] {
+            never.fail(Failure::Timeout, &HOLD, now_ms);
+            assert_eq!((never.is_untold(), never.holds()), (is_untold, false), "{now_ms}");
+        }
+        never.learn(answer(&[1]), &HOLD, 9001);
+        assert!(never.holds());
     }
 
     #[test]
