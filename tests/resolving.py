@@ -405,6 +405,44 @@ def rules_ask_for_addresses(binary, folder):
             assert len(ns.asked("a.test")) == 3, "who waits for the same name does not share it"
 
 
+def a_name_that_was_given_outlives_a_reload_r165(binary, folder):
+    """The state file brings back the name that an operator gave a server, and the host that a service gave one, with the mark in
+    their administrative state; until name servers say otherwise they are where they were."""
+    ns = NameServer({("a.test", A): ["192.0.2.1"], ("b.test", A): ["192.0.2.2"],
+                     ("_h._tcp.test", SRV): [service("h.test", 81)], ("h.test", A): ["192.0.2.3"]})
+    lines = "load-server-state-from-file global\n    " \
+            "server s a.test:80 resolvers r init-addr last,none resolve-prefer ipv4\n    " \
+            "server-template t 1 _h._tcp.test resolvers r init-addr last,none resolve-prefer ipv4"
+    path = os.path.join(folder.path, "states")
+    globals_ = f"server-state-file {path}"
+    with World(binary, folder, [ns], lines, globals=globals_) as world:
+        assert world.is_at("192.0.2.1") and world.is_at("192.0.2.3", "t1")
+        world.ask("set server l/s fqdn b.test")
+        assert world.is_at("192.0.2.2")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(world.ask("show servers state").rstrip("\n") + "\n")
+    columns = ("srv_addr", "srv_port", "srv_fqdn", "srvrecord", "srv_admin_state")
+    given = [("192.0.2.2", "80", "b.test", "-", "64"), ("192.0.2.3", "81", "h.test", "_h._tcp.test", "64")]
+    # Nobody answers: both are where they were, for as long as that holds.
+    silent = NameServer({(name, kind): lambda query: None for name in ("a.test", "b.test", "h.test", "_h._tcp.test") for kind in (A, AAAA, SRV)})
+    with World(binary, folder, [silent], lines, "hold timeout 2s", globals=globals_) as world:
+        found = [tuple(world.state(server)[column] for column in columns) for server in ("s", "t1")]
+        assert found == given and world.status() == "no check", (found, world.status())
+        assert wait_until(lambda: silent.asked("b.test") and silent.asked("_h._tcp.test")) and not silent.asked("a.test")
+        assert world.is_at("-") and world.is_at("-", "t1"), "hold timeout is over"
+        assert world.status() == "MAINT (resolution)", world.status()
+    # Who answers is believed, and hosts that are gone are not kept.
+    ns.zone[("b.test", A)] = ["192.0.2.9"]
+    ns.zone[("_h._tcp.test", SRV)] = [service("i.test", 82)]
+    ns.zone[("i.test", A)] = ["192.0.2.8"]
+    with World(binary, folder, [ns], lines, globals=globals_) as world:
+        assert world.is_at("192.0.2.9") and world.is_at("192.0.2.8", "t1") and world.state("t1")["srv_port"] == "82"
+    # Another service is another matter.
+    with World(binary, folder, [silent], lines.replace("_h._tcp", "_g._tcp"), globals=globals_) as world:
+        found = [world.state("t1")[column] for column in columns]
+        assert found == ["-", "0", "-", "_g._tcp.test", "32"], found
+
+
 def a_real_name_server(binary, folder):
     """`unbound`, where it is installed."""
     program = shutil.which("unbound", path=os.environ["PATH"] + ":/usr/sbin")

@@ -26,7 +26,7 @@ use weir_sys::signal::{self, SignalReader};
 use weir_sys::time::monotonic_ns;
 use weir_sys::{process as system, users};
 
-use crate::build::{self, LiveRelays, RelayPlan, RelayWay, SystemResolver};
+use crate::build::{self, LiveRelays, RelayPlan, RelayWay, SavedStates, SystemResolver};
 use crate::cli_server::{self, CliDoor};
 use crate::core_dump;
 use crate::handover::{self, Giver};
@@ -186,7 +186,7 @@ fn try_serve(
         ..ProcessRecord::new(workers)
     };
     let record = record.publish();
-    let (instance, relays) = instance(config, &invocation, workers, &capacity, messages, record)?;
+    let (instance, relays, states) = instance(config, &invocation, workers, &capacity, messages, record)?;
     record.events.attach(instance).map_err(|faults| refused(&faults, messages))?;
     let relays = relays.publish(instance);
     let context = BindContext {
@@ -249,7 +249,9 @@ fn try_serve(
     if invocation.ipv4_only {
         families = AcceptedFamilies { ipv4: true, ipv6: false, ipv6_if_routed: false };
     }
-    let resolvers = build::resolvers(&sections, families, instance, Box::new(move |news| live.news(news)));
+    let tell = Box::new(move |news| live.news(news));
+    let resolvers = build::resolvers(&sections, families, instance, &states, tell);
+    drop(states);
     let resolvers: &'static Resolvers = Box::leak(Box::new(resolvers));
     let _ = record.resolvers.set(resolvers);
     let _ = instance.names.set(Box::new(build::LiveNames(resolvers)));
@@ -379,7 +381,7 @@ fn instance(
     capacity: &Capacity,
     messages: &Messages,
     record: &'static ProcessRecord,
-) -> Result<(&'static Instance, RelayPlan), Fault> {
+) -> Result<(&'static Instance, RelayPlan, SavedStates), Fault> {
     let hostname = users::host_name();
     let identity = Identity {
         node: config.global.node.as_deref().unwrap_or(&hostname).to_owned(),
@@ -388,7 +390,7 @@ fn instance(
         started_us: weir_sched::wall_us(),
         time_zone: build::local_time_zone(),
     };
-    let states = build::SavedStates::read(&config);
+    let states = SavedStates::read(&config);
     states.warnings().iter().for_each(|warning| messages.warning(format!("config : {warning}")));
     let options = build::Options {
         workers,
@@ -407,7 +409,7 @@ fn instance(
     };
     let relays = build::relays(&config, &options).map_err(|faults| refused(&faults, messages))?;
     match build::instance(config, options) {
-        Ok(instance) => Ok((instance.publish(), relays)),
+        Ok(instance) => Ok((instance.publish(), relays, states)),
         Err(faults) => Err(refused(&faults, messages)),
     }
 }

@@ -172,9 +172,11 @@ fn address(backend: &str, config: &model::Server, options: &Options<'_>) -> Resu
                         config.name
                     ));
                 }
-                // Where a service is only name servers know.
+                // Where a service is only name servers know, and who asked them before.
                 if model::is_service(host) {
-                    return Ok(ServerAddress::Unknown);
+                    let port = options.states.given_name(backend, config).and_then(|given| given.port);
+                    let last = saved.filter(|_| begins_where_it_was(config)).zip(port);
+                    return Ok(last.map_or(ServerAddress::Unknown, |last| ServerAddress::Ip(last.into())));
                 }
             }
             let found =
@@ -183,6 +185,13 @@ fn address(backend: &str, config: &model::Server, options: &Options<'_>) -> Resu
         }
         other => Ok(local(other)),
     }
+}
+
+/// Whether `init-addr` gives a server the address that it had.
+fn begins_where_it_was(config: &model::Server) -> bool {
+    let ways = &config.settings.initial_address;
+    let ways = if ways.is_empty() { &DEFAULT_WAYS[..] } else { ways };
+    ways.iter().take_while(|way| **way != InitialAddress::None).any(|way| *way == InitialAddress::Last)
 }
 
 fn inet(ip: IpAddr, port: &ServerPort) -> ServerAddress {

@@ -12,13 +12,16 @@ use weir_resolvers::{
 use weir_stream::instance::names::{Asked, Asking, Names};
 use weir_stream::instance::{Instance, Proxy};
 
+use super::SavedStates;
 use super::backends::milliseconds;
 
-/// All sections of an instance, with the servers that follow them. Nobody starts them here.
+/// All sections of an instance, with the servers that follow them: what the configuration says, or what the former process's
+/// states say that they were given. Nobody starts them here.
 pub(crate) fn resolvers(
     sections: &[model::Resolvers],
     families: AcceptedFamilies,
     instance: &'static Instance,
+    states: &SavedStates,
     tell: Box<dyn Fn(News) + Send + Sync>,
 ) -> Resolvers {
     let families =
@@ -28,7 +31,7 @@ pub(crate) fn resolvers(
             .proxies
             .iter()
             .filter(|proxy| !proxy.config.settings.disabled)
-            .flat_map(|proxy| followers(proxy, &section.name))
+            .flat_map(|proxy| followers(proxy, &section.name, states))
             .collect();
         let name_servers = section
             .name_servers
@@ -60,7 +63,11 @@ fn settings(section: &model::Resolvers) -> SectionSettings {
 }
 
 /// The servers of a proxy that a section resolves, or may resolve once an operator gives them a name.
-fn followers<'p>(proxy: &'p Proxy, section: &'p str) -> impl Iterator<Item = Follower> + 'p {
+fn followers<'p>(
+    proxy: &'p Proxy,
+    section: &'p str,
+    states: &'p SavedStates,
+) -> impl Iterator<Item = Follower> + 'p {
     let backend = proxy.backend.as_ref();
     (0..).zip(&proxy.config.servers).filter_map(move |(rank, server)| {
         let resolution = &server.settings.resolution;
@@ -78,6 +85,9 @@ fn followers<'p>(proxy: &'p Proxy, section: &'p str) -> impl Iterator<Item = Fol
             _ => 0,
         };
         let (service, name) = if is_service { (name, None) } else { (None, name) };
+        let given = states.given_name(proxy.name(), server);
+        let port = given.as_ref().and_then(|given| given.port).unwrap_or(port);
+        let name = given.map(|given| given.name).or(name);
         Some(Follower {
             backend: Arc::clone(backend?),
             server: ServerKey::configured(rank),

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use weir_backend::{AdminState, Backend, FormerState, OperationalState, ServerAddress, ServerKey};
 use weir_config::model::{self, Config, Global, Host, ServerPort, ServerStates};
+use weir_dns::Name;
 use weir_sys::file::read_regular;
 
 /// What the files of a configuration say.
@@ -56,15 +57,29 @@ impl SavedStates {
         &self.warnings
     }
 
-    /// The address that a server had, if its name is still the same.
+    /// The address that a server had, if its name is still the same, or is one that it was given.
     pub(super) fn address(&self, backend: &str, server: &model::Server) -> Option<IpAddr> {
-        let saved = self.servers.get(&(backend.into(), server.name.clone()))?;
+        let saved = self.of(backend, server)?;
         match &server.address {
-            model::ServerAddress::Inet { host: Host::Name { name, .. }, .. } if *saved.name == **name => {
+            model::ServerAddress::Inet { host: Host::Name { name, .. }, .. }
+                if *saved.name == **name || saved.given_name(server).is_some() =>
+            {
                 saved.address
             }
             _ => None,
         }
+    }
+
+    /// The name that an operator or its service gave a server, if it may still have it.
+    pub(super) fn given_name(&self, backend: &str, server: &model::Server) -> Option<GivenName> {
+        self.of(backend, server)?.given_name(server)
+    }
+
+    fn of(&self, backend: &str, server: &model::Server) -> Option<&SavedState> {
+        if self.servers.is_empty() {
+            return None;
+        }
+        self.servers.get(&(backend.into(), server.name.clone()))
     }
 
     /// Gives the servers of a backend back what they had.
@@ -118,6 +133,13 @@ impl SavedStates {
             let Some(fields) = file.get(&key) else { continue };
             match SavedState::of(fields) {
                 Ok(saved) => {
+                    if let Some((now, then)) = saved.other_service(server) {
+                        self.warnings.push(format!(
+                            "server-state partially applied for server '{}/{}', SRV record mismatch between configuration \
+                             ('{now}') and state file ('{then}'): the name, the address and the port are not applied",
+                            proxy.name, server.name
+                        ));
+                    }
                     self.servers.insert(key, saved);
                 }
                 Err((name, value)) => self.warnings.push(format!(
@@ -174,6 +196,16 @@ struct SavedState {
     check_level: u32,
     name: Box<str>,
     port: u16,
+    /// The service that it followed; `-` for none.
+    service: Box<str>,
+}
+
+/// A name that a server got while the former process ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct GivenName {
+    pub(super) name: Name,
+    /// The port that came with it, from its service.
+    pub(super) port: Option<u16>,
 }
 
 impl SavedState {
@@ -205,7 +237,33 @@ impl SavedState {
             check_level: check_level as u32,
             name: fields[17].clone(),
             port: port as u16,
+            service: fields.get(19).cloned().unwrap_or_else(|| NOTHING.into()),
         })
+    }
+
+    /// The name that an operator or its service gave it, where it is still asked for.
+    fn given_name(&self, server: &model::Server) -> Option<GivenName> {
+        server.settings.resolution.section.as_ref()?;
+        let model::ServerAddress::Inet { host, .. } = &server.address else { return None };
+        let Host::Name { name: own, .. } = host else { return None };
+        let is_given = match model::is_service(host) {
+            true => *self.service == **own,
+            false => *self.service == *NOTHING && self.admin.contains(AdminState::FQDN_CHANGED),
+        };
+        let name = Name::parse(self.name.as_bytes()).ok().filter(|_| is_given && *self.name != *NOTHING)?;
+        Some(GivenName { name, port: model::is_service(host).then_some(self.port) })
+    }
+
+    /// The service that the configuration names, and the other one that it followed.
+    fn other_service<'s>(&'s self, server: &'s model::Server) -> Option<(&'s str, &'s str)> {
+        match &server.address {
+            model::ServerAddress::Inet { host: host @ Host::Name { name, .. }, .. }
+                if model::is_service(host) && *self.service != *NOTHING && self.service != *name =>
+            {
+                Some((&**name, &*self.service))
+            }
+            _ => None,
+        }
     }
 
     /// What of it holds for a server of the new configuration, which is at `address`.
@@ -228,6 +286,9 @@ impl SavedState {
             admin = admin.with(AdminState::FORCED_MAINTENANCE);
         }
         let leaves_maintenance = forced && !admin.contains(AdminState::FORCED_MAINTENANCE);
+        if self.admin.contains(AdminState::FQDN_CHANGED) && self.given_name(server).is_some() {
+            admin = admin.with(AdminState::FQDN_CHANGED);
+        }
         let fixed_port =
             matches!(&server.address, model::ServerAddress::Inet { port: ServerPort::Fixed(_), .. });
         let moved = match address {
@@ -247,6 +308,8 @@ impl SavedState {
     }
 }
 
+/// What stands for no text.
+const NOTHING: &str = "-";
 /// The only version there is.
 const VERSION: &str = "1";
 /// A line has everything that is used up to the port.
@@ -266,6 +329,41 @@ mod tests {
         assert_eq!((found.len(), corrupted), (1, Some(4)));
         let saved = SavedState::of(&found[&("be".into(), "a".into())]).unwrap();
         assert_eq!((saved.port, saved.user_weight, saved.since_s), (81, 5, 100));
+    }
+
+    /// A server as a configuration has it.
+    fn server(line: &str) -> model::Server {
+        let text = format!(
+            "resolvers r\n nameserver n 192.0.2.53:53\nbackend be\n timeout connect 1s\n timeout server 1s\n server {line}\n"
+        );
+        let (_, config) = crate::observe::fixture::read_only(&text);
+        config.proxies[0].servers[0].clone()
+    }
+
+    #[test]
+    fn names_that_were_given_come_back_r165() {
+        let given = |line: &str, admin: &str, name: &str, service: &str| {
+            let line_of_file =
+                format!("3 be 1 s 192.0.2.1 2 {admin} 1 1 0 1 0 2 0 0 0 0 {name} 81 {service} 0 0 - - 0");
+            let fields: Vec<Box<str>> = line_of_file.split(' ').map(Box::from).collect();
+            let (saved, server) = (SavedState::of(&fields).expect("a state"), server(line));
+            let former = saved.former(&server, &ServerAddress::Unknown, 0);
+            let given = saved.given_name(&server).map(|given| (given.name.to_string(), given.port));
+            (given, former.admin.contains(AdminState::FQDN_CHANGED))
+        };
+        let (named, of_service) = ("s a.test:80 resolvers r", "s _h._tcp.test resolvers r");
+        let found = |name: &str, port| Some((name.to_owned(), port));
+        assert_eq!(given(named, "64", "b.test", "-"), (found("b.test", None), true));
+        assert_eq!(given(named, "0", "b.test", "-"), (None, false), "the configuration changed");
+        assert_eq!(
+            given("s a.test:80 init-addr none", "64", "b.test", "-"),
+            (None, false),
+            "nobody is asked"
+        );
+        assert_eq!(given("s 192.0.2.9:80 resolvers r", "64", "b.test", "-"), (None, false));
+        assert_eq!(given(of_service, "64", "h.test", "_h._tcp.test"), (found("h.test", Some(81)), true));
+        assert_eq!(given(of_service, "64", "h.test", "_g._tcp.test"), (None, false), "another service");
+        assert_eq!(given(of_service, "32", "-", "_h._tcp.test"), (None, false), "it had no host");
     }
 
     #[test]
