@@ -8,7 +8,7 @@
 //!                      └───────────────────────────────────────────┘
 //! ```
 
-use weir_peer_messages::{Control, Fault, Message, next, write};
+use weir_peer_messages::{Control, Fault, Message, message, next, write};
 
 use crate::incoming::Incoming;
 use crate::outgoing::Outgoing;
@@ -69,9 +69,14 @@ impl Session {
         }
     }
 
-    /// Takes bytes that came.
+    /// Takes bytes that came, if there [is room](Self::has_room).
     pub fn hold(&mut self, bytes: &[u8]) {
         self.held.extend_from_slice(bytes);
+    }
+
+    /// Whether more bytes may be taken: what is held is read first.
+    pub fn has_room(&self) -> bool {
+        self.held.len() < message::MAX_LENGTH
     }
 
     /// Reads messages, a limited number. `out` gets what they need as an answer. False when more bytes must come first.

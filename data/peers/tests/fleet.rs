@@ -1,0 +1,266 @@
+//! Several instances over a simulated network: who starts when, what breaks, who says what it should not.
+
+use weir_expr::Value;
+use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored};
+use weir_peers::{Peer, PeerAcceptor, Section, SharedTable};
+use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork};
+use weir_sched::{Class, Descriptor, Kind, now, sleep_until};
+use weir_sys::Address;
+use weir_tables::{Key, Table};
+
+/// Runs a test as the first task of a worker.
+#[track_caller]
+fn simulate<F: Future<Output = ()> + 'static>(
+    seed: u64,
+    conditions: Conditions,
+    test: impl FnOnce(SimulatedNetwork) -> F + 'static,
+) {
+    let run = network::run(seed, conditions, test);
+    assert_eq!(run.expect("a worker").outcome, Ok(()), "seed {seed}");
+}
+
+const NAMES: [&str; 3] = ["A", "B", "C"];
+
+fn address(name: &str) -> Address {
+    let last = NAMES.iter().position(|known| *known == name).expect("a name") as u8 + 1;
+    Address::Inet(([10, 0, 0, last], 1024).into())
+}
+
+fn table() -> &'static Table {
+    let declaration = Declaration {
+        name: "t".into(),
+        key: KeyType::Ipv4,
+        size: 10_000,
+        expire_ms: 600_000,
+        no_purge: false,
+        bytes_rate_factor: 1,
+        server_key: ServerKeyKind::Name,
+        stored: vec![Stored { data: DataType::Gpc0, elements: 1, period_ms: 0 }],
+    };
+    Box::leak(Box::new(Table::shared(declaration, NAMES.len() - 1)))
+}
+
+/// One of the instances.
+#[derive(Clone, Copy)]
+struct Instance {
+    section: &'static Section,
+    table: &'static Table,
+}
+
+impl Instance {
+    /// One of that name, which is not there yet.
+    fn new(name: &str, has_predecessor: bool) -> Instance {
+        let table = table();
+        let others = NAMES.iter().filter(|other| **other != name);
+        let peers = others.map(|other| Peer::new(other, address(other))).collect();
+        let tables = vec![SharedTable::new(table, "t", false, None)];
+        let mut section = Section::new("fleet", name, tables, peers);
+        section.own_address = Some(address(name));
+        section.has_predecessor = has_predecessor;
+        Instance { section: Box::leak(Box::new(section)), table }
+    }
+
+    fn start(self, network: &SimulatedNetwork) -> Instance {
+        static ACCEPT: Kind = Kind::new("accept");
+        let listener = network.listener(&address(&self.section.local)).expect("a free address");
+        let listener = Descriptor::register(listener).expect("a place in the poller");
+        weir_sched::spawn(
+            &ACCEPT,
+            Class::Urgent,
+            weir_net::listener::accept(listener, PeerAcceptor(self.section), 10),
+        );
+        self.section.start();
+        self
+    }
+
+    fn count(self, number: u32, count: u64) {
+        let stored = self.table.store(&key(number), now().as_ms(), |row| row.set(DataType::Gpc0, 0, count));
+        assert_eq!(stored, Some(true));
+    }
+
+    fn counted(self, number: u32) -> Option<u64> {
+        self.table.look(&key(number), now().as_ms(), |row| row.get(DataType::Gpc0, 0)).flatten()
+    }
+}
+
+fn key(number: u32) -> Key {
+    Key::of(Value::Ipv4(number.into()), KeyType::Ipv4).expect("an address")
+}
+
+async fn pass(milliseconds: u64) {
+    sleep_until(now().after(milliseconds)).await;
+}
+
+#[test]
+fn what_one_counts_all_have() {
+    for seed in 0..10 {
+        simulate(seed, Conditions { cuts: 3, latency_us: 2000, ..Conditions::CALM }, |network| async move {
+            let fleet = NAMES.map(|name| Instance::new(name, false).start(&network));
+            pass(10_000).await;
+            (0..1000).for_each(|number| fleet[number as usize % 3].count(number, u64::from(number) + 1));
+            pass(1_000).await;
+            for instance in fleet {
+                let counted =
+                    (0..1000).filter(|number| instance.counted(*number) == Some(u64::from(*number) + 1));
+                assert_eq!(counted.count(), 1000, "{}", instance.section.local);
+            }
+        });
+    }
+}
+
+#[test]
+fn who_starts_later_is_taught() {
+    simulate(1, Conditions::CALM, |network| async move {
+        let [a, b] = ["A", "B"].map(|name| Instance::new(name, false).start(&network));
+        (0..1000).for_each(|number| a.count(number, 7));
+        pass(20_000).await;
+        assert_eq!(b.table.used(), 1000);
+        let c = Instance::new("C", false).start(&network);
+        pass(5_000).await;
+        assert_eq!(c.table.used(), 1000);
+        assert_eq!(c.counted(999), Some(7));
+    });
+}
+
+#[test]
+fn after_any_number_of_breaks_all_have_the_same() {
+    for seed in 0..30 {
+        let conditions = Conditions {
+            cuts: 4,
+            short_sends: 4,
+            spurious: 10,
+            resets: 30,
+            latency_us: 5000,
+            ..Conditions::CALM
+        };
+        simulate(seed, conditions, move |network| async move {
+            let fleet = NAMES.map(|name| Instance::new(name, false).start(&network));
+            for round in 1..=40 {
+                // Each entry is one instance's own, as the last one who tells has the last word.
+                (0..300).for_each(|number| fleet[number as usize % 3].count(number, round));
+                pass(network.random(800)).await;
+            }
+            network.change(|conditions| conditions.resets = 0);
+            pass(30_000).await;
+            for instance in fleet {
+                let old = (0..300).filter(|number| instance.counted(*number) != Some(40));
+                assert_eq!(old.count(), 0, "{}, seed {seed}", instance.section.local);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_process_that_leaves_teaches_the_next_one_before_anybody_else_does() {
+    simulate(1, Conditions::CALM, |network| async move {
+        let old = Instance::new("A", false);
+        old.section.start();
+        // By then it knows that nobody else has anything to tell.
+        pass(6_000).await;
+        (0..3000).for_each(|number| old.count(number, 5));
+        let new = Instance::new("A", true).start(&network);
+        pass(100).await;
+        assert_eq!(new.table.used(), 0);
+        old.section.stop();
+        let before = now();
+        old.section.teach_successor().await;
+        assert_eq!(new.table.used(), 3000);
+        assert!(now().since(before) < 1000, "it does not wait for anything");
+        // Nobody else is asked for what is known.
+        let stranger = network.listen(&address("B")).expect("a free address");
+        let peer = stranger.accept().await;
+        let hello = peer.receive(100).await.expect("a hello");
+        assert!(hello.starts_with(b"HAProxyS 2.1\nB\nA "), "{hello:?}");
+        peer.send(b"200\n").await.expect("it listens");
+        assert_eq!(peer.receive(100).await.expect("a heartbeat"), [0, 4]);
+    });
+}
+
+#[test]
+fn a_process_that_leaves_alone_does_not_wait() {
+    simulate(1, Conditions::CALM, |_| async move {
+        let old = Instance::new("A", false);
+        old.section.stop();
+        let before = now();
+        old.section.teach_successor().await;
+        assert!(now().since(before) < 1000);
+    });
+}
+
+/// What an instance answers to a stranger that says this, and whether it goes on.
+async fn answer(network: &SimulatedNetwork, said: &[u8]) -> Vec<u8> {
+    let peer = network.connect(&Address::Inet(([10, 0, 0, 9], 5).into()), &address("A"));
+    peer.connected().await.expect("it listens");
+    peer.send(said).await.expect("it listens");
+    let mut heard = Vec::new();
+    while let Ok(more) = peer.receive(1000).await {
+        if more.is_empty() {
+            break;
+        }
+        heard.extend(more);
+    }
+    heard
+}
+
+#[test]
+fn who_does_not_belong_here_is_told_so() {
+    simulate(1, Conditions::CALM, |network| async move {
+        Instance::new("A", false).start(&network);
+        let status =
+            async |said: &str| String::from_utf8(answer(&network, said.as_bytes()).await).expect("text");
+        assert_eq!(status("HAProxyS 2.1\nA\nX 1 1\n").await, "504\n");
+        assert_eq!(status("HAProxyS 2.1\nX\nB 1 1\n").await, "503\n");
+        assert_eq!(status("HAProxyS 3.0\nA\nB 1 1\n").await, "502\n");
+        assert_eq!(status("GET / HTTP/1.1\r\n\r\n").await, "501\n");
+    });
+}
+
+#[test]
+fn who_talks_nonsense_or_nothing_is_sent_away() {
+    simulate(1, Conditions::CALM, |network| async move {
+        let a = Instance::new("A", false).start(&network);
+        let hello = b"HAProxyS 2.1\nA\nB 1 1\n";
+        let with = |more: &[u8]| [&hello[..], more].concat();
+        // The question for everything, then what is wrong.
+        assert_eq!(answer(&network, &with(&[10, 128, 1, 0])).await, b"200\n\x01\x00");
+        assert_eq!(answer(&network, &with(&[10, 128, 255, 255, 255, 255, 127])).await, b"200\n\x01\x01");
+        let before = now();
+        // A message that never ends.
+        let heard = answer(&network, &with(&[10, 128, 200, 1, 2, 3])).await;
+        assert!((5000..6000).contains(&now().since(before)), "{}", now().since(before));
+        assert!(heard.starts_with(b"200\n"), "{heard:?}");
+        // It says that it is there all the while.
+        assert!(heard.ends_with(&[0, 4]), "{heard:?}");
+        assert!(!a.section.peers[0].is_connected());
+        let before = now();
+        assert_eq!(answer(&network, b"HAProxyS 2.1\n").await, b"");
+        assert!((5000..6000).contains(&now().since(before)));
+    });
+}
+
+#[test]
+fn of_two_connections_of_a_peer_the_last_one_stays() {
+    simulate(1, Conditions::CALM, |network| async move {
+        let a = Instance::new("A", false).start(&network);
+        let connect = async || {
+            let peer = network.connect(&Address::Inet(([10, 0, 0, 2], 5).into()), &address("A"));
+            peer.connected().await.expect("it listens");
+            peer.send(b"HAProxyS 2.1\nA\nB 1 1\n").await.expect("it listens");
+            assert_eq!(peer.receive(4).await.expect("a status"), b"200\n");
+            peer
+        };
+        let first = connect().await;
+        let second = connect().await;
+        while let Ok(more) = first.receive(100).await {
+            if more.is_empty() {
+                break;
+            }
+        }
+        assert!(a.section.peers[0].is_connected());
+        a.count(1, 1);
+        let mut heard = Vec::new();
+        while !heard.windows(2).any(|two| two == [10, 128]) {
+            heard.extend(second.receive(100).await.expect("it is told of changes"));
+        }
+    });
+}
