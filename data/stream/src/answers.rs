@@ -310,7 +310,7 @@ impl Stream {
         if self.request.is_known() {
             self.note_head_size(false);
         }
-        let bodiless = self.request.head_only || status::is_bodyless(self.response.message.head.status());
+        let bodiless = self.request.head_only() || status::is_bodyless(self.response.message.head.status());
         let size = match &reply.body {
             // Who takes this for a tunnel reads until it ends, whatever the fields say.
             _ if self.promises_tunnel() => BodySize::Tunnel,

@@ -235,7 +235,7 @@ impl Stream {
         }
         // Rules on a response ask before any of it has left.
         match self.response.is_leaving() || self.log.state == LogState::Beginning {
-            true => self.response.logged_bytes(self.request.head_only),
+            true => self.response.logged_bytes(self.request.head_only()),
             false => 0,
         }
     }

@@ -222,7 +222,7 @@ impl Stream {
             ("persistent", designation.is_persistent()),
             ("forced", designation.is_forced()),
             ("expects-continue", self.request.expects_continue),
-            ("head-only", self.request.head_only),
+            ("head-only", self.request.head_only()),
             ("upload-refused", self.request.upload_refused),
             ("response-started", self.response.is_leaving()),
             ("tunnel", self.response.is_tunnel),

@@ -292,3 +292,28 @@ fn content_rules_begin_anew_with_more_data() {
         client.closed().await;
     });
 }
+
+/// `redir` of a server is for clients that asked with GET or HEAD, whatever rules made of it.
+#[test]
+fn a_server_redirects_by_the_method_of_the_client() {
+    let text = |method: &str| {
+        format!(
+            "{HTTP}listen front\n bind 127.0.0.1:1\n http-request set-method {method}\n \
+             server s1 {{s1}} redir http://r.example\n"
+        )
+    };
+    run(text("FOO"), |world| async move {
+        let mut client = world.client();
+        client.send("GET /a HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        client.finish();
+        let reply = client.rest().await;
+        assert!(reply.starts_with("HTTP/1.1 302 Found\r\n"), "{reply}");
+        assert!(reply.contains("location: http://r.example/a\r\n"), "{reply}");
+    });
+    run(text("GET"), |world| async move {
+        let mut client = world.client();
+        client.send("FOO /a HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let mut server = world.accept("s1").await;
+        server.expect("GET /a HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    });
+}

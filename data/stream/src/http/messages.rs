@@ -408,7 +408,7 @@ impl Stream {
             self.restate_response(came).map_err(|_| no_room())?;
             return Ok(came);
         }
-        let bodiless = accepted || promised || self.request.head_only || status::is_bodyless(status);
+        let bodiless = accepted || promised || self.request.head_only() || status::is_bodyless(status);
         let size = if bodiless { BodySize::None } else { came };
         if size != came {
             // Nobody takes it: that ends the server's connection.
@@ -432,7 +432,7 @@ impl Stream {
     /// how long another one is.
     pub(crate) fn restate_response(&mut self, size: BodySize) -> Result<(), NoRoom> {
         let status = self.response.message.head.status();
-        if status == 304 || (self.request.head_only && !status::is_bodyless(status)) {
+        if status == 304 || (self.request.head_only() && !status::is_bodyless(status)) {
             return Ok(());
         }
         self.response.message.restate(size)

@@ -1,7 +1,7 @@
 //! Waiting for a request's head.
 
 use weir_containers::PooledFuture;
-use weir_http::{BodySize, Flags, Method, Version};
+use weir_http::{BodySize, Flags, Version};
 use weir_mux::{BodyFlow, HeadOptions, ReadHead};
 use weir_net::Fault;
 
@@ -72,7 +72,7 @@ impl Stream {
             crate::refusals::keep_tolerated_request(self);
         }
         let head = &self.request.message.head;
-        self.request.head_only = head.method() == Method::Head;
+        self.request.client_method = head.method();
         // One of HTTP/1.0 expects nothing: it would not understand the confirmation (RFC 9110, 10.1.1).
         self.request.expects_continue =
             head.flags().contains(Flags::EXPECT_100) && head.version() >= Version::HTTP_11;

@@ -106,15 +106,14 @@ impl Stream {
         self.redirect_instead()
     }
 
-    /// `redir` on a server line: the client is sent there itself, for requests that can be repeated.
+    /// `redir` on a server line: the client is sent there itself, if it asked with GET or HEAD. It will ask there as it asked
+    /// here: what rules made of its method is not what counts.
     fn redirect_instead(&mut self) -> Phase {
         let known = self.known_server();
         let Some(prefix) = known.as_ref().and_then(|known| known.settings.redirect_prefix.as_ref()) else {
             return Ok(());
         };
-        if !self.request.is_known()
-            || !matches!(self.request.message.head.method(), Method::Get | Method::Head)
-        {
+        if !self.request.is_known() || !matches!(self.request.client_method, Method::Get | Method::Head) {
             return Ok(());
         }
         let target = self.request.message.head.path_and_query(self.request.message.bytes());

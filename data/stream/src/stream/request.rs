@@ -1,5 +1,6 @@
 //! The request's part of a stream: the message, its body on its way, and how far both are.
 
+use weir_http::Method;
 use weir_mux::{Message, Transfer};
 
 use crate::recycle::Lent;
@@ -14,8 +15,8 @@ pub struct RequestPart {
     pub progress: RequestProgress,
     /// The request came with `Expect: 100-continue`, and its client was not told to go on yet.
     pub expects_continue: bool,
-    /// What answers it must not have a body (HEAD).
-    pub head_only: bool,
+    /// The method that the client asked with, whatever rules made of it.
+    pub client_method: Method,
     /// The server's connection takes no more of the body.
     pub upload_refused: bool,
 }
@@ -41,7 +42,7 @@ impl RequestPart {
             body: Transfer::done(),
             progress: RequestProgress::Awaited,
             expects_continue: false,
-            head_only: false,
+            client_method: Method::default(),
             upload_refused: false,
         }
     }
@@ -62,6 +63,12 @@ impl RequestPart {
     #[inline]
     pub fn flows(&self) -> bool {
         !self.body.is_done() && !self.upload_refused
+    }
+
+    /// Whether what answers it must not have a body.
+    #[inline]
+    pub fn head_only(&self) -> bool {
+        self.client_method == Method::Head
     }
 
     /// How many bytes of what the client sent are this request's, and did not leave yet.
