@@ -293,6 +293,46 @@ fn content_rules_begin_anew_with_more_data() {
     });
 }
 
+/// A client that asks in absolute form comes where the rules say, too (RFC 9112, 3.2.2).
+#[test]
+fn a_target_follows_the_host_that_a_rule_gives() {
+    fn check(rule: &str, asked: &'static str, expected: &'static str) {
+        run(plain(rule), move |world| async move {
+            let mut client = world.client();
+            client.send(asked).await;
+            let mut server = world.accept("s1").await;
+            server.expect(expected).await;
+        });
+    }
+    let absolute = "GET http://a.example/x?y HTTP/1.1\r\nhost: a.example\r\n\r\n";
+    let connect = "CONNECT a.example:443 HTTP/1.1\r\nhost: a.example:443\r\n\r\n";
+    let expected = "GET http://b.example/x?y HTTP/1.1\r\nhost: b.example\r\n\r\n";
+    check("http-request set-header host b.example", absolute, expected);
+    check("http-request replace-header Host a.example b.example", absolute, expected);
+    check("http-request replace-value host ^a b.example", absolute, expected);
+    let expected = "GET http://a.example/x?y HTTP/1.1\r\n\r\n";
+    check("http-request del-header host", absolute, expected);
+    let expected = "CONNECT b.example:443 HTTP/1.1\r\nhost: b.example\r\n\r\n";
+    check("http-request set-header host b.example", connect, expected);
+    let expected = "CONNECT b.example:99 HTTP/1.1\r\nhost: b.example:99\r\n\r\n";
+    check("http-request set-header host b.example:99", connect, expected);
+    let origin = "GET /x HTTP/1.1\r\nhost: a\r\n\r\n";
+    check("http-request set-header host \"b c\"", origin, "GET /x HTTP/1.1\r\nhost: b c\r\n\r\n");
+}
+
+/// No edit of a field makes another request line.
+#[test]
+fn what_cannot_be_part_of_a_target_is_no_host_of_one() {
+    for host in ["b c", "b/c", "u@b", ""] {
+        run(plain(&format!("http-request set-header host \"{host}%[var(txn.none)]\"")), |world| async move {
+            let mut client = world.client();
+            client.send("GET http://a.example/x HTTP/1.1\r\nhost: a.example\r\n\r\n").await;
+            let reply = client.rest().await;
+            assert!(reply.starts_with("HTTP/1.1 500 "), "{reply}");
+        });
+    }
+}
+
 /// `redir` of a server is for clients that asked with GET or HEAD, whatever rules made of it.
 #[test]
 fn a_server_redirects_by_the_method_of_the_client() {

@@ -3,8 +3,8 @@
 use weir_config::model::{HeaderEdit, HeaderEditKind, NameMatch};
 use weir_expr::LogFormat;
 use weir_expr::pattern::regex::Regex;
-use weir_http::NoRoom;
 use weir_http::values::Values;
+use weir_http::{Method, NoRoom, uri};
 use weir_mux::Message;
 
 use super::{ActionResult, done};
@@ -16,6 +16,44 @@ impl Stream {
     }
 
     pub(super) fn edit_header(&mut self, edit: &'static HeaderEdit, request: bool) -> ActionResult {
+        let result = self.edit_fields(edit, request);
+        match result {
+            ActionResult::Next if request && edit.name.eq_ignore_ascii_case("host") => {
+                done(self.follow_host())
+            }
+            result => result,
+        }
+    }
+
+    /// A target that names a host is for the one that `Host` names now: servers look there first (RFC 9112, 3.2.2). With
+    /// `CONNECT`, the port stays if `Host` has none. False if the new one cannot be part of a target.
+    fn follow_host(&mut self) -> bool {
+        let (head, raw) = self.request.message.edit();
+        let target = head.uri(raw);
+        let (form, connects) = (uri::form(target), head.method() == Method::Connect);
+        if form != uri::Form::Absolute && !(connects && form == uri::Form::Authority) {
+            return true;
+        }
+        let Some(host) = head.positions(raw, b"host").last().and_then(|at| head.field_value(raw, at)) else {
+            return true;
+        };
+        let authority = uri::authority(target).unwrap_or_default();
+        let start = uri::scheme(target).map_or(0, |scheme| scheme.len() + b"://".len());
+        let mut host = host.to_vec();
+        if uri::named_host(&host) != Some(&host[..]) || !host.iter().all(u8::is_ascii_graphic) {
+            return false;
+        }
+        if connects
+            && uri::host_and_port(&host).1.is_none()
+            && let Some(port) = uri::host_and_port(authority).1
+        {
+            host.extend_from_slice(format!(":{port}").as_bytes());
+        }
+        let end = start + authority.len();
+        head.splice_uri(raw, start, end, &host).is_ok()
+    }
+
+    fn edit_fields(&mut self, edit: &'static HeaderEdit, request: bool) -> ActionResult {
         let name = edit.name.as_bytes();
         match &edit.edit {
             HeaderEditKind::Add(value) => {
