@@ -137,6 +137,10 @@ frontend files
     http-request deny deny_status 404 if { path /404 }
     http-request deny deny_status 403 if { path /403 }
     http-request deny deny_status 403 errorfiles shared if { path /shared }
+    errorfile 405 @folder@/404.http
+    http-request deny deny_status 405 if { path /405 }
+    http-request deny deny_status 410 errorfile @folder@/403.http if { path /410 }
+    http-request return status 410 errorfile @folder@/403.http if { path /return }
     http-response return status 200 errorfile @folder@/502.http if { status 502 }
     default_backend failing
 http-errors shared
@@ -260,7 +264,7 @@ EXCHANGES |= {f"nowhere {path}": ("nowhere", get(path)) for path in ("/used", "/
 EXCHANGES |= {f"message {path}": ("messages", get(path)) for path in ("/403", "/404", "/405", "/429", "/500", "/410", "/400", "/bye", "/silent", "/nonsense", "/len/1")}
 EXCHANGES |= {f"message {path} to HEAD": ("messages", get(path, method="HEAD") + get("/len/1")) for path in ("/403", "/429", "/400", "/bye")}
 EXCHANGES |= {"message for a bad request": ("messages", "nonsense\r\n\r\n"), "message for no request": ("messages", ["GET / HT", 0.3]), "message twice": ("messages", get("/429") + get("/500"))}
-EXCHANGES |= {f"file {path}": ("files", get(path)) for path in ("/404", "/403", "/shared", "/bye", "/status/502")}
+EXCHANGES |= {f"file {path}": ("files", get(path)) for path in ("/404", "/403", "/405", "/410", "/return", "/shared", "/bye", "/status/502")}
 EXCHANGES |= {
     "captured": ("captured", get(answered("HTTP/1.1 200 OK\r\nX-C: 123456789\r\nSet-Cookie: SESS=fromserver; path=/\r\nContent-Length: 0\r\n\r\n"), "X-A: abcdef", "X-B: 123456789", "Cookie: a=b; SESS=fromclient; c=d")),
     "captured nothing": ("captured", get("/len/1")), "captured twice": ("captured", get("/len/1", "X-A: 1", "X-A: 2", "X-B: {|}")),

@@ -40,14 +40,7 @@ impl Stream {
         let own = errors.get(status).or_else(|| self.frontend.config.settings.errors.get(status));
         let prepared = match own {
             None => self.prepare_built_in(status),
-            Some(config::ErrorReply::Message(message)) => {
-                let prepared = self.prepare_message(message);
-                if self.response.reply.is_none() {
-                    // Silence is what the client gets; the log says what it is about.
-                    self.response.status = status;
-                }
-                prepared
-            }
+            Some(config::ErrorReply::Message(message)) => self.prepare_message(message, status),
             Some(config::ErrorReply::Redirect { status: code, url }) => {
                 let prepared = self.prepare_location(*code, url.as_bytes());
                 if let Some(reply) = &mut self.response.reply {
@@ -96,20 +89,21 @@ impl Stream {
         Ok(())
     }
 
-    /// An error file: a whole message, as it is.
-    fn prepare_message(&mut self, message: &config::ErrorMessage) -> Result<(), NoRoom> {
+    /// An error file: a whole message, as it is. `status` is what it is used for, and what logs and counters show, also
+    /// where the client gets silence or the file has another one.
+    fn prepare_message(&mut self, message: &config::ErrorMessage, status: u16) -> Result<(), NoRoom> {
         self.response.message.clear();
+        self.response.status = status;
         let parsed = self.response.message.read_kept(Kind::Response, &message.raw);
         let Some(head_length) = parsed else {
             // An empty file means silence (manual, "errorfile").
             self.response.reply = None;
             return Ok(());
         };
-        self.response.status = self.response.message.head.status();
         self.response.reply = Some(Reply {
             body: Body::Made(Scratch::copied(&message.raw[head_length..])),
             closes: false,
-            logged_as: 0,
+            logged_as: status,
         });
         let (head, raw) = self.response.message.edit();
         let length = message.raw.len() - head_length;
@@ -145,12 +139,7 @@ impl Stream {
                     _ => None,
                 };
                 let Some(message) = message else { return Ok(()) };
-                self.prepare_message(message)?;
-                if made.status != 0 && self.response.reply.is_some() {
-                    self.response.status = made.status;
-                    self.response.message.head.set_status(made.status)?;
-                }
-                return Ok(());
+                return self.prepare_message(message, status);
             }
             config::ReplyContent::Empty => Body::Empty,
             config::ReplyContent::Body(body) => Body::Shared(Arc::clone(body)),
