@@ -4,7 +4,7 @@ use weir_backend::Observation;
 use weir_containers::PooledFuture;
 use weir_http::{BodySize, Flags, NoRoom, Version, status};
 use weir_mux::{BodyFlow, ConnectionMode, Flow, ReadHead, Side};
-use weir_net::{Fault, Sent};
+use weir_net::{Fault, Received, Sent};
 
 use super::bodies::no_server;
 use crate::counters::Event;
@@ -68,8 +68,16 @@ impl Stream {
             return Replay::No;
         }
         self.request.message.detach(&mut self.client);
-        if !self.request.body.inspect(&mut self.client) || !self.request.body.is_complete() {
-            return Replay::No;
+        let limit = self.instance.limits.body_limit(&self.request.message.head);
+        loop {
+            if !self.request.body.inspect(&mut self.client) {
+                return Replay::No;
+            }
+            if self.request.body.is_complete() {
+                break;
+            }
+            // Who sent its head in pieces may have a buffer that just held it: the body that came along is behind it.
+            let Received::Bytes(_) = self.client.receive(limit) else { return Replay::No };
         }
         self.trace_coding(Direction::Request, true);
         let body = self.request.body.keep(&self.client);
