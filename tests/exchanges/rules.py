@@ -40,6 +40,10 @@ frontend redirects
     redirect location /classic if { path /classic }
     redirect prefix /e unless { path_beg /e }
     default_backend origin
+frontend vanishing
+    bind 127.0.0.1:@vanishing@
+    option tcp-smart-accept
+    http-request silent-drop
 frontend returns
     bind 127.0.0.1:@returns@
     http-request return status 200 content-type "text/html" string "<b>x</b>" if { path /string }
@@ -243,7 +247,7 @@ EXCHANGES |= {
     "deny to HEAD": ("returns", get("/d404", method="HEAD") + get("/404")),
     "deny with a body": ("returns", post("/d404", "hello") + get("/404")),
     "deny and close": ("returns", get("/d404", "Connection: close") + get("/404")),
-    "silent drop": ("returns", [get("/drop"), 0.1]),
+    "silent drop": ("returns", [get("/drop"), 0.1]), "silent drop of what is acknowledged late": ("vanishing", [get("/drop"), 0.1]),
     "authorized": ("returns", get("/auth", BASIC + "dTE6cDE=")),
     "badly authorized": ("returns", get("/auth", BASIC + "dTE6cDI=")),
     "authorization nonsense": ("returns", get("/auth", BASIC + "%%%")),

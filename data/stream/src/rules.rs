@@ -493,6 +493,9 @@ impl Stream {
 
 /// Makes the close of a connection invisible to its peer: nothing is sent any more (manual, "silent-drop").
 fn silence(socket: &Descriptor, reset_ttl: Option<u8>) {
+    // What is received and not acknowledged yet (`option tcp-smart-accept`) would be sent again, and the kernel would answer
+    // it with a reset that the peer sees.
+    let _ = option::set_quick_ack(socket, true);
     if reset_ttl.is_none() && option::set_repair(socket, true).is_ok() {
         return;
     }
