@@ -172,6 +172,8 @@ enum Leaving {
     Failed(ErrorCode),
 }
 
+/// Less of the output's beginning is not worth moving the rest.
+const LEAST_MOVED: usize = 4096;
 /// The payload of the PING that tells when the peer has seen the announcement.
 const FAREWELL: [u8; 8] = *b"farewell";
 /// What this end's table takes at most, whatever the peer allows: what every peer has room for from the start.
@@ -328,6 +330,10 @@ impl Connection {
         self.flushed += count;
         if self.flushed >= self.output.len() {
             self.output.clear();
+            self.flushed = 0;
+        } else if self.flushed >= self.output().len() + LEAST_MOVED {
+            // What follows would else be put behind all that ever left to a peer that never takes everything.
+            self.output.drain(..self.flushed);
             self.flushed = 0;
         }
     }

@@ -549,6 +549,38 @@ fn glitches_are_counted_up_to_their_limit() {
 }
 
 #[test]
+fn output_that_never_leaves_as_a_whole_takes_no_more_memory_than_what_waits() {
+    let mut client = Client::new(Limits::default());
+    client.request(1, true);
+    client.send(&frame(8, 0, 0, &0x7000_0000u32.to_be_bytes()));
+    client.send(&frame(8, 0, 1, &0x7000_0000u32.to_be_bytes()));
+    let mut sent = Vec::new();
+    let piece: Vec<u8> = (0..30_000u32).map(|byte| byte as u8).collect();
+    for _ in 0..100 {
+        assert_eq!(client.connection.send_data(1, &piece, false), piece.len());
+        while client.connection.output().len() > 10_000 {
+            sent.extend_from_slice(&client.connection.output()[..7_000]);
+            client.connection.flushed(7_000);
+        }
+    }
+    assert!(client.connection.output.capacity() < 200_000, "{}", client.connection.output.capacity());
+    sent.extend_from_slice(client.connection.output());
+    let payload: Vec<u8> = frames_of(&sent).into_iter().flat_map(|(_, payload)| payload).collect();
+    assert!(payload == piece.repeat(100));
+}
+
+/// The frames of these bytes: their kind and payload.
+fn frames_of(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    let mut frames = Vec::new();
+    while bytes.len() >= 9 {
+        let length = usize::from(bytes[0]) << 16 | usize::from(bytes[1]) << 8 | usize::from(bytes[2]);
+        frames.push((bytes[3], bytes[9..9 + length].to_vec()));
+        bytes = &bytes[9 + length..];
+    }
+    frames
+}
+
+#[test]
 fn what_is_tolerated_is_a_glitch_and_so_is_what_ends_the_connection() {
     let mut client = Client::new(Limits { max_head: 100, glitches: 4, ..Limits::default() });
     client.request(1, false);
