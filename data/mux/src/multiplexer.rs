@@ -22,6 +22,7 @@ use weir_sched::TaskKey;
 use weir_sys::Errno;
 use weir_tls::Facts;
 
+mod rooms;
 mod shared;
 
 pub(crate) use shared::NoHead;
@@ -53,9 +54,6 @@ struct Inner {
     fault: Option<Fault>,
     /// Streams wait until output left.
     crowded: bool,
-    /// Memory for heads.
-    #[allow(clippy::vec_box, reason = "the boxes are what is used again: a head is large to move")]
-    rooms: Vec<Box<ReceivedHead>>,
     pace: Pace,
     /// RST_STREAM that came in this turn.
     resets: u32,
@@ -170,7 +168,7 @@ impl Inner {
         match event {
             Event::More => {}
             Event::Request { stream, end } => {
-                let mut request = self.rooms.pop().unwrap_or_else(|| Box::new(self.engine.room()));
+                let mut request = rooms::take().unwrap_or_else(|| Box::new(self.engine.room()));
                 self.engine.take_head(&mut request);
                 let chunked = request.head.flags().contains(Flags::CHUNKED);
                 self.slots.push(Slot {
@@ -308,7 +306,6 @@ impl Multiplexer {
                 ended: false,
                 fault: None,
                 crowded: false,
-                rooms: Vec::new(),
                 pace,
                 resets: 0,
             }),
@@ -426,7 +423,6 @@ impl Multiplexer {
     /// Keeps as little as a quiet connection needs.
     pub fn shrink(&self) {
         let mut inner = self.inner.borrow_mut();
-        inner.rooms = Vec::new();
         inner.slots.shrink_to_fit();
         inner.started = Vec::new();
         inner.connection.shrink_input();
@@ -475,15 +471,6 @@ impl Multiplexer {
 
     pub(crate) fn take_request(&self, id: u32) -> Option<Box<ReceivedHead>> {
         self.inner.borrow_mut().slot(id)?.request.take()
-    }
-
-    /// Memory for a head is there again.
-    pub(crate) fn give_room(&self, mut request: Box<ReceivedHead>) {
-        let rooms = &mut self.inner.borrow_mut().rooms;
-        if rooms.len() < ROOMS {
-            request.clear();
-            rooms.push(request);
-        }
     }
 
     /// Moves what came for a stream behind what it holds.
@@ -598,9 +585,12 @@ impl Multiplexer {
     }
 }
 
+/// Gives memory that the worker keeps for heads back to the allocator.
+pub fn trim() {
+    rooms::trim();
+}
+
 /// How often one turn receives at most, before it sends and others have their turns (R181).
 const ROUNDS: usize = 12;
 /// Output that waits for the peer: streams stop adding payload to more than this, and nothing more is received.
 const MAX_OUTPUT: usize = 128 * 1024;
-/// Heads whose memory a connection keeps.
-const ROOMS: usize = 4;

@@ -98,6 +98,7 @@ pub fn bytes() -> Lent<Vec<u8>> {
 pub fn trim() {
     Message::with_store(|store| **store.borrow_mut() = Vec::new());
     <Vec<u8>>::with_store(|store| **store.borrow_mut() = Vec::new());
+    weir_mux::trim();
 }
 
 /// Sets how many fields a head of this worker may have (`tune.http.maxhdr`).

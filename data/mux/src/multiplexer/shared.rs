@@ -18,7 +18,7 @@ use weir_http::{BodySize, Flags, Head, Method};
 use weir_net::{Fault, Received, Sent};
 use weir_sys::Errno;
 
-use crate::multiplexer::Multiplexer;
+use crate::multiplexer::{Multiplexer, rooms};
 
 /// One stream of a shared connection. Dropping it ends the stream for the peer too.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ impl SharedStream {
         std::mem::swap(head, taken);
         std::mem::swap(bytes, taken_bytes);
         let verdict = *verdict;
-        self.multiplexer.give_room(request);
+        rooms::give(request);
         self.received = bytes.len() as u64;
         self.method = head.method();
         if verdict == Verdict::TooLarge {
