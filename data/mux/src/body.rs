@@ -399,7 +399,9 @@ impl BodyFlow {
                     Sent::Part(done) => {
                         source.consume(done);
                         self.left(done);
-                        self.small_pieces = SMALL_PIECES;
+                        if sink.is_slow() {
+                            self.small_pieces = SMALL_PIECES;
+                        }
                         return Flow::AwaitSink;
                     }
                     Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
@@ -427,6 +429,10 @@ impl BodyFlow {
                     Sent::Part(_) => return Flow::AwaitSink,
                     Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
                 }
+            }
+            // Nor while what comes could not leave, if all of it is payload: the end of other bodies leaves through any window.
+            if sink.is_full(matches!(self.framing, Framing::Length(_))) {
+                return Flow::AwaitSink;
             }
             match self.receive(source) {
                 Received::Bytes(_) => {}
@@ -605,6 +611,10 @@ trait Sink {
     fn has_pending(&self) -> bool;
     /// The last byte was sent: what is pending leaves, and an end that is not in the bytes is said.
     fn complete(&mut self) -> Sent;
+    /// Whether it takes nothing now, or no payload. It is woken when it does.
+    fn is_full(&mut self, payload: bool) -> bool;
+    /// Whether a sink that did not take everything waits for its peer.
+    fn is_slow(&self) -> bool;
 }
 
 impl Sink for Connection {
@@ -627,6 +637,16 @@ impl Sink for Connection {
     fn complete(&mut self) -> Sent {
         Connection::flush(self, false)
     }
+
+    #[inline]
+    fn is_full(&mut self, _: bool) -> bool {
+        false
+    }
+
+    #[inline]
+    fn is_slow(&self) -> bool {
+        true
+    }
 }
 
 impl Sink for SharedStream {
@@ -644,6 +664,14 @@ impl Sink for SharedStream {
 
     fn complete(&mut self) -> Sent {
         SharedStream::complete(self)
+    }
+
+    fn is_full(&mut self, payload: bool) -> bool {
+        SharedStream::is_full(self, payload)
+    }
+
+    fn is_slow(&self) -> bool {
+        SharedStream::is_slow(self)
     }
 }
 

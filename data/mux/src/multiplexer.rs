@@ -54,6 +54,8 @@ struct Inner {
     fault: Option<Fault>,
     /// Streams wait until output left.
     crowded: bool,
+    /// The last output that was sent did not leave as a whole.
+    stuck: bool,
     pace: Pace,
     /// RST_STREAM that came in this turn.
     resets: u32,
@@ -227,9 +229,18 @@ impl Inner {
         }
     }
 
+    /// How much more payload may wait for the peer: none once there is much, so that a piece is mostly taken as a whole.
+    fn output_room(&self) -> usize {
+        match self.engine.output().len() {
+            waiting if waiting >= MAX_OUTPUT => 0,
+            waiting => MAX_OUTPUT + PIECE - waiting,
+        }
+    }
+
     /// Sends what there is; true if all of it left.
     fn flush(&mut self) -> bool {
         if self.engine.output().is_empty() {
+            self.stuck = false;
             return true;
         }
         match self.connection.send(self.engine.output(), false) {
@@ -237,6 +248,7 @@ impl Inner {
             Sent::Part(count) => self.engine.flushed(count),
             Sent::Failed(fault) => self.fail(fault),
         }
+        self.stuck = !self.engine.output().is_empty();
         if self.crowded && self.engine.output().len() < MAX_OUTPUT / 2 {
             self.crowded = false;
             self.wake_blocked();
@@ -306,6 +318,7 @@ impl Multiplexer {
                 ended: false,
                 fault: None,
                 crowded: false,
+                stuck: false,
                 pace,
                 resets: 0,
             }),
@@ -545,7 +558,29 @@ impl Multiplexer {
             return None;
         }
         let open = inner.engine.sendable(id)?;
-        Some(open.min(MAX_OUTPUT.saturating_sub(inner.engine.output().len())))
+        Some(open.min(inner.output_room()))
+    }
+
+    /// Whether a stream that is there can send nothing, or no payload. It is woken when it can.
+    pub(crate) fn is_full(&self, id: u32, payload: bool) -> bool {
+        let full = {
+            let inner = self.inner.borrow();
+            match inner.engine.sendable(id).filter(|_| inner.fault.is_none()) {
+                Some(open) => inner.output_room() == 0 || (payload && open == 0),
+                // Whoever sends learns of it.
+                None => false,
+            }
+        };
+        if full {
+            self.await_room(id);
+        }
+        full
+    }
+
+    /// Whether the peer is what a stream waits for: it takes nothing, or its window is used up.
+    pub(crate) fn is_slow(&self, id: u32) -> bool {
+        let inner = self.inner.borrow();
+        inner.stuck || inner.engine.sendable(id).is_none_or(|open| open == 0)
     }
 
     /// Sends payload as far as there is room; how much that was.
@@ -594,3 +629,5 @@ pub fn trim() {
 const ROUNDS: usize = 12;
 /// Output that waits for the peer: streams stop adding payload to more than this, and nothing more is received.
 const MAX_OUTPUT: usize = 128 * 1024;
+/// What they may add at a time beyond it: a bulk buffer.
+const PIECE: usize = 32 * 1024;

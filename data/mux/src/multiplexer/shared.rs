@@ -217,6 +217,16 @@ impl SharedStream {
             || (self.pending_ends && !matches!(self.response, Response::Ended))
     }
 
+    /// Whether it takes nothing now, or no payload; then it is woken when it does.
+    pub(crate) fn is_full(&self, payload: bool) -> bool {
+        self.multiplexer.is_full(self.id, payload)
+    }
+
+    /// Whether its peer, and not this end's pace, is what it waits for.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.multiplexer.is_slow(self.id)
+    }
+
     /// Whether our last byte was given to the connection.
     pub(crate) fn shut(&self) -> bool {
         matches!(self.response, Response::Ended)
