@@ -3,6 +3,7 @@ bounds, and the others are served meanwhile.
 """
 import socket
 import struct
+import threading
 import time
 
 from program import Program, free_port
@@ -18,13 +19,20 @@ defaults
     timeout client {timeout}
     timeout server 5s
     timeout http-request 5s
+backend counts
+    stick-table type ip size 10 store glitch_cnt
 frontend door
     bind 127.0.0.1:{door}
+    tcp-request connection track-sc0 src table counts
+    http-request return status 200 content-type text/plain lf-string %[sc0_glitch_cnt] if {{ path /count }}
     http-request return status 200 content-type text/plain string "fine" if {{ path /fine }}
     http-request return status 200 content-type text/plain file {large} if {{ path /large }}
+    use_backend endless if {{ path /endless }}
     default_backend silent
 backend silent
     server s1 127.0.0.1:{silent}
+backend endless
+    server s1 127.0.0.1:{endless}
 """
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RESET, SETTINGS, PING, GOAWAY, WINDOW, CONTINUATION = 0, 1, 2, 3, 4, 6, 7, 8, 9
@@ -34,6 +42,8 @@ FLOW_CONTROL_ERROR, COMPRESSION_ERROR, CALM = 3, 9, 11
 REQUEST = b"\x82\x86\x04\x05/fine"
 LARGE = b"\x82\x86\x04\x06/large"
 SILENT = b"\x82\x86\x04\x07/silent"
+ENDLESS = b"\x82\x86\x04\x08/endless"
+COUNT = b"\x82\x86\x04\x06/count"
 
 
 def frame(kind, flags=0, stream=0, payload=b""):
@@ -45,9 +55,9 @@ class Scene:
 
     def __init__(self, binary, folder, timeout="5s"):
         self.port, silent = free_port(), socket.create_server(("127.0.0.1", 0), backlog=1000)
-        self.silent = silent
+        self.silent, self.endless = silent, Endless()
         large = folder.file("large", "x" * 100_000)
-        text = CONFIGURATION.format(door=self.port, large=large, silent=silent.getsockname()[1], timeout=timeout)
+        text = CONFIGURATION.format(door=self.port, large=large, silent=silent.getsockname()[1], endless=self.endless.port, timeout=timeout)
         self.program = Program(binary, "-db", "-f", folder.file("a.cfg", text))
         self.clients = []
 
@@ -63,6 +73,7 @@ class Scene:
         for client in self.clients:
             client.close()
         self.silent.close()
+        self.endless.socket.close()
         self.program.__exit__(*arguments)
 
     def client(self, first=b""):
@@ -70,6 +81,12 @@ class Scene:
         client.sendall(PREFACE + frame(SETTINGS) + first)
         self.clients.append(client)
         return client
+
+    def glitches(self):
+        """What the table counts for this address."""
+        with socket.create_connection(("127.0.0.1", self.port), 5) as client:
+            client.sendall(PREFACE + frame(SETTINGS) + frame(HEADERS, END_STREAM | END_HEADERS, 1, COUNT))
+            return int(answer(client))
 
     def grown_kb(self):
         return self.program.resident_kb() - self.rest
@@ -84,6 +101,33 @@ class Scene:
             client.sendall(PREFACE + frame(SETTINGS) + frame(HEADERS, END_STREAM | END_HEADERS, 1, REQUEST))
             assert any(kind == DATA and payload == b"fine" for kind, _, _, payload in frames(client)), "an answer"
         assert time.monotonic() - start < 2, "a well-behaved client waited"
+
+
+class Endless:
+    """A server whose answers have no end."""
+
+    def __init__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0), backlog=1000)
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    @staticmethod
+    def serve(client):
+        try:
+            client.recv(4096)
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")
+            while True:
+                client.sendall(bytes(65_536))
+        except OSError:
+            client.close()
 
 
 def frames(client, seconds=5):
@@ -159,7 +203,9 @@ def floods_of_http2_end_with_their_code(binary, folder):
     """Whoever floods a connection is told so and hung up on; the others get their answers."""
     with Scene(binary, folder) as scene:
         for name, (pieces, code) in FLOODS.items():
+            before = scene.glitches()
             found = send(scene.client(), pieces())
+            assert scene.glitches() > before, f"{name}: not counted"
             assert found == code or (code is None and found not in (None, 0)), f"{name}: ended with {found}"
             scene.is_well()
         assert scene.grown_kb() < 16_000, f"{scene.grown_kb()} kB"
@@ -202,3 +248,44 @@ def requests_that_never_end_wait_for_their_timeout(binary, folder):
             assert any(kind == DATA and stream == 301 for kind, _, stream, _ in frames(client, 1)), "the last is answered"
         assert scene.grown_kb() < 500 * 20, f"{scene.grown_kb()} kB for 500 streams"
         scene.is_well()
+
+
+def answers_that_nobody_takes_stay_where_they_are(binary, folder):
+    """Streams whose windows stay closed leave what their servers send in the kernel."""
+    with Scene(binary, folder) as scene:
+        closed = frame(SETTINGS, 0, 0, b"\0\x04\0\0\0\0")
+        asked = b"".join(frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, ENDLESS) for number in range(50))
+        for _ in range(4):
+            scene.client(closed + asked)
+        time.sleep(1)
+        scene.is_well()
+        assert scene.grown_kb() < 200 * 20, f"{scene.grown_kb()} kB for 200 streams"
+
+
+def a_reader_that_is_always_behind_is_given_no_memory(binary, folder):
+    """Output that never leaves as a whole takes no more memory than what waits, however much has left."""
+    with Scene(binary, folder) as scene:
+        wide = b"\0\x04\x7f\xff\xff\xff"
+        client = scene.client(frame(SETTINGS, 0, 0, wide) + frame(WINDOW, 0, 0, b"\x7f\0\0\0"))
+        client.sendall(frame(HEADERS, END_STREAM | END_HEADERS, 1, ENDLESS))
+        most = 0
+        for _ in range(400):
+            # A little at a time: what this end did not take yet fills the kernel's buffers.
+            for _ in range(16):
+                client.recv(8192)
+            time.sleep(0.001)
+            most = max(most, scene.grown_kb())
+        assert most < 2_000, f"{most} kB"
+        scene.is_well()
+
+
+def bodies_of_one_byte_a_frame_hold_less_than_was_sent(binary, folder):
+    """Each frame costs its sender ten bytes: what is kept of it is less."""
+    with Scene(binary, folder) as scene:
+        body = frame(DATA, 0, 1, b"x") * 50_000
+        for _ in range(20):
+            client = scene.client(frame(HEADERS, END_HEADERS, 1, b"\x83\x86\x04\x07/silent"))
+            client.sendall(body)
+        time.sleep(1)
+        scene.is_well()
+        assert scene.grown_kb() < 20 * len(body) // 1024, f"{scene.grown_kb()} kB for 20 times {len(body)} bytes"
