@@ -14,6 +14,7 @@
 mod dns;
 mod expression;
 mod h1;
+mod h2;
 mod peers;
 mod proxy;
 mod syntax;
@@ -23,6 +24,7 @@ mod tls;
 pub use dns::dns_answer;
 pub use expression::{condition, expression, log_format};
 pub use h1::{chunked_body, request_head, response_head};
+pub use h2::{client_frames, header_block};
 pub use peers::{peer_hello, peer_messages};
 pub use proxy::proxy_header;
 pub use syntax::{configuration, configuration_lines, preprocessor_condition};
@@ -36,11 +38,13 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("certificate_chain", certificate_chain),
     ("chunked_body", chunked_body),
+    ("client_frames", client_frames),
     ("condition", condition),
     ("configuration", configuration),
     ("configuration_lines", configuration_lines),
     ("dns_answer", dns_answer),
     ("expression", expression),
+    ("header_block", header_block),
     ("log_format", log_format),
     ("peer_hello", peer_hello),
     ("peer_messages", peer_messages),

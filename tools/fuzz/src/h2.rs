@@ -1,0 +1,130 @@
+//! HTTP/2: header blocks, and what a client sends behind its preface. The first byte says where the bytes are cut.
+
+use weir_h1::{Options, Parser, Progress};
+use weir_h2::frame::PREFACE;
+use weir_h2::{Connection, Event, Limits, ReceivedHead, Verdict};
+use weir_hpack::{Decoder, Encoder, Indexing};
+use weir_http::{BodySize, Head};
+
+/// A header block, whole and in two pieces. Encoded again, its fields are the same.
+pub fn header_block(bytes: &[u8]) {
+    let Some((cut, bytes)) = cut(bytes) else { return };
+    let (whole, fields) = decode(&[bytes]);
+    let (pieces, in_pieces) = decode(&[&bytes[..cut], &bytes[cut..]]);
+    assert_eq!((whole, &fields), (pieces, &in_pieces), "cut at {cut}");
+    let (mut encoder, mut block) = (Encoder::new(4096), Vec::new());
+    encoder.begin_block(&mut block);
+    for (token, name, value) in &fields {
+        encoder.field(&mut block, *token, name, value, Indexing::Kept);
+    }
+    let (complete, again) = decode(&[&block]);
+    assert!(complete && again == fields, "encoded again it is another list");
+}
+
+type Fields = Vec<(weir_hpack::Token, Vec<u8>, Vec<u8>)>;
+
+/// Whether all of it could be decoded, and the fields.
+fn decode(pieces: &[&[u8]]) -> (bool, Fields) {
+    let (mut decoder, mut fields, mut rest) = (Decoder::new(4096, MOST_TEXT), Fields::new(), Vec::new());
+    for piece in pieces {
+        rest.extend_from_slice(piece);
+        let show = |field: weir_hpack::Field<'_>| {
+            fields.push((field.token, field.name.to_vec(), field.value.to_vec()));
+        };
+        match decoder.decode(&rest, show) {
+            Ok(used) => drop(rest.drain(..used)),
+            Err(_) => return (false, fields),
+        }
+    }
+    (rest.is_empty(), fields)
+}
+
+/// What a client sends behind its preface and its settings, whole and in two pieces: what happens and what is sent is the same.
+/// The head of each request, written for a server of HTTP/1, is one request there, with the same fields and the same body.
+pub fn client_frames(bytes: &[u8]) {
+    let Some((cut, bytes)) = cut(bytes) else { return };
+    let whole = converse(&[bytes]);
+    let pieces = converse(&[&bytes[..cut], &bytes[cut..]]);
+    assert_eq!(whole, pieces, "cut at {cut}");
+}
+
+/// What happened, and what is sent.
+fn converse(pieces: &[&[u8]]) -> (Vec<String>, Vec<u8>) {
+    let limits = Limits { max_head: 4096, ..Limits::default() };
+    let mut connection = Connection::server(limits);
+    let mut wire = [&PREFACE[..], SETTINGS].concat();
+    let (mut happened, mut payload) = (Vec::new(), Vec::new());
+    for piece in pieces {
+        wire.extend_from_slice(piece);
+        loop {
+            let (used, event) = connection.advance(&wire, 0);
+            assert!(used <= wire.len());
+            match event {
+                Event::More => {}
+                Event::Request { stream, end } => {
+                    let mut request = ReceivedHead::default();
+                    connection.take_head(&mut request);
+                    if request.verdict == Verdict::Sound {
+                        check_translation(&request, end);
+                    }
+                    happened.push(format!("{stream} {end} {}", request.bytes.escape_ascii()));
+                }
+                // Payload comes in as many pieces as the bytes do.
+                Event::Data { stream, ref bytes, end } => {
+                    payload.extend_from_slice(&wire[bytes.clone()]);
+                    if end {
+                        happened.push(format!("{stream} ends"));
+                    }
+                }
+                ref other => happened.push(format!("{other:?}")),
+            }
+            wire.drain(..used);
+            if matches!(event, Event::More | Event::Failed(_)) {
+                break;
+            }
+        }
+        assert!(connection.live() <= limits.concurrent_streams as usize);
+        if connection.is_over() {
+            break;
+        }
+    }
+    happened.push(payload.escape_ascii().to_string());
+    (happened, connection.output().to_vec())
+}
+
+/// Nobody behind this end reads another request, or more than one.
+fn check_translation(request: &ReceivedHead, end: bool) {
+    let mut written = Vec::new();
+    request.head.write(&request.bytes, &mut written);
+    // A request to upgrade gets its key later.
+    let options = Options { accept_unsafe_violations: true, ..Options::default() };
+    let mut head = Head::new();
+    let progress = Parser::default().request(&written, &options, &mut head);
+    let text = written.escape_ascii();
+    assert_eq!(progress, Progress::Complete { head_len: written.len() }, "{text}");
+    assert_eq!(head.method_text(&written), request.head.method_text(&request.bytes), "{text}");
+    // A server as a whole has no path in one form, and a star in the other (RFC 9112, 3.2.4).
+    if head.uri(&written) != b"*" {
+        assert_eq!(head.path_and_query(&written), request.head.path_and_query(&request.bytes), "{text}");
+    }
+    assert_eq!(BodySize::of_request(&head), BodySize::of_request(&request.head), "{text}");
+    assert!(!end || BodySize::of_request(&head) == BodySize::None, "{text}");
+    // What it takes for the default port of a host is the server's matter.
+    let fields = |head: &Head, raw: &[u8]| {
+        let values = head
+            .fields(raw)
+            .map(|(name, value)| (name.to_vec(), if name == b"host" { Vec::new() } else { value.to_vec() }));
+        values.collect::<Vec<_>>()
+    };
+    assert_eq!(fields(&head, &written), fields(&request.head, &request.bytes), "{text}");
+}
+
+/// The first byte chooses a place in the rest.
+fn cut(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (&place, rest) = bytes.split_first()?;
+    Some((usize::from(place) % (rest.len() + 1), rest))
+}
+
+const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+/// What a name or a value may be long.
+const MOST_TEXT: usize = 4096;
