@@ -293,6 +293,15 @@ impl fmt::Debug for Session {
 }
 
 impl Facts {
+    /// How the version that was agreed on is called.
+    pub fn version_name(&self) -> Option<&'static str> {
+        match self.version? {
+            ProtocolVersion::TLSv1_3 => Some("TLSv1.3"),
+            ProtocolVersion::TLSv1_2 => Some("TLSv1.2"),
+            _ => None,
+        }
+    }
+
     fn note(&mut self, common: &rustls::CommonState) {
         self.version = common.protocol_version();
         self.cipher = common.negotiated_cipher_suite().map(|suite| suite.suite());
@@ -321,12 +330,14 @@ fn begin(
         Ok(message) => message,
         Err(Unread::TooShort) if wire.len() < MAX_HELLO => return Ok(None),
         Err(Unread::TooShort) => return Err(refuse(Failure::of(Alert::IllegalParameter), answer)),
-        Err(Unread::NotTls) => return Err(other_protocol(wire)),
+        Err(Unread::NotTls) => return Err(refuse(other_protocol(wire), answer)),
     };
-    let hello = (message.kind == weir_client_hello::CLIENT_HELLO)
-        .then(|| ClientHello::parse(&message.body))
-        .flatten();
-    let Some(hello) = hello else { return Err(refuse(Failure::of(Alert::UnexpectedMessage), answer)) };
+    if message.kind != weir_client_hello::CLIENT_HELLO {
+        return Err(refuse(Failure::of(Alert::UnexpectedMessage), answer));
+    }
+    let Some(hello) = ClientHello::parse(&message.body) else {
+        return Err(refuse(Failure::of(Alert::DecodeError), answer));
+    };
     // Who speaks nothing newer says so here, and rustls would look at its ciphers first.
     if hello.version < [3, 3] && hello.extension(SUPPORTED_VERSIONS).is_none() {
         let failure = Failure { why: Why::Version, alert: Some(Alert::ProtocolVersion) };
@@ -338,14 +349,34 @@ fn begin(
         .map(|name| name.to_ascii_lowercase().into());
     let chosen = chooser.choose(&hello).map_err(|failure| refuse(failure, answer))?;
     facts.certificate = chosen.certificate;
-    let connection = UnbufferedServerConnection::new(Arc::clone(&chosen.config))
-        .map_err(|error| Failure::from_rustls(&error))?;
-    Ok(Some(ServerHandshake { connection, config: chosen.config, verifier: chosen.verifier }))
+    let config = if offers_others_only(&hello, &chosen.config) {
+        let mut config = ServerConfig::clone(&chosen.config);
+        config.alpn_protocols.clear();
+        Arc::new(config)
+    } else {
+        chosen.config
+    };
+    let connection =
+        UnbufferedServerConnection::new(Arc::clone(&config)).map_err(|error| Failure::from_rustls(&error))?;
+    Ok(Some(ServerHandshake { connection, config, verifier: chosen.verifier }))
 }
 
-/// What speaks where a hello should be.
+/// Whether a client offers application protocols that nobody here speaks, and no other: as with OpenSSL, nothing is agreed on then,
+/// where RFC 7301 (3.2) would have the handshake fail.
+fn offers_others_only(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
+    let mut offered = hello.application_protocols().peekable();
+    let is_spoken = |name: &[u8]| config.alpn_protocols.iter().any(|own| own == name);
+    offered.peek().is_some() && !offered.any(is_spoken)
+}
+
+/// What speaks where a hello should be. Who speaks TLS is told what is wrong with it.
 fn other_protocol(wire: &[u8]) -> Failure {
     const METHODS: [&[u8]; 6] = [b"GET ", b"POST", b"HEAD", b"PUT ", b"CONN", b"OPTI"];
+    if let [_, 3, 0..=4, rest @ ..] = wire {
+        let is_too_long = matches!(rest, [high, low, ..] if u16::from_be_bytes([*high, *low]) > MAX_FRAGMENT);
+        let alert = if is_too_long { Alert::RecordOverflow } else { Alert::UnexpectedMessage };
+        return Failure { why: Why::NotTls, alert: Some(alert) };
+    }
     let http = METHODS.iter().any(|method| wire.starts_with(method));
     Failure::because(if http { Why::PlainHttp } else { Why::NotTls })
 }
@@ -439,6 +470,8 @@ fn tell(engine: &mut impl Engine, wire: &mut [u8], answer: &mut Vec<u8>) -> Opti
     }
 }
 
+/// What a record may carry in clear (RFC 8446, 5.1).
+const MAX_FRAGMENT: u16 = 1 << 14;
 /// The extension that lists versions, since TLS 1.3.
 const SUPPORTED_VERSIONS: u16 = 43;
 /// How long a client's hello may be: large ones carry keys of new kinds and padding.

@@ -343,14 +343,19 @@ fn clients_show_certificates_where_they_must() {
 fn what_is_no_hello_is_told_apart() {
     let world = World::new();
     let listener = world.listener(&["one.example"], false);
-    for (bytes, why) in [
-        (&b"GET / HTTP/1.1\r\n\r\n"[..], Why::PlainHttp),
-        (b"SSH-2.0-x\r\n", Why::NotTls),
-        (b"\x16\x03\x01\x00\x04\x02\x00\x00\x00", Why::Misbehaved),
+    for (bytes, why, told) in [
+        (&b"GET / HTTP/1.1\r\n\r\n"[..], Why::PlainHttp, None),
+        (b"SSH-2.0-x\r\n", Why::NotTls, None),
+        (b"\x17\x03\x03\x00\x01x", Why::NotTls, Some(10)),
+        (b"\x16\x03\x01\x40\x01", Why::NotTls, Some(22)),
+        (b"\x16\x03\x01\x00\x04\x02\x00\x00\x00", Why::Misbehaved, Some(10)),
+        (b"\x16\x03\x01\x00\x06\x01\x00\x00\x02\x03\x03", Why::Misbehaved, Some(50)),
     ] {
-        let mut server = Session::server(Arc::clone(&listener));
-        let (_, result) = server.shake(&mut bytes.to_vec(), &mut Vec::new());
+        let (mut server, mut answer) = (Session::server(Arc::clone(&listener)), Vec::new());
+        let (_, result) = server.shake(&mut bytes.to_vec(), &mut answer);
         assert_eq!(result.expect_err("no hello").why, why, "{bytes:?}");
+        let alert = told.map(|code| vec![21, 3, 3, 0, 2, 2, code]);
+        assert_eq!(answer, alert.unwrap_or_default(), "{bytes:?}");
     }
     // One that never ends is not awaited for ever.
     let mut server = Session::server(listener);

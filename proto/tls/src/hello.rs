@@ -152,8 +152,17 @@ impl<'a> ClientHello<'a> {
 
     /// The first application protocol that the client offers (RFC 7301, 3.1).
     pub fn application_protocol(&self) -> Option<&'a [u8]> {
-        let (protocols, _) = vector(self.extension(16)?, 2)?;
-        Some(vector(protocols, 1)?.0)
+        self.application_protocols().next()
+    }
+
+    /// All of them, in its order.
+    pub fn application_protocols(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let mut rest = self.extension(16).and_then(|list| Some(vector(list, 2)?.0)).unwrap_or_default();
+        std::iter::from_fn(move || {
+            let (protocol, after) = vector(rest, 1)?;
+            rest = after;
+            Some(protocol)
+        })
     }
 
     /// The groups that the client knows, two bytes each; the elliptic curves of old.
