@@ -415,7 +415,8 @@ def servers_are_asked_by_name_and_verified(binary, folder):
     ssl_ = f"{server.port} ssl ca-file {authority.certificate} "
     for line, status in ((ssl_ + "sni str(back.example)", 200), (ssl_ + "sni str(wrong.example)", 503), (ssl_, 200),
                          (ssl_ + "verifyhost back.example", 200), (ssl_ + "verifyhost wrong.example", 503),
-                         (ssl_ + "sni str(x.example) verifyhost back.example", 200),
+                         (ssl_ + "sni str(x.example) verifyhost back.example", 503),
+                         (ssl_ + "sni str(back.example) verifyhost x.example", 200),
                          (f"{server.port} ssl verify none sni str(wrong.example)", 200),
                          (f"{server.port} ssl ca-file {other.certificate}", 503)):
         server.names.clear()
@@ -674,4 +675,6 @@ def tcp_passes_through_tls_on_either_side(binary, folder):
 
 
 if __name__ == "__main__":
-    sys.exit(main("tls", [sys.modules[__name__]]))
+    import tls_upstream
+    import tls_wrong
+    sys.exit(main("tls", [sys.modules[__name__], tls_upstream, tls_wrong]))

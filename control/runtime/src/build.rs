@@ -94,10 +94,11 @@ impl std::fmt::Display for BuildError {
 /// When a name is unknown or a log target cannot be opened.
 pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance, Vec<BuildError>> {
     let mut errors = Vec::new();
-    let model::Config { global, proxies, userlists, tables, certificate_stores, .. } = config;
+    let model::Config { global, proxies, userlists, tables, health_checks, certificate_stores, .. } = config;
     weir_stream::fetch::install_userlists(userlists);
     let names = ProxyNames::new(&proxies);
-    let mut shared = SharedParts { sinks: LogSinks::default(), tls: TlsBuilder::new(&global) };
+    let mut shared =
+        SharedParts { sinks: LogSinks::default(), tls: TlsBuilder::new(&global, &health_checks) };
     shared.tls.load_stores(&certificate_stores);
     let full_connections = backends::full_connections(&proxies, &options);
     let mut built = Vec::with_capacity(proxies.len());
@@ -111,6 +112,13 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
             &mut shared,
             &mut errors,
         ));
+    }
+    for forward in &options.events.forwards {
+        let Some(at) = &forward.at else { continue };
+        let made = shared.tls.log_server(forward.subject(), &forward.settings, at);
+        if let Some(tls) = made {
+            let _ = forward.tls.set(tls);
+        }
     }
     std::mem::take(&mut shared.tls.warnings).into_iter().for_each(options.warn);
     errors.append(&mut shared.tls.errors);
@@ -189,7 +197,7 @@ fn make_proxy(
     } else {
         listeners::listeners(&config, workers, &mut shared.tls)
     };
-    let server_tls = shared.tls.servers(&config);
+    let configured_tls = shared.tls.servers(&config);
     let log_sinks = logs::of_proxy(&config, global, options, &mut shared.sinks, errors);
     let log_tag = config.settings.logging.tag.as_deref().or(global.log_tag.as_deref()).unwrap_or(DEFAULT_TAG);
     let frontend_limit = config.settings.maxconn.or(options.frontend_connections).filter(|limit| *limit > 0);
@@ -201,7 +209,7 @@ fn make_proxy(
         backend_figures: BackendFigures::new(workers),
         added_servers: AddedServers::default(),
         listeners,
-        server_tls,
+        configured_tls,
         log_sinks,
         log_tag: log_tag.as_bytes().into(),
         connections: ConnectionLimit::new(),

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_config::model::{Framing, SendProxy, ServerSettings};
-use weir_net::{ConnectError, ConnectPlan, Connection, Greeting, Sent, Target};
+use weir_net::{ConnectError, ConnectPlan, Connection, Greeting, Received, Sent, Target};
 use weir_proxy::{Addresses, Command, Transport, V2};
-use weir_sched::{Class, Descriptor, Kind, Received, Tick, sleep_until, wait, yield_now};
+use weir_sched::{Class, Kind, Tick, sleep_until, wait, yield_now};
 use weir_stream::server::plan;
 use weir_sync::ring::{Progress, RingReader, Seek, Wait};
 use weir_sys::Address;
@@ -71,6 +71,7 @@ async fn run(forward: &'static Forward) {
         if let Some(mut connection) = connect(forward, to, &moved).await {
             forward.conversation.stands(connection.descriptor());
             sender.speak(&mut connection, forward, &moved).await;
+            connection.say_goodbye();
         }
         drop(lasting);
         if moved() {
@@ -95,8 +96,16 @@ async fn connect(forward: &Forward, to: &Address, moved: &impl Fn() -> bool) -> 
     let mut connecting = plan.begin().ok()?;
     let look = || if forward.conversation.goes_on() && !moved() { Ok(()) } else { Err(GivenUp) };
     let greeting = Greeting { bytes: &header, more: false };
-    connecting.stand(greeting, after(forward.connect_timeout), look).await.ok()?;
-    Some(connecting.into_connection())
+    let deadline = after(forward.connect_timeout);
+    connecting.stand(greeting, deadline, look).await.ok()?;
+    let mut connection = connecting.into_connection();
+    if let Some(tls) = forward.tls.get() {
+        let session = tls.upstream.session(tls.server_name.as_deref()).ok()?;
+        let secured = connection.shake_hands(session, deadline).await;
+        weir_sched::set_class(Class::Bulk);
+        secured.ok()?;
+    }
+    Some(connection)
 }
 
 /// There is no connection, whatever the reason: another is tried after a pause.
@@ -145,11 +154,16 @@ impl Sender {
     async fn speak(&mut self, connection: &mut Connection, forward: &Forward, moved: &impl Fn() -> bool) {
         self.outbox.rewind();
         loop {
-            let goes_on = forward.conversation.goes_on() && listen(connection.descriptor());
+            let goes_on = forward.conversation.goes_on() && listen(connection);
             if !goes_on || (self.outbox.is_empty() && moved()) {
                 return;
             }
             if self.outbox.is_empty() {
+                // What was encrypted has left the outbox before it left for the server.
+                let left = connection.send_all(&[], after(forward.server_timeout)).await;
+                if left.is_none() {
+                    return;
+                }
                 match self.fill() {
                     Progress::Busy if self.outbox.is_empty() => yield_now().await,
                     Progress::End if self.outbox.is_empty() && self.reader.sleep() => {
@@ -177,7 +191,7 @@ impl Sender {
                         if weir_sched::now() < deadline
                             && forward.conversation.goes_on()
                             && !moved()
-                            && listen(connection.descriptor()) =>
+                            && listen(connection) =>
                     {
                         wait(deadline).await;
                     }
@@ -200,14 +214,19 @@ impl Sender {
     }
 }
 
+/// How much of what a server says is read at once.
+const READ_AT_ONCE: usize = 1024;
+
 /// Reads and forgets what the server says; false when it is gone.
-fn listen(connection: &Descriptor) -> bool {
-    let mut space = [0; 1024];
+fn listen(connection: &mut Connection) -> bool {
     for _ in 0..MOST_READS {
-        match connection.receive_into(&mut space) {
-            Ok(Received::Bytes(_)) => {}
-            Ok(Received::Blocked | Received::Full) => return true,
-            Ok(Received::End) | Err(_) => return false,
+        match connection.receive(READ_AT_ONCE) {
+            Received::Bytes(_) => {
+                let length = connection.input().len();
+                connection.consume(length);
+            }
+            Received::Nothing => return true,
+            Received::End | Received::Full | Received::Failed(_) => return false,
         }
     }
     // Who talks without end is no log server.

@@ -30,7 +30,7 @@ const STATIC: &str = "Backend is using a static LB algorithm and only accepts we
 
 /// The line that the agent says.
 async fn listen(attempt: &Attempt<'_>) -> Result<Vec<u8>, Finding> {
-    let mut connection = attempt.connect(&CheckConnect::default(), None).await?;
+    let mut connection = attempt.connect(&CheckConnect::default(), None, None).await?;
     let deadline = attempt.answer_deadline();
     let redirected = attempt.check.record().redirection.as_ref().and_then(|said| said.send.clone());
     if let Some(text) = redirected.as_ref().or(attempt.plan.agent_send.as_ref())

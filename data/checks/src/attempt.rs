@@ -6,8 +6,9 @@ use weir_net::{ConnectError, Connection, Fault, Greeting};
 use weir_proxy::{Addresses, Command, Transport, V2};
 use weir_sched::{Tick, now};
 use weir_sys::{Errno, socket};
+use weir_tls::Why;
 
-use crate::plan::{CheckPlan, Dial, Greets};
+use crate::plan::{CheckPlan, CheckTls, Dial, Greets};
 use crate::process_view::ProcessView;
 
 /// One check of a server.
@@ -33,11 +34,13 @@ impl<'a> Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Connects as the plan says, and a rule, within the time that the manual gives ("timeout check").
+    /// Connects as the plan says, and a rule, within the time that the manual gives ("timeout check"). `host` is the name of what will be
+    /// asked for: TLS asks for it if nothing else is said.
     pub(crate) async fn connect(
         &self,
         said: &CheckConnect,
         port: Option<u16>,
+        host: Option<&[u8]>,
     ) -> Result<Connection, Finding> {
         let dial = self.dial(said, port);
         let target = dial.target(self.server).ok_or_else(|| Finding::new(CheckStatus::Unknown))?;
@@ -51,6 +54,10 @@ impl Attempt<'_> {
         }
         let mut connection = connecting.into_connection();
         greet(dial.greets, &mut connection, deadline).await?;
+        if let Some(tls) = &dial.tls {
+            let name = tls.server_name.as_deref().map(str::as_bytes).or(host.filter(|_| tls.takes_host));
+            secure(tls, name, &mut connection, deadline).await?;
+        }
         Ok(connection)
     }
 
@@ -89,6 +96,9 @@ impl Attempt<'_> {
                 dial.greets = Greets::No;
                 dial.socks4 = None;
             }
+            if let Some(tls) = &mut dial.tls {
+                apply(said, tls);
+            }
             if said.send_proxy {
                 dial.greets = match self.plan.dial.greets {
                     Greets::V2 => Greets::V2,
@@ -102,8 +112,46 @@ impl Attempt<'_> {
         if said.lingers {
             dial.options.no_linger = false;
         }
+        dial.tls = dial.tls.filter(|tls| tls.is_usual);
         dial
     }
+}
+
+/// What a rule says of TLS.
+fn apply(said: &CheckConnect, tls: &mut CheckTls) {
+    if !said.by_default {
+        *tls = CheckTls { is_usual: false, server_name: None, protocols: None, ..tls.clone() };
+    }
+    tls.is_usual |= said.tls;
+    tls.server_name = said.server_name.clone().or(tls.server_name.take());
+    tls.protocols = said.protocols.clone().or(tls.protocols.take());
+}
+
+/// Makes the handshake of TLS.
+async fn secure(
+    tls: &CheckTls,
+    name: Option<&[u8]>,
+    connection: &mut Connection,
+    deadline: Tick,
+) -> Result<(), Finding> {
+    let failed =
+        |detail: &'static str| Finding { detail: detail.into(), ..Finding::new(CheckStatus::L6Response) };
+    let session = tls.upstream.check_session(name, tls.protocols.as_deref());
+    let session = session.map_err(|_| failed("Invalid name for SNI"))?;
+    let Err(failure) = connection.shake_hands(session, deadline).await else { return Ok(()) };
+    Err(match failure.why {
+        Why::TimedOut => Finding::new(CheckStatus::L6Timeout),
+        Why::WrongName if name.is_some() => {
+            failed("Server presented an SSL certificate different from the expected one")
+        }
+        Why::WrongName => failed("Server presented an SSL certificate different from the configured one"),
+        _ => failed("SSL handshake failure"),
+    })
+}
+
+/// That a connection stands, and all that is below what is said over it.
+pub(crate) fn stands(connection: &Connection) -> CheckStatus {
+    if connection.is_plain() { CheckStatus::L4Ok } else { CheckStatus::L6Ok }
 }
 
 /// Sends the PROXY header.

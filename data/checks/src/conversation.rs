@@ -109,14 +109,15 @@ impl<'c> Conversation<'c> {
         if !matches!(first.map(|rule| &rule.action), Some(CheckAction::Connect(_))) {
             self.begin(takes_idle).await?;
         }
-        let mut last = self.with_style(Finding::new(CheckStatus::L4Ok));
+        let mut last = self.stands();
         let mut greeting = Default::default();
-        for rule in &script.rules {
+        for (rule, following) in script.rules.iter().zip(1..) {
+            let following = &script.rules[following..];
             match &rule.action {
                 CheckAction::Connect(connect) => {
-                    let connected = self.connect(connect).await;
+                    let connected = self.connect(connect, following).await;
                     connected.map_err(|finding| self.at_step(finding, rule, &connect_in_words(connect)))?;
-                    last = self.with_style(Finding::new(CheckStatus::L4Ok));
+                    last = self.stands();
                 }
                 CheckAction::Expect(expect) => {
                     let found = self.expect(rule, expect).await?;
@@ -151,6 +152,12 @@ impl<'c> Conversation<'c> {
         Ok(last)
     }
 
+    /// That the connection stands.
+    fn stands(&self) -> Finding {
+        let status = self.connector.connection().map_or(CheckStatus::L4Ok, attempt::stands);
+        self.with_style(Finding::new(status))
+    }
+
     /// A success with the words that `tcp-check` rules leave.
     fn with_style(&self, finding: Finding) -> Finding {
         match self.script.style {
@@ -179,15 +186,18 @@ impl<'c> Conversation<'c> {
             return Ok(());
         }
         let server_way = CheckConnect::default();
-        self.connect(&server_way).await?;
+        let script = self.script;
+        self.connect(&server_way, &script.rules).await?;
         self.lent = Lent::opened(self.attempt);
         Ok(())
     }
 
-    async fn connect(&mut self, said: &CheckConnect) -> Result<(), Finding> {
+    /// Connects, for the sake of the rules that follow.
+    async fn connect(&mut self, said: &CheckConnect, following: &[CheckRule]) -> Result<(), Finding> {
         self.connector = StreamConnector::CLOSED;
         (self.lent, self.has_answer) = (None, false);
         self.forget();
+        let host = request::host(following, &mut self.context);
         let port = match &said.port {
             None => None,
             Some(CheckPort::Fixed(port)) => Some(*port),
@@ -200,7 +210,7 @@ impl<'c> Conversation<'c> {
                 })?)
             }
         };
-        let connection = self.attempt.connect(said, port).await?;
+        let connection = self.attempt.connect(said, port, host.as_deref()).await?;
         self.deadline = self.attempt.answer_deadline();
         self.connector = StreamConnector::own(connection);
         Ok(())

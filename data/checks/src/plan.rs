@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir_backend::{Backend, CheckKind, Server, ServerAddress, ServerKey};
 use weir_net::{ConnectOptions, ConnectPlan, Source, SourceAddress, Target};
 use weir_sys::Address;
+use weir_tls::LiveUpstream;
 
 use crate::launcher::Launcher;
 use crate::schedule::Intervals;
@@ -90,6 +91,23 @@ pub struct Dial {
     pub options: ConnectOptions,
     /// The PROXY header that connections begin with.
     pub greets: Greets,
+    /// TLS, where some connections speak it.
+    pub tls: Option<CheckTls>,
+}
+
+/// How checks of a server speak TLS.
+#[derive(Clone, Debug)]
+pub struct CheckTls {
+    /// What connections to the server need.
+    pub upstream: Arc<LiveUpstream>,
+    /// Whether connections speak it that no rule says otherwise of.
+    pub is_usual: bool,
+    /// `check-sni`: the name that those ask for.
+    pub server_name: Option<Arc<str>>,
+    /// `check-alpn`: what those offer; none for what the server's line says.
+    pub protocols: Option<Arc<[Box<str>]>>,
+    /// Connections that ask for no name ask for that of the request's `Host`.
+    pub takes_host: bool,
 }
 
 /// A [`Source`] that borrows from nobody.

@@ -1,7 +1,7 @@
 //! HTTP requests of checks.
 
 use weir_backend::{OperationalState, ServerAddress};
-use weir_config::model::HttpRequest;
+use weir_config::model::{CheckAction, CheckRule, HttpRequest};
 use weir_http::Method;
 use weir_sched::now;
 
@@ -69,6 +69,21 @@ pub(crate) fn write(
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(body.as_deref().unwrap_or_default());
     Written { bytes: out, method: Method::from_bytes(method), persists }
+}
+
+/// The name of the host that the next request is for, without its port: of those rules up to the next connection. None for an
+/// address, which is no name.
+pub(crate) fn host(following: &[CheckRule], context: &mut CheckContext<'_>) -> Option<Vec<u8>> {
+    let on_this_connection =
+        following.iter().take_while(|rule| !matches!(rule.action, CheckAction::Connect(_)));
+    let request = on_this_connection.into_iter().find_map(|rule| match &rule.action {
+        CheckAction::SendHttp(request) => Some(request),
+        _ => None,
+    })?;
+    let (_, format) = request.headers.iter().find(|(name, _)| **name == *b"host")?;
+    let mut value = Vec::new();
+    format.render(context, &mut value);
+    weir_tls::host_name(&value).map(<[u8]>::to_vec)
 }
 
 /// Most requests of checks are shorter.

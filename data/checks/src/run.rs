@@ -1,10 +1,10 @@
 //! One check: connects, talks if there is something to say, and concludes.
 
-use weir_backend::{Check, CheckKind, CheckStatus, Finding, Server};
+use weir_backend::{Check, CheckKind, Finding, Server};
 use weir_config::model::CheckConnect;
 
 use crate::agent;
-use crate::attempt::Attempt;
+use crate::attempt::{Attempt, stands};
 use crate::conversation::Conversation;
 use crate::plan::CheckPlan;
 use crate::process_view::ProcessView;
@@ -18,8 +18,11 @@ pub(crate) async fn run(plan: &CheckPlan, server: &Server, check: &Check, view: 
         _ if plan.kind == CheckKind::Agent => agent::ask(&attempt).await,
         (Some(program), _) => program::run(&attempt, program).await,
         (None, Some(script)) => Conversation::new(&attempt, script).hold().await,
-        (None, None) => match attempt.connect(&CheckConnect::default(), None).await {
-            Ok(_connection) => Finding::new(CheckStatus::L4Ok),
+        (None, None) => match attempt.connect(&CheckConnect::default(), None, None).await {
+            Ok(mut connection) => {
+                connection.say_goodbye();
+                Finding::new(stands(&connection))
+            }
             Err(finding) => finding,
         },
     };

@@ -197,7 +197,7 @@ pub struct Proxy {
     /// What was said about the servers that were added while it runs.
     pub added_servers: AddedServers,
     /// What connections to its configured servers need for TLS, in their order; empty where none speaks it.
-    pub server_tls: Vec<Option<Arc<weir_tls::LiveUpstream>>>,
+    pub configured_tls: Vec<Option<Arc<weir_tls::LiveUpstream>>>,
     /// Its listeners.
     pub listeners: Vec<Listener>,
     /// Where it logs.
@@ -240,12 +240,21 @@ pub enum ProxyState {
 
 /// What was said about servers that were added while their backend runs, by key.
 #[derive(Debug, Default)]
-pub struct AddedServers(RwLock<HashMap<ServerKey, Arc<ServerConfig>>>);
+pub struct AddedServers(RwLock<HashMap<ServerKey, AddedServer>>);
+
+/// A server that was added.
+#[derive(Debug)]
+pub struct AddedServer {
+    /// What was said about it.
+    pub said: Arc<ServerConfig>,
+    /// What connections to it need for TLS, where there are some that speak it.
+    pub tls: Option<Arc<weir_tls::LiveUpstream>>,
+}
 
 impl AddedServers {
-    /// Remembers what was said about a server.
-    pub fn insert(&self, key: ServerKey, said: Arc<ServerConfig>) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, said);
+    /// Remembers a server.
+    pub fn insert(&self, key: ServerKey, server: AddedServer) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, server);
     }
 
     /// Forgets a server that was removed.
@@ -254,7 +263,12 @@ impl AddedServers {
     }
 
     fn get(&self, key: ServerKey) -> Option<Arc<ServerConfig>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
+        let servers = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        servers.get(&key).map(|server| Arc::clone(&server.said))
+    }
+
+    fn tls(&self, key: ServerKey) -> Option<Arc<weir_tls::LiveUpstream>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&key)?.tls.clone()
     }
 }
 
@@ -354,6 +368,14 @@ impl Proxy {
             return self.config.servers.get(key.index()).map(KnownServer::Configured);
         }
         self.added_servers.get(key).map(KnownServer::Added)
+    }
+
+    /// What connections to a server need for TLS, where there are some that speak it: its traffic, or its health checks alone.
+    pub fn server_tls(&self, key: ServerKey) -> Option<Arc<weir_tls::LiveUpstream>> {
+        if key.is_configured() {
+            return self.configured_tls.get(key.index())?.clone();
+        }
+        self.added_servers.tls(key)
     }
 
     /// Whether it has rules of that kind.

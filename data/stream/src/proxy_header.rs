@@ -1,10 +1,12 @@
 //! The PROXY protocol at both ends: read from clients (`accept-proxy`), written to servers (`send-proxy`).
 
-use weir_config::model::ProxyV2;
+use weir_config::model::ProxyV2Tls;
 use weir_net::{Connection, Received};
-use weir_proxy::{Addresses, Command, ProxyError, Tlv, Transport, V2, tlv};
+use weir_proxy::{Addresses, Command, ProxyError, Ssl, Tlv, Transport, V2, tlv};
 use weir_sched::{Tick, wait};
 use weir_sys::Address;
+use weir_tls::inspect::{Inspected, Party};
+use weir_tls::{Facts, ciphers};
 
 use crate::clock;
 use crate::session::{ProxyFields, Session};
@@ -81,23 +83,29 @@ pub(crate) fn write_v1(stream: &Stream, out: &mut Vec<u8>) {
 
 /// Writes a header of version 2.
 pub(crate) fn write_v2(stream: &mut Stream, out: &mut Vec<u8>) {
-    static NOTHING_MORE: ProxyV2 =
-        ProxyV2 { crc32c: false, unique_id: false, authority: false, tlvs: Vec::new() };
     let known = stream.known_server();
-    let fields = known.as_ref().and_then(|known| known.settings.proxy_v2.as_deref()).unwrap_or(&NOTHING_MORE);
+    let fields = known.as_ref().and_then(|known| known.settings.proxy_v2.clone()).unwrap_or_default();
     let mut values: Vec<(u8, Vec<u8>)> = Vec::new();
+    let client = stream.client.tls();
+    if let Some(protocol) = client.and_then(|facts| facts.protocol.as_deref()) {
+        values.push((tlv::ALPN, protocol.to_vec()));
+    }
+    if fields.authority {
+        let asked =
+            client.and_then(|facts| facts.server_name.as_deref()).map(|name| name.as_bytes().to_vec());
+        let authority = asked.or_else(|| received(&stream.session, tlv::AUTHORITY));
+        values.extend(authority.map(|authority| (tlv::AUTHORITY, authority)));
+    }
     if fields.unique_id
         && let Some(id) = &stream.log.unique_id
     {
         values.push((tlv::UNIQUE_ID, id[..id.len().min(tlv::MAX_UNIQUE_ID)].to_vec()));
     }
-    if fields.authority
-        && let Some(authority) = received(&stream.session, tlv::AUTHORITY)
-    {
-        values.push((tlv::AUTHORITY, authority));
-    }
     for (kind, format) in &fields.tlvs {
         values.push((*kind, stream.format(format).into_vec()));
+    }
+    if fields.tls != ProxyV2Tls::default() {
+        values.push((tlv::SSL, of_tls(stream.client.tls(), fields.tls)));
     }
     let (source, destination) = endpoints(stream);
     let tlvs: Vec<Tlv<'_>> = values.iter().map(|(kind, value)| Tlv { kind: *kind, value }).collect();
@@ -112,6 +120,44 @@ pub(crate) fn write_v2(stream: &mut Stream, out: &mut Vec<u8>) {
         // More values than a header holds: the addresses are what servers cannot do without.
         let _ = weir_proxy::write_v2(&V2 { tlvs: &[], ..header }, out);
     }
+}
+
+/// What is told of the client's TLS (PROXY protocol, 2.2.5).
+fn of_tls(client: Option<&Facts>, wanted: ProxyV2Tls) -> Vec<u8> {
+    let mut out = Vec::new();
+    let Some(facts) = client else {
+        Ssl::write(0, 0, &[], &mut out);
+        return out;
+    };
+    let mut values: Vec<(u8, String)> = Vec::new();
+    values.extend(facts.version_name().map(|name| (tlv::SSL_VERSION, name.to_owned())));
+    let mut bits = Ssl::USED;
+    if let Some(certificate) = facts.peer_certificates.first() {
+        bits |= Ssl::CERTIFICATE_IN_SESSION;
+        if !facts.resumed {
+            bits |= Ssl::CERTIFICATE_ON_CONNECTION;
+        }
+        let name = Inspected::of(certificate).filter(|_| wanted.common_name);
+        let name = name.and_then(|certificate| certificate.attribute(Party::Subject, "CN", 1));
+        values.extend(name.map(|name| (tlv::SSL_CN, name)));
+    }
+    let shown = facts.certificate.as_ref().and_then(|certificate| Inspected::of(certificate.own()));
+    if let Some(certificate) = shown {
+        if wanted.key {
+            values.extend(certificate.key_in_short().map(|kind| (tlv::SSL_KEY_ALGORITHM, kind)));
+        }
+        if wanted.signature {
+            values.push((tlv::SSL_SIGNATURE_ALGORITHM, certificate.signature_algorithm()));
+        }
+    }
+    if let Some(cipher) = facts.cipher.and_then(ciphers::name_of).filter(|_| wanted.cipher) {
+        values.push((tlv::SSL_CIPHER, cipher.to_owned()));
+    }
+    let values: Vec<Tlv<'_>> =
+        values.iter().map(|(kind, value)| Tlv { kind: *kind, value: value.as_bytes() }).collect();
+    let verify = facts.verified.map_or(0, |verified| verified.code);
+    Ssl::write(bits, verify.into(), &values, &mut out);
+    out
 }
 
 /// A value that the client's own PROXY header carried.

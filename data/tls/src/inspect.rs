@@ -99,6 +99,19 @@ impl<'c> Inspected<'c> {
         named(&oid, KEYS)
     }
 
+    /// What kind of key it has and how long that is, as `RSA2048` or `EC256`; none for other kinds.
+    pub fn key_in_short(&self) -> Option<String> {
+        match self.parsed.public_key().parsed().ok()? {
+            PublicKey::RSA(key) => Some(format!("RSA{}", key.key_size())),
+            // Two coordinates behind one byte: those of P-521 are 66 bytes long.
+            PublicKey::EC(point) => match point.data().len() {
+                133 => Some("EC521".to_owned()),
+                length => Some(format!("EC{}", (length.checked_sub(1)?) * 4)),
+            },
+            _ => None,
+        }
+    }
+
     /// The alternative names, as `DNS:a, IP Address:1.2.3.4`.
     pub fn alternative_names(&self) -> Option<String> {
         let names = self.parsed.subject_alternative_name().ok()??;

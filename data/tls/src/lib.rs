@@ -36,7 +36,7 @@ pub use record::{HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, announced};
 pub use session::{ChooseServer, Chosen, Facts, Progress, Session};
 pub use settings::{Base, ServerSettings, Settings};
 pub use traffic::Opened;
-pub use upstream::{LiveUpstream, Upstream};
+pub use upstream::{LiveUpstream, Upstream, host_name};
 pub use verify::{Verified, VerifyMode};
 
 /// What time it is, for who checks certificates.

@@ -5,6 +5,7 @@
 
 mod chain;
 pub(crate) mod der;
+mod host;
 mod names;
 mod parsed;
 mod revocation;
@@ -21,7 +22,6 @@ use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, PeerMisbehaved,
     SignatureScheme,
 };
-use webpki::EndEntityCert;
 
 pub use chain::{Authorities, Fault};
 pub use parsed::Purpose;
@@ -102,7 +102,7 @@ pub enum NameCheck {
     /// The one that it was asked for (`sni`).
     Asked,
     /// This one (`verifyhost`).
-    This(ServerName<'static>),
+    This(Box<str>),
 }
 
 /// Checks the certificates of peers.
@@ -165,16 +165,12 @@ impl Verifier {
     }
 
     fn check_name(&self, certificate: &CertificateDer<'_>, asked: &ServerName<'_>) -> Result<(), Error> {
-        let name = match &self.name {
-            NameCheck::Any => return Ok(()),
-            NameCheck::Asked => asked,
-            NameCheck::This(name) => name,
+        let is_for_it = match &self.name {
+            NameCheck::Any => true,
+            NameCheck::Asked => host::is_of(certificate, &asked.to_str()),
+            NameCheck::This(name) => host::is_of(certificate, name),
         };
-        let parsed = EndEntityCert::try_from(certificate)
-            .map_err(|_| Error::InvalidCertificate(CertificateError::NotValidForName))?;
-        parsed
-            .verify_is_valid_for_subject_name(name)
-            .map_err(|_| Error::InvalidCertificate(CertificateError::NotValidForName))
+        if is_for_it { Ok(()) } else { Err(Error::InvalidCertificate(CertificateError::NotValidForName)) }
     }
 
     /// Whether the peer signed the handshake with its certificate's key. webpki would refuse certificates of version 1 here.

@@ -411,6 +411,10 @@ impl<'d> Document<'d> {
                 let refused = self.refused.contains(&("healthcheck", name.into()));
                 refused || self.health_checks.iter().any(|section| *section.name == *name)
             },
+            health_scripts: &|name| {
+                let section = self.health_checks.iter().find(|section| *section.name == *name)?;
+                Some(Arc::clone(&section.scripts))
+            },
             external_checks: self.global.external_check.is_some(),
             may_create_processes: self.global.insecure_fork_wanted,
             first_proxy_id: if self.global.sockets.is_empty() { 1 } else { 2 },

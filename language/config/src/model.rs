@@ -46,7 +46,9 @@ pub use balance::{
 pub use bind::{
     Account, Bind, BindOptions, Level, SeverityOutput, Shards, SocketOwnership, ThreadRange, ThreadSet,
 };
-pub use check::{AgentSettings, CheckSettings, CheckTuning, InitialState, Observe, OnError, TrackedServer};
+pub use check::{
+    AgentSettings, CheckSettings, CheckTls, CheckTuning, InitialState, Observe, OnError, TrackedServer,
+};
 pub use check_script::{
     CheckAction, CheckConnect, CheckMethod, CheckPort, CheckRule, CheckRuleList, CheckScripts, CheckText,
     Expect, ExpectStatus, Expected, HeaderMatch, HealthCheck, HttpRequest, OwnExpected, TextMatch,
@@ -76,7 +78,7 @@ pub use resolvers::{AcceptedFamilies, HoldTimes, NameServer, Resolvers, ServerRe
 pub use ring::{Framing, Ring, RingServer, TraceLine};
 pub use rules::{RedirectRule, Rule, RulesetKind, Rulesets};
 pub use server::{
-    HashKey, InitialAddress, Protocol, ProxyV2, SendProxy, Server, ServerSettings, ServerStates,
+    HashKey, InitialAddress, Protocol, ProxyV2, ProxyV2Tls, SendProxy, Server, ServerSettings, ServerStates,
 };
 pub use stats::{Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
 pub use status_codes::StatusCodes;

@@ -8,7 +8,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
 
 use crate::address::server_address;
 use crate::expressions::{Expressions, Notes};
-use crate::model::{Location, LogHeader, Ring, RingServer, ServerSettings, TransparentSource};
+use crate::model::{Location, LogHeader, ProxyV2Tls, Ring, RingServer, ServerSettings, TransparentSource};
 use crate::numbers::{delay_of, size_of};
 use crate::resources::Resources;
 use crate::rows::{Handler, Row, Table};
@@ -236,7 +236,10 @@ fn needs_a_stream(settings: &ServerSettings) -> Option<&'static str> {
         }
         None | Some(TransparentSource::Address { .. }) => {}
     }
-    let header = header.filter(|header| header.unique_id || header.authority || !header.tlvs.is_empty());
+    let header = header.filter(|header| {
+        let of_client = header.authority || header.tls != ProxyV2Tls::default();
+        header.unique_id || of_client || !header.tlvs.is_empty()
+    });
     header.map(|_| "what the PROXY header says of a request")
 }
 
@@ -326,13 +329,13 @@ mod tests {
     #[test]
     fn words_that_need_a_stream_are_not_accepted() {
         check(
-            "ring r\n server s 127.0.0.1:1 weigth 5\n server s 127.0.0.1:1 source 0.0.0.0 usesrc client\n server s 127.0.0.1:1 send-proxy-v2 proxy-v2-options unique-id\n server s 127.0.0.1:1 init-addr never\n server s 127.0.0.1:1 ssl\n",
+            "ring r\n server s 127.0.0.1:1 weigth 5\n server s 127.0.0.1:1 source 0.0.0.0 usesrc client\n server s 127.0.0.1:1 send-proxy-v2 proxy-v2-options unique-id\n server s 127.0.0.1:1 init-addr never\n server s 127.0.0.1:1 shard 1\n",
             &[
                 "parsing [test.cfg:2] : 'server r/s' : unknown keyword 'weigth'; did you mean 'weight' maybe ?",
                 "parsing [test.cfg:3] : 'server r/s' : the address of a client ('usesrc') has no meaning on a server of a ring",
                 "parsing [test.cfg:4] : 'server r/s' : what the PROXY header says of a request has no meaning on a server of a ring",
                 "parsing [test.cfg:5] : 'server r/s' : 'init-addr' : unknown init-addr method 'never', supported methods are 'libc', 'last', 'none'.",
-                "parsing [test.cfg:6] : 'server r/s' : 'ssl' is not implemented yet",
+                "parsing [test.cfg:6] : 'server r/s' : 'shard' is not implemented yet",
             ],
         );
     }

@@ -14,7 +14,7 @@ use weir_syntax::{Diagnostic, Layout, Span, Word};
 use crate::address::proxy_address;
 use crate::bind::protocol;
 use crate::expressions::Expressions;
-use crate::model::{Framing, HashKey, InitialAddress, Ring, SendProxy, ServerSettings, SocksProxy};
+use crate::model::{Framing, HashKey, InitialAddress, ProxyV2, Ring, SendProxy, ServerSettings, SocksProxy};
 use crate::numbers::{delay_of, integer_in, prefixed_integer, size_of};
 use crate::rows::{Handler, Row, Table};
 use crate::source::read_source;
@@ -118,12 +118,17 @@ const LOG_STREAMS: u8 = LOGS | 1 << 2;
 
 /// Whether a word of a server line makes sense in a backend of log servers.
 pub(crate) fn is_for_logs(name: &str) -> bool {
-    SERVER_OPTIONS.find(name).is_some_and(|row| row.uses & LOGS != 0)
+    SERVER_OPTIONS.find(name).is_some_and(|row| row.uses & LOGS != 0) || is_about_tls(name)
 }
 
 /// Whether it does so only where messages go over a connection.
 pub(crate) fn is_for_log_streams(name: &str) -> bool {
-    SERVER_OPTIONS.find(name).is_some_and(|row| row.uses & LOG_STREAMS == LOG_STREAMS)
+    SERVER_OPTIONS.find(name).is_some_and(|row| row.uses & LOG_STREAMS == LOG_STREAMS) || is_about_tls(name)
+}
+
+/// The words about TLS that `bind` lines have as well; which protocol is spoken is no question where messages are sent.
+fn is_about_tls(name: &str) -> bool {
+    name != "alpn" && crate::tls_words::TLS_ROWS.iter().any(|row| row.name == name)
 }
 
 /// The words that `add server` takes, those that are there.
@@ -190,11 +195,6 @@ pub(crate) fn read_server_options(
                 break;
             }
         }
-    }
-    if server.settings.tls.as_ref().is_some_and(|tls| tls.enabled)
-        && matches!(server.kind, ServerLineKind::Added | ServerLineKind::Ring)
-    {
-        faults.push(located(not_yet(words.here(), "ssl")));
     }
     if server.settings.resolution.section.is_some() && server.kind == ServerLineKind::Ring {
         faults.push(located(not_yet(words.here(), "resolvers")));
@@ -418,22 +418,23 @@ const READY: &[Row<ServerReader>] = &[
         "what a version 2 header carries",
         |server, words| {
             let word = words.expect("'proxy-v2-options' : expects a list of options")?;
-            let mut header = server.settings.proxy_v2.as_deref().cloned().unwrap_or_default();
+            let header = proxy_v2(server);
             for option in word.text().split(',').filter(|option| !option.is_empty()) {
                 match option {
                     "crc32c" => header.crc32c = true,
                     "unique-id" => header.unique_id = true,
                     "authority" => header.authority = true,
-                    "ssl" | "cert-cn" | "ssl-cipher" | "cert-sig" | "cert-key" => {
-                        return Err(not_yet(word.span(), &format!("proxy-v2-options {option}")));
-                    }
+                    "ssl" => header.tls.enabled = true,
+                    "cert-cn" => header.tls.common_name = true,
+                    "ssl-cipher" => header.tls.cipher = true,
+                    "cert-sig" => header.tls.signature = true,
+                    "cert-key" => header.tls.key = true,
                     _ => {
                         let message = format!("'{option}' : proxy v2 option not implemented.");
                         return Err(fault(word.span(), message));
                     }
                 }
             }
-            server.settings.proxy_v2 = Some(Arc::new(header));
             Ok(())
         },
     ),
@@ -457,6 +458,29 @@ const READY: &[Row<ServerReader>] = &[
         server.settings.send_proxy = Some(SendProxy::V2);
         Ok(())
     }),
+    option(
+        "send-proxy-v2-ssl",
+        "",
+        "",
+        "begin connections with a version 2 PROXY header that tells of TLS",
+        |server, _| {
+            server.settings.send_proxy = Some(SendProxy::V2);
+            proxy_v2(server).tls.enabled = true;
+            Ok(())
+        },
+    ),
+    option(
+        "send-proxy-v2-ssl-cn",
+        "",
+        "",
+        "the same with the name in the client's certificate",
+        |server, _| {
+            server.settings.send_proxy = Some(SendProxy::V2);
+            let tls = &mut proxy_v2(server).tls;
+            (tls.enabled, tls.common_name) = (true, true);
+            Ok(())
+        },
+    ),
     option(
         "set-proxy-v2-tlv-fmt",
         "(<id>) <fmt>",
@@ -530,8 +554,6 @@ const NEGATIONS: &[Row<ServerReader>] = &[
         server.settings.backup = false;
         Ok(())
     }),
-    option("no-check-sni-auto", "", "", "health checks choose no name (the default)", |_, _| Ok(())),
-    option("no-check-ssl", "", "", "health checks without TLS (the default)", |_, _| Ok(())).with(NOT_ADDED),
     option("no-send-proxy", "", "", "undo 'send-proxy' of default-server", |server, _| {
         if matches!(server.settings.send_proxy, Some(SendProxy::V1)) {
             server.settings.send_proxy = None;
@@ -539,22 +561,28 @@ const NEGATIONS: &[Row<ServerReader>] = &[
         Ok(())
     }),
     option("no-send-proxy-v2", "", "", "undo 'send-proxy-v2' of default-server", |server, _| {
-        if matches!(server.settings.send_proxy, Some(SendProxy::V2)) {
-            server.settings.send_proxy = None;
-        }
+        forget_proxy_v2(server);
         Ok(())
     }),
-    option("no-send-proxy-v2-ssl", "", "", "no TLS data in PROXY headers (the default)", |_, _| Ok(()))
-        .with(NOT_ADDED),
+    option("no-send-proxy-v2-ssl", "", "", "undo 'send-proxy-v2-ssl' of default-server", |server, _| {
+        forget_proxy_v2(server);
+        proxy_v2(server).tls.enabled = false;
+        Ok(())
+    })
+    .with(NOT_ADDED),
     option(
         "no-send-proxy-v2-ssl-cn",
         "",
         "",
-        "no certificate name in PROXY headers (the default)",
-        |_, _| Ok(()),
+        "undo 'send-proxy-v2-ssl-cn' of default-server",
+        |server, _| {
+            forget_proxy_v2(server);
+            let tls = &mut proxy_v2(server).tls;
+            (tls.enabled, tls.common_name) = (false, false);
+            Ok(())
+        },
     )
     .with(NOT_ADDED),
-    option("no-sni-auto", "", "", "choose no name for TLS (the default)", |_, _| Ok(())),
     option("no-tfo", "", "", "undo 'tfo' of default-server", |server, _| {
         server.settings.tcp_fast_open = false;
         Ok(())
@@ -564,11 +592,6 @@ const NEGATIONS: &[Row<ServerReader>] = &[
 const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("allow-0rtt", "", "TLS: send early data"),
     Row::not_yet("cc", "<algo>", "TCP congestion control algorithm").with(NOT_ADDED),
-    Row::not_yet("check-alpn", "<protocols>", "health checks: protocols to negotiate"),
-    Row::not_yet("check-proto", "<name>", "health checks: protocol"),
-    Row::not_yet("check-sni", "<sni>", "health checks: name for TLS"),
-    Row::not_yet("check-sni-auto", "", "health checks: choose a name for TLS").with(NOT_ADDED),
-    Row::not_yet("check-ssl", "", "health checks: TLS"),
     Row::not_yet("from", "<origin>", "which default-server to start from").with(NOT_ADDED),
     Row::not_yet("idle-ping", "<delay>", "HTTP/2: test idle connections"),
     Row::not_yet("ktls", "<on|off>", "TLS in the kernel"),
@@ -577,10 +600,7 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("quic-cc-algo", "{ cubic | newreno | bbr | nocc }[(<args,...>)]", "QUIC congestion control")
         .with(NOT_ADDED),
     Row::not_yet("renegotiate", "", "TLS: allow renegotiation"),
-    Row::not_yet("send-proxy-v2-ssl", "", "PROXY header with data of the client's TLS"),
-    Row::not_yet("send-proxy-v2-ssl-cn", "", "PROXY header with the name in the client's certificate"),
     Row::not_yet("shard", "<shard>", "peers: shard of the server"),
-    Row::not_yet("sni-auto", "", "TLS: choose the name to ask for").with(NOT_ADDED),
     Row::not_yet("strict-maxconn", "", "idle connections count against 'maxconn'"),
     Row::not_yet("tcp-md5sig", "<password>", "TCP MD5 signatures").with(NOT_ADDED),
 ];
@@ -606,6 +626,16 @@ fn limit_or_none(words: &mut Words<'_>, keyword: &str) -> Parsed<Option<u32>> {
     }
 }
 
+fn proxy_v2<'s>(server: &'s mut ServerLine<'_>) -> &'s mut ProxyV2 {
+    Arc::make_mut(server.settings.proxy_v2.get_or_insert_default())
+}
+
+fn forget_proxy_v2(server: &mut ServerLine<'_>) {
+    if matches!(server.settings.send_proxy, Some(SendProxy::V2)) {
+        server.settings.send_proxy = None;
+    }
+}
+
 /// `set-proxy-v2-tlv-fmt(<id>) <fmt>`.
 fn read_tlv(server: &mut ServerLine<'_>, words: &mut Words<'_>) -> Parsed {
     let keyword = &words.line().words()[words.position() - 1];
@@ -620,12 +650,11 @@ fn read_tlv(server: &mut ServerLine<'_>, words: &mut Words<'_>) -> Parsed {
     })?;
     let format = words.expect("'set-proxy-v2-tlv-fmt' expects a format")?;
     let format = server.expressions.format(format, Places::only(Place::BackendSetServer))?;
-    let mut header = server.settings.proxy_v2.as_deref().cloned().unwrap_or_default();
+    let header = proxy_v2(server);
     if header.tlvs.len() == MAX_TLVS {
         return Err(fault(keyword.span(), format!("'set-proxy-v2-tlv-fmt' : more than {MAX_TLVS} fields")));
     }
     header.tlvs.push((identifier, format));
-    server.settings.proxy_v2 = Some(Arc::new(header));
     Ok(())
 }
 

@@ -105,6 +105,7 @@ pub(crate) fn read(text: &str) -> Outcome {
         has_peers: &|_| false,
         has_global_logs: true,
         has_health_check: &|name| name == "web",
+        health_scripts: &|_| None,
         has_mailers: &|name| name == "staff",
         external_checks: true,
         may_create_processes: true,

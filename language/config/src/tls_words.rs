@@ -45,7 +45,7 @@ const fn word(
 /// What both lines say with the same words.
 pub(crate) const TLS_ROWS: &[Row<ReadTls>] = &[
     word("alpn", "<protocols>", "http/1.1", "TLS: protocols to negotiate", |options, words| {
-        options.protocols = Some(protocols(words)?);
+        options.protocols = Some(protocols(words, "'alpn'")?);
         Ok(())
     }),
     word("ca-file", "<cafile>", "ca.pem", "TLS: authorities to trust", |options, words| {
@@ -141,18 +141,21 @@ fn version(words: &mut Words<'_>, keyword: &str) -> Parsed<TlsVersion> {
 }
 
 /// Protocols of ALPN, without those that are not spoken yet, of which one warning tells: HTTP/2 is, with clients.
-fn protocols(words: &mut Words<'_>) -> Parsed<Vec<Box<str>>> {
+/// `subject` is what a message calls the keyword.
+pub(crate) fn protocols(words: &mut Words<'_>, subject: &str) -> Parsed<Vec<Box<str>>> {
     let line = words.line().words().first().map_or("", |word| word.text());
-    let of_server = matches!(line, "server" | "default-server" | "server-template");
-    let word = words.expect("'alpn' : missing the comma-delimited ALPN protocol suite")?;
+    let of_server = matches!(line, "server" | "default-server" | "server-template" | "http-check");
+    let word = words.expect(&format!("{subject} : missing the comma-delimited ALPN protocol suite"))?;
     let mut spoken: Vec<Box<str>> = Vec::new();
     let mut left_out = Vec::new();
     for name in word.text().split(',') {
         match name {
-            "" => return Err(fault(word.span(), "'alpn' : empty protocol name")),
+            "" => return Err(fault(word.span(), format!("{subject} : empty protocol name"))),
             "h3" => left_out.push(name),
             "h2" if of_server => left_out.push(name),
-            _ if name.len() > 255 => return Err(fault(word.span(), "'alpn' : protocol name too long")),
+            _ if name.len() > 255 => {
+                return Err(fault(word.span(), format!("{subject} : protocol name too long")));
+            }
             _ => spoken.push(name.into()),
         }
     }
@@ -161,7 +164,7 @@ fn protocols(words: &mut Words<'_>) -> Parsed<Vec<Box<str>>> {
     }
     if !left_out.is_empty() {
         let message = format!(
-            "'alpn' : '{}' is not implemented yet and not offered: '{}' is.",
+            "{subject} : '{}' is not implemented yet and not offered: '{}' is.",
             left_out.join(","),
             spoken.join(",")
         );

@@ -50,7 +50,7 @@ const HOUSE: &[Room] = &[
     room("weir-backend", "data/backend", &["weir-mux", "weir-net", "weir-tls"], DATA_BELOW),
     room("weir-tables", "data/tables", NOTHING, DATA_BELOW),
     room("weir-peers", "data/peers", &["weir-net", "weir-tables"], DATA_BELOW),
-    room("weir-checks", "data/checks", &["weir-backend", "weir-mux", "weir-net"], DATA_BELOW),
+    room("weir-checks", "data/checks", &["weir-backend", "weir-mux", "weir-net", "weir-tls"], DATA_BELOW),
     room(
         "weir-stream",
         "data/stream",

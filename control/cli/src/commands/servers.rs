@@ -309,9 +309,20 @@ fn set_server(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
             "agent-port" => redirect_port(context, key, CheckKind::Agent, arguments.word(2)),
             "check-addr" => redirect_address(context, key, CheckKind::Health, arguments),
             "check-port" => redirect_port(context, key, CheckKind::Health, arguments.word(2)),
-            later @ ("ssl" | "name") => {
-                Err(Outcome::error(format!("'set server {later}' is not implemented yet.\n")))
+            "ssl" => {
+                let on = match arguments.word(2) {
+                    "on" => true,
+                    "off" => false,
+                    _ => return Err(Outcome::error("'set server <srv> ssl' expects 'on' or 'off'.\n")),
+                };
+                if !context.target.set_server_tls(key, on) {
+                    let refusal =
+                        "'set server <srv> ssl' cannot be set.  default-server should define ssl settings\n";
+                    return Err(Outcome::error(refusal));
+                }
+                Ok(Outcome::Text("server ssl setting updated.\n".to_owned()))
             }
+            "name" => Err(Outcome::error("'set server name' is not implemented yet.\n")),
             _ => Err(Outcome::error(SET_SERVER_USAGE)),
         }
     })

@@ -77,6 +77,9 @@ pub trait ProxyTarget {
     /// Lets a server's checks run, or not; false when it has none of that kind.
     fn enable_checks(&mut self, server: ServerKey, kind: CheckKind, enabled: bool) -> bool;
 
+    /// Has the traffic of a server's new connections go over TLS, or in clear; false when its line says nothing of TLS.
+    fn set_server_tls(&mut self, server: ServerKey, on: bool) -> bool;
+
     /// Forces what the agent would have said; false when there is no agent.
     fn set_server_agent(&mut self, server: ServerKey, up: bool) -> bool;
 

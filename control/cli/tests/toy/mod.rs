@@ -434,6 +434,10 @@ impl ProxyTarget for Toy {
         }
     }
 
+    fn set_server_tls(&mut self, _: ServerKey, _: bool) -> bool {
+        false
+    }
+
     fn set_server_agent(&mut self, _: ServerKey, _: bool) -> bool {
         false
     }

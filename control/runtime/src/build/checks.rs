@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use weir_backend::{CheckKind, CheckRules, Consequence, Follower, ObserveRules, ServerKey, StartLevel};
 use weir_checks::{
-    CheckLoad, CheckPlan, Checks, Dial, Greets, Intervals, Launcher, OwnedSource, ProgramPlan, ReusePlan,
-    Script, Timings,
+    CheckLoad, CheckPlan, CheckTls, Checks, Dial, Greets, Intervals, Launcher, OwnedSource, ProgramPlan,
+    ReusePlan, Script, Timings,
 };
 use weir_config::model::{
     self, CheckMethod, CheckScripts, CheckTuning, Config, Host, InitialState, Mode, Observe, OnError,
@@ -182,7 +182,7 @@ fn program_plan(proxy: &Proxy, server: &model::Server, means: &CheckMeans) -> Op
         path: said.program_path.clone().unwrap_or_default(),
         proxy_id: proxy.config.id,
         listener: listener.cloned(),
-        tls: server.settings.tls.is_some(),
+        tls: server.settings.tls.as_ref().is_some_and(|tls| tls.enabled),
         protocol: match (proxy.config.mode(), server.settings.protocol) {
             (_, Some(Protocol::H2)) => "h2",
             (_, Some(Protocol::H1)) | (Mode::Http, None) => "h1",
@@ -207,6 +207,8 @@ fn agent_plan(
         port: said.port,
         socks4: None,
         greets: Greets::No,
+        // An agent is no service of its server: it speaks in clear.
+        tls: None,
         ..of_health
     };
     Some(CheckPlan {
@@ -287,5 +289,15 @@ fn dial(proxy: &Proxy, server: &model::Server, key: ServerKey) -> Dial {
             ..plan::options(Some(settings), keep_alive, true)
         },
         greets,
+        tls: proxy.server_tls(key).map(|upstream| CheckTls {
+            upstream,
+            is_usual: said
+                .tls
+                .enabled
+                .unwrap_or_else(|| !elsewhere && settings.tls.as_ref().is_some_and(|tls| tls.enabled)),
+            server_name: said.tls.server_name.clone(),
+            protocols: said.tls.protocols.clone(),
+            takes_host: !said.tls.no_automatic_name,
+        }),
     }
 }

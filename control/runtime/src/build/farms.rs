@@ -67,6 +67,7 @@ fn door(
         server_timeout: proxy.settings.timeouts.server,
         keep_alive: keeps_alive.then_some(proxy.settings.server_keep_alive),
         no_linger: proxy.settings.options.no_linger,
+        at: Some(server.at.clone()),
         ..Forward::new(Arc::clone(sink), server.name.as_ref().into(), None, settings)
     });
     Ok(LogTransport::Ring { ring, forward: events.forwards.len() - 1 })

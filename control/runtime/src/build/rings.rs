@@ -8,7 +8,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use weir_config::model::{self, Config, LogAddress, ServerAddress, ServerPort, ServerSettings, TcpKeepAlive};
+use weir_config::model::{
+    self, Config, Location, LogAddress, ServerAddress, ServerPort, ServerSettings, TcpKeepAlive,
+};
 use weir_events::logger::LONGEST_LENGTH;
 use weir_events::{LogFormat, Sink, Sinks};
 use weir_sched::TaskKey;
@@ -16,6 +18,7 @@ use weir_stream::instance::Instance;
 use weir_sync::ring::DEFAULT_QUEUES;
 use weir_sync::{Published, Ring};
 use weir_sys::Address;
+use weir_tls::LiveUpstream;
 
 use super::BuildError;
 use super::backends;
@@ -51,6 +54,19 @@ pub struct Forward {
     pub conversation: Conversation,
     /// Who sends, once it does.
     pub sender: OnceLock<TaskKey>,
+    /// Where the server was written; none where nobody wrote a line about it.
+    pub at: Option<Location>,
+    /// What its connections need for TLS, where they speak it.
+    pub tls: OnceLock<ForwardTls>,
+}
+
+/// What connections need for TLS.
+#[derive(Debug)]
+pub struct ForwardTls {
+    /// All that the line says.
+    pub upstream: Arc<LiveUpstream>,
+    /// `sni`: the name that the server is asked for.
+    pub server_name: Option<Vec<u8>>,
 }
 
 impl Forward {
@@ -73,6 +89,17 @@ impl Forward {
             behind: AtomicBool::new(false),
             sender: OnceLock::new(),
             conversation: Conversation::default(),
+            at: None,
+            tls: OnceLock::new(),
+        }
+    }
+
+    /// What messages call the server.
+    pub(super) fn subject(&self) -> String {
+        match self.sink.name.split_once('/') {
+            // The ring of one server of a backend.
+            Some((backend, server)) => log_subject(backend, server),
+            None => log_subject(&self.sink.name, &self.server),
         }
     }
 
@@ -90,6 +117,11 @@ impl Forward {
             }
         }
     }
+}
+
+/// What messages call a server that gets log messages.
+pub(super) fn log_subject(section: &str, server: &str) -> String {
+    format!("server '{section}/{server}'")
 }
 
 /// Where events end, and where rings are forwarded to.
@@ -308,6 +340,7 @@ fn add(
         events.forwards.push(Forward {
             connect_timeout: section.connect_timeout,
             server_timeout: section.server_timeout,
+            at: Some(section.at.clone()),
             ..Forward::new(Arc::clone(sink), Arc::clone(&server.name), Some(address), settings)
         });
     }

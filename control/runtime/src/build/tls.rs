@@ -6,6 +6,7 @@
 mod authorities;
 mod defaults;
 mod live;
+mod servers;
 mod stores;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -15,25 +16,24 @@ use std::sync::Arc;
 
 use weir_config::CrtListLine;
 use weir_config::model::{
-    self, Bind, BindTls, CertificateFiles, CertificateSource, IgnoredErrors, Location, ServerTls, TlsOptions,
-    TlsVerify, TlsVersion,
+    self, Bind, BindTls, CertificateFiles, CertificateSource, IgnoredErrors, Location, TlsOptions, TlsVerify,
+    TlsVersion,
 };
 use weir_net::Clock;
 use weir_tls::clock::TimeProvider;
 use weir_tls::forge::Forger;
 use weir_tls::resumption::{Scope, SessionCache, tickets};
 use weir_tls::rustls::SignatureScheme;
-use weir_tls::rustls::pki_types::ServerName;
 use weir_tls::rustls::server::ProducesTickets;
-use weir_tls::settings::{Reuse, client_config};
 use weir_tls::ticket_keys::TicketKeys;
-use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier};
+use weir_tls::verify::{Ignored, NameCheck, Verifier};
 use weir_tls::{
-    Base, Certificate, Entry, Files, Listener, LiveListener, LiveUpstream, Loader, Part, ServerSettings,
-    Settings, Upstream, VerifyMode, ciphers,
+    Base, Certificate, Entry, Files, Listener, LiveListener, Loader, Part, ServerSettings, Settings,
+    VerifyMode, ciphers,
 };
 
 use super::BuildError;
+use super::rings::log_subject;
 use authorities::AuthorityFiles;
 use defaults::{Defaults, kept_number, kept_seconds};
 pub use live::LiveTls;
@@ -68,6 +68,10 @@ pub struct TlsBuilder {
     /// What was made, for those who change it.
     binds: Vec<LiveBind>,
     servers: Vec<LiveServer>,
+    /// Nothing is read any more: files are those that were.
+    keeps_to_known_files: bool,
+    /// The `healthcheck` sections that connect by TLS whatever the server does.
+    secure_sections: Vec<Arc<str>>,
     /// What is worth a warning.
     pub warnings: Vec<String>,
     /// What keeps the process from starting.
@@ -85,7 +89,7 @@ struct ListedLine {
 
 impl TlsBuilder {
     /// A builder for a configuration with this global section.
-    pub fn new(global: &model::Global) -> Self {
+    pub fn new(global: &model::Global, health_checks: &[model::HealthCheck]) -> Self {
         let defaults = Defaults::of(global);
         TlsBuilder {
             loader: Loader { extra: defaults.extra_files, replaces_extension: defaults.replaces_extension },
@@ -108,6 +112,12 @@ impl TlsBuilder {
             speaks: false,
             binds: Vec::new(),
             servers: Vec::new(),
+            keeps_to_known_files: false,
+            secure_sections: health_checks
+                .iter()
+                .filter(|section| section.scripts.connects_over_tls())
+                .map(|section| Arc::clone(&section.name))
+                .collect(),
             warnings: Vec::new(),
             errors: Vec::new(),
         }
@@ -115,7 +125,7 @@ impl TlsBuilder {
 
     /// Everything of a configuration, only to find what is wrong with it.
     pub fn check(config: &model::Config) -> Self {
-        let mut builder = TlsBuilder::new(&config.global);
+        let mut builder = TlsBuilder::new(&config.global, &config.health_checks);
         builder.load_stores(&config.certificate_stores);
         for proxy in config.proxies.iter().filter(|proxy| !proxy.settings.disabled) {
             builder.declare_certificates(proxy);
@@ -123,6 +133,19 @@ impl TlsBuilder {
                 let _ = builder.listener(&proxy.name, bind, proxy.mode() == model::Mode::Http);
             }
             let _ = builder.servers(proxy);
+            for server in proxy.servers.iter().filter(|_| proxy.mode() == model::Mode::Log) {
+                let _ =
+                    builder.log_server(log_subject(&proxy.name, &server.name), &server.settings, &server.at);
+            }
+        }
+        for section in &config.rings {
+            for server in section.servers.iter().filter(|server| !server.settings.disabled) {
+                let _ = builder.log_server(
+                    log_subject(&section.name, &server.name),
+                    &server.settings,
+                    &section.at,
+                );
+            }
         }
         builder
     }
@@ -332,120 +355,6 @@ impl TlsBuilder {
         weir_config::parse_crt_list_line(line.number, &line.text, inherited, warn)
     }
 
-    /// What connections to the servers of a proxy need; empty where none speaks TLS.
-    pub fn servers(&mut self, proxy: &model::Proxy) -> Vec<Option<Arc<LiveUpstream>>> {
-        let speaks = |server: &model::Server| server.settings.tls.as_ref().is_some_and(|tls| tls.enabled);
-        if !proxy.servers.iter().any(speaks) {
-            return Vec::new();
-        }
-        proxy
-            .servers
-            .iter()
-            .map(|server| speaks(server).then(|| self.server(proxy, server)).flatten())
-            .collect()
-    }
-
-    fn server(&mut self, proxy: &model::Proxy, server: &model::Server) -> Option<Arc<LiveUpstream>> {
-        let tls = Arc::clone(server.settings.tls.as_ref()?);
-        self.note_speaker();
-        let subject = format!("server '{}/{}'", proxy.name, server.name);
-        if proxy.mode() == model::Mode::Log {
-            self.refuse(&server.at, format!("{subject} : 'ssl' of a log server is not implemented yet."));
-            return None;
-        }
-        self.authorities.forget_used();
-        let live = Arc::new(LiveUpstream::new(self.upstream(&subject, &tls, &server.at)?));
-        let files = self.authorities.used();
-        let at = server.at.clone();
-        self.servers.push(LiveServer { subject, tls, at, live: Arc::clone(&live), files });
-        Some(live)
-    }
-
-    fn upstream(&mut self, subject: &str, tls: &ServerTls, at: &Location) -> Option<Upstream> {
-        let options = self.defaults.server.under(&tls.options);
-        let certificate = match &tls.certificate {
-            Some(path) => Some(self.load(path, subject, at)?.into_iter().next()?),
-            None => None,
-        };
-        let mut settings = self.settings(&TlsOptions { verify: None, ..options.clone() }, subject, at)?;
-        // A server signs by what it is offered, and we by what is meant for clients.
-        let schemes = settings.signatures.take();
-        let mut never = Vec::new();
-        settings.signatures = match options.client_signatures.as_deref() {
-            Some(list) => self.schemes(Some(list), &mut never, subject, at)?,
-            None => schemes.clone(),
-        };
-        self.warn_of_never(&never, subject, at);
-        let protocols = options.protocols.iter().flatten();
-        settings.protocols = protocols.map(|name| name.as_bytes().to_vec()).collect();
-        let name = match tls.verify_host.as_deref().map(|name| ServerName::try_from(name.to_owned())) {
-            None => None,
-            Some(Ok(name)) => Some(NameCheck::This(name)),
-            Some(Err(_)) => {
-                self.refuse(at, format!("{subject} : 'verifyhost' needs the name of a host."));
-                return None;
-            }
-        };
-        let authorities = self.authorities_of_server(&options, subject, at)?;
-        let reuse = match (tls.no_reuse, options.no_tickets) {
-            (true, _) => Reuse::Never,
-            (false, Some(true)) => Reuse::SessionIds,
-            (false, _) => Reuse::Tickets,
-        };
-        let config = |name: NameCheck, sends_name: bool| {
-            let verifier = Verifier {
-                mode: VerifyMode::Required,
-                name: if authorities.is_some() { name } else { NameCheck::Any },
-                authorities: authorities.clone(),
-                ignored: Ignored::default(),
-                ignored_of_authorities: Ignored::default(),
-                silent: true,
-                algorithms: weir_tls::verify::algorithms(),
-                schemes: schemes.clone(),
-            };
-            client_config(&settings, Arc::new(verifier), certificate.as_deref(), sends_name, reuse)
-        };
-        let named = config(name.clone().unwrap_or(NameCheck::Asked), true);
-        let nameless = config(name.unwrap_or_default(), false);
-        match (named, nameless) {
-            (Ok(named), Ok(nameless)) => Some(Upstream { named, nameless }),
-            (Err(error), _) | (_, Err(error)) => {
-                let message = format!("{subject} : these TLS settings cannot work together: {error}.");
-                self.refuse(at, message);
-                None
-            }
-        }
-    }
-
-    /// Whom to trust about a server, none for everybody; the outer none when that cannot be, which is noted.
-    fn authorities_of_server(
-        &mut self,
-        options: &TlsOptions,
-        subject: &str,
-        at: &Location,
-    ) -> Option<Option<Arc<Authorities>>> {
-        let verify = options.verify.unwrap_or(self.defaults.server_verify);
-        if verify == TlsVerify::None {
-            return Some(None);
-        }
-        let Some(file) = options.ca_file.as_deref() else {
-            let message = format!(
-                "{subject} : whom to trust is not said: add 'ca-file <file>' (or 'ca-file @system-ca'), or 'verify none' where the network is trusted."
-            );
-            self.refuse(at, message);
-            return None;
-        };
-        let base = self.defaults.authority_base.as_deref();
-        let lists: Vec<String> = options.crl_file.iter().map(|file| based(file, base)).collect();
-        match self.authorities.make(&[based(file, base)], &lists) {
-            Ok(authorities) => Some(Some(Arc::new(authorities))),
-            Err(fault) => {
-                self.refuse(at, format!("{subject} : {fault}"));
-                None
-            }
-        }
-    }
-
     fn load(&mut self, path: &str, subject: &str, at: &Location) -> Option<Vec<Arc<Certificate>>> {
         // What was made by the runtime API has the name that it was given there.
         if let Some(Some(made)) = self.certificates.get(path) {
@@ -463,6 +372,10 @@ impl TlsBuilder {
         if let Some(names) = self.paths.get(&path) {
             let known = names.iter().filter_map(|name| self.certificates.get(name)?.clone());
             return Some(known.collect());
+        }
+        if self.keeps_to_known_files {
+            self.refuse(at, format!("unable to stat SSL certificate '{path}'."));
+            return None;
         }
         match self.loader.load(&path) {
             Ok(loaded) => {

@@ -6,7 +6,7 @@ use weir_backend::{AddError, Backend, Follower, RemoveError, Server};
 use weir_cli::target::{BackendKey, ServerKey};
 use weir_config::Resources;
 use weir_config::model::{self, Host, Mode, Protocol, TransparentSource};
-use weir_stream::instance::Proxy;
+use weir_stream::instance::{AddedServer, Proxy};
 
 use super::process_target::NoFiles;
 use super::{LiveTarget, now_ms, on_every_worker};
@@ -43,8 +43,18 @@ impl LiveTarget {
             return Err(format!("more than {MAX_SERVERS} servers in one backend"));
         }
         let leader = self.leader(proxy, &said)?;
+        let tls = match record.tls.get() {
+            Some(live) => live.add_server(&proxy.config, &said)?,
+            None => None,
+        };
         let settings = build::added_server(&said, record.shares_idle);
-        let server = backend.add(settings, now_ms()).map_err(|error| match error {
+        let server = backend.add(settings, now_ms()).inspect_err(|_| {
+            // Nobody uses what was made for it.
+            if let (Some(live), Some(tls)) = (record.tls.get(), &tls) {
+                live.forget_server(tls);
+            }
+        });
+        let server = server.map_err(|error| match error {
             AddError::StaticAlgorithm => STATIC.to_owned(),
             AddError::NameTaken => "Already exists a server with the same name in backend.".to_owned(),
             AddError::IdentifierTaken(owner) => {
@@ -59,7 +69,8 @@ impl LiveTarget {
         })?;
         said.id = server.id();
         let said = Arc::new(said);
-        proxy.added_servers.insert(server.key(), Arc::clone(&said));
+        let remembered = AddedServer { said: Arc::clone(&said), tls };
+        proxy.added_servers.insert(server.key(), remembered);
         if let Some((of_leader, leader)) = leader {
             let follower = Follower { backend: Arc::downgrade(backend), server: server.key() };
             of_leader.add_follower(leader, follower);
@@ -124,6 +135,9 @@ impl LiveTarget {
                 "Server still has connections attached to it, cannot remove it.".to_owned()
             }
         })?;
+        if let (Some(live), Some(tls)) = (self.live.record.tls.get(), proxy.server_tls(server.key())) {
+            live.forget_server(&tls);
+        }
         proxy.added_servers.remove(server.key());
         Ok(())
     }
@@ -145,13 +159,17 @@ fn check(proxy: &Proxy, said: &model::Server) -> Result<(), String> {
     if !usable {
         return Err("MUX protocol is not usable for server.".to_owned());
     }
+    let checked = &said.settings.check;
+    let speaks = |protocol| proxy.config.settings.checks.can_speak(protocol);
+    if checked.enabled && checked.section.is_none() && checked.protocol.is_some_and(|it| !speaks(it)) {
+        return Err("'check-proto' : incompatible MUX protocol for the selected check type.".to_owned());
+    }
     let source = said.settings.source.as_deref();
     let is_name = |host: &Host| matches!(host, Host::Name { .. });
     let names = source.is_some_and(|source| {
         is_name(&source.host)
             || matches!(&source.transparent, Some(TransparentSource::Address { host, .. }) if is_name(host))
     });
-    let checked = &said.settings.check;
     let asked = checked.agent.as_ref().and_then(|agent| agent.address.as_ref());
     for (word, host) in [("addr", checked.address.as_ref()), ("agent-addr", asked)] {
         if host.is_some_and(is_name) {

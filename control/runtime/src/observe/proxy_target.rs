@@ -131,6 +131,7 @@ impl ProxyTarget for LiveTarget {
             address,
             port,
             operational_state: server.operational_state(now_ms) as u8,
+            uses_ssl: proxy.server_tls(server.key()).is_some_and(|tls| tls.carries_traffic()),
             administrative_state: admin.bits(),
             user_weight: server.user_weight(),
             initial_weight: server.initial_weight(),
@@ -250,6 +251,17 @@ impl ProxyTarget for LiveTarget {
         server.clear_maxima();
         server.figures().clear();
         Ok(())
+    }
+
+    fn set_server_tls(&mut self, server: ServerKey, on: bool) -> bool {
+        let Some((proxy, server)) = self.server_of(server) else { return false };
+        let says_something =
+            proxy.known_server(server.key()).is_some_and(|known| known.settings.tls.is_some());
+        let Some(tls) = proxy.server_tls(server.key()).filter(|_| says_something) else { return false };
+        tls.set_carries_traffic(on);
+        // What is kept for later was opened the other way.
+        forget_connections(proxy, &server);
+        true
     }
 
     fn set_server_agent(&mut self, server: ServerKey, up: bool) -> bool {

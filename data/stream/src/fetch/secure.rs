@@ -6,7 +6,6 @@ use weir_expr::SampleType::{Bin, Bool, Int, Str};
 use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType, Value};
 use weir_mux::StreamConnector;
 use weir_tls::inspect::{Inspected, Party};
-use weir_tls::rustls::ProtocolVersion;
 use weir_tls::rustls::pki_types::CertificateDer;
 use weir_tls::{Facts, ciphers, openssl};
 
@@ -45,7 +44,7 @@ pub(super) const ROWS: &[Row] = &[
         fact(of_client(stream), curve)
     }),
     row(client("ssl_fc_protocol", Str, "The version of TLS agreed on with the client"), |stream, _, _| {
-        fact(of_client(stream), |facts| version(facts).map(|name| copied(name.as_bytes())))
+        fact(of_client(stream), |facts| facts.version_name().map(|name| copied(name.as_bytes())))
     }),
     row(client("ssl_fc_sni", Str, "The server name that the client asked for"), |stream, _, _| {
         fact(of_client(stream), |facts| facts.server_name.as_deref().map(|name| copied(name.as_bytes())))
@@ -206,7 +205,7 @@ pub(super) const ROWS: &[Row] = &[
         fact(of_server(stream), curve)
     }),
     row(server("ssl_bc_protocol", Str, "The version of TLS agreed on with the server"), |stream, _, _| {
-        fact(of_server(stream), |facts| version(facts).map(|name| copied(name.as_bytes())))
+        fact(of_server(stream), |facts| facts.version_name().map(|name| copied(name.as_bytes())))
     }),
     row(server("ssl_bc_sni", Str, "The server name that was sent to the server"), |stream, _, _| {
         fact(of_server(stream), |facts| facts.server_name.as_deref().map(|name| copied(name.as_bytes())))
@@ -298,15 +297,6 @@ fn cipher<'c>(facts: &Facts) -> Option<Fetched<'c>> {
 
 fn curve<'c>(facts: &Facts) -> Option<Fetched<'c>> {
     ciphers::name_of_group(facts.group?).map(|name| copied(name.as_bytes()))
-}
-
-/// How the version that was agreed on is called.
-pub(crate) fn version(facts: &Facts) -> Option<&'static str> {
-    match facts.version? {
-        ProtocolVersion::TLSv1_3 => Some("TLSv1.3"),
-        ProtocolVersion::TLSv1_2 => Some("TLSv1.2"),
-        _ => None,
-    }
 }
 
 fn verified<'c>(stream: &Stream, part: fn(weir_tls::Verified) -> u16) -> Fetched<'c> {

@@ -83,7 +83,7 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
             text_or_missing(cipher, out);
         }
         Alias::TlsVersion => {
-            let version = stream.client.tls().and_then(crate::fetch::secure::version);
+            let version = stream.client.tls().and_then(|facts| facts.version_name());
             text_or_missing(version, out);
         }
         Alias::ClientIp | Alias::ClientPort | Alias::FrontendIp | Alias::FrontendPort => {

@@ -1,10 +1,10 @@
 //! A connection to the leased server: an idle one if the rules of `http-reuse` allow it, else a new one.
 
 use std::net::SocketAddr;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use weir_backend::{ConnectionKeys, ConnectionParts, ReuseScope, ServerAddress, ServerKey};
-use weir_config::model::{self, SendProxy, ServerSettings};
+use weir_config::model::{self, SendProxy, ServerSettings, ServerTls};
 use weir_containers::PooledFuture;
 use weir_expr::scratch::Scratch;
 use weir_mux::StreamConnector;
@@ -96,9 +96,7 @@ impl Stream {
         let transparent = self.backend.is_transparent();
         let marks = self.server.marks;
         let says_something = |settings: &ServerSettings| {
-            settings.send_proxy.is_some()
-                || settings.pool_connection_name.is_some()
-                || settings.tls.as_ref().is_some_and(|tls| tls.server_name.is_some())
+            settings.send_proxy.is_some() || settings.pool_connection_name.is_some() || settings.tls.is_some()
         };
         if !transparent
             && self.source_said(known.as_ref()).is_none()
@@ -114,9 +112,8 @@ impl Stream {
         if let Some(send_proxy) = settings.and_then(|settings| settings.send_proxy) {
             self.write_proxy_header(send_proxy, &mut header);
         }
-        let server_name = settings
-            .and_then(|settings| settings.tls.as_ref().filter(|tls| tls.enabled)?.server_name.as_ref())
-            .and_then(|name| self.evaluate_string(name));
+        let tls = settings.and_then(|settings| settings.tls.as_deref());
+        let server_name = tls.and_then(|tls| self.server_name(tls));
         let name = settings
             .and_then(|settings| settings.pool_connection_name.as_ref())
             .and_then(|name| self.evaluate_string(name));
@@ -137,6 +134,20 @@ impl Stream {
         // What names the client's own port serves nobody else.
         let private = transparent || follows_client || !header.is_empty();
         Identity { key, private, header, server_name }
+    }
+
+    /// The name that the server is asked for, where it speaks TLS: what `sni` gives, or the name that the request is for.
+    fn server_name(&mut self, tls: &ServerTls) -> Option<Scratch> {
+        self.server_tls()?;
+        if let Some(name) = &tls.server_name {
+            return self.evaluate_string(name);
+        }
+        if tls.no_automatic_name || !self.backend.is_http() {
+            return None;
+        }
+        let message = &self.request.message;
+        let host = message.head.find(message.bytes(), b"host", 1)?;
+        weir_tls::host_name(host).map(Scratch::copied)
     }
 
     /// Whether the address to connect to is another one than the configuration wrote.
@@ -168,7 +179,7 @@ impl Stream {
                 While::connection(&self.timeouts, weir_sched::now()),
                 |stream, _| {
                     if !secures && connecting.advance(greeting)? {
-                        let Some(tls) = tls else { return Ok(Step::Done(())) };
+                        let Some(tls) = &tls else { return Ok(Step::Done(())) };
                         let name = server_name.as_ref().map(|name| name.as_slice());
                         connecting.begin_tls(tls.session(name).map_err(|failure| Fault::Tls(failure.why))?);
                         secures = true;
@@ -266,9 +277,9 @@ impl Stream {
     }
 
     /// What connections to the leased server need for TLS.
-    fn server_tls(&self) -> Option<&'static weir_tls::LiveUpstream> {
+    fn server_tls(&self) -> Option<Arc<weir_tls::LiveUpstream>> {
         let key = self.server.lease.as_ref()?.server().key();
-        self.backend.server_tls.get(key.index()).filter(|_| key.is_configured())?.as_deref()
+        self.backend.server_tls(key).filter(|tls| tls.carries_traffic())
     }
 
     fn write_proxy_header(&mut self, send_proxy: SendProxy, header: &mut Vec<u8>) {

@@ -133,7 +133,7 @@ fn proxy(index: usize, config: model::Proxy, workers: usize, log: &Arc<LogSink>)
         frontend_figures: weir_backend::FrontendFigures::new(workers),
         backend_figures: weir_backend::BackendFigures::new(workers),
         added_servers: Default::default(),
-        server_tls: Vec::new(),
+        configured_tls: Vec::new(),
         listeners: config.binds.iter().map(|bind| listener(bind, workers)).collect(),
         log_sinks: if logs { vec![Arc::clone(log)] } else { Vec::new() },
         log_tag: (*b"weir").into(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::address::Host;
+use super::server::Protocol;
 
 /// What a `server` line says about its health checks.
 #[derive(Clone, Debug)]
@@ -50,6 +51,23 @@ pub struct CheckSettings {
     pub shuts_down_sessions: bool,
     /// `on-marked-up shutdown-backup-sessions`: those of the backups end when it comes up.
     pub shuts_down_backups: bool,
+    /// `check-ssl` and its relatives.
+    pub tls: CheckTls,
+    /// `check-proto`: what is spoken, when forced.
+    pub protocol: Option<Protocol>,
+}
+
+/// What a `server` line says about TLS of its health checks alone.
+#[derive(Clone, Debug, Default)]
+pub struct CheckTls {
+    /// `check-ssl` (true), `no-check-ssl` (false); none for what the server has, where it is checked at its own address.
+    pub enabled: Option<bool>,
+    /// `check-sni`: the name that is asked for.
+    pub server_name: Option<Arc<str>>,
+    /// `check-alpn`: what may be agreed on; none for what the server has.
+    pub protocols: Option<Arc<[Box<str>]>>,
+    /// `no-check-sni-auto`: the name of the request's `Host` is not asked for.
+    pub no_automatic_name: bool,
 }
 
 /// What a `server` line says about its agent.
@@ -126,6 +144,8 @@ impl Default for CheckSettings {
             on_error: OnError::default(),
             shuts_down_sessions: false,
             shuts_down_backups: false,
+            tls: CheckTls::default(),
+            protocol: None,
         }
     }
 }

@@ -6,6 +6,7 @@ use weir_expr::pattern::regex::Regex;
 use weir_expr::{Expr, Location, LogFormat, SetCondition, VariableId};
 
 use super::address::Host;
+use super::server::Protocol;
 
 /// How the servers of a backend are checked.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +25,27 @@ pub struct CheckScripts {
     pub program: Option<Arc<str>>,
     /// `external-check path`: what `PATH` is for it.
     pub program_path: Option<Arc<str>>,
+}
+
+impl CheckScripts {
+    /// Whether checks can speak this protocol (`check-proto`).
+    pub fn can_speak(&self, protocol: Protocol) -> bool {
+        match protocol {
+            Protocol::H1 => matches!(self.method, CheckMethod::Http(_)),
+            Protocol::None => !matches!(self.method, CheckMethod::Http(_)),
+            Protocol::H2 => false,
+        }
+    }
+
+    /// Whether a rule connects by TLS, whatever the server does.
+    pub fn connects_over_tls(&self) -> bool {
+        let rules = match self.method {
+            CheckMethod::Tcp => &self.tcp.rules,
+            CheckMethod::Http(_) => &self.http.rules,
+            CheckMethod::Connect | CheckMethod::Program | CheckMethod::Own(_) => return false,
+        };
+        rules.iter().any(|rule| matches!(&rule.action, CheckAction::Connect(connect) if connect.tls))
+    }
 }
 
 /// A `healthcheck` section: how servers that name it are checked.
@@ -129,6 +151,12 @@ pub struct CheckConnect {
     pub via_socks4: bool,
     /// `linger`: closes in order, does not reset.
     pub lingers: bool,
+    /// `ssl`.
+    pub tls: bool,
+    /// `sni`: the name that is asked for.
+    pub server_name: Option<Arc<str>>,
+    /// `alpn`: what may be agreed on; none for what the server has.
+    pub protocols: Option<Arc<[Box<str>]>>,
 }
 
 /// A port to connect to.

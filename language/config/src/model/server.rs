@@ -156,8 +156,25 @@ pub struct ProxyV2 {
     pub unique_id: bool,
     /// `authority`: the host name that the client asked for.
     pub authority: bool,
+    /// What it tells of the client's TLS.
+    pub tls: ProxyV2Tls,
     /// `set-proxy-v2-tlv-fmt(<id>) <fmt>`: further type-length-value fields.
     pub tlvs: Vec<(u8, LogFormat)>,
+}
+
+/// What a version 2 header tells of the client's TLS: each of these has it tell the version as well, and whether there was a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProxyV2Tls {
+    /// `ssl`: nothing more.
+    pub enabled: bool,
+    /// `cert-cn`: the common name in the client's certificate.
+    pub common_name: bool,
+    /// `ssl-cipher`: the cipher.
+    pub cipher: bool,
+    /// `cert-sig`: what the certificate that the client was shown is signed with.
+    pub signature: bool,
+    /// `cert-key`: the kind of its key.
+    pub key: bool,
 }
 
 /// A protocol forced by `proto`, on a server or a listener.

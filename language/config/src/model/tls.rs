@@ -189,12 +189,16 @@ pub struct BindTls {
 pub struct ServerTls {
     /// `ssl`: without it nothing else has an effect.
     pub enabled: bool,
+    /// `no-ssl`: not at the start, but the runtime API may switch it on.
+    pub may_be_enabled: bool,
     /// `crt`: what the server is shown.
     pub certificate: Option<Box<str>>,
     /// `verifyhost`: the name that its certificate must have.
     pub verify_host: Option<Box<str>>,
     /// `sni`: the name that it is asked for.
     pub server_name: Option<Arc<Expr>>,
+    /// `no-sni-auto`: without `sni`, the name of an HTTP request's `Host` is not asked for.
+    pub no_automatic_name: bool,
     /// `no-ssl-reuse`: no session goes on.
     pub no_reuse: bool,
     /// The rest.

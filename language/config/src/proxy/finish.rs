@@ -16,8 +16,8 @@ use super::{
 };
 use crate::draft::ErrorStep;
 use crate::model::{
-    BackendTarget, Balance, CertificateSource, ErrorReplies, LogLine, LogLineKind, Mode, Protocol, Proxy,
-    ProxyIndex, RetryOn, RulesetKind, ServerTarget, StickTable,
+    BackendTarget, Balance, CertificateSource, CheckScripts, ErrorReplies, LogLine, LogLineKind, Mode,
+    Protocol, Proxy, ProxyIndex, RetryOn, RulesetKind, ServerTarget, StickTable,
 };
 use crate::rows::Handler;
 
@@ -35,6 +35,8 @@ pub struct BindContext<'s> {
     pub has_global_logs: bool,
     /// Whether there is a `healthcheck` section of that name.
     pub has_health_check: &'s dyn Fn(&str) -> bool,
+    /// What the `healthcheck` section of that name says.
+    pub health_scripts: &'s dyn Fn(&str) -> Option<Arc<CheckScripts>>,
     /// Whether there is a `mailers` section of that name.
     pub has_mailers: &'s dyn Fn(&str) -> bool,
     /// `external-check` of the global section.

@@ -85,10 +85,22 @@ impl HealthcheckReader {
     }
 }
 
-/// Whether the sections that servers name are there.
+/// Whether the sections that servers name are there, and what they are checked with fits the protocol that they name.
 pub(super) fn settle(proxy: &Proxy, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
     for server in &proxy.servers {
-        let Some(name) = &server.settings.check.section else { continue };
+        let said = &server.settings.check;
+        let of_section = said.section.as_ref().and_then(|name| (context.health_scripts)(name));
+        let scripts = of_section.as_deref().unwrap_or(&proxy.settings.checks);
+        if said.enabled && said.protocol.is_some_and(|protocol| !scripts.can_speak(protocol)) {
+            let message = format!(
+                "config: {} '{}': server '{}' uses an incompatible MUX protocol for the selected check type",
+                proxy.section.name(),
+                proxy.name,
+                server.name
+            );
+            diagnostics.push(Diagnostic::alert(None, message));
+        }
+        let Some(name) = &said.section else { continue };
         if !(context.has_health_check)(name) {
             let message = format!(
                 "[{}] : 'server {}/{}' : unable to find healthcheck section '{name}'.",

@@ -6,10 +6,11 @@ use std::time::Duration;
 use weir_syntax::Span;
 
 use crate::address::source_address;
-use crate::model::{AgentSettings, InitialState, Observe, OnError, ServerSettings, TrackedServer};
+use crate::model::{AgentSettings, InitialState, Observe, OnError, Protocol, ServerSettings, TrackedServer};
 use crate::numbers::{delay_of, integer_in};
 use crate::rows::Row;
-use crate::words::{Parsed, Words, fault};
+use crate::tls_words::protocols;
+use crate::words::{Parsed, Words, fault, not_yet};
 
 use super::{NOT_ADDED, ServerLine, ServerReader, option};
 
@@ -70,8 +71,55 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         server.settings.check.reuses_connections = true;
         Ok(())
     }),
+    option(
+        "check-alpn",
+        "<protocols>",
+        "http/1.1",
+        "health checks: protocols to negotiate",
+        |server, words| {
+            server.settings.check.tls.protocols = Some(protocols(words, "'check-alpn'")?.into());
+            Ok(())
+        },
+    ),
+    option("check-proto", "<name>", "h1", "health checks: protocol to speak", |server, words| {
+        let word = words.expect("'check-proto' : missing value")?;
+        server.settings.check.protocol = Some(match word.text() {
+            "h1" => Protocol::H1,
+            "none" => Protocol::None,
+            "h2" | "fcgi" | "spop" | "quic" | "qmux" => {
+                return Err(not_yet(word.span(), &format!("check-proto {word}")));
+            }
+            _ => {
+                let message = format!("'check-proto' :  unknown MUX protocol '{word}'");
+                return Err(fault(word.span(), message));
+            }
+        });
+        Ok(())
+    }),
     option("check-send-proxy", "", "", "health checks: send a PROXY header", |server, _| {
         server.settings.check.send_proxy = true;
+        Ok(())
+    }),
+    option("check-sni", "<sni>", "a.example", "health checks: name to ask for by TLS", |server, words| {
+        server.settings.check.tls.server_name =
+            Some(words.expect("'check-sni' : missing SNI")?.text().into());
+        Ok(())
+    }),
+    option(
+        "check-sni-auto",
+        "",
+        "",
+        "health checks: ask for the name of their 'Host' (the default)",
+        |server, _| {
+            server.settings.check.tls.no_automatic_name = false;
+            Ok(())
+        },
+    )
+    .with(NOT_ADDED),
+    option("check-ssl", "", "", "health checks: TLS, whatever the traffic does", |server, _| {
+        server.settings.check.tls.enabled = Some(true);
+        // The traffic may follow later ("set server ssl").
+        server.settings.tls.get_or_insert_default();
         Ok(())
     }),
     option("check-via-socks4", "", "", "health checks: through the server's SOCKS4 proxy", |server, _| {
@@ -144,6 +192,15 @@ pub(super) const READY: &[Row<ServerReader>] = &[
     .with(NOT_ADDED),
     option("no-check-reuse-pool", "", "", "undo 'check-reuse-pool' of default-server", |server, _| {
         server.settings.check.reuses_connections = false;
+        Ok(())
+    })
+    .with(NOT_ADDED),
+    option("no-check-sni-auto", "", "", "health checks: choose no name for TLS", |server, _| {
+        server.settings.check.tls.no_automatic_name = true;
+        Ok(())
+    }),
+    option("no-check-ssl", "", "", "health checks: no TLS, whatever the traffic does", |server, _| {
+        server.settings.check.tls.enabled = Some(false);
         Ok(())
     })
     .with(NOT_ADDED),

@@ -9,7 +9,7 @@ use crate::rows::Row;
 use crate::tls_words::text;
 use crate::words::fault;
 
-use super::{NOT_ADDED, ServerLine, ServerReader, option};
+use super::{LOG_STREAMS, NOT_ADDED, ServerLine, ServerLineKind, ServerReader, option};
 
 fn tls<'l>(server: &'l mut ServerLine<'_>) -> &'l mut ServerTls {
     Arc::make_mut(server.settings.tls.get_or_insert_default())
@@ -23,36 +23,57 @@ pub(super) const ROWS: &[Row<ServerReader>] = &[
     option("crt", "<cert>", "client.pem", "TLS: our certificate", |server, words| {
         tls(server).certificate = Some(text(words, "crt", "certificate file path")?);
         Ok(())
-    }),
-    option("no-renegotiate", "", "", "TLS: refuse renegotiation (always so)", |_, _| Ok(())),
+    })
+    .with(LOG_STREAMS),
+    option("no-renegotiate", "", "", "TLS: refuse renegotiation (always so)", |_, _| Ok(()))
+        .with(LOG_STREAMS),
     option("no-ssl", "", "", "undo 'ssl' of default-server", |server, _| {
-        tls(server).enabled = false;
+        let tls = tls(server);
+        tls.may_be_enabled |= std::mem::take(&mut tls.enabled);
         Ok(())
     })
-    .with(NOT_ADDED),
+    .with(NOT_ADDED | LOG_STREAMS),
     option("no-ssl-reuse", "", "", "TLS: no session resumption", |server, _| {
         tls(server).no_reuse = true;
         Ok(())
-    }),
+    })
+    .with(LOG_STREAMS),
+    option("no-sni-auto", "", "", "TLS: ask for no name but that of 'sni'", |server, _| {
+        tls(server).no_automatic_name = true;
+        Ok(())
+    })
+    .with(LOG_STREAMS),
     option("no-verifyhost", "", "", "undo 'verifyhost' of default-server", |server, _| {
         tls(server).verify_host = None;
         Ok(())
     })
-    .with(NOT_ADDED),
+    .with(NOT_ADDED | LOG_STREAMS),
     option("sni", "<expression>", "str(a.example)", "TLS: name to ask for", |server, words| {
-        let expression = server.expressions.expression(words, Places::only(Place::BackendSetServer))?;
+        // A ring has no client: what can be said there is said once.
+        let place = match server.kind {
+            ServerLineKind::Ring => Place::ConfigParser,
+            _ => Place::BackendSetServer,
+        };
+        let expression = server.expressions.expression(words, Places::only(place))?;
         tls(server).server_name = Some(expression);
         Ok(())
-    }),
+    })
+    .with(LOG_STREAMS),
+    option("sni-auto", "", "", "TLS: ask for the name of the request's 'Host' (the default)", |server, _| {
+        tls(server).no_automatic_name = false;
+        Ok(())
+    })
+    .with(NOT_ADDED | LOG_STREAMS),
     option("ssl", "", "", "TLS to this server", |server, _| {
         tls(server).enabled = true;
         Ok(())
-    }),
+    })
+    .with(LOG_STREAMS),
     option("ssl-reuse", "", "", "TLS: session resumption (the default)", |server, _| {
         tls(server).no_reuse = false;
         Ok(())
     })
-    .with(NOT_ADDED),
+    .with(NOT_ADDED | LOG_STREAMS),
     option("verify", "[none|required]", "none", "TLS: check the server's certificate", |server, words| {
         let word = words.expect("'verify' : missing verify method")?;
         options(server).verify = Some(match word.text() {
@@ -66,7 +87,8 @@ pub(super) const ROWS: &[Row<ServerReader>] = &[
             }
         });
         Ok(())
-    }),
+    })
+    .with(LOG_STREAMS),
     option(
         "verifyhost",
         "<hostname>",
@@ -76,5 +98,6 @@ pub(super) const ROWS: &[Row<ServerReader>] = &[
             tls(server).verify_host = Some(text(words, "verifyhost", "hostname to verify against")?);
             Ok(())
         },
-    ),
+    )
+    .with(LOG_STREAMS),
 ];

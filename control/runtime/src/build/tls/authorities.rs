@@ -42,6 +42,15 @@ impl AuthorityFiles {
             .map_err(|fault| format!("'ca-file' : '{}' {fault}.", files.join("', '")))
     }
 
+    /// A file that was never read, and which word names it.
+    pub fn unknown(&self, file: &str, lists: &[String]) -> Option<(&'static str, String)> {
+        if !self.certificates.contains_key(file) {
+            return Some(("ca-file", file.to_owned()));
+        }
+        let list = lists.iter().find(|list| !self.lists.contains_key(list.as_str()))?;
+        Some(("crl-file", list.clone()))
+    }
+
     fn read_certificates(&mut self, file: &str) -> Result<(), String> {
         if self.certificates.contains_key(file) {
             return Ok(());

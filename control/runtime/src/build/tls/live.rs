@@ -14,7 +14,7 @@ use weir_cli::target::{
     ListLine, ListRefusal, OcspEntry, OcspRefusal, OcspView, ServedName, TicketKeyFile, TicketKeyRefusal,
     TlsFileKind, TlsFileName, TlsFileView, TlsRefusal,
 };
-use weir_config::model::{Bind, CertificateSource, Location, ServerTls};
+use weir_config::model::{Bind, CertificateSource, Location, Proxy, Server, ServerTls};
 use weir_net::Clock;
 use weir_tls::clock::TimeProvider;
 use weir_tls::ocsp::Response;
@@ -59,6 +59,23 @@ impl LiveTls {
     /// What a configuration was made into.
     pub fn new(builder: TlsBuilder) -> LiveTls {
         LiveTls(Mutex::new(State { builder, certificate: None, authorities: None, revocations: None }))
+    }
+
+    /// What connections to a server that is added need; none where neither its traffic nor its checks speak TLS. No file is read for it.
+    ///
+    /// # Errors
+    /// A text for the operator, without newline.
+    pub fn add_server(&self, proxy: &Proxy, server: &Server) -> Result<Option<Arc<LiveUpstream>>, String> {
+        let mut state = self.state();
+        let builder = &mut state.builder;
+        builder.keeps_to_known_files = true;
+        let made = builder.server(proxy, server);
+        builder.take_fault().map_or(Ok(made), Err)
+    }
+
+    /// The server that needed this is gone.
+    pub fn forget_server(&self, upstream: &Arc<LiveUpstream>) {
+        self.state().builder.servers.retain(|server| !Arc::ptr_eq(&server.live, upstream));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

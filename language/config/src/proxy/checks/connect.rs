@@ -4,6 +4,7 @@ use super::{Kind, comment, expression};
 use crate::address::source_address;
 use crate::model::{CheckAction, CheckConnect, CheckPort, CheckRule};
 use crate::proxy::LineContext;
+use crate::tls_words::protocols;
 use crate::words::{Parsed, Words, fault, not_yet};
 
 pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Kind) -> Parsed<CheckRule> {
@@ -32,9 +33,16 @@ pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: K
             "via-socks4" => connect.via_socks4 = true,
             "linger" => connect.lingers = true,
             "comment" => said = Some(comment(words, &keyword)?),
-            later @ ("ssl" | "sni" | "alpn" | "proto") => {
-                return Err(not_yet(word.span(), &format!("{keyword} {later}")));
+            "ssl" => connect.tls = true,
+            "sni" => {
+                let name = words.expect(&format!("'{keyword}' : 'sni' expects a string as argument."))?;
+                connect.server_name = Some(name.text().into());
             }
+            "alpn" => {
+                let protocols = protocols(words, &format!("'{keyword}' : 'alpn'"))?;
+                connect.protocols = Some(protocols.into());
+            }
+            "proto" => proto(words, &keyword, kind)?,
             other => {
                 return Err(fault(
                     word.span(),
@@ -47,6 +55,23 @@ pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: K
         }
     }
     Ok(CheckRule { comment: said, step: 0, action: CheckAction::Connect(connect) })
+}
+
+/// What is spoken is what is spoken anyway: HTTP/1 by `http-check` rules, bytes by `tcp-check` rules.
+fn proto(words: &mut Words<'_>, keyword: &str, kind: Kind) -> Parsed {
+    let word = words.expect(&format!("'{keyword}' : 'proto' expects a MUX protocol as argument."))?;
+    match (word.text(), kind) {
+        ("h1", Kind::Http) | ("none", Kind::Tcp) => Ok(()),
+        ("h2" | "fcgi" | "spop" | "quic" | "qmux", Kind::Http) => {
+            Err(not_yet(word.span(), &format!("{keyword} proto {word}")))
+        }
+        ("none" | "h1" | "h2" | "fcgi" | "spop" | "quic" | "qmux", _) => {
+            let message =
+                format!("'{keyword}' : 'proto' : invalid MUX protocol '{word}' for {}.", kind.word());
+            Err(fault(word.span(), message))
+        }
+        _ => Err(fault(word.span(), format!("'{keyword}' : 'proto' : unknown MUX protocol '{word}'."))),
+    }
 }
 
 /// A number, or an expression.

@@ -1,0 +1,178 @@
+//! TLS towards servers: of proxies, of their health checks, and of those that get log messages.
+
+use std::sync::Arc;
+
+use weir_config::model::{self, Location, ServerTls, TlsOptions, TlsVerify};
+use weir_expr::context::DetachedContext;
+use weir_expr::{Place, SampleType, Value};
+use weir_tls::settings::{Reuse, client_config};
+use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier};
+use weir_tls::{LiveUpstream, Upstream, VerifyMode};
+
+use super::live::LiveServer;
+use super::{TlsBuilder, based};
+use crate::build::rings::ForwardTls;
+
+impl TlsBuilder {
+    /// What connections to the servers of a proxy need; empty where none speaks TLS.
+    pub fn servers(&mut self, proxy: &model::Proxy) -> Vec<Option<Arc<LiveUpstream>>> {
+        let upstreams: Vec<_> = proxy.servers.iter().map(|server| self.server(proxy, server)).collect();
+        if upstreams.iter().all(Option::is_none) { Vec::new() } else { upstreams }
+    }
+
+    /// What connections to a server need; none where neither its traffic nor its checks speak TLS, or something is wrong, which is
+    /// noted.
+    pub(super) fn server(
+        &mut self,
+        proxy: &model::Proxy,
+        server: &model::Server,
+    ) -> Option<Arc<LiveUpstream>> {
+        let carries_traffic = server.settings.tls.as_ref().is_some_and(|tls| tls.enabled);
+        let may_carry_traffic = server.settings.tls.as_ref().is_some_and(|tls| tls.may_be_enabled);
+        if !carries_traffic && !may_carry_traffic && !self.checks_need_tls(proxy, server) {
+            return None;
+        }
+        let tls = server.settings.tls.clone().unwrap_or_default();
+        self.note_speaker();
+        let subject = format!("server '{}/{}'", proxy.name, server.name);
+        self.authorities.forget_used();
+        let before = self.errors.len();
+        let upstream = self.upstream(&subject, &tls, &server.at);
+        if upstream.is_none() && !carries_traffic && !self.checks_need_tls(proxy, server) {
+            // "no-ssl": nobody needs it now.
+            self.errors.truncate(before);
+        }
+        let live = Arc::new(LiveUpstream::new(upstream?, carries_traffic));
+        let files = self.authorities.used();
+        let at = server.at.clone();
+        self.servers.push(LiveServer { subject, tls, at, live: Arc::clone(&live), files });
+        Some(live)
+    }
+
+    /// What connections to a server that gets log messages need; none where it speaks no TLS, or something is wrong, which is noted.
+    pub fn log_server(
+        &mut self,
+        subject: String,
+        settings: &model::ServerSettings,
+        at: &Location,
+    ) -> Option<ForwardTls> {
+        let tls = Arc::clone(settings.tls.as_ref().filter(|tls| tls.enabled)?);
+        self.note_speaker();
+        let server_name = match &tls.server_name {
+            None => None,
+            Some(expression) if expression.places().contains(Place::ConfigParser) => {
+                let mut context = DetachedContext::default();
+                let value = expression.evaluate_as(&mut context, SampleType::Str);
+                value.into_owned().sample().and_then(|sample| match sample.value {
+                    Value::Str(name) => Some(name.into_owned()),
+                    _ => None,
+                })
+            }
+            Some(_) => {
+                let message =
+                    format!("{subject} : 'sni' : messages have no client to ask: write 'str(<name>)'.");
+                self.refuse(at, message);
+                return None;
+            }
+        };
+        self.authorities.forget_used();
+        let live = Arc::new(LiveUpstream::new(self.upstream(&subject, &tls, at)?, true));
+        let files = self.authorities.used();
+        self.servers.push(LiveServer { subject, tls, at: at.clone(), live: Arc::clone(&live), files });
+        Some(ForwardTls { upstream: live, server_name })
+    }
+
+    /// Whether health checks of a server speak TLS at some point, by what its line says of checks or by a rule.
+    fn checks_need_tls(&self, proxy: &model::Proxy, server: &model::Server) -> bool {
+        let said = &server.settings.check;
+        let by_rule = match &said.section {
+            Some(section) => self.secure_sections.contains(section),
+            None => proxy.settings.checks.connects_over_tls(),
+        };
+        said.enabled && (by_rule || said.tls.enabled == Some(true))
+    }
+
+    pub(super) fn upstream(&mut self, subject: &str, tls: &ServerTls, at: &Location) -> Option<Upstream> {
+        let options = self.defaults.server.under(&tls.options);
+        let certificate = match &tls.certificate {
+            Some(path) => Some(self.load(path, subject, at)?.into_iter().next()?),
+            None => None,
+        };
+        let mut settings = self.settings(&TlsOptions { verify: None, ..options.clone() }, subject, at)?;
+        // A server signs by what it is offered, and we by what is meant for clients.
+        let schemes = settings.signatures.take();
+        let mut never = Vec::new();
+        settings.signatures = match options.client_signatures.as_deref() {
+            Some(list) => self.schemes(Some(list), &mut never, subject, at)?,
+            None => schemes.clone(),
+        };
+        self.warn_of_never(&never, subject, at);
+        let protocols = options.protocols.iter().flatten();
+        settings.protocols = protocols.map(|name| name.as_bytes().to_vec()).collect();
+        let authorities = self.authorities_of_server(&options, subject, at)?;
+        let reuse = match (tls.no_reuse, options.no_tickets) {
+            (true, _) => Reuse::Never,
+            (false, Some(true)) => Reuse::SessionIds,
+            (false, _) => Reuse::Tickets,
+        };
+        let config = |name: NameCheck, sends_name: bool| {
+            let verifier = Verifier {
+                mode: VerifyMode::Required,
+                name: if authorities.is_some() { name } else { NameCheck::Any },
+                authorities: authorities.clone(),
+                ignored: Ignored::default(),
+                ignored_of_authorities: Ignored::default(),
+                silent: true,
+                algorithms: weir_tls::verify::algorithms(),
+                schemes: schemes.clone(),
+            };
+            client_config(&settings, Arc::new(verifier), certificate.as_deref(), sends_name, reuse)
+        };
+        // The name that a server is asked for is the one that it must have; where it is asked for none, "verifyhost" says it.
+        let named = config(NameCheck::Asked, true);
+        let nameless = config(tls.verify_host.clone().map(NameCheck::This).unwrap_or_default(), false);
+        match (named, nameless) {
+            (Ok(named), Ok(nameless)) => Some(Upstream { named, nameless }),
+            (Err(error), _) | (_, Err(error)) => {
+                let message = format!("{subject} : these TLS settings cannot work together: {error}.");
+                self.refuse(at, message);
+                None
+            }
+        }
+    }
+
+    /// Whom to trust about a server, none for everybody; the outer none when that cannot be, which is noted.
+    fn authorities_of_server(
+        &mut self,
+        options: &TlsOptions,
+        subject: &str,
+        at: &Location,
+    ) -> Option<Option<Arc<Authorities>>> {
+        let verify = options.verify.unwrap_or(self.defaults.server_verify);
+        if verify == TlsVerify::None {
+            return Some(None);
+        }
+        let Some(file) = options.ca_file.as_deref() else {
+            let message = format!(
+                "{subject} : whom to trust is not said: add 'ca-file <file>' (or 'ca-file @system-ca'), or 'verify none' where the network is trusted."
+            );
+            self.refuse(at, message);
+            return None;
+        };
+        let base = self.defaults.authority_base.as_deref();
+        let lists: Vec<String> = options.crl_file.iter().map(|file| based(file, base)).collect();
+        if self.keeps_to_known_files
+            && let Some((word, file)) = self.authorities.unknown(&based(file, base), &lists)
+        {
+            self.refuse(at, format!("'{word}' : unable to load {file}."));
+            return None;
+        }
+        match self.authorities.make(&[based(file, base)], &lists) {
+            Ok(authorities) => Some(Some(Arc::new(authorities))),
+            Err(fault) => {
+                self.refuse(at, format!("{subject} : {fault}"));
+                None
+            }
+        }
+    }
+}
