@@ -8,8 +8,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use weir_expr::SampleType::{Bool, Int, Str};
 use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType, Scope};
 use weir_mux::{SharedStream, StreamConnector};
+use weir_tls::Facts;
 
-use super::secure;
 use super::values::{made, number, truth};
 use super::{Row, row, valid};
 use crate::stream::Stream;
@@ -109,7 +109,7 @@ fn describe<'c>(connector: &StreamConnector, begun: u32, args: &Args) -> Fetched
     } else {
         say(MUX_CONNECTION, format_args!("mux=h1 streams={begun}"));
     }
-    match connector.tls().and_then(secure::version) {
+    match connector.tls().and_then(Facts::version_name) {
         Some(version) => say(TRANSPORT, format_args!("transport=tls version={version}")),
         None => say(TRANSPORT, format_args!("transport=raw")),
     }
