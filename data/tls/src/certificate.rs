@@ -207,6 +207,12 @@ impl Loader {
             }
             parts.issuer = beside.chain;
         }
+        if parts.key.is_none() {
+            return Err(format!(
+                "'{}' holds no private key, and no 'key' names a file of it.",
+                files.certificate
+            ));
+        }
         parts.ocsp = files.ocsp.as_deref().map(read).transpose()?;
         self.assemble(name, parts)
     }
