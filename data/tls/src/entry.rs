@@ -63,6 +63,16 @@ impl Entry {
         &self.part
     }
 
+    /// Whether it is found by the same names as another.
+    pub(crate) fn is_found_like(&self, other: &Entry) -> bool {
+        let (own, others) = (&self.certificate, &other.certificate);
+        Arc::ptr_eq(&self.part, &other.part)
+            && (Arc::ptr_eq(own, others)
+                || (own.names == others.names
+                    && own.algorithm == others.algorithm
+                    && own.path == others.path))
+    }
+
     pub(crate) fn chosen(&self) -> Chosen {
         Chosen {
             config: Arc::clone(&self.config),

@@ -20,6 +20,18 @@ use crate::session::{ChooseServer, Chosen};
 #[derive(Debug, Default)]
 pub struct Listener {
     entries: Vec<Entry>,
+    /// Shared with the listener that this one takes the place of, where only certificates changed and not their names: one of ten
+    /// thousand is replaced without looking at the names of the others.
+    index: Arc<Index>,
+    /// Who names nobody known is refused.
+    strict: bool,
+    /// Who makes certificates for names that nobody has.
+    forger: Option<Arc<Forger>>,
+}
+
+/// Which entries are for which names, by number.
+#[derive(Debug, Default)]
+struct Index {
     /// By name; `*.` is left out of those that begin with it, and they stand in `wildcards`.
     names: HashMap<Box<str>, Vec<u32>>,
     wildcards: HashMap<Box<str>, Vec<u32>>,
@@ -27,35 +39,21 @@ pub struct Listener {
     excluded: HashMap<Box<str>, Vec<u32>>,
     /// For who names nobody known.
     defaults: Vec<u32>,
-    /// Who names nobody known is refused.
-    strict: bool,
-    /// Who makes certificates for names that nobody has.
-    forger: Option<Arc<Forger>>,
 }
 
-impl Listener {
-    /// A listener with these certificates, in the order of the configuration: the first is the default one, where there is none.
-    pub fn new(strict: bool, entries: impl IntoIterator<Item = Entry>) -> Listener {
-        let mut listener = Listener { strict, ..Listener::default() };
-        entries.into_iter().for_each(|entry| listener.add(entry));
-        listener.complete();
-        listener
+impl Index {
+    fn of(entries: &[Entry]) -> Index {
+        let mut index = Index::default();
+        for (number, entry) in entries.iter().enumerate() {
+            index.add(number as u32, entry);
+        }
+        if index.defaults.is_empty() && !entries.is_empty() {
+            index.defaults = of_same_names(entries, 0);
+        }
+        index
     }
 
-    /// The same listener with other certificates.
-    #[must_use]
-    pub fn with_entries(&self, entries: impl IntoIterator<Item = Entry>) -> Listener {
-        Listener { forger: self.forger.clone(), ..Listener::new(self.strict, entries) }
-    }
-
-    /// The same listener, which has certificates made for names that nobody has.
-    #[must_use]
-    pub fn with_forger(self, forger: Option<Arc<Forger>>) -> Listener {
-        Listener { forger, ..self }
-    }
-
-    fn add(&mut self, entry: Entry) {
-        let number = self.entries.len() as u32;
+    fn add(&mut self, number: u32, entry: &Entry) {
         let mut is_default = entry.part().is_default;
         for name in entry.names() {
             let name = name.to_ascii_lowercase();
@@ -75,27 +73,45 @@ impl Listener {
         if is_default {
             self.defaults.push(number);
         }
-        self.entries.push(entry);
+    }
+}
+
+/// A certificate, and those that stand in a bundle with it.
+fn of_same_names(entries: &[Entry], number: u32) -> Vec<u32> {
+    let first = entries[number as usize].certificate();
+    let stem =
+        |path: &str| path.rsplit_once('.').map_or_else(|| path.to_owned(), |(stem, _)| stem.to_owned());
+    let same = |entry: &Entry| {
+        entry.certificate().algorithm != first.algorithm
+            && stem(&entry.certificate().path) == stem(&first.path)
+            && BUNDLE.iter().any(|end| entry.certificate().path.ends_with(end))
+    };
+    let others = entries.iter().enumerate().filter(|(_, entry)| same(entry));
+    std::iter::once(number).chain(others.map(|(number, _)| number as u32)).collect()
+}
+
+impl Listener {
+    /// A listener with these certificates, in the order of the configuration: the first is the default one, where there is none.
+    pub fn new(strict: bool, entries: impl IntoIterator<Item = Entry>) -> Listener {
+        let entries: Vec<Entry> = entries.into_iter().collect();
+        let index = Arc::new(Index::of(&entries));
+        Listener { entries, index, strict, forger: None }
     }
 
-    fn complete(&mut self) {
-        if self.defaults.is_empty() && !self.entries.is_empty() {
-            self.defaults = self.of_same_names(0);
-        }
+    /// The same listener with other certificates.
+    #[must_use]
+    pub fn with_entries(&self, entries: impl IntoIterator<Item = Entry>) -> Listener {
+        let entries: Vec<Entry> = entries.into_iter().collect();
+        let same = entries.len() == self.entries.len()
+            && entries.iter().zip(&self.entries).all(|(entry, former)| entry.is_found_like(former));
+        let index = if same { Arc::clone(&self.index) } else { Arc::new(Index::of(&entries)) };
+        Listener { entries, index, strict: self.strict, forger: self.forger.clone() }
     }
 
-    /// A certificate, and those that stand in a bundle with it.
-    fn of_same_names(&self, number: u32) -> Vec<u32> {
-        let first = &self.entries[number as usize].certificate();
-        let stem =
-            |path: &str| path.rsplit_once('.').map_or_else(|| path.to_owned(), |(stem, _)| stem.to_owned());
-        let same = |entry: &Entry| {
-            entry.certificate().algorithm != first.algorithm
-                && stem(&entry.certificate().path) == stem(&first.path)
-                && BUNDLE.iter().any(|end| entry.certificate().path.ends_with(end))
-        };
-        let others = self.entries.iter().enumerate().filter(|(_, entry)| same(entry));
-        std::iter::once(number).chain(others.map(|(number, _)| number as u32)).collect()
+    /// The same listener, which has certificates made for names that nobody has.
+    #[must_use]
+    pub fn with_forger(self, forger: Option<Arc<Forger>>) -> Listener {
+        Listener { forger, ..self }
     }
 
     /// All certificates, in the order of the configuration.
@@ -105,7 +121,7 @@ impl Listener {
 
     /// Those for who names nobody known.
     pub fn defaults(&self) -> impl Iterator<Item = &Entry> {
-        self.defaults.iter().filter_map(|number| self.entries.get(*number as usize))
+        self.index.defaults.iter().filter_map(|number| self.entries.get(*number as usize))
     }
 
     /// Whether there is none.
@@ -115,22 +131,22 @@ impl Listener {
 
     /// The one of a name.
     fn named(&self, name: &str, abilities: &Abilities) -> Option<&Entry> {
-        let named = self.names.get(name).and_then(|found| self.best(found, None, abilities));
+        let named = self.index.names.get(name).and_then(|found| self.best(found, None, abilities));
         let wild = || {
             let (_, rest) = name.split_once('.')?;
-            self.best(self.wildcards.get(rest)?, self.excluded.get(name), abilities)
+            self.best(self.index.wildcards.get(rest)?, self.index.excluded.get(name), abilities)
         };
         named.or_else(wild)
     }
 
     /// One that is made for a name which nobody has.
     fn forged(&self, name: &str, abilities: &Abilities) -> Option<Entry> {
-        self.forger.as_ref()?.entry(name, self.best(&self.defaults, None, abilities)?)
+        self.forger.as_ref()?.entry(name, self.best(&self.index.defaults, None, abilities)?)
     }
 
     /// The one for who names nobody known.
     fn fallback(&self, abilities: &Abilities) -> Option<&Entry> {
-        if self.strict { None } else { self.best(&self.defaults, None, abilities) }
+        if self.strict { None } else { self.best(&self.index.defaults, None, abilities) }
     }
 
     /// The one that the client can check best, or the first if it can check none.

@@ -88,6 +88,10 @@ impl World {
     }
 
     fn listener(&self, names: &[&str], strict: bool) -> Arc<dyn ChooseServer> {
+        Arc::new(self.plain_listener(names, strict))
+    }
+
+    fn plain_listener(&self, names: &[&str], strict: bool) -> Listener {
         let settings = Settings { verifier: Some(self.verifier(false)), ..self.settings.clone() };
         let base = ServerSettings {
             settings,
@@ -98,7 +102,7 @@ impl World {
         };
         let base = Arc::new(base.build().expect("settings that fit together"));
         let entry = |name: &&str| Entry::new(&certificate(&self.authority, name), &base, Part::default());
-        Arc::new(Listener::new(strict, names.iter().map(entry)))
+        Listener::new(strict, names.iter().map(entry))
     }
 
     fn client(&self, own: Option<&Certificate>) -> Arc<ClientConfig> {
@@ -209,6 +213,30 @@ fn both_versions_carry_bytes_both_ways_however_the_handshake_is_cut() {
             assert_eq!(pair.server.facts().server_name.as_deref(), Some("one.example"));
         }
     }
+}
+
+#[test]
+fn a_certificate_that_takes_the_place_of_another_is_found_by_its_own_names() {
+    let world = World::new();
+    let listener = world.plain_listener(&["one.example", "two.example"], true);
+    let with = |name: &str| {
+        let made = certificate(&world.authority, name);
+        let changed = |(at, entry): (usize, &Entry)| {
+            if at == 1 { entry.with_certificate(&made) } else { entry.clone() }
+        };
+        (Arc::new(listener.with_entries(listener.entries().iter().enumerate().map(changed))), made)
+    };
+    let shown = |listener: &Arc<Listener>, name: &'static str| {
+        let mut pair = Pair::new(Arc::clone(listener) as _, world.client(None), name);
+        pair.shake(usize::MAX / 2).ok()?;
+        pair.server.facts().certificate.clone()
+    };
+    // The same names, and another key.
+    let (same, made) = with("two.example");
+    assert!(Arc::ptr_eq(&shown(&same, "two.example").expect("a certificate"), &made));
+    let (other, made) = with("three.example");
+    assert!(Arc::ptr_eq(&shown(&other, "three.example").expect("a certificate"), &made));
+    assert!(shown(&other, "two.example").is_none() && shown(&other, "one.example").is_some());
 }
 
 #[test]
