@@ -189,7 +189,7 @@ FLOODS = {
     "a header block without an end": (lambda: [frame(HEADERS, 0, 1, REQUEST)] + [frame(CONTINUATION, 0, 1)] * 1000, CALM),
     "a header block of megabytes": (lambda: [frame(HEADERS, 0, 1, b"\x82" * 16_000)] + [frame(CONTINUATION, 0, 1, b"\x82" * 16_000)] * 100, CALM),
     "settings": (lambda: [frame(SETTINGS) * 500] * 60, CALM),
-    "questions": (lambda: [frame(PING, 0, 0, bytes(8)) * 500] * 60, CALM),
+    "questions": (lambda: [frame(PING, 0, 0, bytes(8)) * 500] * 30, CALM),
     "priorities": (lambda: [frame(PRIORITY, 0, 1, b"\0\0\0\x03\0") * 500] * 60, CALM),
     "unknown frames": (lambda: [frame(77) * 500] * 60, CALM),
     "data without payload": (lambda: [frame(HEADERS, END_HEADERS, 1, SILENT)] + [frame(DATA, 0, 1) * 500] * 60, CALM),
@@ -205,8 +205,8 @@ def floods_of_http2_end_with_their_code(binary, folder):
         for name, (pieces, code) in FLOODS.items():
             before = scene.glitches()
             found = send(scene.client(), pieces())
-            assert scene.glitches() > before, f"{name}: not counted"
             assert found == code or (code is None and found not in (None, 0)), f"{name}: ended with {found}"
+            assert scene.glitches() > before, f"{name}: not counted"
             scene.is_well()
         assert scene.grown_kb() < 16_000, f"{scene.grown_kb()} kB"
 
