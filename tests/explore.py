@@ -79,7 +79,7 @@ def differing(case, names, options, look=differential.compare):
         if found[name] in expected[name]:
             continue
         _, pieces = case.EXCHANGES[name]
-        sent = "".join(piece for piece in pieces if isinstance(piece, str))
+        sent = "".join(piece for piece in pieces if isinstance(piece, str)) + (meant.LEAVES if None in pieces else "")
         excused = meant.reasons(about(case, name).CONFIGURATION, sent, expected[name], found[name], options.version)
         if excused is None:
             faults[name] = (expected[name][0], found[name])
