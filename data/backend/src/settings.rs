@@ -331,3 +331,25 @@ impl Default for PoolSettings {
         Self { maximum: None, low: 0, purge_delay_ms: 5_000, maximum_reuse: None, shared: true }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Counting in one place costs: only who compares does it.
+    #[test]
+    fn loads_are_compared_where_the_choice_needs_them() {
+        #[track_caller]
+        fn check(algorithm: Algorithm, hash_balance_factor: u32, expected: bool) {
+            let settings = BackendSettings { algorithm, hash_balance_factor, ..Default::default() };
+            assert_eq!(settings.compares_load(), expected);
+        }
+        check(Algorithm::RoundRobin, 0, false);
+        check(Algorithm::Source, 0, false);
+        check(Algorithm::Source, 150, true);
+        check(Algorithm::LeastConnections, 0, true);
+        check(Algorithm::Random { draws: 1 }, 0, false);
+        check(Algorithm::Random { draws: 2 }, 0, true);
+        check(Algorithm::Random { draws: 3 }, 0, true);
+    }
+}

@@ -133,6 +133,24 @@ mod tests {
     use crate::settings::{HashFunction, HashMethod, HashType, ServerSettings};
     use crate::sync::Ordering;
 
+    /// Equal servers of two lists stand at equal places if they are known by what they have in common.
+    #[test]
+    fn a_place_is_that_of_what_the_server_is_known_by() {
+        let place = |id: u32, hash_key: HashKey, address: &str| {
+            let address = ServerAddress::Ip(address.parse().unwrap());
+            let settings = ServerSettings { id, hash_key, address, ..Default::default() };
+            place(&members_with([settings])[0].server)
+        };
+        let (one, other) = ("10.0.0.1:80", "10.0.0.2:80");
+        assert_eq!(place(1, HashKey::Id, one), place(1, HashKey::Id, other));
+        assert_ne!(place(1, HashKey::Id, one), place(2, HashKey::Id, one));
+        assert_eq!(place(1, HashKey::Address, one), place(2, HashKey::Address, "10.0.0.1:81"));
+        assert_ne!(place(1, HashKey::Address, one), place(1, HashKey::Address, other));
+        assert_eq!(place(1, HashKey::AddressPort, one), place(2, HashKey::AddressPort, one));
+        assert_ne!(place(1, HashKey::AddressPort, one), place(1, HashKey::AddressPort, "10.0.0.1:81"));
+        assert_ne!(place(1, HashKey::Address, "[::1]:80"), place(1, HashKey::Address, "[::2]:80"));
+    }
+
     fn ring(members: &[Member]) -> Ring {
         let mut ring = Ring::new(0);
         ring.rebuild(members);
