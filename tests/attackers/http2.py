@@ -1,6 +1,7 @@
 """Clients of HTTP/2 that write what no client writes: each is told why with the error that ends its connection, memory stays within
 bounds, and the others are served meanwhile.
 """
+import select
 import socket
 import struct
 import threading
@@ -130,10 +131,9 @@ class Endless:
             client.close()
 
 
-def frames(client, seconds=5):
-    """The frames that come, until the connection ends or is silent for so long."""
+def frames(client, seconds=5, held=b""):
+    """The frames in what was read and in what comes, until the connection ends or is silent for so long."""
     client.settimeout(seconds)
-    held = b""
     while True:
         while len(held) >= 9:
             length = int.from_bytes(held[:3], "big")
@@ -155,21 +155,25 @@ def answer(client):
     return next((payload for kind, _, _, payload in frames(client) if kind == DATA), None)
 
 
-def goaway(client):
+def goaway(client, held=b""):
     """The code that the connection ends with; none if it does not."""
-    codes = [struct.unpack(">I", payload[4:8])[0] for kind, _, _, payload in frames(client) if kind == GOAWAY]
+    codes = [struct.unpack(">I", payload[4:8])[0] for kind, _, _, payload in frames(client, held=held) if kind == GOAWAY]
     return codes[-1] if codes else None
 
 
 def send(client, pieces):
     """Sends pieces until they are over or the peer hangs up; the code that it gave."""
     client.settimeout(5)
+    held = b""
     try:
         for piece in pieces:
             client.sendall(piece)
+            # Answers that nobody reads would stop both sides.
+            if select.select([client], [], [], 0)[0]:
+                held += client.recv(65_536)
     except OSError:
         pass
-    return goaway(client)
+    return goaway(client, held)
 
 
 def opened_and_reset(streams):
