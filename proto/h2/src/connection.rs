@@ -1,4 +1,4 @@
-//! The server's end of a connection.
+//! One end of a connection: the server's, which takes requests, or the client's, which opens streams for them.
 //!
 //! ```text
 //!   Preface ──► Header ──► Prefix ──► Body ──► Skip ──► Header ──► ...
@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Frames are looked at while they come: no frame has to be there as a whole, and none is kept. What a frame is refused for is
-//! in `receive.rs`, what leaves in `send.rs`.
+//! in `receive.rs`, what leaves in `send.rs`; what only a client does is in `client.rs`.
 
+mod client;
 mod receive;
 mod send;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use std::ops::Range;
 use weir_hpack::{Decoder, Encoder};
 use weir_http::Head;
 
+use crate::answer;
 use crate::error::ErrorCode;
 use crate::frame::{self, FrameHeader, PREFACE};
 use crate::limits::{self, Bucket, Limits};
@@ -37,6 +39,14 @@ pub enum Event {
     /// The head of a request is there: [`Connection::take_head`]. With `end` no body follows.
     Request {
         /// The new stream.
+        stream: u32,
+        /// Whether this is all.
+        end: bool,
+    },
+    /// The head of a response is there: [`Connection::take_head`]. After an interim one, another follows. With `end` no body
+    /// follows.
+    Response {
+        /// Its stream.
         stream: u32,
         /// Whether this is all.
         end: bool,
@@ -69,11 +79,18 @@ pub enum Event {
         /// The stream.
         stream: u32,
     },
+    /// The server takes no more streams. Those behind `last` are no more, and it did not look at them (RFC 9113, 6.8).
+    GoAway {
+        /// The last stream that it looked at.
+        last: u32,
+        /// Why.
+        code: ErrorCode,
+    },
     /// The connection is over: GOAWAY is in the output, nothing more is looked at.
     Failed(ErrorCode),
 }
 
-/// The server's end of a connection.
+/// One end of a connection.
 #[derive(Debug)]
 pub struct Connection {
     limits: Limits,
@@ -83,6 +100,8 @@ pub struct Connection {
     encoder: Encoder,
     streams: Streams,
     builder: Builder,
+    /// Of a client: builds the heads of responses.
+    answers: Option<Box<answer::Builder>>,
     trailers: Trailers,
     reading: Reading,
     /// The frame that is read.
@@ -154,7 +173,9 @@ struct Block {
 enum Purpose {
     /// A request begins.
     Request,
-    /// A request ends.
+    /// A response begins.
+    Response,
+    /// A request or a response ends.
     Trailers,
     /// It is decoded for the table's sake; then its stream is reset with this code, if there is one.
     Nothing(Option<ErrorCode>),
@@ -182,7 +203,15 @@ const ENCODER_TABLE: usize = 4096;
 impl Connection {
     /// A connection whose preface is still to come. Its SETTINGS are in the output.
     pub fn server(limits: Limits) -> Connection {
-        let mut output = Vec::new();
+        let own = [
+            (settings::MAX_CONCURRENT_STREAMS, limits.concurrent_streams, 0),
+            (settings::ENABLE_CONNECT_PROTOCOL, limits.extended_connect.into(), 0),
+        ];
+        Connection::new(limits, Reading::Preface(0), Vec::new(), &own)
+    }
+
+    /// With `own` settings of its side: identifier, value, and what is not worth saying.
+    fn new(limits: Limits, reading: Reading, mut output: Vec<u8>, own: &[(u16, u32, u32)]) -> Connection {
         let mut entries = Vec::with_capacity(6);
         let mut say = |identifier, value, default| {
             if value != default {
@@ -190,11 +219,10 @@ impl Connection {
             }
         };
         say(settings::HEADER_TABLE_SIZE, limits.header_table_size, 4096);
-        say(settings::MAX_CONCURRENT_STREAMS, limits.concurrent_streams, 0);
+        own.iter().for_each(|(identifier, value, default)| say(*identifier, *value, *default));
         say(settings::INITIAL_WINDOW_SIZE, limits.stream_window, DEFAULT_WINDOW);
         say(settings::MAX_FRAME_SIZE, limits.max_payload, frame::DEFAULT_MAX_PAYLOAD);
         say(settings::MAX_HEADER_LIST_SIZE, limits.max_head as u32, 0);
-        say(settings::ENABLE_CONNECT_PROTOCOL, limits.extended_connect.into(), 0);
         settings::write(&mut output, &entries);
         let table = limits.header_table_size.max(4096) as usize;
         Connection {
@@ -203,8 +231,9 @@ impl Connection {
             encoder: Encoder::new(ENCODER_TABLE),
             streams: Streams::default(),
             builder: Builder::new(limits.max_fields, limits.max_head, limits.extended_connect),
+            answers: None,
             trailers: Trailers::default(),
-            reading: Reading::Preface(0),
+            reading,
             frame: FrameHeader { length: 0, kind: frame::Kind::Unknown, flags: 0, stream: 0 },
             left: 0,
             padding: 0,
@@ -243,7 +272,11 @@ impl Connection {
     /// The head that the last event was of. `room` is what it is exchanged for: its memory is used for another.
     pub fn take_head(&mut self, room: &mut ReceivedHead) {
         room.clear();
-        std::mem::swap(&mut self.builder.request, room);
+        let built = match &mut self.answers {
+            Some(answers) => &mut answers.received,
+            None => &mut self.builder.request,
+        };
+        std::mem::swap(built, room);
     }
 
     /// Room for a head, to be exchanged for one.
@@ -346,6 +379,7 @@ impl Connection {
         self.scratch = Vec::new();
         self.rest.shrink_to_fit();
         self.builder.shrink();
+        self.answers.iter_mut().for_each(|answers| answers.shrink());
         self.trailers = Trailers::default();
     }
 

@@ -10,15 +10,10 @@ pub(crate) fn encode(head: &Head, raw: &[u8], encoder: &mut Encoder, block: &mut
     encoder.begin_block(block);
     let switches = head.status() == 101;
     encoder.status(block, if switches { 200 } else { head.status() });
-    let names_more = head.flags().contains(Flags::CONNECTION_OTHER);
+    let filter = FieldFilter::of(head);
     for field in head.index() {
         let (name, value) = head.text(raw, field);
         let indexing = match field.known {
-            KnownName::Connection
-            | KnownName::KeepAlive
-            | KnownName::ProxyConnection
-            | KnownName::TransferEncoding
-            | KnownName::Upgrade => continue,
             // It proved to this end what it proves.
             KnownName::SecWebsocketAccept if switches => continue,
             KnownName::SetCookie | KnownName::Authorization | KnownName::ProxyAuthorization => {
@@ -33,11 +28,46 @@ pub(crate) fn encode(head: &Head, raw: &[u8], encoder: &mut Encoder, block: &mut
             | KnownName::Via => Indexing::Kept,
             _ => Indexing::NotKept,
         };
-        if names_more && is_named(head, raw, name) {
-            continue;
+        filter.encode(head, raw, (field.known, name, value), indexing, encoder, block);
+    }
+}
+
+/// What of a head stays behind because it concerns a connection of HTTP/1 alone.
+#[derive(Clone, Copy)]
+pub(crate) struct FieldFilter {
+    /// `Connection` names fields.
+    names_more: bool,
+}
+
+impl FieldFilter {
+    pub fn of(head: &Head) -> Self {
+        FieldFilter { names_more: head.flags().contains(Flags::CONNECTION_OTHER) }
+    }
+
+    /// Appends a field of this head, its name in lower case, unless it stays behind.
+    #[inline]
+    pub fn encode(
+        self,
+        head: &Head,
+        raw: &[u8],
+        (known, name, value): (KnownName, &[u8], &[u8]),
+        indexing: Indexing,
+        encoder: &mut Encoder,
+        block: &mut Vec<u8>,
+    ) {
+        if matches!(
+            known,
+            KnownName::Connection
+                | KnownName::KeepAlive
+                | KnownName::ProxyConnection
+                | KnownName::TransferEncoding
+                | KnownName::Upgrade
+        ) || (self.names_more && is_named(head, raw, name))
+        {
+            return;
         }
-        let token = Token::Field(field.known);
-        match field.known {
+        let token = Token::Field(known);
+        match known {
             KnownName::Other if name.iter().any(u8::is_ascii_uppercase) => {
                 encoder.field(block, token, &name.to_ascii_lowercase(), value, indexing);
             }

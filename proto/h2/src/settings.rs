@@ -13,11 +13,21 @@ pub struct Settings {
     pub initial_window: u32,
     /// Bytes of payload in a frame.
     pub max_payload: u32,
+    /// Streams that this end may have at a time.
+    pub concurrent_streams: u32,
+    /// `CONNECT` may name a protocol (RFC 8441).
+    pub extended_connect: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { header_table_size: 4096, initial_window: DEFAULT_WINDOW, max_payload: DEFAULT_MAX_PAYLOAD }
+        Settings {
+            header_table_size: 4096,
+            initial_window: DEFAULT_WINDOW,
+            max_payload: DEFAULT_MAX_PAYLOAD,
+            concurrent_streams: u32::MAX,
+            extended_connect: false,
+        }
     }
 }
 
@@ -27,7 +37,7 @@ pub const ENTRY: usize = 6;
 pub const MAX_PAYLOAD: u32 = (1 << 24) - 1;
 
 pub(crate) const HEADER_TABLE_SIZE: u16 = 1;
-const ENABLE_PUSH: u16 = 2;
+pub(crate) const ENABLE_PUSH: u16 = 2;
 pub(crate) const MAX_CONCURRENT_STREAMS: u16 = 3;
 pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;
 pub(crate) const MAX_FRAME_SIZE: u16 = 5;
@@ -43,7 +53,13 @@ impl Settings {
         let value = frame::number(&entry[2..]);
         match u16::from_be_bytes([entry[0], entry[1]]) {
             HEADER_TABLE_SIZE => self.header_table_size = value,
+            MAX_CONCURRENT_STREAMS => self.concurrent_streams = value,
             ENABLE_PUSH | ENABLE_CONNECT_PROTOCOL if value > 1 => return Err(ErrorCode::Protocol),
+            // It cannot be taken back (RFC 8441, 3).
+            ENABLE_CONNECT_PROTOCOL if value == 0 && self.extended_connect => {
+                return Err(ErrorCode::Protocol);
+            }
+            ENABLE_CONNECT_PROTOCOL => self.extended_connect = value == 1,
             INITIAL_WINDOW_SIZE if value > MAX_WINDOW => return Err(ErrorCode::FlowControl),
             INITIAL_WINDOW_SIZE => self.initial_window = value,
             MAX_FRAME_SIZE if !(DEFAULT_MAX_PAYLOAD..=MAX_PAYLOAD).contains(&value) => {

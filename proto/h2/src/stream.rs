@@ -1,4 +1,4 @@
-//! The states of a stream, as a server sees them (RFC 9113, 5.1).
+//! The states of a stream, as a server sees them (RFC 9113, 5.1). A client's differ in who sends the first HEADERS.
 //!
 //! ```text
 //!              HEADERS                    the peer's last frame
@@ -13,6 +13,7 @@
 //! RST_STREAM, of either end, leads from each of them to closed. Streams that are idle or closed have no record: their
 //! numbers say which of both they are.
 
+use crate::answer::Asked;
 use crate::window::{Owed, Window};
 
 /// Which ends may still send.
@@ -39,6 +40,10 @@ pub(crate) struct Stream {
     pub owed: Owed,
     /// What is left of the announced length; [`UNANNOUNCED`] without one.
     pub expected: u64,
+    /// What a client asked with it.
+    pub asked: Asked,
+    /// The head of the final response came, or nobody waits for one.
+    pub answered: bool,
 }
 
 /// No length was announced.

@@ -71,6 +71,13 @@ impl Streams {
         true
     }
 
+    /// The streams behind this one end: the peer did not look at them.
+    pub fn close_behind(&mut self, last: u32) {
+        while let Some(id) = self.records.last().map(|stream| stream.id).filter(|id| *id > last) {
+            self.close(id, true);
+        }
+    }
+
     /// A stream that never had a record closed.
     pub fn note_closed(&mut self, id: u32, reset_here: bool) {
         if self.closed.len() >= REMEMBERED {

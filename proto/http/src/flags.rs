@@ -59,6 +59,8 @@ impl Flags {
     pub const HAS_KEEP_ALIVE: Flags = Flags(1 << 21);
     /// There is a `Proxy-Connection` field.
     pub const HAS_PROXY_CONNECTION: Flags = Flags(1 << 22);
+    /// The body ended with its head, though the head does not say so: there is not even an end of it to come (HTTP/2).
+    pub const ENDED: Flags = Flags(1 << 23);
 
     /// Whether all of `other` is noted.
     #[inline]

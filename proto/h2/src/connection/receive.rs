@@ -1,6 +1,7 @@
 //! What comes: each frame, what it does, and what it is refused for.
 
 use super::{Block, Connection, Event, FAREWELL, Leaving, Purpose, Reading};
+use crate::answer::Asked;
 use crate::error::{ErrorCode, Wrong};
 use crate::frame::{
     self, ACK, END_HEADERS, END_STREAM, FrameHeader, Kind, PADDED, PREFACE, PRIORITY, STREAM_BITS,
@@ -22,9 +23,9 @@ enum Step {
     Happened(Event),
 }
 
-type Outcome<T = ()> = Result<T, Wrong>;
+pub(super) type Outcome<T = ()> = Result<T, Wrong>;
 
-const fn failed<T>(code: ErrorCode) -> Outcome<T> {
+pub(super) const fn failed<T>(code: ErrorCode) -> Outcome<T> {
     Err(Wrong::Connection(code))
 }
 
@@ -62,12 +63,12 @@ impl Connection {
 
     /// Resets a stream for what came of it; whether somebody has it. To make this end reset streams is as good as resetting
     /// them (CVE-2025-8671).
-    fn refuse(&mut self, stream: u32, code: ErrorCode) -> Result<bool, ErrorCode> {
+    pub(super) fn refuse(&mut self, stream: u32, code: ErrorCode) -> Result<bool, ErrorCode> {
         if self.glitch() || !self.resets.take(self.now_ms) {
             return Err(ErrorCode::EnhanceYourCalm);
         }
         let was_live = self.streams.close(stream, true);
-        if !was_live && stream <= self.streams.last {
+        if !was_live && self.answers.is_none() && stream <= self.streams.last {
             self.streams.note_closed(stream, true);
         }
         frame::write_reset(&mut self.output, stream, code);
@@ -205,7 +206,7 @@ impl Connection {
     }
 
     fn is_unused(&self, stream: u32) -> bool {
-        matches!(self.streams.standing(stream), Standing::Idle | Standing::PassedOver)
+        matches!(self.standing(stream), Standing::Idle | Standing::PassedOver)
     }
 
     /// A frame that carries nothing: there may be so many.
@@ -238,7 +239,7 @@ impl Connection {
 
     fn begin_data(&mut self) -> Outcome {
         let FrameHeader { length, stream, .. } = self.frame;
-        let standing = self.streams.standing(stream);
+        let standing = self.standing(stream);
         if matches!(standing, Standing::Idle | Standing::PassedOver) {
             return failed(ErrorCode::Protocol);
         }
@@ -260,6 +261,8 @@ impl Connection {
             }
             None => Some(ErrorCode::StreamClosed),
             Some(record) if !record.receives() => Some(ErrorCode::StreamClosed),
+            // A head comes first.
+            Some(record) if !record.answered => Some(ErrorCode::Protocol),
             Some(record) => record.receive.use_up(length).err().map(|_| ErrorCode::FlowControl),
         };
         if let Some(code) = problem {
@@ -276,7 +279,8 @@ impl Connection {
             return failed(ErrorCode::Protocol);
         }
         let end_stream = self.frame.has(END_STREAM);
-        let purpose = match self.streams.standing(stream) {
+        let purpose = match self.standing(stream) {
+            Standing::Idle if self.answers.is_some() => return failed(ErrorCode::Protocol),
             Standing::Idle => {
                 self.streams.last = stream;
                 match self.leaving {
@@ -288,6 +292,7 @@ impl Connection {
             }
             Standing::Live => match self.streams.get(stream) {
                 Some(record) if !record.receives() => Purpose::Nothing(Some(ErrorCode::StreamClosed)),
+                Some(record) if !record.answered => Purpose::Response,
                 _ if !end_stream => Purpose::Nothing(Some(ErrorCode::Protocol)),
                 _ => Purpose::Trailers,
             },
@@ -297,6 +302,10 @@ impl Connection {
         };
         match purpose {
             Purpose::Request => self.builder.begin(),
+            Purpose::Response => {
+                let asked = self.streams.get(stream).map(|record| record.asked).unwrap_or_default();
+                self.answers.iter_mut().for_each(|answers| answers.begin(asked));
+            }
             Purpose::Trailers => self.trailers.clear(),
             Purpose::Nothing(_) => {}
         }
@@ -355,7 +364,7 @@ impl Connection {
             Kind::Settings => return self.setting(),
             Kind::Ping if !self.frame.has(ACK) => frame::write_ping(&mut self.output, true, fixed),
             Kind::Ping if fixed == FAREWELL && self.leaving == Leaving::Announced => self.farewell(),
-            Kind::GoAway => self.peer_leaves = true,
+            Kind::GoAway => return Ok(self.peer_leaves(&fixed)),
             Kind::WindowUpdate => return self.widen(stream, frame::number(&fixed) & STREAM_BITS),
             _ => {}
         }
@@ -371,7 +380,7 @@ impl Connection {
     fn peer_resets(&mut self, stream: u32, number: u32) -> Outcome<Option<Event>> {
         let Some(record) = self.streams.get(stream) else { return Ok(None) };
         // What was not answered yet is work for nothing.
-        if record.sends() && !self.resets.take(self.now_ms) {
+        if self.answers.is_none() && record.sends() && !self.resets.take(self.now_ms) {
             return failed(ErrorCode::EnhanceYourCalm);
         }
         self.streams.close(stream, false);
@@ -383,6 +392,7 @@ impl Connection {
         let before = self.peer;
         let Some(entry) = self.fixed.first_chunk() else { return failed(ErrorCode::Internal) };
         self.peer.apply(entry).map_err(Wrong::Connection)?;
+        self.check_entry(entry)?;
         let after = self.peer;
         if after.header_table_size != before.header_table_size {
             self.encoder.set_limit(after.header_table_size as usize);
@@ -464,9 +474,14 @@ impl Connection {
             return failed(ErrorCode::EnhanceYourCalm);
         }
         let purpose = block.purpose;
-        let Connection { builder, trailers, decoder, rest, .. } = self;
+        let Connection { builder, answers, trailers, decoder, rest, .. } = self;
         let mut show = |field: weir_hpack::Field<'_>| match purpose {
             Purpose::Request => builder.field(field),
+            Purpose::Response => {
+                if let Some(answers) = answers {
+                    answers.field(field);
+                }
+            }
             Purpose::Trailers => trailers.field(field, max),
             Purpose::Nothing(_) => {}
         };
@@ -495,7 +510,8 @@ impl Connection {
         let Some(block) = self.block.take() else { return failed(ErrorCode::Internal) };
         let stream = block.stream;
         match block.purpose {
-            Purpose::Request => self.open(stream, block.end_stream),
+            Purpose::Request => self.begin_request(stream, block.end_stream),
+            Purpose::Response => self.begin_response(stream, block.end_stream),
             Purpose::Trailers => self.end_with_trailers(stream),
             Purpose::Nothing(None) => Ok(None),
             Purpose::Nothing(Some(code)) => Err(Wrong::Stream(stream, code)),
@@ -517,7 +533,7 @@ impl Connection {
     }
 
     /// A request begins, if it is one and there is room for it.
-    fn open(&mut self, stream: u32, end: bool) -> Outcome<Option<Event>> {
+    fn begin_request(&mut self, stream: u32, end: bool) -> Outcome<Option<Event>> {
         self.builder.finish(end);
         if self.builder.request.verdict == Verdict::Malformed {
             self.refused += 1;
@@ -554,6 +570,8 @@ impl Connection {
             send: Window::new(self.peer.initial_window),
             owed: Owed::default(),
             expected: self.builder.request.head.content_length().unwrap_or(UNANNOUNCED),
+            asked: Asked::default(),
+            answered: true,
         });
         Ok(Some(Event::Request { stream, end }))
     }

@@ -31,7 +31,7 @@ impl Connection {
         true
     }
 
-    fn write_block(&mut self, stream: u32, end: bool) {
+    pub(super) fn write_block(&mut self, stream: u32, end: bool) {
         frame::write_headers(&mut self.output, stream, &self.scratch, MAX_PAYLOAD, end);
         if end {
             self.end_local(stream);
@@ -114,6 +114,10 @@ impl Connection {
     /// Tells the peer that this end leaves: it may still be sending requests, which are served, and once it knows, those that
     /// it sends all the same are refused (RFC 9113, 6.8).
     pub fn leave(&mut self) {
+        if self.answers.is_some() {
+            // Only this end opens streams.
+            return self.farewell();
+        }
         if self.leaving == Leaving::No {
             self.leaving = Leaving::Announced;
             frame::write_go_away(&mut self.output, STREAM_BITS, ErrorCode::NoError);
@@ -124,7 +128,7 @@ impl Connection {
     /// The peer knows, or is not waited for.
     pub fn farewell(&mut self) {
         if matches!(self.leaving, Leaving::No | Leaving::Announced) {
-            let last = self.streams.last;
+            let last = self.last_of_peer();
             self.leaving = Leaving::Behind(last);
             frame::write_go_away(&mut self.output, last, ErrorCode::NoError);
         }
@@ -134,7 +138,8 @@ impl Connection {
     pub fn fail(&mut self, code: ErrorCode) {
         if !matches!(self.leaving, Leaving::Failed(_)) {
             self.leaving = Leaving::Failed(code);
-            frame::write_go_away(&mut self.output, self.streams.last, code);
+            let last = self.last_of_peer();
+            frame::write_go_away(&mut self.output, last, code);
         }
     }
 }

@@ -92,6 +92,7 @@ impl Client {
                         let text = self.wire[bytes].escape_ascii();
                         format!("data {stream} {text}{}", if end { " end" } else { "" })
                     }
+                    event @ (Event::Response { .. } | Event::GoAway { .. }) => format!("{event:?}"),
                     Event::Trailers { stream } => {
                         format!("trailers {stream} {}", self.connection.trailers().escape_ascii())
                     }

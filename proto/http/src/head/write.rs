@@ -9,9 +9,12 @@ impl Head {
     /// are in it are written as it says.
     #[inline]
     fn pieces(&self, raw: &[u8], case: Option<&CaseMap>, put: &mut impl FnMut(&[u8])) {
-        let [first, mut second, mut third] = self.start_line.map(|span| span.of(raw, &self.edits));
-        if self.version.major >= 2 && self.kind == Kind::Request {
-            (second, third) = (self.target_for_http1(second), b"HTTP/1.1");
+        let [mut first, mut second, mut third] = self.start_line.map(|span| span.of(raw, &self.edits));
+        if self.version.major >= 2 {
+            match self.kind {
+                Kind::Request => (second, third) = (self.target_for_http1(second), b"HTTP/1.1"),
+                Kind::Response => first = b"HTTP/1.1",
+            }
         }
         put(first);
         put(b" ");
@@ -31,9 +34,10 @@ impl Head {
         put(b"\r\n");
     }
 
-    /// The target that a server of HTTP/1 is asked for: the authority is in `Host` (RFC 9113, 8.3.1; RFC 9112, 3.2.1).
+    /// `target` without what `Host` says too: what a server of HTTP/1 is asked for, and the path of one of HTTP/2 (RFC 9113,
+    /// 8.3.1; RFC 9112, 3.2.1).
     #[cold]
-    fn target_for_http1<'a>(&self, target: &'a [u8]) -> &'a [u8] {
+    pub fn target_for_http1<'a>(&self, target: &'a [u8]) -> &'a [u8] {
         if uri::form(target) != uri::Form::Absolute {
             return target;
         }

@@ -1,0 +1,67 @@
+//! The head of a request to fields (RFC 9113, 8.3.1), as a client sends it.
+
+use weir_hpack::{Encoder, Indexing, Token};
+use weir_http::{Flags, Head, KnownName, Method, uri};
+
+use crate::response::FieldFilter;
+
+/// Appends the header block of a request. Its `Host` becomes the authority; `scheme` is said where its target does not say one.
+/// What concerns a connection of HTTP/1 alone stays behind. With a `protocol` it asks for that one (RFC 8441, 4).
+pub(crate) fn encode(
+    head: &Head,
+    raw: &[u8],
+    scheme: &[u8],
+    protocol: Option<&[u8]>,
+    encoder: &mut Encoder,
+    block: &mut Vec<u8>,
+) {
+    encoder.begin_block(block);
+    let target = head.uri(raw);
+    let method: &[u8] = if protocol.is_some() { b"CONNECT" } else { head.method_text(raw) };
+    encoder.field(block, Token::Method, b":method", method, Indexing::NotKept);
+    if let Some(protocol) = protocol {
+        encoder.field(block, Token::Protocol, b":protocol", protocol, Indexing::Kept);
+    }
+    let host = head.find_known(raw, KnownName::Host);
+    let authority = if head.method() == Method::Connect {
+        Some(target)
+    } else {
+        let own = (uri::form(target) == uri::Form::Absolute).then(|| uri::scheme(target)).flatten();
+        encoder.field(block, Token::Scheme, b":scheme", own.unwrap_or(scheme), Indexing::Kept);
+        encoder.field(block, Token::Path, b":path", head.target_for_http1(target), Indexing::NotKept);
+        host.or_else(|| own.and(uri::authority(target)))
+    };
+    if let Some(authority) = authority {
+        encoder.field(block, Token::Authority, b":authority", authority, Indexing::Kept);
+    }
+    let filter = FieldFilter::of(head);
+    for field in head.index() {
+        let (name, value) = head.text(raw, field);
+        let indexing = match field.known {
+            KnownName::Host | KnownName::Http2Settings | KnownName::Te => continue,
+            // The proof that it leads to is of HTTP/1 (RFC 8441, 5).
+            KnownName::SecWebsocketKey if protocol.is_some() => continue,
+            KnownName::Cookie | KnownName::Authorization | KnownName::ProxyAuthorization => Indexing::Never,
+            KnownName::Accept
+            | KnownName::AcceptEncoding
+            | KnownName::AcceptLanguage
+            | KnownName::CacheControl
+            | KnownName::ContentType
+            | KnownName::Origin
+            | KnownName::UserAgent
+            | KnownName::Via
+            | KnownName::XForwardedProto => Indexing::Kept,
+            _ => Indexing::NotKept,
+        };
+        filter.encode(head, raw, (field.known, name, value), indexing, encoder, block);
+    }
+    if head.flags().contains(Flags::TE_TRAILERS) && head.find_known(raw, KnownName::Te).is_some() {
+        encoder.field(block, Token::Field(KnownName::Te), b"te", b"trailers", Indexing::NotKept);
+    }
+}
+
+/// The protocol that a request asks to speak instead, where that can be asked of a server of HTTP/2.
+pub(crate) fn protocol(head: &Head) -> Option<&'static [u8]> {
+    let upgrades = Flags::CONNECTION_UPGRADE | Flags::UPGRADE_WEBSOCKET;
+    head.flags().contains(upgrades).then_some(b"websocket")
+}

@@ -1,0 +1,139 @@
+//! What only a client does: it opens streams, and takes responses.
+
+use weir_http::{Head, Method};
+
+use super::receive::{Outcome, failed};
+use super::{Connection, Event, Leaving, Reading};
+use crate::answer::{self, Asked};
+use crate::asking;
+use crate::error::{ErrorCode, Wrong};
+use crate::frame::{self, PREFACE, STREAM_BITS};
+use crate::limits::Limits;
+use crate::received::Verdict;
+use crate::settings;
+use crate::stream::{State, Stream, UNANNOUNCED};
+use crate::streams::Standing;
+use crate::window::{DEFAULT_WINDOW, Owed, Window};
+
+impl Connection {
+    /// A connection to a server. The preface, SETTINGS and the connection's window are in the output: nothing is to be waited for.
+    pub fn client(limits: Limits) -> Connection {
+        let no_push = [(settings::ENABLE_PUSH, 0, 1)];
+        let mut connection = Connection::new(limits, Reading::Header, PREFACE.to_vec(), &no_push);
+        let answers = answer::Builder::new(limits.max_fields, limits.max_head);
+        connection.answers = Some(Box::new(answers));
+        let more = limits.connection_window.saturating_sub(DEFAULT_WINDOW);
+        if more > 0 && connection.receive.widen(more).is_ok() {
+            frame::write_window_update(&mut connection.output, 0, more);
+        }
+        connection.is_wide = true;
+        connection
+    }
+
+    /// How many streams this end may have at a time: its own bound, and the server's.
+    pub fn stream_limit(&self) -> u32 {
+        let own = self.limits.concurrent_streams;
+        self.peer.concurrent_streams.min(if own > 0 { own } else { u32::MAX })
+    }
+
+    /// Whether the server takes a `CONNECT` that names a protocol (RFC 8441).
+    pub fn takes_extended_connect(&self) -> bool {
+        self.peer.extended_connect
+    }
+
+    /// Whether no stream can be opened any more: the connection is over, either end leaves, or the numbers are used up.
+    pub fn is_closing(&self) -> bool {
+        self.leaving != Leaving::No || self.peer_leaves || self.streams.last >= STREAM_BITS - 2
+    }
+
+    /// Opens a stream with this request. `scheme` is said where its target does not say one; with `end` no body follows. A request
+    /// to speak WebSocket asks for that (RFC 8441). None if no stream can be opened, now or ever.
+    pub fn open(&mut self, head: &Head, raw: &[u8], scheme: &[u8], chunks: bool, end: bool) -> Option<u32> {
+        if self.is_closing() || self.streams.len() >= self.stream_limit() as usize {
+            return None;
+        }
+        let id = if self.streams.last == 0 { 1 } else { self.streams.last + 2 };
+        self.streams.last = id;
+        self.opened = self.opened.saturating_add(1);
+        self.scratch.clear();
+        let protocol = asking::protocol(head);
+        asking::encode(head, raw, scheme, protocol, &mut self.encoder, &mut self.scratch);
+        let (head_only, connect) = (head.method() == Method::Head, head.method() == Method::Connect);
+        self.streams.open(Stream {
+            id,
+            state: State::Open,
+            receive: Window::new(self.assumed_window),
+            send: Window::new(self.peer.initial_window),
+            owed: Owed::default(),
+            expected: UNANNOUNCED,
+            asked: Asked { head_only, connect, extended: protocol.is_some(), chunks },
+            answered: false,
+        });
+        self.write_block(id, end);
+        Some(id)
+    }
+
+    /// Asks the server whether it is there: its answer is a frame that came.
+    pub fn ping(&mut self) {
+        frame::write_ping(&mut self.output, false, *b"presence");
+    }
+
+    /// What a number stands for. A server answers streams that this end has forgotten, which is nobody's fault; streams of its
+    /// own it has none.
+    pub(super) fn standing(&self, stream: u32) -> Standing {
+        match self.streams.standing(stream) {
+            _ if self.answers.is_some() && stream.is_multiple_of(2) => Standing::Idle,
+            Standing::Closed | Standing::PassedOver if self.answers.is_some() => Standing::Reset,
+            standing => standing,
+        }
+    }
+
+    /// The last stream of the peer that this end looked at: of a server's, none.
+    pub(super) fn last_of_peer(&self) -> u32 {
+        if self.answers.is_some() { 0 } else { self.streams.last }
+    }
+
+    /// The peer sent GOAWAY with these fields.
+    pub(super) fn peer_leaves(&mut self, fields: &[u8; 8]) -> Option<Event> {
+        self.peer_leaves = true;
+        self.answers.as_ref()?;
+        let last = frame::number(fields) & STREAM_BITS;
+        let code = ErrorCode::from_wire(frame::number(&fields[4..]));
+        self.streams.close_behind(last);
+        Some(Event::GoAway { last, code })
+    }
+
+    /// What no server may set (RFC 9113, 6.5.2).
+    pub(super) fn check_entry(&self, entry: &[u8; settings::ENTRY]) -> Outcome {
+        let pushes = u16::from_be_bytes([entry[0], entry[1]]) == settings::ENABLE_PUSH;
+        if self.answers.is_some() && pushes && frame::number(&entry[2..]) != 0 {
+            return failed(ErrorCode::Protocol);
+        }
+        Ok(())
+    }
+
+    /// The head of a response is complete, and perhaps none: its verdict says so, and the stream is no more then.
+    pub(super) fn begin_response(&mut self, stream: u32, end: bool) -> Outcome<Option<Event>> {
+        let (Some(record), Some(answers)) = (self.streams.get_mut(stream), &mut self.answers) else {
+            return Ok(None);
+        };
+        let expected = answers.finish(end);
+        if answers.received.verdict == Verdict::Malformed {
+            // Whoever asked learns what was wrong; the server does, too.
+            self.refuse(stream, ErrorCode::Protocol).map_err(Wrong::Connection)?;
+            return Ok(Some(Event::Response { stream, end: true }));
+        }
+        let status = answers.received.head.status();
+        if !(100..200).contains(&status) || status == 101 {
+            record.answered = true;
+            record.expected = expected.unwrap_or(UNANNOUNCED);
+        }
+        if end && record.end_remote() {
+            self.streams.close(stream, false);
+        }
+        Ok(Some(Event::Response { stream, end }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,308 @@
+//! RFC 9113 from the client's end: what servers do, and what comes of it.
+
+use weir_hpack::{Encoder, Indexing, Token};
+use weir_http::Version;
+
+use super::*;
+use crate::frame::{ACK, END_HEADERS, END_STREAM};
+use crate::received::ReceivedHead;
+
+/// A connection to a server that is told frame by frame what it sends.
+struct Wire {
+    connection: Connection,
+    encoder: Encoder,
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame::write_header(&mut bytes, payload.len(), kind, flags, stream);
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+fn request(method: &[u8], target: &[u8], fields: &[(&[u8], &[u8])]) -> Head {
+    let mut head = Head::new();
+    head.start_request(method, target, Version::HTTP_11).expect("room");
+    for (name, value) in fields {
+        head.add(name, value).expect("room");
+    }
+    head
+}
+
+impl Wire {
+    /// The server's settings came.
+    fn new(limits: Limits) -> Wire {
+        let mut wire = Wire { connection: Connection::client(limits), encoder: Encoder::new(4096) };
+        wire.send(&frame(4, 0, 0, &[]));
+        let sent = wire.connection.output().len();
+        wire.connection.flushed(sent);
+        wire
+    }
+
+    fn open(&mut self, method: &[u8], end: bool) -> Option<u32> {
+        self.connection.open(&request(method, b"/", &[(b"host", b"h")]), b"", b"http", true, end)
+    }
+
+    fn head(&mut self, stream: u32, fields: &[(&str, &str)], flags: u8) -> Vec<u8> {
+        let mut block = Vec::new();
+        self.encoder.begin_block(&mut block);
+        for (name, value) in fields {
+            let (name, value) = (name.as_bytes(), value.as_bytes());
+            self.encoder.field(&mut block, Token::of(name), name, value, Indexing::Kept);
+        }
+        frame(1, END_HEADERS | flags, stream, &block)
+    }
+
+    fn ok(&mut self, stream: u32, flags: u8) -> Vec<u8> {
+        self.head(stream, &[(":status", "200")], flags)
+    }
+
+    /// What comes of these bytes, in words.
+    fn send(&mut self, bytes: &[u8]) -> String {
+        let (mut rest, mut words) = (bytes, Vec::new());
+        loop {
+            let (used, event) = self.connection.advance(rest, 0);
+            words.push(match event {
+                Event::More => return words.join(", "),
+                Event::Failed(code) => {
+                    words.push(format!("failed {code}"));
+                    return words.join(", ");
+                }
+                Event::Response { stream, end } => {
+                    let mut head = ReceivedHead::default();
+                    self.connection.take_head(&mut head);
+                    match head.verdict {
+                        Verdict::Sound => {
+                            format!("{} {stream}{}", head.head.status(), if end { " end" } else { "" })
+                        }
+                        verdict => format!("{verdict:?} {stream}"),
+                    }
+                }
+                Event::Data { stream, bytes, end } => {
+                    format!("data {stream} {}{}", bytes.len(), if end { " end" } else { "" })
+                }
+                other => format!("{other:?}"),
+            });
+            rest = &rest[used..];
+        }
+    }
+}
+
+#[test]
+fn a_preface_settings_and_a_window_open_the_connection_3_4() {
+    let connection = Connection::client(Limits { connection_window: 100_000, ..Limits::default() });
+    let output = connection.output();
+    assert!(output.starts_with(PREFACE));
+    let no_push = [0, 2, 0, 0, 0, 0];
+    assert!(output.windows(6).any(|entry| entry == no_push), "{output:?}");
+    assert!(output.ends_with(&frame(8, 0, 0, &(100_000u32 - 65_535).to_be_bytes())));
+    // A server begins with its own.
+    let mut connection = Connection::client(Limits::default());
+    let (_, event) = connection.advance(&frame(6, 0, 0, &[0; 8]), 0);
+    assert_eq!(event, Event::Failed(ErrorCode::Protocol));
+}
+
+/// What a server of ours takes of a request.
+#[track_caller]
+fn check(head: &Head, want: &str) {
+    let mut client = Connection::client(Limits::default());
+    assert_eq!(client.open(head, b"", b"http", true, true), Some(1));
+    let mut server = Connection::server(Limits::default());
+    let (mut rest, mut taken) = (client.output(), ReceivedHead::default());
+    loop {
+        match server.advance(rest, 0) {
+            (_, Event::Request { stream: 1, end: true }) => break server.take_head(&mut taken),
+            (0, event) => panic!("{event:?}"),
+            (used, _) => rest = &rest[used..],
+        }
+    }
+    assert_eq!(String::from_utf8_lossy(&taken.bytes).replace("\r\n", "|"), want);
+}
+
+#[test]
+fn a_head_of_http1_is_one_of_http2_8_3_1() {
+    let get = |target: &[u8], fields: &[(&[u8], &[u8])]| request(b"GET", target, fields);
+    check(&get(b"/a?b", &[(b"Host", b"h:81")]), "GET http://h:81/a?b HTTP/2.0|host: h:81||");
+    check(&get(b"https://x/", &[(b"Host", b"h")]), "GET https://h/ HTTP/2.0|host: h||");
+    check(&get(b"http://x", &[]), "GET http://x/ HTTP/2.0|host: x||");
+    check(&request(b"OPTIONS", b"*", &[]), "OPTIONS * HTTP/2.0||");
+    check(&request(b"CONNECT", b"h:443", &[(b"Host", b"x")]), "CONNECT h:443 HTTP/2.0|host: h:443||");
+    // What concerns the client's own connection stays behind (8.2.2).
+    let fields: [(&[u8], &[u8]); 8] = [
+        (b"Host", b"h"),
+        (b"Keep-Alive", b"5"),
+        (b"Upgrade", b"x"),
+        (b"Proxy-Connection", b"x"),
+        (b"HTTP2-Settings", b"x"),
+        (b"Transfer-Encoding", b"chunked"),
+        (b"X-Mixed", b"Y"),
+        (b"Cookie", b"a=b"),
+    ];
+    check(&get(b"/", &fields), "GET http://h/ HTTP/2.0|host: h|x-mixed: Y|cookie: a=b||");
+}
+
+#[test]
+fn an_upgrade_to_websocket_is_an_extended_connect_rfc_8441() {
+    let mut wire = Wire::new(Limits::default());
+    let mut head = request(
+        b"GET",
+        b"/chat",
+        &[
+            (b"host", b"h"),
+            (b"connection", b"upgrade"),
+            (b"upgrade", b"websocket"),
+            (b"sec-websocket-key", b"x"),
+        ],
+    );
+    head.note(weir_http::Flags::CONNECTION_UPGRADE | weir_http::Flags::UPGRADE_WEBSOCKET);
+    assert_eq!(wire.connection.open(&head, b"", b"https", true, false), Some(1));
+    let mut fields = Vec::new();
+    let block = wire.connection.output()[frame::HEADER..].to_vec();
+    let show = |field: weir_hpack::Field<'_>| {
+        fields.push(format!("{}={}", field.name.escape_ascii(), field.value.escape_ascii()))
+    };
+    assert_eq!(weir_hpack::Decoder::new(4096, 4096).decode(&block, show), Ok(block.len()));
+    assert_eq!(
+        fields.join(" "),
+        ":method=CONNECT :protocol=websocket :scheme=https :path=/chat :authority=h"
+    );
+    let bytes = [wire.ok(1, 0), frame(0, 0, 1, b"abc")].concat();
+    assert_eq!(wire.send(&bytes), "101 1, data 1 3");
+}
+
+#[test]
+fn responses_come_in_their_order_8_1() {
+    let mut wire = Wire::new(Limits::default());
+    assert_eq!((wire.open(b"GET", true), wire.open(b"HEAD", true)), (Some(1), Some(3)));
+    let bytes =
+        [wire.head(1, &[(":status", "103")], 0), wire.ok(1, 0), frame(0, END_STREAM, 1, b"abc")].concat();
+    assert_eq!(wire.send(&bytes), "103 1, 200 1, data 1 3 end");
+    let bytes = wire.head(3, &[(":status", "200"), ("content-length", "9")], END_STREAM);
+    assert_eq!(wire.send(&bytes), "200 3 end");
+    assert_eq!(wire.connection.live(), 0);
+    let trailers = |wire: &mut Wire, flags| wire.head(5, &[("x-end", "1")], flags);
+    assert_eq!(wire.open(b"GET", true), Some(5));
+    let bytes = [wire.ok(5, 0), trailers(&mut wire, END_STREAM)].concat();
+    assert_eq!(wire.send(&bytes), "200 5, Trailers { stream: 5 }");
+    assert_eq!(wire.connection.trailers(), b"x-end: 1\r\n");
+}
+
+#[test]
+fn what_no_server_may_send_ends_a_stream_or_the_connection() {
+    let reset = |code: &str| format!("Reset {{ stream: 1, code: {code} }}");
+    type Script = fn(&mut Wire) -> Vec<u8>;
+    let cases: [(&str, Script, String); 15] = [
+        ("data before a head", |_| frame(0, 0, 1, b"x"), reset("Protocol")),
+        ("an interim end", |wire| wire.head(1, &[(":status", "103")], END_STREAM), "Malformed 1".into()),
+        ("a switch", |wire| wire.head(1, &[(":status", "101")], 0), "Malformed 1".into()),
+        ("no status", |wire| wire.head(1, &[("a", "b")], END_STREAM), "Malformed 1".into()),
+        (
+            "a second head",
+            |wire| [wire.ok(1, 0), wire.ok(1, 0)].concat(),
+            format!("200 1, {}", reset("Protocol")),
+        ),
+        (
+            "more than was announced",
+            |wire| {
+                [wire.head(1, &[(":status", "200"), ("content-length", "1")], 0), frame(0, 0, 1, b"xy")]
+                    .concat()
+            },
+            format!("200 1, {}", reset("Protocol")),
+        ),
+        (
+            "less than was announced",
+            |wire| {
+                let head = wire.head(1, &[(":status", "200"), ("content-length", "3")], 0);
+                [head, frame(0, END_STREAM, 1, b"xy")].concat()
+            },
+            format!("200 1, {}", reset("Protocol")),
+        ),
+        (
+            "a body where there is none",
+            |wire| [wire.head(1, &[(":status", "204")], 0), frame(0, 0, 1, b"x")].concat(),
+            format!("200 1, {}", reset("Protocol")).replace("200", "204"),
+        ),
+        ("a push", |_| frame(5, END_HEADERS, 1, &[0, 0, 0, 2]), "failed PROTOCOL_ERROR".into()),
+        ("a stream of its own", |wire| wire.ok(2, 0), "failed PROTOCOL_ERROR".into()),
+        ("a stream that nobody opened", |wire| wire.ok(3, 0), "failed PROTOCOL_ERROR".into()),
+        ("data of its own", |_| frame(0, 0, 2, b"x"), "failed PROTOCOL_ERROR".into()),
+        ("a window of nobody", |_| frame(8, 0, 7, &[0, 0, 0, 1]), "failed PROTOCOL_ERROR".into()),
+        ("push enabled", |_| frame(4, 0, 0, &[0, 2, 0, 0, 0, 1]), "failed PROTOCOL_ERROR".into()),
+        ("a head that is none", |_| frame(1, END_HEADERS, 1, &[0x80]), "failed COMPRESSION_ERROR".into()),
+    ];
+    for (what, script, want) in cases {
+        let mut wire = Wire::new(Limits::default());
+        wire.open(b"GET", true);
+        let bytes = script(&mut wire);
+        assert_eq!(wire.send(&bytes), want, "{what}");
+    }
+}
+
+#[test]
+fn what_was_under_way_when_a_stream_was_reset_is_nobodys_fault() {
+    let mut wire = Wire::new(Limits::default());
+    for _ in 0..100 {
+        let stream = wire.open(b"GET", true).expect("one is free");
+        wire.connection.reset(stream, ErrorCode::Cancel);
+    }
+    // Long forgotten, too.
+    let bytes = [wire.ok(1, 0), frame(0, END_STREAM, 1, b"abc"), frame(3, 0, 3, &[0; 4])].concat();
+    assert_eq!(wire.send(&bytes), "");
+}
+
+#[test]
+fn a_server_says_how_many_streams_it_takes_5_1_2() {
+    let mut wire = Wire::new(Limits { concurrent_streams: 3, ..Limits::default() });
+    assert_eq!(wire.connection.stream_limit(), 3);
+    wire.send(&frame(4, 0, 0, &[0, 3, 0, 0, 0, 2]));
+    assert_eq!([1, 3, 5].map(|_| wire.open(b"GET", true)), [Some(1), Some(3), None]);
+    // It takes fewer: those that are there go on.
+    wire.send(&frame(4, 0, 0, &[0, 3, 0, 0, 0, 0]));
+    let bytes = [wire.ok(1, END_STREAM), wire.ok(3, END_STREAM)].concat();
+    assert_eq!(wire.send(&bytes), "200 1 end, 200 3 end");
+    assert_eq!((wire.open(b"GET", true), wire.connection.stream_limit()), (None, 0));
+    wire.send(&frame(4, 0, 0, &[0, 3, 0, 0, 0, 9, 0, 8, 0, 0, 0, 1]));
+    assert!(wire.connection.takes_extended_connect());
+    assert_eq!(wire.open(b"GET", true), Some(5));
+    // What was offered is not taken back (RFC 8441, 3).
+    assert_eq!(wire.send(&frame(4, 0, 0, &[0, 8, 0, 0, 0, 0])), "failed PROTOCOL_ERROR");
+}
+
+#[test]
+fn a_server_leaves_6_8() {
+    let mut wire = Wire::new(Limits::default());
+    assert_eq!([1, 3, 5].map(|_| wire.open(b"GET", true)), [Some(1), Some(3), Some(5)]);
+    let seen = wire.send(&frame(7, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0]));
+    assert_eq!(seen, "GoAway { last: 3, code: NoError }");
+    assert_eq!((wire.connection.live(), wire.open(b"GET", true)), (2, None));
+    assert!(wire.connection.is_closing() && !wire.connection.is_over());
+    let bytes = [wire.ok(1, END_STREAM), wire.ok(5, END_STREAM), wire.ok(3, END_STREAM)].concat();
+    assert_eq!(wire.send(&bytes), "200 1 end, 200 3 end");
+    assert!(wire.connection.is_over());
+}
+
+#[test]
+fn this_end_leaves_at_once_and_pings() {
+    let mut wire = Wire::new(Limits::default());
+    wire.open(b"GET", true);
+    let sent = wire.connection.output().len();
+    wire.connection.flushed(sent);
+    wire.connection.ping();
+    wire.connection.leave();
+    let farewell = [frame(6, 0, 0, b"presence"), frame(7, 0, 0, &[0; 8])].concat();
+    assert_eq!(wire.connection.output(), farewell);
+    assert_eq!(wire.send(&frame(6, ACK, 0, b"presence")), "");
+    assert!(!wire.connection.is_over());
+    let bytes = wire.ok(1, END_STREAM);
+    wire.send(&bytes);
+    assert!(wire.connection.is_over());
+}
+
+#[test]
+fn an_early_answer_ends_what_is_sent_8_1() {
+    let mut wire = Wire::new(Limits::default());
+    wire.open(b"POST", false);
+    let bytes = [wire.ok(1, END_STREAM), frame(3, 0, 1, &[0; 4])].concat();
+    assert_eq!(wire.send(&bytes), "200 1 end, Reset { stream: 1, code: NoError }");
+    assert_eq!(wire.connection.sendable(1), None);
+}
