@@ -144,14 +144,20 @@ impl Message {
         }
     }
 
-    /// Takes over a head that was read before: the request of a stream of a shared connection. A service of ours has none.
+    /// Takes over a head that was read before: of a stream of a shared connection. A service of ours has none.
     #[cold]
     fn read_shared(&mut self, from: &mut StreamConnector) -> ReadHead {
         let StreamConnector::Indirect(Indirect::Shared(shared)) = from else { return ReadHead::Ended };
-        match shared.take_request(&mut self.head, &mut self.bytes) {
-            Ok(()) => ReadHead::Complete,
+        let taken = match shared.asks() {
+            true => shared.take_response(&mut self.head, &mut self.bytes),
+            false => shared.take_request(&mut self.head, &mut self.bytes).map(|()| true),
+        };
+        match taken {
+            Ok(true) => ReadHead::Complete,
+            Ok(false) => ReadHead::Incomplete,
             Err(NoHead::TooLarge) => ReadHead::TooLarge,
             Err(NoHead::Gone) => ReadHead::Ended,
+            Err(NoHead::Failed(fault)) => ReadHead::Failed(fault),
         }
     }
 

@@ -1,4 +1,4 @@
-//! A connection that carries several streams: HTTP/2, the client's side.
+//! A connection that carries several streams: HTTP/2, with a client or with a server.
 //!
 //! One task owns the connection. In its turn it takes in what came, gives it to the streams that it concerns, each of which is
 //! a task and is woken once, and sends what all of them produced with one call:
@@ -35,7 +35,7 @@ pub struct Multiplexer {
     /// What was agreed on over TLS.
     facts: Option<Facts>,
     /// The task that owns the connection.
-    owner: TaskKey,
+    owner: Cell<TaskKey>,
     /// It was woken and did not run yet.
     woken: Cell<bool>,
 }
@@ -59,6 +59,10 @@ struct Inner {
     pace: Pace,
     /// RST_STREAM that came in this turn.
     resets: u32,
+    /// The peer is a server.
+    asks: bool,
+    /// Tasks that wait for the server's first frame.
+    curious: Vec<TaskKey>,
 }
 
 /// How much one turn of a connection takes in before others have theirs; 0 for no limit of this kind.
@@ -75,7 +79,11 @@ pub struct Pace {
 struct Slot {
     id: u32,
     task: TaskKey,
-    request: Option<Box<ReceivedHead>>,
+    /// A head that nobody took yet.
+    head: Option<Box<ReceivedHead>>,
+    /// Those behind it: a server may send several.
+    #[allow(clippy::vec_box, reason = "a head is large to move, and taken in its box")]
+    later: Vec<Box<ReceivedHead>>,
     /// What came and was not taken over.
     arrived: Vec<u8>,
     /// Payload among it.
@@ -83,7 +91,8 @@ struct Slot {
     /// Its body has no announced length.
     chunked: bool,
     ended: bool,
-    reset: Option<ErrorCode>,
+    /// What ended it before its time.
+    fault: Option<Fault>,
     /// The number of the error that the peer reset it with.
     abort: Option<u32>,
     /// It waits for a window.
@@ -139,6 +148,10 @@ impl Inner {
                 Received::End => {
                     self.ended = true;
                     self.wake_all();
+                    if self.asks {
+                        // No more responses: HTTP/2 has no half of a connection.
+                        self.fail(Fault::Io(Errno::CONNRESET));
+                    }
                     return false;
                 }
                 Received::Full => self.fail(Fault::Io(Errno::PROTO)),
@@ -170,22 +183,35 @@ impl Inner {
         match event {
             Event::More => {}
             Event::Request { stream, end } => {
-                let mut request = rooms::take().unwrap_or_else(|| Box::new(self.engine.room()));
-                self.engine.take_head(&mut request);
-                let chunked = request.head.flags().contains(Flags::CHUNKED);
-                self.slots.push(Slot {
-                    id: stream,
-                    task: TaskKey::NONE,
-                    request: Some(request),
-                    arrived: Vec::new(),
-                    payload: 0,
-                    chunked,
-                    ended: end,
-                    reset: None,
-                    abort: None,
-                    blocked: false,
-                });
+                let head = self.take_head();
+                let chunked = head.head.flags().contains(Flags::CHUNKED);
+                self.slots.push(Slot { head: Some(head), chunked, ended: end, ..Slot::new(stream) });
                 self.started.push(stream);
+            }
+            Event::Response { stream, end } => {
+                let head = self.take_head();
+                let Some(slot) = self.slot(stream) else { return };
+                slot.chunked = head.head.flags().contains(Flags::CHUNKED);
+                if end {
+                    slot.end(b"");
+                }
+                if slot.head.is_none() {
+                    slot.head = Some(head);
+                } else if slot.later.len() < HEADS {
+                    slot.later.push(head);
+                } else {
+                    slot.fault = Some(Fault::Protocol);
+                    self.engine.reset(stream, ErrorCode::EnhanceYourCalm);
+                }
+                if let Some(slot) = self.slot(stream) {
+                    slot.wake();
+                }
+            }
+            Event::GoAway { last, .. } => {
+                for slot in self.slots.iter_mut().filter(|slot| slot.id > last) {
+                    slot.fault = Some(Fault::Refused);
+                    slot.wake();
+                }
             }
             Event::Data { stream, bytes, end } => {
                 let bytes = &self.connection.input()[bytes];
@@ -208,12 +234,16 @@ impl Inner {
             }
             Event::Reset { stream, code, received } => {
                 self.resets += 1;
+                let asks = self.asks;
                 if let Some(slot) = self.slot(stream) {
-                    slot.reset = Some(code);
+                    slot.fault = Some(match code {
+                        ErrorCode::RefusedStream => Fault::Refused,
+                        _ => Fault::Io(Errno::CONNRESET),
+                    });
                     slot.abort = received;
                     slot.wake();
                     // It was asked for and given up before anybody could look at it.
-                    if received.is_some() && slot.request.is_some() {
+                    if received.is_some() && !asks && slot.head.is_some() {
                         self.engine.tolerate();
                     }
                 }
@@ -235,6 +265,13 @@ impl Inner {
             waiting if waiting >= MAX_OUTPUT => 0,
             waiting => MAX_OUTPUT + PIECE - waiting,
         }
+    }
+
+    /// The head that the engine built.
+    fn take_head(&mut self) -> Box<ReceivedHead> {
+        let mut head = rooms::take().unwrap_or_else(|| Box::new(self.engine.room()));
+        self.engine.take_head(&mut head);
+        head
     }
 
     /// Sends what there is; true if all of it left.
@@ -276,6 +313,22 @@ impl Inner {
 }
 
 impl Slot {
+    fn new(id: u32) -> Slot {
+        Slot {
+            id,
+            task: TaskKey::NONE,
+            head: None,
+            later: Vec::new(),
+            arrived: Vec::new(),
+            payload: 0,
+            chunked: false,
+            ended: false,
+            fault: None,
+            abort: None,
+            blocked: false,
+        }
+    }
+
     fn wake(&self) {
         if !self.task.is_none() {
             weir_sched::wake(self.task);
@@ -306,13 +359,22 @@ impl Slot {
 }
 
 impl Multiplexer {
-    /// Takes over a connection. The current task owns it.
+    /// Takes over a client's connection. The current task owns it.
     pub fn new(connection: Connection, limits: Limits, pace: Pace) -> Rc<Self> {
+        Multiplexer::over(connection, Engine::server(limits), pace, false, weir_sched::current())
+    }
+
+    /// Takes over a connection to a server. Nobody owns it before [`Multiplexer::own`].
+    pub fn to_server(connection: Connection, limits: Limits, pace: Pace) -> Rc<Self> {
+        Multiplexer::over(connection, Engine::client(limits), pace, true, TaskKey::NONE)
+    }
+
+    fn over(connection: Connection, engine: Engine, pace: Pace, asks: bool, owner: TaskKey) -> Rc<Self> {
         let facts = connection.tls().cloned();
         Rc::new(Multiplexer {
             inner: RefCell::new(Inner {
                 connection,
-                engine: Engine::server(limits),
+                engine,
                 slots: Vec::new(),
                 started: Vec::new(),
                 ended: false,
@@ -321,11 +383,19 @@ impl Multiplexer {
                 stuck: false,
                 pace,
                 resets: 0,
+                asks,
+                curious: Vec::new(),
             }),
             facts,
-            owner: weir_sched::current(),
+            owner: Cell::new(owner),
             woken: Cell::new(false),
         })
+    }
+
+    /// This task owns the connection from now on.
+    pub fn own(&self, task: TaskKey) {
+        self.owner.set(task);
+        self.inner.borrow().connection.descriptor().set_owner(task);
     }
 
     /// One turn of the owner: what came is taken in and what is there is sent.
@@ -333,6 +403,9 @@ impl Multiplexer {
         self.woken.set(false);
         let mut inner = self.inner.borrow_mut();
         let more = !inner.ended && inner.receive(weir_sched::now().as_ms());
+        if !inner.curious.is_empty() && (inner.engine.frames() > 0 || inner.fault.is_some()) {
+            inner.curious.drain(..).for_each(weir_sched::wake);
+        }
         let flushed = inner.flush();
         let over = inner.engine.is_over() || (inner.ended && inner.slots.is_empty());
         match () {
@@ -478,12 +551,19 @@ impl Multiplexer {
     /// The owner has something to send.
     fn touch(&self) {
         if !self.woken.replace(true) {
-            weir_sched::wake(self.owner);
+            weir_sched::wake(self.owner.get());
         }
     }
 
-    pub(crate) fn take_request(&self, id: u32) -> Option<Box<ReceivedHead>> {
-        self.inner.borrow_mut().slot(id)?.request.take()
+    /// The next head that came for a stream.
+    pub(crate) fn take_head(&self, id: u32) -> Option<Box<ReceivedHead>> {
+        let mut inner = self.inner.borrow_mut();
+        let slot = inner.slot(id)?;
+        let head = slot.head.take();
+        if !slot.later.is_empty() {
+            slot.head = Some(slot.later.remove(0));
+        }
+        head
     }
 
     /// Moves what came for a stream behind what it holds.
@@ -516,13 +596,84 @@ impl Multiplexer {
 
     pub(crate) fn fault(&self, id: u32) -> Option<Fault> {
         let mut inner = self.inner.borrow_mut();
-        if inner.fault.is_some() || inner.engine.failure().is_some() {
-            return Some(inner.fault.unwrap_or(Fault::Io(Errno::CONNABORTED)));
-        }
-        match inner.slot(id) {
-            Some(slot) => slot.reset.map(|_| Fault::Io(Errno::CONNRESET)),
+        let of_stream = match inner.slot(id) {
+            Some(slot) => slot.fault,
+            None if id == shared::UNOPENED => None,
             None => Some(Fault::Io(Errno::CONNRESET)),
+        };
+        let failed = inner.engine.failure().map(|_| Fault::Io(Errno::CONNABORTED));
+        // What became of the stream itself says more.
+        of_stream.or(failed).or(inner.fault)
+    }
+
+    /// Opens a stream for the current task with a request: its number, and how many bytes that takes. None if there is no room
+    /// for one, now or ever.
+    pub(crate) fn open(&self, head: &Head, raw: &[u8], chunks: bool, end: bool) -> Option<(u32, usize)> {
+        let mut inner = self.inner.borrow_mut();
+        if inner.fault.is_some() {
+            return None;
         }
+        let before = inner.engine.output().len();
+        let id = inner.engine.open(head, raw, DEFAULT_SCHEME, chunks, end)?;
+        inner.slots.push(Slot { task: weir_sched::current(), ..Slot::new(id) });
+        let count = inner.engine.output().len() - before;
+        drop(inner);
+        self.touch();
+        Some((id, count))
+    }
+
+    /// A stream to the server, which is opened when its request leaves.
+    pub fn unopened(self: &Rc<Self>) -> SharedStream {
+        SharedStream::unopened(Rc::clone(self))
+    }
+
+    /// How many streams a connection to a server may carry at a time.
+    pub fn stream_limit(&self) -> u32 {
+        self.inner.borrow().engine.stream_limit()
+    }
+
+    /// Whether the server said what it takes, or never will. Else the current task is woken when it does.
+    pub fn was_greeted(&self) -> bool {
+        let mut inner = self.inner.borrow_mut();
+        if inner.engine.frames() > 0 || inner.fault.is_some() {
+            return true;
+        }
+        let task = weir_sched::current();
+        if !inner.curious.contains(&task) {
+            inner.curious.push(task);
+        }
+        false
+    }
+
+    /// Whether the server may be asked to speak another protocol (RFC 8441).
+    pub fn takes_extended_connect(&self) -> bool {
+        self.inner.borrow().engine.takes_extended_connect()
+    }
+
+    /// Whether no stream can be opened any more on a connection to a server.
+    pub fn is_closing(&self) -> bool {
+        let inner = self.inner.borrow();
+        inner.fault.is_some() || inner.ended || inner.engine.is_closing()
+    }
+
+    /// Whether somebody beside the owner has use for the connection.
+    pub fn is_wanted(self: &Rc<Self>) -> bool {
+        Rc::strong_count(self) > 1
+    }
+
+    /// Tells the owner that somebody has no use for the connection any more.
+    pub fn give_up(&self) {
+        self.touch();
+    }
+
+    /// Asks the server whether it is there. Any frame of it says so: [`Multiplexer::frames`].
+    pub fn ping(&self) {
+        self.inner.borrow_mut().engine.ping();
+    }
+
+    /// Frames that came.
+    pub fn frames(&self) -> u64 {
+        self.inner.borrow().engine.frames()
     }
 
     pub(crate) fn windows(&self, id: u32) -> Option<(i32, i32)> {
@@ -607,7 +758,11 @@ impl Multiplexer {
     /// A stream's task is through with it.
     pub(crate) fn leave_stream(&self, id: u32, unreturned: u32, code: ErrorCode) {
         let mut inner = self.inner.borrow_mut();
-        let Ok(at) = inner.slots.binary_search_by_key(&id, |slot| slot.id) else { return };
+        let Ok(at) = inner.slots.binary_search_by_key(&id, |slot| slot.id) else {
+            drop(inner);
+            // It was never opened: the connection may be of no use any more.
+            return self.touch();
+        };
         let slot = inner.slots.remove(at);
         inner.engine.reset(id, code);
         let returned = slot.payload + unreturned;
@@ -625,9 +780,23 @@ pub fn trim() {
     rooms::trim();
 }
 
+/// What is said to a server where a request of HTTP/1 says nothing: as the reference program does.
+const DEFAULT_SCHEME: &[u8] = b"https";
+/// An owner's hold on its connection, which ends for its streams when this is dropped.
+#[derive(Debug)]
+pub struct Closing(pub Rc<Multiplexer>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 /// How often one turn receives at most, before it sends and others have their turns (R181).
 const ROUNDS: usize = 12;
 /// Output that waits for the peer: streams stop adding payload to more than this, and nothing more is received.
 const MAX_OUTPUT: usize = 128 * 1024;
 /// What they may add at a time beyond it: a bulk buffer.
 const PIECE: usize = 32 * 1024;
+/// Heads that wait for one stream, all but the last one of interim responses: who sends more at once does not mean them.
+const HEADS: usize = 64;

@@ -62,6 +62,7 @@ impl Message {
     pub fn chunk(&mut self) -> Result<(), NoRoom> {
         self.head.touch();
         self.head.note(Flags::CHUNKED);
+        self.head.unnote(Flags::ENDED);
         self.restate(BodySize::Unknown)
     }
 

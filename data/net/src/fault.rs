@@ -19,6 +19,10 @@ pub enum Fault {
     SocksRefused(u8),
     /// There is no TLS session, or none any more.
     Tls(Why),
+    /// The peer did not look at the stream: it may be sent again, whatever it asks for (RFC 9113, 8.7).
+    Refused,
+    /// What the peer sent breaks the protocol.
+    Protocol,
 }
 
 impl Fault {
@@ -53,6 +57,8 @@ impl fmt::Display for Fault {
             Fault::Io(errno) => write!(f, "{errno}"),
             Fault::Shortage => f.write_str("no memory for it"),
             Fault::SocksAborted => f.write_str("the SOCKS4 proxy did not answer"),
+            Fault::Refused => f.write_str("the peer refused the stream"),
+            Fault::Protocol => f.write_str("the peer broke the protocol"),
             Fault::Tls(why) => write!(f, "{}", Failure::because(*why)),
             Fault::SocksRefused(code) => write!(f, "the SOCKS4 proxy refused ({code})"),
         }

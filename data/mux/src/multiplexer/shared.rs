@@ -1,20 +1,24 @@
-//! One stream of a connection that carries several: a request of HTTP/2 and its response.
+//! One stream of a connection that carries several: a request of HTTP/2 and its response, on the client's side or on the server's.
 //!
 //! What the peer sends of it waits here until the stream takes it, and only then may the peer send more. A body whose length
-//! was not announced is kept in chunks: that is how the rest of this crate moves what ends when it ends, and what a server of
-//! HTTP/1 gets as it is. What the stream sends is a response of HTTP/1, head and body; its framing is taken off again here:
+//! was not announced is kept in chunks: that is how the rest of this crate moves what ends when it ends, and what a peer of
+//! HTTP/1 gets as it is. What the stream sends is a message of HTTP/1, head and body; its framing is taken off again here:
 //!
 //! ```text
 //!   AwaitingHead ──head──► Counted | Chunks | Raw ──the last byte──► Ended
 //!       ▲    │ 1xx
 //!       └────┘
 //! ```
+//!
+//! Towards a server it has no number before the head of its request leaves: a connection that was lent and not used costs the
+//! server nothing.
 
+use std::any::Any;
 use std::rc::Rc;
 
 use weir_h1::{ChunkDecoder, Parser, Piece};
 use weir_h2::{ErrorCode, ReceivedHead, Verdict};
-use weir_http::{BodySize, Flags, Head, Method};
+use weir_http::{BodySize, Flags, Head, Method, Version};
 use weir_net::{Fault, Received, Sent};
 use weir_sys::Errno;
 
@@ -32,21 +36,25 @@ pub struct SharedStream {
     unreturned: u32,
     /// The peer's last byte is in `input`, or was.
     ended: bool,
+    /// It goes to a server: requests leave, responses come.
+    asks: bool,
     method: Method,
-    response: Response,
+    outgoing: Outgoing,
     /// Payload that the windows did not admit, from `sent_of_pending` on.
     pending: Vec<u8>,
     sent_of_pending: usize,
-    /// The last byte of the response is in `pending`.
+    /// The last byte that this end sends is in `pending`.
     pending_ends: bool,
     /// Bytes of this stream's heads and payload.
     pub(crate) received: u64,
     pub(crate) sent: u64,
+    /// What is given back when the stream is over: its place on the connection.
+    lease: Option<Box<dyn Any>>,
 }
 
-/// How far the response is.
+/// How far the message is that this end sends.
 #[derive(Debug)]
-enum Response {
+enum Outgoing {
     AwaitingHead,
     /// That many bytes of payload are still to come.
     Counted(u64),
@@ -73,13 +81,32 @@ impl SharedStream {
             unreturned: 0,
             ended: false,
             method: Method::Other,
-            response: Response::AwaitingHead,
+            outgoing: Outgoing::AwaitingHead,
             pending: Vec::new(),
             sent_of_pending: 0,
             pending_ends: false,
             received: 0,
             sent: 0,
+            asks: false,
+            lease: None,
         }
+    }
+
+    /// A stream to a server, which is opened when the head of its request leaves.
+    pub(crate) fn unopened(multiplexer: Rc<Multiplexer>) -> Self {
+        let mut stream = SharedStream::new(multiplexer, UNOPENED);
+        stream.asks = true;
+        stream
+    }
+
+    /// Keeps `lease` until the stream is over, and drops it then.
+    pub fn hold(&mut self, lease: Box<dyn Any>) {
+        self.lease = Some(lease);
+    }
+
+    /// The same connection for another stream.
+    pub fn another(&self) -> SharedStream {
+        SharedStream::unopened(Rc::clone(&self.multiplexer))
     }
 
     /// The connection that carries it.
@@ -101,12 +128,12 @@ impl SharedStream {
     pub fn summary(&self) -> String {
         let windows = self.multiplexer.windows(self.id);
         let (waits, pending) = (self.input().len(), self.pending.len() - self.sent_of_pending);
-        let response = match &self.response {
-            Response::AwaitingHead => "awaited",
-            Response::Counted(_) => "counted",
-            Response::Chunks(_) => "chunked",
-            Response::Raw => "raw",
-            Response::Ended => "ended",
+        let response = match &self.outgoing {
+            Outgoing::AwaitingHead => "awaited",
+            Outgoing::Counted(_) => "counted",
+            Outgoing::Chunks(_) => "chunked",
+            Outgoing::Raw => "raw",
+            Outgoing::Ended => "ended",
         };
         let ended = u8::from(self.ended);
         match windows {
@@ -122,20 +149,46 @@ impl SharedStream {
         if self.fault().is_some() {
             return Err(NoHead::Gone);
         }
-        let Some(mut request) = self.multiplexer.take_request(self.id) else { return Err(NoHead::Gone) };
-        let ReceivedHead { head: taken, bytes: taken_bytes, verdict } = &mut *request;
+        let Some(request) = self.multiplexer.take_head(self.id) else { return Err(NoHead::Gone) };
+        let taken = self.take_over(request, head, bytes);
+        self.method = head.method();
+        taken
+    }
+
+    /// Takes the next head of a response; false if it has to come yet.
+    pub(crate) fn take_response(&mut self, head: &mut Head, bytes: &mut Vec<u8>) -> Result<bool, NoHead> {
+        match self.multiplexer.take_head(self.id) {
+            Some(response) => self.take_over(response, head, bytes).map(|()| true),
+            // What was sent as a whole is a response, whatever happened then.
+            None => self.fault().map_or(Ok(false), |fault| Err(NoHead::Failed(fault))),
+        }
+    }
+
+    fn take_over(
+        &mut self,
+        mut received: Box<ReceivedHead>,
+        head: &mut Head,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), NoHead> {
+        let ReceivedHead { head: taken, bytes: taken_bytes, verdict } = &mut *received;
         std::mem::swap(head, taken);
         std::mem::swap(bytes, taken_bytes);
         let verdict = *verdict;
-        rooms::give(request);
-        self.received = bytes.len() as u64;
-        self.method = head.method();
-        if verdict == Verdict::TooLarge {
-            return Err(NoHead::TooLarge);
+        rooms::give(received);
+        self.received += bytes.len() as u64;
+        match verdict {
+            Verdict::Sound => {}
+            Verdict::TooLarge => return Err(NoHead::TooLarge),
+            Verdict::Malformed => return Err(NoHead::Failed(Fault::Protocol)),
         }
-        // Its version is no server's of HTTP/1: it is always written for whom it goes to.
+        // Its version is no peer's of HTTP/1: it is always written for whom it goes to.
         head.note(Flags::MUST_REWRITE);
         Ok(())
+    }
+
+    /// Whether it goes to a server.
+    pub(crate) fn asks(&self) -> bool {
+        self.asks
     }
 
     pub(crate) fn input(&self) -> &[u8] {
@@ -214,7 +267,7 @@ impl SharedStream {
 
     pub(crate) fn has_pending(&self) -> bool {
         self.sent_of_pending < self.pending.len()
-            || (self.pending_ends && !matches!(self.response, Response::Ended))
+            || (self.pending_ends && !matches!(self.outgoing, Outgoing::Ended))
     }
 
     /// Whether it takes nothing now, or no payload; then it is woken when it does.
@@ -229,35 +282,65 @@ impl SharedStream {
 
     /// Whether our last byte was given to the connection.
     pub(crate) fn shut(&self) -> bool {
-        matches!(self.response, Response::Ended)
+        matches!(self.outgoing, Outgoing::Ended)
     }
 
-    /// Sends the head of a response, interim or final. It never waits for a window.
+    /// Sends the head of a request, or of a response, interim or final. It never waits for a window.
     pub(crate) fn send_message(&mut self, head: &Head, raw: &[u8]) -> Sent {
+        if self.asks { self.open(head, raw) } else { self.answer(head, raw) }
+    }
+
+    /// Opens the stream with a request.
+    fn open(&mut self, head: &Head, raw: &[u8]) -> Sent {
+        let size = BodySize::of_request(head);
+        self.method = head.method();
+        // What follows a CONNECT, or a request to speak another protocol, is a tunnel, if the server agrees.
+        let tunnel = self.method == Method::Connect
+            || head.flags().contains(Flags::CONNECTION_UPGRADE | Flags::UPGRADE_WEBSOCKET);
+        let ends = size == BodySize::None && !tunnel;
+        // HTTP/1.0 knows the end of a response by the connection's.
+        let chunks = head.version() >= Version::HTTP_11;
+        let Some((id, count)) = self.multiplexer.open(head, raw, chunks, ends) else {
+            return Sent::Failed(self.fault().unwrap_or(Fault::Refused));
+        };
+        self.id = id;
+        self.sent += count as u64;
+        self.outgoing = match size {
+            BodySize::None if ends => Outgoing::Ended,
+            BodySize::Known(length) => Outgoing::Counted(length),
+            BodySize::Unknown => Outgoing::Chunks(Box::default()),
+            BodySize::None | BodySize::Tunnel => Outgoing::Raw,
+        };
+        Sent::All
+    }
+
+    fn answer(&mut self, head: &Head, raw: &[u8]) -> Sent {
         let status = head.status();
         // It accepts what an extended CONNECT asked for (RFC 8441).
         let interim = (100..200).contains(&status) && status != 101;
         let size = BodySize::of_response(head, self.method);
-        let ends = !interim && size == BodySize::None;
+        // A response without a body is one frame: gRPC tells trailers by that.
+        let ends = !interim && (size == BodySize::None || head.flags().contains(Flags::ENDED));
         let Some(count) = self.multiplexer.send_head(self.id, head, raw, ends) else { return self.failed() };
         self.sent += count as u64;
         if !interim {
-            self.response = match size {
-                BodySize::None => Response::Ended,
-                BodySize::Known(length) => Response::Counted(length),
+            self.outgoing = match size {
+                BodySize::None => Outgoing::Ended,
+                _ if ends => Outgoing::Ended,
+                BodySize::Known(length) => Outgoing::Counted(length),
                 BodySize::Unknown if head.flags().contains(Flags::CHUNKED) => {
-                    Response::Chunks(Box::default())
+                    Outgoing::Chunks(Box::default())
                 }
-                BodySize::Unknown | BodySize::Tunnel => Response::Raw,
+                BodySize::Unknown | BodySize::Tunnel => Outgoing::Raw,
             };
         }
         Sent::All
     }
 
-    /// Sends bytes of a response of HTTP/1: all of them are taken, and what the windows do not admit is pending.
+    /// Sends bytes of a message of HTTP/1: all of them are taken, and what the windows do not admit is pending.
     pub(crate) fn send_head(&mut self, bytes: &[u8]) -> Sent {
         let mut rest = bytes;
-        while matches!(self.response, Response::AwaitingHead) && !rest.is_empty() {
+        while matches!(self.outgoing, Outgoing::AwaitingHead) && !rest.is_empty() {
             let mut head = Head::new();
             let options = weir_h1::Options { accept_unsafe_violations: true, ..weir_h1::Options::default() };
             let weir_h1::Progress::Complete { head_len } =
@@ -311,29 +394,29 @@ impl SharedStream {
 
     /// Takes the framing off and sends the payload; false if it is none.
     fn take(&mut self, bytes: &[u8]) -> bool {
-        match &mut self.response {
-            Response::AwaitingHead => bytes.is_empty(),
+        match &mut self.outgoing {
+            Outgoing::AwaitingHead => bytes.is_empty(),
             // Nobody reads what a response may not have.
-            Response::Ended => true,
-            Response::Raw => {
+            Outgoing::Ended => true,
+            Outgoing::Raw => {
                 self.put(bytes, false);
                 true
             }
-            Response::Counted(left) => {
+            Outgoing::Counted(left) => {
                 let count = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
                 *left -= count as u64;
                 let ends = *left == 0;
                 self.put(&bytes[..count], ends);
                 true
             }
-            Response::Chunks(_) => self.take_chunks(bytes),
+            Outgoing::Chunks(_) => self.take_chunks(bytes),
         }
     }
 
     fn take_chunks(&mut self, bytes: &[u8]) -> bool {
         let mut rest = bytes;
         loop {
-            let Response::Chunks(chunks) = &mut self.response else { return true };
+            let Outgoing::Chunks(chunks) = &mut self.outgoing else { return true };
             match chunks.decoder.piece(rest) {
                 Ok(Piece::Payload(place)) => {
                     let end = place.end;
@@ -369,8 +452,8 @@ impl SharedStream {
 
     /// How much of it left; if all of it did and it is the last, the response ended.
     fn send_now(&mut self, payload: &[u8], ends: bool) -> usize {
-        let trailers = match &mut self.response {
-            Response::Chunks(chunks) if ends => std::mem::take(&mut chunks.trailers),
+        let trailers = match &mut self.outgoing {
+            Outgoing::Chunks(chunks) if ends => std::mem::take(&mut chunks.trailers),
             _ => Vec::new(),
         };
         let sent = self.multiplexer.send_data(self.id, payload, ends && trailers.is_empty());
@@ -379,8 +462,8 @@ impl SharedStream {
             if !trailers.is_empty() {
                 self.multiplexer.send_trailers(self.id, &trailers);
             }
-            self.response = Response::Ended;
-        } else if let Response::Chunks(chunks) = &mut self.response {
+            self.outgoing = Outgoing::Ended;
+        } else if let Outgoing::Chunks(chunks) = &mut self.outgoing {
             chunks.trailers = trailers;
         }
         sent
@@ -408,7 +491,7 @@ impl SharedStream {
 
     /// The body is over: what had no other end ends here.
     pub(crate) fn complete(&mut self) -> Sent {
-        if matches!(self.response, Response::Raw) && !self.pending_ends {
+        if matches!(self.outgoing, Outgoing::Raw) && !self.pending_ends {
             self.put(b"", true);
         }
         self.flush()
@@ -421,10 +504,11 @@ impl SharedStream {
 
 impl Drop for SharedStream {
     fn drop(&mut self) {
-        let code = match &self.response {
+        let code = match &self.outgoing {
+            _ if self.asks => ErrorCode::Cancel,
             // The peer need not go on with its request (RFC 9113, 8.1).
-            Response::Ended => ErrorCode::NoError,
-            Response::AwaitingHead => ErrorCode::Cancel,
+            Outgoing::Ended => ErrorCode::NoError,
+            Outgoing::AwaitingHead => ErrorCode::Cancel,
             _ => ErrorCode::Internal,
         };
         self.multiplexer.leave_stream(self.id, self.unreturned, code);
@@ -434,11 +518,15 @@ impl Drop for SharedStream {
 /// Why there is no head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoHead {
+    /// Nothing comes any more.
+    Failed(Fault),
     /// The stream is no more.
     Gone,
     /// It does not fit.
     TooLarge,
 }
 
+/// No stream has this number: it is the connection's.
+pub(super) const UNOPENED: u32 = 0;
 /// What a stream may keep beside its bytes.
 const SLACK: usize = 1024;
