@@ -21,6 +21,7 @@ import threading
 import time
 
 import phases
+from h2_peer import FramePeer
 from program import Folder, Program, free_port, wait_until
 
 DEFAULTS = """
@@ -67,7 +68,7 @@ TEXTS = {
 PATIENCE = 8.0
 
 
-class Peer:
+class Peer(FramePeer):
     """A client or a server that does what its script says. What it saw is `seen`, in words."""
 
     def __init__(self, connection, news):

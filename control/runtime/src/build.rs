@@ -258,9 +258,11 @@ fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
             keep_insecure_transfer_encoding: global.http1.keep_on_insecure_transfer_encoding,
             ..weir_mux::HeadOptions::default()
         },
-        h2: http2::limits(global),
-        h2_pace: http2::pace(global),
         h2_logged_errors: http2::logged_errors(global),
+        h2: http2::limits(global, http2::CLIENTS),
+        h2_pace: http2::pace(global, http2::CLIENTS),
+        h2_server: http2::limits(global, http2::SERVERS),
+        h2_server_pace: http2::pace(global, http2::SERVERS),
         header_case: header_case(&global.http1.adjusted_names),
         client_sockets: SocketSizes {
             receive_buffer: tuning.receive_buffers.client,

@@ -110,6 +110,10 @@ pub struct Limits {
     pub h2_pace: weir_mux::Pace,
     /// What is logged of their errors.
     pub h2_logged_errors: LoggedErrors,
+    /// The bounds of connections of HTTP/2 to servers.
+    pub h2_server: weir_mux::Limits,
+    /// How much one turn of such a connection takes in.
+    pub h2_server_pace: weir_mux::Pace,
     /// `h1-case-adjust`: how bogus peers want to see the names of fields.
     pub header_case: Option<weir_http::CaseMap>,
     /// `tune.*.server`: what the kernel holds for connections to servers.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use weir_containers::PoolBox;
-use weir_mux::{Multiplexer, StreamConnector, Turn};
+use weir_mux::{Closing, Multiplexer, StreamConnector, Turn};
 use weir_net::Connection;
 use weir_sched::{Class, Kind, Tick, wait, yield_now};
 
@@ -111,15 +111,6 @@ fn begin(multiplexer: &Rc<Multiplexer>, session: &Rc<Session>, id: u32) {
 fn idle_deadline(session: &Session) -> Tick {
     let timeouts = &session.frontend.config.settings.timeouts;
     clock::after_some(deadlines::next_request(timeouts, session.requests.get()))
-}
-
-/// Ends the connection for its streams when it is dropped.
-struct Closing(Rc<Multiplexer>);
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        self.0.close();
-    }
 }
 
 static STREAM: Kind = Kind::new("stream");

@@ -3,10 +3,14 @@
 //! Shared by HTTP and TCP: [`Stream::reach_server`] returns with a lease and a connection.
 
 pub mod assign;
+mod carrier;
 pub mod connect;
 pub mod idle;
+mod pending;
 pub mod plan;
 pub mod retry;
+mod shared;
+mod websocket;
 
 pub use retry::Failure;
 

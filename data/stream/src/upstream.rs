@@ -25,6 +25,21 @@ pub struct Upstream {
     pub in_use: Option<InUse>,
 }
 
+impl Upstream {
+    /// Nothing yet of a connection that carried so many requests.
+    pub(crate) fn reused(requests: u32, key: u64) -> Self {
+        Upstream {
+            connector: StreamConnector::CLOSED,
+            reused: true,
+            requests,
+            counted: (0, 0),
+            key,
+            private: false,
+            in_use: None,
+        }
+    }
+}
+
 /// What is left to say of a server connection once it is closed.
 #[derive(Clone, Debug)]
 pub struct PastConnection {
@@ -34,6 +49,8 @@ pub struct PastConnection {
     pub stood: bool,
     /// Whether another stream had used it before.
     pub reused: bool,
+    /// Whether it spoke HTTP/2.
+    pub http2: bool,
     /// What broke it, or kept it from standing.
     pub fault: Option<Fault>,
 }
@@ -41,7 +58,8 @@ pub struct PastConnection {
 impl PastConnection {
     /// What is to be remembered of a connection.
     pub fn of(connector: &StreamConnector, stood: bool, reused: bool) -> Self {
-        PastConnection { own_address: connector.local_address(), stood, reused, fault: connector.fault() }
+        let (own_address, fault) = (connector.local_address(), connector.fault());
+        PastConnection { own_address, stood, reused, http2: connector.shared().is_some(), fault }
     }
 }
 

@@ -21,29 +21,20 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// The session of a new connection, which asks for `name`, if there is one, and offers `protocols` instead of those that all
-    /// connections to the server offer.
+    /// The session of a new connection, which asks for `name`, if there is one.
     ///
     /// # Errors
     /// When that is no name of a host.
-    fn session(&self, name: Option<&[u8]>, protocols: Option<&[Box<str>]>) -> Result<Session, Failure> {
-        let config = |config: &Arc<ClientConfig>| match protocols {
-            None => Arc::clone(config),
-            Some(protocols) => {
-                let mut config = ClientConfig::clone(config);
-                config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-                Arc::new(config)
-            }
-        };
+    fn session(&self, name: Option<&[u8]>, offer: Offer<'_>) -> Result<Session, Failure> {
         let Some(name) = name.filter(|name| !name.is_empty()) else {
             // A name is needed to begin; an address is never sent as one.
             let nobody = ServerName::IpAddress(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED).into());
-            return Session::client(config(&self.nameless), nobody);
+            return Session::client(offer.with(&self.nameless), nobody);
         };
         let wrong = Failure::because(Why::WrongName);
         let name = std::str::from_utf8(name).map_err(|_| wrong)?;
         let parsed = ServerName::try_from(name.to_owned()).map_err(|_| wrong)?;
-        let mut session = Session::client(config(&self.named), parsed)?;
+        let mut session = Session::client(offer.with(&self.named), parsed)?;
         session.note_name(name);
         Ok(session)
     }
@@ -55,6 +46,36 @@ pub fn host_name(authority: &[u8]) -> Option<&[u8]> {
     match ServerName::try_from(std::str::from_utf8(host).ok()?) {
         Ok(ServerName::DnsName(_)) => Some(host),
         _ => None,
+    }
+}
+
+/// The protocols that a connection offers.
+#[derive(Clone, Copy, Debug)]
+enum Offer<'p> {
+    /// Those of all connections to the server.
+    Usual,
+    /// Of those one alone; none where there are none.
+    Alone(&'p [u8]),
+    /// Those of all connections, without HTTP/2.
+    WithoutHttp2,
+    /// Others.
+    These(&'p [Box<str>]),
+}
+
+impl Offer<'_> {
+    fn with(self, config: &Arc<ClientConfig>) -> Arc<ClientConfig> {
+        let usual = &config.alpn_protocols;
+        let protocols = match self {
+            Offer::Alone(protocol) if !usual.is_empty() => vec![protocol.to_vec()],
+            Offer::WithoutHttp2 if usual.iter().any(|name| name == b"h2") => {
+                usual.iter().filter(|name| *name != b"h2").cloned().collect()
+            }
+            Offer::Usual | Offer::Alone(_) | Offer::WithoutHttp2 => return Arc::clone(config),
+            Offer::These(protocols) => protocols.iter().map(|name| name.as_bytes().to_vec()).collect(),
+        };
+        let mut config = ClientConfig::clone(config);
+        config.alpn_protocols = protocols;
+        Arc::new(config)
     }
 }
 
@@ -81,15 +102,17 @@ impl LiveUpstream {
         self.carries_traffic.store(yes, Ordering::Relaxed);
     }
 
-    /// The session of a new connection, which asks for `name`, if there is one.
+    /// The session of a new connection, which asks for `name`, if there is one. With `protocol` it offers that one alone, where
+    /// any are offered.
     ///
     /// # Errors
     /// When that is no name of a host.
-    pub fn session(&self, name: Option<&[u8]>) -> Result<Session, Failure> {
-        self.needs.load().session(name, None)
+    pub fn session(&self, name: Option<&[u8]>, protocol: Option<&[u8]>) -> Result<Session, Failure> {
+        self.needs.load().session(name, protocol.map_or(Offer::Usual, Offer::Alone))
     }
 
-    /// The session of a health check, which offers protocols of its own where there are some.
+    /// The session of a health check, which offers protocols of its own where there are some, and never HTTP/2, which checks
+    /// do not speak yet.
     ///
     /// # Errors
     /// When `name` is no name of a host.
@@ -98,7 +121,7 @@ impl LiveUpstream {
         name: Option<&[u8]>,
         protocols: Option<&[Box<str>]>,
     ) -> Result<Session, Failure> {
-        self.needs.load().session(name, protocols)
+        self.needs.load().session(name, protocols.map_or(Offer::WithoutHttp2, Offer::These))
     }
 
     /// What connections need from now on, those of all workers.

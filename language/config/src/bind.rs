@@ -275,10 +275,7 @@ const READY: &[Row<BindReader>] = &[
     ),
     option("proto", "<name>", "h1", "protocol to speak, whatever would be negotiated", |bind, words| {
         let word = words.expect("'proto' : missing value")?;
-        bind.options.protocol = Some(match word.text() {
-            "h2" => Protocol::H2,
-            _ => protocol(word)?,
-        });
+        bind.options.protocol = Some(protocol(word)?);
         Ok(())
     }),
     option("severity-output", "<format>", "number", "how the runtime API marks severities", |bind, words| {
@@ -396,8 +393,9 @@ fn value(words: &mut Words<'_>, keyword: &str, range: std::ops::RangeInclusive<u
 pub(crate) fn protocol(word: &Word) -> Parsed<Protocol> {
     match word.text() {
         "h1" => Ok(Protocol::H1),
+        "h2" => Ok(Protocol::H2),
         "none" => Ok(Protocol::None),
-        "h2" | "quic" | "qmux" | "fcgi" | "spop" => Err(not_yet(word.span(), &format!("proto {word}"))),
+        "quic" | "qmux" | "fcgi" | "spop" => Err(not_yet(word.span(), &format!("proto {word}"))),
         _ => Err(fault(word.span(), format!("'proto' :  unknown MUX protocol '{word}'"))),
     }
 }

@@ -79,6 +79,7 @@ pub use ring::{Framing, Ring, RingServer, TraceLine};
 pub use rules::{RedirectRule, Rule, RulesetKind, Rulesets};
 pub use server::{
     HashKey, InitialAddress, Protocol, ProxyV2, ProxyV2Tls, SendProxy, Server, ServerSettings, ServerStates,
+    WebSocket,
 };
 pub use stats::{Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
 pub use status_codes::StatusCodes;

@@ -14,7 +14,9 @@ use weir_syntax::{Diagnostic, Layout, Span, Word};
 use crate::address::proxy_address;
 use crate::bind::protocol;
 use crate::expressions::Expressions;
-use crate::model::{Framing, HashKey, InitialAddress, ProxyV2, Ring, SendProxy, ServerSettings, SocksProxy};
+use crate::model::{
+    Framing, HashKey, InitialAddress, ProxyV2, Ring, SendProxy, ServerSettings, SocksProxy, WebSocket,
+};
 use crate::numbers::{delay_of, integer_in, prefixed_integer, size_of};
 use crate::rows::{Handler, Row, Table};
 use crate::source::read_source;
@@ -395,6 +397,12 @@ const READY: &[Row<ServerReader>] = &[
         server.settings.pool_max_connections = limit_or_none(words, "pool-max-conn")?;
         Ok(())
     }),
+    option("idle-ping", "<delay>", "", "HTTP/2: how often idle connections are tested", |server, words| {
+        let word = words.expect("'idle-ping' : missing delay")?;
+        let delay = delay_of(words, word, "idle-ping")?;
+        server.settings.idle_ping = Some(delay).filter(|delay| !delay.is_zero());
+        Ok(())
+    }),
     option(
         "pool-purge-delay",
         "<delay>",
@@ -537,14 +545,15 @@ const READY: &[Row<ServerReader>] = &[
             })?;
         Ok(())
     }),
-    option("ws", "{ auto | h1 | h2 }", "auto", "protocol of WebSocket streams", |_, words| {
+    option("ws", "{ auto | h1 | h2 }", "auto", "protocol of WebSocket streams", |server, words| {
         let word = words.expect("'ws' has to be 'auto', 'h1' or 'h2'.")?;
-        match word.text() {
-            // Servers speak HTTP/1 only, so that "auto" and "h1" say what happens anyway.
-            "auto" | "h1" => Ok(()),
-            "h2" => Err(not_yet(word.span(), "ws h2")),
-            _ => Err(fault(word.span(), "'ws' has to be 'auto', 'h1' or 'h2'.")),
-        }
+        server.settings.web_socket = match word.text() {
+            "auto" => WebSocket::Auto,
+            "h1" => WebSocket::H1,
+            "h2" => WebSocket::H2,
+            _ => return Err(fault(word.span(), "'ws' has to be 'auto', 'h1' or 'h2'.")),
+        };
+        Ok(())
     }),
 ];
 
@@ -593,7 +602,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("allow-0rtt", "", "TLS: send early data"),
     Row::not_yet("cc", "<algo>", "TCP congestion control algorithm").with(NOT_ADDED),
     Row::not_yet("from", "<origin>", "which default-server to start from").with(NOT_ADDED),
-    Row::not_yet("idle-ping", "<delay>", "HTTP/2: test idle connections"),
     Row::not_yet("ktls", "<on|off>", "TLS in the kernel"),
     Row::not_yet("namespace", "<name>", "network namespace to connect from").with(NOT_ADDED),
     Row::not_yet("npn", "<protocols>", "TLS: old protocol negotiation"),

@@ -45,7 +45,7 @@ const fn word(
 /// What both lines say with the same words.
 pub(crate) const TLS_ROWS: &[Row<ReadTls>] = &[
     word("alpn", "<protocols>", "http/1.1", "TLS: protocols to negotiate", |options, words| {
-        options.protocols = Some(protocols(words, "'alpn'")?);
+        options.protocols = Some(protocols(words, "'alpn'", NOT_SPOKEN)?);
         Ok(())
     }),
     word("ca-file", "<cafile>", "ca.pem", "TLS: authorities to trust", |options, words| {
@@ -140,19 +140,21 @@ fn version(words: &mut Words<'_>, keyword: &str) -> Parsed<TlsVersion> {
         .ok_or_else(|| fault(word.span(), format!("'{word}' : unknown ssl/tls version")))
 }
 
-/// Protocols of ALPN, without those that are not spoken yet, of which one warning tells: HTTP/2 is, with clients.
-/// `subject` is what a message calls the keyword.
-pub(crate) fn protocols(words: &mut Words<'_>, subject: &str) -> Parsed<Vec<Box<str>>> {
-    let line = words.line().words().first().map_or("", |word| word.text());
-    let of_server = matches!(line, "server" | "default-server" | "server-template" | "http-check");
+/// What nobody speaks yet.
+pub(crate) const NOT_SPOKEN: &[&str] = &["h3"];
+/// What health checks do not speak yet.
+pub(crate) const NOT_SPOKEN_BY_CHECKS: &[&str] = &["h2", "h3"];
+
+/// Protocols of ALPN, without those that are not spoken yet, of which one warning tells. `subject` is what a message calls
+/// the keyword.
+pub(crate) fn protocols(words: &mut Words<'_>, subject: &str, not_spoken: &[&str]) -> Parsed<Vec<Box<str>>> {
     let word = words.expect(&format!("{subject} : missing the comma-delimited ALPN protocol suite"))?;
     let mut spoken: Vec<Box<str>> = Vec::new();
     let mut left_out = Vec::new();
     for name in word.text().split(',') {
         match name {
             "" => return Err(fault(word.span(), format!("{subject} : empty protocol name"))),
-            "h3" => left_out.push(name),
-            "h2" if of_server => left_out.push(name),
+            name if not_spoken.contains(&name) => left_out.push(name),
             _ if name.len() > 255 => {
                 return Err(fault(word.span(), format!("{subject} : protocol name too long")));
             }

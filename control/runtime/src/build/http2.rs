@@ -4,34 +4,68 @@ use weir_config::model;
 use weir_mux::{Limits, Pace};
 use weir_stream::instance::LoggedErrors;
 
-/// Of clients' connections. What the side says itself goes before what is said of both.
-pub(super) fn limits(global: &model::Global) -> Limits {
+/// What words say of one side's connections.
+#[derive(Clone, Copy)]
+pub(super) struct Side {
+    concurrent_streams: &'static str,
+    total_streams: Option<&'static str>,
+    window: &'static str,
+    shared: &'static str,
+    glitches: &'static str,
+    frames: &'static str,
+    resets: Option<&'static str>,
+}
+
+/// Connections with clients.
+pub(super) const CLIENTS: Side = Side {
+    concurrent_streams: "tune.h2.fe.max-concurrent-streams",
+    total_streams: Some("tune.h2.fe.max-total-streams"),
+    window: "tune.h2.fe.initial-window-size",
+    shared: "tune.h2.fe.rxbuf",
+    glitches: "tune.h2.fe.glitches-threshold",
+    frames: "tune.h2.fe.max-frames-at-once",
+    resets: Some("tune.h2.fe.max-rst-at-once"),
+};
+
+/// Connections with servers.
+pub(super) const SERVERS: Side = Side {
+    concurrent_streams: "tune.h2.be.max-concurrent-streams",
+    total_streams: None,
+    window: "tune.h2.be.initial-window-size",
+    shared: "tune.h2.be.rxbuf",
+    glitches: "tune.h2.be.glitches-threshold",
+    frames: "tune.h2.be.max-frames-at-once",
+    resets: None,
+};
+
+/// The bounds of a side's connections. What the side says itself goes before what is said of both.
+pub(super) fn limits(global: &model::Global, side: Side) -> Limits {
     let tuning = &global.tuning;
     let number = |keyword: &str| last(global, keyword).and_then(|text| text.parse::<u32>().ok());
     let of = |own: &str, both: &str, default: u32| number(own).or_else(|| number(both)).unwrap_or(default);
     let buffer = tuning.buffer_size;
     let frame = number("tune.h2.max-frame-size").unwrap_or(buffer).min(buffer).max(LEAST_FRAME);
-    let concurrent = of("tune.h2.fe.max-concurrent-streams", "tune.h2.max-concurrent-streams", 100);
-    let window = of("tune.h2.fe.initial-window-size", "tune.h2.initial-window-size", DEFAULT_WINDOW);
-    let shared = last(global, "tune.h2.fe.rxbuf").and_then(size);
+    let concurrent = of(side.concurrent_streams, "tune.h2.max-concurrent-streams", 100);
+    let window = of(side.window, "tune.h2.initial-window-size", DEFAULT_WINDOW);
+    let shared = last(global, side.shared).and_then(size);
     Limits {
         concurrent_streams: concurrent,
-        total_streams: number("tune.h2.fe.max-total-streams").unwrap_or(0),
+        total_streams: side.total_streams.and_then(number).unwrap_or(0),
         stream_window: window.min(MAX_WINDOW),
         connection_window: shared.unwrap_or(buffer.saturating_mul(concurrent.clamp(1, 100))).min(MAX_WINDOW),
         max_payload: frame,
         header_table_size: number("tune.h2.header-table-size").unwrap_or(4096),
         max_fields: tuning.headers_max.saturating_sub(1),
         max_head: buffer.saturating_sub(tuning.rewrite_room()) as usize,
-        glitches: number("tune.h2.fe.glitches-threshold").unwrap_or(0),
+        glitches: number(side.glitches).unwrap_or(0),
         extended_connect: !global.no_websocket_over_http2,
     }
 }
 
-/// How much of a client's connection is taken in at a time.
-pub(super) fn pace(global: &model::Global) -> Pace {
+/// How much of a connection is taken in at a time.
+pub(super) fn pace(global: &model::Global, side: Side) -> Pace {
     let number = |keyword: &str| last(global, keyword).and_then(|text| text.parse().ok()).unwrap_or(0);
-    Pace { frames: number("tune.h2.fe.max-frames-at-once"), resets: number("tune.h2.fe.max-rst-at-once") }
+    Pace { frames: number(side.frames), resets: side.resets.map_or(0, number) }
 }
 
 /// What becomes a log line of what is wrong on a client's connection.
@@ -73,12 +107,16 @@ mod tests {
     use super::*;
 
     fn of(lines: &[(&'static str, &str)]) -> Limits {
+        of_side(lines, CLIENTS)
+    }
+
+    fn of_side(lines: &[(&'static str, &str)], side: Side) -> Limits {
         let mut global = model::Global::default();
         for (keyword, argument) in lines {
             let at = model::Location::new("test".into(), 1);
             global.kept.push(model::Kept { keyword, arguments: vec![(*argument).into()], at });
         }
-        limits(&global)
+        limits(&global, side)
     }
 
     #[test]
@@ -101,7 +139,17 @@ mod tests {
         let at = model::Location::new("test".into(), 1);
         let arguments = vec!["5".into()];
         global.kept.push(model::Kept { keyword: "tune.h2.fe.max-rst-at-once", arguments, at });
-        assert_eq!((pace(&global).resets, pace(&global).frames), (5, 0));
+        assert_eq!((pace(&global, CLIENTS).resets, pace(&global, SERVERS).resets), (5, 0));
+        let lines = [
+            ("tune.h2.be.max-concurrent-streams", "3"),
+            ("tune.h2.initial-window-size", "1000"),
+            ("tune.h2.be.rxbuf", "100k"),
+            ("tune.h2.be.glitches-threshold", "7"),
+            ("tune.h2.fe.max-total-streams", "9"),
+        ];
+        let limits = of_side(&lines, SERVERS);
+        assert_eq!((limits.concurrent_streams, limits.stream_window, limits.total_streams), (3, 1000, 0));
+        assert_eq!((limits.connection_window, limits.glitches), (100 << 10, 7));
     }
 
     #[test]

@@ -173,18 +173,24 @@ pub(super) const ROWS: &[Row] = &[
         port(stream.own_address().as_ref())
     }),
     row(server("bc_http_major", Int, "The HTTP version spoken with the server: 1 or 2"), |stream, _, _| {
-        if_spoken_to(stream, || number(1))
+        if_spoken_to(stream, || number(if spoke_http2(stream) { 2 } else { 1 }))
     }),
     row(server("bc_nb_streams", Int, "Streams on the server's connection now"), |stream, _, _| {
-        if_connected(stream, |_, _| number(1))
+        if_connected(stream, |_, _| number(server_shares(stream, |shared| shared.live() as u32).unwrap_or(1)))
     }),
     row(
         server("bc_settings_streams_limit", Int, "The most streams on the server's connection"),
-        |stream, _, _| if_connected(stream, |_, _| number(1)),
+        |stream, _, _| {
+            let limit = server_shares(stream, |shared| shared.stream_limit());
+            if_connected(stream, |_, _| number(limit.unwrap_or(1)))
+        },
     ),
     row(
         server("bc_glitches", Int, "Small violations of its protocol on the server's connection"),
-        |stream, _, _| if_connected(stream, |_, _| number(0)),
+        |stream, _, _| {
+            let glitches = server_shares(stream, |shared| shared.glitches());
+            if_connected(stream, |_, _| number(glitches.unwrap_or(0)))
+        },
     ),
     row(
         server("bc_reused", Bool, "Whether the server's connection served other requests before"),
@@ -257,6 +263,21 @@ fn if_connected<'c>(stream: &Stream, then: impl FnOnce(bool, Option<Fault>) -> F
             then(past.reused, past.fault)
         }
         _ => Fetched::Missing,
+    }
+}
+
+/// What is to be known of a server's connection that carries several streams.
+fn server_shares(stream: &Stream, figure: impl FnOnce(&Multiplexer) -> u32) -> Option<u32> {
+    let shared = stream.server.upstream.as_ref()?.connector.shared()?;
+    Some(figure(shared.multiplexer()))
+}
+
+/// Whether the server's connection, or the last one, spoke HTTP/2.
+fn spoke_http2(stream: &Stream) -> bool {
+    match (&stream.server.upstream, &stream.server.past) {
+        (Some(upstream), _) => upstream.connector.shared().is_some(),
+        (None, Some(past)) => past.http2,
+        (None, None) => false,
     }
 }
 

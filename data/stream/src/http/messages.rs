@@ -225,13 +225,19 @@ impl Stream {
         let limit = self.instance.limits.head_limit();
         let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
         match self.response.message.read_response(&mut upstream.connector, &options, limit) {
-            ReadHead::Complete if !self.may_switch() => Err(UpstreamError::Failed(Failure::Junk)),
-            ReadHead::Complete => Ok(true),
+            ReadHead::Complete => {
+                if self.response.message.head.status() == 101 {
+                    return self.read_switch();
+                }
+                Ok(true)
+            }
             ReadHead::Incomplete => {
                 self.trace_wait(Direction::Response);
                 Ok(false)
             }
             ReadHead::Failed(Fault::Shortage) => Err(out_of_buffers().into()),
+            ReadHead::Failed(Fault::Refused) => Err(UpstreamError::Failed(Failure::Unprocessed)),
+            ReadHead::Failed(Fault::Protocol) => Err(UpstreamError::Failed(Failure::Junk)),
             ReadHead::Ended | ReadHead::Failed(_) if !self.response.message.has_begun() => {
                 Err(UpstreamError::Failed(Failure::Empty))
             }
@@ -245,6 +251,18 @@ impl Stream {
                 self.trace_refusal(Direction::Response, ReadHead::Invalid(error));
                 Err(UpstreamError::Failed(Failure::Junk))
             }
+        }
+    }
+
+    /// The head of a response that switches protocols is there.
+    #[cold]
+    fn read_switch(&mut self) -> Result<bool, UpstreamError> {
+        if self.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some()) {
+            self.prove_websocket();
+        }
+        match self.may_switch() {
+            true => Ok(true),
+            false => Err(UpstreamError::Failed(Failure::Junk)),
         }
     }
 

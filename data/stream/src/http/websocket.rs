@@ -36,6 +36,16 @@ impl Stream {
             || self.was_asked_to_switch()
     }
 
+    /// A server of HTTP/2 agreed to speak WebSocket: who asked in HTTP/1 wants to see a proof, which is not there in HTTP/2.
+    #[cold]
+    pub(super) fn prove_websocket(&mut self) {
+        let request = &self.request.message;
+        let Some(key) = request.head.find(request.bytes(), KEY, 1) else { return };
+        let proof = proof_of(key);
+        // Without room for it the client refuses the response, as it should.
+        let _ = self.response.message.head.add(b"sec-websocket-accept", proof.as_bytes());
+    }
+
     #[cold]
     fn was_asked_to_switch(&self) -> bool {
         let (request, response) = (&self.request.message, &self.response.message);
@@ -48,11 +58,15 @@ impl Stream {
         let value = |message: &weir_mux::Message, name: &[u8]| {
             message.head.values(message.bytes(), name).next().map(<[u8]>::to_vec)
         };
-        let Some(mut key) = value(request, KEY) else { return false };
-        key.extend_from_slice(MAGIC);
-        let proof = STANDARD.encode(weir_tls::inspect::sha1(&key));
+        let Some(key) = value(request, KEY) else { return false };
+        let proof = proof_of(&key);
         value(response, b"sec-websocket-accept").is_some_and(|accept| accept == proof.as_bytes())
     }
+}
+
+/// What proves that the request with this key was understood (RFC 6455, 4.2.2).
+fn proof_of(key: &[u8]) -> String {
+    STANDARD.encode(weir_tls::inspect::sha1(&[key, MAGIC].concat()))
 }
 
 const KEY: &[u8] = b"sec-websocket-key";

@@ -4,15 +4,15 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 
 use weir_backend::{ConnectionKeys, ConnectionParts, ReuseScope, ServerAddress, ServerKey};
-use weir_config::model::{self, SendProxy, ServerSettings, ServerTls};
+use weir_config::model::{self, Protocol, SendProxy, ServerSettings, ServerTls};
 use weir_containers::PooledFuture;
 use weir_expr::scratch::Scratch;
 use weir_mux::StreamConnector;
-use weir_net::{Connecting, Fault, Greeting, Target};
+use weir_net::{Connecting, Connection, Fault, Greeting, Target};
 use weir_sys::Address;
 
-use super::idle;
 use super::retry::Failure;
+use super::{idle, pending, shared};
 use crate::counters::Event;
 use crate::deadlines::{Waits, While};
 use crate::drive::Step;
@@ -68,13 +68,55 @@ impl Stream {
                 self.server.upstream = PooledFuture::new(idle::take_over(self, identity.key, scope)).await;
             }
         }
+        if self.server.upstream.is_none() && self.forces_http2() {
+            PooledFuture::new(self.join_connection(identity.key, identity.private)).await?;
+        }
         self.attempts.on_reused_connection = self.server.upstream.is_some();
         self.trace_connection(self.attempts.on_reused_connection);
         if self.attempts.on_reused_connection {
             self.count(Event::Reuse);
-            return Ok(());
+        } else {
+            self.server.upstream = Some(PooledFuture::new(self.connect_anew(identity)).await?);
         }
-        self.server.upstream = Some(PooledFuture::new(self.connect_anew(identity)).await?);
+        if self.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some())
+            && self.asks_for_websocket()
+        {
+            PooledFuture::new(self.ask_for_websocket()).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether connections to the server speak HTTP/2, whatever is negotiated.
+    fn forces_http2(&self) -> bool {
+        let forced = |known: KnownServer| known.settings.protocol == Some(Protocol::H2);
+        self.backend.is_http() && self.known_server().is_some_and(forced)
+    }
+
+    /// Waits for a connection that is on its way, if this request may share one, and takes a place on it. Without a place, a
+    /// connection of its own is opened.
+    async fn join_connection(&mut self, key: u64, private: bool) -> Result<(), ConnectError> {
+        let may_share = !private
+            && !self.attempts.fresh_connection_only
+            && self.websocket_protocol().is_none()
+            && idle::usable(self) == Some(ReuseScope::Any);
+        let server = self.server.lease.as_ref().map(|lease| lease.server().key());
+        let (true, Some(server)) = (may_share, server) else { return Ok(()) };
+        let Some(number) = pending::join(self.backend.index, server, key) else { return Ok(()) };
+        self.drive(
+            While::connection(&self.timeouts, weir_sched::now()),
+            |stream, _| {
+                if pending::is_there(number) {
+                    return Ok(Step::Done(()));
+                }
+                if stream.client_left() {
+                    return Err(StreamError::close(By::Client, During::Connect).into());
+                }
+                Ok(Step::Wait(Waits::ONCE))
+            },
+            |_, _, _| Err(ConnectError::Failed(Failure::ConnectTimeout)),
+        )
+        .await?;
+        self.server.upstream = shared::take(self, key, ReuseScope::Any);
         Ok(())
     }
 
@@ -85,7 +127,10 @@ impl Stream {
             return None;
         }
         let scope = idle::usable(self)?;
-        self.server.upstream = idle::take(self, key, scope);
+        self.server.upstream = idle::take(self, key, scope).or_else(|| match self.websocket_protocol() {
+            Some(Protocol::H1) => None,
+            _ => shared::take(self, key, scope),
+        });
         Some(scope)
     }
 
@@ -169,6 +214,8 @@ impl Stream {
         idle::opened(self, connecting.descriptor());
         let in_use = idle::begin_use(self);
         let Identity { key, private, header, server_name } = identity;
+        let asked = self.websocket_protocol();
+        let _on_its_way = self.announces(asked, key, private);
         // In TCP mode it may be the server that speaks first, and then the header must not wait for more.
         let more = self.backend.is_http() || !self.client.input().is_empty();
         let greeting = Greeting { bytes: &header, more };
@@ -181,7 +228,8 @@ impl Stream {
                     if !secures && connecting.advance(greeting)? {
                         let Some(tls) = &tls else { return Ok(Step::Done(())) };
                         let name = server_name.as_ref().map(|name| name.as_slice());
-                        connecting.begin_tls(tls.session(name).map_err(|failure| Fault::Tls(failure.why))?);
+                        let session = tls.session(name, asked.map(alpn_of));
+                        connecting.begin_tls(session.map_err(|failure| Fault::Tls(failure.why))?);
                         secures = true;
                     }
                     if secures && connecting.advance_tls()? {
@@ -199,6 +247,9 @@ impl Stream {
         connecting.end_tls();
         let mut connection = connecting.into_connection();
         connection.privilege();
+        if stands.is_ok() && self.speaks_http2(asked, &connection) {
+            return Ok(shared::open(self, connection, key, private, in_use));
+        }
         let connector = StreamConnector::own(connection);
         if let Err(error) = stands {
             let past = PastConnection::of(&connector, false, false);
@@ -206,6 +257,22 @@ impl Stream {
             return Err(error);
         }
         Ok(Upstream { connector, reused: false, requests: 0, counted: (0, 0), key, private, in_use })
+    }
+
+    /// Whether HTTP/2 is spoken on a connection that stands. `asked` is what this request needs.
+    fn speaks_http2(&self, asked: Option<Protocol>, connection: &Connection) -> bool {
+        let said = || self.known_server().and_then(|known| known.settings.protocol);
+        self.backend.is_http() && shared::is_negotiated(asked.or_else(said), connection)
+    }
+
+    /// Tells other streams of a connection on its way that they may have places on.
+    fn announces(&self, asked: Option<Protocol>, key: u64, private: bool) -> Option<pending::OnItsWay> {
+        if private || asked.is_some() || !self.forces_http2() {
+            return None;
+        }
+        let server = self.server.lease.as_ref()?.server().key();
+        let places = self.instance.limits.h2_server.concurrent_streams.saturating_sub(1);
+        Some(pending::OnItsWay::begin(self.backend.index, server, key, places))
     }
 
     /// Starts to connect, if need be with the descriptor of an idle connection.
@@ -308,6 +375,11 @@ pub fn key_of_check(server: &ServerSettings, name: Option<&[u8]>) -> u64 {
         ..ConnectionParts::default()
     };
     KEYS.key(&parts)
+}
+
+/// The name of a version of HTTP in ALPN.
+fn alpn_of(protocol: Protocol) -> &'static [u8] {
+    if protocol == Protocol::H2 { b"h2" } else { b"http/1.1" }
 }
 
 /// How often an idle connection is closed for a new one's sake.

@@ -28,6 +28,7 @@ use weir_mux::StreamConnector;
 use weir_net::Connection;
 use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, Wakeup, wait, yield_now};
 
+use super::carrier::Carrier;
 use crate::clock;
 use crate::instance::{Instance, Proxy};
 use crate::session::Session;
@@ -35,7 +36,7 @@ use crate::stream::Stream;
 use crate::upstream::{OwnConnection, Upstream};
 
 /// A connection that one stream uses at a time (HTTP/1).
-struct Whole(Connection);
+pub(super) struct Whole(Connection);
 
 impl Reusable for Whole {
     fn is_fresh(&mut self) -> bool {
@@ -65,7 +66,7 @@ fn upstream_of(idle: Idle<Whole>, pools: &'static IdlePools) -> Upstream {
 
 /// A server, as idle connections need to know it: it may be gone when they are looked at.
 #[derive(Clone, Copy)]
-struct Whose {
+pub(super) struct Whose {
     proxy: &'static Proxy,
     key: ServerKey,
     pools: &'static IdlePools,
@@ -73,13 +74,13 @@ struct Whose {
 
 impl Whose {
     /// The leased server.
-    fn of(stream: &Stream) -> Option<Whose> {
+    pub(super) fn of(stream: &Stream) -> Option<Whose> {
         let server = stream.server.lease.as_ref()?.server();
         Some(Whose { proxy: stream.backend, key: server.key(), pools: server.pools() })
     }
 
     /// What bounds its idle connections, unless it is down or gone.
-    fn settings(self) -> Option<PoolSettings> {
+    pub(super) fn settings(self) -> Option<PoolSettings> {
         let of = |server: &Server| server.is_up().then(|| server.settings().pool);
         self.proxy.backend.as_ref()?.look_at(self.key, of)?
     }
@@ -90,9 +91,13 @@ pub(super) fn begin_use(stream: &Stream) -> Option<InUse> {
     Some(InUse::of(Whose::of(stream)?.pools, weir_sched::worker_index()))
 }
 
+/// One worker's connections to one server, of both kinds.
+pub(super) type Pool = IdlePool<Whole, Carrier>;
+type Gone = Removed<Whole, Carrier>;
+
 thread_local! {
     /// By proxy, then by server.
-    static IDLE_POOLS: RefCell<Vec<Vec<IdlePool<Whole>>>> = const { RefCell::new(Vec::new()) };
+    static IDLE_POOLS: RefCell<Vec<Vec<Pool>>> = const { RefCell::new(Vec::new()) };
     /// The proxy whose connection is given up next.
     static NEXT_TO_GIVE: Cell<usize> = const { Cell::new(0) };
     static KEEPER: Cell<TaskKey> = const { Cell::new(TaskKey::NONE) };
@@ -104,7 +109,7 @@ thread_local! {
 
 /// Shows `then` the pool of a server, and tells the other workers what is on it afterwards. None when the server is gone
 /// and another one has its place.
-fn with_pool<R>(whose: Whose, then: impl FnOnce(&mut IdlePool<Whole>) -> R) -> Option<R> {
+pub(super) fn with_pool<R>(whose: Whose, then: impl FnOnce(&mut Pool) -> R) -> Option<R> {
     IDLE_POOLS.with_borrow_mut(|idle_pools| {
         let (proxy, place) = (whose.proxy.index, whose.key.index());
         if idle_pools.len() <= proxy {
@@ -216,7 +221,7 @@ pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> O
 
 /// Takes an idle connection off this worker's pool for another worker.
 fn give_away(whose: Whose, scope: ReuseScope) -> Option<Migration> {
-    let Removed::Whole(idle) = with_pool(whose, |pool| pool.lend(scope))??;
+    let Removed::Whole(idle) = with_pool(whose, |pool| pool.lend(scope))?? else { return None };
     Some(Migration { descriptor: idle.connection.0.into_descriptor().into_fd(), requests: idle.requests })
 }
 
@@ -258,7 +263,15 @@ fn keep_idle(whose: Whose, idle: Idle<Whole>) {
         }
         given_up
     });
-    if offered.is_none() && KEEPER_SLEEPS.replace(false) {
+    if offered.is_none() {
+        kept();
+    }
+}
+
+/// The keeper has something to look after.
+#[inline]
+pub(super) fn kept() {
+    if KEEPER_SLEEPS.replace(false) {
         weir_sched::wake(KEEPER.get());
     }
 }
@@ -272,6 +285,9 @@ pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
     };
     if !may_reuse(&lease.server().settings().pool, upstream.requests) {
         return;
+    }
+    if upstream.connector.shared().is_some() {
+        return give_shared(stream, upstream);
     }
     let shared = stream.backend.servers().settings().http_reuse != weir_backend::HttpReuse::Never;
     if upstream.private || !shared {
@@ -388,14 +404,32 @@ fn keep_own(stream: &Stream, upstream: Upstream) {
     }
 }
 
+/// Ends a stream's use of a connection that carries others: its place is free. One that no other client may use waits for its
+/// client's next request.
+#[cold]
+fn give_shared(stream: &Stream, upstream: Upstream) {
+    let Some(shared) = upstream.connector.shared() else { return };
+    if upstream.private && !shared.multiplexer().is_closing() {
+        let connector = StreamConnector::from(shared.another());
+        keep_own(stream, Upstream { connector, counted: (0, 0), ..upstream });
+    }
+}
+
 /// Takes the connection that this client kept, if it still fits; one that does not fit is closed.
 pub(super) fn take_own(stream: &Stream, key: u64) -> Option<Upstream> {
     let mut own = stream.session.take_own_connection()?;
     let fits = own.backend == stream.backend.index
         && own.server == leased_key(stream)
         && own.upstream.key == key
-        && own.upstream.connector.connection_mut().is_some_and(Connection::is_fresh);
+        && is_fresh(&mut own.upstream.connector);
     fits.then(|| Upstream { reused: true, ..own.upstream })
+}
+
+fn is_fresh(connector: &mut StreamConnector) -> bool {
+    match connector.connection_mut() {
+        Some(connection) => connection.is_fresh(),
+        None => connector.shared().is_some_and(|shared| !shared.multiplexer().is_closing()),
+    }
 }
 
 /// Drops the idle connections of the current worker to one server, because they lead somewhere else now, or nobody may
@@ -442,7 +476,7 @@ async fn keep(instance: &'static Instance) {
 
 /// Closes connections, many of them in a task of its own that lets others work meanwhile: a thousand at once kept a worker
 /// from its requests for 70 ms. The keeper does not wait for it: it would miss who wakes it.
-fn close(mut away: Vec<Removed<Whole>>) {
+fn close(mut away: Vec<Gone>) {
     if away.len() <= CLOSED_IN_A_TURN {
         return;
     }
@@ -455,7 +489,7 @@ fn close(mut away: Vec<Removed<Whole>>) {
 }
 
 /// Looks at all pools and takes away what nobody needs; how many connections are left on them.
-fn sweep(instance: &'static Instance, purge: bool, away: &mut Vec<Removed<Whole>>) -> usize {
+fn sweep(instance: &'static Instance, purge: bool, away: &mut Vec<Gone>) -> usize {
     let now_ms = weir_sched::now().as_ms();
     let own = weir_sched::worker_index();
     IDLE_POOLS.with_borrow_mut(|idle_pools| {

@@ -25,6 +25,8 @@ pub enum Failure {
     Empty,
     /// It was broken already: nothing of the request left.
     Unsent(Fault),
+    /// The server did not look at the request (RFC 9113, 8.7): it may be sent again, whatever it asks for.
+    Unprocessed,
     /// It broke while the request was sent, before the first byte of a response.
     Aborted(Fault),
     /// It closed in the middle of a head.
@@ -45,7 +47,9 @@ impl Failure {
         Some(match self {
             Failure::Refused(Some(fault)) if fault.is_ours() => return None,
             Failure::Refused(_) | Failure::ConnectTimeout => Observation::NotConnected,
-            Failure::Empty | Failure::Unsent(_) | Failure::Aborted(_) => Observation::BrokenConnection,
+            Failure::Empty | Failure::Unsent(_) | Failure::Unprocessed | Failure::Aborted(_) => {
+                Observation::BrokenConnection
+            }
             Failure::Cut | Failure::Junk | Failure::TooLarge => Observation::WrongResponse,
             Failure::TimedOut => Observation::NoResponse,
             // Its status was looked at already.
@@ -61,7 +65,9 @@ impl Failure {
     fn retry_on(self) -> RetryOn {
         match self {
             Failure::Refused(_) | Failure::ConnectTimeout => RetryOn::CONNECTION_FAILURE,
-            Failure::Empty | Failure::Unsent(_) | Failure::Aborted(_) => RetryOn::EMPTY_RESPONSE,
+            Failure::Empty | Failure::Unsent(_) | Failure::Unprocessed | Failure::Aborted(_) => {
+                RetryOn::EMPTY_RESPONSE
+            }
             Failure::Cut | Failure::Junk | Failure::TooLarge => RetryOn::JUNK_RESPONSE,
             Failure::TimedOut => RetryOn::RESPONSE_TIMEOUT,
             Failure::Status(status) => RetryOn::status(status),
@@ -76,7 +82,7 @@ impl Failure {
             }
             Failure::Refused(_) => StreamError::error(503, By::Server, During::Connect),
             Failure::ConnectTimeout => StreamError::error(503, By::ServerTimeout, During::Connect),
-            Failure::Empty | Failure::Unsent(_) | Failure::Aborted(_) => {
+            Failure::Empty | Failure::Unsent(_) | Failure::Unprocessed | Failure::Aborted(_) => {
                 StreamError::error(502, By::Server, During::Headers)
             }
             Failure::Cut | Failure::Junk | Failure::TooLarge => {
@@ -115,9 +121,12 @@ impl Stream {
         // The server may close a connection that was used before just as the next request leaves. What did not leave is no
         // second request; what did is sent again only if it changes nothing and retries are allowed.
         let reused = std::mem::take(&mut self.attempts.on_reused_connection)
-            && matches!(failure, Failure::Empty | Failure::Unsent(_) | Failure::Aborted(_));
+            && matches!(
+                failure,
+                Failure::Empty | Failure::Unsent(_) | Failure::Unprocessed | Failure::Aborted(_)
+            );
         if reused && self.may_replay() {
-            if matches!(failure, Failure::Unsent(_)) {
+            if matches!(failure, Failure::Unsent(_) | Failure::Unprocessed) {
                 self.attempts.fresh_connection_only = true;
                 return Ok(());
             }
@@ -133,7 +142,8 @@ impl Stream {
         self.observe(failure.observation());
         // What one idle connection did to it, the others might do as well.
         self.attempts.fresh_connection_only |= reused;
-        let wanted = self.backend.config.settings.retry_on.contains(failure.retry_on());
+        let wanted = failure == Failure::Unprocessed
+            || self.backend.config.settings.retry_on.contains(failure.retry_on());
         let possible = failure.is_connection() || self.may_replay();
         let next = if wanted && possible { self.next_attempt(failure) } else { NextAttempt::GiveUp };
         match next {

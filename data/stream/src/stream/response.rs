@@ -1,6 +1,6 @@
 //! The response's part of a stream: the message, its body on its way, and what the log says of both.
 
-use weir_http::BodySize;
+use weir_http::{BodySize, Version};
 use weir_mux::{Message, Transfer};
 
 use crate::recycle::Lent;
@@ -81,8 +81,9 @@ impl ResponsePart {
 
     /// What left of it, as the log counts. `head_only`: the request forbade a body.
     pub fn logged_bytes(&self, head_only: bool) -> u64 {
-        // The end of a chunked coding is one byte, of whatever size it was.
-        let end = self.body.is_chunked() && !head_only && self.body.is_complete();
+        // The end of a chunked coding is one byte, of whatever size it was. HTTP/2 has none.
+        let coded = self.body.is_chunked() && self.message.head.version() < Version::HTTP_20;
+        let end = coded && !head_only && self.body.is_complete();
         self.logged.total() + self.body.payload() + u64::from(end)
     }
 }

@@ -94,7 +94,8 @@ mod tests {
         assert_eq!((side.bytes(), side.input(), side.descriptor()), ((0, 0), &b""[..], -1));
         assert!(!side.is_broken() && !side.has_slack() && side.own_address().is_none());
         let own_address = Some(Address::Unnamed);
-        side.past = Some(PastConnection { own_address, stood: false, reused: false, fault: None });
+        side.past =
+            Some(PastConnection { own_address, stood: false, reused: false, http2: false, fault: None });
         side.close();
         assert_eq!(side.own_address(), Some(Address::Unnamed));
         assert!(side.past.is_some_and(|past| !past.stood));

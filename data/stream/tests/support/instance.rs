@@ -34,6 +34,8 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Instanc
         h2: weir_mux::Limits::default(),
         h2_pace: weir_mux::Pace::default(),
         h2_logged_errors: weir_stream::instance::LoggedErrors::default(),
+        h2_server: weir_mux::Limits::default(),
+        h2_server_pace: weir_mux::Pace::default(),
         h1: weir_mux::HeadOptions {
             accept_payload_with_any_method: config.global.http1.payload_with_any_method,
             keep_insecure_transfer_encoding: config.global.http1.keep_on_insecure_transfer_encoding,

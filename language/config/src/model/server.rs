@@ -72,6 +72,10 @@ pub struct ServerSettings {
     pub socks4: Option<Arc<SocksProxy>>,
     /// `proto`: the protocol to speak, when forced.
     pub protocol: Option<Protocol>,
+    /// `ws`: the version of HTTP that WebSocket is spoken over.
+    pub web_socket: WebSocket,
+    /// `idle-ping`: how often a server that says nothing is asked whether it is there; none for never.
+    pub idle_ping: Option<Duration>,
     /// `tcp-ut`: how long sent data may stay unacknowledged.
     pub tcp_user_timeout: Option<Duration>,
     /// `tfo`: TCP Fast Open.
@@ -120,6 +124,8 @@ impl Default for ServerSettings {
             source: None,
             socks4: None,
             protocol: None,
+            web_socket: WebSocket::Auto,
+            idle_ping: None,
             tcp_user_timeout: None,
             tcp_fast_open: false,
             max_reuse: None,
@@ -175,6 +181,18 @@ pub struct ProxyV2Tls {
     pub signature: bool,
     /// `cert-key`: the kind of its key.
     pub key: bool,
+}
+
+/// `ws`: what a server is asked over to speak WebSocket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WebSocket {
+    /// Whatever other requests go over; HTTP/1.1 where ALPN offers it.
+    #[default]
+    Auto,
+    /// HTTP/1.1.
+    H1,
+    /// HTTP/2.
+    H2,
 }
 
 /// A protocol forced by `proto`, on a server or a listener.

@@ -16,8 +16,8 @@ use super::{
 };
 use crate::draft::ErrorStep;
 use crate::model::{
-    BackendTarget, Balance, CertificateSource, CheckScripts, ErrorReplies, LogLine, LogLineKind, Mode,
-    Protocol, Proxy, ProxyIndex, RetryOn, RulesetKind, ServerTarget, StickTable,
+    BackendTarget, Balance, CertificateSource, CheckMethod, CheckScripts, ErrorReplies, LogLine, LogLineKind,
+    Mode, Protocol, Proxy, ProxyIndex, RetryOn, RulesetKind, ServerTarget, StickTable,
 };
 use crate::rows::Handler;
 
@@ -725,9 +725,30 @@ fn check_protocols(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
     let wrong: &[Protocol] = match proxy.mode() {
         Mode::Http => &[Protocol::None],
         Mode::Tcp => &[Protocol::H1, Protocol::H2],
-        Mode::Log => return,
+        Mode::Log => &[Protocol::H2],
     };
     wrong.iter().for_each(|wrong| refuse_protocol(proxy, *wrong, span, diagnostics));
+    refuse_checks_over_http2(proxy, diagnostics);
+}
+
+/// Health checks speak the protocol of their server, and HTTP/2 they do not speak yet.
+fn refuse_checks_over_http2(proxy: &Proxy, diagnostics: &mut Diagnostics) {
+    let checks = &proxy.settings.checks;
+    let over_http2 = |server: &&crate::model::Server| {
+        let check = &server.settings.check;
+        check.protocol.or(server.settings.protocol) == Some(Protocol::H2)
+            && check.enabled
+            && (check.section.is_some() || matches!(checks.method, CheckMethod::Http(_)))
+    };
+    for server in proxy.servers.iter().filter(over_http2) {
+        let message = format!(
+            "{} '{}' : server '{}' : health checks over HTTP/2 are not implemented yet.",
+            noun(proxy),
+            proxy.name,
+            server.name
+        );
+        diagnostics.push(Diagnostic::alert(None, message));
+    }
 }
 
 /// A protocol that does not fit the proxy's mode.

@@ -9,7 +9,7 @@ use crate::address::source_address;
 use crate::model::{AgentSettings, InitialState, Observe, OnError, Protocol, ServerSettings, TrackedServer};
 use crate::numbers::{delay_of, integer_in};
 use crate::rows::Row;
-use crate::tls_words::protocols;
+use crate::tls_words::{NOT_SPOKEN_BY_CHECKS, protocols};
 use crate::words::{Parsed, Words, fault, not_yet};
 
 use super::{NOT_ADDED, ServerLine, ServerReader, option};
@@ -77,7 +77,8 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         "http/1.1",
         "health checks: protocols to negotiate",
         |server, words| {
-            server.settings.check.tls.protocols = Some(protocols(words, "'check-alpn'")?.into());
+            server.settings.check.tls.protocols =
+                Some(protocols(words, "'check-alpn'", NOT_SPOKEN_BY_CHECKS)?.into());
             Ok(())
         },
     ),

@@ -4,7 +4,7 @@ use super::{Kind, comment, expression};
 use crate::address::source_address;
 use crate::model::{CheckAction, CheckConnect, CheckPort, CheckRule};
 use crate::proxy::LineContext;
-use crate::tls_words::protocols;
+use crate::tls_words::{NOT_SPOKEN_BY_CHECKS, protocols};
 use crate::words::{Parsed, Words, fault, not_yet};
 
 pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Kind) -> Parsed<CheckRule> {
@@ -39,7 +39,7 @@ pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: K
                 connect.server_name = Some(name.text().into());
             }
             "alpn" => {
-                let protocols = protocols(words, &format!("'{keyword}' : 'alpn'"))?;
+                let protocols = protocols(words, &format!("'{keyword}' : 'alpn'"), NOT_SPOKEN_BY_CHECKS)?;
                 connect.protocols = Some(protocols.into());
             }
             "proto" => proto(words, &keyword, kind)?,

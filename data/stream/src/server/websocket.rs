@@ -1,0 +1,63 @@
+//! Requests to speak WebSocket, and servers of HTTP/2 (RFC 8441; manual, `ws`).
+//!
+//! A server of HTTP/2 says in its SETTINGS whether it can be asked.
+
+use weir_config::model::{Protocol, WebSocket};
+use weir_http::Flags;
+
+use super::connect::ConnectError;
+use super::retry::Failure;
+use crate::deadlines::{Waits, While};
+use crate::drive::Step;
+use crate::ending::{By, During};
+use crate::stream::{Stream, StreamError};
+
+impl Stream {
+    /// Whether the request asks to speak WebSocket.
+    pub(super) fn asks_for_websocket(&self) -> bool {
+        let asked = Flags::CONNECTION_UPGRADE | Flags::UPGRADE_WEBSOCKET;
+        self.request.is_known() && self.request.message.head.flags().contains(asked)
+    }
+
+    /// The version of HTTP that a connection for this request has to speak because it asks for WebSocket, where it matters.
+    pub(super) fn websocket_protocol(&self) -> Option<Protocol> {
+        if !self.asks_for_websocket() {
+            return None;
+        }
+        let known = self.known_server()?;
+        let settings = &known.settings;
+        let offers_http1 = || {
+            let tls = settings.tls.as_ref().filter(|tls| tls.enabled)?;
+            tls.options.protocols.as_ref()?.iter().any(|name| &**name == "http/1.1").then_some(Protocol::H1)
+        };
+        match settings.web_socket {
+            WebSocket::H1 => Some(Protocol::H1),
+            WebSocket::H2 => Some(Protocol::H2),
+            WebSocket::Auto if settings.protocol.is_some() => None,
+            WebSocket::Auto => offers_http1(),
+        }
+    }
+
+    /// Waits until the server said whether it can be asked, over a connection of HTTP/2.
+    pub(super) async fn ask_for_websocket(&mut self) -> Result<(), ConnectError> {
+        self.drive(
+            While::connection(&self.timeouts, weir_sched::now()),
+            |stream, _| {
+                let shared = stream.server.upstream.as_ref().and_then(|upstream| upstream.connector.shared());
+                let Some(shared) = shared else { return Ok(Step::Done(())) };
+                if shared.multiplexer().was_greeted() {
+                    return match shared.multiplexer().takes_extended_connect() {
+                        true => Ok(Step::Done(())),
+                        false => Err(StreamError::error(502, By::Server, During::Headers).into()),
+                    };
+                }
+                if stream.client_left() {
+                    return Err(StreamError::close(By::Client, During::Connect).into());
+                }
+                Ok(Step::Wait(Waits::ONCE))
+            },
+            |_, _, _| Err(ConnectError::Failed(Failure::ConnectTimeout)),
+        )
+        .await
+    }
+}

@@ -1,0 +1,72 @@
+"""Servers of HTTP/2, right and wrong, in each phase: what the client of HTTP/1 sees, what the server sees, what is logged."""
+from phases import case
+
+_H2 = "server s @server@ proto h2 pool-max-conn 0"
+
+
+def _one(name, server, client_sees, server_sees, logged, client="get answer rest", lines="", **more):
+    return case(f"h2_{name}", "; ".join(filter(None, ["option httpclose", lines, _H2])), server, client, client_sees, server_sees, logged, **more)
+
+
+CASES = [
+    _one("length", "h2 req okay frames", "200 2 FIN", "1. goaway:0 FIN", "200 ---- 0 s 49"),
+    _one("chunks", "h2 req status=200 data=3 data=3,end frames", "200 21 FIN", "1. goaway:0 FIN", "200 ---- 0 s 38"),
+    _one("trailers", "h2 req status=200 data=3 trailers frames", "200 23 FIN", "1. goaway:0 FIN", "200 ---- 0 s 35"),
+    _one("empty", "h2 req status=200,end frames", "200 5 FIN", "1. goaway:0 FIN", "200 ---- 0 s 32"),
+    _one("no_body", "h2 req status=204,end frames", "204 FIN", "1. goaway:0 FIN", "204 ---- 0 s 32"),
+    _one("interim", "h2 req interims=3 okay frames", "103 103 103 200 2 FIN", "1. goaway:0 FIN", "200 ---- 0 s 160"),
+    _one("interims_without_end", "h2 req interims=300 frames", "*", "1. rst1:11 goaway:0 FIN", "*"),
+    _one("post", "h2 req body okay frames", "200 2 FIN", "1 10 goaway:0 FIN", "200 ---- 0 s 49", client="post ten answer rest"),
+    _one("post_chunked", "h2 req body okay frames", "200 2 FIN", "1 3+trailers goaway:0 FIN", "200 ---- 0 s 49", client=r"postchunked :3\r\nabc\r\n0\r\nA:\x20b\r\n\r\n answer rest"),
+    _one("reset_before", "h2 req reset=2 frames", "502 FIN", "1. goaway:0 FIN", "502 SH-- 0 s 209"),
+    _one("cancel_before", "h2 req reset=8 frames", "502 FIN", "1. goaway:0 FIN", "502 SH-- 0 s 209"),
+    _one("refused", "h2 req reset=7 req okay frames | h2 req okay frames", "200 2 FIN", "1. goaway FIN | 1. goaway:0 FIN", "200 ---- 1 s 49"),
+    _one("refused_twice", "h2 req reset=7 req reset=7 req reset=7 frames | h2 req reset=7 frames", "502 FIN", "1. goaway FIN | 1. goaway:0 FIN", "502 SH-- 1 s 209"),
+    _one("refused_post", "h2 req body reset=7 req body okay frames | h2 req body okay frames", "502 FIN", "1 10 goaway FIN", "502 SH-- 0 s 209", client="post ten answer rest"),
+    _one("goaway_unseen", "h2 req goaway=0,0 frames | h2 req okay frames", "200 2 FIN", "1. FIN | 1. goaway:0 FIN", "200 ---- 1 s 49"),
+    _one("goaway_seen", "h2 req goaway=1,0 okay frames", "200 2 FIN", "1. FIN", "200 ---- 0 s 49"),
+    _one("goaway_then_close", "h2 req goaway=0,0 close | h2 req okay frames", "200 2 FIN", "1. | 1. goaway:0 FIN", "200 ---- 1 s 49"),
+    _one("reset_in_head", "h2 req status=200,content-length:10 reset=2 frames", "200 0 FIN", "1. goaway:0 FIN", "200 SD-- 0 s 48"),
+    _one("reset_in_body", "h2 req status=200,content-length:10 data=5 reset=2 frames", "200 5 FIN", "1. goaway:0 FIN", "200 SD-- 0 s 53"),
+    _one("reset_in_chunks", "h2 req status=200 data=5 pause=200 reset=2 frames", "200 10 FIN", "1. goaway:0 FIN", "200 SD-- 0 s 37"),
+    _one("early", "h2 req status=200,end reset=0 frames", "200 5 FIN", "1 goaway:0 FIN", "200 SD-- 0 s 32", client="post answer rest"),
+    _one("early_body", "h2 req status=200 data=3,end reset=0 frames", "200 13 FIN", "1 goaway:0 FIN", "200 SD-- 0 s 35", client="post answer rest"),
+    _one("early_upload_goes_on", "h2 req okay body frames", "200 2 FIN", "1 10 goaway:0 FIN", "200 ---- 0 s 49", client="post answer ten rest"),
+    _one("close_before", "h2 req close", "502 FIN", "1.", "502 SH-- 0 s 209"),
+    _one("close_at_once", "h2 close", "502 FIN", "", "502 SH-- 0 s 209"),
+    _one("close_in_body", "h2 req status=200,content-length:10 data=5 pause=200 close", "200 5 FIN", "1.", "200 SD-- 0 s 53"),
+    _one("close_in_chunks", "h2 req status=200 data=5 pause=200 close", "200 10 FIN", "1.", "200 SD-- 0 s 37"),
+    _one("silent", "h2 req frames", "504 FIN", "1. rst1:8 goaway:0 FIN", "504 sH-- 0 s 198", lines="timeout server 300ms"),
+    _one("silent_body", "h2 req status=200 data=5 frames", "200 10 FIN", "1. rst1:8 goaway:0 FIN", "200 sD-- 0 s 37", lines="timeout server 300ms"),
+    _one("no_preface_back", "preface frames", "502 FIN", "late1 goaway:1 FIN", "502 SH-- 0 s 209", lines="timeout server 300ms"),
+    _one("http1", ":HTTP/1.1\\x20400\\x20Bad\\r\\n\\r\\n rest", "502 FIN", "90 FIN", "502 SH-- 0 s 209"),
+    _one("data_first", "h2 req data=5 frames", "502 FIN", "1. rst1:1 goaway:0 FIN", "502 SH-- 0 s 209"),
+    _one("two_heads", "h2 req status=200 status=200 frames", "200 FIN", "1. rst1:1 goaway:0 FIN", "200 SD-- 0 s 32"),
+    _one("no_status", "h2 req frame=1,4,s,0001610162 frames", "502 FIN", "1. rst1:1 goaway:0 FIN", "502 PH-- 0 s 209"),
+    _one("switch", "h2 req status=101 frames", "502 FIN", "1. rst1:1 goaway:0 FIN", "502 PH-- 0 s 209"),
+    _one("interim_end", "h2 req status=103,end frames", "502 FIN", "1. rst1:1 goaway:0 FIN", "502 PH-- 0 s 209"),
+    _one("upper_case", "h2 req frame=1,4,s,00073a737461747573033230300001410162 frames", "502 FIN", "1. rst1:1 goaway:0 FIN", "502 PH-- 0 s 209"),
+    _one("forbidden", "h2 req status=200,connection:close,end frames", "502 FIN", "1. rst1:1 goaway:0 FIN", "502 PH-- 0 s 209"),
+    _one("too_much", "h2 req status=200,content-length:3 data=5,end frames", "200 0 FIN", "1. rst1:1 goaway:0 FIN", "200 SD-- 0 s 47"),
+    _one("too_little", "h2 req status=200,content-length:7 data=5,end frames", "200 0 FIN", "1. rst1:1 goaway:0 FIN", "200 SD-- 0 s 47"),
+    _one("body_of_204", "h2 req status=204 data=5,end frames", "204 FIN", "*", "204 ---- 0 s 32"),
+    _one("push", "h2 req frame=5,4,s,00000002 frames", "502 FIN", "1. goaway:1 FIN", "502 SH-- 0 s 209"),
+    _one("own_stream", "h2 req frame=1,5,2,88 frames", "502 FIN", "1. goaway:1 FIN", "502 SH-- 0 s 209"),
+    _one("bad_block", "h2 req frame=1,5,s,80 frames", "502 FIN", "1. goaway:9 FIN", "502 SH-- 0 s 209"),
+    _one("window_overflow", "h2 req frame=8,0,s,7fffffff frames", "502 FIN", "1. rst1:3 goaway:0 FIN", "502 SH-- 0 s 209"),
+    _one("window_of_all_overflows", "h2 req frame=8,0,0,7fffffff frames", "502 FIN", "1. goaway:3 FIN", "502 SH-- 0 s 209"),
+    _one("huge_frame", "h2 req frame=99,0,0,00 okay frames", "200 2 FIN", "1. goaway:0 FIN", "200 ---- 0 s 49"),
+    _one("no_streams", "h2=3:0 pause=200 req okay frames", "200 2 FIN", "1. goaway:0 FIN", "200 ---- 0 s 49", lines="timeout server 500ms; timeout connect 500ms"),
+    _one("closed_window", "h2=4:0 req pause=200 frame=8,0,s,00000003 pause=100 settings=4:65535 body okay frames", "200 2 FIN", "1 10 goaway:0 FIN", "200 ---- 0 s 49", client="post ten answer rest"),
+    _one("window_stays_closed", "h2=4:0 req frames", "504 FIN", "1 rst1:8 goaway:0 FIN", "504 sH-- 0 s 198", client="post ten answer rest", lines="timeout server 300ms"),
+    _one("client_leaves", "h2 req tell frames", "", "1. rst1:8 goaway:0 FIN", "400 CH-- 0 s 206", client="get told close"),
+    _one("client_leaves_in_body", "h2 req status=200 data=5 told frames", "", "1. rst1:8 goaway:0 FIN", "200 CD-- 0 s 37", client="get pause=200 tell rst"),
+    # A connection without streams is asked for a sign of life, and closed without one.
+    case("h2_idle_ping", "option httpclose; server s @server@ proto h2 idle-ping 200ms", "h2 req okay frames", "get answer rest",
+         "200 2 FIN", "1. ping FIN", "200 ---- 0 s 49"),
+    # Two clients, one connection; and what carried as many requests as it may is left.
+    case("h2_max_reuse", "http-reuse always; server s @server@ proto h2 max-reuse 1", "h2 req okay req okay frames | h2 req okay told",
+         "get answer get answer get answer tell fin rest", "200 2 200 2 200 2 FIN", "1. 3. goaway:0 FIN | 1.", "200 ---- 0 s 49 / 200 ---- 0 s 49 / 200 ---- 0 s 49"),
+    case("h2_reuse_never", "http-reuse never; server s @server@ proto h2", "h2 req okay req okay frames", "get answer get answer fin rest",
+         "200 2 200 2 FIN", "1. 3. goaway:0 FIN", "200 ---- 0 s 49 / 200 ---- 0 s 49"),
+]
