@@ -4,6 +4,7 @@
 //! ever after.
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 
 use weir_backend::ServerKey;
 use weir_sched::TaskKey;
@@ -20,7 +21,8 @@ struct Pending {
 }
 
 thread_local! {
-    static ALL: RefCell<(u64, Vec<Pending>)> = const { RefCell::new((0, Vec::new())) };
+    static ALL: RefCell<ManuallyDrop<(u64, Vec<Pending>)>> =
+        const { RefCell::new(ManuallyDrop::new((0, Vec::new()))) };
 }
 
 /// Keeps a connection known as on its way. When this is dropped, it stands or failed, and who waits looks again.
@@ -29,7 +31,8 @@ pub(super) struct OnItsWay(u64);
 impl OnItsWay {
     /// A connection is opened that will have so many places beside its opener's.
     pub(super) fn begin(proxy: usize, server: ServerKey, key: u64, places: u32) -> OnItsWay {
-        ALL.with_borrow_mut(|(next, all)| {
+        ALL.with_borrow_mut(|known| {
+            let (next, all) = &mut **known;
             *next += 1;
             all.push(Pending { number: *next, proxy, server, key, places, waiters: Vec::new() });
             OnItsWay(*next)
@@ -39,7 +42,8 @@ impl OnItsWay {
 
 impl Drop for OnItsWay {
     fn drop(&mut self) {
-        let waiters = ALL.with_borrow_mut(|(_, all)| {
+        let waiters = ALL.with_borrow_mut(|known| {
+            let all = &mut known.1;
             let at = all.iter().position(|pending| pending.number == self.0)?;
             Some(all.swap_remove(at).waiters)
         });
@@ -49,7 +53,8 @@ impl Drop for OnItsWay {
 
 /// Waits for a connection that is on its way; [`is_there`] tells when it is not any more. None if there is none with a place left.
 pub(super) fn join(proxy: usize, server: ServerKey, key: u64) -> Option<u64> {
-    ALL.with_borrow_mut(|(_, all)| {
+    ALL.with_borrow_mut(|known| {
+        let all = &mut known.1;
         let fits = |pending: &&mut Pending| {
             pending.proxy == proxy && pending.server == server && pending.key == key && pending.places > 0
         };
@@ -62,7 +67,7 @@ pub(super) fn join(proxy: usize, server: ServerKey, key: u64) -> Option<u64> {
 
 /// Whether the connection is on its way no more.
 pub(super) fn is_there(number: u64) -> bool {
-    ALL.with_borrow(|(_, all)| all.iter().all(|pending| pending.number != number))
+    ALL.with_borrow(|known| known.1.iter().all(|pending| pending.number != number))
 }
 
 #[cfg(test)]
