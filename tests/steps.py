@@ -152,6 +152,11 @@ def servers():
     return run([sys.executable, "tests/servers.py", "--bin", WEIR])
 
 
+def prometheus():
+    """The exporter for Prometheus beside the reference program's."""
+    return run([sys.executable, "tests/prometheus.py", "--bin", WEIR])
+
+
 def health():
     """Health checks and what follows from them, by processes: programs, mails, sessions, reloads."""
     return run([sys.executable, "tests/health.py", "--bin", WEIR])
@@ -208,6 +213,7 @@ STEPS = [
     ("attacks", attacks, True),
     ("phases", phases, True),
     ("servers", servers, True),
+    ("prometheus", prometheus, True),
     ("health", health, True),
     ("resolving", resolving, True),
     ("tls", tls, True),

@@ -54,11 +54,12 @@ fn long() -> String {
          h1 : mode=HTTP  side=FE|BE  mux=H1    flags=NO_UPG\n  \
          <default> : mode=TCP   side=FE|BE  mux=PASS  flags=\n       \
          none : mode=TCP   side=FE|BE  mux=PASS  flags=NO_UPG\n\n\
-         Available services : none\n\
+         Available services : {}\n\
          Available filters :\n{}",
         features.join(" "),
         weir_config::model::MAX_THREADS,
         weir_sys::process::processors().map_or(1, |processors| processors.len()),
+        weir_config::model::Service::ALL.map(weir_config::model::Service::name).join(" "),
         weir_config::vocabulary::filters()
             .map(|(name, family)| format!("\t{:>7} {name}\n", format!("[{family}]")))
             .collect::<String>(),

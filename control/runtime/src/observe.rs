@@ -1,8 +1,8 @@
-//! The live process as operators see and change it: statistics, the runtime API, the statistics page.
+//! The live process as operators see and change it: statistics, the runtime API, the statistics page, metrics.
 //!
 //! Everything reads a [`Live`]: the [`Instance`], which streams work with, and beside it a [`ProcessRecord`], which only
 //! operators ask for. A process that serves nothing has them once somebody looks: [`MasterView`]. [`Page`] answers for the
-//! statistics page; [`LiveTarget`] is what a session of the runtime API acts on; [`pulse::start`] keeps on each worker what
+//! statistics page and to Prometheus; [`LiveTarget`] is what a session of the runtime API acts on; [`pulse::start`] keeps on each worker what
 //! has to be looked at once a second.
 
 mod activity;
@@ -14,6 +14,7 @@ mod columns;
 pub(crate) mod fixture;
 mod mail;
 mod master_view;
+mod metrics;
 mod names;
 mod notices;
 pub(crate) mod operators;

@@ -35,7 +35,7 @@ enum DumpState {
 }
 
 /// Objects that one piece looks at, wanted or not: a selection that wants nothing of thousands must not block a worker.
-const OBJECTS_PER_PIECE: usize = 256;
+pub(crate) const OBJECTS_PER_PIECE: usize = 256;
 
 impl StatsDump {
     /// A dump that has written nothing yet. `legends` shows addresses, cookies and algorithms.

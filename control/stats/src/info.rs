@@ -129,6 +129,13 @@ info_fields! {
     RegexBudgetsSpent: 83, "RegexBudgetsSpent", "MCPV", U64, "Total number of requests that had no time left for a regular expression (tune.regex.request-time)";
 }
 
+impl InfoField {
+    /// Its row.
+    pub fn decl(self) -> &'static InfoDecl {
+        &INFO_FIELDS[self as usize]
+    }
+}
+
 /// The figures of the process, ready to be written.
 #[derive(Debug)]
 pub struct InfoRow {

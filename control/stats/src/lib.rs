@@ -1,10 +1,12 @@
-//! Statistics: what every object counts, written as CSV, typed lines, JSON, and as the HTML page.
+//! Statistics: what every object counts, written as CSV, typed lines, JSON, for Prometheus, and as
+//! the HTML page.
 //!
 //! The crate knows the dictionary of figures ([`fields`], [`info`]) and how each format writes them. It refuses to know
 //! where figures come from: a [`StatsSource`] fills one [`Row`] per object, and everything is written from such rows, a
 //! bounded piece at a time, so that a page about thousands of servers neither blocks a worker nor fills its memory.
 //!
-//! Begin with [`StatsSource`] and [`StatsDump`]; for HTTP with [`StatsRequest`], [`StatsAnswer`] and [`admin::post`].
+//! Begin with [`StatsSource`] and [`StatsDump`]; for HTTP with [`StatsRequest`], [`StatsAnswer`] and [`admin::post`]; for
+//! Prometheus with [`MetricsDump`].
 
 pub mod admin;
 pub mod answer;
@@ -12,6 +14,7 @@ pub mod dump;
 pub mod fields;
 pub mod info;
 pub mod page;
+pub mod prometheus;
 pub mod render;
 pub mod row;
 pub mod schema;
@@ -23,6 +26,7 @@ pub use dump::{Progress, StatsDump};
 pub use fields::{FIELD_COUNT, Field, Kind};
 pub use info::{InfoField, InfoRow};
 pub use page::{PageDump, PageSettings};
+pub use prometheus::{MetricsDump, MetricsRequest, MetricsSource};
 pub use render::Format;
 pub use row::{Health, ProxyHead, Row, Value};
 pub use source::{Cursor, Selection, StatsSource};

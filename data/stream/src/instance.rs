@@ -56,7 +56,7 @@ pub struct Instance {
     pub process_variables: RwLock<VariableStore>,
     /// Bytes that the variables of all sessions take, counted when there is a limit for the process.
     pub variable_bytes: AtomicUsize,
-    /// Who answers for the statistics page.
+    /// Who answers for the statistics page and to Prometheus.
     pub statistics: Box<dyn Statistics>,
     /// Messages that were refused, for `show errors`.
     pub refused: crate::errors::Refused,

@@ -11,7 +11,8 @@ use std::time::Duration;
 use weir_config::model::Location;
 use weir_config::model::RulesetKind;
 use weir_config::model::{
-    Action, ConnectionSide, DelayOrExpression, Endpoint, Number, PatternEditKind, Reply, SizeOrExpression,
+    Action, ConnectionSide, DelayOrExpression, Endpoint, Number, PatternEditKind, Reply, Service,
+    SizeOrExpression,
 };
 use weir_containers::PooledFuture;
 use weir_expr::pattern::{Selector, SetError};
@@ -250,6 +251,9 @@ impl Stream {
                 proxy.count_intercepted();
                 self.prepare_reply(reply, 200);
                 return ActionResult::Stop(StreamError::Reply(Ending::new(By::Local, during)));
+            }
+            Action::UseService(Service::PrometheusExporter) => {
+                return ActionResult::Stop(self.serve_metrics(proxy));
             }
             Action::Redirect(redirect) => {
                 if !self.prepare_redirect(redirect) {

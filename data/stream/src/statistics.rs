@@ -1,4 +1,4 @@
-//! The statistics page: a service that answers in place of a server.
+//! Services that answer in place of a server: the statistics page, and the exporter for Prometheus.
 
 use weir_config::model::StatsVerdict;
 use weir_http::Method;
@@ -7,6 +7,7 @@ use crate::counters::Event;
 use crate::ending::{By, During, Ending};
 use crate::instance::Proxy;
 use crate::instance::service::{Page, PageRequest};
+use crate::stream::response::LocalName;
 use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
@@ -21,7 +22,7 @@ impl Stream {
         if !matches!(method, Method::Get | Method::Head | Method::Post) {
             return Ok(());
         }
-        self.response.is_local = true;
+        self.response.service = LocalName::Statistics;
         self.judge_statistics(stats)?;
         let admin = stats.admin.iter().any(|line| self.holds(&line.condition));
         if method == Method::Post {
@@ -36,12 +37,30 @@ impl Stream {
             admin,
         };
         let page = self.instance.statistics.page(self.instance, &request);
+        self.prepare_statistics(page);
+        Err(self.served(proxy))
+    }
+
+    /// `use-service prometheus-exporter`: answers whatever the method is.
+    #[cold]
+    pub(crate) fn serve_metrics(&mut self, proxy: &Proxy) -> StreamError {
+        self.response.service = LocalName::Metrics;
+        let head = &self.request.message.head;
+        let query = head.query(self.request.message.bytes()).unwrap_or_default();
+        match self.instance.statistics.metrics(self.instance, query) {
+            Some(page) => self.prepare_statistics(page),
+            None => self.prepare_error(400),
+        }
+        self.served(proxy)
+    }
+
+    /// The service has made its answer.
+    fn served(&mut self, proxy: &Proxy) -> StreamError {
         proxy.count_intercepted();
         // To the log, the service is a server that takes, connects and answers at once.
         let now = Some(self.elapsed());
         (self.timers.queue, self.timers.connect, self.timers.response) = (now, now, now);
-        self.prepare_statistics(page);
-        Err(StreamError::Reply(Ending::new(By::Local, During::Request)))
+        StreamError::Reply(Ending::new(By::Local, During::Request))
     }
 
     /// `stats http-request` rules, then `stats auth`.

@@ -17,6 +17,7 @@ use crate::errors::Direction;
 use crate::session::Session;
 use crate::stream::Stream;
 use crate::stream::log_record::LogState;
+use crate::stream::response::LocalName;
 
 /// Clients' connections.
 pub static SESSION: Source = Source::new(
@@ -227,7 +228,7 @@ impl Stream {
             ("response-started", self.response.is_leaving()),
             ("tunnel", self.response.is_tunnel),
             ("denied", self.rules.denied),
-            ("local", self.response.is_local),
+            ("local", self.response.service != LocalName::None),
             ("logged", self.log.state == LogState::Written),
         ]
         .into_iter()

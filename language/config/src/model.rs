@@ -33,7 +33,7 @@ mod userlist;
 
 pub use action::{
     Action, BandwidthLimit, Capture, ConnectionSide, DelayOrExpression, DoResolve, Endpoint, HeaderEdit,
-    HeaderEditKind, NameMatch, Number, PatternEdit, PatternEditKind, Redirect, RedirectKind,
+    HeaderEditKind, NameMatch, Number, PatternEdit, PatternEditKind, Redirect, RedirectKind, Service,
     SizeOrExpression, TimeoutName, UriNormalizer, UriPart, UriReplacement,
 };
 pub use address::{

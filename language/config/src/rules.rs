@@ -145,7 +145,6 @@ const NOT_YET: &[Row<ActionReader>] = &[
     Row::not_yet("send-spoe-group", "<engine-name> <group-name>", "ask an agent"),
     Row::not_yet("set-headers-bin", "<expr> [ prefix <str> ]", "set headers from a binary list"),
     Row::not_yet("switch-mode", "http [ proto <name> ]", "go on as an HTTP stream"),
-    Row::not_yet("use-service", "<service-name>", "let a service answer"),
     Row::not_yet("wait-for-handshake", "", "wait until early data is safe"),
     Row::removed("block", "use 'deny' instead."),
 ];

@@ -8,9 +8,9 @@ use weir_stats::{PageSettings, Progress, StatsAnswer, StatsRequest, admin};
 use weir_stream::instance::service::{self, PageRequest, Statistics};
 use weir_stream::instance::{Instance, Proxy};
 
-use super::{Live, ProcessRecord};
+use super::{Live, ProcessRecord, metrics};
 
-/// Who makes the statistics page.
+/// Who makes the statistics page, and what Prometheus scrapes.
 pub struct Page {
     record: &'static ProcessRecord,
 }
@@ -40,6 +40,10 @@ impl Statistics for Page {
             return service::Page { location: Some(location), content_type: "text/plain", ..empty(303) };
         }
         self.answer(live, proxy, stats, asked, request.admin)
+    }
+
+    fn metrics(&self, instance: &'static Instance, query: &[u8]) -> Option<service::Page> {
+        metrics::page(Live { instance, record: self.record }, query)
     }
 }
 

@@ -13,6 +13,7 @@ use crate::errors::Direction;
 use crate::http::Waited;
 use crate::stream::log_record::LogState;
 use crate::stream::request::RequestProgress;
+use crate::stream::response::LocalName;
 use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
@@ -162,7 +163,7 @@ impl Stream {
     fn monitor(&mut self) -> StreamError {
         let frontend = self.frontend;
         self.log.state = LogState::Unwanted;
-        self.response.is_local = true;
+        self.response.service = LocalName::Statistics;
         let failed = frontend.config.monitor_fail.iter().any(|condition| self.holds(condition));
         let ending = Ending::new(By::Local, During::Request);
         if failed {

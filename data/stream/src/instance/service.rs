@@ -6,10 +6,13 @@ use weir_mux::Service;
 
 use super::Instance;
 
-/// Whoever makes the statistics page. It lives above this crate, and gets in through [`Instance::statistics`].
+/// Whoever makes the statistics page and what Prometheus scrapes. It lives above this crate, and gets in through [`Instance::statistics`].
 pub trait Statistics: Send + Sync {
     /// The answer to a request for the page.
     fn page(&self, instance: &'static Instance, request: &PageRequest<'_>) -> Page;
+
+    /// The answer to a scrape with this query; none if the query is broken.
+    fn metrics(&self, instance: &'static Instance, query: &[u8]) -> Option<Page>;
 }
 
 /// A request for the statistics page.
@@ -27,7 +30,7 @@ pub struct PageRequest<'a> {
     pub admin: bool,
 }
 
-/// The statistics page, or what stands in its place.
+/// The statistics page, or another answer of its kind.
 pub struct Page {
     /// The status.
     pub status: u16,

@@ -184,7 +184,7 @@ fn retries(stream: &Stream, out: &mut LogWriter<'_>) {
 
 fn server_name(stream: &Stream, out: &mut LogWriter<'_>) {
     if stream.look_at_server(|server| out.text(server.name().as_bytes())).is_none() {
-        out.text(if stream.response.is_local { b"<STATS>" } else { b"<NOSRV>" });
+        out.text(stream.response.service.logged());
     }
 }
 

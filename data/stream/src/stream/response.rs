@@ -27,12 +27,35 @@ pub struct ResponsePart {
     pub body_begun: bool,
     /// What follows is no body: bytes flow both ways until somebody closes.
     pub is_tunnel: bool,
-    /// The response is the statistics page's or another local service's.
-    pub is_local: bool,
+    /// The service that the response is of.
+    pub service: LocalName,
     /// Its size in the log.
     pub logged: LoggedSize,
     /// Fields of a 103 response that is being gathered.
     pub early_hints: Lent<Vec<u8>>,
+}
+
+/// Which service answers in place of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LocalName {
+    /// None: a server, or a rule.
+    #[default]
+    None,
+    /// The statistics page, or `monitor-uri`.
+    Statistics,
+    /// The exporter for Prometheus.
+    Metrics,
+}
+
+impl LocalName {
+    /// What stands in the log where the server's name would.
+    pub fn logged(self) -> &'static [u8] {
+        match self {
+            LocalName::None => b"<NOSRV>",
+            LocalName::Statistics => b"<STATS>",
+            LocalName::Metrics => b"<PROMEX>",
+        }
+    }
 }
 
 /// How much of a response there is, in HTTP.
@@ -61,7 +84,7 @@ impl ResponsePart {
             server_status: 0,
             body_begun: false,
             is_tunnel: false,
-            is_local: false,
+            service: LocalName::None,
             logged: LoggedSize::default(),
             early_hints: crate::recycle::bytes(),
         }

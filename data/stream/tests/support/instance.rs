@@ -296,4 +296,9 @@ impl Statistics for Nothing {
             body: Some(Box::new(Word(b"page"))),
         }
     }
+
+    fn metrics(&self, instance: &'static Instance, query: &[u8]) -> Option<Page> {
+        let request = PageRequest { proxy: 0, suffix: b"", target: b"/metrics", form: None, admin: false };
+        (query != b"broken").then(|| self.page(instance, &request))
+    }
 }

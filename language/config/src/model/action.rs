@@ -31,6 +31,8 @@ pub enum Action {
     Tarpit(Box<Reply>),
     /// `return`.
     Return(Box<Reply>),
+    /// `use-service`: a service of ours answers.
+    UseService(Service),
     /// `redirect`.
     Redirect(Arc<Redirect>),
     /// `auth`: demand credentials unless the request has valid ones.
@@ -168,9 +170,29 @@ impl Action {
                 | Action::Deny(_)
                 | Action::Tarpit(_)
                 | Action::Return(_)
+                | Action::UseService(_)
                 | Action::Redirect(_)
                 | Action::Auth { .. }
         )
+    }
+}
+
+/// What `use-service` can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// `prometheus-exporter`.
+    PrometheusExporter,
+}
+
+impl Service {
+    /// All of them.
+    pub const ALL: [Service; 1] = [Service::PrometheusExporter];
+
+    /// Its name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Service::PrometheusExporter => "prometheus-exporter",
+        }
     }
 }
 

@@ -198,7 +198,8 @@ impl Action {
             | Action::WaitForBody { .. }
             | Action::StrictMode(_)
             | Action::DoLog
-            | Action::ExpectProxy => {}
+            | Action::ExpectProxy
+            | Action::UseService(_) => {}
         }
     }
 }

@@ -6,7 +6,7 @@ use weir_expr::{FormatOptions, LogFormat, Places};
 
 use super::{ActionReader, action, sets};
 use crate::draft::LineContext;
-use crate::model::{Action, Redirect, RedirectKind, RulesetKind};
+use crate::model::{Action, Redirect, RedirectKind, RulesetKind, Service};
 use crate::reply::{ReplyRules, read_reply};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
@@ -71,6 +71,24 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         |context, words| {
             let reply = read_reply(context.line, words, &ReplyRules::answer(context.places))?;
             Ok(Action::Return(Box::new(reply)))
+        },
+    ),
+    action(
+        "use-service",
+        "<service-name>",
+        "prometheus-exporter",
+        "let a service answer",
+        sets::CONTENT_REQUESTS,
+        |context, words| {
+            let name = words.expect("'use-service' expects a service name.")?;
+            let Some(service) = Service::ALL.into_iter().find(|service| service.name() == name.text()) else {
+                return Err(fault(name.span(), format!("'{}' unknown service name.", name.text())));
+            };
+            if context.kind != RulesetKind::HttpRequest {
+                let message = "Prometheus exporter service only available on 'http-request' rulesets";
+                return Err(fault(name.span(), message));
+            }
+            Ok(Action::UseService(service))
         },
     ),
     action("auth", "[realm <realm>]", "realm shop", "ask for credentials", sets::HTTP_REQUEST, |_, words| {

@@ -1,0 +1,128 @@
+//! One line of the format: `haproxy_server_status{proxy="be",server="s1",state="UP"} 1`.
+
+use std::io::Write;
+
+use super::request::Scope;
+use crate::render::{write_float, write_number};
+use crate::row::Value;
+
+/// A line that is being written. It ends with its value.
+pub(super) struct Line<'o> {
+    out: &'o mut Vec<u8>,
+    labelled: bool,
+}
+
+impl<'o> Line<'o> {
+    /// Begins the line of a metric.
+    pub(super) fn new(scope: Scope, name: &str, out: &'o mut Vec<u8>) -> Self {
+        write_name(scope, name, out);
+        Line { out, labelled: false }
+    }
+
+    /// Adds a label; one without a name is none.
+    pub(super) fn label(mut self, name: &str, value: &str) -> Self {
+        if !name.is_empty() {
+            self.out.push(if self.labelled { b',' } else { b'{' });
+            self.labelled = true;
+            self.out.extend_from_slice(name.as_bytes());
+            self.out.extend_from_slice(b"=\"");
+            write_escaped(value, self.out);
+            self.out.push(b'"');
+        }
+        self
+    }
+
+    /// Ends the line with a number as it is; what is not known is not a number.
+    pub(super) fn number(self, value: Value<'_>) {
+        let out = self.ended();
+        match value {
+            Value::Empty | Value::Text(_) => out.extend_from_slice(b"NaN"),
+            Value::Float(number) => write_float(number, out),
+            whole => write_number(whole, out),
+        }
+        out.push(b'\n');
+    }
+
+    /// Ends the line with a time that is known in milliseconds.
+    pub(super) fn seconds(self, value: Value<'_>) {
+        let milliseconds = match value {
+            Value::U32(number) => u64::from(number),
+            Value::U64(number) => number,
+            other => return self.number(other),
+        };
+        let out = self.ended();
+        let _ = writeln!(out, "{}.{:03}000", milliseconds / 1000, milliseconds % 1000);
+    }
+
+    fn ended(self) -> &'o mut Vec<u8> {
+        self.out.extend_from_slice(if self.labelled { b"} " } else { b" " });
+        self.out
+    }
+}
+
+/// The two lines before the first value of a metric.
+pub(super) fn write_title(scope: Scope, name: &str, help: &str, type_: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"# HELP ");
+    write_name(scope, name, out);
+    let _ = writeln!(out, " {help}");
+    out.extend_from_slice(b"# TYPE ");
+    write_name(scope, name, out);
+    let _ = writeln!(out, " {type_}");
+}
+
+/// The whole name of a metric.
+pub(super) fn write_name(scope: Scope, name: &str, out: &mut Vec<u8>) {
+    for part in ["haproxy_", scope.prefix(), "_", name] {
+        out.extend_from_slice(part.as_bytes());
+    }
+}
+
+/// A label's value: backslash, quote and newline cannot stand for themselves. The reference program writes them as they
+/// are, which no scraper reads.
+fn write_escaped(text: &str, out: &mut Vec<u8>) {
+    for byte in text.bytes() {
+        match byte {
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            other => out.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(write: impl FnOnce(Line<'_>), want: &str) {
+        let mut out = Vec::new();
+        write(Line::new(Scope::Server, "x", &mut out));
+        assert_eq!(String::from_utf8(out).unwrap(), want);
+    }
+
+    #[test]
+    fn values_follow_labels() {
+        check(|line| line.number(Value::U32(7)), "haproxy_server_x 7\n");
+        check(|line| line.label("a", "b").number(Value::S32(-1)), "haproxy_server_x{a=\"b\"} -1\n");
+        check(
+            |line| line.label("a", "b").label("", "").label("c", "d").number(Value::Empty),
+            "haproxy_server_x{a=\"b\",c=\"d\"} NaN\n",
+        );
+    }
+
+    #[test]
+    fn labels_are_escaped() {
+        check(
+            |line| line.label("a", "q\"b\\n\nö").number(Value::U64(1)),
+            "haproxy_server_x{a=\"q\\\"b\\\\n\\nö\"} 1\n",
+        );
+    }
+
+    #[test]
+    fn milliseconds_become_seconds() {
+        check(|line| line.seconds(Value::U32(0)), "haproxy_server_x 0.000000\n");
+        check(|line| line.seconds(Value::U64(12_045)), "haproxy_server_x 12.045000\n");
+        check(|line| line.seconds(Value::Empty), "haproxy_server_x NaN\n");
+    }
+}

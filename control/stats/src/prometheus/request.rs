@@ -1,0 +1,196 @@
+//! What a scrape asks for, in the query of its target: `scope=`, `metrics=`, `no-maint`, `desc-labels`, `extra-counters`.
+
+use weir_http::percent;
+
+/// What a metric is about: a part of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The process.
+    Global,
+    /// Frontends.
+    Frontend,
+    /// Listeners, with `option socket-stats`.
+    Listener,
+    /// Backends.
+    Backend,
+    /// Servers.
+    Server,
+    /// Stick-tables.
+    StickTable,
+    /// Name servers.
+    Resolver,
+}
+
+impl Scope {
+    /// All of them, in the order in which they are written.
+    pub const ALL: [Scope; 7] = [
+        Scope::Global,
+        Scope::Frontend,
+        Scope::Listener,
+        Scope::Backend,
+        Scope::Server,
+        Scope::StickTable,
+        Scope::Resolver,
+    ];
+
+    /// Its word in `scope=`.
+    pub fn word(self) -> &'static str {
+        ["global", "frontend", "listener", "backend", "server", "sticktable", "resolver"][self as usize]
+    }
+
+    /// What the names of its metrics begin with, behind `haproxy_`.
+    pub(super) fn prefix(self) -> &'static str {
+        if self == Scope::Global { "process" } else { self.word() }
+    }
+
+    pub(super) const fn mask(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// A scrape, read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetricsRequest {
+    /// The scopes that are wanted: a sum of masks. All when nobody named one.
+    scopes: Option<u8>,
+    /// Metrics that were named, and whether they are wanted. The last word on a metric holds.
+    named: Vec<(Box<str>, bool)>,
+    /// Some metric was named as wanted: the others are not.
+    only_named: bool,
+    /// `no-maint`: leave out servers in maintenance.
+    pub no_maintenance: bool,
+    /// `desc-labels`: descriptions of sections are labels.
+    pub descriptions: bool,
+    /// `extra-counters`: the counters of protocol engines, too.
+    pub extra_counters: bool,
+}
+
+const EVERY_SCOPE: u8 = (1 << Scope::ALL.len()) - 1;
+
+/// More names than there are metrics are no filter but a burden.
+const MOST_NAMES: usize = 1024;
+
+impl MetricsRequest {
+    /// Reads a query. `None` if a parameter is broken or a scope unknown; parameters of other names mean nothing.
+    pub fn parse(query: &[u8]) -> Option<Self> {
+        let mut request = Self::default();
+        for parameter in query.split(|&byte| byte == b'&').filter(|parameter| !parameter.is_empty()) {
+            let mut parts = parameter.split(|&byte| byte == b'=');
+            let name = decoded(parts.next()?)?;
+            let value = match parts.next() {
+                Some(value) => Some(decoded(value)?),
+                None => None,
+            };
+            if parts.next().is_some() {
+                return None;
+            }
+            request.take(&name, value.as_deref())?;
+        }
+        Some(request)
+    }
+
+    fn take(&mut self, name: &str, value: Option<&str>) -> Option<()> {
+        match name {
+            "scope" => {
+                let so_far = self.scopes.unwrap_or(0);
+                self.scopes = Some(match value? {
+                    "" => 0,
+                    "*" => EVERY_SCOPE,
+                    word => so_far | Scope::ALL.into_iter().find(|scope| scope.word() == word)?.mask(),
+                });
+            }
+            "metrics" => {
+                for metric in value?.split(',').filter(|metric| !metric.is_empty()) {
+                    self.name(metric)?;
+                }
+            }
+            "no-maint" => self.no_maintenance = true,
+            "desc-labels" => self.descriptions = true,
+            "extra-counters" => self.extra_counters = true,
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn name(&mut self, metric: &str) -> Option<()> {
+        let (metric, wanted) = match metric.strip_prefix('-') {
+            Some(metric) => (metric, false),
+            None => (metric, true),
+        };
+        self.only_named |= wanted;
+        self.named.push((metric.into(), wanted));
+        (self.named.len() <= MOST_NAMES).then_some(())
+    }
+
+    /// Whether metrics of this scope are wanted.
+    pub fn wants_scope(&self, scope: Scope) -> bool {
+        self.scopes.unwrap_or(EVERY_SCOPE) & scope.mask() != 0
+    }
+
+    /// Whether this metric is wanted, by its whole name.
+    pub fn wants_metric(&self, name: &str) -> bool {
+        let named = self.named.iter().rev().find(|named| *named.0 == *name);
+        named.map_or(!self.only_named, |named| named.1)
+    }
+}
+
+fn decoded(text: &[u8]) -> Option<String> {
+    let mut out = Vec::new();
+    percent::decode(text, true, &mut out).then_some(())?;
+    String::from_utf8(out).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scopes(query: &str) -> Option<Vec<&'static str>> {
+        let request = MetricsRequest::parse(query.as_bytes())?;
+        Some(Scope::ALL.into_iter().filter(|scope| request.wants_scope(*scope)).map(Scope::word).collect())
+    }
+
+    #[test]
+    fn scopes_add_up_and_an_empty_one_begins_anew() {
+        let all: Vec<_> = Scope::ALL.into_iter().map(Scope::word).collect();
+        assert_eq!(scopes(""), Some(all.clone()));
+        assert_eq!(scopes("scope=*"), Some(all.clone()));
+        assert_eq!(scopes("scope=server"), Some(vec!["server"]));
+        assert_eq!(scopes("scope=%73erver&scope=global"), Some(vec!["global", "server"]));
+        assert_eq!(scopes("scope=*&scope=server"), Some(all.clone()));
+        assert_eq!(scopes("scope=*&scope="), Some(vec![]));
+        assert_eq!(scopes("scope=server&scope=&scope=resolver"), Some(vec!["resolver"]));
+        assert_eq!(scopes("&&x=y&z&"), Some(all));
+    }
+
+    #[test]
+    fn what_is_broken_is_refused() {
+        for query in
+            ["scope", "scope=SERVER", "scope=sticktables", "metrics", "a=b=c", "x=%zz", "%z", "x=%ff"]
+        {
+            assert_eq!(MetricsRequest::parse(query.as_bytes()), None, "{query}");
+        }
+        let many = |count| format!("metrics={}", "a,".repeat(count));
+        assert!(MetricsRequest::parse(many(MOST_NAMES).as_bytes()).is_some());
+        assert!(MetricsRequest::parse(many(MOST_NAMES + 1).as_bytes()).is_none());
+    }
+
+    #[test]
+    fn the_last_word_on_a_metric_holds() {
+        let wants = |query: &str| {
+            let request = MetricsRequest::parse(query.as_bytes()).unwrap();
+            ["a", "b", "c"].map(|name| request.wants_metric(name))
+        };
+        assert_eq!(wants(""), [true, true, true]);
+        assert_eq!(wants("metrics=,"), [true, true, true]);
+        assert_eq!(wants("metrics=-a"), [false, true, true]);
+        assert_eq!(wants("metrics=a,b&metrics=-a"), [false, true, false]);
+        assert_eq!(wants("metrics=-a,a"), [true, false, false]);
+        assert_eq!(wants("metrics=-a,c"), [false, false, true]);
+    }
+
+    #[test]
+    fn switches_have_no_value() {
+        let request = MetricsRequest::parse(b"no-maint&desc-labels=&extra-counters=1").unwrap();
+        assert!(request.no_maintenance && request.descriptions && request.extra_counters);
+    }
+}

@@ -1,0 +1,233 @@
+//! A scrape: which lines there are, in which order, and that pieces of it are small.
+
+use weir_stats::prometheus::{NAME_SERVER_FIGURES, NameServerFigures, TableFigures};
+use weir_stats::{
+    Cursor, Field, Health, InfoField, InfoRow, Kind, MetricsDump, MetricsRequest, MetricsSource, Progress,
+    ProxyHead, Row, Selection, StatsSource,
+};
+
+/// A frontend in each mode, and a backend with so many servers: the first one is down, the second in maintenance, the
+/// others are not checked.
+struct Shop {
+    servers: usize,
+}
+
+const FE: ProxyHead<'static> = ProxyHead {
+    id: 2,
+    name: "fe",
+    mode: "http",
+    frontend: true,
+    backend: false,
+    description: Some("the \"front\""),
+};
+const TCP: ProxyHead<'static> = ProxyHead { id: 3, name: "tcp", mode: "tcp", description: None, ..FE };
+const BE: ProxyHead<'static> =
+    ProxyHead { id: 4, name: "be", frontend: false, backend: true, description: None, ..FE };
+
+impl StatsSource for Shop {
+    fn next_row(&self, cursor: &mut Cursor, _: &Selection, row: &mut Row) -> bool {
+        match cursor.object {
+            0 => frontend(&FE, row),
+            1 => frontend(&TCP, row),
+            at if at < 2 + self.servers => server(at - 1, row),
+            at if at == 2 + self.servers => {
+                row.begin(Kind::Backend, &BE, 0, "");
+                row.set(Field::Status, "UP");
+            }
+            _ => return false,
+        }
+        cursor.object += 1;
+        true
+    }
+
+    fn info(&self, _: bool, info: &mut InfoRow) {
+        info.set(InfoField::Nbthread, 2u32);
+        info.set(InfoField::Node, "n1");
+        info.set(InfoField::Description, "all");
+    }
+}
+
+fn frontend(head: &ProxyHead<'_>, row: &mut Row) {
+    row.begin(Kind::Frontend, head, 0, "");
+    row.set(Field::Status, "STOP");
+    row.set(Field::Hrsp2xx, 7u64);
+}
+
+fn server(number: usize, row: &mut Row) {
+    row.begin(Kind::Server, &BE, number as u32, &format!("s{number}"));
+    row.set(Field::Qtime, 1500u32);
+    match number {
+        1 => {
+            row.set_health(Health::Down);
+            row.set(Field::CheckStatus, "* L4CON");
+            row.set(Field::CheckDuration, 3u64);
+        }
+        2 => row.set_health(Health::Maintenance),
+        _ => {}
+    }
+}
+
+impl MetricsSource for Shop {
+    fn table(&self, position: usize) -> Option<TableFigures<'_>> {
+        (position < 2).then_some(TableFigures {
+            name: "be",
+            key_type: "ip",
+            size: 1024,
+            used: position as u32,
+        })
+    }
+
+    fn name_server(&self, position: usize) -> Option<NameServerFigures<'_>> {
+        let figures = NAME_SERVER_FIGURES.map(|figure| figure.0.len() as u64);
+        (position == 0).then_some(NameServerFigures { section: "r1", name: "n1", figures })
+    }
+}
+
+fn scrape(query: &str) -> String {
+    let mut dump = MetricsDump::new(MetricsRequest::parse(query.as_bytes()).expect("a good query"));
+    let mut out = Vec::new();
+    while dump.advance(&Shop { servers: 3 }, usize::MAX, &mut out) == Progress::More {}
+    String::from_utf8(out).unwrap()
+}
+
+/// The lines of a scrape that begin like this.
+fn lines(query: &str, start: &str) -> Vec<String> {
+    scrape(query).lines().filter(|line| line.starts_with(start)).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_metric_has_a_title_and_a_line_for_each_object() {
+    assert_eq!(
+        scrape("metrics=haproxy_server_queue_time_average_seconds"),
+        "# HELP haproxy_server_queue_time_average_seconds Time in the queue, on average of the last 1024\n\
+         # TYPE haproxy_server_queue_time_average_seconds gauge\n\
+         haproxy_server_queue_time_average_seconds{proxy=\"be\",server=\"s1\"} 1.500000\n\
+         haproxy_server_queue_time_average_seconds{proxy=\"be\",server=\"s2\"} 1.500000\n\
+         haproxy_server_queue_time_average_seconds{proxy=\"be\",server=\"s3\"} 1.500000\n"
+    );
+    assert_eq!(
+        lines("scope=sticktable", "haproxy_sticktable_used"),
+        [
+            "haproxy_sticktable_used{name=\"be\",type=\"ip\"} 0",
+            "haproxy_sticktable_used{name=\"be\",type=\"ip\"} 1"
+        ]
+    );
+    assert_eq!(
+        lines("", "haproxy_resolver_nx"),
+        ["haproxy_resolver_nx{resolver=\"r1\",nameserver=\"n1\"} 2"]
+    );
+    assert_eq!(
+        lines("", "haproxy_process_n")[..],
+        ["haproxy_process_nbthread 2", "haproxy_process_nbproc 0", "haproxy_process_node{node=\"n1\"} 1"]
+    );
+}
+
+#[test]
+fn classes_of_responses_share_a_title_and_are_of_http_alone() {
+    let found = lines("scope=frontend", "");
+    let about: Vec<_> =
+        found.iter().filter(|line| line.contains("_http_responses_total")).map(String::as_str).collect();
+    assert_eq!(about.len(), 8, "{about:?}");
+    assert!(about[0].starts_with("# HELP ") && about[1].ends_with(" counter"));
+    assert_eq!(about[2], "haproxy_frontend_http_responses_total{proxy=\"fe\",code=\"1xx\"} 0");
+    assert_eq!(about[3], "haproxy_frontend_http_responses_total{proxy=\"fe\",code=\"2xx\"} 7");
+}
+
+#[test]
+fn states_are_labels() {
+    let states = |metric: &str| -> Vec<String> {
+        let holds = |line: &String| !line.starts_with('#') && !line.ends_with(" 0");
+        let found = lines(&format!("metrics={metric}"), "").into_iter().filter(holds);
+        found.map(|line| line.replace(metric, "")).collect()
+    };
+    assert_eq!(
+        states("haproxy_server_status"),
+        [
+            "{proxy=\"be\",server=\"s1\",state=\"DOWN\"} 1",
+            "{proxy=\"be\",server=\"s2\",state=\"MAINT\"} 1",
+            "{proxy=\"be\",server=\"s3\",state=\"UP\"} 1"
+        ]
+    );
+    assert_eq!(states("haproxy_server_check_status"), ["{proxy=\"be\",server=\"s1\",state=\"L4CON\"} 1"]);
+    assert_eq!(lines("", "haproxy_server_check_status").len(), 16, "of the one that is checked");
+    assert_eq!(
+        states("haproxy_frontend_status"),
+        ["{proxy=\"fe\",state=\"DOWN\"} 1", "{proxy=\"tcp\",state=\"DOWN\"} 1"]
+    );
+    assert_eq!(states("haproxy_backend_status"), ["{proxy=\"be\",state=\"UP\"} 1"]);
+    assert_eq!(
+        states("haproxy_backend_agg_server_status"),
+        [
+            "{proxy=\"be\",state=\"DOWN\"} 1",
+            "{proxy=\"be\",state=\"UP\"} 1",
+            "{proxy=\"be\",state=\"MAINT\"} 1"
+        ]
+    );
+    assert_eq!(states("haproxy_backend_agg_check_status"), ["{proxy=\"be\",state=\"L4CON\"} 1"]);
+}
+
+#[test]
+fn what_is_not_known_is_not_a_number_or_left_out() {
+    assert_eq!(
+        lines("", "haproxy_server_limit_sessions{proxy=\"be\",server=\"s1\"}")[..],
+        ["haproxy_server_limit_sessions{proxy=\"be\",server=\"s1\"} NaN"]
+    );
+    assert_eq!(
+        lines("", "haproxy_server_check_duration_seconds"),
+        ["haproxy_server_check_duration_seconds{proxy=\"be\",server=\"s1\"} 0.003000"]
+    );
+    let code = "haproxy_server_check_code";
+    assert_eq!(lines("", code), [format!("{code}{{proxy=\"be\",server=\"s1\"}} 0")]);
+    assert!(!scrape("").contains("haproxy_listener_"), "no title without a line");
+}
+
+#[test]
+fn servers_in_maintenance_are_left_out_of_lines_but_counted() {
+    assert_eq!(lines("no-maint", "haproxy_server_weight").len(), 2);
+    let counted = "haproxy_backend_agg_server_status{proxy=\"be\",state=\"MAINT\"}";
+    assert_eq!(lines("no-maint", counted), [format!("{counted} 1")]);
+}
+
+#[test]
+fn descriptions_are_labels_when_wanted() {
+    assert_eq!(
+        lines("desc-labels", "haproxy_frontend_sessions_total"),
+        [
+            "haproxy_frontend_sessions_total{proxy=\"fe\",desc=\"the \\\"front\\\"\"} 0",
+            "haproxy_frontend_sessions_total{proxy=\"tcp\"} 0"
+        ]
+    );
+    assert_eq!(
+        lines("desc-labels", "haproxy_process_n")[2],
+        "haproxy_process_node{node=\"n1\",desc=\"all\"} 1"
+    );
+    assert_eq!(lines("desc-labels", "haproxy_process_desc"), ["haproxy_process_description{desc=\"all\"} 1"]);
+}
+
+#[test]
+fn extra_counters_come_when_wanted() {
+    assert!(lines("", "haproxy_backend_h1_").is_empty());
+    let found = lines("extra-counters&scope=backend", "haproxy_backend_h1_open_streams");
+    assert_eq!(found, ["haproxy_backend_h1_open_streams{proxy=\"be\",mod=\"h1\"} 0"]);
+}
+
+#[test]
+fn pieces_are_small_however_many_servers_there_are() {
+    let shop = Shop { servers: 600 };
+    let mut dump = MetricsDump::new(MetricsRequest::parse(b"no-maint&scope=server").unwrap());
+    let (mut whole, mut pieces) = (Vec::new(), 0);
+    loop {
+        let mut piece = Vec::new();
+        let progress = dump.advance(&shop, 16_384, &mut piece);
+        assert!(piece.len() < 16_384 + 2048, "{}", piece.len());
+        whole.extend_from_slice(&piece);
+        pieces += 1;
+        if progress == Progress::Done {
+            break;
+        }
+    }
+    let text = String::from_utf8(whole).unwrap();
+    let weights = text.lines().filter(|line| line.starts_with("haproxy_server_weight{")).count();
+    assert_eq!((weights, text.matches("# TYPE haproxy_server_weight ").count()), (599, 1));
+    assert!(pieces > 50, "{pieces}");
+}

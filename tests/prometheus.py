@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""The exporter for Prometheus beside the reference program's: names, types, labels, order, filters, some values.
+
+  prometheus.py --bin target/release/weir [--only REGEX]      HAPROXY names another reference program
+
+Where `promtool` is installed (Debian's package `prometheus`), it reads a scrape, too.
+"""
+import contextlib
+import functools
+import re
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+from program import *  # noqa: F403
+
+# Metrics of the reference program that weir does not have: it counts nothing that they could show.
+LEFT_OUT = {
+    # Pipes are the kernel's business in weir: none is kept and none is counted.
+    "haproxy_process_pipes_used_total", "haproxy_process_pipes_free_total",
+    # Keys of sessions with servers are not counted.
+    "haproxy_process_current_backend_ssl_key_rate", "haproxy_process_max_backend_ssl_key_rate",
+    # There is no compression yet.
+    "haproxy_process_http_comp_bytes_in_total", "haproxy_process_http_comp_bytes_out_total", "haproxy_process_limit_http_comp",
+    "haproxy_process_current_zlib_memory", "haproxy_process_max_zlib_memory",
+    # There are no peers yet, and no jobs that cannot be stopped.
+    "haproxy_process_active_peers", "haproxy_process_connected_peers", "haproxy_process_unstoppable_jobs",
+    # There is no busy polling, and failures are counted by name server only.
+    "haproxy_process_busy_polling_enabled", "haproxy_process_failed_resolutions",
+    # A listener's connections are its sessions.
+    "haproxy_listener_connections_total",
+}
+# Extra counters that weir has. The others are of protocol engines that count nothing yet.
+EXTRA = re.compile(r"haproxy_(frontend|backend)_h1_(open_connections|total_connections|total_streams|bytes_in|bytes_out|spliced_bytes_in"
+                   r"|spliced_bytes_out)|haproxy_backend_h1_open_streams")
+# Metrics that the reference program got after 2.6: of an older one's answer they may be missing.
+NEWER = re.compile(r"haproxy_process_(node|description|total_warnings)|haproxy_\w+_current_session_rate|haproxy_server_(active|backup)"
+                   r"|haproxy_server_http_requests_total|haproxy_resolver_\w+")
+
+CONFIGURATION = """
+global
+    description all
+    stats socket {cli} level admin
+    nbthread 2
+defaults
+    mode http
+    timeout connect 2s
+    timeout client 5s
+    timeout server 5s
+resolvers r1
+    nameserver n1 127.0.0.1:1
+frontend fe
+    description front
+    bind 127.0.0.1:{port} name l1
+    option socket-stats
+    http-request use-service prometheus-exporter if {{ path /metrics }}
+    http-request deny if {{ path /deny }}
+    http-request redirect location / if {{ path /redirect }}
+    default_backend be
+frontend ftcp
+    mode tcp
+    bind 127.0.0.1:{other}
+    default_backend btcp
+backend be
+    stick-table type ip size 1k store http_req_cnt
+    server s1 127.0.0.1:1 check inter 100 fall 1
+    server s2 127.0.0.1:1 disabled
+    server s3 127.0.0.1:1
+    server s4 127.0.0.1:1 backup
+    option redispatch
+    retries 0
+backend btcp
+    mode tcp
+    server s1 127.0.0.1:1 weight 7 maxconn 30 maxqueue 3
+backend nosrv
+frontend off
+    disabled
+    bind 127.0.0.1:{other}
+"""
+
+
+class Scraped:
+    """A program with the configuration above, and what its exporter answers."""
+
+    def __init__(self, binary, folder, name):
+        self.port = free_port()
+        self.cli = os.path.join(folder.path, f"{name}.sock")
+        text = CONFIGURATION.format(cli=self.cli, port=self.port, other=free_port())
+        self.program = Program(binary, "-f", folder.file(f"{name}.cfg", text))
+
+    def __enter__(self):
+        self.program.__enter__()
+        self.program.ready(self.port)
+        checked = lambda: 'haproxy_server_status{proxy="be",server="s1",state="DOWN"} 1\n' in self.text("metrics=haproxy_server_status")  # noqa: E731
+        if not wait_until(checked):
+            raise AssertionError("the server that is checked is not down")
+        return self
+
+    def __exit__(self, *_):
+        self.program.__exit__()
+
+    def answer(self, query, method="GET"):
+        """Status, content type and body of the answer to a query."""
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/metrics?{query}", method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, answer.headers["Content-Type"], answer.read().decode()
+        except urllib.error.HTTPError as answer:
+            return answer.code, answer.headers["Content-Type"], ""
+
+    def text(self, query=""):
+        """The body of a good answer."""
+        status, _, text = self.answer(query)
+        assert status == 200, f"{query}: status {status}"
+        return text
+
+    def metrics(self, query=""):
+        """Name -> (type, {series: value}), in the order in which they come."""
+        return parsed(self.text(query))
+
+
+def parsed(text):
+    """The metrics of a text; every line must be one of the format, and each metric stand in one place."""
+    found, name = {}, None
+    for line in text.splitlines():
+        if title := re.fullmatch(r"# HELP (\w+) (.+)", line):
+            name = title[1]
+            assert name not in found, f"{name} stands twice"
+            found[name] = (None, {})
+        elif title := re.fullmatch(r"# TYPE (\w+) (gauge|counter)", line):
+            assert title[1] == name, line
+            found[name] = (title[2], {})
+        else:
+            label = r'\w+="(?:[^"\\\n]|\\["\\n])*"'
+            sample = re.fullmatch(rf"(\w+)((?:\{{{label}(?:,{label})*\}})?) (-?\d+(?:\.\d+)?|NaN)", line)
+            assert sample and sample[1] == name, f"not a line of the format: {line}"
+            assert sample[2] not in found[name][1], f"twice: {line}"
+            found[name][1][sample[2]] = sample[3]
+    return found
+
+
+def comparable(metrics):
+    """Series without what is of the program or of the machine's own."""
+    plain = lambda series: re.sub(r'version="[^"]*"', 'version="V"', series)  # noqa: E731
+    return {name: (kind, [plain(one) for one in series if 'resolver="default"' not in one])
+            for name, (kind, series) in metrics.items() if name not in LEFT_OUT}
+
+
+def same(worlds, query):
+    """The same names in the same order, with the same types and the same series; how many."""
+    theirs, ours = (comparable(world.metrics(query)) for world in worlds)
+    more = [name for name in ours if name not in theirs]
+    assert not [name for name in more if is_newest() or not NEWER.fullmatch(name)], f"{query}: only weir has {more}"
+    ours = {name: series for name, series in ours.items() if name in theirs}
+    assert list(ours) == list(theirs), f"{query}: missing {[name for name in theirs if name not in ours]}, or in another order"
+    for name, series in theirs.items():
+        assert ours[name] == series, f"{query}: {name}: {series} there, {ours[name]} here"
+    return len(theirs)
+
+
+REFERENCE = shutil.which(os.environ.get("HAPROXY", "haproxy"), path=os.environ["PATH"] + ":/usr/sbin")
+
+
+@functools.cache
+def is_newest():
+    """Whether the reference program has everything that weir has."""
+    return tuple(map(int, re.search(r"version (\d+)\.(\d+)", run(REFERENCE, "-v")[1]).groups())) >= (3, 2)
+
+
+@contextlib.contextmanager
+def both(binary, folder):
+    """The reference program and weir, each with the configuration."""
+    with Scraped(REFERENCE, folder, "reference") as theirs, Scraped(binary, folder, "weir") as ours:
+        yield theirs, ours
+
+
+def names_types_and_labels_are_the_same(binary, folder):
+    """Of everything."""
+    with both(binary, folder) as worlds:
+        count = same(worlds, "")
+        assert count > 180, f"only {count} metrics"
+
+
+def descriptions_are_labels(binary, folder):
+    """`desc-labels`, which 2.6 does not know."""
+    with both(binary, folder) as worlds:
+        if not is_newest():
+            raise LeftOut("the reference program does not know 'desc-labels'")
+        assert same(worlds, "desc-labels&scope=frontend&scope=listener") > 40
+
+
+def extra_counters_are_of_http1(binary, folder):
+    """`extra-counters`."""
+    with both(binary, folder) as worlds:
+        plain, ours = worlds[1].metrics(), worlds[1].metrics("extra-counters")
+        extra = [name for name in ours if name not in plain]
+        assert len(extra) == 15 and all(EXTRA.fullmatch(name) for name in extra), extra
+        assert all('mod="h1"' in series for name in extra for series in ours[name][1])
+        if not is_newest():
+            return
+        theirs = worlds[0].metrics("extra-counters")
+        for name in extra:
+            assert ours[name][0] == theirs[name][0], f"{name}: {theirs[name][0]} there"
+            # The reference program has them of objects in other modes, too.
+            assert set(ours[name][1]) <= set(theirs[name][1]), f"{name}: {theirs[name][1]} there, {ours[name][1]} here"
+
+
+QUERIES = [
+    "scope=global", "scope=server&scope=backend", "scope=*", "scope=", "scope=*&scope=", "scope=*&scope=server", "scope=&scope=listener",
+    "scope=%73erver", "scope=sticktable", "scope=SERVER", "scope=nonsuch", "scope", "metrics", "metrics=", "metrics=,", "a=b=c", "x=%zz", "x",
+    "metrics=haproxy_server_status", "metrics=-haproxy_server_status", "metrics=haproxy_server_status,-haproxy_server_status",
+    "metrics=haproxy_server_status,haproxy_server_weight&metrics=-haproxy_server_status", "metrics=nonsuch",
+    "metrics=haproxy_process_nbthread,haproxy_backend_status&scope=backend", "no-maint&scope=server", "no-maint=&scope=backend", "&&scope=frontend&",
+]
+
+
+def filters_leave_out_the_same(binary, folder):
+    """`scope`, `metrics`, `no-maint`, and what is refused."""
+    with both(binary, folder) as worlds:
+        for query in QUERIES:
+            theirs, ours = (world.answer(query)[:2] for world in worlds)
+            if not is_newest() and re.search("metrics|resolver|a=b", query):
+                continue  # 2.6 has no filter by name
+            assert ours[0] == theirs[0], f"{query}: {theirs} there, {ours} here"
+            if ours[0] == 200:
+                assert ours == theirs, f"{query}: {theirs} there, {ours} here"
+                same(worlds, query)
+
+
+def a_filter_by_name_leaves_out_the_others(binary, folder):
+    """`metrics`, whatever the reference program is."""
+    with Scraped(binary, folder, "weir") as ours:
+        wanted = ["haproxy_process_nbthread", "haproxy_server_weight"]
+        assert list(ours.metrics("metrics=" + ",".join(wanted))) == wanted
+        assert list(ours.metrics("scope=server&metrics=" + ",".join(wanted))) == wanted[1:]
+        assert "haproxy_server_weight" not in ours.metrics("metrics=-haproxy_server_weight")
+
+
+VALUES = """frontend_status frontend_http_responses_total frontend_requests_denied_total frontend_limit_session_rate listener_status
+backend_status backend_agg_server_status backend_agg_check_status backend_http_responses_total backend_active_servers backend_backup_servers
+backend_weight backend_uweight backend_connection_errors_total server_status server_weight server_limit_sessions server_queue_limit
+server_current_throttle server_check_status server_check_failures_total server_active server_backup server_uweight
+server_connection_errors_total sticktable_size sticktable_used""".split()
+
+
+def values_are_the_same_after_the_same_traffic(binary, folder):
+    """Of what does not depend on the moment."""
+    with both(binary, folder) as worlds:
+        for world in worlds:
+            for path in ["/deny", "/deny", "/redirect", "/", "/"]:
+                request(world.port, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        theirs, ours = (world.metrics() for world in worlds)
+        for name in (f"haproxy_{name}" for name in VALUES):
+            if name not in theirs and not is_newest():
+                continue
+            there, here = (dict(found[name][1]) for found in (theirs, ours))
+            for found in (there, here):
+                # How often the check failed by now, and how often this script asked.
+                found.pop('{proxy="be",server="s1"}' if name.endswith("check_failures_total") else None, None)
+                found.pop('{proxy="fe",code="2xx"}', None)
+            assert there == here, f"{name}: {there} there, {here} here"
+        assert ours["haproxy_frontend_requests_denied_total"][1]['{proxy="fe"}'] == "2"
+
+
+def every_method_is_answered(binary, folder):
+    """And every version."""
+    with both(binary, folder) as worlds:
+        for world in worlds:
+            assert world.answer("", "POST")[0] == 200
+            head = request(world.port, b"HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 OK\r\n") and b"haproxy_" not in head, head
+            assert world.answer("")[1] == "text/plain; version=0.0.4"
+        # Some releases of the reference program send chunks to clients that never heard of them.
+        old = request(worlds[1].port, b"GET /metrics?scope=global HTTP/1.0\r\n\r\n")
+        assert old.startswith(b"HTTP/1.1 200 OK\r\n") and b"transfer-encoding" not in old.lower(), old
+
+
+def promtool_understands_it(binary, folder):
+    """The parser of Prometheus itself."""
+    tool = shutil.which("promtool")
+    if not tool:
+        raise LeftOut("promtool is not installed")
+    with Scraped(binary, folder, "weir") as ours:
+        text = ours.text("desc-labels&extra-counters")
+    done = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=30)
+    # 3: it would have chosen other names.
+    assert done.returncode in (0, 3), done.stdout + done.stderr
+    broken = subprocess.run([tool, "check", "metrics"], input=text + 'x{a="b} 1\n', capture_output=True, text=True, timeout=30)
+    assert broken.returncode == 1, "it takes anything"
+
+
+if __name__ == "__main__":
+    sys.exit(main("prometheus", [sys.modules[__name__]]))
