@@ -194,6 +194,79 @@ def http_client(port):
     return http.client.HTTPConnection("127.0.0.1", port, timeout=10)
 
 
+def an_end_that_comes_with_the_last_bytes_is_seen(binary, folder):
+    """A `close_notify` in one segment with the data before it, and no FIN: it ends a body that lasts until close, and what a client says."""
+    authority = Authority(folder)
+    certificate = authority.issue("one.example")
+    body = b"z" * 3000
+    over = threading.Event()
+
+    def last(engine, outgoing, raw, content):
+        """Sends `content` and the end in one segment."""
+        engine.write(content)
+        try:
+            engine.unwrap()
+        except ssl.SSLWantReadError:
+            pass
+        raw.sendall(outgoing.read())
+
+    def shaken(raw, context, **side):
+        """A session whose records are sent by hand."""
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        engine = context.wrap_bio(incoming, outgoing, **side)
+
+        def until(step):
+            while True:
+                try:
+                    return step()
+                except ssl.SSLWantReadError:
+                    raw.sendall(outgoing.read())
+                    incoming.write(raw.recv(65536))
+
+        until(engine.do_handshake)
+        raw.sendall(outgoing.read())
+        return engine, outgoing, until
+
+    def answer(raw):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        engine, outgoing, until = shaken(raw, context, server_side=True)
+        until(lambda: engine.read(4096))
+        last(engine, outgoing, raw, b"HTTP/1.1 200 OK\r\n\r\n" + body)
+        # The socket stays open.
+        over.wait(20)
+
+    def echo(raw):
+        said = b""
+        while more := raw.recv(65536):
+            said += more
+        raw.sendall(said[::-1])
+
+    until_close, backwards = Speaker(answer), Speaker(echo)
+    tcp, web = free_port(), free_port()
+    sections = (f"{backend(f'{until_close.port} ssl ca-file {authority.certificate} sni str(one.example)')}\n"
+                f"listen t\n    mode tcp\n    bind 127.0.0.1:{tcp} ssl crt {certificate}\n    server s 127.0.0.1:{backwards.port}\n"
+                f"frontend w\n    bind 127.0.0.1:{web} ssl crt {certificate}\n    {ANSWER.format('x')}\n")
+    with World(binary, folder, sections) as world:
+        begun = time.monotonic()
+        assert get(world.port) == (200, body)
+        assert time.monotonic() - begun < 2
+        assert " ---- " in (line := world.log.line()), line
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        for port, said, heard in ((tcp, b"abc", b"cba"), (web, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP/1.1 200")):
+            with socket.create_connection(("127.0.0.1", port), 10) as raw:
+                engine, outgoing, until = shaken(raw, context, server_hostname="one.example")
+                last(engine, outgoing, raw, said)
+                begun = time.monotonic()
+                assert until(lambda: engine.read(4096)).startswith(heard), port
+                while raw.recv(65536):
+                    pass
+                # The end was answered at once.
+                assert time.monotonic() - begun < 2, port
+    over.set()
+
+
 def values_of(data):
     """What a PROXY header of version 2 says beside addresses, values inside of values as lists."""
     found = []

@@ -248,7 +248,8 @@ impl Session {
         }
     }
 
-    /// Whether something was decrypted that nobody took yet.
+    /// Whether [`open`](Self::open) has something to tell without another byte of the wire: content that nobody took yet, the end, or why
+    /// the session broke.
     pub fn is_holding(&self) -> bool {
         matches!(&self.state, State::Traffic(traffic) if traffic.is_holding())
     }

@@ -72,9 +72,10 @@ impl Traffic {
         self.held.extend_from_slice(bytes);
     }
 
-    /// Whether something was decrypted that nobody took yet.
+    /// Whether [`open`](Self::open) has something to tell without another byte of the wire: content that nobody took yet, or the end,
+    /// which comes in the same read as the last content as often as not.
     pub fn is_holding(&self) -> bool {
-        !self.held.is_empty()
+        !self.held.is_empty() || self.ended || self.failure.is_some()
     }
 
     pub fn set_ended(&mut self) {

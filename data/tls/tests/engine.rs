@@ -301,6 +301,35 @@ fn an_end_is_told_and_a_cut_is_none() {
 }
 
 #[test]
+fn an_end_that_comes_with_the_last_content_waits_to_be_told() {
+    for breaks in [false, true] {
+        let world = World::new();
+        let mut pair = Pair::new(world.listener(&["one.example"], false), world.client(None), "one.example");
+        pair.shake(usize::MAX / 2).expect("a handshake");
+        let opened = pair.server.open(&pair.to_server, &mut [0; 100], &mut Vec::new());
+        pair.to_server.drain(..opened.used);
+        assert!(!pair.server.is_holding());
+        let mut out = [0; 100];
+        let (_, written) = pair.client.seal(b"last", &mut out, 16_384, &mut Vec::new()).expect("a session");
+        pair.to_server.extend_from_slice(&out[..written]);
+        if breaks {
+            // A record that no key fits.
+            pair.to_server.extend_from_slice(&[23, 3, 3, 0, 20]);
+            pair.to_server.extend_from_slice(&[0; 20]);
+        } else {
+            pair.client.close(&mut pair.to_server);
+        }
+        let mut room = [0; 100];
+        let opened = pair.server.open(&pair.to_server, &mut room, &mut Vec::new());
+        assert_eq!(&room[..opened.filled], b"last");
+        // The reader was given bytes, and asks again only for what is held: the socket has no more.
+        assert!(pair.server.is_holding());
+        let opened = pair.server.open(&[], &mut room, &mut Vec::new());
+        assert_eq!((opened.filled, opened.ended, opened.failure.is_some()), (0, !breaks, breaks));
+    }
+}
+
+#[test]
 fn an_earlier_session_goes_on() {
     for (tls12, tls13, version) in versions() {
         let mut world = World::new();
