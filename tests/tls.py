@@ -339,12 +339,18 @@ def records_are_as_small_as_is_asked_for(binary, folder):
 def what_is_never_negotiated_is_told_once(binary, folder):
     """A configuration for more than there is starts, and what is satisfied already needs no word."""
     site = Authority(folder).issue("one.example")
-    for line, said in ((f"ssl crt {site} no-sslv3 no-tlsv10 no-tlsv11 ciphers HIGH:!aNULL:!MD5", None),
-                       (f"ssl crt {site} ssl-min-ver TLSv1.0", "never negotiated, not supported: TLSv1.0 TLSv1.1."),
-                       (f"ssl crt {site} ciphers ECDHE+AESGCM:AES128-SHA", "never negotiated, not supported: AES128-SHA."),
-                       (f"ssl crt {site} alpn h2,http/1.1", None),
-                       (f"ssl crt {site} alpn h3,h2", "'h3' is not implemented yet and not offered: 'h2' is.")):
-        text = CONFIGURATION.format(log=514, extra="", defaults="", sections=frontend(line).replace("@port@", "1"))
+    timed = folder.file("timed.pem", open(site).read())
+    folder.file("timed.pem.sctl", "x")
+    for line, said, extra in ((f"ssl crt {site} no-sslv3 no-tlsv10 no-tlsv11 ciphers HIGH:!aNULL:!MD5", None, ""),
+                              (f"ssl crt {site} ssl-min-ver TLSv1.0", "never negotiated, not supported: TLSv1.0 TLSv1.1.", ""),
+                              (f"ssl crt {site} ciphers ECDHE+AESGCM:AES128-SHA", "never negotiated, not supported: AES128-SHA.", ""),
+                              (f"ssl crt {timed} crt {timed}", f"'{timed}.sctl' is not sent", ""),
+                              (f"ssl crt {timed}", f"'{timed}.sctl' is not sent", "ssl-load-extra-files key sctl"),
+                              (f"ssl crt {timed}", None, "ssl-load-extra-files bundle ocsp issuer key"),
+                              (f"ssl crt {timed}", None, "ssl-load-extra-files none"),
+                              (f"ssl crt {site} alpn h2,http/1.1", None, ""),
+                              (f"ssl crt {site} alpn h3,h2", "'h3' is not implemented yet and not offered: 'h2' is.", "")):
+        text = CONFIGURATION.format(log=514, extra=extra, defaults="", sections=frontend(line).replace("@port@", "1"))
         status, _, printed = run(binary, "-c", "-f", folder.file("b.cfg", text))
         warnings = [text for text in printed.splitlines() if "WARNING" in text]
         assert status == 0 and len(warnings) == (said is not None), printed

@@ -86,12 +86,14 @@ pub struct ExtraFiles {
     pub issuer: bool,
     /// `.key`.
     pub key: bool,
+    /// `.sctl`, which is not sent: whoever has one is told.
+    pub sctl: bool,
 }
 
 impl Default for ExtraFiles {
     /// All of them, as the manual says.
     fn default() -> Self {
-        ExtraFiles { bundle: true, ocsp: true, issuer: true, key: true }
+        ExtraFiles { bundle: true, ocsp: true, issuer: true, key: true, sctl: true }
     }
 }
 
@@ -179,7 +181,15 @@ impl Loader {
             }
         }
         parts.ocsp = self.extra.ocsp.then(|| fs::read(self.beside(path, ".ocsp")).ok()).flatten();
-        self.assemble(path, parts)
+        let mut certificate = self.put_together(path, parts)?;
+        let sctl = self.beside(path, ".sctl");
+        if self.extra.sctl && sctl.exists() {
+            certificate.remarks.push(format!(
+                "'{}' is not sent: signed certificate timestamps are not implemented. 'ssl-load-extra-files bundle ocsp issuer key' leaves the file alone.",
+                sctl.display()
+            ));
+        }
+        Ok(Arc::new(certificate))
     }
 
     /// The certificate of files that are named one by one; messages and commands call it `name`.
@@ -222,6 +232,10 @@ impl Loader {
     /// # Errors
     /// What is missing, or does not fit.
     pub fn assemble(&self, path: &str, parts: Parts) -> Result<Arc<Certificate>, String> {
+        self.put_together(path, parts).map(Arc::new)
+    }
+
+    fn put_together(&self, path: &str, parts: Parts) -> Result<Certificate, String> {
         if parts.chain.is_empty() {
             return Err(format!("'{path}' holds no certificate (a PEM block 'CERTIFICATE' is expected)."));
         }
@@ -262,7 +276,7 @@ impl Loader {
             ));
         }
         let certified = Arc::new(certified);
-        Ok(Arc::new(Certificate {
+        Ok(Certificate {
             path: path.into(),
             certified,
             names,
@@ -272,7 +286,7 @@ impl Loader {
             id,
             response,
             remarks,
-        }))
+        })
     }
 
     /// The file beside a certificate with this extension.

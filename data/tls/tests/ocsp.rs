@@ -129,3 +129,20 @@ fn a_certificate_takes_the_response_that_is_about_it() {
     assert!(without.response().is_none() && without.certified.ocsp.is_none());
     assert!(without.remarks[0].contains("it is about another certificate"), "{:?}", without.remarks);
 }
+
+#[test]
+fn timestamps_beside_a_certificate_are_told_of_where_they_would_be_looked_for() {
+    let folder = prepared();
+    let site = folder.path().join("site.pem");
+    let path = site.to_str().expect("a path");
+    let remarks = |loader: &Loader| loader.load(path).expect("a certificate").remove(0).remarks.clone();
+    assert!(remarks(&Loader::default()).is_empty());
+    fs::write(folder.path().join("site.pem.sctl"), [0; 8]).expect("a file");
+    let told = remarks(&Loader::default());
+    assert!(told.len() == 1 && told[0].starts_with(&format!("'{path}.sctl' is not sent")), "{told:?}");
+    let mut alone = Loader::default();
+    alone.extra.sctl = false;
+    assert!(remarks(&alone).is_empty());
+    let replacing = Loader { replaces_extension: true, ..Loader::default() };
+    assert!(remarks(&replacing).is_empty(), "it would be 'site.sctl'");
+}

@@ -102,7 +102,13 @@ impl Defaults {
 
 fn extra_files(words: &[Box<str>]) -> ExtraFiles {
     let has = |name: &str| words.iter().any(|word| **word == *name || **word == *"all");
-    ExtraFiles { bundle: has("bundle"), ocsp: has("ocsp"), issuer: has("issuer"), key: has("key") }
+    ExtraFiles {
+        bundle: has("bundle"),
+        ocsp: has("ocsp"),
+        issuer: has("issuer"),
+        key: has("key"),
+        sctl: has("sctl"),
+    }
 }
 
 /// The words of `ssl-default-bind-options` and `ssl-default-server-options`.
