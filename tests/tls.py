@@ -602,6 +602,31 @@ def certificates_change_while_it_runs(binary, folder):
         assert "OK" in openssl("verify", "-CAfile", authority.certificate, kept)
 
 
+def a_default_certificate_stays_in_its_list(binary, folder):
+    """`del ssl crt-list` of what a `bind` line begins with is refused, as by HAProxy 3.2; and `*` adds to that one."""
+    authority = Authority(folder)
+    one, two = authority.issue("one.example"), authority.issue("two.example")
+    listed = folder.file("list", f"{one} listed.example\n{two} *\n{one}\n")
+    stats = os.path.join(folder.path, "stats")
+    strict, other, later = free_port(), free_port(), free_port()
+    sections = (frontend(f"ssl crt-list {listed}", "%[ssl_f_s_dn(CN)]")
+                + f"\nfrontend g\n    bind 127.0.0.1:{strict} ssl crt-list {listed} strict-sni\n    bind 127.0.0.1:{other} ssl crt-list {listed}\n"
+                + f"    bind 127.0.0.1:{later} ssl crt {two} crt-list {listed}\n")
+    with World(binary, folder, sections, extra=f"stats socket {stats} level admin") as world:
+        with connect(world.port, name="none.example") as connection:
+            assert ask_over(connection).endswith(b"\r\n\r\none.example")
+        text = open(world.file).read().split("\n")
+        lines = [at + 1 for at, line in enumerate(text) if line.endswith(f" ssl crt-list {listed}")]
+        assert len(lines) == 2, lines
+        refusal = (f"Can't delete the entry: certificate '{one}' cannot be deleted, it is used as default certificate by the following "
+                   f"frontends:\n" + "".join(f"\t- {world.file}:{line}\n" for line in lines))
+        for certificate, said in ((f"{one}:1", refusal), (f"{one}:3", f"Entry '{one}' deleted in crtlist '{listed}'!\n"),
+                                  (two, f"Entry '{two}' deleted in crtlist '{listed}'!\n"), (one, refusal)):
+            assert (found := ask(stats, f"del ssl crt-list {listed} {certificate}")).strip() == said.strip(), (certificate, found)
+        with connect(world.port, name="listed.example") as connection:
+            assert ask_over(connection).endswith(b"one.example")
+
+
 def authorities_change_while_it_runs(binary, folder):
     """`ca-file` and `crl-file`: who is trusted and who is revoked, of clients and of servers, from one commit on."""
     authority, other = Authority(folder), Authority(folder, "other")

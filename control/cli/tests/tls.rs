@@ -138,7 +138,10 @@ fn lists_of_certificates_gain_and_lose_lines() {
             "Can't delete the entry: found a certificate 'a.pem' but the line number is incorrect, please specify a correct line number preceded by colons (2, 4)!\n\n",
         ),
         ("del ssl crt-list sites a.pem:2", "Entry 'a.pem' deleted in crtlist 'sites'!\n\n"),
-        ("del ssl crt-list sites a.pem", "Entry 'a.pem' deleted in crtlist 'sites'!\n\n"),
+        (
+            "del ssl crt-list sites a.pem",
+            "Can't delete the entry: certificate 'a.pem' cannot be deleted, it is used as default certificate by the following frontends:\n\t- a.cfg:3\n\t- a.cfg:9\n\n",
+        ),
     ]);
 }
 

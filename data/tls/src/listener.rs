@@ -47,8 +47,11 @@ impl Index {
         for (number, entry) in entries.iter().enumerate() {
             index.add(number as u32, entry);
         }
-        if index.defaults.is_empty() && !entries.is_empty() {
-            index.defaults = of_same_names(entries, 0);
+        // What is declared a default joins the first certificate, and does not replace it.
+        if !entries.is_empty() && index.defaults.first() != Some(&0) {
+            let first = of_same_names(entries, 0);
+            index.defaults.retain(|number| !first.contains(number));
+            index.defaults.splice(..0, first);
         }
         index
     }
@@ -91,7 +94,7 @@ fn of_same_names(entries: &[Entry], number: u32) -> Vec<u32> {
 }
 
 impl Listener {
-    /// A listener with these certificates, in the order of the configuration: the first is the default one, where there is none.
+    /// A listener with these certificates, in the order of the configuration: the first is a default one, whatever else is declared one.
     pub fn new(strict: bool, entries: impl IntoIterator<Item = Entry>) -> Listener {
         let entries: Vec<Entry> = entries.into_iter().collect();
         let index = Arc::new(Index::of(&entries));
@@ -122,6 +125,11 @@ impl Listener {
     /// Those for who names nobody known.
     pub fn defaults(&self) -> impl Iterator<Item = &Entry> {
         self.index.defaults.iter().filter_map(|number| self.entries.get(*number as usize))
+    }
+
+    /// The one that is for who names nobody known because it was declared first; none where such a client is refused.
+    pub fn implicit_default(&self) -> Option<&Entry> {
+        if self.strict { None } else { self.entries.first() }
     }
 
     /// Whether there is none.

@@ -8,7 +8,7 @@ use weir_tls::clock::{TimeProvider, UnixTime};
 use weir_tls::resumption::{Scope, SessionCache, tickets};
 use weir_tls::rustls::pki_types::{CertificateDer, ServerName};
 use weir_tls::rustls::{ClientConfig, ProtocolVersion};
-use weir_tls::settings::{Reuse, client_config};
+use weir_tls::settings::{Base, Reuse, client_config};
 use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier, algorithms};
 use weir_tls::{
     Certificate, ChooseServer, Entry, Failure, Listener, Loader, Part, Progress, ServerSettings, Session,
@@ -92,6 +92,12 @@ impl World {
     }
 
     fn plain_listener(&self, names: &[&str], strict: bool) -> Listener {
+        let base = self.base();
+        let entry = |name: &&str| Entry::new(&certificate(&self.authority, name), &base, Part::default());
+        Listener::new(strict, names.iter().map(entry))
+    }
+
+    fn base(&self) -> Arc<Base> {
         let settings = Settings { verifier: Some(self.verifier(false)), ..self.settings.clone() };
         let base = ServerSettings {
             settings,
@@ -100,9 +106,7 @@ impl World {
             sessions: Some(Arc::new(SessionCache::new(100, 300, self.clock())).of_listener()),
             key_log: None,
         };
-        let base = Arc::new(base.build().expect("settings that fit together"));
-        let entry = |name: &&str| Entry::new(&certificate(&self.authority, name), &base, Part::default());
-        Listener::new(strict, names.iter().map(entry))
+        Arc::new(base.build().expect("settings that fit together"))
     }
 
     fn client(&self, own: Option<&Certificate>) -> Arc<ClientConfig> {
@@ -366,6 +370,25 @@ fn certificates_are_chosen_by_name() {
     let mut pair = Pair::new(strict, world.client(None), "none.example");
     let (client, server) = pair.shake(usize::MAX / 2).expect_err("no name");
     assert_eq!((client.why, server.expect("a failure").why), (Why::PeerAlert, Why::UnknownName));
+}
+
+#[test]
+fn the_first_certificate_is_a_default_beside_those_that_are_declared() {
+    let world = World::new();
+    let declared = |part: Part| {
+        let listener = world.plain_listener(&["one.example", "two.example", "three.example"], false);
+        let base = world.base();
+        let second = Entry::new(listener.entries()[1].certificate(), &base, part);
+        let entries = [listener.entries()[0].clone(), second, listener.entries()[2].clone()];
+        let listener = listener.with_entries(entries);
+        assert_eq!(&*listener.implicit_default().expect("the first").certificate().names[0], "one.example");
+        listener.defaults().map(|entry| entry.certificate().names[0].to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(declared(Part::default()), ["one.example"]);
+    let both = ["one.example", "two.example"];
+    assert_eq!(declared(Part { filters: vec!["*".into()], ..Part::default() }), both);
+    assert_eq!(declared(Part { is_default: true, ..Part::default() }), both);
+    assert!(world.plain_listener(&["one.example"], true).implicit_default().is_none());
 }
 
 #[test]

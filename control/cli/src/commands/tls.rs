@@ -505,6 +505,12 @@ fn about(refusal: ListRefusal, list: &str, certificate: &str) -> String {
             "found a certificate '{certificate}' but the line number is incorrect, please specify a correct line number preceded by colons ({})!\n",
             numbers(lines)
         ),
+        ListRefusal::Default(places) => {
+            let places: String = places.iter().map(|place| format!("\t- {place}\n")).collect();
+            format!(
+                "certificate '{certificate}' cannot be deleted, it is used as default certificate by the following frontends:\n{places}"
+            )
+        }
         ListRefusal::Unfit(text) => format!("{text}\n"),
     }
 }

@@ -63,6 +63,8 @@ pub enum ListRefusal {
     Several(Vec<usize>),
     /// It stands in these lines and not in that one.
     WrongLine(Vec<usize>),
+    /// Its certificate is the default one of the `bind` lines here, `file:line` each.
+    Default(Vec<String>),
     /// The line cannot be used, for this reason.
     Unfit(String),
 }
@@ -211,7 +213,7 @@ pub trait TlsTarget {
     /// Deletes a line of a list: the only one of a certificate, or that of this number.
     ///
     /// # Errors
-    /// When there is none, or several.
+    /// When there is none, or several, or a `bind` line has the certificate as its default.
     fn delete_list_line(
         &mut self,
         list: &str,

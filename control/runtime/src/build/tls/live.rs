@@ -630,12 +630,18 @@ impl State {
             (Some(number), _) if found.contains(&number) => number,
             (Some(_), _) => return Err(ListRefusal::WrongLine(found)),
         };
+        let is_of = |entry: &&Entry| {
+            let line = entry.part().line.as_ref();
+            line.is_some_and(|(of, at)| **of == *list && *at == number)
+        };
+        let has_it_first = |bind: &&LiveBind| bind.live.now().implicit_default().as_ref().is_some_and(is_of);
+        let holders: Vec<String> =
+            self.builder.binds.iter().filter(has_it_first).map(|bind| bind.bind.at.to_string()).collect();
+        if !holders.is_empty() {
+            return Err(ListRefusal::Default(holders));
+        }
         for bind in &self.builder.binds {
             let now = bind.live.now();
-            let is_of = |entry: &&Entry| {
-                let line = entry.part().line.as_ref();
-                line.is_some_and(|(of, at)| **of == *list && *at == number)
-            };
             if now.entries().iter().any(|entry| is_of(&entry)) {
                 let kept: Vec<Entry> = now.entries().iter().filter(|entry| !is_of(entry)).cloned().collect();
                 bind.live.publish(now.with_entries(kept));
