@@ -176,6 +176,11 @@ def certificates():
     return run([sys.executable, "tests/certificates.py", "--bin", WEIR])
 
 
+def peers():
+    """Stick-tables that instances share, beside other implementations of the protocol."""
+    return run([sys.executable, "tests/peers.py", "--bin", WEIR])
+
+
 def differential():
     return run([sys.executable, "tests/differential.py", "--bin", WEIR])
 
@@ -218,6 +223,7 @@ STEPS = [
     ("resolving", resolving, True),
     ("tls", tls, True),
     ("certificates", certificates, True),
+    ("peers", peers, True),
     ("walk", walk, True),
     ("differential", differential, True),
     ("commands", commands, True),

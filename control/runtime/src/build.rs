@@ -8,6 +8,7 @@ mod listeners;
 mod logs;
 mod mail;
 mod names;
+mod peers;
 mod relays;
 mod resolvers;
 mod rings;
@@ -37,6 +38,7 @@ pub(crate) use checks::{checks, follow, plans};
 pub use logs::LogSinks;
 pub(crate) use mail::mailers;
 pub use names::{NameError, Resolver, SystemResolver, address};
+pub use peers::{LivePeers, PeerListener, PeersPlan, peers};
 pub use relays::{LiveRelays, RelayListener, RelayPlan, RelayWay, relays};
 pub(crate) use resolvers::{LiveNames, resolvers};
 pub use rings::{Events, Forward, events};
@@ -94,7 +96,16 @@ impl std::fmt::Display for BuildError {
 /// When a name is unknown or a log target cannot be opened.
 pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance, Vec<BuildError>> {
     let mut errors = Vec::new();
-    let model::Config { global, proxies, userlists, tables, health_checks, certificate_stores, .. } = config;
+    let model::Config {
+        global,
+        proxies,
+        userlists,
+        tables,
+        health_checks,
+        certificate_stores,
+        peers: sections,
+        ..
+    } = config;
     weir_stream::fetch::install_userlists(userlists);
     let names = ProxyNames::new(&proxies);
     let mut shared =
@@ -128,8 +139,14 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
     // Set once in the life of a process.
     let _ = options.tls.set(LiveTls::new(shared.tls));
     let variables = process_variables(&global);
-    let tables =
-        tables.into_iter().map(|table| &*Box::leak(Box::new(Table::new(table.declaration)))).collect();
+    let tables = tables.into_iter().map(|table| {
+        let made = match peers::audiences(&table, &sections) {
+            Some(audiences) => Table::shared(table.declaration, audiences),
+            None => Table::new(table.declaration),
+        };
+        &*Box::leak(Box::new(made))
+    });
+    let tables = tables.collect();
     let limits = limits(&global, &options);
     let refused = weir_stream::errors::Refused::new(built.len(), limits.buffer_size);
     Ok(Instance {

@@ -20,7 +20,7 @@ use weir_sched::{Class, Kind, Signals, TaskKey, Tick, WorkerSet, sleep_until};
 use weir_stream::instance::{Instance, Proxy, ProxyState};
 use weir_sys::signal::{self, Signal, SignalReader};
 
-use crate::build::{Forward, LiveRelays};
+use crate::build::{Forward, LivePeers, LiveRelays};
 use crate::listening::Listening;
 use crate::messages::Messages;
 
@@ -42,6 +42,8 @@ pub struct Life {
     pub operators: &'static ConnectionLimit,
     /// `log-forward` sections.
     pub relays: &'static LiveRelays,
+    /// `peers` sections.
+    pub peers: &'static LivePeers,
     /// The tasks that accept clients of the runtime API and messages for `log-forward` sections.
     pub operator_acceptors: Mutex<Vec<TaskKey>>,
     /// The signal that ended it, 0 for none.
@@ -137,6 +139,7 @@ impl Life {
             self.announce(proxy, Level::Warning, &stopped(proxy));
         }
         self.relays.shared.stop();
+        self.peers.sections.iter().for_each(|section| section.leave());
         self.listening.close_others();
         self.wake_acceptors();
     }
@@ -154,7 +157,7 @@ impl Life {
         loop {
             // On the lists first, then a look: see `ConnectionLimit`. A process that holds idle connections for hours sleeps.
             gates.iter().for_each(|gate| gate.enlist(task));
-            let accepting = self.listening.is_accepting();
+            let accepting = self.listening.is_accepting() || self.is_teaching();
             if accepting || gates.iter().any(|gate| gate.inside() > 0) {
                 let look_ms = if accepting { ACCEPTING_MS } else { LOOK_MS };
                 weir_sched::wait(weir_sched::now().after(look_ms).min(deadline)).await;
@@ -165,7 +168,10 @@ impl Life {
                     gate.offer();
                 }
             }
-            if !self.listening.is_accepting() && gates.iter().all(|gate| gate.inside() == 0) {
+            if !self.listening.is_accepting()
+                && !self.is_teaching()
+                && gates.iter().all(|gate| gate.inside() == 0)
+            {
                 return;
             }
             if weir_sched::now() >= deadline {
@@ -173,6 +179,11 @@ impl Life {
                 return;
             }
         }
+    }
+
+    /// Whether the next process is still to learn what this one's tables hold.
+    fn is_teaching(&self) -> bool {
+        self.peers.sections.iter().any(|section| section.is_teaching())
     }
 
     fn pause(&self) {

@@ -15,7 +15,7 @@ use weir_sched::{Class, Descriptor, Kind};
 use weir_stream::instance::{Instance, Listener, Proxy};
 use weir_sys::{Address, process, socket, users};
 
-use crate::build::{LiveRelays, RelayListener, RelayWay, Resolver};
+use crate::build::{LivePeers, LiveRelays, PeerListener, RelayListener, RelayWay, Resolver};
 use crate::messages::Messages;
 
 pub use plan::workers_of;
@@ -73,6 +73,8 @@ pub enum Owner {
     Operator(usize),
     /// Messages for a `log-forward` section.
     Relay(&'static RelayListener),
+    /// A peer's.
+    Peers(&'static PeerListener),
 }
 
 /// A socket that is to be opened.
@@ -95,11 +97,12 @@ impl Listening {
     pub fn open(
         instance: &'static Instance,
         relays: &'static LiveRelays,
+        peers: &'static LivePeers,
         context: &BindContext<'_>,
         gave: Vec<HandedOver>,
         predecessor: &dyn Predecessor,
     ) -> Option<Listening> {
-        let wanted = plan::wanted(instance, relays, context)?;
+        let wanted = plan::wanted(instance, relays, peers, context)?;
         let mut opener = Opener::new();
         opener.adopt(gave);
         let mut opened: Vec<Option<Vec<Opened>>> = wanted.iter().map(|_| None).collect();
@@ -211,7 +214,7 @@ impl Listening {
         self.of(proxy).for_each(|listener_sockets| listener_sockets.lock().clear());
     }
 
-    /// Closes the sockets of the runtime API and of `log-forward` sections in the main thread.
+    /// Closes the sockets of the runtime API, of `log-forward` and of `peers` sections in the main thread.
     pub fn close_others(&self) {
         let others = self
             .sockets
@@ -269,7 +272,7 @@ impl Listening {
     fn of<'l>(&'l self, proxy: &'l Proxy) -> impl Iterator<Item = &'l ListenerSockets> {
         self.sockets.iter().filter(move |listener_sockets| match listener_sockets.owner {
             Owner::Frontend(listener) => listener.proxy().index == proxy.index,
-            Owner::Operator(_) | Owner::Relay(_) => false,
+            Owner::Operator(_) | Owner::Relay(_) | Owner::Peers(_) => false,
         })
     }
 }

@@ -17,6 +17,7 @@ use weir_events::{LogIdentity, Logger};
 use weir_expr::pattern::regex::{budget, limit};
 use weir_expr::{PatternStore, Registry, VariableNames};
 use weir_net::HandedOver;
+use weir_peers::PeerAcceptor;
 use weir_relay::StreamAcceptor;
 use weir_resolvers::Resolvers;
 use weir_sched::Runtime;
@@ -26,7 +27,7 @@ use weir_sys::signal::{self, SignalReader};
 use weir_sys::time::monotonic_ns;
 use weir_sys::{process as system, users};
 
-use crate::build::{self, LiveRelays, RelayPlan, RelayWay, SavedStates, SystemResolver};
+use crate::build::{self, LiveRelays, PeersPlan, RelayPlan, RelayWay, SavedStates, SystemResolver};
 use crate::cli_server::{self, CliDoor};
 use crate::core_dump;
 use crate::handover::{self, Giver};
@@ -186,7 +187,8 @@ fn try_serve(
         ..ProcessRecord::new(workers)
     };
     let record = record.publish();
-    let (instance, relays, states) = instance(config, &invocation, workers, &capacity, messages, record)?;
+    let (instance, plans) = instance(config, &invocation, workers, &capacity, messages, record)?;
+    let Plans { relays, peers, states } = plans;
     record.events.attach(instance).map_err(|faults| refused(&faults, messages))?;
     let relays = relays.publish(instance);
     let context = BindContext {
@@ -201,8 +203,10 @@ fn try_serve(
     let pid_file = invocation.pid_file.as_ref().or(global.pidfile.as_ref()).filter(|_| link.is_none());
     let pid_file = pid_file.map(|path| process::PidFile::check(path)).transpose().map_err(Some)?;
     let gave = handed_over(&mut invocation, link.as_ref(), messages);
+    let has_predecessor = !invocation.former.processes.is_empty() || (link.is_some() && !gave.is_empty());
+    let peers = peers.publish(instance, has_predecessor, messages);
     let takeover = Takeover::new(std::mem::take(&mut invocation.former));
-    let mut listening = Listening::open(instance, relays, &context, gave, &takeover).ok_or(None)?;
+    let mut listening = Listening::open(instance, relays, peers, &context, gave, &takeover).ok_or(None)?;
     let sockets = cli_sockets(&listening, &global).into_iter();
     // Set once, here: nobody else knows the sockets.
     let _ = record.cli_sockets.set(sockets.chain(link.as_ref().map(|link| link.socket(&global))).collect());
@@ -236,6 +240,7 @@ fn try_serve(
         forwards: &record.events.forwards,
         operators: record.cli_connections,
         relays,
+        peers,
         operator_acceptors: Mutex::default(),
         ended_by: AtomicI32::new(0),
     }));
@@ -334,7 +339,7 @@ fn cli_sockets(listening: &Listening, global: &Global) -> Vec<CliSocket> {
             Owner::Operator(line) => {
                 Some(CliSocket::new(&global.sockets[line], global, &listener_sockets.address))
             }
-            Owner::Frontend(_) | Owner::Relay(_) => None,
+            Owner::Frontend(_) | Owner::Relay(_) | Owner::Peers(_) => None,
         });
     of_operators.collect()
 }
@@ -357,8 +362,15 @@ fn capacity(config: &Config, invocation: &Invocation, workers: usize) -> Capacit
         let splice = &proxy.settings.options.splice;
         splice.auto || splice.request || splice.response
     };
+    let of_peers = config.peers.iter().filter_map(|section| section.bind.as_ref());
     let of_relays = config.log_forwards.iter().flat_map(LogForward::all_binds);
-    let binds = config.proxies.iter().flat_map(|proxy| &proxy.binds).chain(&global.sockets).chain(of_relays);
+    let binds = config
+        .proxies
+        .iter()
+        .flat_map(|proxy| &proxy.binds)
+        .chain(&global.sockets)
+        .chain(of_relays)
+        .chain(of_peers);
     let listening = binds.flat_map(|bind| &bind.addresses).map(ListenAddress::listener_count).sum();
     limits::capacity(&Bounds {
         maxconn: invocation.maxconn.or(global.limits.maxconn),
@@ -374,6 +386,13 @@ fn capacity(config: &Config, invocation: &Invocation, workers: usize) -> Capacit
     })
 }
 
+/// What is made live after the instance, for it.
+struct Plans {
+    relays: RelayPlan,
+    peers: PeersPlan,
+    states: SavedStates,
+}
+
 fn instance(
     config: Config,
     invocation: &Invocation,
@@ -381,7 +400,7 @@ fn instance(
     capacity: &Capacity,
     messages: &Messages,
     record: &'static ProcessRecord,
-) -> Result<(&'static Instance, RelayPlan, SavedStates), Fault> {
+) -> Result<(&'static Instance, Plans), Fault> {
     let hostname = users::host_name();
     let identity = Identity {
         node: config.global.node.as_deref().unwrap_or(&hostname).to_owned(),
@@ -408,8 +427,9 @@ fn instance(
         warn: &|warning| messages.warning(format!("config : {warning}")),
     };
     let relays = build::relays(&config, &options).map_err(|faults| refused(&faults, messages))?;
+    let peers = build::peers(&config, options.resolver).map_err(|faults| refused(&faults, messages))?;
     match build::instance(config, options) {
-        Ok(instance) => Ok((instance.publish(), relays, states)),
+        Ok(instance) => Ok((instance.publish(), Plans { relays, peers, states })),
         Err(faults) => Err(refused(&faults, messages)),
     }
 }
@@ -519,6 +539,7 @@ impl Station {
         if worker == 0 {
             pattern_care::start(self.live);
             crate::tables::start(instance);
+            self.life.peers.sections.iter().for_each(|section| section.start());
         }
         crate::forward::start(&self.live.record.events.forwards);
         if let Some(checks) = self.live.record.checks.get() {
@@ -530,6 +551,7 @@ impl Station {
         self.accept();
         self.accept_operators();
         self.accept_messages();
+        self.accept_peers();
     }
 
     fn accept(&self) {
@@ -557,6 +579,18 @@ impl Station {
             if let Some(task) =
                 listener_sockets.accept_here(CliDoor { live: self.live, socket }, cli_server::BATCH)
             {
+                let acceptors = &self.life.operator_acceptors;
+                acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+            }
+        }
+    }
+
+    /// Starts to take connections of peers.
+    fn accept_peers(&self) {
+        for listener_sockets in self.life.listening.all_sockets() {
+            let Owner::Peers(listener) = listener_sockets.owner else { continue };
+            let door = PeerAcceptor(listener.section);
+            if let Some(task) = listener_sockets.accept_here(door, self.tuning.accept_batch) {
                 let acceptors = &self.life.operator_acceptors;
                 acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
             }

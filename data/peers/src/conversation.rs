@@ -38,6 +38,7 @@ const MOST_WAITING: usize = 64 * 1024;
 const ATTEMPTS: usize = 3;
 
 static CONNECTOR: Kind = Kind::new("peer connector");
+static TEACHER: Kind = Kind::new("peer teacher");
 static SESSION: Kind = Kind::new("peer session");
 
 /// Who is at the other end.
@@ -97,6 +98,21 @@ impl Section {
                 return (status == Status::Succeeded).then_some(connection);
             }
             receive_some(&mut connection, deadline).await?;
+        }
+    }
+
+    /// Stops, and teaches the next process on worker 0 as [`teach_successor`](Self::teach_successor) does. From any worker.
+    pub fn leave(&'static self) {
+        self.stop();
+        self.set_teaching(true);
+        let begun = weir_sched::send_to(0, || {
+            weir_sched::spawn(&TEACHER, Class::Bulk, async {
+                self.teach_successor().await;
+                self.set_teaching(false);
+            });
+        });
+        if begun.is_err() {
+            self.set_teaching(false);
         }
     }
 

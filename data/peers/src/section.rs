@@ -33,6 +33,7 @@ pub struct Section {
     pub connections: ConnectionLimit,
     learning: Mutex<Option<Learning>>,
     stopping: AtomicBool,
+    teaching: AtomicBool,
 }
 
 /// Hears what operators should know.
@@ -117,6 +118,7 @@ impl Section {
             connections: ConnectionLimit::new(),
             learning: Mutex::default(),
             stopping: AtomicBool::new(false),
+            teaching: AtomicBool::new(false),
         }
     }
 
@@ -129,6 +131,15 @@ impl Section {
     /// Whether the process leaves.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(SeqCst)
+    }
+
+    /// Whether the next process is still to be taught: this one stays until then.
+    pub fn is_teaching(&self) -> bool {
+        self.teaching.load(SeqCst)
+    }
+
+    pub(crate) fn set_teaching(&self, teaching: bool) {
+        self.teaching.store(teaching, SeqCst);
     }
 
     /// Lets every session look at what there is to do.

@@ -16,8 +16,10 @@ use crate::log_forward::LogForwardReader;
 use crate::mailers;
 use crate::model::{
     Action, CertificateStore, Config, ErrorMessage, ErrorReplies, ErrorReply, Global, HealthCheck, Location,
-    LogForward, Mailers, Mode, Proxy, Resolvers, Ring, RulesetKind, ServerStates, TraceLine, Userlist,
+    LogForward, Mailers, Mode, Peers, Proxy, Resolvers, Ring, RulesetKind, ServerStates, StickTable,
+    TraceLine, Userlist,
 };
+use crate::peers::PeersReader;
 use crate::proxy::health_section::HealthcheckReader;
 use crate::proxy::{BindContext, ProxyParser};
 use crate::resolvers::{self, ResolversReader};
@@ -90,6 +92,8 @@ struct Document<'d> {
     certificate_stores: Vec<CertificateStore>,
     /// The names in all of them.
     stored_certificates: HashSet<String>,
+    peers: Vec<Peers>,
+    peer_tables: Vec<StickTable>,
     health_checks: Vec<HealthCheck>,
     /// Where each of them begins.
     log_forward_spans: Vec<Span>,
@@ -119,6 +123,7 @@ enum Current {
     LogForward(LogForwardReader, Span),
     Mailers(Mailers),
     CrtStore(CertificateStore),
+    Peers(Box<PeersReader>),
     Healthcheck(Box<HealthcheckReader>),
     Resolvers(ResolversReader),
     Traces,
@@ -149,6 +154,8 @@ impl<'d> Document<'d> {
             mailers: Vec::new(),
             certificate_stores: Vec::new(),
             stored_certificates: HashSet::new(),
+            peers: Vec::new(),
+            peer_tables: Vec::new(),
             health_checks: Vec::new(),
             log_forward_spans: Vec::new(),
             resolvers: Vec::new(),
@@ -259,6 +266,14 @@ impl<'d> Document<'d> {
             SectionKind::Mailers => {
                 Ok(Current::Mailers(mailers::begin(line, self.location(line), &self.mailers)?))
             }
+            SectionKind::Peers => {
+                let local = self.world.with_environment(|environment| {
+                    let name = environment.value("HAPROXY_LOCALPEER").unwrap_or_default();
+                    String::from_utf8_lossy(name).into_owned()
+                });
+                let reader = PeersReader::begin(line, self.location(line), &local, &self.peers)?;
+                Ok(Current::Peers(Box::new(reader)))
+            }
             SectionKind::Resolvers => {
                 let at = self.location(line);
                 Ok(Current::Resolvers(ResolversReader::begin(line, at, &self.resolvers)?))
@@ -346,6 +361,7 @@ impl<'d> Document<'d> {
             Current::CrtStore(store) => {
                 crt_store::read_line(store, &mut self.stored_certificates, line, at, diagnostics);
             }
+            Current::Peers(reader) => reader.line(line, at, diagnostics),
             Current::Healthcheck(reader) => reader.line(line, &at, self.resources, diagnostics),
             Current::Resolvers(reader) => reader.line(line, at, self.resources.loader, diagnostics),
             Current::Traces => traces::read_line(&mut self.traces, line, at, diagnostics),
@@ -372,6 +388,11 @@ impl<'d> Document<'d> {
             }
             Current::Mailers(section) => self.mailers.push(section),
             Current::CrtStore(store) => self.certificate_stores.push(store),
+            Current::Peers(reader) => {
+                let (section, tables) = reader.end(diagnostics);
+                self.peers.push(section);
+                self.peer_tables.extend(tables);
+            }
             Current::Healthcheck(reader) => self.health_checks.push(reader.end(diagnostics)),
             Current::Resolvers(reader) => self.resolvers.push(reader.end(diagnostics)),
         }
@@ -400,8 +421,11 @@ impl<'d> Document<'d> {
                 let refused = self.refused.contains(&("http-errors", name.into()));
                 self.http_errors.get(name).or_else(|| refused.then(any_error))
             },
-            peer_tables: &[],
-            has_peers: &|_| false,
+            peer_tables: &self.peer_tables,
+            has_peers: &|name| {
+                let refused = self.refused.contains(&("peers", name.into()));
+                refused || self.peers.iter().any(|section| *section.name == *name)
+            },
             has_global_logs: !self.global.logs.is_empty(),
             has_mailers: &|name| {
                 let refused = self.refused.contains(&("mailers", name.into()));
@@ -472,6 +496,7 @@ impl<'d> Document<'d> {
             log_forwards: self.log_forwards,
             mailers: self.mailers,
             certificate_stores: self.certificate_stores,
+            peers: self.peers,
             health_checks: self.health_checks,
             traces: self.traces,
         }

@@ -16,6 +16,7 @@ pub mod features;
 pub mod files;
 pub mod model;
 pub mod password;
+mod peers;
 pub mod proxy;
 pub mod rows;
 pub mod rules;

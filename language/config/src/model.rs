@@ -16,6 +16,7 @@ mod log;
 mod log_forward;
 mod mail;
 mod options;
+mod peers;
 mod profiling;
 mod proxy;
 mod references;
@@ -69,6 +70,7 @@ pub use options::{
     ConnectionMode, ForwardFor, Forwarded, ForwardedValue, Options, OriginalTo, Redispatch,
     RestrictHeaderNames, Reuse, Splice, Switch,
 };
+pub use peers::{Peer, Peers};
 pub use profiling::{Profiling, TaskProfiling};
 pub use proxy::{
     CaptureSlot, Captures, CookieCapture, Mode, Proxy, ProxySection, Settings, TcpKeepAlive, Timeouts,

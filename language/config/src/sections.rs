@@ -25,6 +25,8 @@ pub(crate) enum SectionKind {
     LogForward,
     /// `mailers`.
     Mailers,
+    /// `peers`.
+    Peers,
     /// `resolvers`.
     Resolvers,
     /// `traces`.
@@ -71,7 +73,7 @@ pub(crate) static SECTIONS: Table<SectionKind> = Table::new(&[&[
     Row::ready("log-forward", "<name>", "syslog", "a relay of log messages", SectionKind::LogForward),
     Row::not_yet("log-profile", "<name>", "what is logged at which step"),
     Row::ready("mailers", "<name>", "staff", "mail servers for alerts", SectionKind::Mailers),
-    Row::not_yet("peers", "<name>", "instances that share stick-tables"),
+    Row::ready("peers", "<name>", "fleet", "instances that share stick-tables", SectionKind::Peers),
     Row::removed("program", "let the service manager start other programs"),
     Row::ready("resolvers", "<name>", "dns", "name servers, asked while it runs", SectionKind::Resolvers),
     Row::ready("ring", "<name>", "events", "a buffer of events", SectionKind::Ring),

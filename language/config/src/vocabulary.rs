@@ -11,6 +11,7 @@ use crate::http_errors::HTTP_ERRORS_KEYWORDS;
 use crate::log_forward::LOG_FORWARD_KEYWORDS;
 use crate::mailers::MAILERS_KEYWORDS;
 use crate::model::RulesetKind;
+use crate::peers::PEERS_KEYWORDS;
 use crate::proxy::health_section::HEALTHCHECK_KEYWORDS;
 use crate::proxy::{FILTERS, OPTIONS, PROXY_KEYWORDS};
 use crate::resolvers::RESOLVERS_KEYWORDS;
@@ -68,6 +69,8 @@ pub enum WordPlace {
     LogForward,
     /// In `mailers`.
     Mailers,
+    /// In `peers`.
+    Peers,
     /// In `healthcheck`.
     Healthcheck,
     /// In `resolvers`.
@@ -93,7 +96,7 @@ pub enum WordState {
 
 impl WordPlace {
     /// Every place.
-    pub const ALL: [WordPlace; 18] = [
+    pub const ALL: [WordPlace; 19] = [
         WordPlace::Section,
         WordPlace::Global,
         WordPlace::Proxy,
@@ -107,6 +110,7 @@ impl WordPlace {
         WordPlace::Ring,
         WordPlace::LogForward,
         WordPlace::Mailers,
+        WordPlace::Peers,
         WordPlace::Healthcheck,
         WordPlace::Resolvers,
         WordPlace::Traces,
@@ -130,6 +134,7 @@ impl WordPlace {
             WordPlace::Ring => "Words of ring",
             WordPlace::LogForward => "Words of log-forward",
             WordPlace::Mailers => "Words of mailers",
+            WordPlace::Peers => "Words of peers",
             WordPlace::Healthcheck => "Words of healthcheck",
             WordPlace::Resolvers => "Words of resolvers",
             WordPlace::Traces => "Words of traces",
@@ -155,6 +160,7 @@ pub fn words() -> BTreeSet<ConfigWord> {
     add(&mut words, WordPlace::Ring, RING_KEYWORDS.rows());
     add(&mut words, WordPlace::LogForward, LOG_FORWARD_KEYWORDS.rows());
     add(&mut words, WordPlace::Mailers, MAILERS_KEYWORDS.rows());
+    add(&mut words, WordPlace::Peers, PEERS_KEYWORDS.rows());
     add(&mut words, WordPlace::Healthcheck, HEALTHCHECK_KEYWORDS.rows());
     add(&mut words, WordPlace::Resolvers, RESOLVERS_KEYWORDS.rows());
     add(&mut words, WordPlace::Traces, TRACES_KEYWORDS.rows());
@@ -230,6 +236,7 @@ pub fn dump() -> String {
     section(&mut text, "ring", first_words(RING_KEYWORDS.rows()));
     section(&mut text, "log-forward", first_words(LOG_FORWARD_KEYWORDS.rows()));
     section(&mut text, "mailers", first_words(MAILERS_KEYWORDS.rows()));
+    section(&mut text, "peers", first_words(PEERS_KEYWORDS.rows()));
     section(&mut text, "healthcheck", first_words(HEALTHCHECK_KEYWORDS.rows()));
     section(&mut text, "resolvers", first_words(RESOLVERS_KEYWORDS.rows()));
     section(&mut text, "crt-store", first_words(CRT_STORE_KEYWORDS.rows()));

@@ -39,6 +39,7 @@ pub fn verify(config: &Config, resolver: &dyn Resolver, ignore_unknown_names: bo
     }
     rings::verify(config, resolver, ignore_unknown_names, &mut errors);
     super::mail::verify(config, resolver, &mut errors);
+    super::peers::verify(config, resolver, &mut errors);
     faults.extend(errors.iter().map(ToString::to_string));
     faults.extend(log_targets(config, resolver));
     faults

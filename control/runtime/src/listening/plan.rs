@@ -8,6 +8,7 @@ use weir_config::model::{Shards, SocketOwnership, ThreadRange, ThreadSet};
 pub(super) fn wanted<'w>(
     instance: &'static Instance,
     relays: &'static LiveRelays,
+    peers: &'static LivePeers,
     context: &BindContext<'w>,
 ) -> Option<Vec<SocketRequest<'w>>> {
     let mut wanted = Vec::new();
@@ -62,6 +63,15 @@ pub(super) fn wanted<'w>(
                 };
                 add(Owner::Relay(listener), place, bind, &options);
             }
+            Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
+        }
+    }
+    for listener in &peers.listeners {
+        let bind = &listener.bind;
+        let place = format!("[{}] for peers {}", bind.at, listener.section.name);
+        let length = bind.options.backlog.unwrap_or(PEERS_BACKLOG);
+        match options(bind, length, context) {
+            Ok(options) => add(Owner::Peers(listener), place, bind, &options),
             Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
         }
     }
@@ -207,10 +217,13 @@ pub(crate) fn described(instance: &'static Instance, global: &Global, workers: u
     let resolver = &crate::build::SystemResolver::default();
     let context = BindContext { global, workers, reuse_port: true, resolver, messages: &messages };
     let relays = crate::build::RelayPlan::default().publish(instance);
-    let wanted = wanted(instance, relays, &context).expect("nothing is wrong");
+    let peers = crate::build::PeersPlan::default().publish(instance, false, Box::leak(Box::default()));
+    let wanted = wanted(instance, relays, peers, &context).expect("nothing is wrong");
     wanted.iter().map(|socket| format!("{:?} {}\n", socket.options, socket.shards)).collect()
 }
 
+/// How many peers may wait to be accepted.
+const PEERS_BACKLOG: u32 = 128;
 /// How long the kernel keeps a connection without data back (`defer-accept`).
 const DEFER_ACCEPT_SECONDS: u32 = 1;
 

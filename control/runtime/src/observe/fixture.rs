@@ -102,6 +102,11 @@ pub(crate) fn try_live(
     Ok(Live { instance, record })
 }
 
+/// What a configuration says.
+pub(crate) fn config(text: &str) -> Result<Config, Vec<String>> {
+    read(text).map(|(_, config)| config)
+}
+
 /// The `log-forward` sections of the process that a configuration makes, or what the start says instead.
 pub(crate) fn relays(text: &str, resolver: &dyn Resolver) -> Result<&'static LiveRelays, Vec<String>> {
     let (record, config) = read(text)?;

@@ -157,7 +157,8 @@ fn objects(live: Live, info: &mut InfoRow) {
     let open = live.instance.proxies.iter().filter(|proxy| proxy.state() != ProxyState::Stopped);
     let of_relays = live.record.life.get().map_or(0, |life| life.relays.listeners.len());
     let of_proxies = open.map(|proxy| proxy.listeners.len()).sum::<usize>();
-    let listeners = of_proxies + live.record.cli_sockets().len() + of_relays;
+    let of_peers = live.record.life.get().map_or(0, |life| life.peers.listeners.len());
+    let listeners = of_proxies + live.record.cli_sockets().len() + of_relays + of_peers;
     let connections = live.instance.connections.inside() + live.record.cli_connections.inside();
     info.set(InfoField::Listeners, count(listeners));
     info.set(InfoField::Jobs, count(listeners).saturating_add(connections));

@@ -4,6 +4,7 @@ use super::check_script::HealthCheck;
 use super::global::Global;
 use super::log_forward::LogForward;
 use super::mail::Mailers;
+use super::peers::Peers;
 use super::proxy::Proxy;
 use super::resolvers::Resolvers;
 use super::ring::{Ring, TraceLine};
@@ -32,6 +33,8 @@ pub struct Config {
     pub log_forwards: Vec<LogForward>,
     /// `mailers` sections, in order.
     pub mailers: Vec<Mailers>,
+    /// `peers` sections, in order.
+    pub peers: Vec<Peers>,
     /// `healthcheck` sections, in order.
     pub health_checks: Vec<HealthCheck>,
     /// Lines of `traces` sections, in order.

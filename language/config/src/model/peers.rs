@@ -1,0 +1,45 @@
+//! `peers`: instances that share stick-tables.
+
+use std::sync::Arc;
+
+use super::{Bind, Location, ServerAddress};
+
+/// A `peers` section.
+#[derive(Clone, Debug)]
+pub struct Peers {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Where it was written.
+    pub at: Location,
+    /// What this instance is called among its peers: `localpeer`, the command line's `-L`, or the host's name.
+    pub local: Box<str>,
+    /// `disabled`: nothing is shared.
+    pub disabled: bool,
+    /// `peer` and `server` lines, this instance's own among them.
+    pub peers: Vec<Peer>,
+    /// Where peers connect to this instance: a `bind` line, or the address of its own `peer` line.
+    pub bind: Option<Bind>,
+}
+
+/// A peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its name.
+    pub name: Box<str>,
+    /// Where it was written.
+    pub at: Location,
+    /// Where it is; none for this instance with a `bind` line.
+    pub address: Option<ServerAddress>,
+}
+
+impl Peers {
+    /// The other instances.
+    pub fn remotes(&self) -> impl Iterator<Item = &Peer> {
+        self.peers.iter().filter(|peer| peer.name != self.local)
+    }
+
+    /// Whether this instance is among them: nothing is shared otherwise.
+    pub fn has_local(&self) -> bool {
+        self.peers.iter().any(|peer| peer.name == self.local)
+    }
+}
