@@ -397,7 +397,7 @@ const READY: &[Row<ServerReader>] = &[
         server.settings.pool_max_connections = limit_or_none(words, "pool-max-conn")?;
         Ok(())
     }),
-    option("idle-ping", "<delay>", "", "HTTP/2: how often idle connections are tested", |server, words| {
+    option("idle-ping", "<delay>", "10s", "HTTP/2: how often idle connections are tested", |server, words| {
         let word = words.expect("'idle-ping' : missing delay")?;
         let delay = delay_of(words, word, "idle-ping")?;
         server.settings.idle_ping = Some(delay).filter(|delay| !delay.is_zero());

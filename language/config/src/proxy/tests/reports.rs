@@ -14,8 +14,8 @@ fn all_unknown_words_of_a_line_are_named() {
     // The arguments of what is not there yet are not looked at.
     check(
         "listen l",
-        "server s 127.0.0.1:80 cc reno strict-maxconn idle-ping 5s shard 2 weight 3",
-        &[&not_yet("cc"), &not_yet("strict-maxconn"), &not_yet("idle-ping"), &not_yet("shard")],
+        "server s 127.0.0.1:80 cc reno strict-maxconn ktls on shard 2 weight 3",
+        &[&not_yet("cc"), &not_yet("strict-maxconn"), &not_yet("ktls"), &not_yet("shard")],
     );
     check(
         "listen l",

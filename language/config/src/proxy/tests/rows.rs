@@ -90,10 +90,14 @@ fn every_keyword_is_read_with_its_example() {
                 _ => "",
             };
             let line = format!("{before}{} {}{space}{}", kind.keyword(), row.name, row.example);
-            // A slot of the response cannot be made by a rule.
-            if row.name != "capture"
-                || matches!(kind, RulesetKind::HttpRequest | RulesetKind::TcpRequestContent)
-            {
+            let is_valid = match row.name {
+                // A slot of the response cannot be made by a rule.
+                "capture" => matches!(kind, RulesetKind::HttpRequest | RulesetKind::TcpRequestContent),
+                // The only service there is speaks HTTP.
+                "use-service" => kind == RulesetKind::HttpRequest,
+                _ => true,
+            };
+            if is_valid {
                 check_quiet("listen l", &line);
             }
         }

@@ -189,7 +189,7 @@ fn responses_come_in_their_order_8_1() {
 
 #[test]
 fn what_no_server_may_send_ends_a_stream_or_the_connection() {
-    let reset = |code: &str| format!("Reset {{ stream: 1, code: {code} }}");
+    let reset = |code: &str| format!("Reset {{ stream: 1, code: {code}, received: None }}");
     type Script = fn(&mut Wire) -> Vec<u8>;
     let cases: [(&str, Script, String); 15] = [
         ("data before a head", |_| frame(0, 0, 1, b"x"), reset("Protocol")),
@@ -303,6 +303,6 @@ fn an_early_answer_ends_what_is_sent_8_1() {
     let mut wire = Wire::new(Limits::default());
     wire.open(b"POST", false);
     let bytes = [wire.ok(1, END_STREAM), frame(3, 0, 1, &[0; 4])].concat();
-    assert_eq!(wire.send(&bytes), "200 1 end, Reset { stream: 1, code: NoError }");
+    assert_eq!(wire.send(&bytes), "200 1 end, Reset { stream: 1, code: NoError, received: Some(0) }");
     assert_eq!(wire.connection.sendable(1), None);
 }
