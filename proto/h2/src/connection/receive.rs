@@ -88,6 +88,10 @@ impl Connection {
                     return Ok(Step::More);
                 }
                 *used += length;
+                if matched == 0 {
+                    self.resets.begin(self.now_ms);
+                    self.empty_frames.begin(self.now_ms);
+                }
                 let matched = matched + length;
                 self.reading =
                     if matched == PREFACE.len() { Reading::Header } else { Reading::Preface(matched) };
