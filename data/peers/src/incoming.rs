@@ -149,14 +149,37 @@ impl Learned {
     }
 }
 
-/// A rate whose period began longer ago than can be told has no events any more.
+/// What others tell of a rate. Clocks of threads differ by a little: a period may have begun "after" now, which is told as a negative
+/// number of 32 bits. One that began longer ago than can be told has no events any more.
 fn parts(rate: Rate) -> RateParts {
-    match u32::try_from(rate.age_ms) {
-        Ok(age_ms) if age_ms <= i32::MAX as u32 => RateParts {
-            age_ms,
-            current: rate.current.min(u32::MAX.into()) as u32,
-            previous: rate.previous.min(u32::MAX.into()) as u32,
-        },
-        _ => RateParts::default(),
+    let age_ms = u32::try_from(rate.age_ms).map_or(rate.age_ms as i64, |age_ms| i64::from(age_ms as i32));
+    if !(-CLOCKS_DIFFER_MS..=i64::from(i32::MAX)).contains(&age_ms) {
+        return RateParts::default();
+    }
+    RateParts {
+        age_ms: age_ms.max(0) as u32,
+        current: rate.current.min(u32::MAX.into()) as u32,
+        previous: rate.previous.min(u32::MAX.into()) as u32,
+    }
+}
+
+/// A beginning that is further ahead is none.
+const CLOCKS_DIFFER_MS: i64 = 60_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_may_begin_a_little_after_now() {
+        let age_of = |age_ms: u64| parts(Rate { age_ms, current: 7, previous: 0 });
+        for (told, learned) in
+            [(0, 0), (5, 5), (0xffff_ffff, 0), (u64::MAX, 0), (i32::MAX as u64, i32::MAX as u32)]
+        {
+            assert_eq!((age_of(told).age_ms, age_of(told).current), (learned, 7), "{told:x}");
+        }
+        for nonsense in [1 << 31, 1 << 32, 1 << 63, 0xffff_0000] {
+            assert_eq!(age_of(nonsense).current, 0, "{nonsense:x}");
+        }
     }
 }
