@@ -4,6 +4,7 @@
   peers.py --bin target/release/weir [--only REGEX]
 """
 import sys
+import threading
 
 from program import *  # noqa: F403
 
@@ -39,6 +40,7 @@ backend wide
 backend alone
     stick-table type string len 32 size 10k expire 5m store gpc0
 """
+RESYNC_REQUEST, HEARTBEAT = b"\0\0", b"\0\4"
 TABLES = ("texts", "numbers", "wide", "p/counts")
 
 
@@ -86,7 +88,7 @@ class Instance:
 
     def get(self, key, expected=b"200"):
         """A request that is counted."""
-        answer = request(self.port, f"GET / HTTP/1.1\r\nHost: x\r\nX-Key: {key}\r\nConnection: close\r\n\r\n".encode())
+        answer = request(self.port, request_of(key))
         assert answer.split()[1] == expected, answer
 
     def entries(self, table):
@@ -104,6 +106,67 @@ class Instance:
         return {table: self.entries(table) for table in TABLES}
 
 
+class SilentPeer:
+    """A peer that is asked for everything and only says that it is there."""
+
+    def __init__(self, port):
+        self.socket = socket.create_server(("127.0.0.1", port))
+        self.asked, self.beats = threading.Event(), 0
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        """Greets whoever comes and beats until it is gone."""
+        connection, greeting = self.socket.accept()[0], b""
+        with connection:
+            while greeting.count(b"\n") < 3:
+                greeting += connection.recv(1000)
+            connection.sendall(b"200\n")
+            connection.settimeout(0.5)
+            said = b""
+            while True:
+                try:
+                    more = connection.recv(1000)
+                    said += more
+                    if not more:
+                        return
+                    if said.startswith(RESYNC_REQUEST):
+                        self.asked.set()
+                    connection.sendall(HEARTBEAT)
+                    self.beats += 1
+                except TimeoutError:
+                    connection.sendall(HEARTBEAT)
+                    self.beats += 1
+                except OSError:
+                    return
+
+
+def greet(ring, words="HAProxyS 2.1\na\nb 1 1\n"):
+    """A connection to instance `a` of somebody who says that; the connection, and the status."""
+    connection = socket.create_connection(("127.0.0.1", ring.ports["a"]), 5)
+    connection.sendall(words.encode() if isinstance(words, str) else words)
+    try:
+        return connection, connection.recv(4)
+    except OSError:
+        return connection, b""
+
+
+def last_words(connection, seconds=8):
+    """All that somebody says until the connection is closed; None when it is not. Signs of life are left out."""
+    connection.settimeout(seconds)
+    end, said = time.monotonic() + seconds, b""
+    try:
+        while time.monotonic() < end:
+            more = connection.recv(65536)
+            if not more:
+                return said.replace(HEARTBEAT, b"")
+            said += more
+    except TimeoutError:
+        return None
+    except ConnectionResetError:
+        return said.replace(HEARTBEAT, b"")
+    return None
+
+
 def fill(instance, mark, count=300):
     """Entries of every type that only this one has."""
     at = sum(mark.encode())
@@ -115,6 +178,26 @@ def fill(instance, mark, count=300):
     for _ in range(3):
         instance.get(f"{mark}-seen")
     instance.get(f"{mark}-once")
+
+
+def request_of(key):
+    """A request that is counted for a key."""
+    return f"GET / HTTP/1.1\r\nHost: x\r\nX-Key: {key}\r\nConnection: close\r\n\r\n".encode()
+
+
+def assert_counted(key, times, before, *instances):
+    """All of them come to know of so many requests, from their beginnings to their ends: more bytes than before; how many.
+
+    An entry is told as a whole: who counts before the end of the last request was told would have its own count overwritten."""
+    found = []
+
+    def agree():
+        found[:] = [instance.entries("texts").get(key, {}) for instance in instances]
+        return all(entry == found[0] for entry in found) and found[0].get("gpc0") == str(times) and int(found[0]["bytes_in_cnt"]) > before
+
+    assert wait_until(agree), (times, before, found)
+    time.sleep(0.05)
+    return int(found[0]["bytes_in_cnt"])
 
 
 def assert_same(one, other, seconds=15):
@@ -147,10 +230,10 @@ def teach_each_other(binary, other, folder):
             assert there.entries("texts")["second-seen"] == here.entries("texts")["second-seen"]
             assert len(here.entries("numbers")) == 600
             # One entry that both count in, one after the other.
+            size = 0
             for turn in range(6):
                 (here, there)[turn % 2].get("both")
-                wait_until(lambda: all(who.entries("texts").get("both", {}).get("gpc0") == str(turn + 1) for who in (here, there)))
-            assert here.entries("texts")["both"]["gpc0"] == there.entries("texts")["both"]["gpc0"] == "6"
+                size = assert_counted("both", turn + 1, size, here, there)
         held = here.everything()
         with Instance(other, ring, "b") as there:
             assert_same(here, there)
@@ -239,13 +322,103 @@ def a_limit_counts_over_two(binary, folder):
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a", limit=10) as a, Instance(binary, ring, "b", limit=10) as b:
         assert wait_until(lambda: b.get("warm") or "warm" in a.entries("texts")), "they do not talk"
+        size = 0
         for turn in range(10):
             (a, b)[turn % 2].get("client")
-            same = wait_until(lambda: all(who.entries("texts").get("client", {}).get("gpc0") == str(turn + 1) for who in (a, b)))
-            assert same, (a.entries("texts"), b.entries("texts"))
+            size = assert_counted("client", turn + 1, size, a, b)
         a.get("client", b"429")
-        assert wait_until(lambda: b.entries("texts")["client"]["gpc0"] == "11")
+        assert_counted("client", 11, size, a, b)
         b.get("client", b"429")
+
+
+def a_teacher_that_tells_nothing_is_not_awaited_for_ever(binary, folder):
+    """Who was asked for everything and sends signs of life alone has five seconds; another one is asked then."""
+    ring = Ring(folder, "a", "b", "c")
+    with Instance(binary, ring, "c") as knows:
+        fill(knows, "first", 20)
+        with Instance(binary, ring, "a") as here:
+            assert_same(here, knows)
+        silent = SilentPeer(ring.ports["b"])
+        # Nobody else answers until the silent one was asked.
+        knows.program.send(signal.SIGSTOP)
+        try:
+            with Instance(binary, ring, "a") as here:
+                assert silent.asked.wait(5), "nobody was asked"
+                began = time.monotonic()
+                knows.program.send(signal.SIGCONT)
+                assert not wait_until(lambda: here.entries("numbers"), 3.5), "another one was asked, or the entries were pushed once more"
+                assert_same(here, knows)
+                assert 4 < time.monotonic() - began < 11 and silent.beats > 5, silent.beats
+        finally:
+            knows.program.send(signal.SIGCONT)
+            silent.socket.close()
+
+
+def strangers_are_refused_as_the_reference_refuses(binary, folder):
+    """Other names, other versions and other protocols have the same status from both."""
+    said = {}
+    for program in (other_implementation("3.2"), binary):
+        ring = Ring(folder, "a", "b")
+        with Instance(program, ring, "a"):
+            for words in ("HAProxyS 2.1\na\nb 1 1\n", "HAProxyS 2.0\na\nb 1 1\n", "HAProxyS 2.1\nx\nb 1 1\n", "HAProxyS 2.1\na\nx 1 1\n",
+                          "HAProxyS 3.0\na\nb 1 1\n", "HAProxyS 1.0\na\nb 1 1\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HAProxyS 2.1\r\na\r\nb 1 1\r\n"):
+                connection, status = greet(ring, words)
+                connection.close()
+                said.setdefault(words, []).append(status)
+    differing = {words: both for words, both in said.items() if both[0] != both[1]}
+    assert not differing, differing
+    assert said["HAProxyS 2.1\na\nb 1 1\n"][0] == b"200\n" and len({status for status, _ in said.values()}) > 3, said
+
+
+def nonsense_ends_a_session_and_nothing_else(binary, folder):
+    """Garbage, an entry of 16 MB, a message that never ends: the session is over, the tables and the other peers are as before."""
+    ring = Ring(folder, "a", "b", "c")
+    with Instance(binary, ring, "a") as here, Instance(binary, ring, "c") as there:
+        fill(here, "first", 20)
+        assert_same(here, there)
+        before = here.program.resident_kb()
+        garbage = os.urandom(4096)
+        for name, words in {"malformed": b"\x0a\x80\x02\0\0", "16 MB": b"\x0a\x80\xf0\xf1\xfe\xfe\x3e" + bytes(100000),
+                            "length without end": b"\x0a\x80" + b"\xff" * 200}.items():
+            connection, status = greet(ring)
+            assert status == b"200\n", (name, status)
+            connection.sendall(words)
+            said = last_words(connection)
+            assert said is not None and b"\1" in said[-2:], (name, said)
+            connection.close()
+        for _ in range(20):
+            connection, _ = greet(ring)
+            try:
+                connection.sendall(garbage)
+            except OSError:
+                pass
+            connection.close()
+        # In the middle of a message, then nothing: for as long as anybody may be silent.
+        connection, _ = greet(ring)
+        connection.sendall(b"\x0a\x80\x20abc")
+        began = time.monotonic()
+        assert last_words(connection) is not None and 3 < time.monotonic() - began < 7
+        fill(here, "second", 20)
+        assert_same(here, there)
+        assert here.program.resident_kb() - before < 20000
+
+
+def who_connects_twice_has_one_session(binary, folder):
+    """The connection that came last counts."""
+    ring = Ring(folder, "a", "b")
+    with Instance(binary, ring, "a"):
+        first, status = greet(ring)
+        assert status == b"200\n"
+        second, status = greet(ring)
+        assert status == b"200\n" and last_words(first, 2) is not None
+        second.settimeout(0.2)
+        second.sendall(HEARTBEAT)
+        try:
+            assert second.recv(100)
+        except TimeoutError:
+            pass
+        for connection in (first, second):
+            connection.close()
 
 
 if __name__ == "__main__":

@@ -277,10 +277,16 @@ impl Conversation {
             Received::End | Received::Full | Received::Failed(_) => return None,
         }
         let mut is_over = false;
+        let told = self.session.told();
         let result = self.session.receive(now().as_ms(), &mut self.out, |heard| {
             is_over |= heard == Heard::Confirmed;
             self.section.hear(position, heard);
         });
+        if let Some(position) = position
+            && self.session.told() != told
+        {
+            self.section.learning(|learning, now| learning.told(position, now));
+        }
         self.is_over |= is_over && matches!(self.partner, Partner::Successor);
         if result.is_err() {
             // Why is said as far as the socket takes it.

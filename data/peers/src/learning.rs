@@ -8,8 +8,11 @@
 //!  ────► FromRemote ─────────────────────────► Asked ─────────────────┘ │
 //!          ▲ │ 5 seconds without a peer to ask   │                      │
 //!          │ └───────────────────────────────────┼──────────────────────┘
-//!          └─────────────────────────────────────┘ it knows less, or is gone: another one is asked
+//!          └─────────────────────────────────────┘ it knows less, is gone, tells no entry for 5 seconds
+//!                                                   or takes longer than a minute: another one is asked
 //! ```
+//!
+//! Who is late may still finish its lesson: that counts whenever it comes.
 
 use weir_sched::Tick;
 
@@ -25,12 +28,24 @@ pub(crate) struct Learning {
 enum State {
     FromLocal(Tick),
     FromRemote(Tick),
-    Asked(usize),
+    Asked(Lesson),
     Complete,
 }
 
-/// How long somebody who teaches is awaited.
+/// A peer that was asked for everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Lesson {
+    by: usize,
+    /// When the next entry or the end is to have come.
+    next_until: Tick,
+    /// When all is to have come.
+    until: Tick,
+}
+
+/// How long somebody who teaches is awaited, and the next entry of a lesson.
 const PATIENCE_MS: u64 = 5_000;
+/// How long a lesson takes at most: others are asked then, also if it goes on.
+const LESSON_MS: u64 = 60_000;
 
 impl Learning {
     /// Begins. `from_local` says whether a former process is there to teach.
@@ -44,6 +59,9 @@ impl Learning {
         match self.state {
             State::FromLocal(until) if until <= now => self.state = State::FromRemote(now.after(PATIENCE_MS)),
             State::FromRemote(until) if until <= now => self.state = State::Complete,
+            State::Asked(lesson) if lesson.next_until.min(lesson.until) <= now => {
+                self.state = State::FromRemote(now.after(PATIENCE_MS));
+            }
             _ => {}
         }
     }
@@ -68,8 +86,22 @@ impl Learning {
             return false;
         }
         self.asked |= bit;
-        self.state = State::Asked(peer);
+        self.state = State::Asked(Lesson {
+            by: peer,
+            next_until: now.after(PATIENCE_MS),
+            until: now.after(LESSON_MS),
+        });
         true
+    }
+
+    /// A peer told entries: if they are of a lesson, the next ones are awaited.
+    pub fn told(&mut self, by: usize, now: Tick) {
+        self.advance(now);
+        if let State::Asked(lesson) = &mut self.state
+            && lesson.by == by
+        {
+            lesson.next_until = now.after(PATIENCE_MS);
+        }
     }
 
     /// A lesson is over, by that peer or by the former process.
@@ -85,7 +117,7 @@ impl Learning {
     pub fn lost(&mut self, who: Option<usize>, now: Tick) {
         let until = now.after(PATIENCE_MS);
         match (self.state, who) {
-            (State::Asked(peer), Some(who)) if peer == who => self.state = State::FromRemote(until),
+            (State::Asked(lesson), Some(who)) if lesson.by == who => self.state = State::FromRemote(until),
             (State::FromLocal(_), None) => self.state = State::FromLocal(until),
             _ => {}
         }
@@ -123,6 +155,30 @@ mod tests {
         assert!(learning.ask(5, at(6_000)));
         learning.taught(Some(5), true, at(6_001));
         assert!(learning.is_complete(at(6_001)));
+    }
+
+    #[test]
+    fn who_was_asked_and_tells_nothing_is_not_awaited_for_ever() {
+        let mut learning = Learning::new(false, at(0));
+        assert!(learning.ask(3, at(100)));
+        learning.told(3, at(4_000));
+        learning.told(4, at(8_000));
+        assert!(!learning.ask(4, at(8_999)));
+        assert!(learning.ask(4, at(9_000)), "five seconds after the last entry of the lesson");
+        assert!(!learning.is_complete(at(13_999)));
+        learning.taught(Some(3), true, at(13_999));
+        assert!(learning.is_complete(at(13_999)), "late is as good");
+    }
+
+    #[test]
+    fn a_lesson_has_an_end() {
+        let mut learning = Learning::new(false, at(0));
+        assert!(learning.ask(3, at(0)));
+        (0..60).for_each(|second| learning.told(3, at(second * 1000)));
+        assert!(!learning.ask(4, at(59_999)));
+        learning.told(3, at(60_000));
+        assert!(!learning.is_complete(at(64_999)));
+        assert!(learning.is_complete(at(65_000)), "nobody else was there");
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Session {
     lesson: LessonState,
     /// How many messages of which a session tells itself it is alive were sent and came.
     heartbeats: (u64, u64),
+    /// Entries that the peer told.
+    told: u64,
 }
 
 /// A lesson for the peer.
@@ -66,6 +68,7 @@ impl Session {
             held: Vec::new(),
             lesson: LessonState::None,
             heartbeats: (0, 0),
+            told: 0,
         }
     }
 
@@ -125,6 +128,10 @@ impl Session {
     fn obey(&mut self, step: Step, out: &mut Vec<u8>) -> Option<Heard> {
         match step {
             Step::Done => None,
+            Step::Learned => {
+                self.told += 1;
+                None
+            }
             Step::OtherTable => Some(Heard::OtherTable),
             Step::Refused(fault) => Some(Heard::Refused(fault)),
             Step::Control(Control::ResyncRequest) => {
@@ -164,6 +171,11 @@ impl Session {
         write::control(Control::Heartbeat, out);
     }
 
+    /// Entries that the peer told so far, of tables that we do not have too.
+    pub fn told(&self) -> u64 {
+        self.told
+    }
+
     /// Heartbeats that were sent and that came.
     pub fn heartbeats(&self) -> (u64, u64) {
         self.heartbeats
@@ -193,6 +205,8 @@ impl Session {
 /// What a message asks of the session.
 enum Step {
     Done,
+    /// An entry was told.
+    Learned,
     OtherTable,
     Control(Control),
     Refused(Fault),
@@ -205,7 +219,10 @@ fn read(
     now_ms: u64,
 ) -> Result<Step, Fault> {
     match message {
-        Message::Update(update) => incoming.learn(&update, now_ms)?,
+        Message::Update(update) => {
+            incoming.learn(&update, now_ms)?;
+            return Ok(Step::Learned);
+        }
         Message::Definition(told) => {
             if !incoming.define(&told) {
                 return Ok(Step::OtherTable);
