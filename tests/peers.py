@@ -16,6 +16,7 @@ global
     localpeer {name}
     stats socket {cli} level admin
     hard-stop-after 20s
+    {globals}
 defaults
     mode http
     timeout connect 2s
@@ -59,11 +60,12 @@ class Ring:
 class Instance:
     """One instance of a ring."""
 
-    def __init__(self, binary, ring, name, limit=1000000, former=None):
+    def __init__(self, binary, ring, name, limit=1000000, former=None, globals=""):
         number = free_port()
         self.cli = os.path.join(ring.folder.path, f"cli{number}")
         self.port = former.port if former else number
-        text = CONFIGURATION.format(name=name, cli=self.cli, peers=ring.lines(), port=self.port, limit=limit)
+        text = CONFIGURATION.format(name=name, cli=self.cli, peers=ring.lines(), port=self.port, limit=limit,
+                                    globals=globals)
         after = ["-sf", str(former.program.pid)] if former else []
         self.program = Program(binary, "-db", "-f", ring.folder.file(f"{name}{number}.cfg", text), *after)
 
@@ -276,6 +278,18 @@ def three_implementations_in_one_ring(binary, folder):
             assert_same(a, b)
             assert_same(a, c)
             assert len(a.entries("numbers")) == 300
+
+
+def few_updates_at_once_are_as_good(binary, folder):
+    """`tune.peers.max-updates-at-once`: an instance that tells three entries in a turn tells all of them."""
+    ring = Ring(folder, "a", "b")
+    with Instance(binary, ring, "a", globals="tune.peers.max-updates-at-once 3") as here:
+        fill(here, "first")
+        with Instance(binary, ring, "b") as there:
+            assert_same(here, there)
+            fill(here, "second", 20)
+            assert_same(here, there)
+            assert len(there.entries("numbers")) == 320
 
 
 def a_reload_keeps_what_was_counted(binary, folder):

@@ -7,7 +7,7 @@ use weir_config::model::{
     self, Bind, Config, Host, ListenAddress, ServerAddress, ServerPort, ThreadRange, ThreadSet,
 };
 use weir_net::endpoint::padded_abstract_name;
-use weir_peers::{Peer, Section, SharedTable};
+use weir_peers::{Peer, Section, SharedTable, UPDATES_AT_ONCE};
 use weir_stream::instance::Instance;
 use weir_sys::Address;
 
@@ -45,6 +45,7 @@ struct PlannedSection {
     own_address: Option<Address>,
     peers: Vec<(Box<str>, Address)>,
     tables: Vec<PlannedTable>,
+    updates_at_once: usize,
 }
 
 /// A table that a section shares, by its position among all.
@@ -94,6 +95,11 @@ pub fn peers(config: &Config, resolver: &dyn Resolver) -> Result<PeersPlan, Vec<
             own_address: bind.addresses.first().and_then(|address| own_address(address, resolver)),
             peers,
             tables: tables(config, section),
+            updates_at_once: config
+                .global
+                .tuning
+                .peer_updates_max
+                .map_or(UPDATES_AT_ONCE, |updates| updates as usize),
         });
     }
     if errors.is_empty() { Ok(plan) } else { Err(errors) }
@@ -178,6 +184,7 @@ impl PeersPlan {
             let peers = planned.peers.iter().map(|(name, address)| Peer::new(name, address.clone()));
             let mut section = Section::new(&planned.name, &planned.local, shared.collect(), peers.collect());
             section.own_address = planned.own_address;
+            section.updates_at_once = planned.updates_at_once;
             section.has_predecessor = has_predecessor;
             section.report = Box::new(|text| messages.warning(text));
             let section: &'static Section = Box::leak(Box::new(section));

@@ -100,7 +100,6 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::not_yet("tune.lua.session-timeout", "<timeout>", "Lua scripts"),
     Row::not_yet("tune.lua.task-timeout", "<timeout>", "Lua scripts"),
     Row::not_yet("tune.max-rules-at-once", "<number>", "rules"),
-    Row::not_yet("tune.peers.max-updates-at-once", "<number>", "peers"),
     Row::not_yet("tune.pt.zero-copy-forwarding", "{ on | off }", "plain TCP"),
     Row::not_yet("tune.quic.be.cc.cubic-min-losses", "<number>", "QUIC"),
     Row::not_yet("tune.quic.be.cc.hystart", "{ on | off }", "QUIC"),

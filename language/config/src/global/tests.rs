@@ -243,7 +243,7 @@ fn sockets_of_the_runtime_api() {
 fn tuning() {
     let tuning = accept(
         "tune.bufsize 16k\ntune.maxrewrite 9000\ntune.http.maxhdr 50\ntune.maxaccept -1\ntune.idle-pool.shared full\n\
-         tune.rcvbuf.client 64k\ntune.listener.default-shards by-thread\ntune.sched.low-latency on",
+         tune.rcvbuf.client 64k\ntune.listener.default-shards by-thread\ntune.sched.low-latency on\ntune.peers.max-updates-at-once 3",
     )
     .tuning;
     assert_eq!(tuning.buffer_size, 16384);
@@ -254,6 +254,7 @@ fn tuning() {
     assert_eq!(tuning.receive_buffers.client, Some(65536));
     assert_eq!(tuning.listener_shards, Shards::ByThread);
     assert!(tuning.low_latency);
+    assert_eq!(tuning.peer_updates_max, Some(3));
     let niceness = accept("tune.renice.startup 19\ntune.renice.runtime -20").tuning.niceness;
     assert_eq!(niceness, Niceness { startup: Some(19), runtime: Some(-20) });
     refuse("tune.renice.startup 20", "'tune.renice.startup' : invalid value '20', allowed range is -20..19.");

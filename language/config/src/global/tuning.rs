@@ -153,6 +153,16 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             Ok(())
         },
     ),
+    Row::ready(
+        "tune.peers.max-updates-at-once",
+        "<number>",
+        "100",
+        "entries of stick-tables to tell a peer in one turn",
+        |line, words| {
+            line.global.tuning.peer_updates_max = Some(line.number(words, 1..=MAX)?);
+            Ok(())
+        },
+    ),
     Row::ready("tune.runqueue-depth", "<number>", "100", "tasks to run in one turn", |line, words| {
         line.global.tuning.run_queue_depth = Some(line.number(words, 1..=MAX)?);
         Ok(())

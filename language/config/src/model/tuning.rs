@@ -36,6 +36,8 @@ pub struct Tuning {
     pub accept_max: Option<u32>,
     /// `tune.maxpollevents`: events to take from the kernel in one turn.
     pub poll_events_max: Option<u32>,
+    /// `tune.peers.max-updates-at-once`: entries of stick-tables to tell a peer in one turn.
+    pub peer_updates_max: Option<u32>,
     /// `tune.runqueue-depth`: tasks to run in one turn.
     pub run_queue_depth: Option<u32>,
     /// `tune.sched.low-latency`: look for new events more often.
@@ -152,6 +154,7 @@ impl Default for Tuning {
             captured_cookie_max: 63,
             accept_max: None,
             poll_events_max: None,
+            peer_updates_max: None,
             run_queue_depth: None,
             low_latency: false,
             regex_on_limit: OnLimit::default(),
