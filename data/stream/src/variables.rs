@@ -38,7 +38,7 @@ impl VariableLimits {
     /// How many bytes more a check's variables may take, which take `own` already, as those of all take `all`.
     pub(crate) fn room_of_check(&self, own: usize, all: usize) -> usize {
         let own_room = self.check.min(self.session).saturating_sub(own);
-        own_room.min(self.process.saturating_sub(all))
+        if self.counts_all() { own_room.min(self.process.saturating_sub(all)) } else { own_room }
     }
 }
 
