@@ -77,6 +77,11 @@ impl WorkerTuning {
     }
 }
 
+/// How many entries of stick-tables a peer is told in one turn.
+pub(crate) fn updates_at_once(tuning: &Configured) -> usize {
+    tuning.peer_updates_max.map_or(weir_peers::UPDATES_AT_ONCE, |updates| updates as usize)
+}
+
 /// `tune.maxaccept` when nothing is written (manual): connections beyond wait for the next turn.
 const ACCEPT_BATCH: u32 = 4;
 
@@ -111,6 +116,7 @@ mod tests {
             note(&live.instance.variables().limit());
             note(&scheduler(&global, WORKERS));
             note(&WorkerTuning::new(&global.tuning, WORKERS));
+            note(&updates_at_once(&global.tuning));
             let means = CheckMeans { tuning: global.tuning.checks, ..CheckMeans::default() };
             note(&crate::build::checks(live.instance, &means, Box::new(live)).load);
             note(&plan::described(live.instance, &global, WORKERS));

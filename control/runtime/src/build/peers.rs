@@ -7,13 +7,14 @@ use weir_config::model::{
     self, Bind, Config, Host, ListenAddress, ServerAddress, ServerPort, ThreadRange, ThreadSet,
 };
 use weir_net::endpoint::padded_abstract_name;
-use weir_peers::{Peer, Section, SharedTable, UPDATES_AT_ONCE};
+use weir_peers::{Peer, Section, SharedTable};
 use weir_stream::instance::Instance;
 use weir_sys::Address;
 
 use super::names::{NameError, socket_address};
 use super::{BuildError, Resolver, listeners};
 use crate::messages::Messages;
+use crate::tuning::updates_at_once;
 
 /// Every `peers` section of the process that shares something.
 #[derive(Debug, Default)]
@@ -95,11 +96,7 @@ pub fn peers(config: &Config, resolver: &dyn Resolver) -> Result<PeersPlan, Vec<
             own_address: bind.addresses.first().and_then(|address| own_address(address, resolver)),
             peers,
             tables: tables(config, section),
-            updates_at_once: config
-                .global
-                .tuning
-                .peer_updates_max
-                .map_or(UPDATES_AT_ONCE, |updates| updates as usize),
+            updates_at_once: updates_at_once(&config.global.tuning),
         });
     }
     if errors.is_empty() { Ok(plan) } else { Err(errors) }
