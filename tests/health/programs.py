@@ -115,6 +115,7 @@ def who_takes_too_long_is_killed_with_what_it_started(binary, folder):
 backend b
     option external-check
     external-check command {path}
+    timeout check 100ms
     server s 127.0.0.1:9 check inter 400ms fall 1
 """
     with Scene(binary, folder, sections, WANTED) as scene:
