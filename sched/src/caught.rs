@@ -1,9 +1,11 @@
-//! A part of a task whose panic is not the end of the task.
+//! A part of a task whose panic does not end the task.
 
 use crate::worker::count_panic;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::Poll;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use weir_containers::PooledFuture;
 
 /// A part of a task panicked, and was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,19 +17,27 @@ pub struct Panicked;
 ///
 /// # Errors
 /// When it panicked.
-pub async fn caught<F: Future>(part: F) -> Result<F::Output, Panicked> {
-    let mut part = Box::pin(part);
-    let outcome = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| part.as_mut().poll(context))) {
-        Ok(Poll::Pending) => Poll::Pending,
-        Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
-        Err(_) => Poll::Ready(Err(Panicked)),
-    })
-    .await;
-    if outcome.is_err() {
-        count_panic();
+pub fn caught<'f, F: Future + 'f>(part: F) -> impl Future<Output = Result<F::Output, Panicked>> + 'f
+where
+    F::Output: 'f,
+{
+    // Made here and not in the async block below: otherwise the caller's future would have room for the part for its whole life.
+    let mut part = PooledFuture::new(part);
+    async move {
+        let poll = |context: &mut Context<'_>| match catch_unwind(AssertUnwindSafe(|| {
+            Pin::new(&mut part).poll(context)
+        })) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
+            Err(_) => Poll::Ready(Err(Panicked)),
+        };
+        let outcome = poll_fn(poll).await;
+        if outcome.is_err() {
+            count_panic();
+        }
+        crate::worker::dispose(Some(part));
+        outcome
     }
-    crate::worker::dispose(Some(part));
-    outcome
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 //!   any thread: wake, kill ──► run queue (in order, for a set of workers) ──► whichever of them is free
 //!   any worker: deadline ────► wait queue (one scans, others go on) ─────────┘
 //! ```
-//! A worker looks here once a turn, at two words that do not change while there is no shared work; nothing but shared work
-//! takes one of the locks. Shared work is normal work: what is picked runs within the budget of that class. It costs a
-//! few hundred nanoseconds a run where work that is bound to a worker costs twenty; it is for what must not wait
+//! A worker looks here once a turn, at two words that do not change while there is no shared work; only shared work
+//! takes one of the locks. Shared work is normal work: what is picked runs within the budget of that class. A run costs
+//! a few hundred nanoseconds, against twenty for work that is bound to a worker; it is for work that must not wait
 //! for one busy worker.
 
 use crate::key::TaskKey;
@@ -25,7 +25,7 @@ use weir_sync::{
     WriteGuard,
 };
 
-/// What profiles call the lock of the global wait queue.
+/// The name of the global wait queue's lock in profiles.
 static WAIT_QUEUE: LockLabel = LockLabel::new("TASK_WQ");
 
 /// The shared work of one runtime. What others write lies on lines of its own (R84).
@@ -34,7 +34,7 @@ pub(crate) struct Commons {
     peers: Arc<[Arc<Shared>]>,
     /// How many workers have not left yet.
     members: AtomicUsize,
-    /// What a `nice` of 1024 is worth, in places of the queue.
+    /// How many positions in the queue a `nice` of 1024 is worth.
     depth: u32,
     chunks: Box<[OnceLock<Box<[SharedTask]>>]>,
     free: CachePadded<Mutex<Free>>,
@@ -56,18 +56,18 @@ const _: () = {
 
 pub(crate) type SharedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A place for a shared task.
+/// A slot for a shared task.
 #[derive(Default)]
 pub(crate) struct SharedTask {
     pub(crate) state: RunState,
-    /// Absent while it runs; whoever may run it holds this lock alone, so nobody waits for it.
+    /// Absent while it runs. Only the worker that may run it takes this lock, so nobody waits for it.
     future: Mutex<Option<SharedFuture>>,
     order: Mutex<Order>,
     pub(crate) deadline: LazyDeadline,
     pub(crate) nice: AtomicI32,
 }
 
-/// What was decided when the task was made.
+/// Properties fixed when the task was spawned.
 #[derive(Default, Clone, Copy)]
 struct Order {
     kind: Option<&'static Kind>,
@@ -82,11 +82,11 @@ struct Free {
     used: u32,
 }
 
-/// A worker's share in the commons; whoever leaves last ends what is left.
+/// A worker's share in the commons; the last to leave ends the remaining tasks.
 pub(crate) struct Membership(Arc<Commons>);
 
 impl Commons {
-    /// Makes the commons of `peers`, and a membership for each.
+    /// Makes the commons of a runtime, and a membership for each of its workers.
     pub(crate) fn found(
         peers: &Arc<[Arc<Shared>]>,
         depth: u32,
@@ -134,7 +134,7 @@ impl Commons {
         }
     }
 
-    /// What waits goes before everything else of its first worker, where it ends (R67).
+    /// Kills a task: a waiting one is queued before all others of its first worker, and ends there (R67).
     pub(crate) fn kill(&self, key: TaskKey) {
         if let Some(task) = self.find(key)
             && task.state.kill(key.generation())
@@ -145,7 +145,7 @@ impl Commons {
         }
     }
 
-    /// Puts a task that has to run into the queue, and sees to it that one of its workers is awake.
+    /// Puts a task that has to run into the queue, and rings one of its workers if all sleep.
     #[track_caller]
     pub(crate) fn enqueue(&self, slot: u32) {
         let (task, place) = (self.task(slot), Location::caller());
@@ -160,7 +160,7 @@ impl Commons {
         self.ring(&workers);
     }
 
-    /// A worker that is awake looks at the queue before it sleeps; so only when all sleep is one rung (R14).
+    /// A worker that is awake looks at the queue before it sleeps, so one is rung only when all sleep (R14).
     fn ring(&self, workers: &ThreadSet) {
         if workers.iter().all(|worker| self.peers[worker].wake_side.doorbell.is_asleep())
             && let Some(first) = workers.iter().next()
@@ -192,8 +192,8 @@ impl Commons {
         Some(self.next_due.load(Relaxed)).filter(|due| *due != u64::MAX)
     }
 
-    /// Wakes at most `budget` tasks whose deadline passed; returns how many entries of the queue it handled. While
-    /// another worker does so, it is left to it (R54, R56).
+    /// Wakes at most `budget` tasks whose deadline passed; returns how many entries of the queue it handled. Returns at once
+    /// while another worker does so (R54, R56).
     pub(crate) fn expire(&self, now: Tick, budget: u32) -> u32 {
         if self.next_due.load(Relaxed) > now.as_ms() {
             return 0;
@@ -222,7 +222,7 @@ impl Commons {
         budget
     }
 
-    /// Has the task that runs here woken at `deadline` at the latest.
+    /// Sets the deadline of the task that runs here: it is woken then at the latest.
     pub(crate) fn set_deadline(&self, slot: u32, deadline: Tick) {
         let task = self.task(slot);
         if task.deadline.set(deadline.as_ms()) {
@@ -248,7 +248,7 @@ impl Commons {
         *lock(&self.task(slot).future) = Some(future);
     }
 
-    /// Frees the place of a task that the caller has begun and whose future is dropped.
+    /// Frees the slot of a task that the caller has begun and whose future is dropped.
     pub(crate) fn end(&self, slot: u32) {
         let task = self.task(slot);
         // No deadline needs no entry.
@@ -265,13 +265,13 @@ impl Commons {
         lock(&self.free).slots.push(slot);
     }
 
-    /// The name of the task in this place.
+    /// The key of the task in this slot.
     pub(crate) fn key(&self, slot: u32) -> TaskKey {
         let occupant = self.task(slot).state.occupant();
         occupant.map_or(TaskKey::NONE, |generation| TaskKey::new(self.id, slot, generation))
     }
 
-    /// When and where the wake was sent that the task is about to run for.
+    /// When and where the wake was sent that made the task run.
     pub(crate) fn take_stamp(&self, slot: u32) -> Option<Stamp> {
         lock(&self.task(slot).order).stamp.take()
     }
@@ -290,7 +290,7 @@ impl Commons {
         chunk.get((key.slot() % CHUNK) as usize)
     }
 
-    /// The place `slot`, which was handed out by [`Commons::take_slot`] once.
+    /// The slot `slot`, which [`Commons::take_slot`] once handed out.
     pub(crate) fn task(&self, slot: u32) -> &SharedTask {
         let chunk = self.chunks[(slot / CHUNK) as usize]
             .get_or_init(|| (0..CHUNK).map(|_| SharedTask::default()).collect());
@@ -322,7 +322,7 @@ impl Commons {
             }
             for worker in 0..self.peers.len() {
                 self.pick(worker, u32::MAX, |slot| {
-                    // What was queued already is marked by now, too.
+                    // Tasks that were already queued are marked by now, too.
                     let begin = self.task(slot).state.begin();
                     debug_assert_eq!(begin, Begin::End);
                     crate::worker::dispose(self.take_future(slot));
@@ -375,7 +375,7 @@ mod tests {
 
     static KIND: Kind = Kind::new("shared");
 
-    /// R14: one that is awake will look, so nobody is rung; when all sleep, one is.
+    /// R14: a worker that is awake will look, so nobody is rung; when all sleep, one is.
     #[test]
     fn one_is_rung_and_only_when_all_sleep() {
         let bell = || Ok(Bell::Simulated(AtomicBool::new(false)));
@@ -392,11 +392,14 @@ mod tests {
         let for_two: ThreadSet = [1, 2].into_iter().collect();
         let spawn = || commons.spawn(&KIND, &for_two, Box::pin(async {}));
         // The first one is not asked, so it does not matter that it is awake.
-        for (asleep, expected) in
-            [(vec![], [false; 3]), (vec![2], [false; 3]), (vec![1, 2], [false, true, false])]
-        {
-            peers.iter().for_each(|peer| peer.wake_side.doorbell.rise());
-            asleep.iter().for_each(|&peer: &usize| peers[peer].wake_side.doorbell.lie_down());
+        for (asleep, expected) in [
+            (vec![], [false; 3]),
+            (vec![2], [false; 3]),
+            (vec![1], [false; 3]),
+            (vec![1, 2], [false, true, false]),
+        ] {
+            peers.iter().for_each(|peer| peer.wake_side.doorbell.mark_awake());
+            asleep.iter().for_each(|&peer: &usize| peers[peer].wake_side.doorbell.mark_asleep());
             spawn();
             assert_eq!(rung(), expected, "asleep: {asleep:?}");
         }
@@ -404,8 +407,8 @@ mod tests {
         peers.iter().for_each(|peer| peer.retire());
     }
 
-    /// R54, R55: who finds another one scanning leaves the deadlines to it at once, and whoever wants to know the next one
-    /// waits for no lock.
+    /// R54, R55: a worker that finds another one scanning returns at once, and reading the next deadline
+    /// takes no lock.
     #[test]
     fn a_scan_is_left_to_who_scans() {
         let bell = || Ok(Bell::Simulated(AtomicBool::new(false)));

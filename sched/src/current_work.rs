@@ -1,4 +1,4 @@
-//! What a worker does now, for whoever watches it from another thread.
+//! What a worker does now, readable from other threads.
 
 use std::panic::Location;
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use weir_sys::time::ThreadClock;
 
 use crate::task::Kind;
 
-/// It lies on a cache line of its own: a store or two for each task that runs.
+/// On a cache line of its own; costs a store or two for each task that runs.
 #[derive(Default)]
 pub(crate) struct CurrentWork {
     kind: StaticRef<Kind>,
@@ -23,7 +23,7 @@ pub(crate) struct CurrentWork {
     identity: OnceLock<Identity>,
 }
 
-/// The thread that a worker is.
+/// The thread of a worker.
 #[derive(Clone, Copy)]
 struct Identity {
     thread: u32,
@@ -31,20 +31,20 @@ struct Identity {
 }
 
 impl CurrentWork {
-    /// The current thread is the worker.
+    /// Records the current thread as the worker's.
     pub(crate) fn introduce(&self) {
         self.identity
             .get_or_init(|| Identity { thread: process::thread_id(), clock: ThreadClock::of_this_thread() });
     }
 
-    /// A task of this kind runs.
+    /// Records that a task of this kind runs.
     #[inline]
     pub(crate) fn enter(&self, kind: &'static Kind) {
         self.kind.set(Some(kind));
         self.switches.increment();
     }
 
-    /// The running task was woken there.
+    /// Records where the running task was woken.
     #[inline]
     pub(crate) fn woken_at(&self, place: Option<&'static Location<'static>>) {
         self.place.set(place);
@@ -63,7 +63,7 @@ impl CurrentWork {
         self.waiting.store(false, Relaxed);
     }
 
-    /// What runs; none in the poller and between two tasks.
+    /// The kind of the running task; none in the poller and between two tasks.
     pub(crate) fn kind(&self) -> Option<&'static Kind> {
         self.kind.get().filter(|_| !self.is_waiting())
     }
@@ -83,7 +83,7 @@ impl CurrentWork {
         self.identity.get()?.clock?.ns()
     }
 
-    /// The thread that the worker is; none before it runs.
+    /// The number of the worker's thread; none before it runs.
     pub(crate) fn thread(&self) -> Option<u32> {
         self.identity.get().map(|identity| identity.thread)
     }

@@ -1,14 +1,17 @@
 //! Descriptors: registered with the poller once, edge-triggered, for as long as they are open.
 //!
-//! A descriptor remembers what the poller said until somebody tried and found it untrue: it starts as readable and
-//! writable, a receive that comes back short or empty-handed makes it unreadable until the next event. An event that
-//! says something new wakes the owner; one that only repeats what is known does not.
+//! A descriptor remembers the readiness that the poller reported until an attempt proves it wrong: it starts as readable and
+//! writable; a receive that is short or would block makes it unreadable until the next event. An event that
+//! adds a new readiness wakes the owner; one that only repeats what is known does not.
 //!
 //! The order for a caller is always: try, and only when that was [`Received::Blocked`] (or [`Sent::Blocked`]), wait.
+
+mod kept;
 
 use crate::driver::{Network, Poller};
 use crate::key::TaskKey;
 use crate::worker::Worker;
+use kept::Kept;
 use std::cell::{Cell, RefCell};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,10 +21,10 @@ use weir_sys::poll::Readiness;
 use weir_sys::splice::Pipe;
 use weir_sys::{Address, AddressFamily, Errno, Result, socket};
 
-/// What a receive brought.
+/// The result of a receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// So many bytes, at least one.
+    /// The number of bytes, at least one.
     Bytes(usize),
     /// Nothing yet: wait.
     Blocked,
@@ -31,13 +34,22 @@ pub enum Received {
     End,
 }
 
-/// What a send achieved.
+/// The result of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// So many bytes were taken, perhaps not all.
+    /// The number of bytes taken, perhaps not all.
     Bytes(usize),
     /// None were taken: wait.
     Blocked,
+}
+
+/// The result of beginning a connection ([`Descriptor::connect_now`]).
+#[derive(Debug)]
+pub enum Begun {
+    /// It is established. Its socket is not registered.
+    Stands(OwnedFd),
+    /// It is awaited: see [`Descriptor::finish_connect`].
+    Awaited(Descriptor),
 }
 
 /// An open descriptor that belongs to the current worker. Dropping it closes it.
@@ -91,8 +103,8 @@ impl Descriptor {
         watched.map(|()| registered)
     }
 
-    /// Starts to connect a fresh socket and registers it. When that is not done at once, the descriptor is not writable:
-    /// wait until it is, then ask [`Descriptor::finish_connect`].
+    /// Starts to connect a fresh socket and registers it. While the connection is in progress, the descriptor is not writable:
+    /// wait until it is, then call [`Descriptor::finish_connect`].
     pub fn connect(socket: OwnedFd, address: &Address) -> Result<Self> {
         let connected = match network() {
             None => socket::connect(&socket, address)?,
@@ -106,7 +118,37 @@ impl Descriptor {
         Ok(descriptor)
     }
 
-    /// Whether a connection that was begun stands now; the error, if it failed.
+    /// Like [`Descriptor::connect`], for peers on the same machine: they answer within the system call, which does not report it. One
+    /// more call finds out, and saves registering and waiting.
+    pub fn connect_now(socket: OwnedFd, address: &Address) -> Result<Begun> {
+        match Self::connect_unregistered(&socket, address) {
+            None => Self::connect(socket, address).map(Begun::Awaited),
+            Some(stands) => Self::begun(socket, stands?),
+        }
+    }
+
+    /// The same for a socket that stays the caller's, also when it is refused: whether it stands already. None where the network is
+    /// simulated, which knows only what is registered.
+    pub fn connect_unregistered(socket: &OwnedFd, address: &Address) -> Option<Result<bool>> {
+        if network().is_some() {
+            return None;
+        }
+        let connected = socket::connect(socket, address);
+        Some(connected.and_then(|stands| Ok(stands || socket::connect_again(socket, address)?)))
+    }
+
+    /// What became of a socket of which [`connect_unregistered`](Self::connect_unregistered) said so.
+    pub fn begun(socket: OwnedFd, stands: bool) -> Result<Begun> {
+        if stands {
+            return Ok(Begun::Stands(socket));
+        }
+        let descriptor = Self::register(socket)?;
+        descriptor.clear_writable();
+        descriptor.clear_readable();
+        Ok(Begun::Awaited(descriptor))
+    }
+
+    /// Whether a connection that was begun is established now; the error, if it failed.
     pub fn finish_connect(&self) -> Result<bool> {
         if !self.is_writable() {
             return Ok(false);
@@ -128,33 +170,33 @@ impl Descriptor {
         descriptor
     }
 
-    /// Hears of no more events. What is there already can be had all the same.
+    /// Stops the poller from reporting on it. Bytes that already arrived can still be received.
     pub fn leave_poller(&self) {
         if let (false, Some(worker)) = (self.is_simulated(), Worker::try_current()) {
-            // It fails only for a descriptor that the poller does not watch, which is what is wanted.
+            // It fails only for a descriptor that the poller does not watch: nothing to do then.
             let _ = worker.with_poller(|poller| poller.forget(self.descriptor.as_fd()));
         }
     }
 
-    /// From now on events wake `owner`, instead of whom they woke before.
+    /// From now on events wake `owner` instead of the former owner.
     #[inline]
     pub fn set_owner(&self, owner: TaskKey) {
         self.entry.0.owner.set(owner);
     }
 
-    /// Whom events wake.
+    /// The task that events wake.
     #[inline]
     pub fn owner(&self) -> TaskKey {
         self.entry.0.owner.get()
     }
 
-    /// Whether a receive may bring something.
+    /// Whether a receive may succeed.
     #[inline]
     pub fn is_readable(&self) -> bool {
         self.entry.has(READABLE)
     }
 
-    /// Whether a send may achieve something.
+    /// Whether a send may succeed.
     #[inline]
     pub fn is_writable(&self) -> bool {
         self.entry.has(WRITABLE)
@@ -178,13 +220,13 @@ impl Descriptor {
         self.entry.has(ERROR)
     }
 
-    /// Notes that a receive would block. Whoever receives without the methods here must say so.
+    /// Notes that a receive would block. Callers that receive without the methods here must call it.
     #[inline]
     pub fn clear_readable(&self) {
         self.entry.clear(READABLE);
     }
 
-    /// Notes that a send would block. Whoever sends without the methods here must say so.
+    /// Notes that a send would block. Callers that send without the methods here must call it.
     #[inline]
     pub fn clear_writable(&self) {
         self.entry.clear(WRITABLE);
@@ -209,7 +251,7 @@ impl Descriptor {
         match self.receive_raw(space) {
             Ok(0) => Ok(Received::End),
             Ok(count) => {
-                // A short receive emptied the socket. What was announced to end must be read to its end, though.
+                // A short receive emptied the socket. But after a reported close or error it must be read to its end.
                 if count < space.len() && !self.entry.has(PEER_CLOSED | HUNG_UP | ERROR) {
                     self.clear_readable();
                 }
@@ -223,7 +265,7 @@ impl Descriptor {
         }
     }
 
-    /// Looks at what a receive would bring.
+    /// Copies what a receive would return into `space` and leaves it in the socket.
     pub fn peek(&self, space: &mut [u8]) -> Result<Received> {
         let peeked = match self.is_simulated() {
             false => socket::peek(self, space),
@@ -289,7 +331,7 @@ impl Descriptor {
         }
     }
 
-    /// Moves at most `limit` bytes into `pipe`, unseen.
+    /// Moves at most `limit` bytes into `pipe` inside the kernel.
     pub fn splice_into(&self, pipe: &mut Pipe, limit: usize) -> Result<Received> {
         let filled = match self.is_simulated() {
             false => pipe.fill_from(self, limit),
@@ -308,7 +350,7 @@ impl Descriptor {
         }
     }
 
-    /// Moves what `pipe` holds out, unseen.
+    /// Moves the bytes in `pipe` to the socket inside the kernel.
     pub fn splice_from(&self, pipe: &mut Pipe, more: bool) -> Result<Sent> {
         let wanted = pipe.held();
         let drained = match self.is_simulated() {
@@ -347,7 +389,7 @@ impl Descriptor {
     }
 }
 
-/// What a simulated network does in the kernel's place.
+/// Operations on a simulated network instead of the kernel.
 impl Descriptor {
     #[inline]
     fn is_simulated(&self) -> bool {
@@ -367,7 +409,7 @@ impl Descriptor {
         act(network().ok_or(Errno::BADF)?, self.entry.token())
     }
 
-    /// Bytes pass through a real pipe, so that what it holds and how much fits is as always.
+    /// Bytes pass through a real pipe, so that its contents and capacity are the real ones.
     #[cold]
     fn fill_simulated(&self, pipe: &mut Pipe, limit: usize) -> Result<usize> {
         let mut space = [0; SPLICED_AT_ONCE];
@@ -385,7 +427,7 @@ impl Descriptor {
         let mut space = [0; SPLICED_AT_ONCE];
         let mut moved = 0;
         while pipe.held() > 0 {
-            // What is taken out of the pipe cannot go back: so no more than will leave.
+            // Bytes taken out of the pipe cannot go back, so take no more than the network accepts.
             let fits = match self.simulated(|network, token| network.room(token)) {
                 Ok(fits) => fits.min(SPLICED_AT_ONCE),
                 Err(_) if moved > 0 => break,
@@ -403,7 +445,7 @@ impl Descriptor {
     }
 }
 
-/// What carries the bytes of the current worker's sockets, if the kernel does not.
+/// The simulated network of the current worker, if it has one.
 #[inline]
 fn network() -> Option<&'static dyn Network> {
     Worker::try_current()?.network.as_deref()
@@ -416,11 +458,11 @@ impl AsFd for Descriptor {
     }
 }
 
-/// A descriptor's place in the worker's table; it is free again when this is dropped.
+/// A descriptor's slot in the worker's table; dropping this frees it.
 #[derive(Debug)]
 struct Entry(Rc<DescriptorState>);
 
-/// What is known of one descriptor. The table keeps it for the next one, so nothing is allocated for most.
+/// The state of one descriptor. The table reuses it for the next one, so most need no allocation.
 #[derive(Debug)]
 struct DescriptorState {
     slot: u32,
@@ -430,7 +472,7 @@ struct DescriptorState {
 }
 
 impl Entry {
-    /// What the poller calls this descriptor; a former one of the same slot had another generation.
+    /// The descriptor's token in the poller; a former one of the same slot had another generation.
     fn token(&self) -> u64 {
         u64::from(self.0.generation.get()) << 32 | u64::from(self.0.slot)
     }
@@ -469,11 +511,12 @@ impl Drop for Entry {
 pub(crate) struct DescriptorTable {
     states: RefCell<Vec<Rc<DescriptorState>>>,
     free: RefCell<Vec<u32>>,
+    kept: Kept,
 }
 
 impl DescriptorTable {
     pub(crate) const fn new() -> Self {
-        Self { states: RefCell::new(Vec::new()), free: RefCell::new(Vec::new()) }
+        Self { states: RefCell::new(Vec::new()), free: RefCell::new(Vec::new()), kept: Kept::new() }
     }
 
     fn take(&self) -> Entry {
@@ -493,12 +536,14 @@ impl DescriptorTable {
     }
 
     fn give_back(&self, state: &Rc<DescriptorState>) {
-        // A descriptor that outlived its worker may be dropped under another one: its state is not ours.
-        let ours =
-            self.states.borrow().get(state.slot as usize).is_some_and(|known| Rc::ptr_eq(known, state));
-        if ours {
+        if self.has(state) {
             self.free.borrow_mut().push(state.slot);
         }
+    }
+
+    /// Whether a state is of this worker: a descriptor that outlived its worker may be dropped under another one.
+    fn has(&self, state: &Rc<DescriptorState>) -> bool {
+        self.states.borrow().get(state.slot as usize).is_some_and(|known| Rc::ptr_eq(known, state))
     }
 
     /// Notes an event; returns whom to wake, if it says something new.
@@ -559,6 +604,20 @@ const GENERATION_MASK: u32 = u32::MAX >> 1;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Slots of closed descriptors are reused: the table is as long as the most that were open at once.
+    #[test]
+    fn places_are_used_again() {
+        let highest = crate::run(async {
+            let slot_of_another = || {
+                let (own, _peer) = std::os::unix::net::UnixStream::pair().expect("a pair");
+                own.set_nonblocking(true).expect("a socket");
+                Descriptor::register(own.into()).expect("a place").entry.0.slot
+            };
+            (0..100).map(|_| slot_of_another()).max()
+        });
+        assert_eq!(highest.expect("a worker").flatten(), Some(0));
+    }
 
     #[test]
     fn what_the_poller_says_is_what_is_to_be_tried() {

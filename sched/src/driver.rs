@@ -1,13 +1,13 @@
-//! The border to the outside: where events and the time come from. Everything behind it can be simulated.
+//! Interfaces to the outside: events, simulated sockets and the time. Each can be replaced by a simulation.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use weir_sys::poll::{Epoll, Readiness, Wakener};
 use weir_sys::{Address, Result, time};
 
-/// Where a worker learns what its descriptors have to say.
+/// The source of a worker's descriptor events.
 pub trait Poller {
-    /// Begins to report on `descriptor`, edge by edge, with `token`.
+    /// Begins to report on `descriptor`, edge-triggered, with `token`.
     fn watch(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()>;
 
     /// Begins to report on a listening socket that other workers watch too: one of them is told of a connection.
@@ -15,7 +15,7 @@ pub trait Poller {
         self.watch(descriptor, token)
     }
 
-    /// Reports `descriptor` as long as it can be read.
+    /// Reports `descriptor` as long as it is readable (level-triggered).
     fn watch_level(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()>;
 
     /// Reports no more on `descriptor`.
@@ -25,7 +25,7 @@ pub trait Poller {
     fn wait(&mut self, timeout_ms: Option<u64>, report: &mut dyn FnMut(u64, Readiness)) -> Result<usize>;
 }
 
-/// What carries the bytes of a worker's sockets when the kernel does not.
+/// A simulated network, which carries the bytes of a worker's sockets instead of the kernel.
 ///
 /// Such a socket has a descriptor of the kernel all the same, as a placeholder: unconnected, with a number and options like
 /// any other. Results are those of the system calls of the same names; a token is what the descriptor was registered with.
@@ -33,13 +33,13 @@ pub trait Network {
     /// Whether the process may open another descriptor.
     fn may_open(&self) -> Result<()>;
 
-    /// Starts to connect a socket that is not registered yet; true when the connection stands already.
+    /// Starts to connect a socket that is not registered yet; true when the connection is already established.
     fn connect(&self, socket: BorrowedFd<'_>, address: &Address) -> Result<bool>;
 
     /// Reports on `socket` with `token` from now on, if it is one of this network.
     fn adopt(&self, socket: BorrowedFd<'_>, token: u64) -> bool;
 
-    /// The socket is registered no more, but open.
+    /// The socket is no longer registered, but stays open.
     fn release(&self, token: u64);
 
     /// The socket is about to be closed.
@@ -48,7 +48,7 @@ pub trait Network {
     /// Receives into `space`; 0 at the end.
     fn receive(&self, token: u64, space: &mut [u8]) -> Result<usize>;
 
-    /// What [`Network::receive`] would bring.
+    /// What [`Network::receive`] would return, without removing it.
     fn peek(&self, token: u64, space: &mut [u8]) -> Result<usize>;
 
     /// Sends what fits.
@@ -60,14 +60,14 @@ pub trait Network {
     /// Sends no more.
     fn shutdown_write(&self, token: u64) -> Result<()>;
 
-    /// The error that happened in the background, which is thereby forgotten.
+    /// Takes the pending error of a socket and clears it.
     fn take_error(&self, token: u64) -> Result<()>;
 
     /// A connection that waits at a listening socket.
     fn accept(&self, token: u64) -> Result<(OwnedFd, Address)>;
 }
 
-/// Where a worker learns what time it is.
+/// The source of a worker's time.
 pub trait Clock {
     /// Nanoseconds of a clock that never goes back.
     fn monotonic_ns(&self) -> u64;
@@ -98,7 +98,7 @@ impl Poller for Epoll {
     }
 }
 
-/// What makes a worker that waits in its poller return.
+/// The wake-up of a worker that waits in its poller.
 pub(crate) enum Bell {
     /// An event counter that its poller watches.
     Kernel(Wakener),

@@ -1,4 +1,4 @@
-//! The name of a task: worker, slot and generation in one word.
+//! The key of a task: worker, slot and generation in one word.
 
 /// Names one task of the process. Copying it costs nothing; once the task has ended it names nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]

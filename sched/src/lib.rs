@@ -1,6 +1,6 @@
-//! The scheduler: what makes everything else move.
+//! The scheduler: workers, tasks, timers and descriptors.
 //!
-//! One worker per thread, and nothing crosses between them unasked. A unit of work is a `!Send` future in a slab; it
+//! One worker per thread; a task stays on its worker unless it is spawned as shared. A unit of work is a `!Send` future in a slab; it
 //! is named by a [`TaskKey`], which is also its waker. A task waits with [`wait`]: until one of its
 //! [`Descriptor`]s has news, somebody calls [`wake`], or its deadline passes; then it simply tries again.
 //!
@@ -38,7 +38,7 @@ mod worker;
 
 pub use caught::{Panicked, caught};
 pub use commons::MOST_SHARED_TASKS;
-pub use descriptor::{Descriptor, Received, Sent};
+pub use descriptor::{Begun, Descriptor, Received, Sent};
 pub use driver::{Clock, Poller, SystemClock};
 pub use key::TaskKey;
 pub use policy::{Budget, Class, Load, Tuning, turn};
@@ -55,6 +55,6 @@ pub use weir_sync::ThreadSet as WorkerSet;
 pub use worker::{
     QueueView, WaitingKind, activity, change_load, current, deadline, flag, kill, load, now, now_us,
     precise_ns, profile, profiling, published, queues, random, running, send_to, set_class, set_flag,
-    set_nice, set_profiling, shared_tasks, spawn, spawn_shared, stop, task_count, waiting, wake, wall_us,
-    worker_count, worker_index,
+    set_nice, set_profiling, shared_tasks, spawn, spawn_shared, stop, task_count, waiting, wake, wall_time,
+    wall_us, worker_count, worker_index,
 };

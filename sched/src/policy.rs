@@ -1,4 +1,4 @@
-//! Who runs how often: a pure function, apart from the mechanism that obeys it.
+//! How many tasks of each class run in a turn: a pure function, apart from the queues that it governs.
 
 /// How urgent a task is, in falling order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -8,7 +8,7 @@ pub enum Class {
     /// Ordinary work, in order of `nice`.
     #[default]
     Normal,
-    /// Work that can always go on: whatever wakes itself.
+    /// Work that can always go on: tasks that wake themselves.
     Bulk,
     /// Long computation without a pause (a piece of an operator's dump, a TLS handshake): one at most in each turn (R44).
     Heavy,
@@ -28,7 +28,7 @@ pub struct Budget {
     pub runs: [u32; CLASSES],
 }
 
-/// What the operator can set.
+/// Parameters that the operator can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuning {
     /// How many entries run between two looks at the poller (`tune.runqueue-depth`).
@@ -47,7 +47,7 @@ impl Default for Tuning {
 
 /// Decides a turn.
 ///
-/// - What fits the depth runs whole, and the rest of the depth is shared among the classes for entries that are
+/// - If all entries fit the depth, all run, and the rest of the depth is shared among the classes for entries that are
 ///   woken during the turn.
 /// - Between once and twice the depth, half of it runs now and half in the next turn (R1): better than a full
 ///   turn and a small remainder.
@@ -68,7 +68,7 @@ pub fn turn(load: &Load, tuning: &Tuning) -> Budget {
     Budget { runs: [urgent, normal, bulk, heavy] }
 }
 
-/// Everything that waits, and each class its share of `spare`.
+/// All queued entries, plus for each class its share of `spare`.
 fn with_spare(queued: [u32; SHARING], spare: u32, weights: &[u32; SHARING]) -> [u32; SHARING] {
     let total = total_weight(weights, |_| true);
     let share =

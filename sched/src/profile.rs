@@ -1,4 +1,4 @@
-//! What each kind of work costs, by the place that woke it (R73, R77).
+//! Costs of each kind of work, by the place that woke it (R73, R77).
 //!
 //! ```text
 //!  wake ──► note of the slot: when, where ──► run ──► figures of (kind, place) ──► report
@@ -38,14 +38,14 @@ pub enum ProfileMode {
     On,
 }
 
-/// What is measured.
+/// The profiling settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProfileSettings {
     /// Whether, and when.
     pub mode: ProfileMode,
-    /// Time spent on locks too.
+    /// Whether time spent on locks is measured too.
     pub locks: bool,
-    /// Time spent on memory too.
+    /// Whether time spent on memory is measured too.
     pub memory: bool,
 }
 
@@ -87,7 +87,7 @@ impl Cause {
 /// The profiling of one worker.
 pub(crate) struct Profiler {
     on: Cell<bool>,
-    /// The last wish that was obeyed.
+    /// The last settings that were adopted.
     wish: Cell<u64>,
     mode: Cell<ProfileMode>,
     notes: Arena<Note>,
@@ -97,7 +97,7 @@ pub(crate) struct Profiler {
     ended_ns: Cell<u64>,
 }
 
-/// What is known of the wake that a slot waits with.
+/// The first wake of a queued slot.
 #[derive(Default)]
 struct Note {
     /// 0 when it was not measured (R78).
@@ -233,7 +233,7 @@ impl Profiler {
         self.ended_ns.set(0);
     }
 
-    /// A loop ended that kept the worker, which has so many slots, busy for so long. Returns the average of the last thousand in nanoseconds.
+    /// Ends a loop that kept the worker, with `slots` slots, busy for `busy_ns`. Returns the average of the last thousand in nanoseconds.
     #[inline]
     pub(crate) fn end_loop(&self, recorder: &Recorder, slots: u32, busy_ns: u64) -> u64 {
         let sum = self.loops_ns.get();
@@ -247,7 +247,7 @@ impl Profiler {
         average_ns
     }
 
-    /// Does what the operator wishes, and what the load asks for.
+    /// Turns measuring on or off by the operator's settings and the load.
     #[cold]
     fn adopt(&self, recorder: &Recorder, slots: u32, average_ns: u64) {
         let wish = recorder.wish();
@@ -261,7 +261,7 @@ impl Profiler {
         if on && !self.on.get() {
             recorder.prepare();
             self.make_room(slots);
-            // What waits now was woken before anybody measured, or when it was measured last (R78).
+            // Tasks queued now were woken before measuring began, so their dates are not valid (R78).
             self.notes.iter().for_each(|note| note.date_ns.set(0));
         }
         weir_sync::measure_locks(on && settings.locks);
@@ -328,7 +328,7 @@ mod tests {
             profiler.end_loop(&recorder, 2, 2_000_000);
             loops += 1;
         }
-        // It takes the half of the averaged loops and a little more for twice the threshold to show.
+        // At twice the threshold the average passes it after about half of the averaged loops.
         assert!((500..1000).contains(&loops), "{loops}");
         while profiler.is_on() && loops < 20_000 {
             profiler.end_loop(&recorder, 2, 1000);
@@ -338,7 +338,7 @@ mod tests {
         assert!(!recorder.is_on());
     }
 
-    /// R78: what was woken before the measuring began has no latency; what is woken twice counts from the first time.
+    /// R78: a task woken before measuring began has no latency; one woken twice counts from the first wake.
     #[test]
     fn a_latency_without_a_date_is_not_accounted() {
         static KIND: Kind = Kind::new("work");

@@ -1,7 +1,7 @@
 //! The run queues of one worker: who is next in each class.
 //!
 //! Lists are threaded through the tasks themselves. Normal tasks run in order of an insertion index that counts this
-//! worker's wakes alone (R2), moved by their `nice`. Those with `nice` 0, nearly all, arrive in that order
+//! worker's wakes alone (R2), adjusted by their `nice`. Those with `nice` 0, nearly all, arrive in that order
 //! already and form a list; the others go into a small heap, and the two are merged when a task is picked.
 
 use crate::policy::{CLASSES, Class, Load};
@@ -14,13 +14,13 @@ use weir_containers::Arena;
 #[derive(Debug)]
 pub(crate) struct Queues {
     lists: [List; CLASSES],
-    /// What woke itself during this turn: bulk work for the next one, after the poller had its say.
+    /// Tasks that woke themselves during this turn: bulk work for the next one, after the poller was asked.
     deferred: List,
     ordered: RefCell<BinaryHeap<Reverse<Ordered>>>,
     /// How many normal tasks were queued so far.
     index: Cell<u64>,
-    /// One bit for each class that may have work, and one for what is deferred (R21). No work without its bit; a bit
-    /// without work is put right by whoever looks.
+    /// One bit for each class that may have work, and one for deferred tasks (R21). Work always has its bit; a bit
+    /// without work is cleared when it is looked at.
     mask: Cell<u32>,
 }
 
@@ -60,11 +60,11 @@ impl Queues {
         self.lists[class as usize].push(tasks, slot, task);
     }
 
-    /// A `nice` of 1024 lets one depth of other tasks pass first; -1024 passes as many.
+    /// A `nice` of 1024 lets one depth of other tasks pass first; -1024 overtakes as many.
     #[cold]
     fn push_ordered(&self, slot: u32, task: &Task, index: u64, depth: u32) {
         let nice = i64::from(task.nice.get());
-        // Positions count in halves of an index, so that one that meets a list's entry lies before or behind it.
+        // Positions count in halves of an index, so that a moved task never shares a position with one of the list.
         let offset = nice * i64::from(depth) / 1024 * 2 + nice.signum();
         self.mask.set(self.mask.get() | ORDERED);
         self.ordered.borrow_mut().push(Reverse(((index * 2).saturating_add_signed(offset), slot)));
@@ -76,7 +76,7 @@ impl Queues {
         self.deferred.push(tasks, slot, task);
     }
 
-    /// Begins a turn: what woke itself in the last one joins the bulk.
+    /// Begins a turn: tasks that woke themselves in the last one join the bulk class.
     #[inline]
     pub(crate) fn begin_turn(&self, tasks: &Arena<Task>) {
         if self.mask.get() & DEFERRED != 0 {
@@ -195,7 +195,7 @@ impl List {
 /// High enough that a negative `nice` never reaches below zero.
 const INDEX_START: u64 = 1 << 32;
 
-/// The bit of what is deferred, beyond those of the classes.
+/// The bit of deferred tasks, beyond those of the classes.
 const DEFERRED: u32 = 1 << CLASSES;
 /// The bit of normal tasks with a `nice`; the bit of their class is set, too.
 const ORDERED: u32 = DEFERRED << 1;
@@ -278,7 +278,7 @@ mod tests {
         assert!(bench.queues.is_empty());
     }
 
-    /// R8, R21: a bit whose work is gone leads to one look, which corrects it.
+    /// R8, R21: a bit without work leads to one look, which clears it.
     #[test]
     fn a_bit_without_work_is_put_right() {
         let bench = Bench::new();

@@ -22,7 +22,7 @@ pub struct Settings {
     pub threads: usize,
     /// The processors of each worker (`cpu-map`); an absent or empty entry leaves the choice to the kernel.
     pub processors: Vec<Vec<usize>>,
-    /// How many events one look at the poller brings at most (`tune.maxpollevents`).
+    /// The most events that one call of the poller returns (`tune.maxpollevents`).
     pub most_poll_events: usize,
     /// Depth, classes and latency.
     pub tuning: Tuning,
@@ -57,7 +57,7 @@ pub struct Handle {
 }
 
 impl Runtime {
-    /// Starts the workers; once all of them stand, `init` runs on each, with its number, before its loop begins.
+    /// Starts the workers; once all of them are set up, `init` runs on each, with its number, before its loop begins.
     /// When one cannot be set up, all end and its error is returned.
     pub fn start(settings: &Settings, init: impl Fn(usize) + Send + Sync + 'static) -> Result<Self> {
         let (workers, commons, memberships) = shared_sides(settings.threads, settings.tuning, kernel_bell)?;
@@ -109,8 +109,8 @@ impl Runtime {
         self.handle.stop();
     }
 
-    /// Watches that the workers go on, until what is returned is dropped: `report` hears of one that has not for
-    /// `warn_after`. One that computes for a second without going on ends the process, after it was reported.
+    /// Watches the workers until the returned watchdog is dropped: `report` is called for one that made no progress for
+    /// `warn_after`. One that computes for a second without progress ends the process, after it was reported.
     pub fn watch(
         &self,
         warn_after: std::time::Duration,
@@ -146,7 +146,7 @@ impl Handle {
         self.workers.len()
     }
 
-    /// Shows `look` the figures of a worker.
+    /// Calls `look` with the figures of a worker.
     pub fn activity<R>(&self, worker: usize, look: impl FnOnce(&crate::Activity) -> R) -> Option<R> {
         self.workers.get(worker).map(|shared| look(&shared.activity))
     }
@@ -171,7 +171,7 @@ impl Handle {
         self.workers.get(worker)?.current.kind()
     }
 
-    /// Has `work` run on a worker, between tasks.
+    /// Runs `work` on a worker, between tasks.
     pub fn send_to(
         &self,
         worker: usize,
@@ -229,7 +229,7 @@ pub(crate) fn run_on<T: 'static>(
     Ok(result.take())
 }
 
-/// The number of the wish for profiling that a runtime starts with; later ones have others.
+/// The number of the profiling settings that a runtime starts with; later settings get higher ones.
 const FIRST_WISH: u32 = 1;
 
 pub(crate) struct StopOnDrop;
@@ -290,7 +290,7 @@ fn set_up(
     install().inspect_err(|_| shared.retire())
 }
 
-/// A worker's life, once all of them stand.
+/// Runs a worker to its end, once all workers are set up.
 fn live(worker: &Worker, decision: &StartDecision, init: &(dyn Fn(usize) + Send + Sync)) {
     // Leaves the process's list of workers even when `init` panics.
     let _end = EndOnDrop(worker);
@@ -308,7 +308,7 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// Where workers wait until it is known whether all of them stand.
+/// Where workers wait until it is known whether all of them were set up.
 #[derive(Default)]
 struct StartDecision {
     decision: Mutex<Option<bool>>,

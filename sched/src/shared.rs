@@ -25,7 +25,7 @@ pub(crate) struct Shared {
     pub(crate) bell: Bell,
     /// What the worker does now, for a watchdog.
     pub(crate) current: CachePadded<CurrentWork>,
-    /// What is measured, and what that brought.
+    /// Profiling settings and figures.
     pub(crate) profile: CachePadded<Recorder>,
     pub(crate) profiled_since_ns: AtomicU64,
     pub(crate) profiled_until_ns: AtomicU64,
@@ -58,13 +58,13 @@ const _: () = {
 /// The distance that keeps two parts from disturbing each other.
 const APART: usize = if cfg!(target_arch = "x86_64") { 128 } else { align_of::<CachePadded<u8>>() };
 
-/// What a waker touches of another worker, on one line: each line more is one more that travels between processors.
+/// What a waker touches of another worker, on one cache line: each further line would also travel between processors.
 pub(crate) struct WakeSide {
     pub(crate) wakes: WakeList,
     pub(crate) doorbell: Doorbell,
 }
 
-/// What one worker asks of another.
+/// A request of one worker to another.
 pub(crate) enum Message {
     Run(Box<dyn FnOnce() + Send>),
 }
@@ -91,7 +91,7 @@ pub struct Activity {
     pub ended: Counter,
     /// Tasks, or parts of them, that ended in a panic.
     pub panics: Counter,
-    /// Tasks that found no slot.
+    /// Tasks that were refused because no slot was free.
     pub refused: Counter,
     /// Nanoseconds spent waiting for events.
     pub idle_ns: Counter,
@@ -165,13 +165,13 @@ impl Shared {
         let place = Location::caller();
         // Before the mark is set, so that the latency is never shorter than it was (R81).
         let stamp = self.profile.is_on().then(|| Stamp { date_ns: crate::worker::precise_ns(), place });
-        // A slot that was given to another task meanwhile makes that one look for news that it has not: harmless.
+        // If the slot was given to another task meanwhile, that one wakes without need: harmless.
         if self.wake_side.wakes.wake_stamped(key.slot(), stamp) {
             self.ring();
         }
     }
 
-    /// Asks for what is measured from now on. What was measured is forgotten when another `number` comes with it.
+    /// Sets what is measured from now on. A new `number` resets the figures.
     pub(crate) fn set_profiling(&self, settings: ProfileSettings, number: u32, now_ns: u64) {
         if number != self.profile.number() {
             let date = match settings.mode {
@@ -181,11 +181,11 @@ impl Shared {
             date.store(now_ns, Relaxed);
         }
         self.profile.set_wish(settings, number);
-        // A worker that sleeps obeys now, not when the next event comes.
+        // A sleeping worker adopts them now, not at the next event.
         self.ring();
     }
 
-    /// The order travels with a wake: it needs no room that could be full (R67, R70).
+    /// Kills a task. The order travels with a wake, so no full inbox can refuse it (R67, R70).
     pub(crate) fn kill(&self, key: TaskKey) {
         if self.wake_side.wakes.doom(key.slot(), key.generation()) {
             self.ring();

@@ -2,7 +2,7 @@
 //!
 //! Sockets are real, but both ends must be in the test (pairs, loopback): when no task can run and no descriptor has
 //! news, nothing can happen before the next deadline, so the clock jumps there. A test of a one-minute timeout
-//! takes no time, and its seed decides all that is random.
+//! takes no time, and its seed determines all random numbers.
 //!
 //! [`World`] goes further: several workers in one thread, whose turns, clock and events a seed decides. [`network`] goes
 //! further in another direction: one worker whose sockets are simulated too, with scripts at their other ends.
@@ -70,12 +70,12 @@ impl Poller for VirtualPoller {
     fn wait(&mut self, timeout_ms: Option<u64>, report: &mut dyn FnMut(u64, Readiness)) -> Result<usize> {
         let mut events = self.epoll.wait(Some(0), &mut *report)?;
         if events == 0 && self.watched > 0 && timeout_ms.is_some_and(|timeout| timeout > 0) {
-            // What a task sent just now may still be on its way: some kernels report it a little later.
+            // Bytes that a task just sent may still be in transit: some kernels report them a little later.
             events = self.epoll.wait(Some(DELIVERY_MS), &mut *report)?;
         }
         match timeout_ms {
             Some(timeout) if events == 0 => self.time.set(self.time.get() + timeout * 1_000_000),
-            // Neither work nor deadline is left: only another thread can help.
+            // Neither work nor deadline is left: only another thread can cause an event.
             None if events == 0 => return self.epoll.wait(None, report),
             _ => {}
         }
@@ -87,7 +87,7 @@ impl Poller for VirtualPoller {
 const DELIVERY_MS: u64 = 1;
 /// Not zero, so that subtracting from the time in a test does not reach below it.
 const START_NS: u64 = 1_000_000_000_000;
-/// Makes the virtual wall show the first minutes of 2024.
+/// Makes the virtual wall clock show the first minutes of 2024.
 const WALL_OFFSET_NS: u64 = 1_704_067_200_000_000_000 - START_NS;
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
     static READER: Kind = Kind::new("reader");
     const WAIT_NS: u64 = 7_000_000;
 
-    /// Where each wait takes seven milliseconds, after which the only descriptor has news, once.
+    /// A poller whose waits take seven milliseconds each; the only descriptor then has one event, once.
     struct SlowPoller {
         time: Rc<Cell<u64>>,
         token: Rc<Cell<Option<u64>>>,
@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    /// R75: what the poller woke is dated at the poller's return: the time that nothing happened in is no latency.
+    /// R75: wakes by the poller are dated at the poller's return: idle time does not count as latency.
     #[test]
     fn events_are_dated_when_the_poller_returns() {
         let time = Rc::new(Cell::new(START_NS));

@@ -6,12 +6,12 @@ use std::cell::Cell;
 use std::panic::Location;
 use weir_containers::PooledFuture;
 
-/// A kind of work: what profiles and dumps call it. One `static` beside the code that does it.
+/// A kind of work, as named in profiles and dumps. One `static` beside the code that does it.
 #[derive(Debug)]
 pub struct Kind {
-    /// How operators see it.
+    /// Its name for operators.
     pub name: &'static str,
-    /// Where it stands in the source.
+    /// Where it is defined in the source.
     pub place: &'static Location<'static>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Task {
     /// Absent while it runs.
     pub(crate) future: Cell<Option<PooledFuture<'static>>>,
     pub(crate) kind: Cell<Option<&'static Kind>>,
-    /// When to wake it though nothing happened.
+    /// When to wake it if no event does.
     pub(crate) deadline: Cell<Tick>,
     /// Where it sits in the timer queue: not later than the deadline, `NEVER` when it is not there.
     pub(crate) timer: Cell<Tick>,

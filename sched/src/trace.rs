@@ -1,4 +1,4 @@
-//! What the scheduler tells when it is traced: its turns, and what its poller brings.
+//! Trace sources of the scheduler: its turns, and the events of its poller.
 
 use std::io::Write;
 
@@ -42,5 +42,5 @@ pub(crate) fn polled(worker: usize, wall_ns: u64, events: usize) {
 fn tell(source: &Source, level: Level, worker: usize, wall_ns: u64, text: impl FnOnce(&mut Vec<u8>)) {
     let about = About { thread: worker as u64 + 1, ..About::default() };
     let time = WallTime::from_micros((wall_ns / 1000) as i64);
-    source.tell(&Happening { event: 0, level, about, time }, |_, line| text(line));
+    source.tell(&Happening { event: 0, also: 0, level, about, time }, |_, line| text(line));
 }

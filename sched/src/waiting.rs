@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 /// Why [`wait`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wakeup {
-    /// A descriptor has news, somebody woke the task, or nothing at all: look and see.
+    /// A descriptor has news or somebody woke the task; it may also be spurious, so check.
     Event,
     /// The deadline passed, and nothing else happened.
     Deadline,
@@ -66,7 +66,7 @@ pub async fn sleep_until(deadline: Tick) {
     while wait(deadline).await != Wakeup::Deadline {}
 }
 
-/// Lets everybody else run first: the task goes on in the next turn, as bulk work.
+/// Lets all other tasks run first: the task goes on in the next turn, as bulk work.
 #[inline]
 pub fn yield_now() -> YieldNow {
     YieldNow { yielded: false }

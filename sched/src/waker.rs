@@ -1,4 +1,4 @@
-//! A task's key as a standard waker, for futures that are not ours: a word, never counted, never freed.
+//! A task's key as a standard waker, for foreign futures: one word, without reference count or allocation.
 
 use crate::key::TaskKey;
 use std::task::{RawWaker, RawWakerVTable, Waker};

@@ -1,4 +1,4 @@
-//! A thread that notices when a worker no longer goes round its loop.
+//! A thread that notices when a worker's loop makes no progress.
 //!
 //! ```text
 //!              no progress for the warning's time            and so for a second              and still at the next look
@@ -6,8 +6,8 @@
 //!      ▲                                              │                          │
 //!      └──────────────────── progress, or asleep in the poller ─────────────────┘
 //! ```
-//! Progress is another task on the processor, or another time round the loop. What counts as its absence is processor
-//! time that the worker used meanwhile: a machine that is busy elsewhere makes nobody stuck. A
+//! Progress is another task on the processor, or another pass of the loop. Its absence is measured in processor
+//! time that the worker used meanwhile: a worker that gets no processor is not stuck. A
 //! worker that sleeps in the kernel outside its poller (a slow disk, a lock) delays traffic as much, so that is
 //! warned about too; but it is never killed for it, since the kernel may let it go.
 
@@ -21,20 +21,20 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_sys::{process, signal, time};
 
-/// A worker that does not go on.
+/// A worker that makes no progress.
 #[derive(Debug, Clone, Copy)]
 pub struct Stall {
     /// Which worker of the runtime, from 0.
     pub worker: usize,
-    /// What it is at; none when that is no task.
+    /// The kind of its running task; none outside a task.
     pub kind: Option<&'static Kind>,
-    /// What woke that, if it was measured.
+    /// What woke that task, if it was measured.
     pub woken_at: Option<&'static Location<'static>>,
-    /// For how long it has not gone on.
+    /// For how long it has made no progress, in nanoseconds.
     pub stuck_ns: u64,
     /// Whether it waits for the kernel rather than computes.
     pub asleep: bool,
-    /// Whether the process is ended for it, as soon as this is said.
+    /// Whether the process ends for it right after this report.
     pub deadly: bool,
 }
 
@@ -46,8 +46,8 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts to watch: `report` is told of each worker that has not gone on for `warn_after`, once when that is so and
-    /// once before it is killed.
+    /// Starts to watch: `report` is called for each worker that made no progress for `warn_after`, once then and
+    /// once before the process is ended.
     pub(crate) fn start(
         workers: Arc<[Arc<Shared>]>,
         warn_after: Duration,
@@ -77,7 +77,7 @@ impl Drop for Watchdog {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It may have panicked in what it reports to: nobody is left to care.
+            // `report` may have panicked; there is nothing left to do about it.
             let _ = thread.join();
         }
     }
@@ -102,8 +102,8 @@ fn look_after(index: usize, shared: &Shared, watch: &mut Watch, warn_after_ns: u
         deadly,
     });
     if deadly {
-        // The stuck thread says where it is and ends the process; when it cannot even do that, this one does. Nobody is to
-        // trace its use of memory meanwhile: that needs what tracing it needs.
+        // The stuck thread prints its stack and ends the process; if it cannot, this thread does. Memory counting is
+        // turned off, since it needs the same lock as the stack trace.
         weir_memory::count(false);
         let _ = signal::send_to_thread(thread, DEATH);
         std::thread::sleep(LAST_WORDS);
@@ -111,14 +111,13 @@ fn look_after(index: usize, shared: &Shared, watch: &mut Watch, warn_after_ns: u
     }
 }
 
-/// What is remembered of a worker between two looks.
+/// The state of a worker between two looks.
 #[derive(Debug, Clone, Default)]
 struct Watch {
-    progress: u64,
-    cpu_ns: u64,
-    at_ns: u64,
+    /// What the look before showed; none before the first. Its dates are no zeros: the clock began with the machine.
+    last: Option<Sight>,
     stuck_ns: u64,
-    /// Of that, what it computed.
+    /// The part of that which it spent computing.
     computed_ns: u64,
     asleep: bool,
     warned: bool,
@@ -126,7 +125,7 @@ struct Watch {
     doomed: bool,
 }
 
-/// What a look at a worker shows.
+/// The observation of one look at a worker.
 #[derive(Debug, Clone, Copy)]
 struct Sight {
     waiting: bool,
@@ -155,18 +154,16 @@ impl Sight {
 
 impl Watch {
     fn look(&mut self, sight: Sight, warn_after_ns: u64, sleeps: impl FnOnce() -> bool) -> WorkerHealth {
-        let (progress, cpu_ns, at_ns) = (self.progress, self.cpu_ns, self.at_ns);
-        (self.progress, self.cpu_ns, self.at_ns) = (sight.progress, sight.cpu_ns, sight.at_ns);
-        if sight.waiting || sight.progress != progress {
-            *self =
-                Self { progress: self.progress, cpu_ns: self.cpu_ns, at_ns: self.at_ns, ..Self::default() };
+        let stood = |last: &Sight| !sight.waiting && sight.progress == last.progress;
+        let Some(last) = self.last.replace(sight).filter(stood) else {
+            *self = Self { last: self.last, ..Self::default() };
             return WorkerHealth::Well;
-        }
-        let computed_ns = sight.cpu_ns.saturating_sub(cpu_ns);
-        let elapsed_ns = sight.at_ns.saturating_sub(at_ns);
+        };
+        let computed_ns = sight.cpu_ns.saturating_sub(last.cpu_ns);
+        let elapsed_ns = sight.at_ns.saturating_sub(last.at_ns);
         self.asleep = computed_ns < elapsed_ns / 16 && sleeps();
         self.computed_ns = self.computed_ns.saturating_add(computed_ns);
-        // A worker that neither computes nor sleeps is not given a processor: that is nobody's fault here.
+        // A worker that neither computes nor sleeps gets no processor: that does not count.
         self.stuck_ns = self.stuck_ns.saturating_add(if self.asleep { elapsed_ns } else { computed_ns });
         if self.doomed {
             return WorkerHealth::Dead;
@@ -180,15 +177,15 @@ impl Watch {
     }
 }
 
-/// Without progress for so long a worker is stuck: as long as the longest `warn-blocked-traffic-after`. It has until the next
-/// look to go on after all, so that the warning comes before the end; then the process is ended.
+/// A worker without progress for this long is stuck: the longest `warn-blocked-traffic-after`. It has until the next
+/// look to make progress, so that the warning comes first; then the process is ended.
 const DEADLY_NS: u64 = 1_000_000_000;
-/// What asks a stuck thread for its last words: the signal for who used up his processor time. From outside, by a limit on
-/// that time, it means the same and may do the same.
+/// The signal that makes a stuck thread print its stack and end the process. Sent by the kernel because of a limit on processor
+/// time, it means the same and may do the same.
 const DEATH: signal::Signal = signal::SIGXCPU;
-/// How long it may take to say them.
+/// How long the stuck thread may take to print its stack.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// The watchdog formats a message at most.
+/// Stack of the watchdog's thread in bytes: it formats a message at most.
 const STACK: usize = 128 << 10;
 
 #[cfg(test)]
@@ -214,7 +211,7 @@ mod tests {
         // The first look only sees that it is there.
         assert_eq!(findings[1], WorkerHealth::Warn);
         assert_eq!(findings.iter().filter(|finding| **finding == WorkerHealth::Warn).count(), 1);
-        // A second of computing marks it, the look after kills.
+        // A second of computing marks it, the next look kills.
         assert_eq!(findings.iter().position(|finding| *finding == WorkerHealth::Dead), Some(11));
     }
 
@@ -223,6 +220,17 @@ mod tests {
         let findings = findings(0, true, 60);
         assert_eq!(findings[1], WorkerHealth::Warn);
         assert!(!findings.contains(&WorkerHealth::Dead));
+    }
+
+    #[test]
+    fn what_was_before_the_first_look_is_nobodys_fault() {
+        let mut watch = Watch::default();
+        let at = |at_ns| Sight { waiting: false, progress: 0, cpu_ns: 50 * MS, at_ns };
+        // A worker that has not begun, on a machine that has run for an hour.
+        assert_eq!(watch.look(at(3_600_000 * MS), 100 * MS, || true), WorkerHealth::Well);
+        assert_eq!(watch.look(at(3_600_099 * MS), 100 * MS, || true), WorkerHealth::Well);
+        assert_eq!(watch.look(at(3_600_100 * MS), 100 * MS, || true), WorkerHealth::Warn);
+        assert_eq!(watch.stuck_ns, 100 * MS);
     }
 
     #[test]

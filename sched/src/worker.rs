@@ -4,8 +4,8 @@
 //! the word can be copied freely. Everything in it is a `Cell` or a briefly borrowed `RefCell`: nothing here is
 //! atomic. What other threads may touch is in [`crate::shared`].
 //!
-//! This chapter is the worker and its loop. `current` is what everybody calls, `tasks` a task's life, `turn` what one turn
-//! does, `run` one run of a task.
+//! This chapter is the worker and its loop. `current` has the public functions, `tasks` the life of a task, `turn` one turn of the
+//! queues, `run` one run of a task.
 
 mod current;
 mod run;
@@ -36,7 +36,7 @@ use weir_containers::{Arena, TimerQueue};
 use weir_sys::Result;
 
 /// The scheduler of one thread, on cache lines of its own. No other thread reads or writes any of it: what they may touch
-/// is in [`Shared`] and in [`Commons`], on other lines (R84).
+/// is in [`Shared`] and in [`Commons`], on other cache lines (R84).
 #[repr(C, align(128))]
 pub(crate) struct Worker {
     // What every wake, run and wait touches.
@@ -44,7 +44,7 @@ pub(crate) struct Worker {
     now: Cell<Tick>,
     now_ns: Cell<u64>,
     running_key: Cell<TaskKey>,
-    /// The slot's place, so that what runs is found without looking it up: twice for each wait.
+    /// The running task's slot, so that it is found without a look-up, which would happen twice for each wait.
     running_task: Cell<Option<NonNull<Task>>>,
     running_slot: Cell<u32>,
     free: Cell<u32>,
@@ -58,7 +58,7 @@ pub(crate) struct Worker {
     timers: RefCell<TimerQueue>,
     profiler: Profiler,
     pub(crate) descriptors: DescriptorTable,
-    /// What carries bytes, if the kernel does not.
+    /// The simulated network, if the kernel is not used.
     pub(crate) network: Option<Rc<dyn Network>>,
     poller: RefCell<Box<dyn Poller>>,
     clock: Box<dyn Clock>,
@@ -75,7 +75,7 @@ const _: () = {
     assert!(std::mem::offset_of!(Worker, queues) == 0 && std::mem::offset_of!(Worker, tasks) <= 256);
 };
 
-/// What a worker is made of.
+/// The parts of a new worker.
 pub(crate) struct Parts {
     pub(crate) index: usize,
     pub(crate) peers: Arc<[Arc<Shared>]>,
@@ -100,7 +100,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// A worker that no thread is yet.
+    /// Makes a worker without a thread.
     pub(crate) fn build(mut parts: Parts) -> Result<Box<Self>> {
         let shared = parts.peers[parts.index].clone();
         if let Bell::Kernel(wakener) = &shared.bell {
@@ -154,7 +154,7 @@ impl Worker {
     /// The worker of this thread.
     ///
     /// # Panics
-    /// When the thread is none.
+    /// When the thread is not a worker.
     #[inline]
     pub(crate) fn current() -> &'static Self {
         Self::try_current().expect("the scheduler is used on its workers only")
@@ -174,8 +174,9 @@ impl Worker {
             }
             self.end_all();
         }
-        // Work that arrived too late is dropped here, while its destructors still find a worker.
+        // Messages that arrived too late are dropped here, while their destructors still find a worker.
         self.shared.inbox.drain(|message| dispose(Some(message)));
+        self.descriptors.close_kept();
         drop(self.membership.take());
         self.shared.retire();
         WORKER.set(None);
@@ -189,17 +190,17 @@ impl Worker {
         }
     }
 
-    /// Runs until somebody asks to stop.
+    /// Runs until it is stopped.
     pub(crate) fn run(&self) {
         self.shared.current.introduce();
-        // What is asked for from the start is measured from the first loop on.
+        // Settings given at the start take effect from the first loop on.
         self.profiler.end_loop(&self.shared.profile, self.tasks.len(), 0);
         while !self.shared.stop.load(Relaxed) {
             self.pass();
         }
     }
 
-    /// Once round the loop.
+    /// One pass of the loop.
     #[inline]
     pub(crate) fn pass(&self) {
         let timeout = self.work();
@@ -209,8 +210,8 @@ impl Worker {
         self.poll(timeout);
     }
 
-    /// Does what can be done, and decides how long the poller may wait. Whoever leaves something from here on sees that
-    /// the worker sleeps, if it does.
+    /// Runs what can run, and decides how long the poller may wait. From here on, a thread that queues something sees
+    /// whether the worker sleeps.
     #[inline]
     pub(crate) fn work(&self) -> Option<u64> {
         self.expire_timers();
@@ -255,7 +256,7 @@ impl Worker {
         let mut timeout = self.timeout();
         if timeout != Some(0) {
             let shared = &self.shared;
-            shared.wake_side.doorbell.lie_down();
+            shared.wake_side.doorbell.mark_asleep();
             let stops = shared.stop.load(Relaxed);
             if !shared.wake_side.wakes.is_empty()
                 || !shared.inbox.is_empty()
@@ -293,7 +294,7 @@ impl Worker {
         self.shared.current.wait();
         let events = self.poller.borrow_mut().wait(timeout, &mut report).unwrap_or(0);
         self.shared.current.resume();
-        self.shared.wake_side.doorbell.rise();
+        self.shared.wake_side.doorbell.mark_awake();
         if !is_fresh {
             self.refresh_clock();
         }
@@ -314,7 +315,7 @@ impl Worker {
         activity.loops.increment();
     }
 
-    /// Wakes a descriptor's owner, which may by exception be a task of another worker.
+    /// Wakes a descriptor's owner, which in rare cases is a task of another worker.
     #[inline]
     fn wake_owner(&self, owner: TaskKey) {
         if owner.worker() == self.id {

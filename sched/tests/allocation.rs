@@ -1,4 +1,4 @@
-//! D4: once things are warm, waking, waiting, spawning and moving bytes allocate nothing.
+//! D4: after a warm-up, waking, waiting, spawning and moving bytes allocate nothing.
 
 use weir_containers::Buffer;
 use weir_containers::counting::{Counting, allocations};

@@ -1,4 +1,4 @@
-//! What is counted is exact: queues, runs and tasks, on one worker and on several, at rest and under stress.
+//! Counters are exact: queues, runs and tasks, on one worker and on several, at rest and under stress.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -36,7 +36,7 @@ fn runs(world: &World, worker: usize) -> [u64; 4] {
     figures.expect("the worker lives")
 }
 
-/// R5, R12, R13: each list has a count of its own, whether there is one worker or more; what was queued is their sum.
+/// R5, R12, R13: each list has its own count, with one worker or more; the number of queued tasks is their sum.
 #[test]
 fn the_lists_count_apart_and_their_sum_is_what_waits() {
     for workers in [1, 4] {
@@ -56,13 +56,13 @@ fn the_lists_count_apart_and_their_sum_is_what_waits() {
         }
         assert!(world.settle(1000));
         assert_eq!(world.look(last, || (queues().queued, shared_tasks())), ([0; 4], (0, 0)));
-        // What came out of the shared queue counts as normal work of whoever ran it, once.
+        // A task from the shared queue counts once, as normal work of the worker that ran it.
         assert_eq!(runs(&world, last), [2, 3 + 11, 5, 7], "{workers} workers");
     }
 }
 
-/// R9: what ran is added up once, after the turn; nobody who runs sees it move. R11: what is picked leaves its queue once, and
-/// enters no other.
+/// R9: runs are added up once, after the turn; a running task never sees the counter change. R11: a picked task leaves its queue
+/// once, and enters no other.
 #[test]
 fn nothing_is_counted_between_two_tasks_of_a_turn() {
     let mut world = world(1, 1000);
@@ -82,7 +82,7 @@ fn nothing_is_counted_between_two_tasks_of_a_turn() {
     assert_eq!(runs(&world, 0)[1], 100);
 }
 
-/// R15: whoever wakes a task, it is queued in the class that it has, and nowhere else: chosen in one place.
+/// R15: a task is queued in its own class, whatever wakes it.
 #[test]
 fn every_way_of_waking_leads_to_the_task_s_own_queue() {
     for (number, class) in CLASSES.into_iter().enumerate() {
@@ -142,7 +142,7 @@ fn every_way_of_waking_leads_to_the_task_s_own_queue() {
     }
 }
 
-/// R67, R70: an order to end for a task that never ran finds it, from here and from elsewhere: no task and no place is left.
+/// R67, R70: an order to end reaches a task that never ran, from its own worker and from others: no task and no slot is left.
 #[test]
 fn what_never_ran_ends_when_it_is_told_to() {
     for from in [0, 1] {
@@ -195,7 +195,7 @@ fn urgent_work_passes_ten_thousand_entries() {
     assert!(waited[1] <= 10_000 && *bulk.borrow() == 10_000);
 }
 
-/// R6, R85: each worker counts the tasks that it made and ended, nobody else's; the sum is what lives, whoever asks when.
+/// R6, R85: each worker counts the tasks that it made and ended, and no others; the sum is the number of live tasks at any time.
 #[test]
 fn each_worker_counts_its_own_tasks() {
     const WORKERS: usize = 4;
@@ -208,7 +208,7 @@ fn each_worker_counts_its_own_tasks() {
         for _ in 0..ROUNDS {
             let sender = sender.clone();
             let work = move || {
-                // So many end, one more each round lives on.
+                // These tasks end; one more in each round lives on.
                 for _ in 0..=worker {
                     spawn(&KIND, Class::Normal, async {});
                 }
@@ -280,7 +280,7 @@ fn runs_of_shared_work_are_counted_exactly() {
                 })
                 .sum()
         };
-        // A turn adds up what it ran at its end.
+        // A turn adds up its runs at its end.
         let begun = Instant::now();
         while (counted() < ran.load(Relaxed) || handle.shared_tasks() != (0, 0))
             && begun.elapsed() < Duration::from_secs(20)

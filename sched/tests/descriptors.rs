@@ -62,7 +62,7 @@ fn what_is_known_does_not_wake_again() {
     run(async {
         let (near, far) = pair();
         near.set_owner(current());
-        // A fresh descriptor counts as ready for everything, so its first events say nothing new.
+        // A fresh descriptor counts as ready for everything, so its first events add nothing.
         far.send(b"x", false).expect("room");
         assert_eq!(wait(now().after(10)).await, Wakeup::Deadline);
         assert_eq!(near.receive(&mut buffer()), Ok(Received::Bytes(1)));
@@ -90,6 +90,15 @@ fn an_end_is_read_after_the_last_bytes() {
     });
 }
 
+/// Who could send all goes on sending: no event would come to say so.
+#[test]
+fn what_was_taken_whole_leaves_room_for_more() {
+    run(async {
+        let (near, _far) = pair();
+        assert_eq!((near.send(b"abc", true), near.is_writable()), (Ok(Sent::Bytes(3)), true));
+    });
+}
+
 #[test]
 fn a_full_socket_blocks_until_it_is_read() {
     run(async {
@@ -97,7 +106,7 @@ fn a_full_socket_blocks_until_it_is_read() {
         near.set_owner(current());
         let bytes = vec![0; 1 << 16];
         let mut sent = 0;
-        // What the kernel still moves to the far end makes room again: it is full when nothing happens any more.
+        // Bytes that the kernel still moves to the far end make room again: it is full when no event comes any more.
         loop {
             while let Sent::Bytes(count) = near.send(&bytes, true).expect("the pair lives") {
                 sent += count;

@@ -1,13 +1,13 @@
-//! What a worker tells of itself: each figure of its activity moves when it should, by as much as it should.
+//! The figures of a worker's activity: each changes when it should, by as much as it should.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use weir_sched::simulate::{Faults, World};
 use weir_sched::{
-    Activity, Cause, Class, Kind, ProfileMode, ProfileSettings, Tick, Tuning, WorkerSet, activity, kill, now,
-    profile, published, queues, send_to, set_nice, set_profiling, sleep_until, spawn, spawn_shared, wait,
-    wake, yield_now,
+    Activity, Cause, Class, Kind, ProfileMode, ProfileSettings, Tick, Tuning, WaitingKind, WorkerSet,
+    activity, kill, now, profile, published, queues, send_to, set_nice, set_profiling, sleep_until, spawn,
+    spawn_shared, wait, wake, yield_now,
 };
 
 static KIND: Kind = Kind::new("figures");
@@ -21,7 +21,7 @@ fn figure(world: &World, figure: fn(&Activity) -> u64) -> u64 {
     world.look(0, || activity(0, figure)).expect("the worker lives")
 }
 
-/// Runs of all classes are as many as there were, also when tasks that a turn made run in the same turn.
+/// Runs of all classes are counted exactly, also when tasks that a turn spawned run in the same turn.
 #[test]
 fn what_a_turn_makes_and_runs_is_counted_once() {
     let mut world = world(1, 100, false);
@@ -65,8 +65,8 @@ fn turns_are_long_or_empty_or_neither() {
     assert_eq!(figure(&world, |activity| activity.empty_turns.value()), before);
 }
 
-/// Others see what waited when the turn began; in the end what is left, with what gave up its turn. R4: tasks with a `nice`
-/// wait, too.
+/// Others see what waited when the turn began; at its end what is left, including tasks that yielded. R4: tasks with a `nice`
+/// are counted, too.
 #[test]
 fn what_waits_is_published_once_a_turn() {
     let mut world = world(1, 100, false);
@@ -126,6 +126,33 @@ fn shared_work_gets_what_own_work_leaves() {
     }
 }
 
+/// R39: with low latency, too, a turn runs no more of a class than its budget.
+#[test]
+fn low_latency_keeps_the_budgets() {
+    for class in [Class::Bulk, Class::Normal] {
+        let mut world = world(1, 10, true);
+        world.on(0, || {
+            for _ in 0..1000 {
+                match class {
+                    Class::Normal => _ = spawn_shared(&KIND, &WorkerSet::all(1), async {}),
+                    class => _ = spawn(&KIND, class, async {}),
+                }
+            }
+        });
+        let of_class: fn(&Activity) -> u64 = match class {
+            Class::Bulk => |activity| activity.runs[2].value(),
+            _ => |activity| activity.runs[1].value(),
+        };
+        let mut before = 0;
+        while before < 1000 {
+            assert!(world.step(), "{before} ran");
+            let ran = figure(&world, of_class);
+            assert!(ran - before <= 10, "{} in one turn", ran - before);
+            before = ran;
+        }
+    }
+}
+
 /// R39: with low latency a message of another worker ends the turn, and urgent work goes before the next shared task.
 #[test]
 fn low_latency_looks_after_each_run() {
@@ -171,7 +198,7 @@ thread_local! {
     static RAN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// What others send is counted, and a message that panics ends nothing but itself.
+/// Messages of other threads are counted, and one that panics ends nothing but itself.
 #[test]
 fn what_comes_from_elsewhere_is_counted() {
     std::panic::set_hook(Box::new(|_| {}));
@@ -211,4 +238,13 @@ fn what_is_killed_is_measured_as_that() {
     let killed =
         |line: &&weir_sched::ProfileLine| line.origin.is_some_and(|origin| origin.cause == Cause::Kill);
     assert_eq!(report.lines.iter().filter(killed).map(|line| line.calls).sum::<u64>(), 1);
+}
+
+/// What several workers have of a kind is summed up, each figure by itself.
+#[test]
+fn figures_of_a_kind_are_summed_up() {
+    let one = WaitingKind { kind: &KIND, places: 2, latencies: 3, latency_ns: 5, calls: 7 };
+    let mut sum = one;
+    sum.merge(&WaitingKind { kind: &KIND, places: 10, latencies: 20, latency_ns: 30, calls: 40 });
+    assert_eq!((sum.places, sum.latencies, sum.latency_ns, sum.calls), (12, 23, 35, 47));
 }

@@ -1,4 +1,4 @@
-//! The simulated network keeps the promises of a kernel, and no others. One side is a descriptor, as the product uses it,
+//! The simulated network gives the guarantees of a kernel, and no others. One side is a descriptor, as the product uses it,
 //! the other a script.
 
 use std::net::Ipv4Addr;
@@ -161,7 +161,7 @@ fn what_is_sent_to_a_closed_end_is_answered_with_a_reset() {
         while !server.has_error() {
             wait(Tick::NEVER).await;
         }
-        // It had said that it sends no more.
+        // It had closed its sending direction.
         assert_eq!(server.send(b"later", false), Err(Errno::PIPE));
         assert!(server.is_hung_up());
     });
@@ -267,7 +267,7 @@ fn descriptors_run_out() {
         back.set_owner(current());
         send(&back, b"x").await;
         let mut last = service.accept().await;
-        // The two that were dropped before they stood come first.
+        // The two that were dropped before they were established come first.
         while last.receive(1).await != Ok(b"x".to_vec()) {
             last = service.accept().await;
         }

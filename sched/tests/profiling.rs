@@ -55,7 +55,7 @@ fn runs_are_counted_by_what_woke_them() {
     }
 }
 
-/// R73: nothing is measured while it is off, and turning it on begins anew.
+/// R73: nothing is measured while it is off, and turning it on resets the figures.
 #[test]
 fn what_ran_while_it_was_off_is_not_there() {
     let reports = simulate::run(1, async {
@@ -140,7 +140,7 @@ fn the_queues_are_counted_by_class() {
     .expect("it ends");
 }
 
-/// R4: what gave up its turn waits, too: as bulk, for the next turn.
+/// R4: a task that yielded waits, too: as bulk, for the next turn.
 #[test]
 fn what_woke_itself_is_counted_while_it_waits() {
     let counted = simulate::run(1, async {

@@ -195,7 +195,7 @@ fn nice_moves_it_by_its_part_of_the_depth() {
     }
 }
 
-/// A worker that does not exist is none of its workers, the first one after the last least of all.
+/// Workers that do not exist are ignored, the first one after the last included.
 #[test]
 fn workers_that_are_not_there_are_left_out() {
     run(async {
@@ -223,7 +223,7 @@ fn own_and_shared_work_share_the_normal_budget() {
                 shared.fetch_add(1, Relaxed);
             });
         }
-        // What is left of the turn that made them takes some already.
+        // The rest of the turn that made them already runs some.
         yield_now().await;
         let before = (own.get(), shared.load(Relaxed));
         for turn in 1..=10 {
@@ -237,7 +237,7 @@ fn own_and_shared_work_share_the_normal_budget() {
     });
 }
 
-/// R56: one budget for both wait queues: who has many deadlines of its own takes fewer of the shared ones.
+/// R56: one budget for both wait queues: a worker with many deadlines of its own takes fewer of the shared ones.
 #[test]
 fn both_wait_queues_share_one_budget() {
     run(async {
@@ -316,7 +316,7 @@ fn it_runs_on_its_workers_only() {
     end(runtime);
 }
 
-/// Whoever is free takes it: a worker that computes does not hold up what another may run.
+/// Any free worker takes it: a worker that computes does not delay tasks that another may run.
 #[test]
 fn a_busy_worker_holds_nobody_up() {
     let runtime = workers(2);
@@ -345,7 +345,7 @@ fn a_busy_worker_holds_nobody_up() {
     end(runtime);
 }
 
-/// What is left when the workers end is dropped, and the names find nothing.
+/// Tasks that are left when the workers end are dropped, and their keys find nothing.
 #[test]
 fn what_it_holds_is_dropped_with_the_runtime() {
     let runtime = workers(2);
@@ -371,8 +371,8 @@ fn nothing_is_lost_under_stress() {
     let (sender, receiver) = mpsc::channel();
     let alive = Arc::new(AtomicU32::new(TASKS));
     let keys = Arc::new(Mutex::new(Vec::new()));
-    struct Life(Arc<AtomicU32>, mpsc::Sender<()>);
-    impl Drop for Life {
+    struct Alive(Arc<AtomicU32>, mpsc::Sender<()>);
+    impl Drop for Alive {
         fn drop(&mut self) {
             if self.0.fetch_sub(1, Relaxed) == 1 {
                 let _ = self.1.send(());
@@ -380,7 +380,7 @@ fn nothing_is_lost_under_stress() {
         }
     }
     for number in 0..TASKS {
-        let (life, keys_too) = (Life(alive.clone(), sender.clone()), keys.clone());
+        let (life, keys_too) = (Alive(alive.clone(), sender.clone()), keys.clone());
         let key = handle.spawn_shared(&KIND, &WorkerSet::all(4), async move {
             let _life = life;
             for round in 0..50_u64 {
@@ -402,14 +402,14 @@ fn nothing_is_lost_under_stress() {
         keys.lock().expect("no panic").push(key);
     }
     receiver.recv().expect("all of them end");
-    // The last one is dropped before its place is free.
+    // The last one is dropped before its slot is free.
     while handle.shared_tasks() != (0, 0) {
         std::thread::yield_now();
     }
     end(runtime);
 }
 
-/// A wake that arrives from a thread that is no worker, while all workers sleep.
+/// A wake from a thread that is not a worker, while all workers sleep.
 #[test]
 fn a_thread_that_is_no_worker_wakes_it() {
     let runtime = workers(2);

@@ -16,7 +16,7 @@ use weir_sys::poll::Readiness;
 
 static KIND: Kind = Kind::new("simulated");
 
-/// What everybody in a world knows.
+/// The state that all tasks of a world share.
 #[derive(Default)]
 struct Observations {
     tasks: Mutex<Vec<Arc<Entry>>>,
@@ -25,14 +25,14 @@ struct Observations {
     rounds: AtomicU32,
 }
 
-/// What is known of one task.
+/// The record of one task.
 struct Entry {
     number: u64,
     key: AtomicU64,
     /// The only worker that may run it; of shared work, none.
     worker: Option<usize>,
     workers: WorkerSet,
-    /// How often somebody had news for it, and how much of that it saw.
+    /// How often it was sent news, and how much of it it has seen.
     sent: AtomicU64,
     seen: AtomicU64,
     deadline: AtomicU64,
@@ -104,9 +104,9 @@ impl Entry {
 }
 
 /// Dropped with the task, however it ends.
-struct Life(Arc<Entry>);
+struct Alive(Arc<Entry>);
 
-impl Drop for Life {
+impl Drop for Alive {
     fn drop(&mut self) {
         assert!(self.0.alive.swap(false, Relaxed), "a task ends once");
     }
@@ -130,7 +130,7 @@ impl Drop for Running<'_> {
 
 fn begin_own(observations: &Arc<Observations>, class: Class) {
     let entry = observations.enter(Some(worker_index()), WorkerSet::none());
-    let life = Life(entry.clone());
+    let life = Alive(entry.clone());
     let observations = observations.clone();
     let key = spawn(&KIND, class, async move {
         // Some of them watch a descriptor.
@@ -161,7 +161,7 @@ fn begin_shared(observations: &Arc<Observations>, random: u64) {
     let workers: WorkerSet = (0..worker_count()).filter(|worker| random >> worker & 1 != 0).collect();
     let workers = if workers.is_empty() { WorkerSet::all(worker_count()) } else { workers };
     let entry = observations.enter(None, workers);
-    let life = Life(entry.clone());
+    let life = Alive(entry.clone());
     let observations = observations.clone();
     let key = spawn_shared(&KIND, &workers, async move {
         live(&observations, &life, |random| {
@@ -174,7 +174,7 @@ fn begin_shared(observations: &Arc<Observations>, random: u64) {
     entry.key.store(key.to_bits(), Relaxed);
 }
 
-async fn live(observations: &Arc<Observations>, life: &Life, own: impl Fn(u64)) {
+async fn live(observations: &Arc<Observations>, life: &Alive, own: impl Fn(u64)) {
     let entry = &*life.0;
     let mut flagged = false;
     for _ in 0..weir_sched::random() % 12 {
@@ -281,7 +281,7 @@ fn check(seed: u64) -> u64 {
                 let (worker, which) = (world.random(workers as u64) as usize, world.random(100) as usize);
                 world.report(worker, which, Readiness::IN);
             }
-            // From a thread that is no worker.
+            // From a thread that is not a worker.
             1 => observations.one(world.random(1000)).iter().for_each(|other| other.poke()),
             2 if world.random(8) == 0 => {
                 observations.one(world.random(1000)).iter().for_each(|other| other.kill())
@@ -295,7 +295,7 @@ fn check(seed: u64) -> u64 {
         assert!(steps < 100_000, "the world does not come to rest");
     }
     rest(&world, &observations);
-    // Whoever is left hears of something once more.
+    // Every remaining task is poked once more.
     for entry in observations.tasks.lock().expect("no panic in here").clone() {
         entry.poke();
     }
@@ -308,7 +308,7 @@ fn check(seed: u64) -> u64 {
     trace
 }
 
-/// What holds when nobody has anything to do.
+/// Checks what must hold when no task can run.
 fn rest(world: &World, observations: &Observations) {
     let tasks = observations.tasks.lock().expect("no panic in here");
     let mut own = vec![0; world.worker_count()];

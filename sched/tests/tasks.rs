@@ -80,6 +80,28 @@ fn waking_a_task_that_ended_is_harmless() {
     });
 }
 
+/// A key names a task and no place: an order to end comes too late for the next one there.
+#[test]
+fn an_order_to_end_is_for_one_task() {
+    run(async {
+        let former = spawn(&KIND, Class::Normal, async {});
+        yield_now().await;
+        let went_on = Rc::new(Cell::new(false));
+        let next = spawn(&KIND, Class::Normal, {
+            let went_on = went_on.clone();
+            async move {
+                wait(Tick::NEVER).await;
+                went_on.set(true);
+            }
+        });
+        yield_now().await;
+        kill(former);
+        wake(next);
+        yield_now().await;
+        assert!(went_on.get());
+    });
+}
+
 /// R67, R68, R70: queued, waiting, running and never run.
 #[test]
 fn a_killed_task_does_not_run_again() {
@@ -238,7 +260,7 @@ fn classes_run_by_rank_and_self_woken_work_last() {
     assert_eq!(order, ["urgent", "normal", "bulk", "heavy", "again"]);
 }
 
-/// R56: many deadlines at one moment take several passes, so the poller has its say in between.
+/// R56: many deadlines at one moment take several passes, so the poller is asked in between.
 #[test]
 fn a_storm_of_deadlines_is_taken_in_parts() {
     run(async {
@@ -408,7 +430,7 @@ fn a_task_is_woken_and_killed_from_another_worker() {
             wait(Tick::NEVER).await;
             report.0.send("woken again").expect("the test listens");
         });
-        // The first run of the task comes before anything that is sent back.
+        // The task runs first before anything is sent back.
         let tell = tell.clone();
         spawn(&KIND, Class::Bulk, async move {
             yield_now().await;

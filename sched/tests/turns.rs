@@ -17,7 +17,7 @@ fn world(workers: usize, runqueue_depth: u32, low_latency: bool) -> World {
     World::new(1, workers, tuning, Faults::default()).expect("a world")
 }
 
-/// Spawns so many tasks that end at once.
+/// Spawns `count` tasks that end at once.
 fn spawn_many(class: Class, count: usize) {
     for _ in 0..count {
         spawn(&KIND, class, async {});
@@ -62,8 +62,8 @@ fn a_queue_that_is_a_little_too_long_is_cut_in_two_halves() {
     check_rounds(1000, &[100, 100, 100, 100, 100, 100, 100, 100, 100, 100]);
 }
 
-/// R20: a turn goes on until its depth is used up, though the class that has work used up its share: what the others leave is
-/// shared out again.
+/// R20: a turn goes on until its depth is used up, even if the class that has work used up its share: the unused shares of the
+/// others are distributed again.
 #[test]
 fn a_turn_uses_up_its_depth() {
     for class in [Class::Urgent, Class::Normal, Class::Bulk] {
@@ -87,7 +87,7 @@ fn a_turn_uses_up_its_depth() {
         turn(&mut world);
         for _ in 0..10 {
             let ran = turn(&mut world)[class as usize];
-            // What cannot be split any more is left over.
+            // A remainder that cannot be split is not used.
             assert!((80..=100).contains(&ran), "{class:?}: {ran}");
         }
     }
@@ -123,8 +123,8 @@ fn heavy_entries_run_one_a_turn_beside_all_the_others() {
     assert_eq!(turns, 10);
 }
 
-/// R41, R47 to R49: beside 1,000 units of heavy work what a light bulk task does is done after one of them at most. Were they
-/// of any other class, they would be bulk like it, as they yield, and go first, all of them.
+/// R41, R47 to R49: beside 1,000 units of heavy work a light bulk task waits for one of them at most. In any other class
+/// they would turn into bulk as they yield, and all run before it.
 #[test]
 fn light_work_waits_for_one_heavy_unit_at_most() {
     for (class, at_least, at_most) in [(Class::Heavy, 0, 1), (Class::Normal, 500, 1000)] {
@@ -176,7 +176,7 @@ fn endless_work_gets_its_shares() {
             let keys: Rc<[Cell<_>]> = (0..300).map(|_| Cell::default()).collect();
             for number in 0..keys.len() {
                 let keys_too = keys.clone();
-                // Another one of the class each time: what wakes itself falls to the bulk.
+                // A new task of the class each time, since a task that wakes itself becomes bulk.
                 let key = spawn(&KIND, class, async move {
                     loop {
                         wake(keys_too[(number + 150) % 300].get());
@@ -292,7 +292,7 @@ fn the_load_of_one_worker_does_not_reorder_another() {
     assert_eq!(order(0), [4, 0, 1, 3, 5, 2, 7, 6]);
 }
 
-/// R54, R56, R57: a storm of deadlines in the global wait queue: no pass takes more than the depth, whoever takes them,
+/// R54, R56, R57: a storm of deadlines in the global wait queue: no pass takes more than the depth, on any worker,
 /// and every worker takes part.
 #[test]
 fn a_storm_of_shared_deadlines_is_taken_in_parts_by_all() {
@@ -326,8 +326,8 @@ fn a_storm_of_shared_deadlines_is_taken_in_parts_by_all() {
     assert_eq!(world.look(0, shared_tasks), (0, 0));
 }
 
-/// R67: an order to end passes the queue: a task that waits ends in the next turn, before 1,000 that were queued earlier and
-/// are as much as ten turns take; whoever gives it.
+/// R67: an order to end passes the queue: a task that waits ends in the next turn, before 1,000 that were queued earlier
+/// (ten turns' worth), whichever thread gives it.
 #[test]
 fn an_order_to_end_passes_the_queue() {
     for from_elsewhere in [false, true] {
@@ -377,7 +377,7 @@ fn an_order_to_end_passes_the_shared_queue() {
     assert_eq!(Arc::strong_count(&held), 1);
 }
 
-/// R59: a shared task that is killed leaves no deadline behind: nothing wakes for it any more.
+/// R59: a shared task that is killed leaves no deadline behind.
 #[test]
 fn a_killed_shared_task_takes_its_deadline_along() {
     let mut world = world(1, 100, false);

@@ -1,4 +1,4 @@
-//! Opening connections: one implementation for whoever needs one.
+//! Opening connections: one implementation for all callers.
 //!
 //! ```text
 //!              a socket, its options, where it       the peer took it       the proxy said yes
@@ -10,65 +10,69 @@
 //! ```
 //!
 //! The order is that of the manual: source address, interface, mark, TCP options, SOCKS4, PROXY header (the greeting, which the
-//! caller writes), TLS.
+//! caller provides), TLS.
 //!
-//! The module refuses to know why the connection is wanted: nothing of proxies, rules, retries or counters. Whoever waits is
-//! asked at each wake-up whether to go on ([`Connecting::stand`]), so that a client that leaves or an operator ends the attempt.
+//! The module refuses to know why the connection is wanted: it knows no proxies, rules, retries or counters. At each wake-up it
+//! asks the caller whether to go on ([`Connecting::stand`]), so that a client that leaves or an operator ends the attempt.
 
+mod kept;
 mod options;
+mod probe;
 mod socks4;
 mod source;
 
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 
-use weir_sched::{Descriptor, Tick, now, wait};
+use weir_sched::{Begun, Descriptor, Tick, now, wait};
 use weir_sys::{Address, Errno, option};
-use weir_tls::Session;
+use weir_tls::{Facts, Session};
 
+pub use kept::keep;
 pub use options::{ConnectOptions, SocketSizes};
+pub use probe::Probe;
 pub use source::{Source, SourceAddress};
 
 use crate::connection::{Connection, Sent};
 use crate::fault::Fault;
 use socks4::Handshake;
 
-/// What a connection shall be, before there is a socket.
+/// The settings of a connection to be opened.
 #[derive(Clone, Debug)]
 pub struct ConnectPlan<'p> {
-    /// Where it goes.
+    /// Its destination.
     pub target: Target,
-    /// The SOCKS4 proxy that connects for us (manual, "socks4"): the socket's own peer.
+    /// The SOCKS4 proxy to connect through (manual, "socks4"): it is the socket's own peer.
     pub socks4: Option<SocketAddr>,
-    /// Where it comes from.
+    /// Its source.
     pub source: Source<'p>,
     /// The mark of its packets, for netfilter and routing.
     pub mark: Option<u32>,
     /// The type of service or traffic class of its packets.
     pub tos: Option<u8>,
-    /// What the kernel is told of the socket.
+    /// Socket options.
     pub options: ConnectOptions,
 }
 
-/// Where a connection goes.
+/// The destination of a connection.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// To an address.
+    /// An address.
     Address(Address),
-    /// To whoever holds the far end of this inherited pair of sockets: it is passed one end of a new pair (`sockpair@`).
+    /// The process at the far end of this inherited pair of sockets: it is passed one end of a new pair (`sockpair@`).
     Pair(i32),
 }
 
-/// What is sent before anybody else may use the connection: a PROXY header.
+/// Bytes sent before anything else: a PROXY header.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Greeting<'g> {
-    /// Often none.
+    /// The bytes; often empty.
     pub bytes: &'g [u8],
-    /// More will be sent at once, and may travel in the same packet.
+    /// Whether more will be sent at once, which may travel in the same packet.
     pub more: bool,
 }
 
-/// Why a connection does not stand.
+/// Why a connection could not be established.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectError {
     /// It failed.
@@ -84,7 +88,7 @@ impl From<Fault> for ConnectError {
 }
 
 impl ConnectPlan<'_> {
-    /// A plan of which nothing more is said.
+    /// A plan with default settings.
     pub fn to(target: Target) -> Self {
         ConnectPlan {
             target,
@@ -96,30 +100,46 @@ impl ConnectPlan<'_> {
         }
     }
 
-    /// Makes the socket and starts to connect it. Events wake the current task.
+    /// Creates the socket and starts to connect it. Its events wake the current task.
     ///
     /// # Errors
-    /// A [`Fault`] that [is a lack of descriptors](Fault::is_lack_of_descriptors) may go away: the plan can be tried again.
+    /// A [`Fault`] that [is a lack of room](Fault::is_lack_of_room) may go away: the plan can be tried again.
     pub fn begin(&self) -> Result<Connecting, Fault> {
-        let (descriptor, awaits) = match (&self.target, self.socks4) {
+        self.begin_by(|socket, peer| Descriptor::connect(socket, peer).map(Begun::Awaited))
+    }
+
+    /// [`begin`](Self::begin) for nearby peers that are expected to answer at once. Then it does not wait.
+    ///
+    /// # Errors
+    /// As above; also the peer's refusal.
+    pub fn begin_now(&self) -> Result<Connecting, Fault> {
+        self.begin_by(Descriptor::connect_now)
+    }
+
+    fn begin_by(
+        &self,
+        connect: impl FnOnce(OwnedFd, &Address) -> weir_sys::Result<Begun>,
+    ) -> Result<Connecting, Fault> {
+        if crate::shortage::is_exhausted() {
+            crate::shortage::count_refusal();
+            return Err(Fault::Shortage);
+        }
+        let connect_to = |peer| Ok::<_, Fault>(connect(self.open(peer)?, peer)?);
+        let (begun, awaits) = match (&self.target, self.socks4) {
             (Target::Pair(number), None) => {
                 let pair = weir_sys::process::duplicate_number(*number)?;
-                (Descriptor::register(weir_sys::pass::pass_connection(pair)?)?, Awaits::Peer(None))
+                let end = Descriptor::register(weir_sys::pass::pass_connection(pair)?)?;
+                (Begun::Awaited(end), Awaits::Peer(None))
             }
-            (Target::Address(target), None) => (self.connect_to(target)?, Awaits::Peer(None)),
+            (Target::Address(target), None) => (connect_to(target)?, Awaits::Peer(None)),
             (Target::Address(Address::Inet(target)), Some(proxy)) => {
-                // The protocol has no words for any other address.
+                // SOCKS4 has no other addresses.
                 let SocketAddr::V4(target) = target else { return Err(Errno::AFNOSUPPORT.into()) };
-                (self.connect_to(&Address::Inet(proxy))?, Awaits::Peer(Some(*target)))
+                (connect_to(&Address::Inet(proxy))?, Awaits::Peer(Some(*target)))
             }
             (_, Some(_)) => return Err(Errno::AFNOSUPPORT.into()),
         };
-        descriptor.set_owner(weir_sched::current());
-        Ok(Connecting { connection: Connection::new(descriptor), awaits })
-    }
-
-    fn connect_to(&self, peer: &Address) -> Result<Descriptor, Fault> {
-        Ok(Descriptor::connect(self.open(peer)?, peer)?)
+        Connecting::of(begun, awaits)
     }
 
     /// A socket that is ready to be connected to `peer`.
@@ -131,7 +151,7 @@ impl ConnectPlan<'_> {
             return Ok(socket);
         }
         self.source.bind(&socket, family)?;
-        // Marks need a privilege. Whoever asked for them was told at the start if it is missing.
+        // Marks need a privilege. A warning at the start has reported it if it is missing.
         if let Some(mark) = self.mark {
             let _ = option::set_mark(&socket, mark);
         }
@@ -143,17 +163,17 @@ impl ConnectPlan<'_> {
     }
 }
 
-/// A connection that is being made. Dropping it gives it up.
+/// A connection that is being established. Dropping it cancels the attempt.
 #[derive(Debug)]
 pub struct Connecting {
     connection: Connection,
     awaits: Awaits,
 }
 
-/// What is missing before the greeting may be sent.
+/// What is awaited before the greeting may be sent.
 #[derive(Debug)]
 enum Awaits {
-    /// The peer, which is asked to connect to that address if there is one.
+    /// The socket's peer. With an address, the peer is a SOCKS4 proxy, which is then asked to connect there.
     Peer(Option<SocketAddrV4>),
     /// The SOCKS4 proxy's answer.
     Proxy(Handshake),
@@ -162,11 +182,23 @@ enum Awaits {
 }
 
 impl Connecting {
-    /// Returns once the connection stands and the greeting is on its way. Before each time that it waits it calls `look`, whose
-    /// error ends the attempt. After an error [`into_connection`](Self::into_connection) still gives what there is.
+    /// Registers the socket: its events wake the current task.
+    fn of(begun: Begun, awaits: Awaits) -> Result<Self, Fault> {
+        let (descriptor, awaits) = match (begun, awaits) {
+            (Begun::Awaited(descriptor), awaits) => (descriptor, awaits),
+            // There is no error to ask for.
+            (Begun::Stands(socket), Awaits::Peer(None)) => (registered(socket)?, Awaits::Nothing),
+            (Begun::Stands(socket), awaits) => (registered(socket)?, awaits),
+        };
+        descriptor.set_owner(weir_sched::current());
+        Ok(Connecting { connection: Connection::new(descriptor), awaits })
+    }
+
+    /// Returns once the connection is established and the greeting was sent. Before each wait it calls `look`, whose error ends
+    /// the attempt. After an error [`into_connection`](Self::into_connection) still returns the connection.
     ///
     /// # Errors
-    /// What failed, that `deadline` is over, or what `look` says.
+    /// The failure, the end of `deadline`, or the error of `look`.
     pub async fn stand<E: From<ConnectError>>(
         &mut self,
         greeting: Greeting<'_>,
@@ -183,11 +215,11 @@ impl Connecting {
         Ok(())
     }
 
-    /// Goes as far as possible without waiting; true once the connection stands and the greeting is on its way. For those who wait
-    /// for more than this.
+    /// Goes as far as possible without waiting; true once the connection is established and the greeting was sent. For callers
+    /// that also wait for other things.
     ///
     /// # Errors
-    /// What failed.
+    /// The failure.
     pub fn advance(&mut self, greeting: Greeting<'_>) -> Result<bool, Fault> {
         let stands = self.connects()?;
         if stands {
@@ -196,25 +228,30 @@ impl Connecting {
         Ok(stands)
     }
 
-    /// Begins the handshake of TLS on a connection that stands. Until [`end_tls`](Self::end_tls) the current task is heavy work.
+    /// Begins the TLS handshake on an established connection. Until [`end_tls`](Self::end_tls) the current task is heavy work.
     pub fn begin_tls(&mut self, session: Session) {
         self.connection.begin_tls(session);
     }
 
-    /// Goes on with the handshake as far as possible without waiting; true once it is made.
+    /// Continues the handshake as far as possible without waiting; true once it is complete.
     ///
     /// # Errors
-    /// What failed.
+    /// The failure.
     pub fn advance_tls(&mut self) -> Result<bool, Fault> {
-        self.connection.advance_tls().map_err(|failure| Fault::Tls(failure.why))
+        self.connection.advance_tls().map_err(Fault::Tls)
     }
 
-    /// The handshake is made, or given up.
+    /// The parameters of the TLS session.
+    pub fn tls(&self) -> Option<&Facts> {
+        self.connection.tls()
+    }
+
+    /// The handshake is complete, or cancelled.
     pub fn end_tls(&mut self) {
         self.connection.end_tls();
     }
 
-    /// The connection: one that stands, after [`stand`](Self::stand) said so.
+    /// The connection: an established one, after [`stand`](Self::stand) succeeded.
     pub fn into_connection(self) -> Connection {
         self.connection
     }
@@ -224,7 +261,7 @@ impl Connecting {
         self.connection.descriptor()
     }
 
-    /// Whether nothing is missing any more.
+    /// Whether the connection is established.
     fn connects(&mut self) -> Result<bool, Fault> {
         loop {
             match &mut self.awaits {
@@ -248,7 +285,7 @@ impl Connecting {
         }
     }
 
-    /// What does not fit leaves before anything that is sent later.
+    /// Sends the greeting; what does not fit leaves before anything that is sent later.
     fn greet(&mut self, greeting: Greeting<'_>) -> Result<(), Fault> {
         if greeting.bytes.is_empty() {
             return Ok(());
@@ -258,6 +295,13 @@ impl Connecting {
             Sent::All | Sent::Part(_) => Ok(()),
         }
     }
+}
+
+/// A connection that stands. Whether the peer spoke already is what the poller says next: most often it did not.
+fn registered(socket: OwnedFd) -> weir_sys::Result<Descriptor> {
+    let descriptor = Descriptor::register(socket)?;
+    descriptor.clear_readable();
+    Ok(descriptor)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! One end of an exchange: a descriptor, the bytes that came and were not used yet, and what is left to send.
+//! A connection: a descriptor, the received bytes that were not consumed, and the bytes left to send.
 
 pub mod tls_count;
 pub(crate) mod transport;
+
+use std::io::IoSlice;
 
 use weir_containers::{Buffer, BufferPool};
 use weir_sched::{Descriptor, Received as Raw, Sent as RawSent, Tick};
@@ -11,12 +13,12 @@ use crate::fault::Fault;
 use crate::shortage::{Right, Turn};
 use transport::Transport;
 
-/// What a receive brought.
+/// The result of receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// That many more bytes are in [`Connection::input`].
+    /// This many more bytes are in [`Connection::input`].
     Bytes(usize),
-    /// Nothing now, or no buffer for it: wait for an event.
+    /// Nothing is available now, or no buffer for it: wait for an event.
     Nothing,
     /// The peer will not send any more.
     End,
@@ -26,12 +28,12 @@ pub enum Received {
     Failed(Fault),
 }
 
-/// What became of bytes to send.
+/// The result of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// All of them left.
     All,
-    /// That many left, then the peer's window was full: wait for an event.
+    /// This many left, then the socket's buffer was full: wait for an event.
     Part(usize),
     /// The connection is broken.
     Failed(Fault),
@@ -45,34 +47,34 @@ pub enum Sent {
 pub struct Connection {
     descriptor: Descriptor,
     input: Option<Buffer>,
-    /// What few connections have. Boxed, because every idle one would hold the place for it.
+    /// Rare parts. Boxed, because every idle connection would hold the space for them.
     beside: Option<Box<Beside>>,
     ended: bool,
     shut: bool,
-    /// Held while it waits for a buffer to receive into.
+    /// Its place in the queue while it waits for a buffer to receive into.
     turn: Turn,
-    /// May use the buffers that were set aside.
+    /// Whether it may use reserved buffers.
     privileged: bool,
     broken: Option<Fault>,
-    /// Nothing can be sent any more. What the peer sent before it closed may still be there.
+    /// Set if nothing can be sent any more. Bytes that the peer sent before it closed may still be available.
     write_error: Option<Fault>,
-    /// Bytes received since the connection was made.
+    /// Bytes received since the connection was created.
     pub received: u64,
-    /// Bytes sent since the connection was made.
+    /// Bytes sent since the connection was created.
     pub sent: u64,
 }
 
-/// What a full buffer takes beside its bytes.
+/// The overhead of a full buffer besides its bytes.
 const PIECE_MARGIN: usize = 16;
 
-/// What few connections have: bytes that must leave before anything else, or a TLS session. One of the two at least.
+/// Rare parts: bytes that must leave before anything else, or a TLS session. At least one of the two is present.
 #[derive(Debug, Default)]
 struct Beside {
     pending: Pending,
     tls: Option<Transport>,
 }
 
-/// What must leave before anything else.
+/// Bytes that must leave before anything else.
 #[derive(Debug, Default)]
 struct Pending {
     bytes: Vec<u8>,
@@ -88,7 +90,7 @@ impl Pending {
         self.start >= self.bytes.len()
     }
 
-    /// That many more bytes have left.
+    /// This many more bytes have left.
     fn left(&mut self, count: usize) {
         self.start += count;
         if self.is_empty() {
@@ -101,13 +103,13 @@ impl Pending {
 /// nothing is received (R191).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fill {
-    /// Where the first byte that came and was not consumed is in its buffer.
+    /// The offset of the first unconsumed byte in the buffer.
     pub head: usize,
-    /// Where the next one that comes goes.
+    /// The offset at which the next received byte is stored.
     pub tail: usize,
-    /// How much the buffer holds; 0 while there is none.
+    /// The size of the buffer; 0 while there is none.
     pub size: usize,
-    /// Bytes that were to leave and did not fit.
+    /// Bytes that were to be sent and did not fit.
     pub pending: usize,
 }
 
@@ -136,17 +138,17 @@ impl Connection {
         }
     }
 
-    /// The descriptor below.
+    /// The underlying descriptor.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 
-    /// Gives the descriptor away; bytes that wait are lost.
+    /// Takes the descriptor out; buffered bytes are lost.
     pub fn into_descriptor(self) -> Descriptor {
         self.descriptor
     }
 
-    /// The bytes that came and were not consumed.
+    /// Received bytes that were not consumed.
     #[inline]
     pub fn input(&self) -> &[u8] {
         self.input.as_deref().unwrap_or_default()
@@ -160,7 +162,7 @@ impl Connection {
         Fill { head, tail: head + buffer.len(), size: buffer.capacity(), pending }
     }
 
-    /// What holds of it, in words.
+    /// Its state in words, for traces.
     pub fn words(&self) -> impl Iterator<Item = &'static str> {
         [
             ("readable", self.descriptor.is_readable()),
@@ -188,8 +190,8 @@ impl Connection {
         }
     }
 
-    /// Shows the input from `from` on to `edit`, which may move bytes to its front: how many at the end are of no use
-    /// then is the second that it returns.
+    /// Calls `edit` with the input from `from` on. It may move bytes to the front; the second value that it returns
+    /// is the number of bytes to drop at the end.
     pub fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R {
         let Some(buffer) = &mut self.input else { return edit(&mut []).0 };
         let held = buffer.len();
@@ -201,13 +203,13 @@ impl Connection {
         result
     }
 
-    /// Whether the bytes that wait take more memory than they need.
+    /// Whether the input takes more memory than its bytes need.
     #[inline]
     pub fn has_slack(&self) -> bool {
         self.input.as_ref().is_some_and(Buffer::has_slack)
     }
 
-    /// Keeps the bytes that wait in no more memory than they need: for who waits for long.
+    /// Shrinks the input to the memory that its bytes need, for connections that wait for long.
     #[inline]
     pub fn shrink_input(&mut self) {
         if let Some(buffer) = &mut self.input {
@@ -215,7 +217,7 @@ impl Connection {
         }
     }
 
-    /// Puts bytes before anything that comes: what a protocol engine took and did not use.
+    /// Puts bytes in front of the input: those that a protocol engine took and did not use.
     pub fn unread(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -227,12 +229,12 @@ impl Connection {
         self.input = Some(buffer);
     }
 
-    /// Whether the peer said that it sends no more.
+    /// Whether the peer sent its end (FIN or `close_notify`).
     pub fn ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether the poller said that the peer sends no more; what it sent before may still wait to be received.
+    /// Whether the poller reported that the peer sends no more; earlier bytes may still have to be received.
     #[inline]
     pub fn peer_closed(&self) -> bool {
         self.ended || self.descriptor.peer_closed()
@@ -244,23 +246,23 @@ impl Connection {
         self.fault().is_some() || self.descriptor.has_error() || self.descriptor.is_hung_up()
     }
 
-    /// Whether we said that we send no more.
+    /// Whether this side signalled that it sends no more.
     pub fn shut(&self) -> bool {
         self.shut
     }
 
-    /// What broke the connection, if something did.
+    /// The fault that broke the connection, if any.
     pub fn fault(&self) -> Option<Fault> {
         self.broken.or(self.write_error)
     }
 
-    /// Whether a head's rest still waits to be sent.
+    /// Whether the rest of a head still waits to be sent.
     #[inline]
     pub fn has_pending(&self) -> bool {
         self.beside.as_ref().is_some_and(|beside| !beside.pending.is_empty())
     }
 
-    /// Whether nothing came and receiving would find nothing.
+    /// Whether the input is empty and receiving would find nothing.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         self.input.is_none()
@@ -271,7 +273,7 @@ impl Connection {
             && self.beside.as_ref().is_none_or(|beside| !beside.holds_input())
     }
 
-    /// Receives into the input buffer, at most up to `limit` bytes held in all.
+    /// Receives into the input buffer, so that at most `limit` bytes are held.
     #[inline]
     pub fn receive(&mut self, limit: usize) -> Received {
         if let Some(fault) = self.broken {
@@ -280,14 +282,14 @@ impl Connection {
         if self.ended {
             return Received::End;
         }
-        // When a send failed the poller may not have told yet what is there to be read.
+        // After a failed send the poller may not have reported yet that there are bytes to read.
         if !self.descriptor.is_readable() && self.write_error.is_none() {
             return self.receive_held(limit);
         }
         self.receive_now(limit)
     }
 
-    /// The socket has nothing: a TLS session may.
+    /// The socket has nothing, but a TLS session may.
     #[inline]
     fn receive_held(&mut self, limit: usize) -> Received {
         match &self.beside {
@@ -307,7 +309,7 @@ impl Connection {
         if buffer.len() >= limit {
             return Received::Full;
         }
-        // What was consumed in front is room too, but worth a move only when there is little left behind.
+        // The space of consumed bytes at the front can be used too, but moving is only worth it when little is left at the end.
         if buffer.headroom() > 0
             && (buffer.room() == 0 || buffer.headroom() + buffer.room() >= 2 * buffer.len())
         {
@@ -348,7 +350,7 @@ impl Connection {
         outcome
     }
 
-    /// The input has no room: perhaps because it was shrunk.
+    /// The input has no space, perhaps because it was shrunk.
     #[cold]
     fn receive_in_larger(&mut self, limit: usize) -> Received {
         if self.input().len() >= BufferPool::buffer_size() {
@@ -360,7 +362,7 @@ impl Connection {
         self.receive_now(limit)
     }
 
-    /// A buffer; without one the current task is woken when there may be one.
+    /// Takes a buffer; if there is none, the current task is woken when there may be one.
     #[inline]
     fn take_buffer(&mut self) -> Option<Buffer> {
         if self.turn.is_held() {
@@ -369,7 +371,7 @@ impl Connection {
         Buffer::take().ok().or_else(|| self.take_in_turn())
     }
 
-    /// What was handed to it while it waited, else one that was set aside, if it may have that.
+    /// The buffer that was handed to it while it waited, else a reserved one, if it may use those.
     #[cold]
     fn take_in_turn(&mut self) -> Option<Buffer> {
         let right = if self.privileged { Right::Aside } else { Right::Common };
@@ -388,13 +390,14 @@ impl Connection {
         self.turn.is_held()
     }
 
-    /// It may use the buffers that were set aside: what it receives ends something that takes memory.
+    /// Lets it use reserved buffers: what it receives ends something that takes memory.
     pub fn privilege(&mut self) {
         self.privileged = true;
     }
 
-    /// Receives forwarded bytes: like [`Connection::receive`], but into a large buffer, which the cache keeps warm
-    /// because the pool lends the one that came back last. Into one of the usual size while many of those are in use.
+    /// Receives forwarded bytes: like [`Connection::receive`], but into a large buffer, which stays in the cache
+    /// because the pool lends the one that came back last. Into one of the usual size while many large ones are in
+    /// use.
     #[inline]
     pub fn receive_bulk(&mut self) -> Received {
         if self.input.is_none() && self.descriptor.is_readable() && !self.ended && self.broken.is_none() {
@@ -406,13 +409,13 @@ impl Connection {
         self.receive(usize::MAX)
     }
 
-    /// Receives forwarded bytes that may wait for long: at most what a buffer takes without another page of memory.
+    /// Receives forwarded bytes that may wait for long: at most what a buffer holds without another page of memory.
     #[inline]
     pub fn receive_piece(&mut self) -> Received {
         self.receive(BufferPool::buffer_size() - PIECE_MARGIN)
     }
 
-    /// Sends all of it, and waits while the far end takes none. `None` when that fails or lasts until after `deadline`.
+    /// Sends all bytes, waiting while the peer takes none. `None` when that fails or `deadline` passes.
     pub async fn send_all(&mut self, mut bytes: &[u8], deadline: Tick) -> Option<()> {
         while !bytes.is_empty() || self.has_pending() {
             match self.send(bytes, false) {
@@ -440,7 +443,7 @@ impl Connection {
         self.send_now(bytes, more)
     }
 
-    /// Sends behind what is pending, or encrypted.
+    /// Sends after what is pending, or encrypted.
     #[inline(never)]
     fn send_beside(&mut self, bytes: &[u8], more: bool) -> Sent {
         if self.has_pending() {
@@ -481,6 +484,30 @@ impl Connection {
         Sent::All
     }
 
+    /// Sends several slices with one call: as many bytes as the far end takes now. Only for a connection without pending bytes
+    /// that nobody encrypts.
+    pub fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> Sent {
+        if let Some(fault) = self.fault() {
+            return Sent::Failed(fault);
+        }
+        if !self.descriptor.is_writable() {
+            return Sent::Part(0);
+        }
+        match self.descriptor.send_vectored(slices, false) {
+            Ok(RawSent::Bytes(count)) => {
+                self.sent += count as u64;
+                let wanted: usize = slices.iter().map(|slice| slice.len()).sum();
+                if count < wanted { Sent::Part(count) } else { Sent::All }
+            }
+            Ok(RawSent::Blocked) => Sent::Part(0),
+            Err(errno) => {
+                let fault = Fault::from(errno);
+                self.write_error = Some(fault);
+                Sent::Failed(fault)
+            }
+        }
+    }
+
     /// Sends a whole head. What does not fit stays pending here, so that the caller may forget it.
     pub fn send_head(&mut self, head: &[u8], more: bool) -> Sent {
         match self.send(head, more) {
@@ -501,13 +528,13 @@ impl Connection {
         }
     }
 
-    /// Keeps bytes that leave before anything that is sent later.
+    /// Keeps bytes that must leave before anything that is sent later.
     fn keep_pending(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         if bytes.is_empty() {
             return Ok(());
         }
         let pending = &mut self.beside.get_or_insert_default().pending;
-        // Whoever does not read is the first to go.
+        // Under shortage of memory, connections whose peer does not read are closed first.
         if crate::shortage::is_short() || pending.bytes.try_reserve(bytes.len()).is_err() {
             self.write_error = Some(Fault::Shortage);
             return Err(Fault::Shortage);
@@ -522,7 +549,7 @@ impl Connection {
             return Sent::All;
         }
         let Some(mut beside) = self.beside.take() else { return Sent::All };
-        // What was encrypted was counted when it was taken.
+        // Encrypted bytes were counted when they were taken.
         let counted = self.sent;
         let outcome = self.send_now(beside.pending.rest(), more);
         if beside.tls.is_some() {
@@ -539,7 +566,7 @@ impl Connection {
         outcome
     }
 
-    /// Moves up to `count` bytes from the front of `from`'s input to the peer of this connection; how many went.
+    /// Sends up to `count` bytes from the front of `from`'s input on this connection; returns how many were sent.
     #[inline]
     pub fn send_from(&mut self, from: &mut Connection, count: usize, more: bool) -> Sent {
         let outcome = self.send(&from.input()[..count], more);
@@ -551,7 +578,7 @@ impl Connection {
         outcome
     }
 
-    /// Moves bytes from the peer into `pipe` without bringing them up here. Only for a connection whose input is empty.
+    /// Moves bytes from the peer into `pipe` inside the kernel. Only for a connection whose input is empty.
     pub fn splice_into(&mut self, pipe: &mut Pipe) -> Received {
         if let Some(fault) = self.broken {
             return Received::Failed(fault);
@@ -583,7 +610,7 @@ impl Connection {
         }
     }
 
-    /// Moves what `pipe` holds to the peer. Only for a connection without pending bytes.
+    /// Sends the bytes in `pipe` to the peer. Only for a connection without pending bytes.
     pub fn splice_from(&mut self, pipe: &mut Pipe) -> Sent {
         let mut done = 0;
         while pipe.held() > 0 {
@@ -605,7 +632,7 @@ impl Connection {
         Sent::All
     }
 
-    /// Says that we send no more.
+    /// Signals that this side sends no more.
     pub fn shut_write(&mut self) {
         if !self.shut {
             self.shut = true;

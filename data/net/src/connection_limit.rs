@@ -1,46 +1,46 @@
-//! Where accept tasks wait for room: a limit that is reached, and who wants to know when it no longer is.
+//! Limits of connections: a bounded count, and the accept tasks that wait for room.
 //!
-//! A connection holds a [`Permit`] of each limit that it counts for. Giving one back wakes one waiter; that no wake-up is
-//! lost is the affair of [`Semaphore`], which is modelled.
+//! A connection holds a [`Permit`] of each limit that it counts for. Giving one back wakes one waiter; [`Semaphore`],
+//! which is model-checked, makes sure that no wake-up is lost.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use weir_sched::TaskKey;
 use weir_sync::Semaphore;
 
-/// How many there are of something, a bound for it, and the tasks that wait for one to go.
+/// A count with a bound, and the tasks that wait for room.
 #[derive(Debug, Default)]
 pub struct ConnectionLimit {
     semaphore: Semaphore<TaskKey>,
     maximum: AtomicU32,
 }
 
-/// One counted connection; counts no more when it is dropped.
+/// One counted connection. Dropping it ends the count.
 #[derive(Debug)]
 pub struct Permit(&'static ConnectionLimit);
 
 impl ConnectionLimit {
-    /// Nothing inside, nobody waits.
+    /// A count of zero, without waiters.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many are inside.
+    /// The current count.
     pub fn inside(&self) -> u32 {
         self.semaphore.inside()
     }
 
-    /// The most that ever were inside at once since the last [`ConnectionLimit::clear_maximum`].
+    /// The highest count since the last [`ConnectionLimit::clear_maximum`].
     pub fn maximum(&self) -> u32 {
         self.maximum.load(Relaxed)
     }
 
-    /// The maximum starts again from what is.
+    /// Restarts the maximum at the current count.
     pub fn clear_maximum(&self) {
         self.maximum.store(self.inside(), Relaxed);
     }
 
-    /// Gives back a place that was told to count on.
+    /// Ends the count of a permit after [`Permit::count_on`].
     #[inline]
     pub fn leave(&self) {
         if let Some(task) = self.semaphore.leave() {
@@ -48,20 +48,20 @@ impl ConnectionLimit {
         }
     }
 
-    /// One more, if there are fewer than `limit`.
+    /// Counts one more, if there are fewer than `limit`.
     #[inline]
     pub fn enter(&'static self, limit: u32) -> Option<Permit> {
         self.semaphore.enter(limit).then(|| Permit(self))
     }
 
-    /// Puts a task on the list of those that are woken, one for each place that becomes free. It has to try once more
-    /// before it waits.
+    /// Adds a task to the waiters, one of which is woken for each place that becomes free. The task must try once
+    /// more before it waits.
     pub fn enlist(&self, task: TaskKey) {
         self.semaphore.enlist(task);
     }
 
-    /// Takes a task off the list. `false` when it is not there any more: a free place was offered to it, and if it does
-    /// not try to take it, it must call [`ConnectionLimit::offer`].
+    /// Removes a task from the waiters. `false` when it is not there any more: a free place was offered to it, and if
+    /// it does not try to take it, it must call [`ConnectionLimit::offer`].
     pub fn withdraw(&self, task: TaskKey) -> bool {
         self.semaphore.withdraw(task)
     }
@@ -74,14 +74,14 @@ impl ConnectionLimit {
         }
     }
 
-    /// Wakes everybody, because the limit was changed.
+    /// Wakes all waiters, because the limit was changed.
     pub fn offer_all(&self) {
         self.semaphore.everybody().into_iter().for_each(weir_sched::wake);
     }
 }
 
 impl Permit {
-    /// Lets the place count for the maximum: it is used, not only tried.
+    /// Counts the place for the maximum: the connection is used, not only tried.
     #[inline]
     pub fn keep(&self) {
         let now = self.0.inside();
@@ -90,7 +90,7 @@ impl Permit {
         }
     }
 
-    /// Lets the place count without this value: whoever keeps account of it calls [`ConnectionLimit::leave`], once.
+    /// Keeps the count without this value: the caller must call [`ConnectionLimit::leave`] once.
     #[inline]
     pub fn count_on(self) {
         std::mem::forget(self);

@@ -7,18 +7,18 @@ use weir_sys::{Address, Errno, socket};
 
 use crate::fault::Fault;
 
-/// A socket that sends datagrams to one peer and hears nobody else. The kernel gives it a port of its own, at random.
+/// A socket that exchanges datagrams with one peer only. The kernel gives it a random port of its own.
 #[derive(Debug)]
 pub struct Datagram(Descriptor);
 
-/// What came.
+/// The result of receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrived {
-    /// A datagram of so many bytes; what did not fit is lost.
+    /// A datagram of this many bytes; what did not fit is lost.
     Bytes(usize),
     /// Nothing yet: wait.
     Nothing,
-    /// The network says that the peer cannot be reached now.
+    /// The network reports that the peer cannot be reached now.
     Unreachable,
 }
 
@@ -50,7 +50,7 @@ impl Datagram {
     /// Receives one datagram into `space`.
     ///
     /// # Errors
-    /// When the socket is of no use any more.
+    /// When the socket failed.
     pub fn receive(&self, space: &mut [u8]) -> Result<Arrived, Fault> {
         match socket::receive(&self.0, space) {
             Ok(count) => Ok(Arrived::Bytes(count)),

@@ -1,7 +1,7 @@
 //! Opening listening sockets: every kind of address, every option of a `bind` line.
 //!
-//! Opening happens once, at start, in the main thread, before privileges are dropped and before any worker exists.
-//! What fails says what was tried, so that the operator need not guess which of a dozen calls it was.
+//! Sockets are opened once, at start, in the main thread, before privileges are dropped and before any worker
+//! exists. An error names the call that failed, so that the operator need not guess.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,45 +10,45 @@ use std::path::{Path, PathBuf};
 
 use weir_sys::{Address, AddressFamily, Errno, option, process, socket};
 
-/// Where to listen.
+/// An address to listen at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
     /// An address that this process binds.
     Address(Address),
-    /// A socket that was inherited under this number.
+    /// An inherited socket with this descriptor number.
     Inherited(i32),
-    /// One end of a pair of sockets that was inherited under this number: connections are passed over it.
+    /// One end of an inherited pair of sockets with this descriptor number: connections are passed over it.
     Pair(i32),
 }
 
-/// What a `bind` line says about its sockets.
+/// The socket options of a `bind` line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SocketOptions {
     /// How many connections may wait to be accepted.
     pub backlog: u32,
-    /// It receives datagrams and has no connections.
+    /// Whether it receives datagrams instead of connections.
     pub datagrams: bool,
-    /// Several sockets, of several processes, may have the address at once.
+    /// Whether several sockets, also of several processes, may have the address (`SO_REUSEPORT`).
     pub reuse_port: bool,
-    /// Only packets that come through this network interface.
+    /// Accept only packets that arrive through this network interface.
     pub interface: Option<Box<str>>,
-    /// The segment size to announce; negative: that much less than the natural one.
+    /// The maximum segment size to announce; a negative value reduces the kernel's own.
     pub maximum_segment: Option<i32>,
-    /// TCP Fast Open, with that many connections that have not proved their address.
+    /// TCP Fast Open, with this queue length for connections whose handshake is not complete.
     pub fast_open: Option<u32>,
-    /// Accept only once data came, or after that many seconds.
+    /// Accept a connection only once data arrived, or after this many seconds.
     pub defer_accept: Option<u32>,
     /// Whether an IPv6 socket refuses IPv4; none for the system's choice.
     pub v6_only: Option<bool>,
-    /// Bind addresses that are not ours.
+    /// Whether addresses may be bound that this machine does not have.
     pub transparent: bool,
     /// How long sent data may stay unacknowledged, in milliseconds.
     pub user_timeout_ms: Option<u32>,
-    /// The kernel's buffer for receiving, in bytes.
+    /// The size of the kernel's receive buffer, in bytes.
     pub receive_buffer: Option<usize>,
-    /// The kernel's buffer for sending, in bytes.
+    /// The size of the kernel's send buffer, in bytes.
     pub send_buffer: Option<usize>,
-    /// `tune.notsent-lowat.client`: how much unsent data the kernel takes.
+    /// `tune.notsent-lowat.client`: how much unsent data the kernel accepts, in bytes.
     pub unsent_low_mark: Option<u32>,
     /// The permission bits of a UNIX socket.
     pub mode: Option<u32>,
@@ -63,24 +63,24 @@ pub struct SocketOptions {
 pub struct Opened {
     /// The socket.
     pub socket: OwnedFd,
-    /// The address that it has.
+    /// Its address.
     pub address: Address,
-    /// Somebody else made it, and may go on using it.
+    /// Whether another process created it, and may go on using it.
     pub inherited: bool,
-    /// Options that the kernel refused, and without which it listens all the same.
+    /// Options that the kernel refused; the socket works without them.
     pub refused: Vec<OpenError>,
-    /// Where a UNIX socket waits to be put in place.
+    /// Gives a UNIX socket its path, when that is not done yet.
     placement: Option<Placement>,
 }
 
 impl Opened {
-    /// How a UNIX socket gets its path; none when it has it.
+    /// Takes the placement of a UNIX socket; none when the socket has its path.
     pub fn take_placement(&mut self) -> Option<Placement> {
         self.placement.take()
     }
 }
 
-/// A UNIX socket that is beside its path, where nobody looks. It goes away with this.
+/// A UNIX socket bound to a temporary path beside its own. Dropping this removes the temporary path.
 #[derive(Debug)]
 pub struct Placement {
     beside: PathBuf,
@@ -88,24 +88,24 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Gives the socket its path, in one step: whoever connects meanwhile reaches the former socket or this one. To be called once
-    /// nothing else can fail, so that a failed start leaves the former process's sockets alone.
+    /// Gives the socket its path, in one step: a client that connects meanwhile reaches the former socket or this one. Call it
+    /// once nothing else can fail, so that a failed start leaves the former process's sockets alone.
     pub fn put_in_place(&self) -> Result<(), OpenError> {
         std::fs::rename(&self.beside, &self.path)
             .map_err(because_io("cannot switch final and temporary UNIX sockets"))
     }
 
-    /// Whether somebody listens at the path now.
+    /// Whether another process listens at the path now.
     pub fn is_taken(&self) -> bool {
         let Ok(socket) = socket::stream(AddressFamily::Unix) else { return true };
-        // A queue that is full has somebody behind it.
+        // A full queue means that a process listens.
         !matches!(
             socket::connect(&socket, &Address::Unix(self.path.clone())),
             Err(Errno::NOENT | Errno::CONNREFUSED)
         )
     }
 
-    /// The path to be.
+    /// The final path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -119,22 +119,22 @@ impl fmt::Display for Placement {
 
 impl Drop for Placement {
     fn drop(&mut self) {
-        // Nothing is there once it was put in place.
+        // The temporary path does not exist any more after the socket was put in place.
         let _ = std::fs::remove_file(&self.beside);
     }
 }
 
-/// What could not be done with a socket.
+/// A failed operation on a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenError {
-    /// What was tried, in the words of the reference program.
+    /// The operation, in HAProxy's words.
     pub what: &'static str,
     /// Why it failed.
     pub errno: Errno,
 }
 
 impl OpenError {
-    /// Whether another socket has the address: it may go away.
+    /// Whether another socket has the address: it may be closed later.
     pub fn is_in_use(&self) -> bool {
         self.errno == Errno::ADDRINUSE
     }
@@ -151,26 +151,26 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Opens sockets, and remembers those that were inherited: each number can be taken over only once.
+/// Opens sockets. An inherited descriptor number can be taken over only once.
 #[derive(Debug, Default)]
 pub struct Opener {
     inherited: BTreeMap<i32, OwnedFd>,
     handed_over: Vec<HandedOver>,
 }
 
-/// A socket that listens, or receives datagrams, and that a former process gave to this one.
+/// A socket that a former process handed over: it listens, or receives datagrams.
 #[derive(Debug)]
 pub struct HandedOver {
     /// The socket.
     pub socket: OwnedFd,
-    /// Where it listens. The path of a UNIX socket is the one that it was put at.
+    /// Its address. For a UNIX socket, the final path.
     pub address: Address,
     /// The network interface that it is bound to.
     pub interface: Option<Box<str>>,
 }
 
 impl HandedOver {
-    /// A socket that listens somewhere; the error is the kernel's.
+    /// A socket that a former process handed over; the error is the kernel's.
     pub fn new(socket: OwnedFd, interface: Option<Box<str>>) -> weir_sys::Result<Self> {
         let address = match socket::local_address(&socket)? {
             Address::Unix(path) => Address::Unix(final_path(&path)),
@@ -180,18 +180,18 @@ impl HandedOver {
     }
 
     fn serves(&self, address: &Address, options: &SocketOptions) -> bool {
-        // IPv4 beside IPv6 cannot be changed any more.
+        // Whether an IPv6 socket accepts IPv4 cannot be changed any more.
         let same_family = || match options.v6_only.filter(|_| address.family() == AddressFamily::Inet6) {
             Some(only) => option::v6_only(&self.socket) == Ok(only),
             None => true,
         };
-        // The same address may be one for connections and one for datagrams.
+        // The same address may exist for connections and for datagrams.
         let same_kind = || socket::keeps_messages_apart(&self.socket) == options.datagrams;
         self.address == *address && self.interface == options.interface && same_kind() && same_family()
     }
 }
 
-/// A UNIX socket was bound beside its path, `.<process>.tmp` added, and moved there; the kernel tells the former.
+/// The final path of a UNIX socket. It was bound to that path with `.<process>.tmp` appended, which the kernel still reports.
 fn final_path(path: &Path) -> PathBuf {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     let bytes = path.as_os_str().as_bytes();
@@ -207,18 +207,18 @@ fn final_path(path: &Path) -> PathBuf {
 }
 
 impl Opener {
-    /// Nothing taken over yet.
+    /// An opener that has taken over no socket.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes sockets of a former process: those that fit are used instead of new ones, the others are closed with this.
+    /// Takes sockets of a former process: those that match are used instead of new ones, the others are closed with this.
     pub fn adopt(&mut self, sockets: Vec<HandedOver>) {
         self.handed_over.extend(sockets);
     }
 
-    /// One more socket for the same address that a former process gave. Left to be closed, it would take the connections
-    /// that wait in it along.
+    /// Another handed-over socket with the same address. If it were closed, the connections that wait in its queue would
+    /// be lost.
     pub fn another(
         &mut self,
         address: &Address,
@@ -278,7 +278,7 @@ fn take(handed: HandedOver, options: &SocketOptions) -> Result<Opened, OpenError
     Ok(Opened { socket, address, inherited: false, refused, placement: None })
 }
 
-/// Lets a bound socket have connections; one for datagrams receives without.
+/// Starts to listen on a bound socket; a datagram socket needs no such call.
 fn begin(
     socket: &OwnedFd,
     family: AddressFamily,
@@ -308,7 +308,7 @@ fn open_address(address: &Address, options: &SocketOptions) -> Result<Opened, Op
     Ok(Opened { socket, address, inherited: false, refused, placement: None })
 }
 
-/// Options that must be there before the address is bound; those that may fail are returned.
+/// Sets the options that must be set before binding; returns those that failed but may.
 fn set_inet_options(
     socket: &OwnedFd,
     family: AddressFamily,
@@ -316,7 +316,7 @@ fn set_inet_options(
 ) -> Result<Vec<OpenError>, OpenError> {
     option::set_reuse_address(socket).map_err(because("cannot reuse the address"))?;
     if options.reuse_port {
-        // An old kernel does not have it: then a restart has a gap, and nothing else is wrong.
+        // An old kernel does not have this option: then a restart has a short gap.
         let _ = option::set_reuse_port(socket);
     }
     let mut refused = Vec::new();
@@ -344,7 +344,7 @@ fn set_inet_options(
     Ok(refused)
 }
 
-/// Options that concern connections to come; a refusal of the kernel does no harm to them.
+/// Sets options of future connections; a refusal of the kernel is harmless.
 fn set_after_bind(socket: &OwnedFd, options: &SocketOptions, refused: &mut Vec<OpenError>) {
     let mut soft = |what, result: weir_sys::Result<()>| refused.extend(result.map_err(because(what)).err());
     if let Some(size) = options.maximum_segment {
@@ -361,7 +361,7 @@ fn set_after_bind(socket: &OwnedFd, options: &SocketOptions, refused: &mut Vec<O
     }
 }
 
-/// A negative size reduces what the kernel would take for this address.
+/// A negative size reduces the kernel's value for this address.
 fn set_segment(socket: &OwnedFd, size: i32) -> weir_sys::Result<()> {
     let bytes = match u32::try_from(size) {
         Ok(bytes) => bytes,
@@ -370,13 +370,13 @@ fn set_segment(socket: &OwnedFd, size: i32) -> weir_sys::Result<()> {
     option::set_maximum_segment(socket, bytes)
 }
 
-/// Binds beside the path: see [`Placement::put_in_place`].
+/// Binds to a temporary path: see [`Placement::put_in_place`].
 fn open_unix(path: &Path, options: &SocketOptions) -> Result<Opened, OpenError> {
     if path.is_dir() {
         return Err(because("cannot switch final and temporary UNIX sockets")(Errno::ISDIR));
     }
     let beside = beside(path);
-    // What an earlier process of the same number left behind.
+    // An earlier process with the same number may have left it behind.
     let _ = std::fs::remove_file(&beside);
     let opened = open_address(&Address::Unix(beside.clone()), options)?;
     let placement = Placement { beside, path: path.to_owned() };
@@ -410,14 +410,14 @@ fn because_io(what: &'static str) -> impl Fn(std::io::Error) -> OpenError {
     move |error| OpenError { what, errno: Errno::from_io_error(&error).unwrap_or(Errno::IO) }
 }
 
-/// `abns@`: the whole of the kernel's field counts, so the name is filled up with zeroes.
+/// `abns@`: the name is padded with zeroes, because the whole of the kernel's field counts.
 pub fn padded_abstract_name(name: &[u8]) -> Box<[u8]> {
     let mut padded = name.to_vec();
     padded.resize(ABSTRACT_NAME_LENGTH.max(name.len()), 0);
     padded.into()
 }
 
-/// What is left of `sun_path` (108 bytes) after the zero that makes a name abstract.
+/// The size of `sun_path` (108 bytes) without the zero that makes a name abstract.
 const ABSTRACT_NAME_LENGTH: usize = 107;
 
 #[cfg(test)]
@@ -440,7 +440,7 @@ mod tests {
         let opened = open((Ipv4Addr::LOCALHOST, 0).into(), &options()).expect("any port");
         assert_ne!(opened.address.port(), 0);
         assert_eq!(socket::is_listening(&opened.socket), Ok(true));
-        // A second process may have the same address: that is how a restart loses nothing.
+        // A second process may have the same address, so that a restart loses no connection.
         assert!(open(opened.address.clone(), &options()).is_ok());
         let alone = SocketOptions { reuse_port: false, ..options() };
         assert!(open(opened.address, &alone).expect_err("taken").is_in_use());
@@ -466,7 +466,7 @@ mod tests {
     fn both_families_on_one_socket() {
         let both = SocketOptions { v6_only: Some(false), ..options() };
         let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
-        // A machine without IPv6 has nothing to show here.
+        // Without IPv6 on this machine there is nothing to test.
         let Ok(opened) = open(any.into(), &both) else { return };
         let client = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, opened.address.port()));
         assert!(client.is_ok());
@@ -520,7 +520,7 @@ mod tests {
             let opened = opener.open(&Endpoint::Address(address.clone()), &options()).expect("it was given");
             assert_eq!(opened.address, *address);
         }
-        // Connections that wait are not lost: they come out of the same queue.
+        // Waiting connections are not lost: they come out of the same queue.
         let _client = std::os::unix::net::UnixStream::connect(folder.path().join("s")).expect("it listens");
         assert!(socket::accept(&path.socket).is_ok());
         assert!(opener.another(&inet.address, &options()).is_some_and(|opened| opened.is_ok()));
@@ -565,7 +565,7 @@ mod tests {
         assert!(opener.open(&number, &datagrams).is_err() && opener.open(&number, &options()).is_ok());
         let number = Endpoint::Inherited(socket.as_raw_fd());
         assert!(opener.open(&number, &datagrams).is_ok() && opener.open(&number, &options()).is_err());
-        // Both numbers belong to the opener now.
+        // Both descriptors belong to the opener now.
         std::mem::forget((stream.socket, socket));
     }
 

@@ -1,42 +1,46 @@
-//! Why a connection carries nothing any more.
+//! Faults of connections.
 
 use std::fmt;
 
 use weir_sys::Errno;
-use weir_tls::{Failure, Why};
+use weir_tls::Failure;
 
-/// What broke a connection, or keeps it from standing. Rules about retries, termination codes and traces speak of these, not
-/// of sockets.
+/// What broke a connection, or prevented it. Rules about retries, termination codes and traces use these, not sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The socket says so.
+    /// An error of the socket.
     Io(Errno),
-    /// There is no memory for what it carries, here or in the kernel.
+    /// Memory is short, here or in the kernel.
     Shortage,
-    /// The SOCKS4 proxy went away before it had answered.
+    /// The SOCKS4 proxy closed the connection before it answered.
     SocksAborted,
     /// The SOCKS4 proxy refused to connect, with this code.
     SocksRefused(u8),
     /// There is no TLS session, or none any more.
-    Tls(Why),
+    Tls(Failure),
     /// The peer did not look at the stream: it may be sent again, whatever it asks for (RFC 9113, 8.7).
     Refused,
-    /// What the peer sent breaks the protocol.
+    /// The peer violated the protocol.
     Protocol,
 }
 
 impl Fault {
-    /// Whether this process or its kernel lacks something, and not the peer.
+    /// Whether the cause is a lack of resources in this process or its kernel.
     pub fn is_ours(self) -> bool {
         matches!(self, Fault::Shortage | Fault::Io(Errno::MFILE | Errno::NFILE | Errno::ADDRNOTAVAIL))
     }
 
-    /// Whether the SOCKS4 proxy is to blame, which is there, and not the server behind it.
+    /// Whether the cause is the SOCKS4 proxy, not the server behind it.
     pub fn is_of_proxy(self) -> bool {
         matches!(self, Fault::SocksAborted | Fault::SocksRefused(_))
     }
 
-    /// Whether no descriptor is left for it.
+    /// Whether descriptors or memory are short, which closing an idle connection would free.
+    pub fn is_lack_of_room(self) -> bool {
+        self.is_lack_of_descriptors() || self == Fault::Shortage
+    }
+
+    /// Whether no descriptor is left.
     pub fn is_lack_of_descriptors(self) -> bool {
         matches!(self, Fault::Io(Errno::MFILE | Errno::NFILE))
     }
@@ -59,11 +63,11 @@ impl fmt::Display for Fault {
             Fault::SocksAborted => f.write_str("the SOCKS4 proxy did not answer"),
             Fault::Refused => f.write_str("the peer refused the stream"),
             Fault::Protocol => f.write_str("the peer broke the protocol"),
-            Fault::Tls(why) => write!(f, "{}", Failure::because(*why)),
+            Fault::Tls(failure) => write!(f, "{failure}"),
             Fault::SocksRefused(code) => write!(f, "the SOCKS4 proxy refused ({code})"),
         }
     }
 }
 
-// A connection keeps two, and an idle client keeps a connection.
+// Each connection stores two faults, and each idle client a connection.
 const _: () = assert!(size_of::<Option<Fault>>() <= 2 * size_of::<Option<Errno>>());

@@ -1,12 +1,12 @@
 //! Listeners, connections and transports: how bytes come in and leave.
 //!
-//! A [`Connection`] is a registered descriptor with its input buffer, the little that is pending to leave, and a TLS session if
-//! it has one (`connection/transport.rs`). Receiving means "give me the buffer that holds the bytes"; nothing above this crate reads into a
-//! slice of its own, and nobody above it sees bytes that are encrypted.
+//! A [`Connection`] is a registered descriptor with its input buffer, the few bytes that are pending to leave, and a TLS session if it has
+//! one (`connection/transport.rs`). Receiving means "give me the buffer that holds the bytes"; code above this crate neither reads into a
+//! slice of its own nor sees encrypted bytes.
 //!
 //! The crate refuses to know what the bytes mean: no message, no proxy, no rule. Begin with `connection.rs`, then
 //! `listener.rs` (how connections are accepted and handed to the less loaded of two workers) and `connect.rs` (how they are
-//! opened, for streams and everybody else).
+//! opened, for streams and all other callers).
 
 pub mod connect;
 pub mod connection;
@@ -19,8 +19,8 @@ pub mod shortage;
 pub mod turns;
 
 pub use connect::{
-    ConnectError, ConnectOptions, ConnectPlan, Connecting, Greeting, SocketSizes, Source, SourceAddress,
-    Target,
+    ConnectError, ConnectOptions, ConnectPlan, Connecting, Greeting, Probe, SocketSizes, Source,
+    SourceAddress, Target, keep,
 };
 pub use connection::tls_count;
 pub use connection::transport::{Clock, set_largest_record};

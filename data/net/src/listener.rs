@@ -11,8 +11,8 @@
 //!     └── stopped: the end
 //! ```
 //!
-//! A place is taken before a connection is accepted, so limits hold exactly whatever other workers do, and connections
-//! that find no place stay in the kernel's queue, where another process or a later moment can serve them.
+//! A permit is taken before a connection is accepted, so limits hold exactly whatever other workers do. Connections
+//! without a permit stay in the kernel's queue, where another process may accept them, or this one later.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -22,60 +22,60 @@ use weir_sys::{Address, Errno, pass, socket};
 
 use crate::connection_limit::ConnectionLimit;
 
-/// Who decides whether a connection may come in, and takes it.
+/// Decides whether a connection may come in, and takes it.
 pub trait Acceptor: 'static {
-    /// The right to accept one connection. Dropped unused, it goes to whoever waits.
+    /// The permit to accept one connection. Dropped unused, it goes to the next waiter.
     type Ticket;
 
     /// Whether connections are accepted at all.
     fn state(&self) -> AcceptorState;
 
-    /// Until when no more may be accepted, because there were too many in this second; none for now.
+    /// Until when no more may be accepted, because a rate limit is reached; none if it is not.
     fn too_fast(&self) -> Option<Tick>;
 
-    /// The right to accept one connection, or the limit that is reached.
+    /// A permit for one connection, or the limit that is reached.
     fn admit(&self) -> Result<Self::Ticket, &'static ConnectionLimit>;
 
-    /// A place that may have been offered to this task is not taken: whoever else waits may have it.
+    /// Gives a permit that may have been offered to this task to another waiter.
     fn give_way(&self);
 
-    /// Whether its connections are accepted even where memory is short: operators have to look what is wrong.
+    /// Whether its connections are accepted even while memory is short, because operators need access.
     fn is_for_operators(&self) -> bool {
         false
     }
 
-    /// Takes an accepted connection.
+    /// Takes an accepted connection over.
     fn enter(&self, ticket: Self::Ticket, socket: OwnedFd, peer: Address);
 
-    /// Nothing can be accepted, for a reason that is none of the client's; said once until something was accepted again.
+    /// Accepting failed for a reason that is not the client's. Reported once until a connection is accepted again.
     fn exhausted(&self, errno: Errno);
 }
 
 /// Whether connections are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptorState {
-    /// They are.
+    /// Connections are accepted.
     Open,
-    /// Not now. Whoever opens it again wakes the accept tasks.
+    /// Not now. The caller that opens it again wakes the accept tasks.
     Paused,
-    /// Never again. Whoever stops it wakes the accept tasks.
+    /// Never again. The caller that stops it wakes the accept tasks.
     Stopped,
 }
 
-/// Accepts from `listener` until `door` is stopped; at most `batch` connections in one turn (`tune.maxaccept`).
-pub async fn accept<D: Acceptor>(listener: Descriptor, door: D, batch: u32) {
+/// Accepts from `listener` until `acceptor` is stopped; at most `batch` connections in one turn (`tune.maxaccept`).
+pub async fn accept<D: Acceptor>(listener: Descriptor, acceptor: D, batch: u32) {
     listener.set_owner(current());
-    // One that does not listen is an end of a pair over which connections are passed.
+    // A socket that does not listen is one end of a pair over which connections are passed.
     let passed = socket::is_listening(&listener) == Ok(false);
     let mut complained = false;
     loop {
-        let until = match door.state() {
+        let until = match acceptor.state() {
             AcceptorState::Stopped => {
-                take_the_last(&listener, passed, &door);
-                return door.give_way();
+                take_the_last(&listener, passed, &acceptor);
+                return acceptor.give_way();
             }
             AcceptorState::Paused => Tick::NEVER,
-            AcceptorState::Open => match accept_some(&listener, passed, &door, batch) {
+            AcceptorState::Open => match accept_some(&listener, passed, &acceptor, batch) {
                 Halt::Drained => {
                     wait(Tick::NEVER).await;
                     continue;
@@ -86,69 +86,69 @@ pub async fn accept<D: Acceptor>(listener: Descriptor, door: D, batch: u32) {
                     continue;
                 }
                 Halt::Full(gate) => {
-                    wait_for_room(gate, &door).await;
+                    wait_for_room(gate, &acceptor).await;
                     continue;
                 }
                 Halt::Until(tick) => tick,
-                // A listener that is being paused says so before its state does: look again soon.
+                // A listener that is being paused fails before its state changes: try again soon.
                 Halt::Failed(Errno::INVAL) => after(RETRY),
                 Halt::Failed(errno) => {
                     if !complained {
-                        door.exhausted(errno);
+                        acceptor.exhausted(errno);
                         complained = true;
                     }
                     after(RETRY)
                 }
             },
         };
-        door.give_way();
+        acceptor.give_way();
         wait(until).await;
     }
 }
 
-/// Takes the connections that were reported to this process and to no other.
+/// Accepts the connections that were reported to this process only.
 ///
-/// A socket that another process has too stays open there when it is closed here, and so does its place in this poller,
-/// which would go on to swallow reports: so it leaves the poller first.
-/// What came before that may have been reported here alone; nobody else would look until the next one comes.
-fn take_the_last<D: Acceptor>(listener: &Descriptor, passed: bool, door: &D) {
+/// If another process has the socket too, it stays open there when it is closed here, and so does its registration in
+/// this poller, which would go on to consume events: so it is removed from the poller first. Connections that came
+/// before may have been reported only here; no other process would look until the next one comes.
+fn take_the_last<D: Acceptor>(listener: &Descriptor, passed: bool, acceptor: &D) {
     listener.leave_poller();
     for _ in 0..LAST {
-        let Ok(ticket) = door.admit() else { return };
+        let Ok(ticket) = acceptor.admit() else { return };
         let accepted = if passed { receive(listener).map(Some) } else { listener.accept() };
         let Ok(Some((accepted, peer))) = accepted else { return };
-        door.enter(ticket, accepted, peer);
+        acceptor.enter(ticket, accepted, peer);
     }
 }
 
-/// Why accepting made a halt.
+/// Why accepting stopped.
 enum Halt {
     /// No connection waits.
     Drained,
-    /// Others have their turn first.
+    /// Other tasks run first.
     Batch,
     /// A limit is reached.
     Full(&'static ConnectionLimit),
-    /// Too many came in this second.
+    /// A rate limit is reached.
     Until(Tick),
-    /// The system refuses.
+    /// A system call failed.
     Failed(Errno),
 }
 
-/// The next connection that was passed over a pair of sockets; it has no address.
+/// The next connection passed over a pair of sockets; it has no address.
 fn receive(listener: impl AsFd) -> weir_sys::Result<(OwnedFd, Address)> {
     pass::receive_connection(listener).map(|connection| (connection, Address::Unnamed))
 }
 
-fn accept_some<D: Acceptor>(listener: &Descriptor, passed: bool, door: &D, batch: u32) -> Halt {
+fn accept_some<D: Acceptor>(listener: &Descriptor, passed: bool, acceptor: &D, batch: u32) -> Halt {
     for _ in 0..batch.max(1) {
-        if let Some(tick) = door.too_fast() {
+        if let Some(tick) = acceptor.too_fast() {
             return Halt::Until(tick);
         }
-        if crate::shortage::is_short_still() && !door.is_for_operators() {
+        if crate::shortage::is_short_still() && !acceptor.is_for_operators() {
             return Halt::Failed(Errno::NOMEM);
         }
-        let ticket = match door.admit() {
+        let ticket = match acceptor.admit() {
             Ok(ticket) => ticket,
             Err(gate) => return Halt::Full(gate),
         };
@@ -163,7 +163,7 @@ fn accept_some<D: Acceptor>(listener: &Descriptor, passed: bool, door: &D, batch
             },
         };
         match accepted {
-            Ok(Some((socket, peer))) => door.enter(ticket, socket, peer),
+            Ok(Some((socket, peer))) => acceptor.enter(ticket, socket, peer),
             Ok(None) => return Halt::Drained,
             Err(errno) => return Halt::Failed(errno),
         }
@@ -171,15 +171,15 @@ fn accept_some<D: Acceptor>(listener: &Descriptor, passed: bool, door: &D, batch
     Halt::Batch
 }
 
-/// Waits until a place may be free. On the list first, then another try: see [`ConnectionLimit`].
-async fn wait_for_room<D: Acceptor>(full: &'static ConnectionLimit, door: &D) {
+/// Waits until there may be room. The task enlists first, then tries again: see [`ConnectionLimit`].
+async fn wait_for_room<D: Acceptor>(full: &'static ConnectionLimit, acceptor: &D) {
     let task = current();
     full.enlist(task);
-    match door.admit() {
+    match acceptor.admit() {
         Err(gate) if std::ptr::eq(gate, full) => {
             wait(Tick::NEVER).await;
         }
-        // There is room here by now. The caller tries again at once, so a place that was offered meanwhile is not lost.
+        // There is room by now. The caller tries again at once, so a permit that was offered meanwhile is not lost.
         Ok(_) | Err(_) => {}
     }
     full.withdraw(task);
@@ -191,16 +191,15 @@ fn after(duration: Duration) -> Tick {
 
 /// The less loaded of this worker and one other, drawn at random from `workers`.
 ///
-/// Looking at two and taking the better one keeps the loads close together without anybody looking at all of them. A
-/// connection that moves costs its first bytes a trip to another processor's cache, so it moves only where the loads differ by
-/// more than chance makes them.
+/// Looking at two and taking the better one keeps the loads close together without looking at all of them. A connection that
+/// moves loads its first bytes into another processor's cache, so it moves only where the loads differ by more than by chance.
 pub fn less_loaded(workers: &[usize]) -> usize {
     let own = worker_index();
     if workers.len() < 2 {
         return workers.first().copied().unwrap_or(own);
     }
     let drawn = workers[(random() % workers.len() as u64) as usize];
-    // Itself drawn: the next one, so that there are always two to compare.
+    // This worker was drawn: the next one is taken, so that there are always two to compare.
     let other = if drawn == own {
         let at = workers.iter().position(|&worker| worker == own).unwrap_or(0);
         workers[(at + 1) % workers.len()]
@@ -211,12 +210,12 @@ pub fn less_loaded(workers: &[usize]) -> usize {
     if weir_sched::load(other).saturating_add(load / WORTH_A_MOVE) < load { other } else { own }
 }
 
-/// A connection moves to a worker whose load is less by more than this part.
+/// A connection moves to a worker whose load is lower by more than one part in this many.
 const WORTH_A_MOVE: u32 = 8;
-/// How long to wait for descriptors or memory when the system has none left: long enough for connections to end, short
-/// enough to go unnoticed by a client.
+/// How long to wait when the system is out of descriptors or memory: long enough for connections to end, too short for
+/// a client to notice.
 const RETRY: Duration = Duration::from_millis(100);
-/// How many connections are accepted at most once a listener was stopped: more than come between two turns.
+/// How many connections are accepted at most after a listener was stopped: more than arrive between two turns.
 const LAST: u32 = 1024;
 
 #[cfg(test)]
@@ -236,7 +235,7 @@ mod tests {
         static REFUSED_TICKETS: Cell<u32> = const { Cell::new(0) };
     }
 
-    /// Lets two in at a time.
+    /// Allows two connections at a time.
     struct Small(&'static ConnectionLimit);
 
     impl Acceptor for Small {
@@ -273,13 +272,13 @@ mod tests {
         let any = Address::from((Ipv4Addr::LOCALHOST, 0));
         let opened = Opener::new().open(&Endpoint::Address(any), &options).expect("any port");
         let listener = Descriptor::register(opened.socket).expect("a descriptor");
-        let door = Small(Box::leak(Box::default()));
-        let task = weir_sched::spawn(&KIND, Class::Normal, accept(listener, door, 4));
+        let acceptor = Small(Box::leak(Box::default()));
+        let task = weir_sched::spawn(&KIND, Class::Normal, accept(listener, acceptor, 4));
         (opened.address.port(), task)
     }
 
     async fn until(mut what: impl FnMut() -> bool) {
-        // Bounded, so that a fault is a failure and no endless test.
+        // Bounded, so that a defect fails the test instead of hanging it.
         for _ in 0..10_000 {
             if what() {
                 return;
@@ -314,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_door_keeps_them_waiting_and_a_stopped_one_ends() {
+    fn a_paused_acceptor_keeps_them_waiting_and_a_stopped_one_ends() {
         weir_sched::run(async {
             let (port, task) = start();
             STATE.set(AcceptorState::Paused);

@@ -1,14 +1,15 @@
-//! Who needs a buffer and finds none waits for one: in turn, each for as long as its own deadline says.
+//! Waiting for buffers: tasks that find none wait in turn, each until its own deadline.
 //!
 //! ```text
 //!   no buffer ──► a turn ──► one comes back on this worker ──► it is handed to the oldest turn, whose task is woken
 //!                   └─────── every 20 ms, while somebody waits: what came back elsewhere, or memory
 //! ```
-//! Who comes later never gets what somebody waits for: what comes back is handed over, not put down, and what else there is
-//! is for those who wait. A turn ends with its connection, and then the next one has what was handed to it.
+//! A later task never gets a buffer that an earlier one waits for: a buffer that comes back is handed over directly, and
+//! other free ones are reserved for the waiters. A turn ends with its connection, and the next one gets what was handed to
+//! it.
 //!
-//! Buffers are a budget of the process (`tune.buffers.limit`): a worker takes a few at a time from what is left and gives back
-//! what it does not need, so lending one touches nothing that others write to. Without that limit it is memory that runs short.
+//! Buffers are a budget of the process (`tune.buffers.limit`): a worker takes a few at a time from the rest of the budget and
+//! gives back what it does not need, so lending one writes to no shared memory. Without that limit only memory can run short.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -19,30 +20,30 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use weir_containers::{Allowance, Buffer, BufferPool};
 use weir_sched::{Class, Kind, TaskKey, current, now, sleep_until, spawn, wake};
 
-pub use weir_memory::shortage::{is_short, is_short_still};
+pub use weir_memory::shortage::{count_refusal, is_exhausted, is_short, is_short_still};
 
-/// What the buffers of a worker are bounded by.
+/// The limits of a worker's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferLimits {
     /// `tune.bufsize`, in bytes.
     pub size: usize,
-    /// The most that all workers use at once; none for no limit.
+    /// The most that all workers use at once, in buffers; none for no limit.
     pub most: Option<usize>,
     /// How many free ones a worker keeps.
     pub kept: usize,
-    /// How many a worker keeps for answers of servers when there are none left (`tune.buffers.reserve`).
+    /// How many a worker reserves for servers' responses when there are no others (`tune.buffers.reserve`).
     pub reserve: usize,
 }
 
 impl BufferLimits {
-    /// Has the process obey. To be called once, before workers are [set up](Self::set_up).
+    /// Sets the limits of the process. Call it once, before workers are [set up](Self::set_up).
     pub fn publish(&self) {
         LEFT.store(self.most.unwrap_or(0), Relaxed);
     }
 
-    /// Has the current worker obey, one of so many.
+    /// Sets up the current worker, one of `workers`.
     pub fn set_up(&self, workers: usize) {
-        // The keeper of a worker that this thread was before ended with it.
+        // The keeper of a former worker on this thread ended with that worker.
         KEEPER_RUNS.set(false);
         BufferPool::configure(self.size, usize::MAX, self.kept);
         BufferPool::grow_unless(is_for_others);
@@ -66,27 +67,27 @@ fn give_to_all(count: usize) {
     LEFT.fetch_add(count, Relaxed);
 }
 
-/// A place among those who wait for a buffer; none while its connection waits for nothing.
+/// A place among the waiters; none while the connection waits for no buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Turn(Option<NonZeroU64>);
 
-/// Which buffers one may have.
+/// Which buffers a waiter may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
-    /// The common ones.
+    /// Only the common ones.
     Common,
-    /// Those that were set aside as well.
+    /// Also the reserved ones.
     Aside,
 }
 
 impl Turn {
-    /// Whether it waits.
+    /// Whether it is waiting.
     #[inline]
     pub(crate) fn is_held(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The buffer that was handed to it; none while it still waits, and the current task is woken once there is one.
+    /// The buffer that was handed to it; none while it still waits: then the current task is woken when there is one.
     #[cold]
     pub(crate) fn wait_on(&mut self, right: Right) -> Option<Buffer> {
         let Some(number) = self.0 else {
@@ -104,7 +105,7 @@ impl Turn {
         handed
     }
 
-    /// It waits no more.
+    /// Stops waiting.
     #[inline]
     pub(crate) fn end(&mut self) {
         if let Some(number) = self.0.take() {
@@ -122,17 +123,17 @@ impl Drop for Turn {
 
 #[cold]
 fn leave(number: NonZeroU64) {
-    // While the thread ends the lists may be gone already.
+    // While the thread ends the lists may already be gone.
     let handed = WAITING.try_with(|waiting| waiting.borrow_mut().leave(number));
-    // What it did not use is dropped here, outside of the borrow: the next one is handed it.
+    // An unused buffer is dropped here, outside of the borrow: it is handed to the next waiter.
     drop(handed);
 }
 
-/// Those who wait on this worker, by the numbers of their turns, which ascend.
+/// The waiters of this worker, by the ascending numbers of their turns.
 struct Waiting {
     common: BTreeMap<NonZeroU64, TaskKey>,
     aside: BTreeMap<NonZeroU64, TaskKey>,
-    /// What is for those who were woken and did not look yet.
+    /// Buffers for waiters that were woken and have not run yet.
     handed: BTreeMap<NonZeroU64, Buffer>,
     last: u64,
 }
@@ -163,7 +164,7 @@ impl Waiting {
         self.handed.remove(&number)
     }
 
-    /// Hands a buffer to the turn that came first of those that may have it; whose task to wake, or what is left over.
+    /// Hands a buffer to the first turn that may have it: returns the task to wake, or the buffer if no turn may.
     fn hand(&mut self, buffer: Buffer, right: Right) -> Result<TaskKey, Buffer> {
         let first = |list: &BTreeMap<NonZeroU64, TaskKey>| list.keys().next().copied();
         let common = first(&self.common).filter(|_| right == Right::Common);
@@ -178,7 +179,7 @@ impl Waiting {
     }
 }
 
-/// Hands what there is to those who wait for it, some at most; a buffer that came back calls it.
+/// Hands free buffers to waiters, a limited number. A buffer that comes back triggers it.
 fn serve() {
     for _ in 0..IN_A_PERIOD {
         if WAITING.with_borrow(|waiting| waiting.is_empty()) {
@@ -210,28 +211,28 @@ async fn look_after_them() {
     KEEPER_RUNS.set(false);
 }
 
-/// Whether the allocator is not to be asked for a buffer.
+/// Whether no buffer may be taken from the allocator now.
 fn is_for_others() -> bool {
     is_short_still() || !may_take()
 }
 
-/// Whether what is left may be taken now: by nobody who comes while others wait.
+/// Whether the budget may be used now: not by a task that comes while others wait.
 fn may_take() -> bool {
     SERVING.get() || WAITING.with_borrow(|waiting| waiting.is_empty())
 }
 
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 static KEEPER: Kind = Kind::new("waiting for buffers");
-/// How many buffers a worker takes from what is left at once: few may lie unused.
+/// How many buffers a worker takes from the budget at once: a small number, so that few lie unused.
 const LARGEST_BATCH: usize = 16;
-/// How often it is looked whether memory or buffers of other workers are there again.
+/// How often the keeper checks for memory or for buffers of other workers.
 const PERIOD_MS: u64 = 20;
-/// How many of those who wait are served at once.
+/// How many waiters are served per period.
 const IN_A_PERIOD: usize = 32;
 
 thread_local! {
     static WAITING: RefCell<ManuallyDrop<Waiting>> = const { RefCell::new(ManuallyDrop::new(Waiting::new())) };
-    /// What is taken is for those who wait.
+    /// Whether buffers are being taken for waiters.
     static SERVING: Cell<bool> = const { Cell::new(false) };
     static KEEPER_RUNS: Cell<bool> = const { Cell::new(false) };
 }
@@ -245,14 +246,14 @@ mod tests {
     use std::sync::{Mutex, MutexGuard, PoisonError};
     use weir_sched::{Descriptor, Tick, wait};
 
-    /// What is left is the process's: one test at a time looks at it.
+    /// The budget is the process's, so tests that use it run one at a time.
     static ALONE: Mutex<()> = Mutex::new(());
 
     fn alone() -> MutexGuard<'static, ()> {
         ALONE.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection at which a byte waits to be received.
+    /// A connection with a byte to receive.
     fn readable() -> (Connection, UnixStream) {
         let (own, mut peer) = UnixStream::pair().expect("a pair");
         own.set_nonblocking(true).expect("a socket");
@@ -260,7 +261,7 @@ mod tests {
         (Connection::new(Descriptor::register(own.into()).expect("a place")), peer)
     }
 
-    /// A worker with so many buffers, all of them held.
+    /// Takes all of this many buffers on a worker.
     fn all_held(most: usize) -> Vec<Buffer> {
         let limits = BufferLimits { size: 1024, most: Some(most), kept: most, reserve: 0 };
         limits.publish();
@@ -270,7 +271,7 @@ mod tests {
         held
     }
 
-    /// Waits for a buffer; in which place of all it was served.
+    /// Waits for a buffer; returns the position in which it was served.
     async fn receive_in_turn(served: &'static AtomicUsize) -> usize {
         let (mut connection, _peer) = readable();
         while connection.receive(100) == Received::Nothing {
@@ -308,7 +309,7 @@ mod tests {
         assert_eq!(all.expect("a worker"), Some(true));
     }
 
-    /// Nobody waits longer because the keeper looked and found nothing, and a newcomer passes nobody.
+    /// A waiter keeps its turn when the keeper finds nothing, and a newcomer does not overtake it.
     #[test]
     fn a_turn_is_kept_while_there_is_nothing() {
         static SERVED: AtomicUsize = AtomicUsize::new(0);
@@ -321,11 +322,11 @@ mod tests {
                     assert_eq!(receive_in_turn(&SERVED).await, number, "out of turn");
                 });
             }
-            // Several looks of the keeper.
+            // The keeper checks several times.
             sleep_until(now().after(4 * PERIOD_MS)).await;
             held.pop();
             assert!(Buffer::take().is_err(), "it is the first one's");
-            // What another worker gave back is for those who wait, too.
+            // A buffer that another worker gave back goes to the waiters too.
             give_to_all(1);
             assert!(Buffer::take().is_err(), "a newcomer passes those who wait");
             drop(held);
@@ -336,7 +337,7 @@ mod tests {
         assert_eq!(all.expect("a worker"), Some(true));
     }
 
-    /// Who left before it was served takes nobody's turn, nor the buffer that it was handed.
+    /// A waiter that leaves takes no one's turn, nor the buffer that was handed to it.
     #[test]
     fn who_leaves_takes_nothing_along() {
         static SERVED: AtomicUsize = AtomicUsize::new(0);
@@ -354,10 +355,10 @@ mod tests {
             weir_sched::yield_now().await;
             drop(first);
             held.pop();
-            // It is the second one's now, who leaves with it.
+            // The buffer was handed to the second waiter, which leaves with it.
             assert_eq!(WAITING.with_borrow(|waiting| (waiting.common.len(), waiting.handed.len())), (1, 1));
             drop(second);
-            // At once, without the keeper's help.
+            // At once, without the keeper.
             weir_sched::yield_now().await;
             weir_sched::yield_now().await;
             assert_eq!(SERVED.load(Relaxed), 1);
@@ -366,7 +367,7 @@ mod tests {
         assert_eq!(all.expect("a worker"), Some(true));
     }
 
-    /// Who may have what was set aside gets it before others come, but of the rest no more than its turn.
+    /// A waiter that may use reserved buffers gets them before others, but common ones only in its turn.
     #[test]
     fn what_was_set_aside_is_for_who_may_have_it() {
         let mut waiting = Waiting::new();

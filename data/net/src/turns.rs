@@ -1,35 +1,35 @@
-//! How many tasks do something at once; the others wait for their turn, on whatever worker they are.
+//! Limits how many tasks do something at once; the others wait for their turn, on any worker.
 
 use weir_sched::{TaskKey, Tick, now, wait, wake};
 use weir_sync::Semaphore;
 
-/// Lets so many tasks do something at once.
+/// Lets a limited number of tasks run at once.
 #[derive(Debug)]
 pub struct Turns {
     semaphore: Semaphore<TaskKey>,
     most: u32,
 }
 
-/// A task may do it. Dropping it lets another one.
+/// The right of a task to run. Dropping it lets another task run.
 #[derive(Debug)]
 pub struct Turn<'t> {
     turns: &'t Turns,
 }
 
 impl Turns {
-    /// Nobody does it yet. At most `most` tasks do at once.
+    /// A limit of `most` tasks at once, none of which run yet.
     #[must_use]
     pub fn new(most: u32) -> Self {
         Turns { semaphore: Semaphore::new(), most }
     }
 
-    /// How many do it now.
+    /// How many tasks run now.
     #[must_use]
     pub fn inside(&self) -> u32 {
         self.semaphore.inside()
     }
 
-    /// Waits until the current task may do it; none when that takes until `deadline`.
+    /// Waits until the current task may run; none when that takes until `deadline`.
     pub async fn turn(&self, deadline: Tick) -> Option<Turn<'_>> {
         let task = weir_sched::current();
         while !self.semaphore.enter(self.most) {
@@ -40,7 +40,7 @@ impl Turns {
             }
             let was_told = !self.semaphore.withdraw(task);
             if entered || deadline <= now() {
-                // Whoever comes next is told instead.
+                // The turn goes to the next waiter.
                 if was_told {
                     tell(self.semaphore.next());
                 }

@@ -9,13 +9,14 @@ use crate::delivery::Sender;
 use crate::{Relay, Relays};
 
 /// Receives from `descriptor` until the process leaves; what has arrived by then is still delivered. One task reads a
-/// socket, so messages of one sender leave in the order in which they came.
+/// socket, so messages of one sender leave in the order in which they arrived.
 pub async fn receive_datagrams(relays: &'static Relays, relay: &'static Relay, descriptor: Descriptor) {
     descriptor.set_owner(weir_sched::current());
     loop {
         let halt = receive_some(relays, relay, &descriptor);
         if relays.state() == AcceptorState::Stopped && halt != Halt::Batch {
-            // The next process has the socket too: closed here it stays open there, and so would its place in this poller.
+            // The next process has the socket too: it stays open there when it is closed here, and so would its
+            // registration in this poller.
             drop(descriptor.into_fd());
             return;
         }
@@ -27,19 +28,19 @@ pub async fn receive_datagrams(relays: &'static Relays, relay: &'static Relay, d
     }
 }
 
-/// Why receiving made a halt.
+/// Why receiving stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Halt {
-    /// Nothing waits.
+    /// No datagram waits.
     Drained,
-    /// Others have their turn first.
+    /// Other tasks run first.
     Batch,
-    /// There is no memory, or something else that may pass.
+    /// A temporary error, such as a lack of memory.
     Trouble,
 }
 
 fn receive_some(relays: &Relays, relay: &Relay, descriptor: &Descriptor) -> Halt {
-    // Held for this turn only: nothing of a datagram is left afterwards.
+    // The buffer is held for this turn only: no datagram is kept longer.
     let Ok(mut buffer) = Buffer::take() else { return Halt::Trouble };
     for _ in 0..BATCH {
         match socket::receive_from(descriptor, buffer.space()) {
@@ -62,5 +63,5 @@ fn receive_some(relays: &Relays, relay: &Relay, descriptor: &Descriptor) -> Halt
 
 /// How many datagrams are received in one turn.
 const BATCH: usize = 64;
-/// How long to wait when there is trouble.
+/// How long to wait after an error.
 const RETRY_MS: u64 = 10;

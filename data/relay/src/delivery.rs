@@ -1,20 +1,20 @@
-//! From a message's bytes to every target.
+//! Delivers a message to every target.
 
 use std::cell::RefCell;
 use std::io::Write as _;
 use std::net::IpAddr;
 
 use weir_config::model::HostStrategy;
-use weir_events::{Logger, NewHost, Relayed, RelayedDate, WallTime};
+use weir_events::{Logger, NewHost, Relayed, RelayedDate};
 use weir_sys::Address;
 use weir_syslog::{Message, Shape, Stamp};
 
 use crate::{Relay, Relays};
 
-/// What a worker delivers with.
+/// A worker's state for delivering.
 struct Desk {
     logger: Logger,
-    /// The sender's address, the message's host before it if both are wanted, while a message is written.
+    /// While a message is written: the sender's address, preceded by the message's host if both are wanted.
     host: Vec<u8>,
 }
 
@@ -27,7 +27,7 @@ pub fn install(logger: Logger) {
     DESK.set(Some(Desk { logger, host: Vec::new() }));
 }
 
-/// Who sends: its address, if it has one.
+/// The sender of a message: its address, if it has one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sender(Option<IpAddr>);
 
@@ -37,7 +37,7 @@ impl Sender {
     }
 
     pub fn from_ip(ip: Option<IpAddr>) -> Self {
-        // What an IPv6 socket says of an IPv4 sender.
+        // An IPv6 socket reports IPv4 senders as mapped addresses.
         Sender(ip.map(|ip| ip.to_canonical()))
     }
 }
@@ -47,19 +47,19 @@ impl Relay {
     pub(crate) fn deliver(&self, relays: &Relays, bytes: &[u8], sender: Sender) {
         relays.count();
         let message = if self.unparsed { Message::unparsed(bytes) } else { Message::parse(bytes) };
-        let time = WallTime::from_micros(weir_sched::wall_us().cast_signed());
+        let time = weir_sched::wall_time();
         DESK.with_borrow_mut(|desk| {
             let Some(Desk { logger, host }) = desk else { return };
             let relayed = relayed(&message, self.host, sender.0, host);
             for sink in &self.sinks {
-                // What could not leave is counted by the target.
+                // The target counts what it could not send.
                 logger.relay(sink, time, &relayed);
             }
         });
     }
 }
 
-/// The host that a message is said to be from (manual, "option host"). `space` is for one that is put together.
+/// The host name that targets get (manual, "option host"). `space` is a buffer for composing one.
 fn chosen_host<'a>(
     strategy: HostStrategy,
     own: Option<&'a [u8]>,
@@ -81,7 +81,7 @@ fn chosen_host<'a>(
     Some(space)
 }
 
-/// A message as targets get it, from whom and by which strategy its host is chosen. `space` is for a host that is put together.
+/// A message for the targets, with its sender and the strategy for its host. `space` is a buffer for composing the host.
 pub fn relayed<'a>(
     message: &Message<'a>,
     strategy: HostStrategy,
@@ -92,7 +92,7 @@ pub fn relayed<'a>(
     let has_room = matches!(message.shape, Shape::Rfc3164 | Shape::Rfc5424);
     let new_host = host.filter(|host| has_room && message.host != Some(*host)).map(|name| NewHost {
         at: message.host_at,
-        // A dash stands for a host that is not known.
+        // A dash stands for an unknown host.
         length: message.host.map_or(1, <[u8]>::len),
         name,
     });

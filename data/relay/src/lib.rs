@@ -1,16 +1,15 @@
-//! Log messages of others: `log-forward` sections, from the sockets that messages come in by to the targets that they leave
-//! for.
+//! `log-forward` sections: they receive log messages from others and send them to targets.
 //!
 //! ```text
 //! connection ──► Framer ──┐
 //!                         ├──► Message ──► Relayed ──► each target, at once or not at all
 //! datagram ───────────────┘
 //! ```
-//! There is no queue here: a message that is whole leaves for every target before the next one is looked at, and what a
-//! target cannot take is dropped and counted there. So a connection holds one buffer at most, and only while part of a
-//! message is in it, a datagram socket none, and no target delays a sender. The tasks are bulk work: traffic goes first.
+//! There is no queue here: a complete message is sent to every target before the next one is examined, and what a target
+//! cannot take is dropped and counted there. So a connection holds at most one buffer, and only while part of a message
+//! is in it; a datagram socket holds none, and no target delays a sender. The tasks are bulk work: traffic goes first.
 //!
-//! The crate refuses to know what syslog looks like (`weir-syslog`) and how lines leave (`weir-events`). Begin with
+//! The crate refuses to know the format of syslog (`weir-syslog`) and how lines are sent (`weir-events`). Begin with
 //! [`Relay`].
 
 #![forbid(unsafe_code)]
@@ -27,29 +26,30 @@ use weir_config::model::HostStrategy;
 use weir_events::LogSink;
 use weir_net::{AcceptorState, ConnectionLimit};
 use weir_sync::{CachePadded, Counter};
+use weir_tls::{ChooseServer, Facts};
 
 pub use datagrams::receive_datagrams;
 pub use delivery::{install, relayed};
 pub use stream::{StreamAcceptor, wake_sessions};
 
-/// A `log-forward` section, live.
+/// A live `log-forward` section.
 #[derive(Debug)]
 pub struct Relay {
     /// Its name.
     pub name: Arc<str>,
-    /// Where messages go.
+    /// Its targets.
     pub sinks: Vec<Arc<LogSink>>,
-    /// Messages are text, whatever they begin with.
+    /// Messages are not parsed (`option dont-parse-log`).
     pub unparsed: bool,
-    /// A message of a connection is a line, whatever it begins with.
+    /// Messages on connections are lines, whatever they begin with.
     pub lines_only: bool,
-    /// What is said about the host that a message is from.
+    /// How the host of a message is chosen.
     pub host: HostStrategy,
-    /// How long a sender may say nothing.
+    /// How long a sender may be silent.
     pub client_timeout: Option<Duration>,
-    /// Its connections.
+    /// Its current connections.
     pub connections: ConnectionLimit,
-    /// How many of them there may be.
+    /// The limit of these connections.
     pub connections_limit: u32,
 }
 
@@ -58,34 +58,39 @@ pub struct Relay {
 pub struct ForwardListener {
     /// The section.
     pub relay: &'static Relay,
-    /// Every connection begins with a PROXY protocol header.
+    /// Whether every connection begins with a PROXY protocol header.
     pub accept_proxy: bool,
-    /// Its connections.
+    /// TLS settings, if connections use TLS, after that header.
+    pub tls: Option<Arc<dyn ChooseServer>>,
+    /// Its current connections.
     pub connections: ConnectionLimit,
-    /// How many of them there may be.
+    /// The limit of these connections.
     pub connections_limit: u32,
 }
 
-/// What the sections of a process share.
+/// State shared by the sections of a process.
 pub struct Relays {
     state: AtomicU8,
-    /// Messages that came, for each worker.
+    /// Messages received, for each worker.
     received: Box<[CachePadded<Counter>]>,
     /// All connections of the process.
     pub connections: &'static ConnectionLimit,
-    /// How many of them there may be.
+    /// The limit of these connections.
     pub connections_limit: &'static AtomicU32,
     /// Called for each connection, on the worker that serves it.
     pub on_connection: Box<dyn Fn() + Send + Sync>,
+    /// Called for each TLS session that was established, on the worker that serves it.
+    pub on_secured: Box<dyn Fn(&Facts) + Send + Sync>,
 }
 
 impl Relays {
-    /// What is shared by the sections of a process with so many workers, whose connections count with `connections`.
+    /// The shared state for `workers` workers, whose connections count in `connections`.
     pub fn new(
         workers: usize,
         connections: &'static ConnectionLimit,
         connections_limit: &'static AtomicU32,
         on_connection: Box<dyn Fn() + Send + Sync>,
+        on_secured: Box<dyn Fn(&Facts) + Send + Sync>,
     ) -> Self {
         Relays {
             state: AtomicU8::new(OPEN),
@@ -93,15 +98,16 @@ impl Relays {
             connections,
             connections_limit,
             on_connection,
+            on_secured,
         }
     }
 
-    /// How many messages came, whatever became of them.
+    /// How many messages were received, delivered or not.
     pub fn received(&self) -> u64 {
         self.received.iter().map(|counter| counter.value()).fold(0, u64::wrapping_add)
     }
 
-    /// Whether messages are taken.
+    /// Whether messages are accepted.
     pub fn state(&self) -> AcceptorState {
         match self.state.load(SeqCst) {
             OPEN => AcceptorState::Open,
@@ -110,7 +116,7 @@ impl Relays {
         }
     }
 
-    /// No connections are accepted until [`Relays::resume`]. Whoever pauses wakes the tasks.
+    /// Accepts no connections until [`Relays::resume`]. The caller wakes the accept tasks.
     pub fn pause(&self) {
         let _ = self.state.compare_exchange(OPEN, PAUSED, SeqCst, SeqCst);
     }
@@ -120,12 +126,12 @@ impl Relays {
         let _ = self.state.compare_exchange(PAUSED, OPEN, SeqCst, SeqCst);
     }
 
-    /// Nothing is taken any more, but for what has arrived already. Whoever stops wakes the tasks.
+    /// Accepts nothing more; what has already arrived is still delivered. The caller wakes the tasks.
     pub fn stop(&self) {
         self.state.store(STOPPED, SeqCst);
     }
 
-    /// One more message came to this worker.
+    /// Counts a message received by this worker.
     fn count(&self) {
         if let Some(counter) = self.received.get(weir_sched::worker_index()) {
             counter.increment();

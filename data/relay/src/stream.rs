@@ -1,17 +1,18 @@
 //! Messages over connections.
 //!
 //! ```text
-//!             PROXY header, if one is expected      a piece        every whole message leaves
+//!             PROXY header, TLS: what is expected    a piece        every whole message leaves
 //! accepted ───────────────────────────────────► waiting ──► cutting ───────────────────────► waiting ...
 //!                                                  │            │ cannot be cut any more
 //!        ended, silent for too long, process leaves ▼            ▼
 //!                                                 closed ◄───────┘
 //! ```
-//! A message that is not whole when its connection ends is none.
+//! A message that is incomplete when its connection ends is dropped.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use weir_containers::BufferPool;
 use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, Received};
@@ -19,20 +20,21 @@ use weir_proxy::Addresses;
 use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, wait, yield_now};
 use weir_sys::{Address, Errno};
 use weir_syslog::{Framed, Framer, Refusal};
+use weir_tls::{ChooseServer, Session};
 
 use crate::delivery::Sender;
 use crate::{ForwardListener, Relays};
 
-/// The way in through one `bind` line, on each worker that accepts from it.
+/// The acceptor of one `bind` line, on each worker that accepts from it.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamAcceptor {
-    /// What all sections share.
+    /// State shared by all sections.
     pub relays: &'static Relays,
-    /// The line.
+    /// The `bind` line.
     pub listener: &'static ForwardListener,
 }
 
-/// What a connection counts for.
+/// The limits that a connection counts for.
 type Permits = [Permit; 3];
 
 impl Acceptor for StreamAcceptor {
@@ -64,19 +66,19 @@ impl Acceptor for StreamAcceptor {
 
     fn enter(&self, ticket: Permits, socket: OwnedFd, peer: Address) {
         ticket.iter().for_each(Permit::keep);
-        let door = *self;
+        let acceptor = *self;
         weir_sched::spawn(&SESSION, Class::Bulk, async move {
             let _counted = ticket;
             let _listed = Listed::new();
-            (door.relays.on_connection)();
+            (acceptor.relays.on_connection)();
             if let Ok(descriptor) = Descriptor::register(socket) {
                 descriptor.set_owner(weir_sched::current());
-                door.converse(Connection::new(descriptor), &peer).await;
+                acceptor.converse(Connection::new(descriptor), &peer).await;
             }
         });
     }
 
-    /// Senders wait in the kernel's queue until there are descriptors again; the listeners of frontends report the lack.
+    /// Senders wait in the kernel's queue until there are descriptors again; the listeners of frontends report the shortage.
     fn exhausted(&self, _: Errno) {}
 }
 
@@ -85,6 +87,11 @@ impl StreamAcceptor {
         let relay = self.listener.relay;
         let mut sender = Sender::of(peer);
         if self.listener.accept_proxy && self.read_proxy_header(&mut connection, &mut sender).await.is_none()
+        {
+            return;
+        }
+        if let Some(chooser) = &self.listener.tls
+            && self.shake_hands(&mut connection, Arc::clone(chooser)).await.is_none()
         {
             return;
         }
@@ -99,7 +106,7 @@ impl StreamAcceptor {
         }
     }
 
-    /// Delivers every whole message that is there.
+    /// Delivers every complete message in the input.
     fn cut(&self, framer: &mut Framer, connection: &mut Connection, sender: Sender) -> Result<(), Refusal> {
         let input = connection.input();
         let mut used = 0;
@@ -119,19 +126,33 @@ impl StreamAcceptor {
         Ok(())
     }
 
-    /// Waits for more bytes. None when there will be none: the sender is gone or silent, or the process leaves.
-    async fn listen(&self, connection: &mut Connection) -> Option<()> {
+    async fn shake_hands(&self, connection: &mut Connection, chooser: Arc<dyn ChooseServer>) -> Option<()> {
+        let shaken = connection.shake_hands(Session::server(chooser), self.deadline()).await;
+        // Handling messages is bulk work again.
+        weir_sched::set_class(Class::Bulk);
+        shaken.ok()?;
+        connection.tls().into_iter().for_each(|facts| (self.relays.on_secured)(facts));
+        Some(())
+    }
+
+    /// Until when a sender may be silent.
+    fn deadline(&self) -> Tick {
         let timeout = self.listener.relay.client_timeout;
         let timeout = timeout.and_then(|timeout| u64::try_from(timeout.as_millis()).ok());
-        let deadline = timeout.map_or(Tick::NEVER, |timeout| weir_sched::now().after(timeout));
+        timeout.map_or(Tick::NEVER, |timeout| weir_sched::now().after(timeout))
+    }
+
+    /// Waits for more bytes. None when no more will come: the sender closed or is silent, or the process leaves.
+    async fn listen(&self, connection: &mut Connection) -> Option<()> {
+        let deadline = self.deadline();
         loop {
             match connection.receive(usize::MAX) {
                 Received::Bytes(_) => {
-                    // Others have their turn: a flood of messages is bulk work.
+                    // Other tasks run first, because a flood of messages is bulk work.
                     yield_now().await;
                     return Some(());
                 }
-                // What is not a message by now never will be: the framer has the last word on lengths before that.
+                // What is not a complete message by now never will be: the framer has checked lengths before.
                 Received::End | Received::Full | Received::Failed(_) => return None,
                 Received::Nothing => {}
             }
@@ -143,7 +164,7 @@ impl StreamAcceptor {
         }
     }
 
-    /// Reads who the connection is from (`accept-proxy`).
+    /// Reads the PROXY header, which names the sender (`accept-proxy`).
     async fn read_proxy_header(&self, connection: &mut Connection, sender: &mut Sender) -> Option<()> {
         loop {
             if let Some(header) = weir_proxy::parse(connection.input()).ok()? {
@@ -159,13 +180,13 @@ impl StreamAcceptor {
     }
 }
 
-/// Whether nothing is on its way from the sender. What has arrived may not have been reported yet.
+/// Whether no bytes of the sender wait. Received bytes may not have been reported yet.
 fn has_nothing(connection: &Connection) -> bool {
     let arrived = connection.descriptor().peek(&mut [0]);
     connection.input().is_empty() && !matches!(arrived, Ok(weir_sched::Received::Bytes(_)))
 }
 
-/// Of a message and its frame, a buffer holds the whole.
+/// The longest message: a buffer must hold it with its frame.
 fn longest_message() -> usize {
     let frame = Framer::most_held(0);
     BufferPool::buffer_size().saturating_sub(frame).max(1)
@@ -176,12 +197,12 @@ thread_local! {
     static SESSIONS: RefCell<ManuallyDrop<Vec<TaskKey>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// Lets connections of this worker that have nothing on their way find out that the process leaves.
+/// Wakes idle connections of this worker, so that they see that the process leaves.
 pub fn wake_sessions() {
     SESSIONS.with_borrow(|sessions| sessions.iter().for_each(|task| weir_sched::wake(*task)));
 }
 
-/// The current task is one of the connections.
+/// Lists the current task as one of the connections.
 struct Listed(TaskKey);
 
 impl Listed {
@@ -194,7 +215,7 @@ impl Listed {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        // A worker that ends drops its tasks after its own variables.
+        // A worker that ends drops its tasks after its thread-local variables.
         let _ = SESSIONS.try_with(|sessions| sessions.borrow_mut().retain(|task| *task != self.0));
     }
 }

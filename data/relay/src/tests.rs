@@ -1,4 +1,4 @@
-//! Whole sections: sockets in, a ring out.
+//! Whole sections: sockets as input, a ring as the target.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -16,7 +16,7 @@ use super::*;
 
 static KIND: Kind = Kind::new("test");
 
-/// A section that sends to a ring, which keeps formats.
+/// A section that sends to a ring, which keeps message formats.
 struct World {
     relays: &'static Relays,
     relay: &'static Relay,
@@ -25,7 +25,7 @@ struct World {
 }
 
 impl World {
-    /// On the current worker.
+    /// Creates the world on the current worker.
     fn new(change: impl FnOnce(&mut Relay)) -> Self {
         let ring = Ring::in_memory(1 << 20, 1);
         let mut sinks = Sinks::built_in(1);
@@ -51,11 +51,13 @@ impl World {
         let listener: &'static ForwardListener = Box::leak(Box::new(ForwardListener {
             relay,
             accept_proxy: false,
+            tls: None,
             connections: ConnectionLimit::new(),
             connections_limit: u32::MAX,
         }));
         let (gate, limit) = (Box::leak(Box::default()), Box::leak(Box::new(AtomicU32::new(100))));
-        let relays: &'static Relays = Box::leak(Box::new(Relays::new(1, gate, limit, Box::new(|| ()))));
+        let relays: &'static Relays =
+            Box::leak(Box::new(Relays::new(1, gate, limit, Box::new(|| ()), Box::new(|_| ()))));
         install(weir_events::Logger::new(Arc::new(LogIdentity::default()), weir_events::calendar::utc()));
         World { relays, relay, listener, ring }
     }
@@ -65,8 +67,8 @@ impl World {
         listener.set_nonblocking(true).expect("a socket");
         let port = listener.local_addr().expect("an address").port();
         let descriptor = Descriptor::register(OwnedFd::from(listener)).expect("a descriptor");
-        let door = StreamAcceptor { relays: self.relays, listener: self.listener };
-        weir_sched::spawn(&KIND, Class::Normal, weir_net::listener::accept(descriptor, door, 4));
+        let acceptor = StreamAcceptor { relays: self.relays, listener: self.listener };
+        weir_sched::spawn(&KIND, Class::Normal, weir_net::listener::accept(descriptor, acceptor, 4));
         port
     }
 
@@ -96,7 +98,7 @@ impl World {
     }
 }
 
-/// Bounded, so that a fault is a failure and no endless test.
+/// Bounded, so that a defect fails the test instead of hanging it.
 async fn until(mut what: impl FnMut() -> bool) {
     for _ in 0..1_000_000 {
         if what() {
@@ -112,7 +114,7 @@ fn connect(port: u16) -> TcpStream {
 }
 
 fn run(test: impl Future<Output = ()> + 'static) {
-    // Nothing comes out of a test that panicked.
+    // A test that panicked returns nothing.
     weir_sched::run(test).expect("a worker").expect("the test came to its end");
 }
 
@@ -149,7 +151,7 @@ fn who_sends_nonsense_is_left_alone_and_others_are_served() {
         let port = world.listen();
         for nonsense in [&b"garbage\n<6>x\n"[..], b"99999999 <6>x", b"5x<6>x\n", &[b'<'; 100_000]] {
             let mut client = connect(port);
-            // It is hung up on before all is sent.
+            // The connection is closed before everything was sent.
             let _ = client.write_all(nonsense);
             until(|| world.relay.connections.maximum() > 0 && world.relay.connections.inside() == 0).await;
             world.relay.connections.clear_maximum();
@@ -159,7 +161,7 @@ fn who_sends_nonsense_is_left_alone_and_others_are_served() {
     });
 }
 
-/// An endless line holds one buffer until it is refused, a slow one as long as it lasts.
+/// An endless line holds one buffer until it is refused, a slow one as long as its connection is open.
 #[test]
 fn a_sender_holds_one_buffer_at_most() {
     run(async {
@@ -186,7 +188,7 @@ fn a_sender_holds_one_buffer_at_most() {
     });
 }
 
-/// How many buffers this worker lends.
+/// How many buffers this worker has lent out.
 fn buffers() -> usize {
     weir_containers::BufferPool::statistics().used
 }
@@ -293,6 +295,7 @@ fn a_proxy_header_says_who_sends() {
         let listener: &'static ForwardListener = Box::leak(Box::new(ForwardListener {
             relay: world.relay,
             accept_proxy: true,
+            tls: None,
             connections: ConnectionLimit::new(),
             connections_limit: u32::MAX,
         }));

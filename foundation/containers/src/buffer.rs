@@ -33,8 +33,8 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// One of those that were [set aside](BufferPool::set_aside) for when there are no others: for who gives back more than
-    /// it takes.
+    /// Takes one of the buffers that were [set aside](BufferPool::set_aside) for a shortage: for a caller that frees more than it
+    /// takes.
     #[cold]
     pub fn take_aside() -> Result<Self, BufferExhausted> {
         let block = POOL.with_borrow_mut(|pool| pool.pop_aside()).ok_or(BufferExhausted)?;
@@ -117,7 +117,7 @@ impl Buffer {
         }
     }
 
-    /// How many bytes were consumed in front of the held ones: what [`Buffer::compact`] would win.
+    /// How many consumed bytes lie in front of the held ones: what [`Buffer::compact`] would free.
     #[inline]
     pub fn headroom(&self) -> usize {
         self.range().start
@@ -135,7 +135,7 @@ impl Buffer {
         self.len() == self.capacity()
     }
 
-    /// Whether the held bytes would do with an eighth less memory, or still less, and may have a block of that size.
+    /// Whether the held bytes fit in a block at least an eighth smaller, and such a block may be used.
     #[inline]
     pub fn has_slack(&self) -> bool {
         let needed = fitting_size(self.len());
@@ -143,8 +143,8 @@ impl Buffer {
     }
 
     /// Moves the held bytes to a block outside the pool that is hardly larger than they are, if that saves an eighth or more:
-    /// for bytes that wait for long. There is little room behind them then. Where memory is short nothing changes, nor where
-    /// buffers are limited and the block would be one in all but name.
+    /// for bytes that wait for long. Afterwards there is little room behind them. Nothing changes while memory is short, nor when
+    /// buffers are limited and the block would be larger than a quarter of a buffer.
     pub fn shrink(&mut self) {
         if !self.has_slack() {
             return;
@@ -237,33 +237,33 @@ pub struct BufferPool {
     free_bulk: Vec<Box<[u8]>>,
     /// How many of these are lent.
     bulk_used: usize,
-    /// What blocks take that are of no size of the pool's.
+    /// Bytes in blocks whose size is not one of the pool's.
     fitting_bytes: u64,
     size: usize,
     /// The most buffers in use at once.
     limit: usize,
     /// The most free buffers that are kept.
     reserve: usize,
-    /// Who has more than the limit, when it is the share of a larger one.
+    /// Where more buffers come from when the limit is a share of a process-wide one.
     allowance: Option<Allowance>,
-    /// Buffers for when there are no others, and how many there are to be.
+    /// Buffers for [`Buffer::take_aside`], and how many to keep.
     aside: Vec<Box<[u8]>>,
     aside_count: usize,
-    /// Whether the allocator is not to be asked.
+    /// Whether memory is short: the allocator is not asked then.
     is_short: fn() -> bool,
-    /// Who is to know when a buffer comes back.
+    /// Called once when a buffer comes back.
     tell: Option<fn()>,
     statistics: BufferPoolStatistics,
 }
 
-/// Where a pool gets more from, of what all threads may use together.
+/// The buffers that all threads may use together: a pool takes its share from here in batches.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance {
-    /// How many at a time.
+    /// How many buffers to take at a time.
     pub batch: usize,
-    /// Takes up to so many; how many there were.
+    /// Takes up to that many buffers; returns how many it got.
     pub take: fn(usize) -> usize,
-    /// Gives so many back.
+    /// Gives that many buffers back.
     pub give: fn(usize),
 }
 
@@ -286,17 +286,17 @@ impl BufferPool {
         });
     }
 
-    /// The current thread lends no more than what it gets from `allowance`: nothing to begin with.
+    /// Makes the current thread lend only what it takes from `allowance`; it starts with none.
     pub fn share(allowance: Allowance) {
         POOL.with_borrow_mut(|pool| (pool.limit, pool.allowance) = (0, Some(allowance)));
     }
 
-    /// The current thread asks the allocator for no more as long as `is_short`.
+    /// Makes the current thread's pool ask the allocator for nothing while `is_short` returns true.
     pub fn grow_unless(is_short: fn() -> bool) {
         POOL.with_borrow_mut(|pool| pool.is_short = is_short);
     }
 
-    /// Keeps so many buffers of the current thread for [`Buffer::take_aside`]. They are there from now on.
+    /// Allocates `count` buffers now and keeps them for [`Buffer::take_aside`].
     pub fn set_aside(count: usize) {
         POOL.with_borrow_mut(|pool| {
             pool.aside_count = count;
@@ -312,7 +312,7 @@ impl BufferPool {
         POOL.with_borrow_mut(|pool| pool.tell = Some(tell));
     }
 
-    /// Gives what the current thread's pool keeps back to the allocator, but for what it set aside.
+    /// Returns the pool's free buffers to the allocator, except those that were set aside.
     pub fn trim() {
         POOL.with_borrow_mut(|pool| {
             (pool.free, pool.free_bulk) = (Vec::new(), Vec::new());
@@ -320,8 +320,8 @@ impl BufferPool {
         });
     }
 
-    /// What the current thread's buffers hold: those of `tune.bufsize`, those of [`BULK_SIZE`], and the bytes of those that have
-    /// the size of what waits in them. Buffers that were [set aside](Self::set_aside) are among the first.
+    /// Figures of the current thread's buffers: those of `tune.bufsize` (with those [set aside](Self::set_aside)), those of
+    /// [`BULK_SIZE`], and the bytes in blocks of any other size.
     pub(crate) fn figures() -> [PoolFigures; 3] {
         POOL.with_borrow(|pool| {
             let used = pool.statistics.used.saturating_sub(pool.bulk_used) as u64;
@@ -344,7 +344,7 @@ impl BufferPool {
         })
     }
 
-    /// What the current thread's pool did so far.
+    /// Figures of the current thread's pool.
     pub fn statistics() -> BufferPoolStatistics {
         POOL.with_borrow(|pool| pool.statistics)
     }
@@ -403,7 +403,7 @@ impl BufferPool {
         Some(block)
     }
 
-    /// A block that was counted as used; none where memory is short.
+    /// Allocates a block and counts it as used; none if memory is short.
     #[cold]
     fn allocate(&mut self, size: usize) -> Option<Box<[u8]>> {
         let block = if (self.is_short)() { None } else { zeroed(HEADER + size) };
@@ -423,7 +423,7 @@ impl BufferPool {
         Some(block)
     }
 
-    /// A block was made outside of the pool; one that has the pool's size by chance counts as the pool's when it comes back.
+    /// Counts a block made outside the pool. A block that happens to have the pool's size joins the pool when it comes back.
     fn note_fitting(&mut self, size: usize) {
         if size == HEADER + self.size || size == HEADER + BULK_SIZE {
             self.statistics.used += 1;
@@ -438,7 +438,7 @@ impl BufferPool {
         self.limit == usize::MAX || size <= self.size / UNCOUNTED_PART
     }
 
-    /// Gets more from what is left for all; whether there was any.
+    /// Takes more from the shared allowance; returns whether there was any.
     #[cold]
     fn extend(&mut self) -> bool {
         let Some(allowance) = self.allowance else { return false };
@@ -447,7 +447,7 @@ impl BufferPool {
         more > 0
     }
 
-    /// Takes a block back; who is to be told of it.
+    /// Takes a block back; returns the callback that is to be called.
     #[inline]
     fn push(&mut self, block: Box<[u8]>) -> Option<fn()> {
         if block.len() == HEADER + BULK_SIZE && self.size != BULK_SIZE {
@@ -471,7 +471,7 @@ impl BufferPool {
         self.came_back()
     }
 
-    /// One is lent less: others may have what this thread does not need, and somebody may wait.
+    /// Counts one buffer less as lent: gives the surplus back to the shared allowance and returns the waiter's callback.
     #[inline]
     fn came_back(&mut self) -> Option<fn()> {
         if let Some(allowance) = self.allowance
@@ -489,7 +489,7 @@ impl BufferPool {
 pub struct BufferPoolStatistics {
     /// Buffers lent now.
     pub used: usize,
-    /// Buffers that wait in the pool.
+    /// Free buffers in the pool.
     pub free: usize,
     /// The most that were ever lent at once.
     pub high_water: usize,
@@ -499,15 +499,15 @@ pub struct BufferPoolStatistics {
     pub refused: u64,
 }
 
-/// How much one receive of forwarded bytes takes at most, independent of `tune.bufsize`: measured, copying 1 MB through
+/// The most that one receive of forwarded bytes takes, independent of `tune.bufsize`. Measured: copying 1 MB through
 /// 16, 32 and 64 kB costs 318, 238 and 517 us (the cache holds what is written at once after it was read).
 pub const BULK_SIZE: usize = 32 * 1024;
-/// Where buffers are limited, what waits may leave its buffer only for a block smaller than it by this: else the limit would
-/// bound nothing.
+/// With a limit on buffers, waiting bytes may move only to a block smaller than a buffer by this factor: otherwise the limit
+/// would bound nothing.
 const UNCOUNTED_PART: usize = 4;
-/// No more than 1 MB of bulk buffers: as many are in use only while many receivers block, and those gain nothing by them.
+/// At most 1 MB of bulk buffers: more are in use only while many receivers block, and those gain nothing from them.
 const MOST_BULK: usize = 32;
-/// A block of zeroes, which the kernel may give without touching it; none where memory is short.
+/// A zeroed block, which the kernel may supply without touching it; none if memory is short.
 fn zeroed(size: usize) -> Option<Box<[u8]>> {
     let layout = Layout::array::<u8>(size).ok().filter(|layout| layout.size() > 0)?;
     // SAFETY: the layout's size is not zero.
@@ -517,7 +517,7 @@ fn zeroed(size: usize) -> Option<Box<[u8]>> {
     Some(unsafe { Box::from_raw(block.as_ptr()) })
 }
 
-/// The size of a block for that many bytes and one more: in steps of an eighth, as allocators have them.
+/// The size of a block for `length` bytes and one more, in steps of an eighth, as allocators have them.
 fn fitting_size(length: usize) -> usize {
     let size = HEADER + length + 1;
     size.next_multiple_of((size.next_power_of_two() / 16).max(16))

@@ -1,8 +1,8 @@
-//! An allocator that counts, for tests that say "nothing is allocated here" or "that holds so many bytes".
+//! An allocator that counts, for tests that check that nothing is allocated, or how many bytes an object holds.
 //!
 //! A test binary makes it its `#[global_allocator]`; the program itself never does. Each thread counts for itself, so
-//! what other threads do meanwhile does not matter. Memory that one thread allocates and another frees is live on the
-//! one for ever and negative on the other.
+//! what other threads do meanwhile does not matter. Memory that one thread allocates and another frees stays live on the
+//! first for ever and counts negative on the second.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

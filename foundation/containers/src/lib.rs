@@ -1,11 +1,11 @@
-//! What one thread owns.
+//! Containers of one thread: buffers, slabs, timers, recycled boxes.
 //!
 //! Nothing in this crate is shared between threads, takes a lock or makes a system call. Pools are per
 //! thread and return memory to the thread that drops it, most recently used first, because cache
 //! residency decides what a byte costs.
 //!
 //! Begin with [`Buffer`], the unit in which traffic is held. [`Slab`] is how long-lived objects refer to
-//! each other: by keys that carry a generation, so that a stale key finds nothing instead of a stranger.
+//! each other: by keys that carry a generation, so that a stale key finds nothing instead of another object.
 //! [`Arena`] and [`TimerQueue`] are what the scheduler stands on; [`PooledFuture`] and [`PoolBox`] are
 //! boxes whose memory is recycled by size class.
 //!

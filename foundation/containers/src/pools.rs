@@ -1,4 +1,4 @@
-//! What the pools of a thread hold, for operators.
+//! Figures of a thread's pools, for operators.
 
 use crate::buffer::BufferPool;
 use crate::recycle;
@@ -10,7 +10,7 @@ pub struct PoolFigures {
     pub name: &'static str,
     /// The bytes of an object.
     pub size: usize,
-    /// How many objects it has, lent or kept.
+    /// How many objects it has, lent or free.
     pub allocated: u64,
     /// How many of them are lent.
     pub used: u64,
@@ -24,7 +24,7 @@ pub fn pool_figures() -> [PoolFigures; POOLS] {
     std::array::from_fn(|at| if at < buffers.len() { buffers[at] } else { blocks[at - buffers.len()] })
 }
 
-/// How many there are: three of buffers, and one for each size of block.
+/// The number of pools: three of buffers, and one for each size class of blocks.
 pub const POOLS: usize = 3 + recycle::CLASS_COUNT;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Boxes whose memory goes round by size class instead of through the allocator.
+//! Boxes whose memory is recycled by size class instead of returned to the allocator.
 //!
 //! A connection spawns a task, a request boxes a future: on the steady path both sizes repeat for ever. Each
 //! thread keeps a short last-in, first-out list of free blocks for each class. The boxes never leave their thread.
@@ -145,7 +145,7 @@ pub struct RecycleStatistics {
     pub free: usize,
 }
 
-/// What the current thread's free lists did so far.
+/// Figures of the current thread's free lists.
 pub fn recycle_statistics() -> RecycleStatistics {
     LISTS.with_borrow(|lists| RecycleStatistics {
         allocated: lists.counts.iter().map(|(allocated, _)| allocated).sum(),
@@ -154,7 +154,7 @@ pub fn recycle_statistics() -> RecycleStatistics {
     })
 }
 
-/// What the blocks of each class are at.
+/// Figures of each size class.
 pub(crate) fn figures() -> [PoolFigures; CLASS_COUNT] {
     LISTS.with_borrow(|lists| {
         std::array::from_fn(|class| {
@@ -315,7 +315,7 @@ const NAMES: [&str; CLASS_COUNT] = [
 pub(crate) const CLASS_COUNT: usize = CLASSES.len();
 /// A cache line: a future that starts on one needs fewest of them.
 const ALIGNMENT: usize = 64;
-/// How much free memory each class may keep on each thread if nobody says.
+/// How much free memory each class may keep on each thread by default.
 const RESERVE_BYTES: usize = 1 << 20;
 
 thread_local! {

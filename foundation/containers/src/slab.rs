@@ -8,7 +8,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The place in the slab; another object may own it in another generation.
+    /// The index in the slab; another object may own it in another generation.
     pub fn slot(self) -> u32 {
         self.slot
     }
@@ -18,7 +18,7 @@ impl Key {
         self.generation
     }
 
-    /// The key as one word, for a kernel that carries it around.
+    /// The key as one word, for the kernel to return with an event.
     pub fn to_bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.slot)
     }
@@ -40,11 +40,11 @@ pub struct Slab<T> {
 #[derive(Debug, Clone)]
 struct Slot<T> {
     generation: u32,
-    state: State<T>,
+    state: SlotState<T>,
 }
 
 #[derive(Debug, Clone)]
-enum State<T> {
+enum SlotState<T> {
     Used(T),
     Free { next: u32 },
 }
@@ -67,17 +67,17 @@ impl<T> Slab<T> {
     pub fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> Key {
         if self.first_free == NONE {
             assert!(self.slots.len() < NONE as usize, "the slab is full");
-            self.slots.push(Slot { generation: 0, state: State::Free { next: NONE } });
+            self.slots.push(Slot { generation: 0, state: SlotState::Free { next: NONE } });
             self.first_free = self.slots.len() as u32 - 1;
         }
         let slot = self.first_free;
         let key = Key { slot, generation: self.slots[slot as usize].generation };
         let value = make(key);
         let entry = &mut self.slots[slot as usize];
-        if let State::Free { next } = entry.state {
+        if let SlotState::Free { next } = entry.state {
             self.first_free = next;
         }
-        entry.state = State::Used(value);
+        entry.state = SlotState::Used(value);
         self.length += 1;
         key
     }
@@ -86,7 +86,7 @@ impl<T> Slab<T> {
     #[inline]
     pub fn get(&self, key: Key) -> Option<&T> {
         match self.slots.get(key.slot as usize) {
-            Some(Slot { generation, state: State::Used(value) }) if *generation == key.generation => {
+            Some(Slot { generation, state: SlotState::Used(value) }) if *generation == key.generation => {
                 Some(value)
             }
             _ => None,
@@ -97,7 +97,7 @@ impl<T> Slab<T> {
     #[inline]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         match self.slots.get_mut(key.slot as usize) {
-            Some(Slot { generation, state: State::Used(value) }) if *generation == key.generation => {
+            Some(Slot { generation, state: SlotState::Used(value) }) if *generation == key.generation => {
                 Some(value)
             }
             _ => None,
@@ -109,12 +109,12 @@ impl<T> Slab<T> {
         self.get(key)?;
         let entry = &mut self.slots[key.slot as usize];
         entry.generation = entry.generation.wrapping_add(1);
-        let state = std::mem::replace(&mut entry.state, State::Free { next: self.first_free });
+        let state = std::mem::replace(&mut entry.state, SlotState::Free { next: self.first_free });
         self.first_free = key.slot;
         self.length -= 1;
         match state {
-            State::Used(value) => Some(value),
-            State::Free { .. } => None,
+            SlotState::Used(value) => Some(value),
+            SlotState::Free { .. } => None,
         }
     }
 
@@ -131,16 +131,16 @@ impl<T> Slab<T> {
     /// Every live object with its key, in slot order.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         self.slots.iter().enumerate().filter_map(|(slot, entry)| match &entry.state {
-            State::Used(value) => Some((Key { slot: slot as u32, generation: entry.generation }, value)),
-            State::Free { .. } => None,
+            SlotState::Used(value) => Some((Key { slot: slot as u32, generation: entry.generation }, value)),
+            SlotState::Free { .. } => None,
         })
     }
 
     /// Exclusive access to every live object, in slot order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut T)> {
         self.slots.iter_mut().enumerate().filter_map(|(slot, entry)| match &mut entry.state {
-            State::Used(value) => Some((Key { slot: slot as u32, generation: entry.generation }, value)),
-            State::Free { .. } => None,
+            SlotState::Used(value) => Some((Key { slot: slot as u32, generation: entry.generation }, value)),
+            SlotState::Free { .. } => None,
         })
     }
 }

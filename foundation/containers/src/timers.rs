@@ -24,7 +24,7 @@ impl TimerQueue {
         Self { heap: Vec::new(), positions: Vec::new() }
     }
 
-    /// The earliest deadline and whose it is; `None` when there is none.
+    /// The earliest deadline and its identifier; `None` when there is none.
     #[inline]
     pub fn first(&self) -> Option<(u64, u32)> {
         self.heap.first().map(|entry| (entry.deadline, entry.identifier))

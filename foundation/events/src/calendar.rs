@@ -1,8 +1,8 @@
-//! Dates as logs write them, from a wall-clock time that somebody else read.
+//! Dates as logs write them, from a wall-clock time that the caller read.
 //!
 //! Turning seconds into a date costs more than the rest of a log line, and many lines fall into one second: a
 //! [`DateCache`] keeps the strings of the current second. The offset from UTC is an argument (see
-//! [`ZoneOffset`]), so nothing here asks the system for anything.
+//! [`ZoneOffset`]), so nothing here makes a system call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl WallTime {
     }
 }
 
-/// How to find the local offset from UTC, in seconds east, for a time in seconds since 1970. Asked once per second of
+/// How to find the local offset from UTC, in seconds east, for a time in seconds since 1970. Called once per second of
 /// log time.
 pub type ZoneOffset = Arc<dyn Fn(i64) -> i32 + Send + Sync>;
 
@@ -139,7 +139,7 @@ impl DateCache {
         out.extend_from_slice(&self.offset);
     }
 
-    /// The year of a date that says its month only, at `time`: a month ahead or behind at a turn of the year.
+    /// The year of a date that has only a month, at `time`: near the turn of the year it may be the next or the previous one.
     pub fn year_of(&self, time: WallTime, month: u8) -> u64 {
         let now = CivilTime::at(time.seconds, (self.zone)(time.seconds));
         let year = match (now.month, month) {

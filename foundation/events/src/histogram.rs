@@ -77,7 +77,7 @@ impl Cells {
     }
 }
 
-/// What one or several [`Histogram`]s held at one moment.
+/// A reading of one or several [`Histogram`]s.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistogramReading {
     counts: Vec<u64>,
@@ -136,7 +136,7 @@ impl HistogramReading {
     }
 }
 
-/// The bucket that counts `value`: its five leading bits after the first, and their place.
+/// The bucket that counts `value`: the position of its highest bit and the five bits after it.
 fn bucket_of(value: u64) -> usize {
     let value = value.min((1 << VALUE_BITS) - 1);
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(STEP_BITS + 1);

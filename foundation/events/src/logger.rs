@@ -57,7 +57,7 @@ pub struct LogTarget {
     pub address: LogAddress,
     /// The header's style.
     pub format: LogFormat,
-    /// Messages of others keep their own style: nobody said which.
+    /// Relayed messages keep their own style, because the `log` line has no `format`.
     pub keeps_format: bool,
     /// Part of the priority number.
     pub facility: Facility,
@@ -108,11 +108,11 @@ enum Outlet {
     Servers(Arc<dyn LogServers>),
 }
 
-/// Servers that share the lines of a target: whoever implements it chooses one for each line.
+/// Servers that share the lines of a target. The implementation chooses one for each line.
 pub trait LogServers: std::fmt::Debug + Send + Sync {
-    /// Chooses a server for a line of worker `thread` and lets the line leave through `door`, at once or not at all: false
-    /// when it could not. `text` is what the line says behind its header.
-    fn send(&self, thread: usize, text: &[u8], line: &[u8], door: &mut Sockets) -> bool;
+    /// Chooses a server for a line of worker `thread` and sends the line through `sockets`, at once or not at all: false
+    /// when it could not. `text` is the line without its header.
+    fn send(&self, thread: usize, text: &[u8], line: &[u8], sockets: &mut Sockets) -> bool;
 }
 
 impl LogSink {
@@ -175,7 +175,7 @@ impl LogSink {
     }
 }
 
-/// Who speaks: what the headers say about this process.
+/// What the headers say about this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogIdentity {
     /// The host name, when `log-send-hostname` asks for it.
@@ -197,7 +197,7 @@ pub struct LogMessage<'a> {
     pub text: &'a [u8],
 }
 
-/// What became of a message.
+/// The result of sending a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// It left, or waits in the queue of a writer thread.
@@ -208,7 +208,7 @@ pub enum Sent {
     Dropped,
 }
 
-/// One worker's way to every sink: a line buffer, the dates of this second, and the sockets to send from.
+/// One worker's sender to every sink: a line buffer, the dates of this second, and the sockets to send from.
 #[derive(Debug)]
 pub struct Logger {
     identity: Arc<LogIdentity>,
@@ -239,7 +239,7 @@ impl Logger {
         }
     }
 
-    /// The logger of that worker.
+    /// Sets the worker's number, which spreads writers over a ring's queues.
     pub fn of_worker(self, worker: usize) -> Self {
         Self { thread: worker, ..self }
     }
@@ -254,7 +254,7 @@ impl Logger {
         self.leave(sink, message.text)
     }
 
-    /// Sends a message of somebody else to one sink, at once or not at all.
+    /// Sends a message received from another program to one sink, at once or not at all.
     pub fn relay(&mut self, sink: &LogSink, time: WallTime, message: &Relayed<'_>) -> Sent {
         if !sink.wants(message.level()) {
             return Sent::Filtered;
@@ -280,7 +280,7 @@ impl Sockets {
         from.is_ok_and(|from| socket::send_to(from, line, address).is_ok())
     }
 
-    /// One system call, or a place in a queue; false when neither could be had now.
+    /// Sends a line with one system call or queues it; false when neither is possible now.
     fn leave(&mut self, thread: usize, text: &[u8], line: &[u8], outlet: &Outlet) -> bool {
         match outlet {
             Outlet::Address(address) => self.send_to(line, address),
@@ -304,16 +304,16 @@ impl Sockets {
     }
 }
 
-/// How many bytes the kernel may hold of what each socket for datagrams sends (`tune.sndbuf.backend`); 0 for its own choice. To be
-/// said before the first message.
+/// Sets the send buffer of each datagram socket in bytes (`tune.sndbuf.backend`); 0 leaves the kernel's choice. Call it before
+/// the first message.
 pub fn size_datagram_sockets(bytes: u32) {
     SEND_BUFFER.store(bytes, Relaxed);
 }
 
-/// A socket that lines leave through.
+/// Opens a datagram socket to send lines from.
 ///
 /// # Errors
-/// When the kernel has none. A size that it does not take leaves its own.
+/// When the kernel has no socket. If the kernel refuses the size, the socket keeps its default.
 pub fn open_datagrams(family: AddressFamily) -> weir_sys::Result<OwnedFd> {
     let socket = socket::datagram(family)?;
     let bytes = SEND_BUFFER.load(Relaxed);
@@ -325,7 +325,7 @@ pub fn open_datagrams(family: AddressFamily) -> weir_sys::Result<OwnedFd> {
 
 static SEND_BUFFER: AtomicU32 = AtomicU32::new(0);
 
-/// Leaves a line in a ring, which keeps messages apart by itself; false when it found no room.
+/// Writes a line, without its newline, to a ring; false when there was no room.
 pub fn write_to_ring(ring: &Ring, thread: usize, line: &[u8]) -> bool {
     ring.write(thread, &[line.strip_suffix(b"\n").unwrap_or(line)])
 }

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// The window, in milliseconds.
 pub const PERIOD_MS: u64 = 1000;
 
-/// A reader gives up on a consistent view after this many tries: the writer turns the page once a second, so meeting it
+/// A reader gives up on a consistent view after this many tries: the writer changes the period once a second, so meeting it
 /// twice in a row does not happen outside a debugger.
 const READ_TRIES: usize = 4;
 
-/// Stands in `began` while the writer turns the page.
+/// The value of `began` while the writer changes the period.
 const TURNING: u64 = u64::MAX;
 
 /// Events per second, with one writer.
@@ -50,7 +50,7 @@ impl Rate {
         self.window().at(now_ms).rate(now_ms)
     }
 
-    /// How many more events fit under `limit` per second at `now_ms`, with `pending` of them promised already.
+    /// How many more events fit under `limit` per second at `now_ms`, with `pending` of them reserved already.
     pub fn remaining(&self, now_ms: u64, limit: u32, pending: u32) -> u32 {
         limit.saturating_sub(self.read(now_ms).saturating_add(pending))
     }
@@ -66,7 +66,7 @@ impl Rate {
             return 0;
         }
         // The rate falls by `previous` per period until the period ends: wait until it passed below the limit, and
-        // never longer than the rest of the period, after which the picture is another.
+        // never longer than the rest of the period, since the counts change then.
         let rest = (window.began + PERIOD_MS).saturating_sub(now_ms).max(1);
         let excess = u64::from(rate - limit + 1);
         let falling = u64::from(window.previous);

@@ -1,28 +1,27 @@
-//! Messages of others, on their way to a log target: written in the target's format, or kept in their own.
+//! Messages received from other programs and relayed to a log target: written in the target's format, or kept in their own.
 //!
-//! What a message says of itself (priority, date, host, program) goes where the target's format has room for it; what the
-//! format needs and the message does not say is filled in: the target's facility, today's date, a placeholder for the host.
-//! A message whose format is kept leaves as the bytes that it came as, but for a level or a host that has to change.
+//! The parts of a message's header (priority, date, host, program) are written if the target's format has them. Parts that the
+//! format needs and the message lacks are filled in: the target's facility, today's date, a placeholder for the host.
+//! A message whose format is kept leaves with the bytes that it came with, except for a level or a host that has to change.
 
 use crate::calendar::{DateCache, MONTHS, WallTime, push_padded};
 use crate::logger::LogTarget;
 use crate::syslog::{Level, LogFormat};
 
-/// A message of somebody else, taken apart.
+/// A message received from another program, parsed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Relayed<'a> {
     /// The message as it came.
     pub whole: &'a [u8],
-    /// The number before it: eight times the facility, plus the level.
+    /// The PRI value: eight times the facility, plus the level.
     pub priority: Option<u16>,
     /// Where in `whole` the priority ends.
     pub after_priority: usize,
     /// When it was made.
     pub date: RelayedDate<'a>,
-    /// The machine that it is from.
+    /// The host that sent it.
     pub host: Option<&'a [u8]>,
-    /// What to say about the host where the format of the message is kept, and where in `whole`, so many bytes; none where
-    /// it stays as it is.
+    /// The host to write if the message keeps its format; none if the host stays as it is.
     pub new_host: Option<NewHost<'a>>,
     /// The program.
     pub tag: Option<&'a [u8]>,
@@ -36,13 +35,13 @@ pub struct Relayed<'a> {
     pub text: &'a [u8],
 }
 
-/// When a message was made, as it says.
+/// The date that a message carries.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum RelayedDate<'a> {
-    /// It says nothing.
+    /// No date.
     #[default]
     None,
-    /// That it does not know (RFC 5424's `-`).
+    /// A date marked as unknown (RFC 5424's `-`).
     Unknown,
     /// `Nov  5 13:05:05`.
     Rfc3164(&'a [u8]),
@@ -53,7 +52,7 @@ pub enum RelayedDate<'a> {
 /// Another host in place of what stands in a message.
 #[derive(Clone, Copy, Debug)]
 pub struct NewHost<'a> {
-    /// Where it stands.
+    /// Its offset in the message.
     pub at: usize,
     /// How many bytes it has there.
     pub length: usize,
@@ -62,7 +61,7 @@ pub struct NewHost<'a> {
 }
 
 impl Relayed<'_> {
-    /// How important it is. One without priority counts as an emergency: no filter keeps back what says nothing of itself.
+    /// The message's level. A message without priority counts as an emergency, so that no level filter drops it.
     pub fn level(&self) -> Level {
         Level::ALL[usize::from(self.priority.unwrap_or(0) & 7)]
     }
@@ -95,7 +94,7 @@ pub fn write_relayed(
     target.finish_line(line, start, text);
 }
 
-/// Writes what has to change of a message, and what stands before it; gives the rest.
+/// Writes the message up to the last part that has to change; returns the rest.
 fn write_kept<'a>(line: &mut Vec<u8>, target: &LogTarget, message: &Relayed<'a>) -> &'a [u8] {
     let mut written = 0;
     let priority = message.priority_for(target);
@@ -186,7 +185,7 @@ fn write_rfc3164_date(line: &mut Vec<u8>, dates: &mut DateCache, time: WallTime,
     }
 }
 
-/// Month, day and time of day of `2026-11-20T13:05:05...`, as they are where the message is from.
+/// Month, day and time of day of `2026-11-20T13:05:05...`, in the sender's time zone.
 fn rfc3164_of(iso: &[u8]) -> Option<(&'static str, &[u8], &[u8])> {
     let month = std::str::from_utf8(iso.get(5..7)?).ok()?.parse::<usize>().ok()?;
     Some((MONTHS.get(month.checked_sub(1)?)?, iso.get(8..10)?, iso.get(11..19)?))

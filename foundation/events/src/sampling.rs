@@ -1,6 +1,6 @@
-//! `sample <ranges>:<size>`: sending only some of the messages, by their place in a repeating cycle.
+//! `sample <ranges>:<size>`: sending only some of the messages, by their position in a repeating cycle.
 //!
-//! Places count from 1. `1:3` sends the first of every three, `2-3,6:8` sends the second, third and sixth of every eight.
+//! Positions count from 1. `1:3` sends the first of every three, `2-3,6:8` sends the second, third and sixth of every eight.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub const MAX_RANGES: usize = 64;
 /// Which messages of each cycle are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleRanges {
-    /// First and last place, both included, in ascending order, without overlap.
+    /// First and last position, both included, in ascending order, without overlap.
     ranges: Vec<(u32, u32)>,
     size: u32,
 }
@@ -24,7 +24,7 @@ pub enum SamplingError {
     BadSize,
     /// A range is not `<low>` or `<low>-<high>` with positive numbers and low ≤ high.
     BadRange,
-    /// Two ranges share a place.
+    /// Two ranges overlap.
     Overlap,
     /// A range ends beyond the size.
     BeyondSize,

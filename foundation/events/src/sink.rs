@@ -1,4 +1,4 @@
-//! Where events end: rings, and the two standard streams.
+//! Destinations of events: rings, and the two standard streams.
 //!
 //! Logs and traces name a sink; operators list them (`show events`) and read those that are rings. [`Sinks`] are all
 //! those of the process: `stdout`, `stderr` and `buf0` are always there, `ring` sections add others.
@@ -15,16 +15,16 @@ use crate::logger::{DEFAULT_LENGTH, LogServers};
 use crate::syslog::LogFormat;
 use crate::writer::Writer;
 
-/// One place where events end.
+/// One destination of events.
 #[derive(Debug)]
 pub struct Sink {
-    /// What configurations and commands call it.
+    /// Its name in configurations and commands.
     pub name: String,
-    /// What it is.
+    /// Its description for listings.
     pub description: String,
-    /// What precedes an event unless its source says.
+    /// The header format of an event whose source does not choose one.
     pub format: LogFormat,
-    /// Longer events are cut.
+    /// The longest event in bytes; longer ones are cut.
     pub max_length: usize,
     outlet: Outlet,
 }
@@ -88,8 +88,8 @@ impl Sink {
         }
     }
 
-    /// Leaves an event there, without its newline; false when it found no room. Never waits. `thread` is the number of who
-    /// writes.
+    /// Writes an event, without its newline; false when there was no room. Never waits. `thread` is the number of the writing
+    /// worker.
     pub fn write(&self, thread: usize, event: &[u8]) -> bool {
         let event = &event[..event.len().min(self.max_length)];
         match &self.outlet {
@@ -123,9 +123,9 @@ pub struct Sinks {
 }
 
 impl Sinks {
-    /// Those that are always there, with so many queues of writers to a ring.
+    /// The sinks that are always there; `queues` is the number of writer queues of the ring.
     pub fn built_in(queues: usize) -> Self {
-        // Its pages are the kernel's until something is written there.
+        // The kernel allocates its pages only when something is written there.
         let ring = Ring::in_memory(BUILT_IN_SIZE, queues);
         let buf0 = Sink::ring(BUILT_IN, "in-memory ring buffer", LogFormat::Timed, DEFAULT_LENGTH, ring);
         let sinks = [Sink::stream("stdout", 1), Sink::stream("stderr", 2), buf0];
@@ -175,7 +175,7 @@ impl Default for Sinks {
 
 /// The ring that is always there.
 pub const BUILT_IN: &str = "buf0";
-/// What it holds: some thousands of events.
+/// The size of the built-in ring in bytes: some thousands of events.
 const BUILT_IN_SIZE: usize = 1 << 20;
 
 #[cfg(test)]

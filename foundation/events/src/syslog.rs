@@ -82,7 +82,7 @@ impl Facility {
     }
 }
 
-/// What stands before the text of a message.
+/// The header before the text of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LogFormat {
     /// RFC 3164 without the host name: what a syslog daemon on the same machine expects. The default.

@@ -1,10 +1,9 @@
 //! What happened to one stream, moment by moment: an entry of the timeline of streams that ended badly or slowly.
 //!
 //! Each worker has a ring of them, which costs a stream that ends well two comparisons. An [`Entry`] becomes bytes in the
-//! ring and an entry again when somebody asks ([`Entry::encode`], [`Entry::decode`]); what it is shown as is the business
-//! of who asks.
+//! ring and an entry again when it is read ([`Entry::encode`], [`Entry::decode`]); the reader decides how to show it.
 
-/// One stream.
+/// The record of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// When it began, in microseconds since 1970.
@@ -15,7 +14,7 @@ pub struct Entry {
     pub worker: u32,
     /// The status that the client got; 0 for none.
     pub status: u32,
-    /// How often connecting was tried again.
+    /// How often connecting was retried.
     pub retries: u32,
     /// How many streams were before it in the server's and the backend's queue.
     pub queued: u32,
@@ -27,7 +26,7 @@ pub struct Entry {
     pub redispatched: bool,
     /// The moments that were reached, in milliseconds since it began; [`Moment`] numbers them.
     pub moments: [Option<u32>; Moment::COUNT],
-    /// Words about it; [`Word`] numbers them. Empty for none.
+    /// Texts about it; [`Word`] numbers them. Empty for none.
     pub words: [Box<str>; Word::COUNT],
 }
 
@@ -38,13 +37,13 @@ pub enum Moment {
     FirstByte,
     /// The request's head was complete.
     Request,
-    /// A server had a place for it.
-    Place,
-    /// The connection to the server stood.
+    /// A server was assigned to it.
+    Assigned,
+    /// The connection to the server was established.
     Connected,
     /// The response's head was complete.
     Response,
-    /// Everything was over.
+    /// The stream ended.
     End,
 }
 
@@ -53,7 +52,7 @@ impl Moment {
     pub const COUNT: usize = 6;
 }
 
-/// A word about a stream.
+/// A text about a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     /// The client's address.
@@ -68,9 +67,9 @@ pub enum Word {
     Chosen,
     /// The request line.
     Request,
-    /// Where the rule that decided was written.
+    /// The location of the rule that decided.
     Rule,
-    /// Who ended it, and while what.
+    /// Who ended it, and in which phase.
     Ending,
 }
 
@@ -99,7 +98,7 @@ impl Entry {
         self.words[word as usize] = text[..end].into();
     }
 
-    /// How long it took without the time before the request's first byte.
+    /// The duration in milliseconds from the request's first byte on.
     pub fn duration_ms(&self) -> u32 {
         let begin = self.moment(Moment::FirstByte).unwrap_or(0);
         self.moment(Moment::End).map_or(0, |end| end.saturating_sub(begin))
@@ -125,7 +124,7 @@ impl Entry {
         }
     }
 
-    /// The entry of these bytes, none if they are none.
+    /// Decodes an entry; none if the bytes are not one.
     pub fn decode(bytes: &[u8]) -> Option<Entry> {
         let mut bytes = Bytes(bytes);
         let [began_us, number, received, sent] = bytes.numbers::<8, 4>()?.map(u64::from_le_bytes);
@@ -174,14 +173,14 @@ impl Bytes<'_> {
     }
 }
 
-/// Longer words are cut: an entry has at most some two kilobytes.
+/// Longer texts are cut: an entry has at most about two kilobytes.
 const LONGEST_WORD: usize = 256;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Every number another one, so that none can stand for another.
+    /// Each number differs, so that no field can pass for another.
     fn entry() -> Entry {
         let mut entry = Entry {
             began_us: u64::MAX - 1,

@@ -1,6 +1,6 @@
-//! Traces: what a layer does, told as it does it, to whoever wants to know.
+//! Traces: a layer reports what it does, as it does it, to a sink.
 //!
-//! A [`Source`] is a row next to the code that it watches: its name, its events, how much it can tell. A trace point asks
+//! A [`Source`] is a row next to the code that it watches: its name, its events, its state. A trace point asks
 //! [`Source::is_active`] first, which is one load of a word that nobody writes and one branch that is never taken while
 //! nothing is traced; all else is behind it.
 //!
@@ -12,10 +12,10 @@
 //!      └─────────► waiting ──────┘◄────┘
 //!                           an event of `start`: the lock is taken
 //! ```
-//! A source may also follow another one: whatever its own state, it tells of what the other one stuck to, as long as that
-//! one runs.
+//! A source may also follow another one: whatever its own state, it reports what concerns the object that the other one is
+//! locked on, as long as that one runs.
 //!
-//! [`commands`] is the language in which operators and configurations speak about them.
+//! [`commands`] is the command language of operators and configurations for them.
 
 pub mod commands;
 
@@ -30,7 +30,7 @@ use crate::calendar::{DateCache, WallTime, utc};
 use crate::sink::Sink;
 use crate::syslog::LogFormat;
 
-/// One kind of thing that a source tells of.
+/// One kind of event that a source reports.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     /// Its name in commands.
@@ -39,13 +39,13 @@ pub struct Event {
     pub help: &'static str,
 }
 
-/// How important what is told is; higher levels tell all that lower ones do.
+/// How important a report is; higher levels include all that lower ones report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
     /// Errors.
     Error,
-    /// What users of the proxy understand.
+    /// Information for users of the proxy.
     User,
     /// Messages of protocols.
     Proto,
@@ -69,7 +69,7 @@ impl Level {
     ];
 }
 
-/// How much is told of what is reported.
+/// How much detail a report has.
 pub const VERBOSITIES: [(&str, &str); 6] = [
     ("quiet", "only report basic information with no decoding"),
     ("clean", "only user-friendly stuff, generally suitable for level \"user\""),
@@ -79,7 +79,7 @@ pub const VERBOSITIES: [(&str, &str); 6] = [
     ("complete", "add full data dump when available"),
 ];
 
-/// What a trace may stick to, with its name in commands.
+/// What a trace may lock on, with its name in commands.
 pub const CRITERIA: [(&str, &str); 9] = [
     ("backend", "lock on the backend that started the trace"),
     ("connection", "lock on the connection that started the trace"),
@@ -92,10 +92,10 @@ pub const CRITERIA: [(&str, &str); 9] = [
     ("thread", "lock on the thread that started the trace"),
 ];
 
-/// The one that sticks to nothing.
+/// The index of the criterion that locks on nothing.
 const NOTHING: u8 = 4;
 
-/// What an event is about: numbers that a trace can stick to, 0 for none.
+/// The objects that an event concerns, as numbers that a trace can lock on; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// The backend.
@@ -133,11 +133,13 @@ impl About {
     }
 }
 
-/// What is told: which of a source's events, how important, about what, when.
+/// One report: which of a source's events, its level, what it concerns, when.
 #[derive(Clone, Copy, Debug)]
 pub struct Happening {
     /// The position of the event among those of its source.
     pub event: usize,
+    /// Further events that it also counts as, one bit for each position. Its line bears the name of `event`.
+    pub also: u64,
     /// How important it is.
     pub level: Level,
     /// What it is about.
@@ -153,14 +155,14 @@ pub struct Source {
     pub name: &'static str,
     /// What it is, in one line.
     pub help: &'static str,
-    /// What it tells of, at most 64 kinds; a trace point names them by their position.
+    /// The events that it reports, at most 64; a trace point names them by their position.
     pub events: &'static [Event],
-    /// A [`State`], and whether the source follows another one.
+    /// A [`TraceState`], and whether the source follows another one.
     state: AtomicU8,
     level: AtomicU8,
     verbosity: AtomicU8,
     criterion: AtomicU8,
-    /// The number that it stuck to; 0 for none yet.
+    /// The number that it is locked on; 0 for none yet.
     locked: AtomicU64,
     report: AtomicU64,
     start: AtomicU64,
@@ -173,10 +175,10 @@ pub struct Source {
 /// The bit of a source's state that says that it follows another one.
 const FOLLOWS: u8 = 1 << 7;
 
-/// Whether a source tells.
+/// Whether a source reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum State {
+pub enum TraceState {
     /// Not at all.
     Stopped,
     /// Once an event starts it.
@@ -193,7 +195,7 @@ impl Source {
             name,
             help,
             events,
-            state: AtomicU8::new(State::Stopped as u8),
+            state: AtomicU8::new(TraceState::Stopped as u8),
             level: AtomicU8::new(Level::User as u8),
             verbosity: AtomicU8::new(1),
             criterion: AtomicU8::new(NOTHING),
@@ -207,32 +209,32 @@ impl Source {
         }
     }
 
-    /// Whether anything may come of a trace point.
+    /// Whether a trace point may report anything.
     #[inline(always)]
     pub fn is_active(&self) -> bool {
-        self.state.load(Relaxed) != State::Stopped as u8
+        self.state.load(Relaxed) != TraceState::Stopped as u8
     }
 
-    /// Whether it tells.
-    pub fn state(&self) -> State {
+    /// The state of the source.
+    pub fn state(&self) -> TraceState {
         match self.state.load(Relaxed) & !FOLLOWS {
-            1 => State::Waiting,
-            2 => State::Running,
-            _ => State::Stopped,
+            1 => TraceState::Waiting,
+            2 => TraceState::Running,
+            _ => TraceState::Stopped,
         }
     }
 
-    fn set_state(&self, state: State) {
+    fn set_state(&self, state: TraceState) {
         self.locked.store(0, Relaxed);
         self.enter(state);
     }
 
-    fn enter(&self, state: State) {
-        // Nothing is in the way of a change in between: whoever makes one decides as if it came later.
+    fn enter(&self, state: TraceState) {
+        // A concurrent change is allowed: the result is as if it came later.
         let _ = self.state.fetch_update(Relaxed, Relaxed, |now| Some((now & FOLLOWS) | state as u8));
     }
 
-    /// From now on it also tells of what `followed` sticks to.
+    /// From now on it also reports what concerns the object that `followed` is locked on.
     fn follow(&self, followed: Option<&'static Source>) {
         self.followed.get_or_init(|| Published::new(None)).publish(followed);
         if followed.is_some() {
@@ -255,35 +257,35 @@ impl Source {
     /// (an index of [`VERBOSITIES`]) asks for.
     #[cold]
     pub fn tell(&self, what: &Happening, tell: impl FnOnce(u8, &mut Vec<u8>)) {
-        let (bit, about) = (1_u64 << (what.event & 63), &what.about);
-        if self.state() == State::Waiting && self.start.load(Relaxed) & bit != 0 {
-            self.enter(State::Running);
+        let (bit, about) = ((1_u64 << (what.event & 63)) | what.also, &what.about);
+        if self.state() == TraceState::Waiting && self.start.load(Relaxed) & bit != 0 {
+            self.enter(TraceState::Running);
         }
-        let runs = self.state() == State::Running && self.sticks_to(about);
+        let runs = self.state() == TraceState::Running && self.sticks_to(about);
         if !runs && !self.followed().is_some_and(|followed| followed.is_at(about)) {
             return;
         }
         if self.report.load(Relaxed) & bit != 0 && what.level as u8 <= self.level.load(Relaxed) {
             self.write(what, tell);
         }
-        // What the source does for another one changes nothing about itself.
+        // A report on behalf of a followed source does not change the source's own state.
         if !runs {
             return;
         }
         if self.stop.load(Relaxed) & bit != 0 {
-            self.set_state(State::Stopped);
+            self.set_state(TraceState::Stopped);
         } else if self.pause.load(Relaxed) & bit != 0 {
-            self.set_state(State::Waiting);
+            self.set_state(TraceState::Waiting);
         }
     }
 
-    /// Whether it runs and stuck to what an event is about.
+    /// Whether it runs and is locked on an object that the event concerns.
     fn is_at(&self, about: &About) -> bool {
         let locked = self.locked.load(Relaxed);
-        self.state() == State::Running && locked != 0 && about.by(self.criterion.load(Relaxed)) == locked
+        self.state() == TraceState::Running && locked != 0 && about.by(self.criterion.load(Relaxed)) == locked
     }
 
-    /// Whether an event is about what the trace stuck to; the first one decides what that is.
+    /// Whether an event concerns the object that the trace is locked on; the first event decides which object that is.
     fn sticks_to(&self, about: &About) -> bool {
         let criterion = self.criterion.load(Relaxed);
         if criterion == NOTHING {
@@ -291,7 +293,7 @@ impl Source {
         }
         let number = about.by(criterion);
         match self.locked.load(Relaxed) {
-            // Of several threads at a time, one wins.
+            // If several threads try at once, one wins.
             0 if number != 0 => self.locked.compare_exchange(0, number, Relaxed, Relaxed).is_ok(),
             0 => false,
             locked => locked == number,
@@ -337,7 +339,7 @@ mod tests {
         Event { name: "end", help: "it ends" },
     ];
 
-    /// A source of its own for each test, and where it tells.
+    /// A source of its own for each test, and the ring that it writes to.
     fn source() -> (&'static Source, Arc<Ring>) {
         let source = Box::leak(Box::new(Source::new("thing", "a thing", EVENTS)));
         let ring = Ring::in_memory(16_384, 1);
@@ -349,7 +351,7 @@ mod tests {
     fn reach(source: &Source, event: usize, session: u64) {
         if source.is_active() {
             let about = About { session, thread: 1, ..About::default() };
-            let what = Happening { event, level: Level::User, about, time: WallTime::default() };
+            let what = Happening { event, also: 0, level: Level::User, about, time: WallTime::default() };
             source.tell(&what, |verbosity, line| {
                 line.extend_from_slice(format!("session {session} verbosity {verbosity}").as_bytes());
             });
@@ -372,7 +374,7 @@ mod tests {
         let (source, ring) = source();
         reach(source, 0, 1);
         assert!(!source.is_active() && told(&ring).is_empty());
-        source.set_state(State::Running);
+        source.set_state(TraceState::Running);
         reach(source, 0, 1);
         assert_eq!(told(&ring), ["[01|thing|1|new] session 1 verbosity 1"]);
     }
@@ -383,9 +385,9 @@ mod tests {
         source.start.store(1, Relaxed);
         source.pause.store(1 << 2, Relaxed);
         source.criterion.store(6, Relaxed);
-        source.set_state(State::Waiting);
+        source.set_state(TraceState::Waiting);
         reach(source, 1, 7);
-        // From its beginning to its end, one session at a time; others are not told.
+        // From its beginning to its end, one session at a time; others are not reported.
         for (event, session) in
             [(0, 7), (0, 8), (1, 8), (1, 7), (2, 8), (2, 7), (1, 7), (0, 9), (1, 7), (2, 9)]
         {
@@ -405,19 +407,19 @@ mod tests {
         );
         source.stop.store(1, Relaxed);
         reach(source, 0, 3);
-        assert_eq!(source.state(), State::Stopped);
+        assert_eq!(source.state(), TraceState::Stopped);
     }
 
     #[test]
     fn a_follower_tells_of_what_the_other_stuck_to() {
         let ((leader, _), (follower, ring)) = (source(), source());
         follower.follow(Some(leader));
-        assert!(follower.is_active() && follower.state() == State::Stopped);
+        assert!(follower.is_active() && follower.state() == TraceState::Stopped);
         let told = || {
             told(&ring).iter().map(|line| line.split(' ').nth(2).unwrap_or("").to_owned()).collect::<Vec<_>>()
         };
-        // One that runs but sticks to nothing leads nowhere, one that sticks to something only to that.
-        leader.set_state(State::Running);
+        // A leader that is not locked leads to no report; one that is locked leads only to reports about its object.
+        leader.set_state(TraceState::Running);
         reach(leader, 0, 7);
         reach(follower, 1, 7);
         assert!(told().is_empty());
@@ -428,8 +430,11 @@ mod tests {
         // The follower's own events change nothing about the leader, nor its own state.
         follower.stop.store(u64::MAX, Relaxed);
         reach(follower, 1, 7);
-        assert_eq!((told().len(), follower.state(), leader.state()), (3, State::Stopped, State::Running));
-        leader.set_state(State::Stopped);
+        assert_eq!(
+            (told().len(), follower.state(), leader.state()),
+            (3, TraceState::Stopped, TraceState::Running)
+        );
+        leader.set_state(TraceState::Stopped);
         reach(follower, 1, 7);
         assert_eq!(told().len(), 3);
         follower.follow(None);
@@ -440,17 +445,17 @@ mod tests {
     fn who_follows_runs_by_itself_too() {
         let ((leader, _), (follower, ring)) = (source(), source());
         follower.follow(Some(leader));
-        follower.set_state(State::Running);
+        follower.set_state(TraceState::Running);
         reach(follower, 1, 7);
-        assert_eq!((told(&ring).len(), follower.state()), (1, State::Running));
-        follower.set_state(State::Stopped);
+        assert_eq!((told(&ring).len(), follower.state()), (1, TraceState::Running));
+        follower.set_state(TraceState::Stopped);
         assert!(follower.is_active());
     }
 
     #[test]
     fn levels_and_events_choose_what_is_reported() {
         let (source, ring) = source();
-        source.set_state(State::Running);
+        source.set_state(TraceState::Running);
         source.report.store(1, Relaxed);
         reach(source, 1, 1);
         source.report.store(u64::MAX, Relaxed);

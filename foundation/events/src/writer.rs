@@ -33,7 +33,7 @@ const ATOMIC_WRITE: usize = 4096;
 /// Every wait ends: an idle writer looks around this often even if nobody woke it.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// The hand that puts lines into the queue of one writer thread. Dropping it ends the thread once the queue is empty.
+/// The handle that puts lines into the queue of one writer thread. Dropping it ends the thread once the queue is empty.
 #[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
@@ -44,7 +44,7 @@ pub struct Writer {
 struct Shared {
     full: ArrayQueue<Vec<u8>>,
     free: ArrayQueue<Vec<u8>>,
-    /// Rung by whoever queues a line while the thread sleeps.
+    /// Rung by a worker that queues a line while the thread sleeps.
     bell: Doorbell,
     closing: AtomicBool,
     /// Lines taken into the queue, by any worker.
@@ -166,21 +166,21 @@ fn fill(shared: &Shared, batch: &mut Vec<u8>, next: &mut Option<Vec<u8>>) -> u64
 }
 
 fn park(shared: &Shared) {
-    shared.bell.lie_down();
+    shared.bell.mark_asleep();
     if shared.full.is_empty() && !shared.closing.load(Ordering::Acquire) {
         thread::park_timeout(IDLE);
     }
-    shared.bell.rise();
+    shared.bell.mark_awake();
 }
 
-/// Writes everything, waiting where the descriptor says so, or fails with what makes the rest pointless.
+/// Writes everything and waits when the descriptor would block. Fails with the error that makes further writes pointless.
 fn write_all(shared: &Shared, descriptor: &OwnedFd, mut bytes: &[u8]) -> weir_sys::Result<()> {
     while !bytes.is_empty() {
         match socket::write(descriptor, bytes) {
             Ok(0) => return Err(Errno::IO),
             Ok(written) => bytes = &bytes[written..],
             Err(Errno::INTR) => {}
-            // Somebody else made the shared descriptor non-blocking: wait as a blocking write would.
+            // Another process made the shared descriptor non-blocking: wait as a blocking write would.
             Err(Errno::AGAIN) if !shared.closing.load(Ordering::Acquire) => {
                 let _ = poll::wait_writable(descriptor, IDLE.as_millis() as u32);
             }

@@ -1,4 +1,4 @@
-//! Who asks for memory, how long that takes, and what happens when there is none: a wrapper around any allocator.
+//! A wrapper around any allocator: who allocates, how long it takes, and what happens when there is no memory.
 //!
 //! ```text
 //!  static ALLOCATOR: Measured<MiMalloc> = Measured::new(MiMalloc);
@@ -7,14 +7,14 @@
 //!                    └──► the allocator ──► stack ──► figures of that place   (bounded table, "other" beyond)
 //! ```
 //! While nothing is measured an allocation costs one load of a word that nobody writes, and one predictable branch.
-//! While it is, the stack is walked at each allocation; what its addresses mean is looked up when somebody asks, by a thread of
-//! its own: that takes as long as thousands of requests.
+//! While measuring, the stack is walked at each allocation. A thread of its own looks up the names of the addresses when an
+//! operator asks: that takes as long as thousands of requests.
 //!
 //! Begin with [`Measured`], [`count`], [`name_places`] and [`report`]; [`spent_ns`] is what a scheduler reads around a task.
-//! [`shortage`] is what happens when there is none.
+//! [`shortage`] is what happens when there is no memory.
 //!
-//! This crate refuses to know what the memory is for, and never allocates for itself but the first time that a place is
-//! seen.
+//! This crate refuses to know what the memory is for, and allocates for itself only when a call site is seen for the
+//! first time.
 
 mod names;
 pub mod shortage;
@@ -46,7 +46,7 @@ impl<A> Measured<A> {
     }
 }
 
-/// Counts memory by who asks for it, from now on, or no longer. Beginning forgets what was counted before.
+/// Turns the counting of memory by call site on or off. Turning it on forgets what was counted before.
 pub fn count(on: bool) {
     if on && !is_counting() {
         TABLE.clear();
@@ -63,15 +63,15 @@ pub fn keep_free_memory() {
     KEEPS_FREE.store(true, Relaxed);
 }
 
-/// Gives free memory back to the system now. mimalloc does so by itself when memory comes and goes; after much was freed
-/// and little is asked for, it would keep all of it. It takes as long as some megabytes take to free: milliseconds.
+/// Returns free memory to the system now. mimalloc does so by itself while memory comes and goes; after much was freed
+/// and little is allocated, it would keep all of it. The call takes milliseconds.
 pub fn give_back() {
     if !KEEPS_FREE.load(Relaxed) {
         mi_collect(true);
     }
 }
 
-// The library that has it.
+// This library defines the function below.
 use libmimalloc_sys as _;
 
 // SAFETY: mimalloc.h declares it so. It takes either value, from any thread, and moves no live block; where another
@@ -90,28 +90,28 @@ pub fn measure_time(on: bool) {
     change(TIMING, on);
 }
 
-/// How long the current thread was occupied with memory since it began, as far as that was measured.
+/// Nanoseconds that the current thread spent in the allocator since it began, as far as that was measured.
 #[inline]
 pub fn spent_ns() -> u64 {
     SPENT_NS.get()
 }
 
-/// Has `name` say what kind of work the current thread does, wherever memory is counted. The first one counts.
+/// Makes `name` report what kind of work the current thread does, for the counting. Only the first call counts.
 pub fn name_work_with(name: fn() -> Option<&'static str>) {
     let _ = WORK.set(name);
 }
 
-/// Whether places were counted that have no names yet.
+/// Whether some counted call sites have no names yet.
 pub fn has_unnamed_places() -> bool {
     TABLE.has_unnamed()
 }
 
-/// Has all places that were counted named, by a thread of its own that lets others go first, and then `done` called there.
+/// Names all counted call sites on a thread of its own with low priority, and then calls `done` there.
 /// Reading the program's debug information takes some hundred milliseconds the first time. The thread stays: a process may
 /// be unable to create another one later.
 ///
 /// # Errors
-/// When no thread can be had: `done` is then not called.
+/// When no thread can be started: `done` is then not called.
 pub fn name_places(done: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     static NAMER: Mutex<Option<Sender<Done>>> = Mutex::new(None);
     let mut namer = NAMER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,12 +134,12 @@ pub fn name_places(done: impl FnOnce() + Send + 'static) -> std::io::Result<()> 
 
 type Done = Box<dyn FnOnce() + Send>;
 
-/// The same by the thread that calls, which does nothing else meanwhile.
+/// Like [`name_places`], but on the calling thread, which blocks meanwhile.
 pub fn name_places_here() {
     without_counting(|| TABLE.name());
 }
 
-/// What was counted. Places without a name are [`CallSite::Other`]: see [`name_places`].
+/// The figures counted so far. Call sites without a name are [`CallSite::Other`]: see [`name_places`].
 pub fn report() -> Report {
     let now_ns = monotonic_ns();
     let since_ns = SINCE_NS.load(Relaxed);
@@ -213,7 +213,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Measured<A> {
 }
 
 impl<A: GlobalAlloc> Measured<A> {
-    /// Gives a block another size where the wrapped allocator cannot: it has no memory, or it is not its block.
+    /// Resizes a block that the wrapped allocator cannot resize: it has no memory, or the block is the region's.
     ///
     /// # Safety
     /// As [`GlobalAlloc::realloc`].
@@ -232,7 +232,7 @@ impl<A: GlobalAlloc> Measured<A> {
     }
 }
 
-/// A block of zeroes for who got none.
+/// A zeroed block of the region, for when the allocator has none.
 #[cold]
 fn zeroed_relief(layout: Layout) -> *mut u8 {
     let block = shortage::relieve(layout);
@@ -243,7 +243,7 @@ fn zeroed_relief(layout: Layout) -> *mut u8 {
     block
 }
 
-/// Does what is asked, and measures it. `bytes` are those that are given and those that are taken back.
+/// Runs the request and measures it. `bytes` are those allocated and those freed.
 #[cold]
 #[inline(never)]
 fn measured<R>(method: Method, bytes: [usize; 2], request: impl FnOnce() -> R) -> R {
@@ -295,9 +295,9 @@ static KEEPS_FREE: AtomicBool = AtomicBool::new(false);
 static MEASURING: Switch = Switch(AtomicU8::new(0));
 const COUNTING: u8 = 1;
 const TIMING: u8 = 2;
-/// What is used is counted, because there is a limit.
+/// Used bytes are counted, because there is a limit.
 const LIMITED: u8 = 4;
-/// The wrapped allocator had none at least once.
+/// The wrapped allocator had no memory at least once.
 const FAILED: u8 = 8;
 static SINCE_NS: AtomicU64 = AtomicU64::new(0);
 static UNTIL_NS: AtomicU64 = AtomicU64::new(0);

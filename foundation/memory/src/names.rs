@@ -1,4 +1,4 @@
-//! From a trace to the place that a reader looks for: the first frame that is neither the allocator's nor a library's.
+//! From a stack trace to the call site: the first frame that is neither the allocator's nor a library's.
 
 use crate::table::CallSite;
 
@@ -8,7 +8,7 @@ pub(crate) fn caller(trace: &str) -> CallSite {
     for line in trace.lines().map(str::trim) {
         match line.strip_prefix("at ") {
             Some(place) => {
-                // The allocator's own doors stand in the program that chose it.
+                // The allocator's entry points are compiled into the program that chose it.
                 let known = own_file(place).filter(|_| !function.contains("__rust"));
                 if let Some((file, number)) = known {
                     return CallSite::Caller(format!("{}@{file}:{number}", short(function)));
@@ -26,7 +26,7 @@ pub(crate) fn caller(trace: &str) -> CallSite {
     CallSite::Other
 }
 
-/// File, from the root of the source tree, and line; none for other people's sources and for this crate's.
+/// File, from the root of the source tree, and line; none for foreign sources and for this crate's.
 fn own_file(place: &str) -> Option<(&str, &str)> {
     let mut parts = place.rsplitn(3, ':');
     let (_column, line, file) = (parts.next()?, parts.next()?, parts.next()?);
@@ -85,22 +85,22 @@ mod tests {
              at /rustc/59807616/library/alloc/src/vec/mod.rs:3511:14
    4: smallvec::SmallVec<A>::grow
              at /root/.cargo/registry/src/index/smallvec-1.16.5/src/lib.rs:1:1
-                               weir_stream::exchange::Exchange<T>::run::{{closure}}
-             at /home/someone/weir/data/stream/src/exchange.rs:77:9
-   5: weir_stream::door::serve
-             at /home/someone/weir/data/stream/src/door.rs:1:1
+                               weir_stream::http::Phase<T>::run::{{closure}}
+             at /home/someone/weir/data/stream/src/http.rs:77:9
+   5: weir_stream::accept::serve
+             at /home/someone/weir/data/stream/src/accept.rs:1:1
 ";
 
     #[test]
     fn the_first_frame_of_ours_is_the_caller() {
-        assert_eq!(caller(TRACE), CallSite::Caller("run@data/stream/src/exchange.rs:77".to_owned()));
+        assert_eq!(caller(TRACE), CallSite::Caller("run@data/stream/src/http.rs:77".to_owned()));
         assert_eq!(
             caller(" 9:  0x12 - weir::main\n             at ./bin/weir/src/main.rs:3:5\n"),
             CallSite::Caller("main@bin/weir/src/main.rs:3".to_owned())
         );
     }
 
-    /// R80, R177: what has no such frame is other, whatever it says.
+    /// R80, R177: a trace without a frame of this source tree counts as other.
     #[test]
     fn a_trace_without_a_frame_of_ours_is_other() {
         for trace in [

@@ -1,9 +1,11 @@
-//! What happens when memory runs short: what was begun can end, and nothing new is begun.
+//! What happens when memory runs short: running work can end, and no new work begins.
 //!
 //! ```text
 //!   the allocator has none ──► the region serves small requests ─┐
-//!                                                                ├──► short ──► who would begin something asks, and does not
+//!                                                                ├──► short ──► no new work is begun
 //!   `-m`: used > limit less a sixteenth ─────────────────────────┘
+//!
+//!   half of the region was lent / used > limit ──► exhausted ──► running work gets no more memory, and ends
 //!
 //!   the allocator has some again / used < limit less an eighth ──► no longer short
 //! ```
@@ -27,13 +29,13 @@ pub fn limit(bytes: u64) {
     change(LIMITED, true);
 }
 
-/// Whether nothing may be begun that takes memory.
+/// Whether memory is short: nothing that takes memory may begin.
 #[inline]
 pub fn is_short() -> bool {
     SHORT.load(Relaxed) != 0
 }
 
-/// The same, after another try of the allocator if the last one is some time ago.
+/// Like [`is_short`], but tries the allocator again if the last try was more than 10 ms ago.
 pub fn is_short_still() -> bool {
     if SHORT.load(Relaxed) & NO_MEMORY != 0 {
         look_again();
@@ -41,14 +43,32 @@ pub fn is_short_still() -> bool {
     is_short()
 }
 
-/// How much memory is used, as far as it is counted, and how often there was none.
+/// Whether even running work gets no more memory, since the rest is needed to end it. Half of the region was lent, or more is used
+/// than the limit.
+#[inline]
+pub fn is_exhausted() -> bool {
+    is_short() && is_nearly_used_up()
+}
+
+#[cold]
+fn is_nearly_used_up() -> bool {
+    REGION.reached() > REGION_BYTES / 2 || USED.load(Relaxed) > LIMIT.load(Relaxed)
+}
+
+/// Counts that something was refused because memory [is short](is_short).
+#[cold]
+pub fn count_refusal() {
+    FAILURES.fetch_add(1, Relaxed);
+}
+
+/// How much memory is used, as far as it is counted, and how often an allocation failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shortages {
     /// Bytes in use; 0 without a limit.
     pub used: u64,
-    /// How often the allocator had none.
+    /// How often the allocator had none, or something was refused for that.
     pub failures: u64,
-    /// Bytes that the region holds for those who got none elsewhere.
+    /// Bytes lent from the region because the allocator had none.
     pub emergency: u64,
 }
 
@@ -58,7 +78,7 @@ pub fn shortages() -> Shortages {
     Shortages { used, failures: FAILURES.load(Relaxed), emergency: REGION.used() as u64 }
 }
 
-/// Counts what the current thread took or gave back. Shared figures change only now and then.
+/// Counts bytes that the current thread allocated or freed. The shared figure changes only in batches.
 #[inline]
 pub(crate) fn charge(bytes: i64) {
     let charged = CHARGED.get() + bytes;
@@ -81,7 +101,7 @@ pub(crate) fn charge(bytes: i64) {
 pub(crate) fn relieve(layout: Layout) -> *mut u8 {
     FAILURES.fetch_add(1, Relaxed);
     SHORT.fetch_or(NO_MEMORY, Relaxed);
-    // For good: what the region lent is to be known when it comes back.
+    // Never cleared: blocks that the region lent must be recognised when they come back.
     change(FAILED, true);
     REGION.take(layout).map_or(std::ptr::null_mut(), NonNull::as_ptr)
 }
@@ -101,7 +121,7 @@ pub(crate) unsafe fn give_back(block: NonNull<u8>, layout: Layout) {
     unsafe { REGION.give_back(block, layout) };
 }
 
-/// Asks the allocator again, now and then: as long as it has nothing, the answer comes out of the region.
+/// Tries the allocator again, at most every [`LOOK_EVERY_NS`]: while it has nothing, the region serves the request.
 #[cold]
 fn look_again() {
     let now = monotonic_ns();
@@ -121,7 +141,7 @@ fn look_again() {
     }
 }
 
-/// Memory of the program's own, untouched until it is needed. Blocks have sizes of powers of two.
+/// Static memory, untouched until it is needed. Block sizes are powers of two.
 #[repr(C, align(4096))]
 struct Region {
     bytes: UnsafeCell<[u8; REGION_BYTES]>,
@@ -133,7 +153,7 @@ struct Region {
 unsafe impl Sync for Region {}
 
 struct Lists {
-    /// What begins here was never lent.
+    /// Offset from which nothing was ever lent.
     fresh: usize,
     /// Bytes that are lent.
     used: usize,
@@ -141,11 +161,17 @@ struct Lists {
     free: [usize; SIZES],
 }
 
+impl Lists {
+    const fn new() -> Self {
+        Lists { fresh: 0, used: 0, free: [0; SIZES] }
+    }
+}
+
 impl Region {
     const fn new() -> Self {
         Region {
             bytes: UnsafeCell::new([0; REGION_BYTES]),
-            lists: UnsafeCell::new(Lists { fresh: 0, used: 0, free: [0; SIZES] }),
+            lists: UnsafeCell::new(Lists::new()),
             locked: AtomicBool::new(false),
         }
     }
@@ -158,6 +184,11 @@ impl Region {
 
     fn used(&self) -> usize {
         self.with_lists(|lists| lists.used)
+    }
+
+    /// How many bytes are or were lent since the region was last empty: freed blocks among them may have sizes that nobody needs.
+    fn reached(&self) -> usize {
+        self.with_lists(|lists| lists.fresh)
     }
 
     fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
@@ -192,10 +223,14 @@ impl Region {
         let Some(class) = class_of(layout) else { return };
         let offset = block.as_ptr() as usize - self.bytes.get() as usize;
         self.with_lists(|lists| {
-            // SAFETY: the block is nobody's, has room for a word and is aligned for one.
+            // SAFETY: the block is not in use, has room for a word and is aligned for one.
             unsafe { block.cast::<usize>().write(lists.free[class]) };
             lists.free[class] = offset + 1;
             lists.used -= LEAST << class;
+            if lists.used == 0 {
+                // The whole region is free again, for blocks of any size.
+                *lists = Lists::new();
+            }
         });
     }
 
@@ -206,7 +241,7 @@ impl Region {
         unsafe { self.bytes.get().cast::<u8>().add(offset) }
     }
 
-    /// A few instructions long: nobody sleeps here, and an allocator may not.
+    /// Spins: the lock is held for a few instructions, and an allocator may not sleep.
     fn with_lists<R>(&self, then: impl FnOnce(&mut Lists) -> R) -> R {
         while self.locked.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
             std::hint::spin_loop();
@@ -234,22 +269,22 @@ static SHORT: AtomicU8 = AtomicU8::new(0);
 const OVER_LIMIT: u8 = 1;
 const NO_MEMORY: u8 = 2;
 
-/// What everybody who holds something can still ask for until the shortage ends: 800 bytes for each of 20,000 connections. It costs
-/// address space, no memory.
+/// What running work can still allocate until the shortage ends: 800 bytes for each of 20,000 connections. It costs address
+/// space, no memory.
 const REGION_BYTES: usize = 16 << 20;
 const PAGE: usize = 4096;
 /// The smallest block holds the link of a list.
 const LEAST: usize = 16;
 /// 16 bytes to 2 MB: tables double.
 const SIZES: usize = 18;
-/// How much a thread takes or gives before others see it.
+/// How many bytes a thread allocates or frees before the shared figure shows it.
 const BATCH: i64 = 32 * 1024;
-/// How often the allocator is asked whether it has memory again, and for how much: a buffer's worth.
+/// How often the allocator is tried again during a shortage, and for how many bytes: a few buffers.
 const LOOK_EVERY_NS: u64 = 10_000_000;
 const PROBE: usize = 64 * 1024;
 
 thread_local! {
-    /// What this thread took and nobody else has seen yet.
+    /// Bytes that this thread allocated and that the shared figure does not show yet.
     static CHARGED: Cell<i64> = const { Cell::new(0) };
 }
 
@@ -296,10 +331,11 @@ mod tests {
             // SAFETY: it was lent for this layout above.
             unsafe { region.give_back(block, layout) };
         }
-        assert_eq!(region.used(), 0);
+        assert_eq!((region.used(), region.reached()), (0, 0));
         let again = [1_usize, 100, 5_000, 16, 2 << 20].into_iter().cycle().take(count);
         assert!(again.map(|size| region.take(layout(size, 16))).all(|block| block.is_some()));
         assert_eq!(region.used(), full);
+        assert!(region.reached() > REGION_BYTES / 2);
         assert!(!region.holds(std::ptr::null()) && !region.holds((&raw const full).cast()));
     }
 }

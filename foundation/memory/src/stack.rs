@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-/// A bounded list of return addresses, the innermost first. None at all when the stack cannot be walked.
+/// A bounded list of return addresses, the innermost first. Empty when the stack cannot be walked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stack {
     addresses: [usize; DEPTH],
@@ -40,7 +40,7 @@ impl Stack {
         (mixed ^ (mixed >> 32)).max(1)
     }
 
-    /// Adds an address; one that says nothing is left out, as is what is too far up (R80).
+    /// Adds an address; leaves out null addresses and those beyond [`DEPTH`] (R80).
     fn push(&mut self, address: usize) {
         if address != 0 && self.depth < DEPTH {
             self.addresses[self.depth] = address;
@@ -74,7 +74,7 @@ unsafe extern "C" {
     fn _Unwind_GetIP(frame: *mut UnwindContext) -> usize;
 }
 
-/// `_URC_NO_REASON`: the next frame, please.
+/// `_URC_NO_REASON`: go on to the next frame.
 const GO_ON: c_int = 0;
 /// `_URC_NORMAL_STOP`: any code but the above ends the walk.
 const ENOUGH: c_int = 4;
@@ -99,7 +99,7 @@ mod tests {
         assert_ne!(Stack::of(&[1, 2]).hash(), Stack::of(&[2, 1]).hash());
     }
 
-    /// R80, R177: an address of nothing is no caller.
+    /// R80, R177: a null address is not a caller.
     #[test]
     fn an_address_of_nothing_is_left_out() {
         assert!(Stack::of(&[0, 0]).is_empty());

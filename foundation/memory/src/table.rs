@@ -1,8 +1,8 @@
-//! The figures: one entry for each stack, way of asking and kind of work; bounded, with "other" for what does not fit.
+//! The figures: one entry for each stack, method and kind of work; bounded, with "other" for what does not fit.
 //!
 //! Any thread claims an entry by a compare-and-swap of its key and then counts with atomic additions: this is only used
-//! while somebody looks for a leak. A stack of which nothing is known never becomes a key: it counts as "other", so that
-//! nobody else can take its entry over (R80, R177).
+//! while an operator looks for a leak. A stack that could not be walked never becomes a key: it counts as "other", so that
+//! no two callers share an entry (R80, R177).
 
 use crate::names;
 use crate::stack::Stack;
@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCs
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Method {
-    /// For anything.
+    /// `malloc`.
     Alloc,
-    /// For zeroes.
+    /// `calloc`.
     AllocZeroed,
-    /// For another size.
+    /// `realloc`.
     Realloc,
-    /// Given back.
+    /// `free`.
     Free,
 }
 
@@ -32,31 +32,31 @@ impl Method {
     }
 }
 
-/// Who asked.
+/// Who allocated or freed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallSite {
     /// `function@file:line`.
     Caller(String),
-    /// A stack that cannot be decoded or was not yet, or one too many.
+    /// A stack that cannot be decoded, is not decoded yet, or did not fit into the table.
     Other,
 }
 
-/// What one caller did in one way.
+/// What one caller did with one method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figures {
-    /// Who.
+    /// The caller.
     pub place: CallSite,
-    /// What kind of work it was part of.
+    /// The kind of work it was part of, if known.
     pub work: Option<&'static str>,
-    /// How.
+    /// The method.
     pub method: Method,
-    /// How often it was given memory.
+    /// How often it allocated.
     pub allocations: u64,
-    /// How often it gave some back.
+    /// How often it freed.
     pub frees: u64,
-    /// How much it was given.
+    /// Bytes that it allocated.
     pub allocated_bytes: u64,
-    /// How much it gave back.
+    /// Bytes that it freed.
     pub freed_bytes: u64,
 }
 
@@ -65,9 +65,9 @@ pub struct Figures {
 pub struct Report {
     /// When counting began, in nanoseconds of the monotonic clock; 0 when it never did.
     pub since_ns: u64,
-    /// When it ended, or now.
+    /// When counting ended, or the present time.
     pub until_ns: u64,
-    /// Now.
+    /// The present time.
     pub now_ns: u64,
     /// Each caller, method and kind of work once, in no order.
     pub lines: Vec<Figures>,
@@ -79,9 +79,9 @@ pub(crate) struct Table {
     entries: [Entry; ENTRIES],
     /// By method.
     other: [Entry; METHODS],
-    /// How many threads give places their names.
+    /// How many threads are naming call sites.
     naming: AtomicU32,
-    /// How many threads note a place that was not known.
+    /// How many threads are recording a new call site.
     noting: AtomicU32,
 }
 
@@ -98,7 +98,7 @@ struct Entry {
 struct Origin {
     method: Method,
     work: Option<&'static str>,
-    /// Its addresses are given names once somebody asks.
+    /// Its addresses are named only when a report needs them.
     trace: Backtrace,
     place: OnceLock<CallSite>,
 }
@@ -113,7 +113,7 @@ impl Table {
         }
     }
 
-    /// Counts a request; `bytes` are those given and those taken back.
+    /// Counts a request; `bytes` are those allocated and those freed.
     pub(crate) fn add(&self, stack: &Stack, method: Method, bytes: [u64; 2]) {
         let work = crate::WORK.get().and_then(|name| name());
         let entry = self.entry(stack, method, work).unwrap_or(&self.other[method as usize]);
@@ -133,7 +133,7 @@ impl Table {
                     let _noting = Noting::begin(self)?;
                     match entry.key.compare_exchange(0, key, Relaxed, Relaxed) {
                         Ok(_) => {
-                            // The addresses only: what they mean takes long to find out.
+                            // Captures addresses only: finding their names takes long.
                             let trace = Backtrace::force_capture();
                             let _ = entry.origin.set(Origin { method, work, trace, place: OnceLock::new() });
                             return Some(entry);
@@ -149,17 +149,17 @@ impl Table {
         None
     }
 
-    /// Forgets the figures; the places stay known.
+    /// Resets the figures; the call sites stay known.
     pub(crate) fn clear(&self) {
         self.all().for_each(Entry::clear);
     }
 
-    /// Whether a place has no name yet.
+    /// Whether a call site has no name yet.
     pub(crate) fn has_unnamed(&self) -> bool {
         self.entries.iter().filter_map(|entry| entry.origin.get()).any(|origin| origin.place.get().is_none())
     }
 
-    /// Gives names to all places. The first time takes some hundred milliseconds: the program's debug information is read.
+    /// Names all call sites. The first time takes some hundred milliseconds: the program's debug information is read.
     pub(crate) fn name(&self) {
         let _naming = Naming::begin(self);
         for origin in self.entries.iter().filter_map(|entry| entry.origin.get()) {
@@ -167,7 +167,7 @@ impl Table {
         }
     }
 
-    /// What was counted, callers summed up. Places without a name are "other".
+    /// The figures counted so far, summed up by caller. Call sites without a name are "other".
     pub(crate) fn lines(&self) -> Vec<Figures> {
         let mut lines: HashMap<_, Figures> = HashMap::new();
         let of_places = self.entries.iter().filter_map(|entry| {
@@ -245,14 +245,14 @@ impl Figures {
     }
 }
 
-/// Places are being named. That takes the lock that taking a trace takes, too, and keeps it for long: whoever asks for memory
-/// from a new place meanwhile does not wait for it, and counts as "other".
+/// Guard while call sites are being named. Naming holds the lock that capturing a trace also needs, and holds it for long: an
+/// allocation from a new call site meanwhile does not wait for it, and counts as "other".
 struct Naming<'t>(&'t AtomicU32);
 
 impl<'t> Naming<'t> {
     fn begin(table: &'t Table) -> Self {
         table.naming.fetch_add(1, SeqCst);
-        // Who began to note a place before that has the lock for a moment, or is about to take it.
+        // A thread that began to record a call site earlier holds the lock for a moment, or is about to take it.
         while table.noting.load(SeqCst) > 0 {
             std::thread::yield_now();
         }
@@ -266,12 +266,12 @@ impl Drop for Naming<'_> {
     }
 }
 
-/// A new place is being noted.
+/// Guard while a new call site is being recorded.
 struct Noting<'t>(&'t AtomicU32);
 
 impl<'t> Noting<'t> {
-    /// None while that would have to wait: for places that are named, or for a panic that is printed. Of this and
-    /// [`Naming::begin`] the later one sees the other: each writes its own number before it reads the other's.
+    /// None if it would have to wait for naming, or for a panic that is being printed. Each of this and [`Naming::begin`] writes
+    /// its own number before it reads the other's, so the later one sees the other.
     fn begin(table: &'t Table) -> Option<Self> {
         table.noting.fetch_add(1, SeqCst);
         let noting = Self(&table.noting);
@@ -300,7 +300,7 @@ mod tests {
         table.other.iter().map(calls).collect()
     }
 
-    /// R80, R177: stacks that cannot be decoded share the "other" bin, never an entry with an address of nothing; so two
+    /// R80, R177: stacks that cannot be decoded share the "other" bin, never an entry with a null address; so two
     /// callers of different kinds never share one entry.
     #[test]
     fn an_undecodable_caller_is_other() {
@@ -314,7 +314,7 @@ mod tests {
         let mut sums: Vec<_> = lines.iter().map(|line| (line.allocated_bytes, line.freed_bytes)).collect();
         sums.sort_unstable_by(|a, b| b.cmp(a));
         assert_eq!(sums, [(30, 0), (0, 10)]);
-        // Nothing that comes later is counted among them, nor they among it.
+        // Later figures are not added to them, nor they to later ones.
         table.add(&Stack::here(), Method::Alloc, [5, 0]);
         assert_eq!(of_other(&table), [2, 0, 0, 1]);
         assert_eq!(table.entries.iter().filter(|entry| entry.key.load(Relaxed) != 0).count(), 1);
@@ -337,8 +337,8 @@ mod tests {
         assert_eq!((lines[0].allocated_bytes, lines[0].freed_bytes), (198, 99));
     }
 
-    /// Whoever asks for memory never waits for names: neither who asks for the figures, nor who comes from a new place
-    /// while places are named.
+    /// An allocation never waits for naming: neither that of a thread that reads the figures, nor that from a new call site
+    /// while call sites are named.
     #[test]
     fn nobody_waits_for_names() {
         let table = Box::new(Table::new());

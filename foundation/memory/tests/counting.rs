@@ -1,4 +1,4 @@
-//! The wrapper as a program's allocator: who is counted, and that nothing is while it is off.
+//! The wrapper as a program's allocator: which call sites are counted, and that nothing is counted while it is off.
 //!
 //! One test, because what is measured concerns the whole process.
 
@@ -32,7 +32,7 @@ fn callers_are_counted_while_it_is_asked_for() {
     let kept = hungry(100);
     count(false);
     drop(hungry(10));
-    // Who asks for figures is not held up by finding names.
+    // Reading the figures does not wait for naming.
     assert!(weir_memory::has_unnamed_places());
     assert!(report().lines.iter().all(|line| line.place == CallSite::Other));
     let after = named();
@@ -56,7 +56,7 @@ fn callers_are_counted_while_it_is_asked_for() {
         lines
     };
     assert_eq!(sorted(report()), sorted(after), "nothing is counted while it is off");
-    // Beginning anew forgets; giving back is counted by who gives back.
+    // Turning it on again resets the figures; a free is counted for the caller that frees.
     count(true);
     drop(kept);
     count(false);

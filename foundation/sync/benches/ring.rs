@@ -27,11 +27,11 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 /// What a reader takes at a time where it keeps others away meanwhile.
 const BATCH: u64 = 64;
 
-/// What is measured.
+/// A buffer of messages that is measured.
 trait Candidate: Send + Sync {
     /// Writes one message.
     fn write(&self, thread: usize, message: &[u8]) -> bool;
-    /// What reads for a while, and sleeps when there is nothing: returns how many messages it saw.
+    /// A reader: each call reads for a while, sleeps when there is nothing, and returns how many messages it saw.
     fn reader(&self) -> Box<dyn FnMut() -> u64 + Send>;
 }
 
@@ -181,7 +181,7 @@ impl Candidate for Channel {
     }
 }
 
-/// What a run gives, in thousands of messages a second.
+/// The result of a run, in thousands of messages a second.
 #[derive(Clone, Copy, Default)]
 struct Rates {
     kept: u64,
@@ -221,7 +221,7 @@ fn measure(candidate: &dyn Candidate, row: &Row) -> Rates {
     let start = Barrier::new(row.writers + 1);
     let processors = weir_sys::process::processors().unwrap_or_default();
     let fixed: Vec<u8> = (0..row.length).map(|index| b'a' + (index % 26) as u8).collect();
-    // Memory is there, and full.
+    // Fills the buffer first, so that its memory is allocated.
     for _ in 0..SIZE / row.length.max(1) {
         candidate.write(0, &fixed);
     }
@@ -268,7 +268,7 @@ fn measure(candidate: &dyn Candidate, row: &Row) -> Rates {
     Rates { kept: rate(kept), lost: rate(lost), read: rate(read) }
 }
 
-/// The middle of what the rounds gave, each figure for itself.
+/// The median of the rounds, for each figure separately.
 fn median(rounds: &[Rates]) -> Rates {
     let middle = |figure: fn(&Rates) -> u64| {
         let mut figures: Vec<u64> = rounds.iter().map(figure).collect();
@@ -332,7 +332,7 @@ fn main() {
             }
             let middles: Vec<Rates> = figures.iter().map(|rounds| median(rounds)).collect();
             for ((name, _), rates) in contestants.iter().zip(&middles) {
-                // What was kept counts: to drop messages fast is no merit.
+                // Only messages kept count: dropping messages fast is not a gain.
                 let ratio = rates.kept as f64 / middles[0].kept.max(1) as f64;
                 println!(
                     "{count:>7} {:>6} {name:>12} {:>8} {:>8} {:>8} {ratio:>9.2}",

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   owner                             another thread
-//!   lie_down()   sleeping = true
+//!   mark_asleep()   sleeping = true
 //!                ---- fence ----      leaves a message
 //!   checks its inboxes                ---- fence ----
 //!   sleeps if they are empty          must_ring(): sleeping?
-//!   rise()       sleeping = false
+//!   mark_awake()  sleeping = false
 //! ```
-//! Either the owner sees the message or the other sees it sleeping: both fences together rule out neither.
+//! Either the owner sees the message or the other thread sees the owner sleeping: the two fences rule out that both miss.
 
 use crate::primitives::{AtomicBool, Ordering, fence};
 
@@ -24,27 +24,27 @@ impl Doorbell {
         Self { sleeping: AtomicBool::new(false) }
     }
 
-    /// The owner announces that it will sleep. It must look at its inboxes once more before it does.
+    /// The owner announces that it will sleep. It must check its inboxes once more before it does.
     #[inline]
-    pub fn lie_down(&self) {
+    pub fn mark_asleep(&self) {
         self.sleeping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
     /// The owner is awake again, or decided not to sleep.
     #[inline]
-    pub fn rise(&self) {
+    pub fn mark_awake(&self) {
         self.sleeping.store(false, Ordering::Relaxed);
     }
 
-    /// After something was left that others may find, too: whether the owner sleeps. One that does not will look.
+    /// Whether the owner sleeps; called after work was queued that other threads may also take. An owner that is awake will look.
     #[inline]
     pub fn is_asleep(&self) -> bool {
         fence(Ordering::SeqCst);
         self.sleeping.load(Ordering::Relaxed)
     }
 
-    /// After a message was left: whether the caller is the one that has to wake the owner.
+    /// Whether the caller has to wake the owner; called after a message was queued.
     #[inline]
     pub fn must_ring(&self) -> bool {
         fence(Ordering::SeqCst);
@@ -56,16 +56,16 @@ impl Doorbell {
 mod tests {
     use super::*;
 
-    /// R14: who is awake is not rung, and who sleeps is rung by one of those that leave something.
+    /// R14: a thread that is awake is not rung; a sleeping one is rung by exactly one sender.
     #[test]
     fn only_a_sleeper_is_rung_and_once() {
         let bell = Doorbell::new();
         assert!(!bell.is_asleep() && !bell.must_ring());
-        bell.lie_down();
+        bell.mark_asleep();
         assert!(bell.is_asleep());
         assert_eq!([bell.must_ring(), bell.must_ring(), bell.is_asleep()], [true, false, false]);
-        bell.lie_down();
-        bell.rise();
+        bell.mark_asleep();
+        bell.mark_awake();
         assert!(!bell.must_ring());
     }
 }
@@ -75,7 +75,7 @@ mod loom_tests {
     use super::*;
     use loom::sync::Arc;
 
-    /// A message is never left with a sleeper that nobody rings (R14).
+    /// A message is never queued for a sleeper that nobody rings (R14).
     #[test]
     fn no_message_is_slept_over() {
         loom::model(|| {
@@ -87,10 +87,10 @@ mod loom_tests {
                     shared.0.must_ring()
                 })
             };
-            shared.0.lie_down();
+            shared.0.mark_asleep();
             let seen = shared.1.load(Ordering::Relaxed);
             if seen {
-                shared.0.rise();
+                shared.0.mark_awake();
             }
             let rung = other.join().expect("the other thread ends");
             assert!(seen || rung);

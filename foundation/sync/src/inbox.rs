@@ -1,9 +1,9 @@
 //! Values handed to one thread by many.
 //!
 //! A stack of nodes that is only ever pushed to or taken whole, so no node is examined while another thread may
-//! free it. The owner turns what it took around: values arrive in the order in which they were sent. For rare
-//! things (a connection handed over, a question of the runtime API): each value costs an allocation. What is
-//! frequent goes through [`crate::WakeList`].
+//! free it. The owner reverses what it took: values arrive in the order in which they were sent. For rare
+//! messages (a connection handed over, a command of the runtime API): each value costs an allocation. Frequent
+//! ones go through [`crate::WakeList`].
 
 use crate::primitives::{AtomicPtr, AtomicUsize, Ordering};
 use std::ptr;
@@ -31,7 +31,7 @@ impl<T> Inbox<T> {
         Self { head: AtomicPtr::new(ptr::null_mut()), length: AtomicUsize::new(0), limit }
     }
 
-    /// Leaves `value`, or gives it back when the inbox is full.
+    /// Queues `value`, or returns it when the inbox is full.
     pub fn push(&self, value: T) -> Result<(), T> {
         if self.length.fetch_add(1, Ordering::Relaxed) >= self.limit {
             self.length.fetch_sub(1, Ordering::Relaxed);
@@ -55,7 +55,7 @@ impl<T> Inbox<T> {
         self.head.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes everything and hands it to `receive` in the order in which it was sent; returns how much it was.
+    /// Takes all values and passes them to `receive` in the order in which they were sent; returns how many there were.
     pub fn drain(&self, mut receive: impl FnMut(T)) -> usize {
         // Loom tries other schedules at read-modify-writes, not at a load like this one, which only saves the swap.
         if !cfg!(loom) && self.is_empty() {
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    /// A receiver that panics loses what it was handed, not the memory of the rest.
+    /// When a receiver panics, the nodes that it did not receive are freed.
     #[test]
     fn what_a_receiver_leaves_is_freed() {
         let (inbox, value) = (Inbox::new(5), Arc::new(()));

@@ -1,23 +1,23 @@
 //! A deadline that its owner moves freely, and its entry in a queue that several threads empty.
 //!
-//! The owner notes the deadline and touches the queue only when it comes nearer than the entry; whoever scans the queue
-//! finds an entry that came up and puts it back when the deadline has moved away. Each side writes its own word, then
-//! looks at the other's, with a fence between: so of a deadline that is set while its old entry is taken out, at least
-//! one side knows, and it is never left without an entry.
+//! The owner notes the deadline and touches the queue only when it comes nearer than the entry; the thread that scans the
+//! queue finds an expired entry and puts it back when the deadline has moved away. Each side writes its own word, then
+//! looks at the other's, with a fence between. So when a deadline is set while its old entry is taken out, at least
+//! one side notices, and the deadline is never left without an entry.
 
 use crate::primitives::{AtomicU64, Ordering, fence};
 
-/// One deadline and where its entry lies.
+/// One deadline and its entry's time.
 #[derive(Debug)]
 pub struct LazyDeadline {
     /// [`NEVER`] when there is none.
     deadline: AtomicU64,
-    /// Where the entry lies in the queue: not later than the deadline; [`NEVER`] when it is in no queue. Written under
+    /// The entry's time in the queue: not later than the deadline; [`NEVER`] without an entry. Written under
     /// the queue's write lock.
     entry: AtomicU64,
 }
 
-/// What becomes of an entry that came up.
+/// What to do with an expired entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
     /// The deadline passed: the entry goes, its owner is woken.
@@ -35,8 +35,8 @@ impl Default for LazyDeadline {
 }
 
 impl LazyDeadline {
-    /// The owner sets its deadline (`u64::MAX`: none). True: the queue's write lock is to be taken, and
-    /// [`LazyDeadline::arm`] called.
+    /// The owner sets its deadline (`u64::MAX`: none). If true, take the queue's write lock and
+    /// call [`LazyDeadline::arm`].
     #[must_use = "when it is true the deadline has no entry yet"]
     pub fn set(&self, deadline: u64) -> bool {
         self.deadline.store(deadline, Ordering::Relaxed);
@@ -92,7 +92,7 @@ const NEVER: u64 = u64::MAX;
 mod tests {
     use super::*;
 
-    /// R59: an entry that was taken out is not there, and one that was not is known.
+    /// R59: it is armed exactly while it has an entry.
     #[test]
     fn it_is_known_whether_there_is_an_entry() {
         let deadline = LazyDeadline::default();

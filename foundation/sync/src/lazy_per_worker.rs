@@ -1,4 +1,4 @@
-//! What each worker writes of something that all of them read, made when the worker first has something to write.
+//! A value for each worker that only it writes and all read, made when that worker first writes.
 
 use std::marker::PhantomData;
 
@@ -6,11 +6,11 @@ use crossbeam_utils::CachePadded;
 
 use crate::primitives::{AtomicPtr, Ordering};
 
-/// A value for each worker, on cache lines of its own. A pointer long until that worker first uses it: of many thousand
+/// A value for each worker, on cache lines of its own. It costs one pointer until that worker first uses it: of many thousand
 /// servers, each worker uses some.
 ///
-/// Making a value and looking for those of others are sequentially consistent, so that who looks after a change of something
-/// else sees what was made before its maker could see that change.
+/// Making a value and looking for those of others are sequentially consistent: a thread that changes something else and then
+/// looks sees every value whose maker did not see that change.
 #[derive(Debug)]
 pub struct LazyPerWorker<T> {
     values: Box<[AtomicPtr<CachePadded<T>>]>,
@@ -19,13 +19,13 @@ pub struct LazyPerWorker<T> {
 }
 
 impl<T: Default + Send + Sync> LazyPerWorker<T> {
-    /// No value yet, for so many workers (at least one).
+    /// No value yet, for `workers` workers (at least one).
     pub fn new(workers: usize) -> Self {
         let values = (0..workers.max(1)).map(|_| AtomicPtr::new(std::ptr::null_mut()));
         Self { values: values.collect(), owned: PhantomData }
     }
 
-    /// The value of a worker, made now if need be. The first one's, if there is no such worker.
+    /// The value of a worker, made now if it does not exist. For an unknown worker, the first worker's.
     #[inline]
     pub fn of(&self, worker: usize) -> &T {
         debug_assert!(worker < self.values.len(), "there is no worker {worker}");
@@ -48,7 +48,7 @@ impl<T: Default + Send + Sync> LazyPerWorker<T> {
         unsafe { value.as_ref() }.map(|value| &**value)
     }
 
-    /// All values that there are.
+    /// All values that exist.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.values.len()).filter_map(|worker| self.existing(worker))
     }
@@ -59,7 +59,7 @@ impl<T: Default + Send + Sync> LazyPerWorker<T> {
     }
 }
 
-/// Makes a value; another thread's, if one was faster.
+/// Makes a value, or returns the one that another thread made first.
 #[cold]
 fn make<T: Default>(place: &AtomicPtr<CachePadded<T>>) -> &T {
     let made = Box::into_raw(Box::default());
@@ -159,7 +159,7 @@ mod loom_tests {
         });
     }
 
-    /// Who changes something and then looks sees the value of whoever did not see the change.
+    /// A thread that changes something and then looks sees the value of every maker that did not see the change.
     #[test]
     fn loom_a_value_is_seen_by_who_was_not() {
         loom::model(|| {

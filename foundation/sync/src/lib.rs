@@ -1,14 +1,15 @@
-//! What threads share.
+//! Structures that threads share.
 //!
 //! Every structure here is small, has one clear owner for each side and is modelled in loom: the façade in
 //! `primitives` swaps the standard atomics for loom's under `--cfg loom`. To explore the interleavings:
 //! `RUSTFLAGS="--cfg loom" cargo test -p weir-sync --release --target-dir target/loom`.
 //!
-//! Begin with [`WakeList`], through which one thread wakes numbered things of another without allocating;
+//! Begin with [`WakeList`], through which one thread wakes numbered items of another without allocating;
 //! [`Inbox`] hands over whole values; [`Doorbell`] tells whether the receiver sleeps and must be rung.
 //! [`Ring`] is a buffer of messages that many write and many read, in memory or in a file.
-//! [`RunState`], [`SharedQueue`] and [`SeekLock`] are what work that several threads may run stands on.
-//! [`Semaphore`] bounds how many are inside and knows who waits. [`Counter`] is a figure with one writer, [`Published`] a snapshot that many read while few replace it,
+//! [`RunState`], [`SharedQueue`] and [`SeekLock`] carry tasks that several threads may run.
+//! [`Semaphore`] bounds how many permits are taken and lists the waiters.
+//! [`Counter`] is a figure with one writer, [`Published`] a snapshot that many read while few replace it,
 //! [`PerWorker`] what each worker has for itself, [`LazyPerWorker`] what each writes and all read.
 //!
 //! This crate refuses to know what is woken, counted or published, and how a sleeping thread is woken.

@@ -1,9 +1,9 @@
-//! What locks cost: by label in a build for that, and by thread when a profile asks.
+//! What locks cost: by label with the feature `lock-statistics`, and by thread while a profile is taken.
 //!
-//! Every lock of this crate carries a label. In builds with the feature `lock-statistics` each label counts who locked
-//! and unlocked it, in which mode, and how long that waited (R82). In all builds a thread can measure its own
+//! Every lock of this crate carries a label. In builds with the feature `lock-statistics` each label counts its locks
+//! and unlocks by mode, and the time spent waiting (R82). In all builds a thread can measure its own
 //! waiting and holding for a while ([`measure_locks`]), which the scheduler does around a task; otherwise a lock costs one
-//! look at a flag of the thread more than it would.
+//! load of a thread-local flag more.
 
 use crate::primitives::{Mutex, MutexGuard, lock};
 use std::cell::Cell;
@@ -11,7 +11,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use weir_sys::time::monotonic_ns;
 
-/// What a group of locks is called. One `static` beside the locks.
+/// The name and the figures of a group of locks. One `static` beside the locks.
 #[derive(Debug)]
 pub struct LockLabel {
     name: &'static str,
@@ -23,11 +23,11 @@ pub struct LockLabel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Mode {
-    /// Alone.
+    /// Exclusive.
     Write,
-    /// Beside readers.
+    /// One, together with readers.
     Seek,
-    /// Beside others.
+    /// Shared.
     Read,
 }
 
@@ -38,7 +38,7 @@ struct ModeFigures {
     waited_ns: AtomicU64,
 }
 
-/// What the locks of one label did, for a report.
+/// The figures of one label, for a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockFigures {
     /// The label.
@@ -47,14 +47,14 @@ pub struct LockFigures {
     pub modes: [ModeReport; MODES],
 }
 
-/// What happened in one mode.
+/// The figures of one mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModeReport {
     /// How often it was locked.
     pub locks: u64,
     /// How often it was unlocked.
     pub unlocks: u64,
-    /// How long that waited, in all.
+    /// How long the callers waited in all.
     pub waited_ns: u64,
 }
 
@@ -76,7 +76,7 @@ impl LockLabel {
         result
     }
 
-    /// It was locked without waiting.
+    /// Counts a lock that was taken without waiting.
     #[inline]
     pub(crate) fn acquired_at_once(&'static self, mode: Mode) {
         if is_watched() {
@@ -84,7 +84,7 @@ impl LockLabel {
         }
     }
 
-    /// It was unlocked.
+    /// Counts an unlock.
     #[inline]
     pub(crate) fn released(&'static self, mode: Mode) {
         if is_watched() {
@@ -140,8 +140,7 @@ impl ModeFigures {
     }
 }
 
-/// A value that one thread at a time uses, under a label. What a panicking holder left behind is taken as it is: holders
-/// leave it whole at each step.
+/// A mutex with a label. Poisoning is ignored: holders leave the value consistent at each step.
 #[derive(Debug)]
 pub struct Lock<T> {
     mutex: Mutex<T>,
@@ -165,7 +164,7 @@ impl<T> Lock<T> {
 #[derive(Debug)]
 #[must_use = "a guard that is dropped guards nothing"]
 pub struct LockGuard<'a, T> {
-    /// There until the guard is dropped.
+    /// Some until the guard is dropped.
     guard: Option<MutexGuard<'a, T>>,
     label: &'static LockLabel,
 }
@@ -191,7 +190,7 @@ impl<T> Drop for LockGuard<'_, T> {
     }
 }
 
-/// The last of what this thread holds is released when nothing is held any more.
+/// Counts one lock less as held by this thread; the last one ends the time of holding.
 #[cold]
 fn release() {
     let held = HELD.get();
@@ -206,7 +205,7 @@ fn is_watched() -> bool {
     cfg!(feature = "lock-statistics") || MEASURING.get()
 }
 
-/// Has the current thread measure how long it waits for locks and holds them, or no longer.
+/// Turns the measuring of the current thread's waiting for and holding of locks on or off.
 pub fn measure_locks(on: bool) {
     MEASURING.set(on);
     if !on {
@@ -220,7 +219,7 @@ pub fn lock_times_ns() -> (u64, u64) {
     (WAITED_NS.get(), HELD_NS.get())
 }
 
-/// What the locks of the process did: all of it in builds with `lock-statistics`, else what threads measured.
+/// The figures of all labels: complete in builds with `lock-statistics`, else as far as threads measured.
 pub fn lock_figures() -> Vec<LockFigures> {
     let labels = LABELS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut figures: Vec<LockFigures> = labels.iter().map(|label| label.figures()).collect();
@@ -229,7 +228,7 @@ pub fn lock_figures() -> Vec<LockFigures> {
 }
 
 impl std::fmt::Display for LockFigures {
-    /// A block of lines as the reference's debugging builds print (R82).
+    /// A block of lines as HAProxy's debugging builds print it (R82).
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "Stats about Lock {}:", self.name)?;
         for (name, mode) in ["write", "seek", "read"].iter().zip(&self.modes) {
@@ -263,7 +262,7 @@ static LABELS: std::sync::Mutex<Vec<&'static LockLabel>> = std::sync::Mutex::new
 thread_local! {
     static MEASURING: Cell<bool> = const { Cell::new(false) };
     static WAITED_NS: Cell<u64> = const { Cell::new(0) };
-    /// How many locks this thread holds, as far as it was measured when they were locked.
+    /// How many locks this thread holds, of those taken while it measured.
     static HELD: Cell<u32> = const { Cell::new(0) };
     static HELD_SINCE_NS: Cell<u64> = const { Cell::new(0) };
     static HELD_NS: Cell<u64> = const { Cell::new(0) };
@@ -297,7 +296,7 @@ mod tests {
         assert!((5.0..5.2).contains(&share), "{share}");
     }
 
-    /// R82: what is locked is unlocked, mode by mode, whatever a holder becomes in between; waiting is measured.
+    /// R82: locks and unlocks match in each mode, also after a change of mode; waiting is measured.
     #[test]
     fn locks_and_unlocks_match() {
         static LABEL: LockLabel = LockLabel::new("TEST_MATCH");
@@ -322,6 +321,20 @@ mod tests {
         assert!(held > 0);
     }
 
+    /// R82: a lock that is held when measuring ends does not count as held in later figures.
+    #[test]
+    fn what_was_held_at_the_end_is_forgotten() {
+        static LABEL: LockLabel = LockLabel::new("TEST_FORGOTTEN");
+        let lock = Lock::new(1, &LABEL);
+        measure_locks(true);
+        let guard = lock.lock();
+        measure_locks(true);
+        assert_eq!(HELD.get(), 1, "it goes on");
+        measure_locks(false);
+        assert_eq!(HELD.get(), 0);
+        drop(guard);
+    }
+
     /// R82: a lock of one mode counts as written to, and is released once.
     #[test]
     fn a_lock_counts_under_its_label() {
@@ -335,7 +348,7 @@ mod tests {
             lock_figures().into_iter().filter(|figures| figures.name == "TEST_LOCK").collect();
         assert_eq!(figures.len(), 1, "however often it is locked");
         assert_eq!((figures[0].modes[0].locks, figures[0].modes[0].unlocks), (2, 2));
-        // A mode that was used is told even where it waits for its first unlock; seeking only then.
+        // Write and read are always printed, also before their first unlock; seek only if it was used.
         let told = figures[0].to_string();
         assert!(told.contains("write lock : 2") && told.contains("read lock : 0") && !told.contains("seek"));
         let seeks = ModeReport { locks: 1, ..ModeReport::default() };
@@ -380,7 +393,7 @@ mod tests {
         drop(first);
         let (measured, elapsed) = (held() - before, monotonic_ns() - began_ns);
         assert!((3_000_000..=elapsed).contains(&measured), "{measured} of {elapsed}");
-        // What is locked while nobody measures leaves no trace, whenever it is given back.
+        // A lock that is taken without measuring is not counted, whenever it is released.
         let kept = outer.lock();
         measure_locks(false);
         let before = held();
@@ -417,7 +430,7 @@ mod tests {
             let [write, seek, read] = figures.expect("it was used").modes;
             assert_eq!((read.locks, read.unlocks, read.waited_ns), (1, 1, waited_ns));
             assert_eq!(seek.waited_ns, 0);
-            // The holder's own is counted in the build for that.
+            // The holder's own lock is counted only with `lock-statistics`.
             assert_eq!(write.locks, u64::from(cfg!(feature = "lock-statistics")));
         });
     }

@@ -1,18 +1,18 @@
-//! What each worker has for itself of something that all of them share.
+//! A private value for each worker of an object that all of them share.
 
 use crossbeam_utils::CachePadded;
 
 use crate::primitives::{Mutex, MutexGuard};
 
-/// A value for each worker, on cache lines of its own, which nobody but that worker uses.
+/// A value for each worker, on cache lines of its own, used by that worker only.
 ///
-/// That it is so is the callers' word: who comes while another thread uses the same value is turned away, so nobody
-/// ever waits here, and a wrong number costs the shortcut, not the safety.
+/// Callers are trusted to pass their own number. If another thread uses the value, the caller gets `None`: nobody ever
+/// waits here, and a wrong number costs the shortcut, not the safety.
 #[derive(Debug)]
 pub struct PerWorker<T>(Box<[CachePadded<Mutex<T>>]>);
 
 impl<T> PerWorker<T> {
-    /// A value for each of so many workers (at least one), made of their numbers.
+    /// Makes a value for each of `workers` workers (at least one) from its number.
     pub fn new(workers: usize, mut make: impl FnMut(usize) -> T) -> Self {
         Self((0..workers.max(1)).map(|worker| CachePadded::new(Mutex::new(make(worker)))).collect())
     }
@@ -22,7 +22,7 @@ impl<T> PerWorker<T> {
     pub fn of(&self, worker: usize) -> Option<MutexGuard<'_, T>> {
         match self.0.get(worker)?.try_lock() {
             Ok(value) => Some(value),
-            // What a panicking user left behind is taken as it is: users leave it whole at each step.
+            // Poisoning is ignored: users leave the value consistent at each step.
             Err(std::sync::TryLockError::Poisoned(left)) => Some(left.into_inner()),
             Err(std::sync::TryLockError::WouldBlock) => None,
         }

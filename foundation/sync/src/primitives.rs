@@ -1,4 +1,4 @@
-//! The one door to atomics: the standard ones, or loom's, which try every interleaving.
+//! The façade for atomics and locks: the standard ones, or loom's, which try every interleaving.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{
@@ -13,12 +13,12 @@ pub(crate) use std::sync::atomic::{
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
-/// Locks; what a panicking holder left behind is whole, because nothing here panics half-way.
+/// Locks and ignores poisoning: nothing in this crate panics while it leaves a value inconsistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Passes the time while another thread is about to finish: a moment on the processor, later off it.
+/// Waits for another thread that is about to finish: spins at first, then yields the processor.
 pub(crate) fn spin(turns: &mut u32) {
     *turns = turns.saturating_add(1);
     if cfg!(loom) || *turns > SPINS {

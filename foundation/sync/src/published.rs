@@ -29,7 +29,7 @@ impl<T> Published<T> {
         self.0.swap(Arc::new(value))
     }
 
-    /// Replaces the current version by what `change` makes of it; `change` runs again when somebody else was
+    /// Replaces the current version by the result of `change`; `change` runs again when another thread was
     /// faster.
     pub fn update(&self, mut change: impl FnMut(&T) -> T) -> Arc<T> {
         self.0.rcu(|current| change(current))

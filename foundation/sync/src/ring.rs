@@ -1,7 +1,7 @@
 //! A ring of messages with many writers and many readers, none of which waits for another.
 //!
 //! A writer reserves its place while it holds the tail for some instructions, then copies its message while others
-//! reserve theirs. When the ring is full the oldest messages go; when a reader still needs those, the new one is lost
+//! reserve theirs. When the ring is full the oldest messages go; when a reader still needs those, the new one is dropped
 //! and counted. So a reader, however slow or dead, costs writers nothing.
 //!
 //! ```text
@@ -16,9 +16,9 @@
 //!
 //! Who may touch what:
 //!
-//! * head, tail, the last tag and the lengths of messages: who holds the tail;
-//! * a message: who reserved it, while its tag is [`BUSY`]; then whoever reads, while its or an earlier tag counts a
-//!   reader; then, once no tag from the head to it does, who holds the tail.
+//! * head, tail, the last tag and the lengths of messages: the holder of the tail;
+//! * a message: the writer that reserved it, while its tag is [`BUSY`]; then readers, while its or an earlier tag counts a
+//!   reader; then, once no tag from the head to it does, the holder of the tail.
 
 pub mod file;
 mod reader;
@@ -44,14 +44,14 @@ pub use reader::{Message, Progress, RingReader, Seek, TooManyReaders, Wait};
 pub use storage::{BUSY, HEADER, LOCKED};
 pub use wakeup::Wake;
 
-/// How many queues of writers a ring has unless told: what was best on all large machines that the design was measured on
+/// The default number of writer queues: the best on all large machines that the design was measured on
 /// (R98).
 pub const DEFAULT_QUEUES: usize = 6;
 
 /// The most queues.
 pub const MOST_QUEUES: usize = 64;
 
-/// The most readers at a time: all of them may stand on one tag, which is a byte with one reserved value (R113).
+/// The most readers at a time: all of them may be counted in one tag, which is a byte with one reserved value (R113).
 pub const MOST_READERS: usize = BUSY as usize - 1;
 
 /// A ring.
@@ -59,14 +59,14 @@ pub struct Ring {
     storage: Storage,
     /// Writers that wait for the tail, by their number modulo the count of queues (R99).
     queues: Box<[CachePadded<Queue>]>,
-    /// Readers; changed only by who holds the tail, except that leaving readers count themselves out.
+    /// Number of readers; changed only by the holder of the tail, except that leaving readers subtract themselves.
     readers: CachePadded<AtomicUsize>,
-    /// A reader kept the last message from finding room, and did not go on since. It saves writers the tail.
+    /// Set when a reader left no room for a message and has not moved on since. Writers then need not take the tail.
     full: CachePadded<AtomicBool>,
     wakeup: Wakeup,
 }
 
-/// Writers that wait, and what they lost.
+/// Waiting writers, and the count of messages that they dropped.
 struct Queue {
     /// The last that came.
     newest: AtomicPtr<Pending>,
@@ -80,13 +80,13 @@ impl Ring {
         Self::try_in_memory(size, queues).expect("memory for a ring of a constant size")
     }
 
-    /// As [`Ring::in_memory`], of a size that somebody wrote; none when there is not so much memory.
+    /// Like [`Ring::in_memory`], for a configured size; none when there is not enough memory.
     pub fn try_in_memory(size: usize, queues: usize) -> Option<Arc<Self>> {
         Some(Arc::new(Self::over(Storage::allocate(size)?, queues)))
     }
 
-    /// A ring in a file of `size` bytes at `path`. Whoever has the file can read what was written, even after the process
-    /// was killed. What is in an existing file is lost.
+    /// A ring in a file of `size` bytes at `path`. Other programs can read the messages, even after the process
+    /// was killed. The contents of an existing file are lost.
     #[cfg(not(loom))]
     pub fn in_file(path: &Path, size: usize, queues: usize) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self::over(Storage::create(path, size)?, queues)))
@@ -167,18 +167,18 @@ impl Ring {
         &self.queues[thread % self.queues.len()]
     }
 
-    /// Whether anybody may count on tags. Only for who holds the tail: readers attach while they hold it.
+    /// Whether readers may be counted in tags. Only for the holder of the tail: readers attach while they hold it.
     #[inline]
     fn is_watched(&self) -> bool {
         self.readers.load(Ordering::Acquire) > 0
     }
 
-    /// Waits for the tail or for somebody who has it and writes this message along with others (R98).
+    /// Waits for the tail, or for a holder of the tail that writes this message along with others (R98).
     #[cold]
     fn write_by_queue(&self, thread: usize, parts: &[&[u8]]) -> bool {
         let queue = self.queue_of(thread);
         let mut pending = Pending::new(parts);
-        // From here on only through this pointer, which others get.
+        // From here on it is used only through this pointer, which other threads get.
         let pending: *mut Pending = &mut pending;
         waiting::push(&queue.newest, pending);
         let mut patience = Patience::new();
@@ -217,14 +217,14 @@ impl Ring {
                 self.copy(place, unsafe { pending.parts() });
             }
         });
-        // From here on the writers of the batch go their ways.
+        // After this the writers of the batch return.
         batch.settle();
         if watched {
             self.wakeup.deliver();
         }
     }
 
-    /// Makes room for a message and marks it as being written. Only for who holds the tail.
+    /// Makes room for a message and marks it as being written. Only for the holder of the tail.
     #[inline]
     fn reserve(&self, length: usize, tail: &mut usize, watched: bool) -> Result<Reserved, Fate> {
         let mut prefix = [0; varint::LONGEST];
@@ -241,11 +241,11 @@ impl Ring {
             tag.store(BUSY, Ordering::Relaxed);
             readers
         };
-        // SAFETY: room was made, and only who holds the tail writes behind it.
+        // SAFETY: room was made, and only the holder of the tail writes behind it.
         unsafe { self.storage.write(*tail, &prefix[..prefix_length]) };
         let start = self.storage.add(*tail, prefix_length);
         let last = self.storage.add(start, length);
-        // A crash leaves a ring that can be walked: length and last tag are there before the tail says so.
+        // A crash leaves a ring that can be walked: length and last tag are written before the tail moves.
         self.storage.tag(last).store(0, Ordering::Relaxed);
         self.storage.note_reserved(needed);
         *tail = self.storage.add(last, 1);
@@ -287,13 +287,13 @@ impl Ring {
         if head != former {
             self.storage.note_recycled(recycled, in_use - used);
             self.storage.set_head(head);
-            // Whoever finds the file after a crash finds the head moved before anything behind it was overwritten.
+            // In the file of a crashed process the head has moved before anything behind it was overwritten.
             fence(Ordering::Release);
         }
         Ok(())
     }
 
-    /// The message at `head` is in the way. If it is a reader that needs it, writers need not look until it went on.
+    /// The message at `head` is in the way. If a reader needs it, writers need not look until that reader moves on.
     #[cold]
     fn note_full(&self, head: usize) -> Fate {
         self.full.store(true, Ordering::Relaxed);
@@ -305,7 +305,7 @@ impl Ring {
         Fate::Dropped
     }
 
-    /// A reader went on.
+    /// A reader moved on: writers may look for room again.
     fn note_room(&self) {
         fence(Ordering::SeqCst);
         if self.full.load(Ordering::Relaxed) {
@@ -313,7 +313,7 @@ impl Ring {
         }
     }
 
-    /// Copies a message to its place and lets readers have it.
+    /// Copies a message to its place and makes it readable.
     #[inline]
     fn copy<'p>(&self, reserved: Reserved, parts: impl Iterator<Item = &'p [u8]>) {
         let mut at = reserved.start;
@@ -347,7 +347,7 @@ impl Queue {
     }
 }
 
-/// A place for a message.
+/// Space reserved for a message.
 #[derive(Clone, Copy)]
 struct Reserved {
     /// Where its tag is.

@@ -1,4 +1,4 @@
-//! Where a task that several threads may run stands: one word that says who must do what next.
+//! The state of a task that several threads may run, in one word that decides who must do what next.
 //!
 //! ```text
 //!             wake, kill: QUEUED            begin: RUNNING                 finish, end
@@ -7,31 +7,31 @@
 //!      │                            └── woken while it ran ────┤      └─ or done
 //!      └──────────────────────────────── nothing happened ─────┘
 //! ```
-//! Every change is one read-modify-write. Whoever sets QUEUED on a waiting task, and nobody else, puts it into a queue: so
+//! Every change is one read-modify-write. Only the thread that sets QUEUED on a waiting task puts it into a queue: so
 //! it is never in two, and never in none while it should run (R62, R63). A wake that finds it queued or running
-//! still releases what the waker wrote to the run that follows. The generation makes a stale name find nothing.
+//! still releases what the waker wrote to the run that follows. The generation makes a stale key find nothing.
 
 use crate::primitives::{AtomicU64, Ordering};
 
-/// The state of one place for a task, with the generation of the task that holds it.
+/// The state of one task slot, with the generation of the task in it.
 #[derive(Debug)]
 pub struct RunState(AtomicU64);
 
-/// What whoever took a task out of its queue does with it.
+/// What the thread that took a task out of its queue does with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
-    /// Runs it, then says [`RunState::finish`]. `event`: woken by something else than its deadline.
+    /// Runs it, then calls [`RunState::finish`].
     Run {
         /// Woken by something else than its deadline.
         event: bool,
-        /// The flag that the task left there.
+        /// The flag that the task's last run stored.
         flag: bool,
     },
     /// Ends it without running it.
     End,
 }
 
-/// What the one that ran a task does with it.
+/// What the thread that ran a task does with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
     /// Nothing: it waits.
@@ -49,7 +49,7 @@ impl Default for RunState {
 }
 
 impl RunState {
-    /// Takes a free place for a task that is about to be queued; returns its generation, never zero.
+    /// Takes a free slot for a task that is about to be queued; returns its generation, never zero.
     pub fn occupy(&self) -> u32 {
         let before = self.0.fetch_or(OCCUPIED | QUEUED | EVENT, Ordering::Relaxed);
         debug_assert_eq!(before & STATE, 0, "only a free place is taken");
@@ -91,7 +91,7 @@ impl RunState {
 
     /// The task was taken out of its queue, by the caller.
     pub fn begin(&self) -> Begin {
-        // What is queued stays queued until here, so nobody else changes these two bits.
+        // A queued task stays queued until here, so no other thread changes these two bits.
         let before = self.0.fetch_xor(QUEUED | RUNNING, Ordering::AcqRel);
         debug_assert_eq!(before & (QUEUED | RUNNING), QUEUED, "only what is queued is begun");
         if before & KILLED != 0 {
@@ -122,7 +122,7 @@ impl RunState {
         }
     }
 
-    /// The task ended (the caller ran it, or was told to end it): its place is free, its name finds nothing any more.
+    /// The task ended (the caller ran it, or was told to end it): its slot is free, its key finds nothing any more.
     pub fn end(&self) {
         let before = self.0.load(Ordering::Relaxed);
         debug_assert_eq!(before & (OCCUPIED | RUNNING), OCCUPIED | RUNNING, "only who runs it ends it");
@@ -131,7 +131,7 @@ impl RunState {
         self.0.swap(u64::from(next) << 32, Ordering::AcqRel);
     }
 
-    /// The generation of the task that holds the place, if one does.
+    /// The generation of the task in the slot, if there is one.
     pub fn occupant(&self) -> Option<u32> {
         let state = self.0.load(Ordering::Acquire);
         (state & OCCUPIED != 0).then(|| generation(state))
@@ -148,7 +148,7 @@ const RUNNING: u64 = 1 << 2;
 const WOKEN: u64 = 1 << 3;
 const KILLED: u64 = 1 << 4;
 const EVENT: u64 = 1 << 5;
-/// The application's own (R19).
+/// The application's own flag (R19).
 const FLAG: u64 = 1 << 31;
 /// All of the above (R17: 32 bits wide).
 const STATE: u64 = u32::MAX as u64;
@@ -177,6 +177,21 @@ mod tests {
         assert_eq!(state.finish(true, true), Finish::Queue);
     }
 
+    /// Waking an empty slot does nothing, also with the generation that its next task will have.
+    #[test]
+    fn an_empty_place_is_called_in_vain() {
+        let state = RunState::default();
+        let (first, next) = (state.occupy(), generation(RunState::default().0.load(Ordering::Relaxed)));
+        assert_eq!(state.begin(), Begin::Run { event: true, flag: false });
+        state.end();
+        for empty in [state, RunState::default()] {
+            let coming = generation(empty.0.load(Ordering::Relaxed));
+            for generation in [first, next, coming] {
+                assert!(!empty.wake(generation, true) && !empty.kill(generation), "{generation}");
+            }
+        }
+    }
+
     /// R67, R68, R70: waiting, queued (even if it never ran) and running.
     #[test]
     fn a_kill_reaches_every_state() {
@@ -197,7 +212,7 @@ mod tests {
         assert_eq!(state.occupant(), None);
     }
 
-    /// R19: what a run leaves is what the next one finds, and a wake that was served wakes once.
+    /// R19: the next run finds the flag that the last one stored, and a wake causes one run.
     #[test]
     fn a_run_leaves_its_flag_and_nothing_else() {
         let (state, generation) = waiting();
@@ -220,7 +235,7 @@ mod tests {
         }
     }
 
-    /// Each task of a place has a generation of its own, never zero, also when they go round.
+    /// Each task of a slot has a generation of its own, never zero, also after a wrap.
     #[test]
     fn a_name_is_of_one_task() {
         let state = RunState(AtomicU64::new(u64::from(u32::MAX - 1) << 32));
@@ -237,7 +252,7 @@ mod tests {
         assert_eq!(names, [u32::MAX - 1, u32::MAX, 1, 2]);
     }
 
-    /// R60: debug builds notice who breaks the protocol.
+    /// R60: debug builds notice a broken protocol.
     #[test]
     #[cfg_attr(debug_assertions, should_panic(expected = "only what is queued is begun"))]
     fn what_is_not_queued_is_not_begun() {
@@ -383,7 +398,7 @@ mod loom_tests {
                     rung.store(world.asleep.must_ring(), Ordering::Relaxed);
                 })
             };
-            world.asleep.lie_down();
+            world.asleep.mark_asleep();
             let seen = world.queue.has_for(0);
             waker.join().expect("the waker ends");
             assert!(seen || rung.load(Ordering::Relaxed));

@@ -6,9 +6,9 @@
 //!     │                                    ▲ │ ◄───────downgrade────────────┤
 //!     └───────────────try_seek─────────────┘ └─► free                       └─► free
 //! ```
-//! Whoever scans a queue seeks: readers go on beside it, and a second scanner is refused at once instead of queuing up
+//! A thread that scans a queue seeks: readers go on beside it, and a second scanner is refused at once instead of queuing up
 //! behind the first (R54). It writes only while it takes one element out. A thread waits by spinning, because
-//! whoever writes does so for the time of one insertion or removal; after a while it gives its processor away.
+//! a writer holds the lock for one insertion or removal; after a while the waiting thread yields its processor.
 
 use crate::lock_label::{LockLabel, Mode};
 use crate::primitives::{AtomicU32, Ordering, spin};
@@ -63,7 +63,7 @@ impl<T> SeekLock<T> {
         }
     }
 
-    /// Seeks, unless another thread does or writes: then that one is left to finish.
+    /// Seeks, unless another thread seeks or writes.
     pub fn try_seek(&self) -> Option<SeekGuard<'_, T>> {
         let seeking = self.begin_to_seek();
         if seeking.is_some() {
@@ -131,7 +131,7 @@ impl<'a, T> ReadGuard<'a, T> {
         let mut state = lock.state.load(Ordering::Relaxed);
         while state & (SEEKING | WRITING) == 0 {
             if lock.replace(state, (state - 1) | SEEKING) {
-                // The reader's share went with the exchange.
+                // The exchange already gave up the reader's share.
                 std::mem::forget(self);
                 lock.label.change(Mode::Read, Mode::Seek, || ());
                 return Ok(SeekGuard { lock });
@@ -226,7 +226,7 @@ impl<T> Drop for WriteGuard<'_, T> {
     }
 }
 
-/// The locks that nobody named.
+/// The label of locks without a label of their own.
 static OTHER: LockLabel = LockLabel::new("OTHER");
 const SEEKING: u32 = 1 << 31;
 const WRITING: u32 = 1 << 30;
@@ -236,7 +236,7 @@ const READERS: u32 = WRITING - 1;
 mod tests {
     use super::*;
 
-    /// R54: readers go on beside the one that seeks; a second one is refused; a writer is alone.
+    /// R54: readers go on beside the seeker; a second seeker is refused; a writer is alone.
     #[test]
     fn one_seeks_beside_readers() {
         let lock = SeekLock::new(1);
@@ -308,7 +308,7 @@ mod loom_tests {
         value.0.with_mut(|value| unsafe { *value += 1 });
     }
 
-    /// R54: two scanners and a reader: whoever is refused leaves the work to the one that seeks.
+    /// R54: two scanners and a reader: a refused scanner leaves the work to the seeker.
     #[test]
     fn one_scanner_wins_and_readers_see_whole_states() {
         loom::model(|| {

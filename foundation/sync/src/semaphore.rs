@@ -1,18 +1,18 @@
-//! A bounded number of places, and the list of those that wait for one.
+//! A bounded number of permits, and the list of those that wait for one.
 //!
-//! Who finds no place enlists first and tries again then; who gives a place back counts down first and looks at the
-//! list then. A fence between the two steps of each makes one of them see the other, so that no free place is left with
-//! somebody who waits for it. While nobody waits, giving a place back touches no lock.
+//! A caller that gets no permit enlists and then tries again; a caller that returns one counts down and then looks at the
+//! list. A fence between the two steps of each makes one of them see the other, so a free permit and a
+//! waiter never miss each other. While nobody waits, returning a permit takes no lock.
 
 use std::collections::VecDeque;
 
 use crate::lock_label::{Lock, LockLabel};
 use crate::primitives::{AtomicU32, Ordering, fence};
 
-/// What profiles call the lock of the list.
+/// The name of the list's lock in profiles.
 static LABEL: LockLabel = LockLabel::new("QUEUE");
 
-/// Places for those who enter, `W` for those who wait.
+/// Counts permits and lists waiters, each named by a `W`.
 #[derive(Debug)]
 pub struct Semaphore<W> {
     inside: AtomicU32,
@@ -27,7 +27,7 @@ impl<W: Copy + PartialEq> Default for Semaphore<W> {
 }
 
 impl<W: Copy + PartialEq> Semaphore<W> {
-    /// Nobody inside, nobody waits.
+    /// No permit taken, nobody waiting.
     pub fn new() -> Self {
         Self {
             inside: AtomicU32::new(0),
@@ -36,12 +36,12 @@ impl<W: Copy + PartialEq> Semaphore<W> {
         }
     }
 
-    /// How many are inside.
+    /// How many permits are taken.
     pub fn inside(&self) -> u32 {
         self.inside.load(Ordering::Relaxed)
     }
 
-    /// Takes a place, if fewer than `limit` are taken.
+    /// Takes a permit, if fewer than `limit` are taken.
     #[inline]
     pub fn enter(&self, limit: u32) -> bool {
         let mut inside = self.inside.load(Ordering::Relaxed);
@@ -54,7 +54,7 @@ impl<W: Copy + PartialEq> Semaphore<W> {
         false
     }
 
-    /// Gives a place back; returns who is to be told.
+    /// Returns a permit; the result is the waiter to notify.
     #[inline]
     #[must_use = "who is returned waits to be told"]
     pub fn leave(&self) -> Option<W> {
@@ -69,7 +69,7 @@ impl<W: Copy + PartialEq> Semaphore<W> {
         fence(Ordering::SeqCst);
     }
 
-    /// Takes `waiter` off the list. `false` when it was told, or is about to be: then a place may be free, and if it
+    /// Takes `waiter` off the list. `false` when it was notified, or is about to be: then a permit may be free, and if it
     /// does not try to take it, it has to pass that on with [`Semaphore::next`].
     pub fn withdraw(&self, waiter: W) -> bool {
         self.change(|list| {
@@ -78,7 +78,7 @@ impl<W: Copy + PartialEq> Semaphore<W> {
         })
     }
 
-    /// Takes whoever has waited longest off the list; it is to be told that a place may be free.
+    /// Takes the longest waiter off the list, to be notified that a permit may be free.
     #[inline]
     #[must_use = "who is returned waits to be told"]
     pub fn next(&self) -> Option<W> {
@@ -88,7 +88,7 @@ impl<W: Copy + PartialEq> Semaphore<W> {
         self.change(VecDeque::pop_front)
     }
 
-    /// Takes everybody off the list, because the limit was changed.
+    /// Takes all waiters off the list, because the limit was changed.
     #[must_use = "who is returned waits to be told"]
     pub fn everybody(&self) -> VecDeque<W> {
         self.change(std::mem::take)
@@ -111,7 +111,9 @@ mod tests {
     #[test]
     fn nobody_enters_beyond_the_limit() {
         let semaphore = Semaphore::<u8>::new();
+        assert_eq!(semaphore.inside(), 0);
         assert!(semaphore.enter(2) && semaphore.enter(2) && !semaphore.enter(2));
+        assert_eq!(semaphore.inside(), 2);
         assert_eq!(semaphore.leave(), None);
         assert_eq!(semaphore.inside(), 1);
         assert!(semaphore.enter(2));
@@ -137,7 +139,7 @@ mod loom_tests {
     use super::*;
     use loom::sync::Arc;
 
-    /// Enters, or is on the list of those who are told. Returns whether it entered.
+    /// Takes a permit or enlists. Returns whether it took one.
     fn come(semaphore: &Semaphore<u8>, waiter: u8) -> bool {
         semaphore.enter(1) || {
             semaphore.enlist(waiter);

@@ -1,15 +1,15 @@
-//! The run queue that several threads take from: numbered things in order, each for a set of threads.
+//! The run queue that several threads take from: task numbers in order, each for a set of threads.
 //!
-//! Things for the same set of threads lie in one lane, so a thread finds its next one by comparing the heads of the lanes
-//! that are for it, and never walks past what is for others. Programs use few sets. One lock guards all lanes; it is held
-//! for a batch, and nothing is counted while it is (R9, R10).
+//! Numbers for the same set of threads lie in one lane, so a thread finds its next one by comparing the heads of the lanes
+//! that are for it, and never walks past those for others. Programs use few sets. One lock guards all lanes; it is held
+//! for a batch, and no counter is updated while it is held (R9, R10).
 
 use crate::lock_label::{Lock, LockLabel};
 use crate::primitives::{AtomicUsize, Ordering};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What profiles call the lock of the lanes.
+/// The name of the lanes' lock in profiles.
 static LABEL: LockLabel = LockLabel::new("TASK_RQ");
 
 /// Numbers in order of an insertion index that counts this queue's insertions alone (R2).
@@ -25,7 +25,7 @@ struct Lanes {
     index: u64,
 }
 
-/// What waits for one set of threads.
+/// The queued numbers for one set of threads.
 #[derive(Debug)]
 struct Lane {
     threads: ThreadSet,
@@ -49,21 +49,21 @@ impl SharedQueue {
     pub fn push(&self, threads: &ThreadSet, number: u32, later: i64) {
         let mut lanes = self.lanes.lock();
         lanes.index += 1;
-        // Positions count in halves of an index, so that what is moved lies before or behind what it meets.
+        // Positions count in halves of an index, so that a moved number never shares a position with another.
         let position = (lanes.index * 2).saturating_add_signed(later * 2 + later.signum());
         lanes.lane(threads).waiting.push(Reverse((position, number)));
         self.length.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Queues `number` for `threads` before everything else: it is to be ended, which takes no time.
+    /// Queues `number` for `threads` before all others: its task is to be ended, which takes no time.
     pub fn push_first(&self, threads: &ThreadSet, number: u32) {
         let mut lanes = self.lanes.lock();
         lanes.lane(threads).waiting.push(Reverse((0, number)));
         self.length.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes at most `room` numbers that are for `thread`, in order; returns how many. `receive` gets them when the
-    /// lock is free again, so it may queue.
+    /// Takes at most `room` numbers that are for `thread`, in order; returns how many. `receive` gets them after the
+    /// lock is released, so it may queue.
     pub fn pick(&self, thread: usize, room: usize, mut receive: impl FnMut(u32)) -> usize {
         let mut count = 0;
         while count < room {
@@ -188,7 +188,7 @@ impl FromIterator<usize> for ThreadSet {
 const WORDS: usize = 16;
 /// How many are taken under one hold of the lock.
 const BATCH: usize = 16;
-/// High enough that what is moved forward stays behind what is to be ended.
+/// High enough that numbers moved forward stay behind those whose task is to be ended.
 const INDEX_START: u64 = 1 << 32;
 
 #[cfg(all(test, not(loom)))]
@@ -201,7 +201,7 @@ mod tests {
         numbers
     }
 
-    /// R2: order of arrival over all sets, moved by what the caller says; what is to be ended comes first.
+    /// R2: order of arrival over all sets, moved by the caller's offset; tasks that are to be ended come first.
     #[test]
     fn numbers_come_in_order() {
         let queue = SharedQueue::new();
@@ -260,8 +260,9 @@ mod tests {
             drop(held);
             assert_eq!(seen, Ok((1, false)));
         });
-        // What others picked meanwhile is no mistake: who looks in vain finds nothing.
+        // A second pick finds an empty queue and takes nothing.
         assert_eq!((picked(&queue, 0, 9).len(), picked(&queue, 0, 9).len()), (1, 0));
+        assert!(queue.is_empty() && !queue.has_for(0));
     }
 
     #[test]

@@ -14,7 +14,7 @@ impl<T: Sync + 'static> StaticRef<T> {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// Replaces the reference; what was written before is seen by who reads this one.
+    /// Replaces the reference; a thread that reads it also sees what was written before.
     #[inline]
     pub fn set(&self, value: Option<&'static T>) {
         let pointer = value.map_or(std::ptr::null_mut(), |value| std::ptr::from_ref(value).cast_mut());
@@ -30,7 +30,7 @@ impl<T: Sync + 'static> StaticRef<T> {
         unsafe { pointer.cast_const().as_ref() }
     }
 
-    /// Whether this is the reference that is held, whatever the value is worth.
+    /// Whether this very reference is held; values are not compared.
     #[inline]
     pub fn is(&self, value: &'static T) -> bool {
         std::ptr::eq(self.0.load(Ordering::Relaxed), value)

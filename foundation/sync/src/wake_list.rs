@@ -1,4 +1,4 @@
-//! Numbered things of one thread, woken by any other: no allocation, each queued at most once.
+//! Numbered items of one thread, woken by any other: no allocation, each queued at most once.
 //!
 //! ```text
 //!            mark (swap true: was clear)              take (whole list), then for each:
@@ -6,16 +6,16 @@
 //!            push on the stack                        clear the mark, then run it
 //! ```
 //! The mark is set *before* the number enters the list and cleared *after* it left it (R63). Setting and clearing
-//! are both read-modify-writes: a waker that finds the mark set has still released what it wrote to whoever
+//! are both read-modify-writes: a waker that finds the mark set has still released what it wrote to the thread that
 //! clears the mark next, so that run sees it. A plain load there is the race of R62 that weakly ordered
 //! processors show.
 //!
-//! A waker may leave a [`Stamp`]: when and where it woke. Only who sets the mark writes it, before the number enters
+//! A waker may leave a [`Stamp`]: when and where it woke. Only the waker that sets the mark writes it, before the number enters
 //! the list, and it is read before the mark is cleared, so no later waker replaces the date of a wake that is being
 //! served (R66, R81).
 //!
-//! A wake may carry the generation of a thing that must end ([`WakeList::doom`]): it travels in the link itself, so that
-//! an order to end is never refused for want of room and never meant for the number's next owner.
+//! A wake may carry the generation of an item that must end ([`WakeList::doom`]): it travels in the link itself, so that
+//! an order to end never fails for lack of room and never reaches the number's next owner.
 
 use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::static_ref::StaticRef;
@@ -42,9 +42,9 @@ pub struct Stamp {
 /// A number that was woken, and what its wakers left with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listed {
-    /// Which.
+    /// The number.
     pub number: u32,
-    /// The generation of the thing that must end, if one must.
+    /// The generation of the item that must end, if one must.
     pub doomed: Option<u32>,
     /// When and where it was woken first, if the waker said so.
     pub stamp: Option<Stamp>,
@@ -53,7 +53,7 @@ pub struct Listed {
 struct Link {
     listed: AtomicBool,
     next: AtomicU32,
-    /// The youngest generation that was told to end; [`NOBODY`] when none was.
+    /// The youngest generation that was ordered to end; [`NOBODY`] when none was.
     doomed: AtomicU32,
 }
 
@@ -155,7 +155,7 @@ impl WakeList {
         count
     }
 
-    /// Turns a list that was taken around. Its marks are still set, so nobody else writes these links.
+    /// Reverses a list that was taken. Its marks are still set, so nobody else writes these links.
     fn reverse(&self, mut number: u32) -> u32 {
         let mut reversed = NONE;
         while number != NONE {
@@ -180,7 +180,7 @@ impl WakeList {
         if date_ns == 0 {
             return None;
         }
-        // The next waker of this number may leave none.
+        // The next waker of this number may leave no stamp.
         cell.date_ns.store(0, Ordering::Relaxed);
         Some(Stamp { date_ns, place: cell.place.get()? })
     }
@@ -205,13 +205,13 @@ impl std::fmt::Debug for WakeList {
     }
 }
 
-/// Whether `one` came after `other`, in numbers that go round.
+/// Whether `one` came after `other`, in numbers that wrap.
 fn is_younger(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) > 0
 }
 
 const NONE: u32 = u32::MAX;
-/// No generation: those of things are never zero.
+/// No generation: those of items are never zero.
 const NOBODY: u32 = 0;
 /// How many numbers share one allocation. Loom tracks every atomic, so its models get by with few.
 const CHUNK: u32 = if cfg!(loom) { 2 } else { 4096 };
@@ -356,7 +356,7 @@ mod loom_tests {
         });
     }
 
-    /// R63: a number that is listed anew while the list that it was in is handed out takes the rest of that list nowhere.
+    /// R63: a number that is listed again while its former list is being drained does not cut off the rest of that list.
     #[test]
     fn a_number_that_is_listed_anew_takes_no_other_along() {
         loom::model(|| {
@@ -417,7 +417,7 @@ mod loom_tests {
                 killer.join().expect("a killer ends");
             }
             list.drain(|listed| orders.extend(listed.doomed));
-            // The older one may be overtaken, for its thing must have ended then; the younger one is always there.
+            // The older order may be replaced, because its item must have ended by then; the younger one always arrives.
             assert!(orders.contains(&2) && orders.iter().filter(|&&order| order == 2).count() == 1);
             assert!(list.is_empty());
         });

@@ -1,4 +1,4 @@
-//! Where a socket listens or connects to.
+//! Addresses that sockets listen on or connect to.
 
 use crate::Result;
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
@@ -85,7 +85,7 @@ impl Address {
         })
     }
 
-    /// What the kernel said; an address of a family that weir does not use becomes [`Address::Unnamed`].
+    /// From the kernel's form; an address of a family that weir does not use becomes [`Address::Unnamed`].
     pub(crate) fn from_kernel(address: &SocketAddrAny) -> Self {
         let address = address.clone();
         if address.address_family() == rustix::net::AddressFamily::INET {

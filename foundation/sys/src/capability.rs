@@ -1,6 +1,6 @@
-//! The kernel's capabilities: parts of what root may do, which a process may keep when it is root no more.
+//! The kernel's capabilities: parts of root's privileges, which a process may keep when it is no longer root.
 //!
-//! They belong to a thread; a new one has what its creator had. When a process stops to be root, every thread loses all of
+//! They belong to a thread; a new one has what its creator had. When a process stops being root, every thread loses all of
 //! them but the one that asked to keep them ([`keep_over_identity_change`]), so a thread that exists already can only have
 //! less afterwards, never more.
 
@@ -25,7 +25,7 @@ impl Capabilities {
     /// Namespaces, and much else.
     pub const SYS_ADMIN: Self = Self(1 << 21);
 
-    /// The one of that name (`cap_net_admin`).
+    /// The capability of that name (`cap_net_admin`).
     pub fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, bit)| Self(1 << bit))
     }
@@ -35,7 +35,7 @@ impl Capabilities {
         NAMES.iter().map(|(name, _)| *name)
     }
 
-    /// Those of both.
+    /// The union of both sets.
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -45,7 +45,7 @@ impl Capabilities {
         self.0 & other.0 == other.0
     }
 
-    /// Those that are in both.
+    /// The intersection of both sets.
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
@@ -66,18 +66,18 @@ impl Capabilities {
     }
 }
 
-/// What the calling thread may do (`effective`), and may allow itself to do (`permitted`).
+/// The capability sets of a thread (capabilities(7)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Held {
-    /// What it may do now.
+    /// Those in force now.
     pub effective: Capabilities,
-    /// What it may take.
+    /// Those that the thread may make effective.
     pub permitted: Capabilities,
-    /// What programs that it executes may keep.
+    /// Those that executed programs may keep.
     pub inheritable: Capabilities,
 }
 
-/// What the calling thread holds.
+/// The sets of the calling thread.
 pub fn held() -> Result<Held> {
     let header = Header::default();
     let mut data = [Data::default(); 2];
@@ -92,7 +92,7 @@ pub fn held() -> Result<Held> {
     })
 }
 
-/// Changes what the calling thread holds.
+/// Replaces the sets of the calling thread.
 pub fn change(held: Held) -> Result<()> {
     let header = Header::default();
     let half = |set: Capabilities, part: u32| (set.0 >> (32 * part)) as u32;
@@ -107,7 +107,7 @@ pub fn change(held: Held) -> Result<()> {
     status(done as libc::c_int).map(drop)
 }
 
-/// Whether the calling thread's permitted set stays when the process stops to be root.
+/// Whether the calling thread's permitted set stays when the process stops being root.
 pub fn keep_over_identity_change(keep: bool) -> Result<()> {
     // SAFETY: touches no memory.
     let done = unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, libc::c_ulong::from(keep), 0, 0, 0) };

@@ -1,4 +1,4 @@
-//! Other processes of ours: how a child ended, and becoming another program.
+//! Child processes: how one ended, and executing another program.
 
 use crate::{Errno, Result};
 use rustix::process::WaitOptions;
@@ -37,7 +37,7 @@ impl fmt::Display for Exit {
     }
 }
 
-/// Takes note of a child that ended; `None` when none did since the last time.
+/// Reaps one child that ended; `None` when there is none.
 pub fn reap() -> Result<Option<(u32, Exit)>> {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
@@ -45,7 +45,7 @@ pub fn reap() -> Result<Option<(u32, Exit)>> {
                 let exit = match (status.exit_status(), status.terminating_signal()) {
                     (Some(code), _) => Exit::Code(code),
                     (None, Some(signal)) => Exit::Signal(signal),
-                    // Stopped or continued: it lives.
+                    // Stopped or continued: the child still lives.
                     (None, None) => continue,
                 };
                 return Ok(Some((child.as_raw_nonzero().get() as u32, exit)));
@@ -57,9 +57,9 @@ pub fn reap() -> Result<Option<(u32, Exit)>> {
     }
 }
 
-/// Becomes another program, found as a shell would find it, with these words (the first is its name) and this
+/// Executes another program, found as a shell would find it, with these arguments (the first is its name) and this
 /// environment, `NAME=value` each. Descriptors that are not closed on exec stay open, blocked signals stay blocked and
-/// those that wait go on waiting. Returns only if it fails.
+/// pending ones stay pending. Returns only if it fails.
 pub fn execute(program: &[u8], words: &[Vec<u8>], environment: &[Vec<u8>]) -> Errno {
     let Ok(program) = CString::new(program) else { return Errno::INVAL };
     let (Some(words), Some(environment)) = (strings(words), strings(environment)) else {
@@ -71,12 +71,12 @@ pub fn execute(program: &[u8], words: &[Vec<u8>], environment: &[Vec<u8>]) -> Er
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// None if one holds a zero byte.
+/// The texts as C strings; none if one contains a zero byte.
 pub(crate) fn strings(texts: &[Vec<u8>]) -> Option<Vec<CString>> {
     texts.iter().map(|text| CString::new(text.as_slice()).ok()).collect()
 }
 
-/// The list as C wants it. It points into `texts`.
+/// A null-terminated list of pointers into `texts`.
 pub(crate) fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
 }
@@ -88,7 +88,7 @@ pub fn memory_file(name: &str) -> Result<OwnedFd> {
     Ok(file)
 }
 
-/// The names that the C library has for signals that end processes.
+/// The C library's names of signals that end processes.
 const SIGNALS: [(i32, &str); 15] = [
     (libc::SIGHUP, "Hangup"),
     (libc::SIGINT, "Interrupt"),

@@ -11,8 +11,8 @@ use rustix::fs::OFlags;
 ///
 /// # Errors
 ///
-/// `InvalidInput` for what is no regular file (a device has no end, a pipe may never have one), `FileTooLarge`, and what
-/// the system says.
+/// `InvalidInput` for anything but a regular file (a device has no end, a pipe may never have one), `FileTooLarge`, and the
+/// system's errors.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     if path == Path::new("/dev/null") {
         return Ok(Vec::new());
@@ -34,7 +34,7 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// `InvalidInput` for block devices and sockets, `FileTooLarge`, and what the system says.
+/// `InvalidInput` for block devices and sockets, `FileTooLarge`, and the system's errors.
 pub fn read_stream(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let kind = file.metadata()?.file_type();
@@ -44,7 +44,7 @@ pub fn read_stream(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_to_limit(file, limit)
 }
 
-/// A file of `/proc` says that it has no length, and any file may grow: only reading tells.
+/// Ignores the length in the metadata: it is 0 for a file of `/proc`, and any file may grow.
 fn read_to_limit(file: File, limit: u64) -> io::Result<Vec<u8>> {
     let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {limit} bytes"));
     let expected = file.metadata()?.len();

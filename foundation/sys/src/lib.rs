@@ -1,4 +1,4 @@
-//! The kernel made safe.
+//! Safe wrappers of the kernel's system calls.
 //!
 //! Every system call that weir makes goes through here: safe functions over descriptors that the standard library
 //! owns ([`std::os::fd::OwnedFd`]), with [`Errno`] as the error, because comparing an `Errno` is one instruction.
@@ -33,5 +33,5 @@ pub mod users;
 pub use address::{Address, AddressFamily};
 pub use rustix::io::Errno;
 
-/// What a system call returns.
+/// The result of a system call.
 pub type Result<T> = std::result::Result<T, Errno>;

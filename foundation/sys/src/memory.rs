@@ -1,4 +1,4 @@
-//! Files as memory: what a process writes there is in the file even when the process is killed.
+//! Files mapped into memory: what a process writes there reaches the file even when the process is killed.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,7 +19,7 @@ pub struct Mapping {
     length: usize,
 }
 
-// SAFETY: the mapping is plain memory that belongs to no thread; it is unmapped once, by whoever drops it.
+// SAFETY: the mapping is plain memory that belongs to no thread; it is unmapped once, when it is dropped.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; a shared reference only gives out the address.
 unsafe impl Sync for Mapping {}
@@ -33,7 +33,7 @@ impl Mapping {
             OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         rustix::fs::ftruncate(&file, length as u64)?;
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, length as u64) {
-            // A file system that cannot promise blocks is no reason to have no file.
+            // A file system that cannot allocate in advance is accepted.
             Ok(()) | Err(crate::Errno::OPNOTSUPP) => {}
             Err(error) => return Err(error.into()),
         }
@@ -60,7 +60,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `of` mapped exactly this, and whoever used it borrowed it from this value.
+        // SAFETY: `of` mapped exactly this range, and every user borrowed it from this value.
         // An unmapping that fails leaves the memory mapped, which breaks nothing.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
     }

@@ -27,7 +27,7 @@ pub struct KeepAlive {
     pub idle: Option<Duration>,
     /// How much time lies between probes.
     pub interval: Option<Duration>,
-    /// How many probes stay unanswered before the connection is given up.
+    /// How many unanswered probes end the connection.
     pub count: Option<u32>,
 }
 
@@ -47,12 +47,12 @@ pub fn set_keep_alive(socket: impl AsFd, parameters: KeepAlive) -> Result<()> {
     Ok(())
 }
 
-/// Takes the socket out of the protocol's hands (`TCP_REPAIR`): closing it then sends nothing at all. Needs privileges.
+/// Puts the socket into repair mode (`TCP_REPAIR`): closing it then sends nothing. Needs CAP_NET_ADMIN.
 pub fn set_repair(socket: impl AsFd, on: bool) -> Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_REPAIR, i32::from(on))
 }
 
-/// Sets how many hops IPv4 packets of this socket survive.
+/// Sets the time to live of this socket's IPv4 packets, in hops.
 pub fn set_ttl(socket: impl AsFd, hops: u8) -> Result<()> {
     sockopt::set_ip_ttl(socket, u32::from(hops))
 }
@@ -105,7 +105,7 @@ pub fn set_device(socket: impl AsFd, interface: &str) -> Result<()> {
     set_bytes(socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes())
 }
 
-/// Binds addresses of others (`bind ... transparent`, `source ... usesrc`): by `IP_TRANSPARENT` where the process
+/// Allows binding foreign addresses (`bind ... transparent`, `source ... usesrc`): by `IP_TRANSPARENT` if the process
 /// may, else by `IP_FREEBIND`.
 pub fn set_transparent(socket: impl AsFd, family: AddressFamily) -> Result<()> {
     let socket = socket.as_fd();
@@ -118,7 +118,7 @@ pub fn set_transparent(socket: impl AsFd, family: AddressFamily) -> Result<()> {
     }
 }
 
-/// Binds addresses that no interface has yet.
+/// Allows binding addresses that no interface has yet.
 pub fn set_free_bind(socket: impl AsFd, family: AddressFamily) -> Result<()> {
     match family {
         AddressFamily::Inet => sockopt::set_ip_freebind(socket, true),
@@ -142,7 +142,7 @@ pub fn v6_only(socket: impl AsFd) -> Result<bool> {
     rustix::net::sockopt::ipv6_v6only(socket)
 }
 
-/// Gives a connection up when sent data stays unacknowledged for this long (`tcp-ut`).
+/// Ends a connection when sent data stays unacknowledged for this long (`tcp-ut`).
 pub fn set_user_timeout(socket: impl AsFd, milliseconds: u32) -> Result<()> {
     sockopt::set_tcp_user_timeout(socket, milliseconds)
 }
@@ -176,7 +176,7 @@ pub fn set_send_buffer(socket: impl AsFd, bytes: usize) -> Result<()> {
     sockopt::set_socket_send_buffer_size(socket, bytes)
 }
 
-/// Holds unsent data in the kernel below this mark before the socket turns writable (`tune.notsent-lowat.*`).
+/// Reports the socket as writable only while the kernel holds fewer unsent bytes than this (`tune.notsent-lowat.*`).
 pub fn set_unsent_low_mark(socket: impl AsFd, bytes: u32) -> Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, to_int(bytes)?)
 }

@@ -42,11 +42,11 @@ pub fn receive_descriptors(socket: impl AsFd, space: &mut [u8]) -> Result<(usize
     Ok((message.bytes, descriptors))
 }
 
-/// Takes one connection that somebody passed over a pair of sockets (`sockpair@`), ready to be used like an accepted one.
+/// Takes one connection that was passed over a pair of sockets (`sockpair@`), ready to be used like an accepted one.
 /// [`Errno::AGAIN`] when there is none.
 pub fn receive_connection(socket: impl AsFd) -> Result<OwnedFd> {
     let (_, descriptors) = receive_descriptors(socket, &mut [0])?;
-    // Whoever passed connections and is gone passes none any more.
+    // The sender closed its end and will pass no more connections.
     let connection = descriptors.into_iter().next().ok_or(Errno::AGAIN)?;
     crate::socket::set_nonblocking(&connection)?;
     Ok(connection)

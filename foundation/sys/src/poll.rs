@@ -37,7 +37,7 @@ impl Epoll {
         epoll::add(&self.instance, descriptor, epoll::EventData::new_u64(token), Readiness::IN)
     }
 
-    /// Stops to watch `descriptor`.
+    /// Stops watching `descriptor`.
     pub fn forget(&self, descriptor: impl AsFd) -> Result<()> {
         epoll::delete(&self.instance, descriptor)
     }
@@ -112,7 +112,7 @@ pub fn wait_writable(descriptor: impl AsFd, milliseconds: u32) -> Result<bool> {
     Ok(ready > 0)
 }
 
-/// With `EXCLUSIVE` the kernel knows neither `RDHUP` nor others; `ERR` and `HUP` are always reported.
+/// With `EXCLUSIVE` the kernel refuses `RDHUP`; `ERR` and `HUP` are always reported.
 const ONE_OF_SEVERAL: Readiness = Readiness::IN.union(Readiness::ET).union(Readiness::EXCLUSIVE);
 
 #[cfg(test)]
@@ -151,7 +151,7 @@ mod tests {
         for epoll in &epolls {
             epoll.watch_shared(&listener, 1).expect("new");
         }
-        // Nobody waits in this test, so the kernel may tell both; that somebody is told must hold.
+        // No instance waits in this test, so the kernel may report to both; at least one report must come.
         let client = socket::stream(crate::AddressFamily::Inet).expect("a socket");
         socket::connect(&client, &address).expect("starts");
         let told: usize = epolls.iter_mut().map(|epoll| events(epoll).len()).sum();

@@ -1,4 +1,4 @@
-//! What a process does to itself, mostly once and at the start: identity, limits, place, processors.
+//! What a process sets for itself, mostly once at the start: identity, limits, root directory, processors.
 
 use crate::{Errno, Result};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
@@ -39,18 +39,18 @@ pub fn thread_id() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
 }
 
-/// Whether a thread of this process waits in the kernel, for whatever it is; none when `/proc` does not tell.
+/// Whether a thread of this process sleeps in the kernel, for any reason; none when `/proc` does not say.
 pub fn thread_sleeps(thread: u32) -> Option<bool> {
     let line = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
-    // The state follows the name, which stands in parentheses and may contain some.
+    // The state follows the name, which is in parentheses and may contain parentheses.
     let state = line.rsplit_once(") ")?.1;
     Some(state.starts_with(['S', 'D']))
 }
 
 /// Whether the process could take this root directory ([`change_root`]), group and user: each is taken and given back, except
-/// that the root is only entered. The error says what cannot be had, and why.
+/// that the root is only entered. The error says which one was refused, and why.
 ///
-/// Another thread could see a false identity or current directory meanwhile: call it before there is any.
+/// Another thread could see a wrong identity or current directory meanwhile: call it while there is only one thread.
 pub fn rehearse_identity(
     user: Option<u32>,
     group: Option<u32>,
@@ -59,7 +59,7 @@ pub fn rehearse_identity(
     if let Some(root) = root {
         let refused = |errno| (Refused::Root, errno);
         let here = current_directory().map_err(refused)?;
-        // Entering takes the rights that `chroot` takes, and `chroot` a privilege beyond them.
+        // Entering needs the same rights as `chroot`; `chroot` needs a privilege in addition.
         let entered = return_to(root);
         return_to(here).and(entered).map_err(refused)?;
         let held = crate::capability::held().map_err(refused)?;
@@ -96,13 +96,13 @@ pub enum Refused {
     User,
 }
 
-/// The real and the saved group stay: what is left can be taken again.
+/// The real and the saved group stay, so that the former group can be taken again.
 fn set_effective_group(group: u32) -> Result<()> {
     // SAFETY: touches no memory; the C library applies it to all threads.
     status(unsafe { libc::setegid(group) }).map(drop)
 }
 
-/// The real and the saved user stay: what is left can be taken again.
+/// The real and the saved user stay, so that the former user can be taken again.
 fn set_effective_user(user: u32) -> Result<()> {
     // SAFETY: touches no memory; the C library applies it to all threads.
     status(unsafe { libc::seteuid(user) }).map(drop)
@@ -126,10 +126,10 @@ pub fn set_dumpable(dumpable: bool) -> Result<()> {
     rustix::process::set_dumpable_behavior(behavior)
 }
 
-/// Has the kernel back memory with pages of the usual size from now on, here and in what is forked or executed from here.
+/// Makes the kernel use pages of the usual size from now on, in this process and in those forked or executed from it.
 ///
-/// Where huge pages are on for everything, whoever touches one byte holds two megabytes: what small objects spread over a
-/// heap cost could not be told, and mostly was not theirs.
+/// With transparent huge pages on for everything, one touched byte holds two megabytes: the cost of small objects spread over
+/// a heap could not be measured.
 pub fn use_small_pages() -> Result<()> {
     rustix::thread::disable_transparent_huge_pages(true)
 }
@@ -154,12 +154,12 @@ pub fn set_descriptor_limit(limit: Limit) -> Result<()> {
     set_limit(Resource::Nofile, limit)
 }
 
-/// Lifts what bounds the size of a core file, and of any other that the process writes, as far as it may.
+/// Raises the limits on the size of core files and of other files to their hard limits.
 pub fn lift_file_limits() {
     for resource in [Resource::Core, Resource::Fsize] {
         if set_limit(resource, Limit { soft: None, hard: None }).is_err() {
             let hard = rustix::process::getrlimit(resource).maximum;
-            // The hard limit is always a limit that it may have.
+            // A process may always raise its soft limit to its hard one.
             let _ = set_limit(resource, Limit { soft: hard, hard });
         }
     }
@@ -197,8 +197,7 @@ pub fn set_processors(processors: &[usize]) -> Result<()> {
     rustix::thread::sched_setaffinity(None, &set)
 }
 
-/// Lets others go first where the calling thread and they want the same processor. Nothing happens where the system refuses
-/// that.
+/// Lowers the calling thread's priority to a niceness of 5. Does nothing if the system refuses.
 pub fn give_way() {
     let _ = set_niceness(NICENESS);
 }
@@ -208,24 +207,24 @@ pub fn niceness() -> Result<i32> {
     rustix::process::getpriority_process(None)
 }
 
-/// Changes the priority of the calling thread; what it starts from here has it too. Less than it has takes privileges.
+/// Changes the priority of the calling thread; threads and programs that it starts inherit it. A lower value takes privileges.
 pub fn set_niceness(niceness: i32) -> Result<()> {
-    // The system's calls are about processes; these are about the thread that has the number, and none is the calling one.
+    // On Linux these calls affect one thread only; without a number, the calling one.
     rustix::process::setpriority_process(None, niceness)
 }
 
-/// A quarter of a processor that another thread wants wholly. At 19 it was a hundredth, and somebody who waits for what the
-/// thread finds out waited in vain.
+/// A quarter of a processor that another thread also wants. At 19 it was a hundredth, and waiters for the thread's result
+/// timed out.
 const NICENESS: i32 = 5;
 
-/// Has the calling thread, and what it starts from here, gain no privileges from a program that it executes: neither the
+/// Makes the calling thread, and those that it starts, gain no privileges from a program that it executes: neither the
 /// set-user-id bit of a file nor its capabilities count any more. It cannot be taken back.
 pub fn gain_no_privileges() -> Result<()> {
     rustix::thread::set_no_new_privs(true)
 }
 
-/// Lets the process create no process and no thread any more. The kernel does not hold a process of root to it, nor one with
-/// CAP_SYS_ADMIN or CAP_SYS_RESOURCE, before it gives them up.
+/// Forbids the process to create processes and threads. The kernel does not enforce it on root, nor on a process with
+/// CAP_SYS_ADMIN or CAP_SYS_RESOURCE.
 pub fn create_no_processes() -> Result<()> {
     set_limit(Resource::Nproc, Limit { soft: Some(0), hard: Some(0) })
 }
@@ -249,7 +248,7 @@ pub fn fork() -> Result<Fork> {
     Ok(if child == 0 { Fork::Child } else { Fork::Parent(child as u32) })
 }
 
-/// Leaves the terminal's session (`setsid`).
+/// Starts a session without a terminal (`setsid`).
 pub fn start_session() -> Result<()> {
     rustix::process::setsid().map(drop)
 }
@@ -305,8 +304,8 @@ pub fn inherited_descriptor(number: i32) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Duplicates a descriptor that is known by its number only (`fd@N` as a log target), closed on exec. It may belong to
-/// anybody: the kernel refuses a number that is not open, and nothing else is done with it.
+/// Duplicates a descriptor that is known by its number only (`fd@N` as a log target), closed on exec. Any owner may
+/// have it: the kernel refuses a number that is not open, and nothing else is done with it.
 pub fn duplicate_number(number: i32) -> Result<OwnedFd> {
     // SAFETY: touches no memory; makes a new descriptor or fails.
     let duplicate = status(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) })?;

@@ -3,10 +3,10 @@
 //! ```text
 //!   start ──► runs ──► ended: its descriptor is readable ──► exit
 //!              │
-//!              └─ dropped ──► killed, with its group; whoever starts the next one takes note of its end
+//!              └─ dropped ──► killed, with its group; the next start reaps it
 //! ```
 //! A program begins in a process group of its own, with no signal blocked or ignored, and with `/dev/null` for its standard
-//! streams. Of our descriptors it has none: all are closed on exec.
+//! streams. It inherits no descriptor of ours: all are closed on exec.
 
 use crate::child::{Exit, pointers, strings};
 use crate::process::NullDevice;
@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 /// What to run: the file, its words (the first is its name), and its environment, `NAME=value` each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Invocation {
-    /// The file. It is not looked for anywhere.
+    /// The path of the file; no search path is used.
     pub file: Vec<u8>,
     /// The words.
     pub words: Vec<Vec<u8>>,
@@ -33,20 +33,20 @@ pub struct Program {
     process: Pid,
     /// Readable once it ended.
     end: OwnedFd,
-    /// Its end was taken note of.
+    /// Whether it was reaped.
     buried: bool,
 }
 
-/// Those that were killed and whose end nobody took note of yet.
+/// Programs that were killed and not reaped yet.
 static LEFT: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
-/// With so many that do not die, no other begins.
+/// With this many killed programs that do not end, no other is started.
 const MOST_LEFT: usize = 64;
 
 impl Program {
     /// Starts a program. The calling thread waits until the file was found and loaded, or not.
     ///
     /// # Errors
-    /// What the kernel says of the file or of a new process; [`Errno::AGAIN`] while too many that were killed do not end.
+    /// The kernel's error for the file or the new process; [`Errno::AGAIN`] while too many killed programs have not ended.
     pub fn start(invocation: &Invocation, streams: &NullDevice) -> Result<Program> {
         if bury() >= MOST_LEFT {
             return Err(Errno::AGAIN);
@@ -82,16 +82,16 @@ impl Drop for Program {
     }
 }
 
-/// Kills a process and its group. Its number stays its own until somebody takes note of its end.
+/// Kills a process and its group. Its number is not reused until it is reaped.
 fn end(process: Pid) {
-    // Who ended already needs no signal.
+    // An error means that the process already ended.
     let _ = rustix::process::kill_process_group(process, Signal::KILL);
     if matches!(take_note(process), Ok(None)) {
         LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(process);
     }
 }
 
-/// Takes note of the ends of those that were killed; how many still have not ended.
+/// Reaps killed programs; returns how many have not ended yet.
 fn bury() -> usize {
     let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
     left.retain(|process| matches!(take_note(*process), Ok(None)));
@@ -107,7 +107,7 @@ fn take_note(process: Pid) -> Result<Option<Exit>> {
     Ok(exit)
 }
 
-/// Nothing of this process is copied: the new one borrows its memory until it is the program, and one thread waits for that.
+/// Nothing of this process is copied: the new one borrows its memory until it executes the program, and the calling thread waits.
 fn spawn(invocation: &Invocation, streams: BorrowedFd<'_>) -> Result<Pid> {
     let file = std::ffi::CString::new(invocation.file.as_slice()).map_err(|_| Errno::INVAL)?;
     let words = strings(&invocation.words).ok_or(Errno::INVAL)?;
@@ -159,7 +159,7 @@ impl Drop for Actions {
     }
 }
 
-/// What a program begins with.
+/// Signals and process group that a program begins with.
 struct Attributes(libc::posix_spawnattr_t);
 
 impl Attributes {
@@ -213,7 +213,7 @@ mod tests {
         Program::start(&invocation, &NullDevice::open().expect("a device")).expect("a shell")
     }
 
-    /// How it ends, and whether its descriptor said so.
+    /// How it ended, and whether its descriptor reported it.
     fn wait(mut program: Program) -> (Exit, bool) {
         let descriptor = program.end_descriptor().expect("a descriptor");
         let mut poll = [rustix::event::PollFd::new(&descriptor, rustix::event::PollFlags::IN)];

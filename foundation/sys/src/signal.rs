@@ -64,7 +64,7 @@ impl From<SignalReader> for OwnedFd {
     }
 }
 
-/// Undoes the blocking, for a program that is about to be executed.
+/// Unblocks all signals, for a program that is about to be executed.
 pub fn unblock_all() -> Result<()> {
     change_mask(libc::SIG_SETMASK, &[]).map(drop)
 }
@@ -76,15 +76,15 @@ pub fn ignore(signal: Signal) -> Result<()> {
     if former == libc::SIG_ERR { Err(last_error()) } else { Ok(()) }
 }
 
-/// Has `signal` do what the kernel does by default, process-wide.
+/// Restores the kernel's default action for `signal`, process-wide.
 pub fn restore_default(signal: Signal) -> Result<()> {
     // SAFETY: `SIG_DFL` runs no code of ours.
     let former = unsafe { libc::signal(signal, libc::SIG_DFL) };
     if former == libc::SIG_ERR { Err(last_error()) } else { Ok(()) }
 }
 
-/// Sends `signal` to a process. `false` when there is no such process: 0, which is every process of the caller's group to the
-/// kernel, is none.
+/// Sends `signal` to a process. `false` when there is no such process; also for 0, which the kernel would take for
+/// the caller's whole group.
 pub fn send(process: u32, signal: Signal) -> Result<bool> {
     let Ok(process @ 1..) = libc::pid_t::try_from(process) else { return Ok(false) };
     // SAFETY: `kill` touches no memory.
@@ -111,8 +111,8 @@ pub fn send_to_thread(thread: u32, signal: Signal) -> Result<bool> {
     }
 }
 
-/// Has `signal` end the process after the thread that it was sent to wrote to standard error where it was. For a watchdog
-/// that found this thread stuck.
+/// Installs a handler for `signal`: the thread that gets it writes its stack trace to standard error, then the process ends. For
+/// a watchdog that found this thread stuck.
 pub fn die_with_a_trace_on(signal: Signal) -> Result<()> {
     let handler: extern "C" fn(Signal) = last_words;
     // SAFETY: the handler never returns to what it interrupted, so whatever it finds half done stays unseen.
@@ -120,8 +120,8 @@ pub fn die_with_a_trace_on(signal: Signal) -> Result<()> {
     if former == libc::SIG_ERR { Err(last_error()) } else { Ok(()) }
 }
 
-/// Taking a trace needs memory and locks that the interrupted code may hold: then it waits here for ever, and whoever
-/// sent the signal ends the process. Nothing else is left to lose.
+/// Taking a trace needs memory and locks that the interrupted code may hold: then it blocks here for ever, and the sender
+/// of the signal ends the process.
 extern "C" fn last_words(_: Signal) {
     use std::io::Write;
     let trace = std::backtrace::Backtrace::force_capture();

@@ -17,7 +17,7 @@ pub fn datagram(family: AddressFamily) -> Result<OwnedFd> {
     rustix::net::socket_with(family.to_kernel(), SocketType::DGRAM, FLAGS, None)
 }
 
-/// Makes two stream sockets that talk to each other.
+/// Makes a pair of connected stream sockets.
 pub fn stream_pair() -> Result<(OwnedFd, OwnedFd)> {
     rustix::net::socketpair(rustix::net::AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)
 }
@@ -38,8 +38,8 @@ pub fn accept(socket: impl AsFd) -> Result<(OwnedFd, Address)> {
     Ok((accepted, peer.as_ref().map(Address::from_kernel).unwrap_or_default()))
 }
 
-/// Starts to connect. `true` when the connection stands already (UNIX sockets), `false` when it is in progress:
-/// then it is decided once the socket turns writable; [`take_error`] tells how.
+/// Starts to connect. `true` when the connection is already established (UNIX sockets), `false` when it is in progress:
+/// then the result is known once the socket turns writable; [`take_error`] returns it.
 pub fn connect(socket: impl AsFd, address: &Address) -> Result<bool> {
     match rustix::net::connect(socket, &address.to_kernel()?) {
         Ok(()) => Ok(true),
@@ -48,8 +48,22 @@ pub fn connect(socket: impl AsFd, address: &Address) -> Result<bool> {
     }
 }
 
-/// Lets a bound datagram socket receive from nobody: it is connected to itself. What comes for its address meanwhile is for
-/// other sockets there, or refused. [`hear_everybody`] undoes it, if its port was asked for when it was bound.
+/// Asks again after [`connect`] returned `false`: `true` when the connection is established by now. The error, if it failed.
+pub fn connect_again(socket: impl AsFd, address: &Address) -> Result<bool> {
+    match rustix::net::connect(socket, &address.to_kernel()?) {
+        Ok(()) | Err(crate::Errno::ISCONN) => Ok(true),
+        Err(crate::Errno::ALREADY | crate::Errno::INPROGRESS) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Ends a TCP connection with a reset, and leaves the socket as one that can be connected again.
+pub fn disconnect(socket: impl AsFd) -> Result<()> {
+    rustix::net::connect_unspec(socket)
+}
+
+/// Stops a bound datagram socket from receiving: it is connected to itself. Datagrams for its address meanwhile go to
+/// other sockets there, or are refused. [`hear_everybody`] undoes it, if its port was asked for when it was bound.
 pub fn hear_nobody(socket: impl AsFd) -> Result<()> {
     let own = rustix::net::getsockname(&socket)?;
     rustix::net::connect(socket, &own)
@@ -60,7 +74,7 @@ pub fn hear_everybody(socket: impl AsFd) -> Result<()> {
     rustix::net::connect_unspec(socket)
 }
 
-/// The error that a socket met in the background (a connection refused), which is thereby forgotten.
+/// Takes the pending error of a socket (a refused connection, for example) and clears it (`SO_ERROR`).
 pub fn take_error(socket: impl AsFd) -> Result<()> {
     rustix::net::sockopt::socket_error(socket)?
 }
@@ -137,17 +151,17 @@ pub fn set_nonblocking(socket: impl AsFd) -> Result<()> {
     rustix::io::ioctl_fionbio(socket, true)
 }
 
-/// Whether a descriptor is a socket that keeps messages apart; false for a stream and for what is no socket.
+/// Whether a descriptor is a socket that preserves message boundaries; false for a stream and for anything but a socket.
 pub fn keeps_messages_apart(descriptor: impl AsFd) -> bool {
     matches!(rustix::net::sockopt::socket_type(descriptor), Ok(SocketType::DGRAM | SocketType::SEQPACKET))
 }
 
-/// Reads from a descriptor that is no socket.
+/// Reads from a descriptor that is not a socket.
 pub fn read(descriptor: impl AsFd, space: &mut [u8]) -> Result<usize> {
     rustix::io::read(descriptor, space)
 }
 
-/// Writes to a descriptor that is no socket.
+/// Writes to a descriptor that is not a socket.
 pub fn write(descriptor: impl AsFd, bytes: &[u8]) -> Result<usize> {
     rustix::io::write(descriptor, bytes)
 }
@@ -221,7 +235,7 @@ mod tests {
             let Ok(Address::Inet(free)) = local_address(bound(&Address::from((ip, 0)))) else {
                 panic!("an address of the network")
             };
-            // A port that nobody asked for would be given up with the connection.
+            // A port that the kernel chose would be given up with the connection.
             let first = bound(&Address::from((ip, free.port())));
             let to = Address::from((Ipv4Addr::LOCALHOST, free.port()));
             let (sender, mut space) = (datagram(AddressFamily::Inet).expect("a socket"), [0; 8]);

@@ -1,4 +1,4 @@
-//! Standard error, written so that a reader that does not read stops nobody.
+//! Writes to standard error without blocking on a reader that does not read.
 
 use std::os::fd::AsFd;
 
@@ -6,8 +6,8 @@ use rustix::io::Errno;
 
 use crate::poll::wait_writable;
 
-/// Writes `text` to standard error; whether all of it went. Where nobody reads a full pipe or a stopped terminal, it gives up
-/// after `patience_ms` for each [`PIECE`] and drops the rest.
+/// Writes `text` to standard error; returns whether all of it was written. If a pipe stays full or a terminal is stopped, it gives
+/// up after `patience_ms` for each [`PIECE`] and drops the rest.
 pub fn write(text: &[u8], patience_ms: u32) -> bool {
     write_to(&std::io::stderr(), text, patience_ms)
 }
@@ -30,7 +30,7 @@ fn write_piece(descriptor: &impl AsFd, mut piece: &[u8], patience_ms: u32) -> bo
     true
 }
 
-/// A pipe that has room at all has room for a page: so much never blocks (pipe(7)).
+/// A pipe that is writable has room for a page: a write of this size never blocks (pipe(7)).
 const PIECE: usize = 4096;
 
 #[cfg(test)]

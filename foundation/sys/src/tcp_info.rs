@@ -1,4 +1,4 @@
-//! What the kernel knows about a TCP connection (`fc_rtt` and its kin).
+//! What the kernel knows about a TCP connection (`fc_rtt` and others).
 
 use crate::Result;
 use std::mem::MaybeUninit;

@@ -1,4 +1,4 @@
-//! Threads that begin late: a process that may create none any more has some in reserve.
+//! Threads that begin late: a process that may no longer create threads has some in reserve.
 
 use std::ffi::CStr;
 use std::io;
@@ -8,7 +8,7 @@ use std::thread::{Builder, Thread};
 
 type Body = Box<dyn FnOnce() + Send>;
 
-/// One that waits for what it will be.
+/// A reserved thread that waits for its body.
 struct Spare {
     thread: Thread,
     body: Sender<(&'static CStr, Body)>,
@@ -22,7 +22,7 @@ pub fn reserve(count: usize) -> io::Result<()> {
         let (sender, receiver) = channel::<(&'static CStr, Body)>();
         let wait = move || {
             if let Ok((name, body)) = receiver.recv() {
-                // It is for whoever looks at the process.
+                // The name only helps observers of the process.
                 let _ = rustix::thread::set_name(name);
                 body();
             }
@@ -33,7 +33,7 @@ pub fn reserve(count: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether so many threads can be had beside those that there are: they are created, and end at once.
+/// Checks that `count` more threads can be created: creates them and lets them end at once.
 pub fn rehearse(count: usize) -> io::Result<()> {
     let all_there = Mutex::new(());
     std::thread::scope(|scope| {
@@ -45,7 +45,7 @@ pub fn rehearse(count: usize) -> io::Result<()> {
     })
 }
 
-/// Has a thread run `body` until it ends: one of the reserve, or a new one when there is none.
+/// Runs `body` on a thread of the reserve, or on a new one when the reserve is empty.
 pub fn start(name: &'static CStr, body: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
     let spare = RESERVE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     match spare {

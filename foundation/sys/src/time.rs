@@ -1,14 +1,14 @@
-//! What time it is.
+//! Reading the system's clocks.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds of a clock that only goes forward and starts anywhere.
+/// Nanoseconds of the monotonic clock, from an arbitrary start.
 #[inline]
 pub fn monotonic_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
-/// Nanoseconds since 1970, in the time of the wall.
+/// Nanoseconds since 1970, by the wall clock.
 #[inline]
 pub fn wall_ns() -> u64 {
     nanoseconds(ClockId::Realtime)
@@ -74,7 +74,7 @@ mod tests {
         assert!(clock.ns().is_some());
         drop(release);
         other.join().expect("it ends");
-        // The kernel tells who joins a moment before the thread's clock is gone.
+        // A join returns a moment before the thread's clock is gone.
         let began = std::time::Instant::now();
         while clock.ns().is_some() {
             assert!(began.elapsed().as_secs() < 5, "the clock of a thread that is gone");

@@ -1,4 +1,4 @@
-//! What is answered.
+//! Answers: reading a message that may answer a question.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,28 +10,28 @@ use crate::reader::Reader;
 /// An answer to a question that was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What became of the question.
+    /// The response code.
     pub code: ResponseCode,
-    /// Not all fitted: the same question over a stream gets the rest. Nothing else of the message is looked at.
+    /// The answer was truncated (TC): ask again over TCP. Nothing else of the message is read.
     pub is_truncated: bool,
-    /// There were aliases.
+    /// The answer contains aliases (CNAME).
     pub has_aliases: bool,
-    /// The aliases lead nowhere: in a circle, or further than [`MOST_ALIASES`] of them.
+    /// The aliases form a loop, or are more than [`MOST_ALIASES`].
     pub aliases_fail: bool,
-    /// The addresses that the name, or what it stands for, has; of the kind that was asked for, in the order in which they came.
+    /// The addresses of the name or of its last alias, of the kind that was asked for, in the order in which they came.
     pub addresses: Vec<IpAddr>,
-    /// Where the service is, in the order in which it came.
+    /// The SRV records, in the order in which they came.
     pub services: Vec<Service>,
 }
 
-/// Where a service is (RFC 2782).
+/// The location of a service: an SRV record (RFC 2782).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
     /// The host.
     pub target: Name,
     /// Its port.
     pub port: u16,
-    /// The lower, the earlier it is to be used.
+    /// Lower values are to be used first.
     pub priority: u16,
     /// Its share among those of the same priority.
     pub weight: u16,
@@ -39,23 +39,23 @@ pub struct Service {
     pub addresses: Vec<IpAddr>,
 }
 
-/// What became of a question (RFC 1035, 4.1.1; RFC 6895, 2.3).
+/// The RCODE of a response (RFC 1035, 4.1.1; RFC 6895, 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseCode {
-    /// It was answered.
+    /// No error.
     NoError,
-    /// There is no such name.
+    /// No such name (NXDOMAIN).
     NoSuchName,
-    /// The server does not want to answer.
+    /// The server refuses to answer.
     Refused,
-    /// Something else.
+    /// Any other code.
     Other(u16),
 }
 
-/// Why a message is no answer to the question.
+/// Why a message is not an answer to the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It ends too early, or something in it cannot be.
+    /// It ends too early, or is invalid.
     Malformed,
     /// It is a query.
     NotAResponse,
@@ -63,18 +63,18 @@ pub enum Refusal {
     OtherIdentifier,
     /// It answers another question.
     OtherQuestion,
-    /// It answers the question in other letters: somebody guesses, or the server does not keep them.
+    /// It repeats the question with other letter case: it is forged, or the server does not preserve the case.
     OtherLetters,
 }
 
-/// So many aliases are followed.
+/// The most aliases that are followed.
 pub const MOST_ALIASES: usize = 16;
 
 impl Answer {
     /// Reads a message that may be the answer to `question`, asked with `identifier`.
     ///
     /// # Errors
-    /// When it is not, which is no fault of the question: another message may be.
+    /// When it is not an answer; a later message still may be.
     pub fn read(message: &[u8], identifier: u16, question: &Question) -> Result<Self, Refusal> {
         let mut reader = Reader::new(message);
         let head = Head::read(&mut reader).ok_or(Refusal::Malformed)?;
@@ -88,7 +88,7 @@ impl Answer {
         let mut answer = Answer::empty(ResponseCode::of(code));
         match head.questions {
             1 => same_question(&mut reader, question)?,
-            // Who cannot read a question, or does not want to, may not repeat it.
+            // A server that cannot parse the question, or refuses it, may leave it out.
             0 if matches!(code, 1 | 2 | 4 | 5) => return Ok(answer),
             _ => return Err(Refusal::OtherQuestion),
         }
@@ -196,12 +196,12 @@ fn same_question(reader: &mut Reader<'_>, question: &Question) -> Result<(), Ref
     Ok(())
 }
 
-/// What is kept of the records of a message.
+/// The records of a message, as far as they are needed.
 #[derive(Default)]
 struct Records {
     aliases: Vec<(Name, Name)>,
     wanted: Vec<(Name, Value)>,
-    /// Addresses of other names that came along.
+    /// Addresses of other names in the message.
     hosts: HashMap<Name, Vec<IpAddr>>,
     extended_code: u16,
 }
@@ -218,7 +218,7 @@ impl Records {
             return Some(());
         }
         match record.kind {
-            // One more than are followed: they are not followed to their end.
+            // One more than are followed, so that too many are noticed.
             CNAME if self.aliases.len() <= MOST_ALIASES => {
                 let target = record.data.name()?.to_name();
                 self.aliases.push((record.owner, target));
@@ -249,7 +249,7 @@ impl Records {
         Some(())
     }
 
-    /// What a name stands for; none when that has no end.
+    /// The last alias of a name; none when the aliases form a loop or are too many.
     fn follow<'r>(&'r self, name: &'r Name) -> Option<Name> {
         let mut name = name;
         for _ in 0..=MOST_ALIASES {
@@ -309,7 +309,7 @@ mod tests {
         Name::parse(text.as_bytes()).expect("a name")
     }
 
-    /// A message that is put together record by record.
+    /// Builds a message record by record.
     struct Message(Vec<u8>);
 
     impl Message {

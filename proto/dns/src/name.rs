@@ -1,4 +1,4 @@
-//! Domain names, in the form that the wire has: labels with their lengths, and an empty one at the end.
+//! Domain names in wire format: labels with their lengths, and an empty one at the end.
 
 use std::hash::{Hash, Hasher};
 
@@ -9,7 +9,7 @@ pub struct Name(Box<[u8]>);
 /// Why a text is not a domain name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameError {
-    /// Nothing is there, or nothing between two dots.
+    /// The text is empty, or nothing is between two dots.
     EmptyLabel,
     /// A label has more than 63 bytes.
     LongLabel,
@@ -23,10 +23,10 @@ impl Name {
     /// The longest label, in bytes without its length (RFC 1035, 2.3.4).
     pub const LONGEST_LABEL: usize = 63;
 
-    /// A name from labels with dots between them. A dot at the end is allowed and means nothing: no search list is used.
+    /// A name from labels with dots between them. A dot at the end is allowed and has no effect: no search list is used.
     ///
     /// # Errors
-    /// When it cannot be on the wire.
+    /// When the text is not a valid domain name.
     pub fn parse(text: &[u8]) -> Result<Self, NameError> {
         let text = text.strip_suffix(b".").unwrap_or(text);
         let mut wire = Vec::with_capacity(text.len() + 2);
@@ -68,13 +68,13 @@ impl Name {
         })
     }
 
-    /// The same name with the case of its letters chosen by `bits`, the lowest first; once they are used up they begin anew.
+    /// The same name with the case of its letters chosen by `bits`, the lowest first; after 64 letters the bits are used again.
     #[must_use]
     pub fn with_case(&self, bits: u64) -> Self {
         let mut wire = self.0.clone();
         let letters = wire.iter_mut().filter(|byte| byte.is_ascii_alphabetic());
         for (index, letter) in letters.enumerate() {
-            // Lengths are 63 at most, which is no letter.
+            // Length bytes are 63 at most, so they are not letters.
             *letter = match bits >> (index % 64) & 1 {
                 0 => letter.to_ascii_lowercase(),
                 _ => letter.to_ascii_uppercase(),

@@ -1,4 +1,4 @@
-//! What is asked.
+//! Questions: writing a query.
 
 use crate::name::Name;
 
@@ -9,7 +9,7 @@ pub enum Kind {
     A,
     /// IPv6 addresses (RFC 3596).
     Aaaa,
-    /// Where a service is (RFC 2782).
+    /// Services (RFC 2782).
     Srv,
 }
 
@@ -27,14 +27,14 @@ impl Kind {
 /// One question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The name, in the letters in which the answer must repeat it.
+    /// The name, in the letter case that the answer must repeat.
     pub name: Name,
-    /// What is wanted of it.
+    /// The kind of record to ask for.
     pub kind: Kind,
 }
 
 impl Question {
-    /// The query that asks it, at the end of `out`: `payload_size` is how many bytes of an answer are taken, at least 512 (RFC 6891, 6.2.3).
+    /// Appends the query to `out`. `payload_size` is the longest answer over UDP that is accepted, at least 512 (RFC 6891, 6.2.3).
     pub fn write(&self, identifier: u16, payload_size: u16, out: &mut Vec<u8>) {
         out.extend_from_slice(&identifier.to_be_bytes());
         // A standard query, recursion desired; one question, nothing else but the size.
@@ -51,7 +51,7 @@ impl Question {
 
 /// The Internet.
 pub(crate) const CLASS_IN: u16 = 1;
-/// The least that everybody takes.
+/// The message size that every implementation accepts (RFC 1035, 2.3.4).
 pub const SMALLEST_PAYLOAD: u16 = 512;
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 
 use crate::name::Name;
 
-/// A place in a message.
+/// A position in a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'m> {
     message: &'m [u8],
     at: usize,
 }
 
-/// The bytes of a name while it is read: no name is kept that nobody asked for.
+/// The bytes of a name while it is read, so that names which are not needed are not allocated.
 pub(crate) struct NameBytes {
     bytes: [u8; Name::LONGEST],
     length: usize,
@@ -51,7 +51,7 @@ impl<'m> Reader<'m> {
         self.take(4)?.try_into().ok().map(u32::from_be_bytes)
     }
 
-    /// The next `count` bytes, in which names may point to what is before them.
+    /// A reader of the next `count` bytes; names in it may point to bytes before them.
     pub(crate) fn part(&mut self, count: usize) -> Option<Reader<'m>> {
         let end = self.at.checked_add(count)?;
         let part = Reader { message: self.message.get(..end)?, at: self.at };
@@ -64,7 +64,7 @@ impl<'m> Reader<'m> {
         self.at == self.message.len()
     }
 
-    /// A name. Each pointer leads to a place before the one where the name, or what was pointed to, began: so there is no loop (RFC 1035, 4.1.4).
+    /// A name. Each pointer must lead to before the start of the current part of the name, so there is no loop (RFC 1035, 4.1.4).
     pub(crate) fn name(&mut self) -> Option<NameBytes> {
         let mut name = NameBytes { bytes: [0; Name::LONGEST], length: 0 };
         let mut begin = self.at;
@@ -97,7 +97,7 @@ impl<'m> Reader<'m> {
                     begin = target;
                     at = target;
                 }
-                // Extended labels were given up (RFC 6891, 5).
+                // Extended labels are obsolete (RFC 6891, 5).
                 _ => return None,
             }
         }

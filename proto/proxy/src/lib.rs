@@ -1,10 +1,10 @@
 //! The PROXY protocol, versions 1 and 2, both ways.
 //!
-//! A proxy in front of us says, before the first byte of the client, whose connection this is; we say it to servers in
+//! A proxy in front of us sends the client's addresses before the first byte of the client; we send them to servers in
 //! the same way. [`parse`] reads a header at the start of a receive buffer, [`write_v1`] and [`write_v2`] make one.
 //! The specification is `doc/proxy-protocol.txt` of HAProxy.
 //!
-//! Nothing here knows who may be believed: a header must only be asked for where the configuration says so.
+//! Nothing here knows which peers are trusted: parse a header only if the configuration requires one.
 
 mod crc32c;
 pub mod parse;
@@ -17,28 +17,28 @@ pub use parse::{Header, ProxyError, parse};
 pub use tlv::{Ssl, Tlv, Tlvs};
 pub use write::{NoRoom, V2, write_v1, write_v2};
 
-/// Which of the two forms a header has.
+/// The version of a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
     /// A line of text.
     V1,
-    /// Binary, with room for more than addresses.
+    /// Binary, with TLVs besides addresses.
     V2,
 }
 
 /// On whose behalf the connection was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// The proxy's own, as for a health check: the addresses of the connection itself hold.
+    /// The proxy itself, as for a health check: the addresses of the connection itself apply.
     Local,
-    /// Somebody's, whose addresses are told.
+    /// A client, whose addresses are in the header.
     Proxy,
 }
 
-/// How the client speaks to the proxy.
+/// The transport between client and proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
-    /// Not told.
+    /// Not specified.
     Unspecified,
     /// A byte stream: TCP, or a Unix stream socket.
     Stream,
@@ -46,10 +46,10 @@ pub enum Transport {
     Datagram,
 }
 
-/// Whose connection it is.
+/// The client's addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Addresses<'a> {
-    /// Not told: the addresses of the connection itself hold.
+    /// Not specified: the addresses of the connection itself apply.
     Unknown,
     /// Two addresses of the same family.
     Inet {
@@ -67,10 +67,10 @@ pub enum Addresses<'a> {
     },
 }
 
-/// What every header of version 2 begins with.
+/// The signature that every header of version 2 begins with.
 pub(crate) const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 
-/// What is before the addresses in a header of version 2.
+/// Bytes before the addresses in a header of version 2.
 pub(crate) const V2_FIXED: usize = 16;
 
 /// The longest path in a header of version 2.

@@ -5,24 +5,24 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use crate::tlv::{self, Tlvs};
 use crate::{Addresses, Command, SIGNATURE, Transport, UNIX_PATH, V2_FIXED, Version, crc32c};
 
-/// What a header said.
+/// A parsed header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header<'a> {
     /// Its form.
     pub version: Version,
     /// On whose behalf the connection was made.
     pub command: Command,
-    /// How the client speaks to the proxy.
+    /// The transport between client and proxy.
     pub transport: Transport,
-    /// Whose connection it is.
+    /// The client's addresses.
     pub addresses: Addresses<'a>,
-    /// What else it says; nothing in version 1 or after [`Command::Local`].
+    /// Its TLVs; none in version 1 or after [`Command::Local`].
     pub tlvs: Tlvs<'a>,
-    /// How many bytes it took: what follows is the client's.
+    /// Its length in bytes: the client's bytes follow.
     pub length: usize,
 }
 
-/// How a header can be wrong. The connection must be closed: nothing on it can be trusted.
+/// Why a header is invalid. The connection must be closed: nothing on it can be trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ProxyError {
@@ -36,9 +36,9 @@ pub enum ProxyError {
     UnknownProtocol,
     /// A line of version 1 with too few or too many words, or with an odd space.
     InvalidLine,
-    /// An address that is none, or one of another family than the protocol's.
+    /// An invalid address, or one of another family than the protocol's.
     InvalidAddress,
-    /// A port that is no number up to 65535.
+    /// A port that is not a number up to 65535.
     InvalidPort,
     /// The signature of version 2, with another version after it.
     UnsupportedVersion,
@@ -46,7 +46,7 @@ pub enum ProxyError {
     UnknownCommand,
     /// A family or a transport that version 2 does not have.
     UnknownFamily,
-    /// A length that the addresses do not fit in.
+    /// A length that is too short for the addresses.
     TruncatedAddresses,
     /// A value that goes beyond the header.
     TruncatedTlv,
@@ -56,7 +56,7 @@ pub enum ProxyError {
     ChecksumMismatch,
     /// A unique identifier of more than 128 bytes.
     UniqueIdTooLong,
-    /// A value about TLS that is not whole.
+    /// An SSL TLV that is not complete.
     InvalidSsl,
 }
 
@@ -86,7 +86,7 @@ fn parse_v1(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
     let mut words = line.split(|byte| *byte == b' ');
     let protocol = words.next().unwrap_or_default();
     let (transport, addresses) = match protocol {
-        // Whatever follows must be ignored.
+        // The rest of the line must be ignored.
         b"UNKNOWN" => (Transport::Unspecified, Addresses::Unknown),
         b"TCP4" => (Transport::Stream, v1_addresses(words, |text| text.parse().ok().map(IpAddr::V4))?),
         b"TCP6" => (Transport::Stream, v1_addresses(words, |text| text.parse().ok().map(IpAddr::V6))?),
@@ -123,7 +123,7 @@ fn port(digits: &[u8]) -> Result<u16, ProxyError> {
     u16::try_from(number).map_err(|_| ProxyError::InvalidPort)
 }
 
-/// Says what can be said about a header whose fixed part is not complete.
+/// Checks the beginning of a header whose fixed part is not complete.
 fn early_v2(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
     let Some(byte) = bytes.get(12) else { return Ok(None) };
     if command(*byte)? == Command::Proxy
@@ -184,7 +184,7 @@ fn family(byte: u8) -> Result<(Transport, Layout), ProxyError> {
     Ok((transport, layout))
 }
 
-/// How the addresses stand in a header of version 2.
+/// The layout of the addresses in a header of version 2.
 #[derive(Clone, Copy)]
 enum Layout {
     Nothing,
@@ -231,7 +231,7 @@ fn inet<const SIZE: usize>(block: &[u8], address: impl Fn([u8; SIZE]) -> IpAddr)
 }
 
 fn without_padding(path: &[u8]) -> &[u8] {
-    // An abstract name begins with a zero, and ends with the last byte that is none.
+    // An abstract name begins with a zero, and ends with the last nonzero byte.
     let end = match path.first() {
         Some(0) => path.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1),
         _ => path.iter().position(|byte| *byte == 0).unwrap_or(path.len()),

@@ -1,9 +1,9 @@
-//! What a header of version 2 says beyond addresses: typed values, one after the other.
+//! TLVs of a header of version 2: typed values, one after the other.
 
 /// One value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tlv<'a> {
-    /// What it is: one of the constants here, or something else.
+    /// Its type: one of the constants here, or an unknown one.
     pub kind: u8,
     /// Its bytes.
     pub value: &'a [u8],
@@ -19,7 +19,7 @@ pub const CRC32C: u8 = 0x03;
 pub const NOOP: u8 = 0x04;
 /// Up to 128 bytes that identify the connection.
 pub const UNIQUE_ID: u8 = 0x05;
-/// What TLS told: see [`Ssl`].
+/// Facts about the TLS connection: see [`Ssl`].
 pub const SSL: u8 = 0x20;
 /// In [`SSL`]: the version of TLS.
 pub const SSL_VERSION: u8 = 0x21;
@@ -27,7 +27,7 @@ pub const SSL_VERSION: u8 = 0x21;
 pub const SSL_CN: u8 = 0x22;
 /// In [`SSL`]: the cipher.
 pub const SSL_CIPHER: u8 = 0x23;
-/// In [`SSL`]: what the certificate was signed with.
+/// In [`SSL`]: the signature algorithm of the certificate.
 pub const SSL_SIGNATURE_ALGORITHM: u8 = 0x24;
 /// In [`SSL`]: the kind of the certificate's key.
 pub const SSL_KEY_ALGORITHM: u8 = 0x25;
@@ -37,7 +37,7 @@ pub const NETNS: u8 = 0x30;
 /// The longest [`UNIQUE_ID`].
 pub const MAX_UNIQUE_ID: usize = 128;
 
-/// Values in the order they came. They were found whole when the header was parsed.
+/// TLVs in the order of the header. They were checked to be complete when the header was parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tlvs<'a> {
     bytes: &'a [u8],
@@ -61,12 +61,12 @@ impl<'a> Tlvs<'a> {
         self.iter().find(|tlv| tlv.kind == kind).map(|tlv| tlv.value)
     }
 
-    /// What TLS told, if it is there and whole.
+    /// The [`SSL`] value, if there is one and it is complete.
     pub fn ssl(&self) -> Option<Ssl<'a>> {
         Ssl::new(self.find(SSL)?)
     }
 
-    /// The bytes that the values stand in.
+    /// The encoded values.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -98,7 +98,7 @@ impl<'a> Iterator for TlvIter<'a> {
     }
 }
 
-/// What is in a value of the kind [`SSL`].
+/// A parsed value of the kind [`SSL`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ssl<'a> {
     /// Bits: [`Ssl::USED`], [`Ssl::CERTIFICATE_ON_CONNECTION`], [`Ssl::CERTIFICATE_IN_SESSION`].
@@ -117,7 +117,7 @@ impl<'a> Ssl<'a> {
     /// The client showed a certificate at least once in this TLS session.
     pub const CERTIFICATE_IN_SESSION: u8 = 4;
 
-    /// Reads the value; `None` when it is not whole.
+    /// Reads the value; `None` when it is not complete.
     pub fn new(value: &'a [u8]) -> Option<Ssl<'a>> {
         let [client, a, b, c, d, rest @ ..] = value else { return None };
         let verify = u32::from_be_bytes([*a, *b, *c, *d]);
@@ -135,7 +135,7 @@ impl<'a> Ssl<'a> {
 }
 
 impl Tlv<'_> {
-    /// Appends it. A value longer than a length can say is cut.
+    /// Appends it. A value longer than 65,535 bytes is cut.
     pub fn write(&self, out: &mut Vec<u8>) {
         let length = u16::try_from(self.value.len()).unwrap_or(u16::MAX);
         out.push(self.kind);

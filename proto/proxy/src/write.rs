@@ -1,4 +1,4 @@
-//! Making a header, to go before the first byte to a server.
+//! Writes a header, to be sent before the first byte to a server.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -6,26 +6,26 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use crate::tlv::{self, Tlv};
 use crate::{Addresses, Command, SIGNATURE, Transport, UNIX_PATH, V2_FIXED, crc32c};
 
-/// What a header of version 2 is to say.
+/// The contents of a header of version 2.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct V2<'a> {
     /// On whose behalf the connection is made.
     pub command: Command,
-    /// How the client speaks to us.
+    /// The transport between the client and us.
     pub transport: Transport,
-    /// Whose connection it is.
+    /// The client's addresses.
     pub addresses: Addresses<'a>,
-    /// What else is to be said, in this order.
+    /// TLVs, in this order.
     pub tlvs: &'a [Tlv<'a>],
     /// Whether to end with a checksum.
     pub checksum: bool,
 }
 
-/// More was to be said than a header has room for. Nothing was written.
+/// The contents are longer than a header can be. Nothing was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRoom;
 
-/// Appends a header of version 1. Addresses that it cannot say become `UNKNOWN`.
+/// Appends a header of version 1. Addresses that it cannot express become `UNKNOWN`.
 pub fn write_v1(addresses: Addresses<'_>, out: &mut Vec<u8>) {
     let Addresses::Inet { source, destination } = addresses else {
         out.extend_from_slice(b"PROXY UNKNOWN\r\n");

@@ -1,4 +1,4 @@
-//! Headers both ways: tables of what is taken and refused, and every cut.
+//! Headers both ways: tables of what is accepted and refused, and every cut.
 
 use std::net::SocketAddr;
 
@@ -106,7 +106,7 @@ fn binary_headers() {
     let unix = Addresses::Unix { source: b"/a/b", destination: b"\0cd" };
     assert_eq!(parsed(&bytes).unwrap().unwrap().addresses, unix);
 
-    // Whatever comes with LOCAL is skipped.
+    // Addresses and TLVs are skipped with LOCAL.
     let unix = [b'x'; 216];
     for (family, body) in [
         (0, &b""[..]),
@@ -151,7 +151,7 @@ fn binary_refusals() {
     ] {
         assert_eq!(parsed(&bytes), Err(error), "{bytes:?}");
     }
-    // What is wrong in the first bytes is said without waiting for the rest.
+    // An error in the first bytes is reported without waiting for the rest.
     assert_eq!(parse(&v2(0x11, 0, None, &[])[..13]), Err(ProxyError::UnsupportedVersion));
     assert_eq!(parse(&v2(0x21, 0x99, None, &[])[..14]), Err(ProxyError::UnknownFamily));
 }
@@ -182,7 +182,7 @@ fn values_both_ways() {
     assert_eq!(told.tlvs.find(tlv::SSL_VERSION), Some(&b"TLSv1.3"[..]));
     assert_eq!(header.tlvs.iter().take(6).collect::<Vec<_>>(), tlvs);
 
-    // One bit anywhere spoils the sum, or the header before it.
+    // A flipped bit anywhere makes the checksum wrong, or the header invalid.
     for at in 12..bytes.len() {
         let mut spoilt = bytes.to_vec();
         spoilt[at] ^= 1;
@@ -222,7 +222,7 @@ fn headers_are_written_as_they_are_read() {
     assert_eq!(out, b"kept");
 }
 
-/// What a fuzzer calls: nothing here may panic, and what is taken can be written again.
+/// The fuzzer's entry: nothing here may panic, and an accepted header can be written again.
 fn replay(bytes: &[u8]) {
     if let Ok(Some(header)) = parse(bytes) {
         assert!(header.length <= bytes.len());

@@ -2,7 +2,7 @@
 //! by its first byte.
 //!
 //! ```text
-//!  digit 1 to 9   octet counting: "<count> " and so many bytes
+//!  digit 1 to 9   octet counting: "<count> " and that many bytes
 //!  <              up to a newline, which a carriage return may precede
 //!  CR, LF         nothing: senders end counted messages with a newline too
 //!  anything else  refused, unless every message is taken for a line
@@ -12,29 +12,29 @@ use std::ops::Range;
 
 use memchr::memchr;
 
-/// Cuts a stream into messages. It remembers how far it has looked, so that a line that comes byte by byte is looked at
+/// Cuts a stream into messages. It remembers how far it has searched, so that a line that comes byte by byte is searched
 /// once.
 #[derive(Debug)]
 pub struct Framer {
-    /// Bytes of a message, at most.
+    /// The longest message in bytes.
     longest: usize,
-    /// Whatever a message begins with, it ends with its line (`option assume-rfc6587-ntf`).
+    /// Every message ends with its line, whatever it begins with (`option assume-rfc6587-ntf`).
     lines_only: bool,
     /// How many bytes of the line at the beginning are known to hold no newline.
     looked_at: usize,
 }
 
-/// What is at the beginning of the bytes.
+/// The result for the beginning of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Framed {
     /// A whole message: where it is, and how many bytes it and its frame take.
     Message {
         /// The message.
         body: Range<usize>,
-        /// Bytes to forget once it is dealt with.
+        /// Bytes to drop once it is handled.
         used: usize,
     },
-    /// Line ends between messages: bytes to forget.
+    /// Line ends between messages: this many bytes to drop.
     Nothing(usize),
     /// Not yet a whole message.
     Incomplete,
@@ -59,14 +59,14 @@ impl Framer {
         Framer { longest, lines_only, looked_at: 0 }
     }
 
-    /// The most bytes that may have to be held until something can be said about them: a message, its count and a line's
+    /// The most bytes that the caller may have to hold until a message is complete: a message, its count and a line
     /// end.
     pub fn most_held(longest: usize) -> usize {
         longest.saturating_add(MOST_DIGITS + 1)
     }
 
-    /// Says what `bytes` begin with. To be called with the same bytes and more after [`Framed::Incomplete`], and without
-    /// those that were used after anything else.
+    /// Classifies the beginning of `bytes`. After [`Framed::Incomplete`] call it with the same bytes and more, otherwise without
+    /// the used ones.
     pub fn next(&mut self, bytes: &[u8]) -> Framed {
         let framed = match bytes.first() {
             None => Framed::Incomplete,
@@ -123,7 +123,7 @@ fn is_line_end(byte: u8) -> bool {
     matches!(byte, b'\r' | b'\n')
 }
 
-/// Digits of a count: more messages than fit into any memory of ours would need more.
+/// The most digits of a count: larger counts exceed any accepted length.
 const MOST_DIGITS: usize = 9;
 
 #[cfg(test)]
@@ -215,7 +215,7 @@ mod tests {
     }
 
     proptest! {
-        /// Where a stream is split changes nothing, and what is counted comes out as it was.
+        /// The points where a stream is split do not matter, and counted messages come out unchanged.
         #[test]
         fn pieces_make_no_difference(stream in proptest::collection::vec(prop_oneof![
             Just(b'<'), Just(b'\n'), Just(b'\r'), Just(b' '), b'0'..=b'9', any::<u8>()

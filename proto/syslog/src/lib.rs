@@ -1,7 +1,7 @@
 //! Syslog as it arrives: where a message of a stream ends (RFC 6587) and what its header says (RFC 3164, RFC 5424).
 //!
-//! Most of what is sent to port 514 was never held against an RFC. So nothing here is an error of the sender's: a header
-//! that is not one of the known ones is text, and the text is kept to the last byte. Only a stream that cannot be cut into
+//! Most messages sent to port 514 conform to no RFC. So an unknown header is not an error: it is text,
+//! and the text is kept to the last byte. Only a stream that cannot be cut into
 //! messages any more is refused, because what follows could be anything.
 //!
 //! The crate refuses to know sockets, clocks and targets: bytes come in, borrowed parts of them go out.

@@ -1,4 +1,4 @@
-//! What a message says of itself: priority, date, host, program, and the text.
+//! The parts of a message: priority, date, host, program, and the text.
 //!
 //! ```text
 //!  <134>1 2026-11-20T13:05:05Z host prog 42 ID7 [a@1 b="c"] text    RFC 5424
@@ -6,15 +6,15 @@
 //!  <134>text                                                        a priority alone
 //!  text                                                             nothing
 //! ```
-//! What `syslog(3)` writes to a daemon on the same machine has no host after the date: `prog[42]:` is taken for one then, as
-//! the reference does, so that a chain of relays brings it to its end as it was.
+//! Messages that `syslog(3)` sends to a daemon on the same machine have no host after the date: `prog[42]:` is then taken for the
+//! host, as HAProxy does, so that a chain of relays delivers it unchanged.
 
 use crate::stamp::{self, RFC3164_LENGTH, Stamp};
 
 /// How much of a header a message has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
-    /// None but a priority, or not even that.
+    /// At most a priority.
     #[default]
     Plain,
     /// RFC 3164.
@@ -23,12 +23,12 @@ pub enum Shape {
     Rfc5424,
 }
 
-/// A message, taken apart. Every part is one of `whole`.
+/// A parsed message. Every part is a part of `whole`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Message<'a> {
     /// The message as it came, without the newlines at its end.
     pub whole: &'a [u8],
-    /// The number in angle brackets: eight times the facility, plus the level. Senders that are wrong go up to 999.
+    /// The number in angle brackets: eight times the facility, plus the level. Non-conforming senders go up to 999.
     pub priority: Option<u16>,
     /// Where in `whole` the priority ends.
     pub after_priority: usize,
@@ -36,9 +36,9 @@ pub struct Message<'a> {
     pub shape: Shape,
     /// Its date.
     pub stamp: Stamp<'a>,
-    /// The machine that it is from.
+    /// The host that sent it.
     pub host: Option<&'a [u8]>,
-    /// Where in `whole` the host stands, or the dash in place of it.
+    /// Offset in `whole` of the host, or of the dash in its place.
     pub host_at: usize,
     /// The program.
     pub tag: Option<&'a [u8]>,
@@ -53,7 +53,7 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Takes a message apart. What is no header is text.
+    /// Parses a message. Anything that is not a known header is text.
     pub fn parse(bytes: &'a [u8]) -> Self {
         let Message { whole, .. } = Self::unparsed(bytes);
         let Some((priority, rest)) = priority(whole) else { return Self::unparsed(bytes) };
@@ -76,7 +76,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// `<134>` and what follows.
+/// The number in `<134>`, and the rest.
 fn priority(bytes: &[u8]) -> Option<(u16, &[u8])> {
     let inside = bytes.strip_prefix(b"<")?;
     let digits = inside.iter().take(4).take_while(|byte| byte.is_ascii_digit()).count();
@@ -120,7 +120,7 @@ fn rfc5424(bytes: &[u8]) -> Option<Message<'_>> {
     })
 }
 
-/// The next word, and the space behind it taken.
+/// Takes the next word and the space behind it.
 fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let space = memchr::memchr(b' ', rest).filter(|length| *length > 0)?;
     let word = &rest[..space];
@@ -132,7 +132,7 @@ fn said(word: &[u8]) -> Option<&[u8]> {
     (word != b"-").then_some(word)
 }
 
-/// The length of `-` or of `[...][...]`; values are quoted, and a backslash takes the next byte's meaning.
+/// The length of `-` or of `[...][...]`; values are quoted, and a backslash escapes the next byte.
 fn structured_data(bytes: &[u8]) -> Option<usize> {
     if bytes.first() == Some(&b'-') {
         return Some(1);
@@ -170,7 +170,7 @@ fn rfc3164(bytes: &[u8]) -> Option<Message<'_>> {
     })
 }
 
-/// `prog[42]: ` or `prog: `, and what follows.
+/// The parts of `prog[42]: ` or `prog: `, and the rest.
 #[allow(clippy::type_complexity, reason = "three parts that are used once, where they are taken apart")]
 fn tag(bytes: &[u8]) -> Option<(&[u8], Option<&[u8]>, &[u8])> {
     let mut rest = bytes;

@@ -1,9 +1,9 @@
-//! The dates of headers: found by their form, kept as written.
+//! The dates in headers: recognized by their form, kept as written.
 
-/// When a message says that it was made.
+/// The date in a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stamp<'a> {
-    /// It does not say.
+    /// No date.
     #[default]
     None,
     /// RFC 5424's `-`: the sender does not know.
@@ -66,7 +66,7 @@ fn is_zone(text: &[u8]) -> bool {
     }
 }
 
-/// `13:05:05`; a leap second is one.
+/// Whether this is a time of day such as `13:05:05`; a leap second (60) is accepted.
 fn is_time(text: &[u8]) -> bool {
     let [h1, h2, b':', m1, m2, b':', s1, s2] = *text else { return false };
     let within = |a, b, most| number(&[a, b]).is_some_and(|number| number <= most);

@@ -8,16 +8,16 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use weir_sync::{Counter, StaticRef};
 
-/// What a worker measures and what it is asked to measure.
+/// Profiling settings and figures of a worker.
 pub(crate) struct Recorder {
     on: AtomicBool,
     wish: AtomicU64,
-    /// The wish that the entries belong to.
+    /// The settings that the entries belong to.
     epoch: AtomicU64,
     entries: OnceLock<Box<[Entry]>>,
 }
 
-/// What one run brings.
+/// The measurements of one run.
 pub(super) struct Sample {
     pub(super) cpu_ns: u64,
     pub(super) latency_ns: Option<u64>,
@@ -51,7 +51,7 @@ impl Recorder {
         }
     }
 
-    /// Whether the worker measures now: whoever wakes its tasks from elsewhere says when and where.
+    /// Whether the worker measures now: wakes from other threads then carry a stamp.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.on.load(Relaxed)
@@ -66,12 +66,12 @@ impl Recorder {
         self.wish.load(Relaxed)
     }
 
-    /// Asks the worker to measure. What was measured is forgotten when another `number` comes with it.
+    /// Sets what the worker measures. A new `number` resets the figures.
     pub(crate) fn set_wish(&self, settings: ProfileSettings, number: u32) {
         self.wish.store(wish_of(settings, number), Relaxed);
     }
 
-    /// The number of the wish.
+    /// The number of the settings.
     pub(crate) fn number(&self) -> u32 {
         number_of(self.wish())
     }
@@ -145,7 +145,7 @@ impl Recorder {
         }
     }
 
-    /// What was measured. Nothing while the worker has not yet begun anew as it was asked to.
+    /// The figures; none while the worker has not yet adopted the newest settings.
     pub(super) fn lines(&self) -> Vec<ProfileLine> {
         let wish = self.wish();
         let current = self.epoch.load(Relaxed) == u64::from(number_of(wish));
@@ -221,7 +221,7 @@ pub(super) fn settings_of(wish: u64) -> ProfileSettings {
     ProfileSettings { mode, locks: wish & 4 != 0, memory: wish & 8 != 0 }
 }
 
-/// What is counted when there are too many kinds and places to tell apart.
+/// Counts what does not fit into the table.
 static OTHER: Kind = Kind::new("other");
 /// How many pairs of kind and place a worker tells apart, the last being "other". A program has a few dozen.
 const ENTRIES: usize = 513;

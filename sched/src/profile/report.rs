@@ -1,4 +1,4 @@
-//! What was measured, as numbers: how they are shown is the runtime API's affair.
+//! What was measured, as numbers; the runtime API formats them.
 
 use super::{Cause, ProfileMode, ProfileSettings};
 use crate::shared::Shared;
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// The place that made a task run, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct Origin {
-    /// In the source.
+    /// The place in the source.
     pub place: &'static Location<'static>,
     /// How.
     pub cause: Cause,
@@ -30,7 +30,7 @@ pub struct ProfileLine {
     pub latencies: u64,
     /// How long those waited, in all.
     pub latency_ns: u64,
-    /// How long it was occupied with memory.
+    /// Nanoseconds spent in the allocator.
     pub memory_ns: u64,
     /// How long it waited for locks.
     pub lock_wait_ns: u64,
@@ -45,7 +45,7 @@ pub struct ProfileReport {
     pub settings: ProfileSettings,
     /// When the measuring began, in nanoseconds of the workers' clock.
     pub since_ns: u64,
-    /// When it ended, or now.
+    /// When it ended, or the present time.
     pub until_ns: u64,
     /// Each kind and place once, in no order.
     pub lines: Vec<ProfileLine>,

@@ -1,4 +1,4 @@
-//! A network in memory, whose delays, cuts and faults a seed decides.
+//! A network in memory, whose delays, cuts and faults are derived from a seed.
 //!
 //! ```text
 //!   worker ── Descriptor ──┐                          ┌── Peer, Service ── script (a task of the same worker)
@@ -11,12 +11,12 @@
 //! connected, so that its number and its options work; what it sends and receives goes over the [`wire`]. Scripts hold
 //! the other ends: a [`Peer`] for a connection, a [`Service`] for a listening address.
 //!
-//! What the kernel promises holds here too, and nothing more: bytes keep their order and come in pieces of any size; events
-//! are edges, come late, come together, and say what is true when they are reported; a close with unread bytes is a reset;
+//! The guarantees of the kernel hold here too, and no others: bytes keep their order and come in pieces of any size; events
+//! are edges, may come late or together, and describe the state at the time of the report; a close with unread bytes is a reset;
 //! what arrived before a reset can still be read.
 //!
 //! Time moves when nobody has anything to do. A run in which nothing can ever happen again while its main task waits ends
-//! there, and says so ([`Run::outcome`]).
+//! there, with [`Unfinished::Stuck`] as its outcome.
 
 mod peer;
 mod wire;
@@ -40,12 +40,12 @@ use weir_sys::poll::Readiness;
 use weir_sys::{Address, AddressFamily, Errno, Result, option, socket};
 use wire::{Owner, Wire};
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Run<T> {
     /// What the main task returned, or why it did not.
     pub outcome: std::result::Result<T, Unfinished>,
-    /// A number that two runs share only if everything happened alike in them.
+    /// A hash of all events: equal for two runs only if the same happened in both.
     pub digest: u64,
     /// How long it took, in virtual milliseconds.
     pub took_ms: u64,
@@ -54,15 +54,15 @@ pub struct Run<T> {
 /// Why a main task did not end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfinished {
-    /// It waited, and nothing could happen any more.
+    /// It waited, and no event was left.
     Stuck,
     /// It ran for longer than [`Conditions::limit_ms`].
     TooLong,
-    /// It panicked, or was told to stop.
+    /// It panicked, or the worker was stopped.
     Ended,
 }
 
-/// Runs `main` as the first task of a worker whose network is simulated. Tasks that are left when it ends are dropped.
+/// Runs `main` as the first task of a worker whose network is simulated. Tasks that are still alive when it ends are dropped.
 pub fn run<T: 'static, F: Future<Output = T> + 'static>(
     seed: u64,
     conditions: Conditions,
@@ -104,8 +104,8 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
         worker.uninstall();
     }
     let why = network.0.borrow().unfinished;
-    // SAFETY: the worker was a box that `install` leaked, and `uninstall` took it off this thread; what this crate lends
-    // of a worker, it lends for the time of one call.
+    // SAFETY: the worker was a box that `install` leaked, and `uninstall` took it off this thread; this crate never lends
+    // parts of a worker beyond one call.
     drop(unsafe { Box::from_raw(worker.as_ptr()) });
     let took_ms = (time.get() - START_NS) / 1_000_000;
     let (outcome, digest) = match result.take() {
@@ -122,7 +122,7 @@ pub struct SimulatedNetwork(Rc<RefCell<Wire>>);
 impl SimulatedNetwork {
     /// A listening socket for the worker under test, to be registered.
     pub fn listener(&self, address: &Address) -> Result<OwnedFd> {
-        // It really listens, so that whoever asks the kernel hears that; nobody knows where.
+        // It really listens, for code that asks the kernel; nobody knows its port.
         let placeholder = socket::stream(AddressFamily::Inet)?;
         socket::bind(&placeholder, &Address::from((std::net::Ipv4Addr::LOCALHOST, 0)))?;
         socket::listen(&placeholder, 1)?;
@@ -133,7 +133,7 @@ impl SimulatedNetwork {
     /// Listens for a script.
     ///
     /// # Errors
-    /// When somebody listens there.
+    /// When the address is already in use.
     pub fn listen(&self, address: &Address) -> Result<Service> {
         Service::open(self.clone(), address)
     }
@@ -148,7 +148,7 @@ impl SimulatedNetwork {
         self.0.borrow_mut().held()
     }
 
-    /// Changes what goes wrong from now on.
+    /// Changes the conditions from now on.
     pub fn change(&self, change: impl FnOnce(&mut Conditions)) {
         change(&mut self.0.borrow_mut().conditions);
     }
@@ -158,7 +158,7 @@ impl SimulatedNetwork {
         self.0.borrow_mut().random.below(bound)
     }
 
-    /// A number that sums up all that happened.
+    /// A hash of all that happened so far.
     pub fn digest(&self) -> u64 {
         self.0.borrow().digest()
     }
@@ -252,7 +252,7 @@ impl Network for SimulatedNetwork {
     }
 }
 
-/// Reports what the network says, and moves the time when it says nothing.
+/// Reports the network's events, and moves the time when there are none.
 struct NetworkPoller {
     network: SimulatedNetwork,
 }

@@ -1,4 +1,4 @@
-//! What a seed decides: numbers that follow from it alone.
+//! Pseudo-random numbers that depend on a seed alone.
 
 /// SplitMix64.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Random {
         self.next() % bound.max(1)
     }
 
-    /// True once in so many times; never for 0.
+    /// True once in `chances` calls on average; never for 0.
     pub fn once_in(&mut self, chances: u32) -> bool {
         chances > 0 && self.below(u64::from(chances)) == 0
     }

@@ -1,12 +1,12 @@
-//! Several workers in one thread: a seed decides whose turn it is, what time passes and which events arrive when.
+//! Several workers in one thread: a seed determines whose turn it is, how much time passes and which events arrive when.
 //!
 //! ```text
 //!            work: timers, inboxes, one turn, lie down              wake up: events, or time
 //!   awake ────────────────────────────────────────────► in the poller ──────────────────────► awake
 //! ```
-//! Between those two steps of one worker, others take theirs; so everything that workers do to each other meets every
-//! state of the other, sleeping included. Nothing here asks the kernel for anything: two runs of one seed are the same
-//! to the last step. What happens within one step is for loom.
+//! Between those two steps of one worker, others take theirs; so every interaction of workers meets every
+//! state of the other, sleeping included. Nothing here depends on the kernel: two runs of one seed are the same
+//! to the last step. Interleavings within one step are for loom.
 
 use super::random::Random;
 use crate::driver::{Bell, Clock, Poller};
@@ -32,7 +32,7 @@ pub struct World {
     faults: Faults,
 }
 
-/// What goes wrong, each once in so many chances; 0: never.
+/// Faults to inject, each once in that many chances; 0: never.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
     /// An event is reported a look later.
@@ -48,7 +48,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// A bad day.
+    /// Many faults of every kind.
     pub const MANY: Self = Self { late: 4, twice: 8, spurious: 10, failing: 20, slow: 3 };
 }
 
@@ -120,13 +120,13 @@ impl World {
         self.workers[worker].get().act(look)
     }
 
-    /// Has a worker's poller report something on the descriptor that the worker registered as number `which` (or one after
-    /// it, for there may be fewer). False when it has none.
+    /// Makes a worker's poller report something on the descriptor that the worker registered as number `which` (modulo their
+    /// count). False when it has none.
     pub fn report(&self, worker: usize, which: usize, readiness: Readiness) -> bool {
         self.workers.get(worker).is_some_and(|simulated| simulated.events.report(which, readiness))
     }
 
-    /// One step of one worker, or of the clock. False when nobody has anything to do, ever.
+    /// One step of one worker, or of the clock. False when nothing can ever happen again.
     pub fn step(&mut self) -> bool {
         if self.random.once_in(self.faults.slow) {
             let passed_ms = self.random.below(4);
@@ -142,12 +142,12 @@ impl World {
         true
     }
 
-    /// Steps until nobody has anything to do; false when that takes more than `most` steps.
+    /// Steps until nothing can happen any more; false when that takes more than `most` steps.
     pub fn settle(&mut self, most: usize) -> bool {
         (0..most).any(|_| !self.step())
     }
 
-    /// Whether a worker does something now: it is awake, rung, has events, or waited long enough.
+    /// Whether a worker can take a step: it is awake, rung, has events, or waited long enough.
     fn is_ready(&self, worker: usize) -> bool {
         let simulated = &self.workers[worker];
         match simulated.waits.get() {
@@ -168,7 +168,7 @@ impl World {
         self.time.set(self.time.get() + milliseconds * NS_PER_MS);
     }
 
-    /// Everybody waits: the time comes when the first has waited long enough.
+    /// All workers wait: moves the clock to the end of the first wait.
     fn jump(&self) -> bool {
         let ends = self.workers.iter().filter_map(|simulated| {
             let (timeout, since) = simulated.waits.get()?;
@@ -232,7 +232,7 @@ impl Simulated {
     }
 }
 
-/// What one poller knows: who is watched, and what it has to say.
+/// The state of one poller: watched descriptors and events to report.
 #[derive(Default)]
 struct Events {
     watched: RefCell<Vec<(i32, u64)>>,
@@ -260,8 +260,8 @@ struct SimulatedPoller {
 
 impl Poller for SimulatedPoller {
     fn watch(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()> {
-        // A closed descriptor is forgotten when its place in the worker's table is given out anew: descriptor numbers would
-        // depend on what other threads of the process open. Until then it may be reported, and nobody must care.
+        // A closed descriptor is forgotten when its slot in the worker's table is reused: descriptor numbers would
+        // depend on what other threads of the process open. Until then it may be reported, and that must have no effect.
         let mut watched = self.events.watched.borrow_mut();
         watched.retain(|(_, known)| *known as u32 != token as u32);
         watched.push((descriptor.as_raw_fd(), token));
@@ -342,7 +342,7 @@ mod tests {
     }
 
     /// R3, R14, R85: what a worker does to its own tasks rings no bell, wakes nobody from sleep and writes nothing that
-    /// others read but the counts of tasks that are born; only what it leaves for another one rings, and that one alone.
+    /// others read except the counts of spawned tasks; only work for another worker rings, and only that worker.
     #[test]
     fn a_local_wake_is_nobody_else_s_affair() {
         let mut world = world(3);
@@ -367,6 +367,29 @@ mod tests {
         assert_eq!((rung(&world), asleep(&world)), (vec![false, true, false], false));
     }
 
+    /// R15: what wakes a task chooses no queue: its class does.
+    #[test]
+    fn the_cause_of_a_wake_chooses_no_queue() {
+        for class in [Class::Urgent, Class::Normal, Class::Bulk, Class::Heavy] {
+            for cause in [Cause::Wake, Cause::Event, Cause::Deadline] {
+                let mut world = world(1);
+                let key = world.on(0, || {
+                    spawn(&KIND, class, async {
+                        wait(Tick::NEVER).await;
+                    })
+                });
+                assert!(world.settle(100));
+                let queued = world.look(0, || {
+                    Worker::current().wake(key, cause);
+                    crate::queues().queued
+                });
+                let mut expected = [0; 4];
+                expected[class as usize] = 1;
+                assert_eq!(queued, expected, "{class:?}, {cause:?}");
+            }
+        }
+    }
+
     /// R66, R81: a wake from another worker is dated when it is sent, however late it is taken.
     #[test]
     fn a_wake_from_elsewhere_is_as_old_as_it_is() {
@@ -375,7 +398,7 @@ mod tests {
         let settings = ProfileSettings { mode: ProfileMode::On, ..ProfileSettings::default() };
         world.on(1, || set_profiling(settings));
         assert!(world.settle(100));
-        // A worker obeys when it goes round its loop.
+        // A worker adopts the settings at the end of a loop.
         world.on(1, || wake(sleeper));
         assert!(world.settle(100));
         let sent_at = world.look(0, || {
@@ -388,7 +411,7 @@ mod tests {
         world.pass_time(2);
         assert!(world.settle(100));
         let report = world.look(1, profile);
-        // The place is that of the caller, too, which no closure on the way may hide.
+        // The place is that of the caller; no closure on the way may hide it.
         let from_here = |line: &&crate::ProfileLine| {
             line.origin.is_some_and(|origin| origin.cause == Cause::Wake && origin.place.line() == sent_at)
         };

@@ -1,4 +1,4 @@
-//! What runs now, and what it may ask of its worker: the functions that everybody calls.
+//! The crate's public functions: what the running task may ask of its worker.
 
 use super::{NS_PER_MS, STAND_IN, WORKER, Worker};
 use crate::commons::commons_of;
@@ -10,6 +10,7 @@ use crate::task::{FLAG, Kind, QUEUED};
 use crate::tick::Tick;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use weir_containers::PooledFuture;
+use weir_events::WallTime;
 use weir_sync::ThreadSet;
 
 /// Starts a task on the current worker; it runs in a later turn. Its memory comes from the thread's free lists.
@@ -41,7 +42,7 @@ pub fn current() -> TaskKey {
     WORKER.get().map_or(TaskKey::NONE, |worker| worker.running_key.get())
 }
 
-/// Wakes a task, from any thread. A task that ended or is about to run anyway is no mistake.
+/// Wakes a task, from any thread. Waking a task that ended or is about to run anyway does nothing.
 #[inline]
 #[track_caller]
 pub fn wake(key: TaskKey) {
@@ -82,7 +83,7 @@ fn kill_elsewhere(key: TaskKey) {
     }
 }
 
-/// When a task of the current worker is woken though nothing happens; none when it waits for ever, or is no task of this
+/// The deadline of a task of the current worker; none when it waits for ever, or is not a task of this
 /// worker.
 pub fn deadline(key: TaskKey) -> Option<Tick> {
     let worker = WORKER.get().filter(|worker| worker.id == key.worker())?;
@@ -147,7 +148,12 @@ pub fn wall_us() -> u64 {
     }
 }
 
-/// A number that is hard to guess but no secret (for balancing and unique names).
+/// The same, as events are dated.
+pub fn wall_time() -> WallTime {
+    WallTime::from_micros(wall_us().cast_signed())
+}
+
+/// A random number, not fit for secrets (for balancing and unique names).
 pub fn random() -> u64 {
     match WORKER.get() {
         Some(worker) => worker.random(),
@@ -181,7 +187,7 @@ pub fn shared_tasks() -> (u32, u32) {
     WORKER.get().map_or((0, 0), |worker| (worker.commons.live(), worker.commons.waiting()))
 }
 
-/// Has `work` run on another worker of the runtime (or this one), between tasks.
+/// Runs `work` on another worker of the runtime (or this one), between tasks.
 pub fn send_to(worker: usize, work: impl FnOnce() + Send + 'static) -> std::result::Result<(), NotDelivered> {
     let peers = &Worker::current().peers;
     peers.get(worker).ok_or(NotDelivered)?.send(Message::Run(Box::new(work)))
@@ -192,7 +198,7 @@ pub fn load(worker: usize) -> u32 {
     Worker::current().peers.get(worker).map_or(u32::MAX, |shared| shared.load.load(Relaxed))
 }
 
-/// Adds to the published load of a worker. Who hands a connection over adds it, the worker that ends it takes it away.
+/// Adds to the published load of a worker. The sender of a connection adds it, the worker that ends it subtracts it.
 pub fn change_load(worker: usize, change: i32) {
     if let Some(shared) = Worker::current().peers.get(worker) {
         // Wrapping makes a negative change a subtraction.
@@ -205,13 +211,13 @@ pub(crate) fn count_panic() {
     Worker::current().shared.activity.panics.increment();
 }
 
-/// Shows `look` the figures of a worker of the current runtime.
+/// Calls `look` with the figures of a worker of the current runtime.
 pub fn activity<R>(worker: usize, look: impl FnOnce(&Activity) -> R) -> Option<R> {
     Worker::current().peers.get(worker).map(|shared| look(&shared.activity))
 }
 
-/// Has the workers of the current runtime measure what their tasks cost. Choosing a mode, even the same one, forgets what
-/// was measured before; a change of what is measured besides does not.
+/// Sets what the workers of the current runtime measure. Choosing a mode, even the same one, resets the figures; a change of
+/// the other settings does not.
 pub fn set_profiling(settings: ProfileSettings) {
     let worker = Worker::current();
     let former = worker.shared.profile.settings();
@@ -253,7 +259,7 @@ pub fn queues() -> QueueView {
     }
 }
 
-/// What a worker of the current runtime published about itself last: after a turn, or when it began to run something.
+/// What a worker of the current runtime last published about itself: after a turn, or when it began to run a task.
 pub fn published(worker: usize) -> Option<QueueView> {
     let shared = Worker::current().peers.get(worker)?;
     let activity = &shared.activity;
@@ -326,9 +332,9 @@ pub struct WaitingKind {
     pub kind: &'static Kind,
     /// How many tasks of it wait.
     pub places: u64,
-    /// Of how many it is known for how long.
+    /// How many of them have a known latency.
     pub latencies: u64,
-    /// For how long those wait, in all.
+    /// The sum of those latencies so far.
     pub latency_ns: u64,
     /// How often these tasks ran while they were measured.
     pub calls: u64,
@@ -344,5 +350,5 @@ impl WaitingKind {
     }
 }
 
-/// Tells one wish for profiling from the next; a runtime starts with the first.
+/// The next number for profiling settings; a runtime starts with 1.
 static WISHES: AtomicU32 = AtomicU32::new(2);

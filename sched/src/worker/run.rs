@@ -1,4 +1,4 @@
-//! One run: a task is polled once, measured if that is asked for.
+//! One run: a task is polled once, and measured while profiling is on.
 
 use super::tasks::dispose;
 use super::{STAND_IN, Worker};
@@ -37,7 +37,7 @@ impl Worker {
         self.profiler.end(board, measured, self.clock.monotonic_ns());
     }
 
-    // One copy for runs that are measured, one in the loop for those that are not: a call less for each of these.
+    // One copy for measured runs, one inlined in the loop for the others, which saves them a call.
     #[inline(always)]
     fn poll_task(&self, slot: u32, task: &Task) {
         let state = task.state.get();
@@ -93,8 +93,8 @@ impl Worker {
         self.poll_shared(slot);
     }
 
-    /// Runs a shared task. While it does, the worker's first slot stands in for it: what the task asks of the scheduler is
-    /// noted there, by code that need not know the difference.
+    /// Runs a shared task. While it does, the worker's first slot stands in for it: the task's requests to the scheduler
+    /// are noted there, by the same code as for other tasks.
     fn poll_shared(&self, slot: u32) {
         let (commons, key) = (&*self.commons, self.commons.key(slot));
         let shared_task = commons.task(slot);
@@ -105,7 +105,7 @@ impl Worker {
         let stand_in = self.tasks.get(STAND_IN).expect("made with the worker");
         stand_in.state.set(OCCUPIED | RUNNING | if flag { FLAG } else { 0 });
         stand_in.deadline.set(Tick::from_ms(shared_task.deadline.get()));
-        // No deadline is earlier, so none enters this worker's own timers.
+        // No deadline is earlier than 0, so none enters this worker's own timers.
         stand_in.timer.set(Tick::from_ms(0));
         stand_in.nice.set(shared_task.nice.load(Relaxed) as i16);
         self.running_key.set(key);
@@ -123,7 +123,7 @@ impl Worker {
             return self.end_shared(slot, Some(future));
         }
         self.leave();
-        // All of it before the task is finished: then another worker may run it.
+        // All of this before the task is finished, since another worker may run it from then on.
         commons.give_future_back(slot, future);
         shared_task.nice.store(i32::from(stand_in.nice.get()), Relaxed);
         commons.set_deadline(slot, stand_in.deadline.get());

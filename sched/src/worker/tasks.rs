@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use weir_containers::PooledFuture;
 
 impl Worker {
-    /// Has `task` woken at `deadline` at the latest. A later deadline than the one in the timer queue is only noted:
+    /// Sets the deadline of `task`: it is woken then at the latest. A later deadline than the one in the timer queue is only noted:
     /// most waits end before, and the queue is touched when the earlier one comes up.
     #[inline]
     pub(crate) fn set_deadline(&self, task: &Task, deadline: Tick) {
@@ -105,12 +105,12 @@ impl Worker {
             self.queues.defer(&self.tasks, slot, task);
         }
         if self.profiler.is_on() {
-            // Whoever woke it while it ran has left a note already; otherwise it gave up its turn by itself.
+            // A waker that woke it while it ran has noted the cause; otherwise it yielded.
             self.note(slot, Cause::Yield);
         }
     }
 
-    /// Notes when and where a task was woken. What the poller and the timers wake was due when the loop began.
+    /// Notes when and where a task was woken. Wakes by the poller and the timers are dated at the beginning of the loop.
     #[cold]
     #[track_caller]
     fn note(&self, slot: u32, cause: Cause) {
@@ -130,7 +130,7 @@ impl Worker {
         }
     }
 
-    /// What is queued or runs is only marked; what waits goes straight to the urgent work, where it ends.
+    /// Kills a task: a queued or running one is only marked; a waiting one is queued as urgent, and ends there.
     #[track_caller]
     pub(super) fn kill_task(&self, slot: u32, task: &Task) {
         let state = task.state.get();
@@ -147,7 +147,7 @@ impl Worker {
         }
     }
 
-    /// Drops what is left of a task and frees its slot.
+    /// Drops a task's future and frees its slot.
     pub(super) fn end(&self, slot: u32, task: &Task, future: Option<PooledFuture<'static>>) {
         // Wakes that the destructors send to this very task must not queue it again.
         task.state.set(OCCUPIED | RUNNING);
@@ -160,20 +160,20 @@ impl Worker {
         task.deadline.set(Tick::NEVER);
         task.kind.set(None);
         task.state.set(0);
-        // Zero is no generation: it would let a key be `NONE`.
+        // Generation zero is not used: it would make a key equal to `NONE`.
         task.generation.set(task.generation.get().wrapping_add(1).max(1));
         task.next.set(self.free.replace(slot));
         self.shared.activity.ended.increment();
     }
 }
 
-/// What a cause leaves in the task's state.
+/// The bit that a cause sets in the task's state.
 #[inline]
 fn reason(cause: Cause) -> u32 {
     if cause == Cause::Deadline { 0 } else { EVENT }
 }
 
-/// Drops a value; a panic of a destructor is the value's own affair.
+/// Drops a value and catches a panic of its destructor.
 pub(crate) fn dispose<T>(value: Option<T>) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
 }

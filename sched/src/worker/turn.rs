@@ -1,4 +1,4 @@
-//! One turn: deadlines that came up, what other threads left, and the run queues within the policy's budget.
+//! One turn: deadlines that came up, messages of other threads, and the run queues within the policy's budget.
 
 use super::Worker;
 use crate::policy::{CLASSES, Class, Load, Tuning, turn};
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 impl Worker {
     /// Wakes the tasks whose deadline passed, at most a run queue's depth of them, those of this worker and shared ones
-    /// together: who has many of its own leaves the others to the others (R56).
+    /// together: a worker with many of its own leaves the shared ones to other workers (R56).
     pub(super) fn expire_timers(&self) {
         let budget = self.tuning.runqueue_depth.max(1);
         let mut handled = self.expire_own(budget);
@@ -46,7 +46,7 @@ impl Worker {
         handled
     }
 
-    /// Takes what other threads left.
+    /// Handles the wakes and messages of other threads.
     pub(super) fn drain_inboxes(&self) {
         let woken = self.shared.wake_side.wakes.drain(|listed| {
             let slot = listed.number;
@@ -127,8 +127,8 @@ impl Worker {
         }
     }
 
-    /// What classes could not use of a turn, for those that were given more work meanwhile: a turn looks at the poller
-    /// when its depth is used up, not when one class has used up its share of it.
+    /// Distributes the unused part of a turn among classes that got more work meanwhile: a turn ends when its depth is used
+    /// up, not when one class has used up its share.
     #[inline]
     fn more(&self, left: &[u32; CLASSES]) -> Option<[u32; CLASSES]> {
         let spare: u32 = left[..HEAVY].iter().sum();
@@ -140,7 +140,7 @@ impl Worker {
         Some(more)
     }
 
-    /// Shows what waits now: all that others see of a worker that gets stuck in its turn.
+    /// Publishes what waits now: all that others see of a worker that gets stuck in its turn.
     #[inline]
     fn publish(&self, load: &Load) {
         let activity = &self.shared.activity;
@@ -157,8 +157,8 @@ impl Worker {
         }
     }
 
-    /// Runs the highest class that has entries and budget, looked up anew after each; ends early when other threads
-    /// left something (R39).
+    /// Runs the highest class that has entries and budget, looked up again after each; ends early when other threads
+    /// sent something (R39).
     fn run_by_rank(&self, left: &mut [u32; CLASSES], mut shared_room: u32) {
         let nothing_shared = shared_room == 0;
         let has = |class, shared_room| self.queues.has(class) || class == NORMAL && shared_room > 0;
@@ -182,12 +182,12 @@ impl Worker {
     }
 }
 
-/// How many of a turn's `granted` normal runs may go to shared tasks: half of them, and what the worker's `own` leave.
+/// How many of a turn's `granted` normal runs may go to shared tasks: half of them, and those that the worker's `own` tasks do not need.
 fn shared_room(granted: u32, own: u32, waiting: u32) -> u32 {
     waiting.min(granted.div_ceil(2).max(granted.saturating_sub(own)))
 }
 
-/// What others sent here to be run between tasks.
+/// Work that other threads sent here to be run between tasks.
 static MESSAGE: Kind = Kind::new("message");
 const NORMAL: usize = Class::Normal as usize;
 const HEAVY: usize = Class::Heavy as usize;

@@ -1,12 +1,12 @@
-//! What the kernel is told of a socket before it is connected.
+//! Socket options that are set before connecting.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use weir_sys::option::{self, KeepAlive};
 
-/// Options of a connection that is opened. What the kernel refuses leaves its own ways: traffic goes on. Small packets are
-/// always sent at once: whoever sends has put together what belongs together.
+/// Options of an outgoing connection. An option that the kernel refuses keeps its default, and the connection is still
+/// used. Small packets are always sent at once (`TCP_NODELAY`), because the caller combines what belongs together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectOptions {
     /// Probes while it is idle (`option srvtcpka`); none for no probes.
@@ -19,11 +19,11 @@ pub struct ConnectOptions {
     pub no_linger: bool,
     /// The last packet of the handshake waits for data (`option tcp-smart-connect`).
     pub delays_acknowledgement: bool,
-    /// How much the kernel holds.
+    /// Sizes of the kernel's buffers.
     pub sizes: SocketSizes,
 }
 
-/// How much the kernel holds for a connection; none for what it chooses.
+/// Sizes of the kernel's buffers for a connection; none keeps the kernel's choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketSizes {
     /// `tune.rcvbuf.*`, in bytes.
@@ -35,7 +35,7 @@ pub struct SocketSizes {
 }
 
 impl SocketSizes {
-    /// Sizes a socket. What the kernel refuses leaves its own sizes: traffic goes on.
+    /// Sets the sizes of a socket. A size that the kernel refuses keeps its default.
     pub fn apply(&self, socket: &OwnedFd) {
         if let Some(bytes) = self.receive_buffer {
             let _ = option::set_receive_buffer(socket, bytes as usize);
@@ -50,7 +50,7 @@ impl SocketSizes {
 }
 
 impl ConnectOptions {
-    /// What only TCP knows.
+    /// Sets the options that exist for TCP only.
     pub(super) fn apply(&self, socket: &OwnedFd) {
         let _ = option::set_no_delay(socket, true);
         if let Some(parameters) = self.keep_alive {

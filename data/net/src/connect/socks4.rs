@@ -5,7 +5,7 @@
 //! request:  4  1  port, 2 bytes  IPv4 address, 4 bytes  user  0
 //! answer:   0  code  6 bytes that mean nothing here
 //! ```
-//! Not one byte behind the answer is received: it is the server's.
+//! No byte after the answer is received: it belongs to the server.
 
 use std::net::SocketAddrV4;
 
@@ -13,24 +13,24 @@ use weir_sched::{Descriptor, Received, Sent};
 
 use crate::fault::Fault;
 
-/// How far the conversation with the proxy is.
+/// The progress of the handshake with the proxy.
 #[derive(Debug)]
 pub(super) struct Handshake {
     target: SocketAddrV4,
-    /// How much of the request left.
+    /// How many bytes of the request were sent.
     sent: u8,
     answer: [u8; ANSWER],
-    /// How much of the answer came.
+    /// How many bytes of the answer were received.
     came: u8,
 }
 
 impl Handshake {
-    /// Nothing was said yet.
+    /// A handshake that has not begun.
     pub(super) fn new(target: SocketAddrV4) -> Self {
         Handshake { target, sent: 0, answer: [0; ANSWER], came: 0 }
     }
 
-    /// Goes as far as possible; true once the proxy said that the connection stands.
+    /// Continues as far as possible; true once the proxy granted the request.
     pub(super) fn advance(&mut self, proxy: &Descriptor) -> Result<bool, Fault> {
         let request = request(self.target);
         while usize::from(self.sent) < REQUEST {
@@ -64,11 +64,11 @@ fn request(target: SocketAddrV4) -> [u8; REQUEST] {
 
 const VERSION: u8 = 4;
 const CONNECT: u8 = 1;
-/// The code of an answer that is a yes.
+/// The code of a granted request.
 const GRANTED: u8 = 90;
-/// Who asks. A proxy's rules may name it, so it is what the reference program says.
+/// The user name. A proxy's rules may contain it, so it equals HAProxy's.
 const USER: &[u8; 7] = b"HAProxy";
-/// The user is followed by a zero.
+/// The user name is followed by a zero byte.
 const REQUEST: usize = 8 + USER.len() + 1;
 const ANSWER: usize = 8;
 

@@ -1,29 +1,29 @@
-//! Where connections come from: an address, a port, an interface (manual, "source").
+//! The source of connections: an address, a port, an interface (manual, "source").
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use weir_sys::{Address, AddressFamily, Errno, option, socket};
 
-/// The near end of a connection.
-#[derive(Clone, Copy, Debug, Default)]
+/// The source of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Source<'p> {
-    /// The network interface that it leaves through, whatever the routes say.
+    /// The network interface of its packets, whatever the routes say.
     pub interface: Option<&'p str>,
     /// Its address.
     pub address: SourceAddress,
 }
 
-/// The address of the near end.
+/// The source address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourceAddress {
-    /// As the kernel chooses.
+    /// The kernel's choice.
     #[default]
     Any,
-    /// One of the machine's own, with a port that the kernel chooses when it knows the destination, so that one port serves
-    /// several of them.
+    /// A local address. The kernel chooses the port when it knows the destination, so that one port serves several
+    /// destinations.
     Ip(IpAddr),
-    /// One of the machine's own, with a port of a range.
+    /// A local address, with a port of a range.
     Ports {
         /// The address; may be the unspecified one.
         ip: IpAddr,
@@ -31,10 +31,10 @@ pub enum SourceAddress {
         first: u16,
         /// The last port, at least the first.
         last: u16,
-        /// Which of them is tried first, counted around: another one each time leaves the least to be tried in vain.
+        /// Which of them is tried first, wrapping around; a different value each time makes collisions rare.
         turn: u32,
     },
-    /// Somebody else's, whose packets are routed to this machine (`usesrc`); port 0 for any.
+    /// A foreign address, whose packets are routed to this machine (`usesrc`); port 0 for any.
     Foreign(SocketAddr),
 }
 
@@ -42,7 +42,7 @@ impl Source<'_> {
     /// Binds a socket of that family.
     ///
     /// # Errors
-    /// [`Errno::ADDRINUSE`] when no port is free; whatever the kernel has against the interface or the address.
+    /// [`Errno::ADDRINUSE`] when no port is free; the kernel's error for the interface or the address.
     pub fn bind(&self, socket: &OwnedFd, family: AddressFamily) -> Result<(), Errno> {
         if let Some(interface) = self.interface {
             option::set_device(socket, interface)?;
@@ -68,7 +68,7 @@ fn bind_port(socket: &OwnedFd, ip: IpAddr, ports: impl Iterator<Item = u16>) -> 
     let _ = option::set_reuse_address(socket);
     for port in ports {
         match bind(socket, ip, port) {
-            // Some ports may be for the privileged only. Any other trouble is the same at each port.
+            // Some ports may be reserved for privileged processes. Any other error would be the same for each port.
             Err(Errno::ADDRINUSE | Errno::ACCESS) => {}
             bound => return bound,
         }
@@ -76,7 +76,7 @@ fn bind_port(socket: &OwnedFd, ip: IpAddr, ports: impl Iterator<Item = u16>) -> 
     Err(Errno::ADDRINUSE)
 }
 
-/// All ports of a range, from the one whose turn it is, around.
+/// All ports of a range, beginning at `turn`, wrapping around.
 fn in_turn(first: u16, last: u16, turn: u32) -> impl Iterator<Item = u16> {
     let count = u32::from(last.saturating_sub(first)) + 1;
     let start = turn % count;

@@ -1,4 +1,4 @@
-//! The plan beside real listeners.
+//! Connect plans with real listeners.
 
 use super::*;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use weir_sys::socket;
 
 use crate::connection::Received;
 
-/// Ends an attempt for a reason of the caller's.
+/// An error of the caller that ends an attempt.
 #[derive(Debug, PartialEq)]
 enum Ended {
     Connect(ConnectError),
@@ -31,7 +31,7 @@ fn listen() -> (TcpListener, Address) {
     (listener, address)
 }
 
-/// Runs it on a worker.
+/// Runs a future on a worker.
 fn on_worker<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
     weir_sched::run(future).expect("a worker").expect("the test came to its end")
 }
@@ -44,7 +44,7 @@ async fn stand(connecting: &mut Connecting, greeting: &[u8]) -> Result<(), Conne
     connecting.stand(Greeting { bytes: greeting, more: false }, soon(), || Ok(())).await
 }
 
-/// What came until the peer sent no more.
+/// Everything received until the peer's end.
 fn heard(listener: &TcpListener) -> String {
     let mut text = String::new();
     listener.accept().expect("a connection").0.read_to_string(&mut text).expect("all of it");
@@ -73,8 +73,8 @@ fn who_is_not_there_refuses() {
     assert_eq!(outcome, Err(ConnectError::Failed(Fault::Io(Errno::CONNREFUSED))));
 }
 
-/// A listener whose queue is full: the kernel answers nobody else.
-fn deaf() -> (TcpListener, Address, Vec<OwnedFd>) {
+/// A listener whose queue is full: the kernel answers no further client.
+fn full_listener() -> (TcpListener, Address, Vec<OwnedFd>) {
     let socket = socket::stream(weir_sys::AddressFamily::Inet).expect("a socket");
     socket::bind(&socket, &Address::Inet((Ipv4Addr::LOCALHOST, 0).into())).expect("a port");
     socket::listen(&socket, 0).expect("it listens");
@@ -91,7 +91,7 @@ fn deaf() -> (TcpListener, Address, Vec<OwnedFd>) {
 
 #[test]
 fn an_attempt_ends_at_its_deadline_or_when_the_caller_says_so() {
-    let (_listener, address, _fillers) = deaf();
+    let (_listener, address, _fillers) = full_listener();
     on_worker(async move {
         let plan = ConnectPlan::to(Target::Address(address.clone()));
         let mut connecting = plan.begin().expect("a socket");
@@ -135,7 +135,7 @@ fn options_reach_the_socket() {
     assert_eq!(sockopt::tcp_quickack(socket), Ok(false));
     assert_eq!(sockopt::socket_linger(socket), Ok(Some(Duration::ZERO)));
     assert_eq!(sockopt::ip_tos(socket), Ok(8));
-    // The kernel keeps twice as much as it is told.
+    // The kernel stores twice the size that it is given.
     assert_eq!(sockopt::socket_recv_buffer_size(socket), Ok(100_000));
     assert_eq!(sockopt::socket_send_buffer_size(socket), Ok(120_000));
 }
@@ -151,7 +151,7 @@ fn without_options_the_kernel_keeps_its_own() {
     assert_eq!(sockopt::ip_tos(socket), Ok(0));
 }
 
-/// Where connections come from when their source is said.
+/// The address that the listener sees for this source.
 fn come_from(source: Source<'static>) -> Result<SocketAddr, Fault> {
     let (listener, address) = listen();
     on_worker(async move {
@@ -182,7 +182,7 @@ fn connections_come_from_the_source() {
     assert_eq!(come_from(nowhere), Err(Fault::Io(Errno::NODEV)));
 }
 
-/// A port that is in use is passed over; when all are, that is a fault.
+/// A port that is in use is skipped; when all are in use, that is a fault.
 #[test]
 fn a_port_that_is_free_is_found() {
     let ip = IpAddr::from([127, 0, 0, 4]);
@@ -211,8 +211,8 @@ fn whoever_holds_a_pair_is_passed_connections() {
     assert_eq!(said, "hello");
 }
 
-/// A SOCKS4 proxy that answers so and then talks itself in the server's place: what it was asked, and what was said to it. The
-/// request is known to have sixteen bytes.
+/// A SOCKS4 proxy that sends this answer and then acts as the server: returns the request, and what the client sent after it.
+/// The request is known to have sixteen bytes.
 fn proxy(answer: &'static [u8]) -> (SocketAddr, std::thread::JoinHandle<(Vec<u8>, String)>) {
     let (listener, address) = listen();
     let talk = move || {
@@ -230,7 +230,7 @@ fn proxy(answer: &'static [u8]) -> (SocketAddr, std::thread::JoinHandle<(Vec<u8>
     (address.inet().expect("an address"), std::thread::spawn(talk))
 }
 
-/// What comes of going to 192.0.2.1 by a proxy: the first bytes that the server is heard to say, and what the proxy says it heard.
+/// Connects to 192.0.2.1 through a proxy: returns the first bytes of the server, and what the proxy received.
 fn by_proxy(answer: &'static [u8]) -> (Result<Vec<u8>, ConnectError>, (Vec<u8>, String)) {
     let (socks4, proxy) = proxy(answer);
     let outcome = on_worker(async move {
@@ -280,7 +280,7 @@ fn a_proxy_that_refuses_or_leaves_fails_the_connection() {
     assert_eq!(server, Err(ConnectError::Failed(Fault::SocksAborted)));
 }
 
-/// The protocol knows IPv4 addresses only. Nobody is connected to for any other.
+/// SOCKS4 has IPv4 addresses only. For any other the proxy is not connected to.
 #[test]
 fn a_proxy_is_not_asked_for_what_it_cannot_be_told() {
     let (listener, address) = listen();

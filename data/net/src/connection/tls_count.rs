@@ -1,7 +1,7 @@
-//! How many sessions of TLS the process has, whoever they are with (`maxsslconn`, `show info`).
+//! The number of TLS sessions of the process, with clients and servers (`maxsslconn`, `show info`).
 //!
-//! A session counts from its first byte until its connection is closed: these are memory that the process holds, so that all of
-//! them count as one, and a handshake pays for the shared counter.
+//! A session counts from its first byte until its connection is closed, because it takes memory of the process. The shared
+//! counter costs little beside a handshake.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -9,7 +9,7 @@ static NOW: AtomicU32 = AtomicU32::new(0);
 static TOTAL: AtomicU64 = AtomicU64::new(0);
 static MOST: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// A session that is counted as long as this lives.
+/// A session, counted until this is dropped.
 #[derive(Debug)]
 pub(super) struct Counted(());
 
@@ -28,12 +28,12 @@ impl Drop for Counted {
     }
 }
 
-/// So many sessions may be there at once from now on; 0 for as many as please.
+/// Sets the limit of concurrent sessions; 0 for no limit.
 pub fn limit(most: u32) {
     MOST.store(if most == 0 { u32::MAX } else { most }, Relaxed);
 }
 
-/// How many sessions may be there at once; 0 for as many as please.
+/// The limit of concurrent sessions; 0 for no limit.
 pub fn most() -> u32 {
     match MOST.load(Relaxed) {
         u32::MAX => 0,
@@ -41,12 +41,12 @@ pub fn most() -> u32 {
     }
 }
 
-/// Whether no other session may begin now.
+/// Whether the limit is reached.
 pub fn is_full() -> bool {
     NOW.load(Relaxed) >= MOST.load(Relaxed)
 }
 
-/// How many sessions there are, and how many there were since the start.
+/// The number of current sessions, and of all since the start.
 pub fn sessions() -> (u32, u64) {
     (NOW.load(Relaxed), TOTAL.load(Relaxed))
 }

@@ -5,9 +5,8 @@
 //!   socket ◄───send──── a worker's scratch ◄──encrypt── the bytes that leave
 //! ```
 //!
-//! A record is decrypted right into the buffer that the reader uses, and encrypted from where the writer has its bytes. What stays
-//! with the connection between two calls is what cannot be used yet: part of a record that came, the rest of one that did not fit
-//! the socket.
+//! A record is decrypted directly into the reader's buffer, and encrypted directly from the writer's bytes. Between two calls a
+//! connection keeps only what cannot be used yet: part of a received record, and the rest of one that did not fit the socket.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -27,15 +26,15 @@ use crate::fault::Fault;
 #[derive(Debug)]
 pub(super) struct Transport {
     session: Session,
-    /// What came and was not decrypted yet. Its memory is given back when it is empty.
+    /// Received bytes that were not decrypted yet. The memory is freed when it is empty.
     wire: Vec<u8>,
-    /// Something came.
+    /// Whether anything was received.
     heard: bool,
     _counted: Counted,
 }
 
 impl Beside {
-    /// Whether the session can give bytes without the socket.
+    /// Whether the session can return bytes without reading the socket.
     pub(super) fn holds_input(&self) -> bool {
         self.tls.as_ref().is_some_and(Transport::holds_input)
     }
@@ -51,7 +50,7 @@ impl Transport {
         self.session.is_holding() || announced(&self.wire).is_some_and(|length| self.wire.len() >= length)
     }
 
-    /// Forgets the first `used` bytes of what came.
+    /// Drops the first `used` bytes of what was received.
     fn forget(&mut self, used: usize) {
         if used == self.wire.len() {
             self.wire = Vec::new();
@@ -61,7 +60,7 @@ impl Transport {
     }
 }
 
-/// What time certificates are checked by: the worker's.
+/// The time for checking certificates: the worker's.
 #[derive(Debug)]
 pub struct Clock;
 
@@ -72,24 +71,24 @@ impl TimeProvider for Clock {
 }
 
 impl Connection {
-    /// What was agreed on with the peer, over TLS.
+    /// The parameters of the TLS session with the peer.
     pub fn tls(&self) -> Option<&Facts> {
         Some(self.beside.as_ref()?.tls.as_ref()?.session.facts())
     }
 
-    /// Whether the peer said anything, encrypted or not.
+    /// Whether the peer sent anything, encrypted or not.
     pub fn was_heard(&self) -> bool {
         let heard = |beside: &Beside| beside.tls.as_ref().is_some_and(|transport| transport.heard);
         !self.input().is_empty() || self.received > 0 || self.beside.as_deref().is_some_and(heard)
     }
 
-    /// Makes the handshake of a new session until `deadline`, and waits as long as that takes. Bytes that came before are its first ones.
+    /// Makes the handshake of a new session, waiting until `deadline`. Bytes received before are its first input.
     ///
     /// # Errors
-    /// Why there is no session. What the peer is told has been sent as far as it takes it.
+    /// Why the session could not be established. The alert was sent as far as the peer takes it.
     pub async fn shake_hands(&mut self, session: Session, deadline: Tick) -> Result<(), Failure> {
         self.begin_tls(session);
-        // One such piece of work in each turn, and others beside it (R41).
+        // At most one handshake computation per turn, so that other tasks run in between (R41).
         yield_now().await;
         while !self.advance_tls()? {
             if deadline <= weir_sched::now() {
@@ -100,9 +99,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Begins the handshake of a new session: bytes that came and were not used are its first ones. The current task is heavy work as
-    /// long as [`Session::awaits_heavy_work`], at most until [`advance_tls`](Self::advance_tls) is over or
-    /// [`end_tls`](Self::end_tls) gives it up.
+    /// Begins the handshake of a new session; bytes received before are its first input. The current task is heavy work as long as
+    /// [`Session::awaits_heavy_work`], at most until [`advance_tls`](Self::advance_tls) completes or [`end_tls`](Self::end_tls)
+    /// cancels it.
     pub(crate) fn begin_tls(&mut self, session: Session) {
         let mut transport = Transport::new(session);
         transport.wire.extend_from_slice(self.input());
@@ -113,10 +112,10 @@ impl Connection {
         weir_sched::set_class(Class::Heavy);
     }
 
-    /// Goes on with the handshake as far as possible without waiting; true when it is over.
+    /// Continues the handshake as far as possible without waiting; true when it is complete.
     ///
     /// # Errors
-    /// Why there is no session, and never will be.
+    /// Why the session could not be established; final.
     pub(crate) fn advance_tls(&mut self) -> Result<bool, Failure> {
         let step = self.shake_once();
         if !matches!(step, Ok(false)) || !self.awaits_heavy_work() {
@@ -130,7 +129,7 @@ impl Connection {
         transport.is_some_and(|transport| transport.session.awaits_heavy_work())
     }
 
-    /// Nobody waits for the handshake any more.
+    /// The handshake is complete, or cancelled.
     pub(crate) fn end_tls(&mut self) {
         if self.awaits_heavy_work() {
             weir_sched::set_class(Class::Normal);
@@ -140,21 +139,21 @@ impl Connection {
     fn give_up_tls(&mut self, failure: Failure) -> Failure {
         self.end_tls();
         // What the socket said is nearer to the cause.
-        self.broken.get_or_insert(Fault::Tls(failure.why));
+        self.broken.get_or_insert(Fault::Tls(failure));
         failure
     }
 
-    /// Whether an idle connection can be used: its peer neither closed it nor said anything unasked.
+    /// Whether an idle connection can be used: its peer neither closed it nor sent unexpected data.
     #[inline]
     pub fn is_fresh(&mut self) -> bool {
         if self.peer_closed() || self.is_broken() {
             return false;
         }
         if self.is_plain() {
-            // A descriptor counts as readable until somebody looked: the last response may have filled its buffer exactly.
+            // A descriptor counts as readable until a read finds nothing: the last response may have filled its buffer exactly.
             return !self.descriptor.is_readable() || self.descriptor.peek(&mut [0]) == Ok(Raw::Blocked);
         }
-        // Tickets come when they please, and are nobody's business.
+        // Session tickets may arrive at any time, and concern no request.
         self.receive(1) == Received::Nothing
     }
 
@@ -183,16 +182,16 @@ impl Connection {
         }
     }
 
-    /// Sends what the session has to say.
+    /// Sends the session's own messages.
     fn send_answer(&mut self, answer: &[u8]) {
         if answer.is_empty() || self.keep_pending(answer).is_err() {
             return;
         }
-        // What does not fit leaves later, and a failure is found by who sends or receives next.
+        // What does not fit is sent later, and the next send or receive finds a failure.
         let _ = self.flush(false);
     }
 
-    /// Receives what belongs to a handshake, behind what was kept of it.
+    /// Receives bytes of a handshake, after those that were kept.
     fn receive_wire(&mut self) -> Raw {
         let Some(transport) = self.beside.as_mut().and_then(|beside| beside.tls.as_mut()) else {
             return Raw::Blocked;
@@ -203,7 +202,7 @@ impl Connection {
         let received = SCRATCH.with_borrow_mut(|scratch| {
             let received = self.descriptor.receive_into(&mut scratch.received[..MAX_RECORD]);
             if let Ok(Raw::Bytes(count)) = received {
-                transport.wire.extend_from_slice(&scratch.received[..count]);
+                transport.keep(&scratch.received[..count])?;
                 transport.heard = true;
             }
             received
@@ -246,7 +245,7 @@ impl Connection {
         received
     }
 
-    /// Sends bytes encrypted. What is encrypted and does not fit the socket is kept, and counts as sent.
+    /// Sends bytes encrypted. Encrypted bytes that do not fit the socket are kept, and count as sent.
     pub(super) fn send_sealed(&mut self, bytes: &[u8], more: bool) -> Sent {
         if let Some(fault) = self.fault() {
             return Sent::Failed(fault);
@@ -269,7 +268,7 @@ impl Connection {
         Sent::All
     }
 
-    /// Sends as much as is encrypted at once: how many bytes that is, and whether all of it left.
+    /// Encrypts and sends one piece: returns its size in bytes, and whether all of it left.
     fn send_sealed_piece(&mut self, bytes: &[u8], more: bool) -> Result<(usize, bool), Fault> {
         let mut answer = Vec::new();
         SCRATCH.with_borrow_mut(|scratch| {
@@ -294,16 +293,16 @@ impl Connection {
 
     fn seal(&mut self, bytes: &[u8], out: &mut [u8], answer: &mut Vec<u8>) -> Result<(usize, usize), Fault> {
         let Some(transport) = self.beside.as_mut().and_then(|beside| beside.tls.as_mut()) else {
-            return Err(Fault::Tls(Why::Internal));
+            return Err(Fault::Tls(Failure::because(Why::Internal)));
         };
         transport.session.seal(bytes, out, LARGEST_RECORD.get(), answer).map_err(|failure| {
-            let fault = Fault::Tls(failure.why);
+            let fault = Fault::Tls(failure);
             self.write_error = Some(fault);
             fault
         })
     }
 
-    /// Encrypts the rest of a head, of which `done` bytes left, and keeps it.
+    /// Encrypts the rest of a head, of which `done` bytes were sent, and keeps it.
     #[cold]
     pub(super) fn seal_behind(&mut self, rest: &[u8], done: usize) -> Sent {
         let mut taken = 0;
@@ -324,7 +323,7 @@ impl Connection {
         Sent::Part(done + taken)
     }
 
-    /// Tells the peer that nothing more is sent (RFC 8446, 6.1).
+    /// Sends `close_notify` (RFC 8446, 6.1).
     #[cold]
     pub(super) fn say_closed(&mut self) {
         let mut answer = Vec::new();
@@ -334,7 +333,7 @@ impl Connection {
         self.send_answer(&answer);
     }
 
-    /// Tells the peer that the connection is closed on purpose, if it is one that can tell: to be called before it is dropped.
+    /// Sends `close_notify` on a TLS connection; call it before the connection is dropped on purpose.
     #[inline]
     pub fn say_goodbye(&mut self) {
         if self.beside.is_some() && !self.shut() && self.fault().is_none() {
@@ -342,14 +341,14 @@ impl Connection {
         }
     }
 
-    /// Whether what passes can stay in the kernel.
+    /// Whether the bytes can be spliced in the kernel, because they are not encrypted.
     pub fn is_plain(&self) -> bool {
         self.tls().is_none()
     }
 }
 
 impl Transport {
-    /// Decrypts into `room` what came, and what comes.
+    /// Decrypts received bytes into `room`, and receives more.
     fn receive(&mut self, descriptor: &Descriptor, room: &mut [u8], answer: &mut Vec<u8>) -> Received {
         if self.holds_input()
             && let Some(received) = outcome(self.open_held(room, answer))
@@ -359,7 +358,7 @@ impl Transport {
         SCRATCH.with_borrow_mut(|scratch| {
             let scratch = &mut scratch.received[..];
             loop {
-                // As much as fits the room, but a record has to be there as a whole in any case.
+                // As much as fits the room, but at least a whole record.
                 let needed = announced(&self.wire).unwrap_or(0);
                 let missing = (room.len() + MAX_OVERHEAD).max(needed).saturating_sub(self.wire.len());
                 let length = missing.max(SMALLEST).min(scratch.len());
@@ -372,19 +371,34 @@ impl Transport {
                 if let Some(received) = outcome(self.open_fresh(&scratch[..count], room, answer)) {
                     return received;
                 }
+                if crate::shortage::is_exhausted() {
+                    // The beginning of a record would be kept here until its end comes.
+                    crate::shortage::count_refusal();
+                    return Received::Failed(Fault::Shortage);
+                }
             }
         })
     }
 
-    /// Decrypts from what was kept.
+    /// Keeps bytes of a handshake until a message is complete.
+    fn keep(&mut self, bytes: &[u8]) -> weir_sys::Result<()> {
+        if crate::shortage::is_exhausted() || self.wire.try_reserve(bytes.len()).is_err() {
+            crate::shortage::count_refusal();
+            return Err(weir_sys::Errno::NOMEM);
+        }
+        self.wire.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Decrypts kept bytes.
     fn open_held(&mut self, room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
         let opened = self.session.open(&self.wire, room, answer);
         self.forget(opened.used);
         opened
     }
 
-    /// Decrypts from what was kept and what just came. Of the latter no more is copied than the end of a record whose beginning was
-    /// kept, and what cannot be used yet.
+    /// Decrypts kept bytes and new ones. Of the new ones, only the end of a record whose beginning was kept is copied, and what
+    /// cannot be used yet.
     fn open_fresh(&mut self, fresh: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
         let fresh = self.complete_record(fresh);
         let mut opened = Opened::default();
@@ -402,7 +416,7 @@ impl Transport {
         opened
     }
 
-    /// Moves from `fresh` what is missing of the record whose beginning was kept; what is behind that.
+    /// Moves the missing part of the record whose beginning was kept out of `fresh`; returns the rest.
     fn complete_record<'f>(&mut self, mut fresh: &'f [u8]) -> &'f [u8] {
         // The header first, because it says how long the record is.
         for _ in 0..2 {
@@ -418,18 +432,18 @@ impl Transport {
     }
 }
 
-/// What the reader is told; none if nothing came of it.
+/// The result for the reader; none if there is none yet.
 fn outcome(opened: Opened) -> Option<Received> {
     if opened.filled > 0 {
         return Some(Received::Bytes(opened.filled));
     }
     if let Some(failure) = opened.failure {
-        return Some(Received::Failed(Fault::Tls(failure.why)));
+        return Some(Received::Failed(Fault::Tls(failure)));
     }
     opened.ended.then_some(Received::End)
 }
 
-/// What a worker encrypts into and receives into.
+/// A worker's buffers for encrypting and receiving.
 struct Scratch {
     received: Box<[u8]>,
     sealed: Box<[u8]>,
@@ -452,5 +466,5 @@ pub fn set_largest_record(bytes: usize) {
 const RECEIVED_AT_ONCE: usize = 2 * MAX_RECORD;
 /// How much is encrypted before it is sent: two full records.
 const SEALED_AT_ONCE: usize = 2 * (MAX_CONTENT + MAX_OVERHEAD);
-/// A receive is never for less: small records come with what their session says beside.
+/// The smallest size of a receive: small records come together with handshake messages.
 const SMALLEST: usize = 512;

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::{CRITERIA, Level, Source, State, VERBOSITIES};
+use super::{CRITERIA, Level, Source, TraceState, VERBOSITIES};
 use crate::sink::Sinks;
 
-/// Sources that exist, and sinks that they may tell.
+/// The sources that exist, and the sinks that they may write to.
 #[derive(Clone, Copy, Debug)]
 pub struct Traces<'t> {
     /// The sources, in the order of listings.
@@ -19,14 +19,14 @@ impl Traces<'_> {
     /// Obeys `trace <words>`: a list when the words ask for one, nothing when something was changed.
     ///
     /// # Errors
-    /// A text for the operator, without newline. What came before it on the line was done.
+    /// A text for the operator, without newline. The words before the faulty one have taken effect.
     pub fn command(&self, words: &[&str]) -> Result<Option<String>, String> {
         let mut words = words.iter().copied().filter(|word| !word.is_empty());
         let chosen: Vec<&Source> = match words.next() {
             None => return Ok(Some(self.list_sources())),
             Some("0") => {
                 for source in self.sources {
-                    source.set_state(State::Stopped);
+                    source.set_state(TraceState::Stopped);
                     source.follow(None);
                 }
                 return Ok(Some("All traces now stopped\n".to_owned()));
@@ -112,9 +112,9 @@ impl Traces<'_> {
             "event" => events(source, &source.report, value, &format!("Supported events for source {name}")),
             "start" | "pause" | "stop" => {
                 let (mask, state, what) = match keyword {
-                    "start" => (&source.start, State::Running, "starting"),
-                    "pause" => (&source.pause, State::Waiting, "pausing"),
-                    _ => (&source.stop, State::Stopped, "stopping"),
+                    "start" => (&source.start, TraceState::Running, "starting"),
+                    "pause" => (&source.pause, TraceState::Waiting, "pausing"),
+                    _ => (&source.stop, TraceState::Stopped, "stopping"),
                 };
                 if value == Some("now") {
                     source.set_state(state);
@@ -124,7 +124,7 @@ impl Traces<'_> {
                 // A start event makes the source wait for it; without any, there is nothing to wait for.
                 if keyword == "start" && listed.is_none() {
                     let waits = mask.load(Relaxed) != 0;
-                    source.set_state(if waits { State::Waiting } else { State::Stopped });
+                    source.set_state(if waits { TraceState::Waiting } else { TraceState::Stopped });
                 }
                 Ok(listed)
             }
@@ -148,7 +148,7 @@ impl Traces<'_> {
         }
     }
 
-    /// What a source follows. None follows itself: of all that are asked to, that one does not.
+    /// Sets the source that another one follows. No source follows itself: with `all`, the followed source is left out.
     fn follow(&self, source: &Source, value: Option<&str>) -> Result<Option<String>, String> {
         let current = source.followed().map_or("none", |followed| followed.name);
         match value {
@@ -207,9 +207,9 @@ impl Traces<'_> {
 
 fn mark(source: &Source) -> char {
     match source.state() {
-        State::Stopped => '.',
-        State::Waiting => 'w',
-        State::Running => 'R',
+        TraceState::Stopped => '.',
+        TraceState::Waiting => 'w',
+        TraceState::Running => 'R',
     }
 }
 
@@ -365,18 +365,18 @@ mod tests {
     fn several_settings_fit_on_a_line() {
         with(|traces, source| {
             assert_eq!(said(traces, "h1 sink buf0 level developer verbosity complete start now"), Ok(None));
-            assert_eq!(source.state(), State::Running);
+            assert_eq!(source.state(), TraceState::Running);
             assert!(traces.show(None).expect("it is right").contains(" [R] h1         -> buf0 [drp 0]"));
             assert_eq!(said(traces, "h1 start +s_new"), Ok(None));
-            assert_eq!(source.state(), State::Waiting);
+            assert_eq!(source.state(), TraceState::Waiting);
             assert_eq!(said(traces, "h1 start -s_new"), Ok(None));
-            assert_eq!(source.state(), State::Stopped);
+            assert_eq!(source.state(), TraceState::Stopped);
             assert_eq!(said(traces, "h1 event none event !s_new event +s_end"), Ok(None));
             assert!(traces.show(Some("h1")).expect("it is right").contains("  - - - - s_new"));
             assert_eq!(said(traces, "all sink stderr level error"), Ok(None));
             said(traces, "h1 start now").expect("it is right");
             assert_eq!(said(traces, "0"), Ok(Some("All traces now stopped\n".to_owned())));
-            assert_eq!(source.state(), State::Stopped);
+            assert_eq!(source.state(), TraceState::Stopped);
         });
     }
 
@@ -391,10 +391,10 @@ mod tests {
             );
             assert_eq!(said(traces, "h1 follow stream level proto"), Ok(None));
             assert!(list("h1 follow").contains("  * stream     : ") && source.is_active());
-            assert_eq!(source.state(), State::Stopped);
+            assert_eq!(source.state(), TraceState::Stopped);
             assert_eq!(said(traces, "h1 follow none"), Ok(None));
             assert!(!source.is_active());
-            // All but the one that is followed.
+            // All sources except the followed one.
             assert_eq!(said(traces, "all follow stream"), Ok(None));
             assert!(source.is_active() && list("stream follow").contains("  * none "));
             assert_eq!(said(traces, "0"), Ok(Some("All traces now stopped\n".to_owned())));

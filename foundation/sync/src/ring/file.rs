@@ -1,4 +1,4 @@
-//! Files of rings, read as they are: of a live process, of one that was killed, and of the reference program.
+//! Reads ring files as they are: of a live process, of one that was killed, and of HAProxy.
 //!
 //! ```text
 //!   aligned      size, 192, then tail at 64, head at 128, the area at 192      what weir writes, with counters between
@@ -7,8 +7,8 @@
 //! ```
 //! Each number has the machine's size and order. The second number tells them apart (R109, R110): in the newer two it is
 //! the size of the header, in the oldest an address stands there, which ends like the size of the header because the file
-//! was mapped at a page. The oldest says how much is in use where the others have the tail, so while the head is 0 it is
-//! the same. A file that is cut or longer than it says is read as far as it is there.
+//! was mapped at a page. The oldest has the count of bytes in use where the others have the tail; while the head is 0 both are
+//! equal. A file that is shorter or longer than its header says is read as far as possible.
 //!
 //! Begin with [`Header::read`]; [`Area`] brings bytes from the file, [`Part`] finds the messages in them.
 
@@ -26,11 +26,11 @@ use super::storage::{
 
 pub use part::{Found, Part, Walked};
 
-/// Where bytes come from.
+/// A file, or bytes in memory, to read from.
 pub trait Source {
     /// How many there are.
     fn length(&self) -> io::Result<u64>;
-    /// Reads what is at `at`; less than asked for only where the file ends.
+    /// Reads at offset `at`; fewer bytes than asked for only at the end of the file.
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
 }
 
@@ -117,7 +117,7 @@ impl From<Fault> for io::Error {
     }
 }
 
-/// What a file says of itself.
+/// The header of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// How the file is laid out.
@@ -130,7 +130,7 @@ pub struct Header {
     pub tail: u64,
     /// Whether a writer held the tail.
     pub locked: bool,
-    /// What weir's files also have.
+    /// The counters, which only weir's files have.
     pub counters: Option<Counters>,
     /// How many bytes the file has.
     pub length: u64,
@@ -157,13 +157,13 @@ impl Header {
     /// Reads the header of a file.
     ///
     /// # Errors
-    /// A [`Fault`] when the file makes no sense; else why it cannot be read.
+    /// A [`Fault`] when the file is not that of a ring; else the error of reading it.
     pub fn read(source: &impl Source) -> io::Result<Self> {
         let mut header = Self::look(source)?;
         if header.head >= header.area.size || header.tail >= header.area.size {
             return Err(Fault::Places.into());
         }
-        // Two equal looks without a writer in between: the numbers belong together.
+        // Two equal readings without a writer in between: the numbers are consistent.
         for _ in 0..LOOKS {
             if !header.locked && header.counters.is_none_or(|counters| counters.steady) {
                 break;
@@ -181,7 +181,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Reads a header whose head and tail need not make sense.
+    /// Reads a header once; its head and tail may be inconsistent.
     fn look(source: &impl Source) -> io::Result<Self> {
         let length = source.length()?;
         let mut bytes = [0; HEADER];
@@ -195,7 +195,7 @@ impl Header {
             return Err(Fault::TooShort.into());
         }
         let (size, second) = (number(0), number(size_of::<usize>()));
-        // An area that is smaller than a tag and a message is none.
+        // An area cannot be smaller than a tag and a message.
         if size <= 2 || size >= LOCKED as u64 {
             return Err(Fault::Size.into());
         }
@@ -212,7 +212,7 @@ impl Header {
         if second >= PAGE {
             let begin = Some(second % PAGE).filter(|begin| *begin >= least);
             let begin = begin.or_else(|| length.checked_sub(size)).ok_or(Fault::Size)?;
-            // Anything looks like this layout: most of it has to be there.
+            // Any bytes may look like this layout, so most of the area has to be there.
             if begin < least || length.saturating_sub(begin) < size / 2 || third > size {
                 return Err(Fault::Size.into());
             }
@@ -248,7 +248,7 @@ impl Header {
         self.area.distance(self.head, self.tail)
     }
 
-    /// Whether counters and places say the same, as they do unless somebody else wrote into the file.
+    /// Whether counters and offsets agree, as they do unless another program wrote into the file.
     pub fn counters_fit(&self) -> bool {
         self.counters.is_some_and(|counters| {
             let Counters { head, tail, .. } = counters;
@@ -260,12 +260,12 @@ impl Header {
         })
     }
 
-    /// By how many bytes the file is shorter (less than 0) or longer than it says.
+    /// By how many bytes the file is shorter (less than 0) or longer than its header says.
     pub fn excess(&self) -> i128 {
         i128::from(self.length) - i128::from(self.area.begin) - i128::from(self.area.size)
     }
 
-    /// What a file may be whose header makes no sense, the likeliest first: one, if its sizes are those of the file.
+    /// Possible headers for a file whose header is damaged, the likeliest first; only one if its sizes match the file's.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -277,14 +277,14 @@ impl Header {
         }
         let mut second = [0; size_of::<usize>()];
         source.read_at(size_of::<usize>() as u64, &mut second)?;
-        // Without the sizes, the second number alone may still say how large the header is.
+        // Without the sizes, the second number alone may still give the header's size.
         let said = usize::from_ne_bytes(second) as u64 % PAGE;
         let mut layouts =
             vec![(Layout::Aligned, HEADER as u64), (Layout::Unaligned, 32), (Layout::Buffer, 72)];
         layouts.sort_by_key(|(_, begin)| *begin != said);
         for (layout, begin) in layouts {
             let Some(size) = length.checked_sub(begin).filter(|size| *size > 2) else { continue };
-            // No place is in the area: neither is known.
+            // An offset outside the area: head and tail are unknown.
             guesses.push(Self {
                 layout,
                 area: Area { begin, size, present: size },
@@ -299,7 +299,7 @@ impl Header {
     }
 }
 
-/// Where the messages are in a file. Places go on at the beginning after the end; positions only grow.
+/// Where the messages are in a file. Places are offsets that wrap at the end of the area; positions only grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
     /// Its offset in the file.
@@ -321,7 +321,7 @@ impl Area {
         if last >= first { last - first } else { last + self.size - first }
     }
 
-    /// Whether the file ends before this position's byte, and how many bytes it then is to the next that is there.
+    /// Whether the file ends before this position's byte, and then how many bytes it is to the next one present.
     pub fn cut_at(&self, position: u64) -> Option<u64> {
         let place = self.place(position);
         (place >= self.present).then(|| self.size - place)
@@ -360,7 +360,7 @@ impl Area {
 /// An address is never as small as a page, and a header never as large.
 const PAGE: u64 = 4096;
 
-/// How often a header is looked at for two looks that agree: writers hold the tail for some nanoseconds.
+/// How often a header is read to get two equal readings: writers hold the tail for some nanoseconds.
 const LOOKS: u32 = 64;
 
 #[cfg(all(test, not(loom)))]

@@ -128,7 +128,7 @@ fn the_one_who_wakes_looks_at_what_was_delivered_since() {
             };
             wakeup.enlist(Box::new(wake))
         };
-        wakeup.lie_down(&sleeper);
+        wakeup.mark_asleep(&sleeper);
         let other = {
             let (wakeup, messages) = (Arc::clone(&wakeup), Arc::clone(&messages));
             thread::spawn(move || {
@@ -136,12 +136,12 @@ fn the_one_who_wakes_looks_at_what_was_delivered_since() {
                 wakeup.deliver();
             })
         };
-        // The reader's part: it was woken once, takes what is there and lies down again.
+        // The reader's part: it was woken once, takes what is there and goes to sleep again.
         let mut asleep = true;
         if woken.load(Ordering::SeqCst) == 1 {
             let taken = messages.swap(0, Ordering::SeqCst);
             assert_eq!(taken, 1);
-            wakeup.lie_down(&sleeper);
+            wakeup.mark_asleep(&sleeper);
             asleep = messages.load(Ordering::SeqCst) == 0;
         }
         messages.fetch_add(1, Ordering::SeqCst);
@@ -168,7 +168,7 @@ fn a_reader_that_comes_keeps_no_wake() {
             };
             wakeup.enlist(Box::new(wake))
         };
-        wakeup.lie_down(&sleeper);
+        wakeup.mark_asleep(&sleeper);
         let writer = {
             let wakeup = Arc::clone(&wakeup);
             thread::spawn(move || wakeup.deliver())

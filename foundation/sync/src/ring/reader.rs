@@ -1,4 +1,4 @@
-//! A reader: where it is in the ring, and what it holds back.
+//! A reader: where it is in the ring, and which messages it keeps from being recycled.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub enum Seek {
 pub enum Wait {
     /// It reads what there is.
     No,
-    /// It is woken by this once there is something after [`RingReader::sleep`] said that there is nothing.
+    /// It is woken by this function when a message arrives after [`RingReader::sleep`] returned true.
     Woken(Wake),
 }
 
@@ -47,12 +47,12 @@ pub struct Message<'r> {
 }
 
 impl Message<'_> {
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub fn len(&self) -> usize {
         self.first.len() + self.second.len()
     }
 
-    /// Whether it has none.
+    /// Whether its length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -64,18 +64,18 @@ impl Message<'_> {
     }
 }
 
-/// How far reading came.
+/// Why reading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// There is nothing more for now.
     End,
     /// The next message is being written: it is there in a moment.
     Busy,
-    /// The taker had enough.
+    /// `take` returned false.
     Stopped,
 }
 
-/// One reader of a ring. Messages from where it is on are kept for it: when it is slow, new ones are lost and counted.
+/// One reader of a ring. Messages from its position on are kept for it: when it is slow, new ones are dropped and counted.
 pub struct RingReader {
     ring: Arc<Ring>,
     /// The tag that counts this reader: nothing from there on is recycled.
@@ -87,7 +87,7 @@ pub struct RingReader {
 }
 
 impl Ring {
-    /// A new reader (R115: where it begins and whether it waits are said here and nowhere else).
+    /// A new reader (R115: where it begins and whether it waits are decided here and nowhere else).
     ///
     /// # Errors
     /// When there are [`MOST_READERS`] already (R113).
@@ -141,7 +141,7 @@ impl RingReader {
         &self.ring
     }
 
-    /// Hands messages to `take`, oldest first, until it returns false (that one will come again) or there are no more.
+    /// Passes messages to `take`, oldest first, until it returns false (that message will come again) or there are no more.
     pub fn read(&mut self, mut take: impl FnMut(Message<'_>) -> bool) -> Progress {
         // What the tail covers is either complete or has a busy tag by then. Writers have its line: it is looked at
         // again only at the end of what it covered.
@@ -162,7 +162,7 @@ impl RingReader {
                         return Progress::Stopped;
                     }
                     self.next = behind;
-                    // Letting go of every message would take its line from who writes the next one.
+                    // Releasing each message by itself would take its cache line from the writer of the next one.
                     if self.ring.storage.distance(self.held, behind) > self.ring.size() / HELD_PART {
                         self.move_hold();
                     }
@@ -183,11 +183,11 @@ impl RingReader {
             return false;
         }
         let Some(sleeper) = &self.sleeper else { return self.is_at_end() };
-        self.ring.wakeup.lie_down(sleeper);
+        self.ring.wakeup.mark_asleep(sleeper);
         if self.is_at_end() {
             return true;
         }
-        self.ring.wakeup.rise(sleeper);
+        self.ring.wakeup.mark_awake(sleeper);
         false
     }
 
@@ -203,13 +203,13 @@ impl RingReader {
         if storage.tag(self.next).load(Ordering::Acquire) == BUSY {
             return Peek::Busy;
         }
-        // A length that makes no sense is somebody else's writing into the file.
+        // An invalid length means that another program wrote into the file.
         let Some((length, bytes)) = storage.length_at(self.next) else { return Peek::End };
         let start = storage.add(self.next, 1 + bytes);
         Peek::Message { start, length, behind: storage.add(start, length) }
     }
 
-    /// Lets go of what was read. When the next message is being written, a bit later.
+    /// Releases what was read. If the next message is being written, a later call does so.
     fn move_hold(&mut self) {
         if self.next != self.held && self.ring.try_count(self.next, 1) {
             self.release_hold();

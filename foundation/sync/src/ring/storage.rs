@@ -15,8 +15,8 @@
 //! ```
 //! Tail, head and area are on cache lines of their own (R107): writers change the tail for each message, the head only
 //! when it is in the way. Size, header, tail and head alone say where messages are (R111, R114). The counters stand where
-//! the reference has padding; they let a reader of the file know its own place after any number of laps. Whatever else a
-//! ring has belongs to the process.
+//! the reference has padding; they let a reader of the file know its own position after any number of laps. Everything else of a
+//! ring is in the process's memory.
 //!
 //! In the area, messages follow each other and go on at the beginning after the end. Each is a tag, a length and its
 //! bytes; a last tag ends them. A tag counts the readers that are there; [`BUSY`] is a message that is being written.
@@ -44,16 +44,16 @@ pub(super) const MESSAGES_RESERVED: usize = 80;
 pub(super) const BYTES_RECYCLED: usize = 136;
 pub(super) const MESSAGES_RECYCLED: usize = 144;
 
-/// What of the tail says where it is.
+/// The bits of the tail that are the offset.
 const PLACE: usize = LOCKED - 1;
 
 impl Storage {
-    /// Where the tail is, whoever holds it.
+    /// The tail, without its lock bit.
     pub(super) fn tail(&self, ordering: Ordering) -> usize {
         self.in_area(self.tail_cell().load(ordering) & PLACE)
     }
 
-    /// Takes the tail, if nobody holds it.
+    /// Locks the tail, if no writer holds it; returns it.
     #[inline]
     pub(super) fn try_lock(&self) -> Option<usize> {
         let cell = self.tail_cell();
@@ -65,7 +65,7 @@ impl Storage {
         Some(self.in_area(tail))
     }
 
-    /// Gives the tail back, wherever it is now.
+    /// Stores the tail and unlocks it.
     #[inline]
     pub(super) fn unlock(&self, tail: usize) {
         self.tail_cell().store(tail, Ordering::Release);
@@ -77,21 +77,21 @@ impl Storage {
         self.in_area(self.head_cell().load(Ordering::Relaxed))
     }
 
-    /// Moves the head; only for who holds the tail.
+    /// Moves the head; only for the holder of the tail.
     #[inline]
     pub(super) fn set_head(&self, head: usize) {
         self.head_cell().store(head, Ordering::Release);
     }
 
-    /// Counts a message that was reserved, its tag and length included; only for who holds the tail. Whoever sees the
-    /// count sees its tag and length.
+    /// Counts a reserved message, its tag and length included; only for the holder of the tail. A thread that sees the
+    /// count also sees the tag and the length.
     #[inline]
     pub(super) fn note_reserved(&self, bytes: usize) {
         self.count(MESSAGES_RESERVED, 1, Ordering::Relaxed);
         self.count(BYTES_RESERVED, bytes, Ordering::Release);
     }
 
-    /// Counts messages that were recycled; only for who holds the tail.
+    /// Counts messages that were recycled; only for the holder of the tail.
     #[inline]
     pub(super) fn note_recycled(&self, messages: usize, bytes: usize) {
         self.count(MESSAGES_RECYCLED, messages, Ordering::Relaxed);
@@ -117,7 +117,7 @@ impl Storage {
         if place < self.size() { place } else { 0 }
     }
 
-    /// The length of the message whose tag is at `place`, and how many bytes say so. Nothing else may write there.
+    /// The length of the message whose tag is at `place`, and how many bytes encode it. Nothing else may write there.
     #[inline]
     pub(super) fn length_at(&self, place: usize) -> Option<(usize, usize)> {
         let first = usize::from(self.byte(self.add(place, 1)));
@@ -147,12 +147,12 @@ mod real {
     pub(crate) struct Storage {
         /// Where the header is, aligned to a cache line.
         start: NonNull<u8>,
-        /// The size of the area. It is in the header too, for who reads a file; here nobody else can change it.
+        /// The size of the area. It is in the header too, for readers of a file; nobody else can change this copy.
         size: usize,
         kind: Kind,
     }
 
-    /// Who owns the memory: a flag rather than a guess by its address (R112).
+    /// Where the memory comes from: a flag rather than a guess by its address (R112).
     enum Kind {
         Allocated(Layout),
         /// Held until the ring goes.
@@ -163,17 +163,17 @@ mod real {
     const LINE: usize = 64;
 
     // SAFETY: the memory belongs to this value, and every access to it follows the protocol of `ring`: tags, head and
-    // tail are atomic, other bytes are written only by who reserved them and read only once their tag says so.
+    // tail are atomic, other bytes are written only by the writer that reserved them and read only once their tag says so.
     unsafe impl Send for Storage {}
     // SAFETY: as above.
     unsafe impl Sync for Storage {}
 
     impl Storage {
-        /// Header and area of `size` bytes together, in memory; none when there is not so much.
+        /// Header and area of `size` bytes together, in memory; none when there is not enough.
         pub(crate) fn allocate(size: usize) -> Option<Self> {
             let size = size.max(2 * HEADER);
             let layout = Layout::from_size_align(size, LINE).ok()?;
-            // SAFETY: the layout is not empty. Pages that nobody writes to stay the kernel's.
+            // SAFETY: the layout is not empty. The kernel allocates pages only when they are written to.
             let start = NonNull::new(unsafe { alloc::alloc_zeroed(layout) })?;
             Some(Self::prepare(start, size, Kind::Allocated(layout)))
         }
@@ -194,7 +194,7 @@ mod real {
             let reserved = unsafe { numbers.add(1) };
             // SAFETY: as above.
             unsafe { reserved.write(HEADER) };
-            // A file may hold what a former process left: the counters begin anew.
+            // A file may hold the counters of a former process: they start over.
             let made_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
             let counters = [
                 (VERSION_AT, VERSION),
@@ -375,7 +375,7 @@ mod model {
             &self.head
         }
 
-        /// Counters are for readers of files, of which a model has none.
+        /// Counters are for readers of files; a model has no file.
         pub(crate) fn count(&self, _at: usize, _by: usize, _ordering: Ordering) {}
 
         pub(crate) fn tag(&self, place: usize) -> &AtomicU8 {

@@ -5,13 +5,13 @@
 //!   240 ..        240 + four low bits of (value - 240), then the rest of it in groups of seven bits,
 //!                 each but the last with its top bit set and one more subtracted at each step
 //! ```
-//! It is the encoding of the reference program's files (and of its peers and offload protocols, whose documents
+//! It is the encoding of HAProxy's ring files (and of its peers and SPOE protocols, whose documents
 //! describe it), so that one tool reads both.
 
 /// The longest encoding of a length.
 pub(super) const LONGEST: usize = 10;
 
-/// Encodes `value`; how many bytes it took.
+/// Encodes `value`; returns how many bytes it took.
 pub(super) fn encode(value: usize, into: &mut [u8; LONGEST]) -> usize {
     if value < 240 {
         into[0] = value as u8;
@@ -30,8 +30,8 @@ pub(super) fn encode(value: usize, into: &mut [u8; LONGEST]) -> usize {
     length + 1
 }
 
-/// Decodes a value from bytes asked for by their index: the value and how many bytes it took. `None` when the bytes
-/// end early or no length is that large.
+/// Decodes a value from the bytes that `byte` returns by index: the value and how many bytes it took. `None` when the bytes
+/// end early or the value overflows.
 pub(super) fn decode(mut byte: impl FnMut(usize) -> Option<u8>) -> Option<(usize, usize)> {
     let first = byte(0)?;
     if first < 240 {

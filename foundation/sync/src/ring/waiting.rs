@@ -1,8 +1,8 @@
-//! Writers that wait for the tail: a stack of messages, each on its writer's stack, that whoever gets the tail takes
-//! whole and writes at once.
+//! Writers that wait for the tail: a stack of messages, each on its writer's stack, that the next holder of the tail
+//! takes whole and writes at once.
 //!
 //! While many wait, one lock serves many messages, and only the newest of each queue looks at the tail: the others watch
-//! a byte of their own. Who waits looks ever more seldom: each look takes the line of the tail away from who has it, and
+//! a byte of their own. A waiter looks less and less often: each look takes the tail's cache line away from its holder, and
 //! messages that one writer writes in a row cost a fraction of what they cost when two take turns.
 
 use std::cell::Cell;
@@ -16,14 +16,14 @@ pub(super) struct Pending {
     parts: *const [*const [u8]],
     /// How many bytes it has in all.
     pub(super) length: usize,
-    /// Where it goes, or why nowhere. Only for who serves it.
+    /// Where it goes, or why it was not written. Only for the holder of the tail that serves it.
     pub(super) place: Cell<Result<Reserved, Fate>>,
     /// The one that came before it.
     next: Cell<*mut Pending>,
     state: AtomicU8,
 }
 
-/// What becomes of a message.
+/// The state of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Fate {
@@ -31,9 +31,9 @@ pub(super) enum Fate {
     Waiting,
     /// It is in the ring.
     Written,
-    /// It never fits, or a reader is in the way.
+    /// It is larger than the ring, or a reader is in the way.
     Dropped,
-    /// A message that is being copied is in the way: in a moment there is room.
+    /// A message that is being copied is in the way: there will be room in a moment.
     Blocked,
 }
 
@@ -49,7 +49,7 @@ impl Pending {
         }
     }
 
-    /// The one that came before it to its queue.
+    /// The message that entered the queue before it.
     #[cfg(all(test, not(loom)))]
     pub(super) fn following(&self) -> *mut Pending {
         self.next.get()
@@ -58,7 +58,7 @@ impl Pending {
     /// The message.
     ///
     /// # Safety
-    /// Whoever made it is still in `Ring::write`.
+    /// The writer that made it is still in `Ring::write`.
     pub(super) unsafe fn parts(&self) -> impl Iterator<Item = &[u8]> {
         // SAFETY: the slice of parts is borrowed by the writer, which waits.
         let parts = unsafe { &*self.parts };
@@ -112,12 +112,12 @@ pub(super) fn push(queue: &AtomicPtr<Pending>, pending: *mut Pending) {
     }
 }
 
-/// Whether it is the last that came.
+/// Whether it is the newest in its queue.
 pub(super) fn is_newest(queue: &AtomicPtr<Pending>, pending: *const Pending) -> bool {
     ptr::eq(queue.load(Ordering::Relaxed), pending)
 }
 
-/// What became of a message.
+/// The state of a message, as its writer sees it.
 ///
 /// # Safety
 /// `pending` lives.
@@ -153,7 +153,7 @@ impl Patience {
         Self { turns: 0 }
     }
 
-    /// Passes some time: twice as much each turn, later off the processor, so that who was taken off it comes back.
+    /// Waits: twice as long each turn, later by yielding the processor, so that a preempted thread can run.
     pub(super) fn pass(&mut self) {
         if cfg!(loom) || self.turns >= SPINNING_TURNS {
             yield_now();
@@ -163,24 +163,24 @@ impl Patience {
         self.turns = self.turns.saturating_add(1);
     }
 
-    /// Whether to look at the tail without being the newest of the queue: that one may have been taken off its processor.
+    /// Whether to look at the tail without being the newest of the queue: the newest may have been preempted.
     pub(super) fn is_over_for_the_newest(&self) -> bool {
         self.turns > NEWEST_TURNS
     }
 
-    /// Whether to wait on for the end of a copy that is in the way.
+    /// Whether to go on waiting for the end of a copy that is in the way.
     pub(super) fn is_left_for_a_copy(&self) -> bool {
         self.turns < COPY_TURNS
     }
 }
 
-/// Whether a reader that has read everything stays for a moment: to sleep and be woken costs it and the writer more than
-/// the time until the next message, while many come. When none came it does so ever more seldom.
+/// Decides whether a reader that has read everything waits a moment before it sleeps: while many messages come, sleeping and
+/// waking costs it and the writer more than the time until the next one. After a wait in vain it does so less often.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// How many times it goes to sleep at once.
+    /// How many times to sleep without waiting first.
     sleeps: u32,
-    /// How many times it did after the last watch in vain.
+    /// How many times it did so since the last wait in vain.
     skipped: u32,
 }
 
@@ -214,8 +214,8 @@ const MOST_SKIPPED: u32 = 255;
 /// Turns on the processor: some microseconds in all, much longer than any hold of the tail by a thread that runs.
 const SPINNING_TURNS: u32 = 9;
 
-/// The longest of them are two to this power of pauses, up to some microseconds: with a quarter of it, two to eight writers got
-/// a fifth less.
+/// The longest turn is two to this power of pauses, some microseconds: with a quarter of it, two to eight writers got
+/// a fifth less throughput.
 const LONGEST_PAUSE: u32 = 8;
 
 /// Turns after which a writer no longer counts on the newest of its queue.

@@ -11,8 +11,8 @@
 //!     drops the mark
 //!     starts over if something was delivered since, unless another has the mark by then
 //! ```
-//! Walking the list is for whoever has the mark (R100): other writers count their delivery and go. The one who has it
-//! drops it before it looks at the count, so that another may take over and nobody is held for ever (R101).
+//! Only the holder of the mark walks the list (R100): other writers count their delivery and return. The holder
+//! drops the mark before it looks at the count, so that another may take over and nobody is held for ever (R101).
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -36,11 +36,11 @@ pub(super) struct Wakeup {
     delivered: AtomicUsize,
     /// How many readers sleep.
     asleep: AtomicUsize,
-    /// For who has set `waking`.
+    /// Only for the thread that has set `waking`.
     list: UnsafeCell<Vec<Arc<Sleeper>>>,
 }
 
-// SAFETY: only who has set `waking` touches the list, and what is in it may be used from any thread.
+// SAFETY: only the thread that has set `waking` touches the list, and what is in it may be used from any thread.
 unsafe impl Send for Wakeup {}
 // SAFETY: as above.
 unsafe impl Sync for Wakeup {}
@@ -55,7 +55,7 @@ impl Wakeup {
         }
     }
 
-    /// A message can be read: wakes those who sleep, or leaves that to who is at it.
+    /// A message can be read: wakes sleeping readers, or leaves that to the thread that holds the mark.
     pub(super) fn deliver(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) == 0 {
@@ -67,7 +67,7 @@ impl Wakeup {
 
     fn wake(&self) {
         while !self.waking.swap(true, Ordering::AcqRel) {
-            // Acquire: who counted a delivery that is seen here will find the mark set and leave, so the sleepers that it saw
+            // Acquire: a writer whose delivery is seen here will find the mark set and leave, so the sleepers that it saw
             // have to be seen here, too.
             let seen = self.delivered.load(Ordering::Acquire);
             // SAFETY: this thread has set the mark.
@@ -77,7 +77,7 @@ impl Wakeup {
                     (sleeper.wake)();
                 }
             }
-            // An exchange, not a store: it sees what the one did who found the mark set.
+            // An exchange, not a store: it sees what a writer that found the mark set did before.
             self.waking.swap(false, Ordering::AcqRel);
             if self.delivered.load(Ordering::Relaxed) == seen {
                 return;
@@ -102,7 +102,7 @@ impl Wakeup {
     }
 
     pub(super) fn strike(&self, sleeper: &Arc<Sleeper>) {
-        self.rise(sleeper);
+        self.mark_awake(sleeper);
         self.change(|list| list.retain(|other| !Arc::ptr_eq(other, sleeper)));
     }
 
@@ -115,15 +115,15 @@ impl Wakeup {
         change(unsafe { &mut *self.list.get() });
         // An exchange, as in `wake`.
         self.waking.swap(false, Ordering::AcqRel);
-        // Who delivered meanwhile found the mark set and left the waking to this thread; whether somebody did cannot be told from
-        // the count, since it is raised before. Readers come and go seldom, and one that is woken for nothing lies down again.
+        // A writer that delivered meanwhile found the mark set and left the waking to this thread. The count cannot tell whether one
+        // did, since it is raised before. Readers rarely come and go, and one that is woken for nothing goes back to sleep.
         if self.asleep.load(Ordering::Relaxed) != 0 {
             self.wake();
         }
     }
 
     /// The reader will sleep, unless there is something when it looks once more.
-    pub(super) fn lie_down(&self, sleeper: &Sleeper) {
+    pub(super) fn mark_asleep(&self, sleeper: &Sleeper) {
         if !sleeper.sleeping.swap(true, Ordering::AcqRel) {
             self.asleep.fetch_add(1, Ordering::Relaxed);
         }
@@ -131,7 +131,7 @@ impl Wakeup {
     }
 
     /// The reader is awake.
-    pub(super) fn rise(&self, sleeper: &Sleeper) {
+    pub(super) fn mark_awake(&self, sleeper: &Sleeper) {
         self.rouse(sleeper);
     }
 }

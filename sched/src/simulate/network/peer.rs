@@ -1,7 +1,7 @@
-//! What scripts hold: the far ends of the connections of the worker under test.
+//! The far ends of the connections of the worker under test, used by scripts.
 //!
 //! They are used from tasks of that same worker, one task for each at a time. Nothing here takes a buffer or a descriptor of
-//! the worker, so what is scarce for it is not scarce for them.
+//! the worker, so a shortage there does not affect the scripts.
 
 use super::SimulatedNetwork;
 use super::wire::{Id, Owner};
@@ -41,7 +41,7 @@ impl Peer {
         (self.sent.get(), self.received.get())
     }
 
-    /// Waits until the connection stands.
+    /// Waits until the connection is established.
     ///
     /// # Errors
     /// When it is refused, is not answered, or is gone already.
@@ -99,7 +99,7 @@ impl Peer {
         }
     }
 
-    /// Sends what fits now; how much that was.
+    /// Sends what fits now; returns how many bytes that was.
     ///
     /// # Errors
     /// When the connection is gone, or we said that we send no more.
@@ -116,7 +116,7 @@ impl Peer {
 
     /// Says that it sends no more.
     pub fn finish(&self) {
-        // Of a connection that is gone nobody hears it.
+        // An error means that the connection is gone already.
         let _ = self.with(|wire, id| wire.shutdown_write(id));
     }
 
@@ -127,7 +127,7 @@ impl Peer {
         }
     }
 
-    /// Goes without a word: what is sent to it from now on is never received, and nobody says so.
+    /// Disappears silently: bytes sent to it from now on are never received, and the sender gets no error.
     pub fn vanish(mut self) {
         if let Some(id) = self.id.take() {
             self.network.wire(|wire| wire.vanish(id));
@@ -146,7 +146,7 @@ impl Peer {
         self.wait_until(Tick::NEVER).await;
     }
 
-    /// Waits until something happens to it, or until then.
+    /// Waits until something happens to it, or until `deadline`.
     pub async fn wait_until(&self, deadline: Tick) {
         self.with(|wire, id| wire.set_script(id, crate::current()));
         crate::wait(deadline).await;

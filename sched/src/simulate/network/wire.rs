@@ -9,8 +9,8 @@
 //!                            ▼                 a reset, at any time
 //!                          failed ◄───────────────────────────
 //! ```
-//! What an end sends is cut into pieces, each with a time of arrival that is not before that of the one before it. What is on
-//! its way or arrived and was not received takes room in a window; a sender that finds none is told when there is some.
+//! What an end sends is cut into pieces, each with a time of arrival that is not before that of the one before it. Bytes that are in
+//! transit or arrived and not received take room in a window; a sender that finds none is notified when there is some.
 
 mod socket;
 mod time;
@@ -29,7 +29,7 @@ use std::rc::Rc;
 use weir_sys::poll::Readiness;
 use weir_sys::{Address, Errno, Result};
 
-/// How the network is, and what goes wrong. A chance is once in so many times, 0 for never.
+/// Properties and faults of the network. A chance is once in that many times, 0 for never.
 #[derive(Debug, Clone)]
 pub struct Conditions {
     /// Bytes of one direction that may be on their way or wait to be received.
@@ -55,7 +55,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Nothing goes wrong, and little is cut.
+    /// No faults, and few cuts.
     pub const CALM: Self = Self {
         window: 1 << 16,
         cuts: 0,
@@ -96,7 +96,7 @@ pub(super) struct Wire {
     transit: Vec<(i32, Option<String>, Id)>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
-    /// Whose owner is to hear.
+    /// Sockets whose owner is to be notified.
     ready: Vec<Id>,
     /// Scripts that are to run.
     pub(super) woken: Vec<TaskKey>,
@@ -217,7 +217,7 @@ impl Wire {
         Ok(count)
     }
 
-    /// What [`Wire::receive`] would bring; an error is told once.
+    /// What [`Wire::receive`] would return; an error is reported once.
     pub(super) fn peek(&mut self, id: Id, space: &mut [u8]) -> Result<usize> {
         let Some(end) = self.end(id) else { return Err(Errno::NOTCONN) };
         let count = end.inbox.len().min(space.len());
@@ -294,7 +294,7 @@ impl Wire {
         }
     }
 
-    /// Closes a socket: with a reset if bytes were not received, if it is asked for, or when more comes.
+    /// Closes a socket: with a reset if bytes were not received, if `resets` is set, or when more bytes arrive.
     pub(super) fn close(&mut self, id: Id, resets: bool) {
         if let Some(Socket::Listening(listening)) = self.sockets.get_mut(&id) {
             let queue = std::mem::take(&mut listening.queue);
@@ -327,7 +327,7 @@ impl Wire {
         } else if !done {
             let _ = self.shutdown_write(id);
         } else if !self.end(id).is_some_and(|end| end.connected) {
-            // Nobody will know that it was to be connected.
+            // The far end never learns of the attempt.
             if let Some(end) = self.end(id) {
                 end.reset = true;
             }
@@ -337,7 +337,7 @@ impl Wire {
         self.bury(id);
     }
 
-    /// Nobody answers for this end any more, and nobody says so.
+    /// This end stops answering, silently.
     pub(super) fn vanish(&mut self, id: Id) {
         self.say(format_args!("{id} vanishes"));
         if let Some(end) = self.end(id) {
@@ -346,7 +346,7 @@ impl Wire {
         }
     }
 
-    /// From now on a listening socket answers, or nobody hears from it.
+    /// Whether a listening socket answers from now on.
     pub(super) fn answer(&mut self, id: Id, answers: bool) {
         if let Some(Socket::Listening(listening)) = self.sockets.get_mut(&id) {
             listening.answers = answers;
@@ -420,7 +420,7 @@ impl Wire {
         self.end(id).is_some_and(|end| end.connected)
     }
 
-    /// A descriptor that nobody registered may be closed without a word: its number is free then, or another's.
+    /// A descriptor that is not registered may be closed unnoticed: its number is then free, or another socket's.
     fn look_at_transit(&mut self) {
         let gone = |(number, name, _): &(i32, Option<String>, Id)| name_of(*number) != *name;
         while let Some(at) = self.transit.iter().position(gone) {
@@ -506,7 +506,7 @@ impl Wire {
         all
     }
 
-    /// The owner of a socket is to hear how it is.
+    /// Marks the owner of a socket to be notified of its state.
     fn hears(&mut self, id: Id) {
         match self.sockets.get(&id).map(Socket::owner) {
             Some(Owner::Script(task)) => self.woken.push(task),
@@ -515,7 +515,7 @@ impl Wire {
         }
     }
 
-    /// Forgets an end that was closed once nobody can ask for it: its peer is closed too, or it was told of the end.
+    /// Forgets a closed end once nobody can refer to it: its peer is closed too, or was notified of the end.
     fn bury(&mut self, id: Id) {
         let Some(end) = self.end(id) else { return };
         let (peer, closed) = (end.peer, end.owner == Owner::Closed);
@@ -571,7 +571,7 @@ impl Wire {
     }
 }
 
-/// What the kernel calls an open descriptor.
+/// The kernel's name of an open descriptor.
 fn name_of(descriptor: i32) -> Option<String> {
     let link = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).ok()?;
     Some(link.to_string_lossy().into_owned())

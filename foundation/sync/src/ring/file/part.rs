@@ -1,4 +1,4 @@
-//! Messages in a part of a ring's area: by their lengths while those lead to the end, else by looking for them.
+//! Messages in a part of a ring's area: found by their lengths if those lead to the end, else by searching.
 
 use std::ops::Range;
 
@@ -14,18 +14,18 @@ pub struct Part<'a> {
     pub missing: &'a [Range<usize>],
     /// Whether the first byte is known to be a tag.
     pub begins: bool,
-    /// Whether the last byte is the last tag of the ring; else messages go on behind.
+    /// Whether the last byte is the last tag of the ring; else messages go on after the part.
     pub ends: bool,
 }
 
-/// What is in a part.
+/// An element of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A message, and where its bytes are.
     Message(Range<usize>),
     /// A message that was being written, and where its tag is.
     Busy(usize),
-    /// Bytes that are no message.
+    /// Bytes that are not a message.
     Damage(Range<usize>),
 }
 
@@ -61,8 +61,8 @@ impl Part<'_> {
         Some(walked)
     }
 
-    /// Messages of a damaged part, and what is between them. A message is what has a tag before and behind it. Behind
-    /// damage the next one has to be text: without a zero or a [`BUSY`] in it.
+    /// Messages of a damaged part, and what is between them. A message is recognised by a tag before and behind it. After
+    /// damage the next one has to be text: without a zero or a [`BUSY`] byte.
     pub fn search(&self) -> Walked {
         let mut walked = Walked::default();
         let last = self.bytes.len().saturating_sub(1);
@@ -75,7 +75,7 @@ impl Part<'_> {
             match self.frame(at).filter(|frame| self.is_plausible(at, frame)) {
                 Some(frame) if frame.behind <= last => {
                     if frame.bytes.is_empty() && frame.tag != BUSY {
-                        // Zeroes that nobody ever wrote look like empty messages: what follows decides.
+                        // Zeroes that were never written look like empty messages: the next bytes decide.
                         empty = if empty.is_empty() { at } else { empty.start }..frame.behind;
                         if empty.len() > MOST_EMPTY {
                             walked.damage(std::mem::take(&mut empty));
@@ -100,7 +100,7 @@ impl Part<'_> {
         walked
     }
 
-    /// Whether no message has a zero or a [`BUSY`] in it, as text has not.
+    /// Whether all messages are text: no zero and no [`BUSY`] byte in them.
     pub fn is_text(&self, walked: &Walked) -> bool {
         walked.found.iter().all(|found| match found {
             Found::Message(range) => self.is_text_at(range),
@@ -137,7 +137,7 @@ impl Part<'_> {
         !self.bytes[range.clone()].iter().any(|byte| matches!(*byte, 0 | BUSY))
     }
 
-    /// Whether the bytes of one are messages themselves, two or one that leads out of it: its length is wrong then.
+    /// Whether the bytes of a message contain two messages, or one that extends beyond it: its length is wrong then.
     fn swallows(&self, outer: &Frame) -> bool {
         let mut from = outer.bytes.start;
         (0..CANDIDATES).any(|_| {
@@ -176,7 +176,7 @@ impl Part<'_> {
 }
 
 impl Walked {
-    /// Keeps messages without a byte: a tag and a length each.
+    /// Keeps empty messages: a tag and a length each.
     fn empty(&mut self, range: Range<usize>) {
         self.found.extend(range.step_by(2).map(|tag| Found::Message(tag + 2..tag + 2)));
     }
@@ -206,14 +206,14 @@ impl Frame {
     }
 }
 
-/// Readers on one tag of a damaged ring: more are not believed, because that would be text.
+/// The most readers that a tag of a damaged ring may count: a larger value is more likely text.
 const FEW_READERS: u8 = 8;
 
-/// So many bytes of empty messages in a row are an area that was never written.
+/// More bytes than this of empty messages in a row are an area that was never written.
 const MOST_EMPTY: usize = 128;
 
-/// How much a search finds at a time.
+/// The most results of one search.
 const MOST_FOUND: usize = 1 << 16;
 
-/// How many messages are tried inside of one.
+/// How many messages are tried inside another.
 const CANDIDATES: usize = 8;

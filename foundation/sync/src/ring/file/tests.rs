@@ -121,7 +121,7 @@ fn r108_r111_the_layout_of_weirs_files() {
     expected[HEADER..HEADER + 7].copy_from_slice(b"\0\x05first");
     expected[HEADER + 8..HEADER + 10].copy_from_slice(&[0xf3, 4]);
     expected[HEADER + 10..HEADER + 10 + 307].fill(b'x');
-    // What the reference and the first version of weir write: a file of the project, so that no reader loses it.
+    // What HAProxy and the first version of weir write: kept as a file so that readers go on supporting it.
     assert!(expected == golden("v2a_head0.bin"));
     assert_eq!(read(&expected).0.counters, None);
     let counters = read(&bytes).0.counters.expect("weir counts");

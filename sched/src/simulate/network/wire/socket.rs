@@ -9,7 +9,7 @@ use crate::key::TaskKey;
 /// Names an end of a connection or a listening socket; never given out again.
 pub(in super::super) type Id = u32;
 
-/// Who hears of a socket.
+/// Who is notified of a socket's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Owner {
     /// A registered descriptor of the worker under test.
@@ -49,9 +49,9 @@ pub(super) struct End {
     /// What we sent and did not arrive.
     pub(super) in_flight: usize,
     pub(super) last_arrival_ns: u64,
-    /// A send found too little room, and is to hear when there is some.
+    /// A send found too little room; the owner is notified when there is some.
     pub(super) awaits_room: bool,
-    /// Nothing that is sent here arrives, and nobody hears of it.
+    /// Nothing that is sent here arrives, silently.
     pub(super) vanished: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What happens while time passes: pieces arrive, connections are made and fail, owners hear of it.
+//! What happens while time passes: pieces arrive, connections are made and fail, owners are notified.
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ use super::{Event, Wire, shown};
 use crate::simulate::network::Unfinished;
 
 impl Wire {
-    /// Lets time pass until somebody has something to hear, at most as long as this.
+    /// Lets time pass until there is something to report, at most `timeout_ms`.
     pub(in super::super) fn pass(&mut self, timeout_ms: Option<u64>) {
         // Work takes time too.
         let now_ns = self.time.get() + 1000 + self.random.below(20_000);

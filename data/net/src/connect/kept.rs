@@ -1,0 +1,147 @@
+//! Connections over sockets that the worker keeps: for exchanges that are short, come again and again, and end with a reset.
+
+use weir_sched::Descriptor;
+use weir_sys::{Address, AddressFamily, option};
+
+use super::{Awaits, ConnectOptions, ConnectPlan, Connecting, Source, Target};
+use crate::connection::Connection;
+use crate::fault::Fault;
+
+impl ConnectPlan<'_> {
+    /// [`begin_now`](Self::begin_now) over a socket that was a connection before, where the plan asks for nothing that such a socket does not
+    /// do ([`kept_family`](Self::kept_family)). Whoever is done with the connection gives its socket back to [`keep`].
+    ///
+    /// # Errors
+    /// As for [`begin_now`](Self::begin_now).
+    pub fn begin_kept(&self) -> Result<Connecting, Fault> {
+        let Some(peer) = self.plain_peer().filter(|_| self.kept_family().is_some()) else {
+            return self.begin_now();
+        };
+        if crate::shortage::is_exhausted() {
+            crate::shortage::count_refusal();
+            return Err(Fault::Shortage);
+        }
+        let Some(begun) = Descriptor::connect_kept(peer) else {
+            let socket = Self::open_plain(peer.family())?;
+            let _ = option::set_no_delay(&socket, true);
+            return Connecting::of(Descriptor::connect_now(socket, peer)?, Awaits::Peer(None));
+        };
+        let (descriptor, stands) = begun?;
+        descriptor.set_owner(weir_sched::current());
+        let awaits = if stands { Awaits::Nothing } else { Awaits::Peer(None) };
+        Ok(Connecting { connection: Connection::new(descriptor), awaits })
+    }
+
+    /// The family of the sockets that are kept and that its connections may be made over; none where each needs its own.
+    pub fn kept_family(&self) -> Option<AddressFamily> {
+        self.plain_peer().filter(|_| self.options.keep_alive.is_none()).map(Address::family)
+    }
+
+    /// Where it goes, if a socket of which nothing is said but that it resets and delays its acknowledgement goes there just as well;
+    /// probes of idle connections aside.
+    pub(super) fn plain_peer(&self) -> Option<&Address> {
+        let Target::Address(peer @ Address::Inet(_)) = &self.target else { return None };
+        let plain = ConnectOptions {
+            no_linger: true,
+            delays_acknowledgement: true,
+            keep_alive: self.options.keep_alive,
+            ..ConnectOptions::default()
+        };
+        let is_plain = self.socks4.is_none()
+            && self.source == Source::default()
+            && (self.mark, self.tos) == (None, None)
+            && self.options == plain;
+        is_plain.then_some(peer)
+    }
+
+    /// A socket that resets and delays its acknowledgement, whatever connection it is used for.
+    pub(super) fn open_plain(family: AddressFamily) -> Result<std::os::fd::OwnedFd, Fault> {
+        let socket = Descriptor::stream_socket(family)?;
+        // What the kernel refuses costs a packet, and no more.
+        let _ = option::set_no_linger(&socket);
+        // Delays the handshake's last packet, as `TCP_QUICKACK` does, but for each connection that the socket has.
+        let _ = option::set_defer_accept(&socket, 1);
+        Ok(socket)
+    }
+}
+
+/// Ends a connection that [`begin_kept`](ConnectPlan::begin_kept) made by a plan [of this family](ConnectPlan::kept_family). Another one
+/// may have its socket next.
+pub fn keep(connection: Connection, family: AddressFamily) {
+    if connection.fault().is_none() {
+        connection.into_descriptor().keep(family);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::os::fd::{AsFd, AsRawFd};
+
+    use weir_sys::Errno;
+    use weir_sys::option::KeepAlive;
+
+    use super::*;
+
+    fn plan(listener: &TcpListener) -> ConnectPlan<'static> {
+        let options =
+            ConnectOptions { no_linger: true, delays_acknowledgement: true, ..ConnectOptions::default() };
+        let address = Address::Inet(listener.local_addr().expect("bound"));
+        ConnectPlan { options, ..ConnectPlan::to(Target::Address(address)) }
+    }
+
+    fn listen() -> TcpListener {
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port")
+    }
+
+    #[test]
+    fn a_socket_that_is_kept_is_the_next_connections() {
+        let (listener, other) = (listen(), listen());
+        weir_sched::run(async move {
+            let connection = || {
+                let mut connecting = plan(&listener).begin_kept().expect("a listener");
+                assert!(connecting.advance(Default::default()).expect("no fault"));
+                let connection = connecting.into_connection();
+                let socket = connection.descriptor().as_fd();
+                assert!(option::has_no_linger(socket).expect("a socket"));
+                connection
+            };
+            let number = |connection: &Connection| connection.descriptor().as_fd().as_raw_fd();
+            let first = connection();
+            let kept = number(&first);
+            assert_ne!(number(&connection()), kept, "it is in use");
+            keep(first, AddressFamily::Inet);
+            for _ in 0..50 {
+                let next = connection();
+                assert_eq!(number(&next), kept);
+                keep(next, AddressFamily::Inet);
+            }
+            let address = other.local_addr();
+            drop(other);
+            let nowhere = ConnectPlan {
+                target: Target::Address(Address::Inet(address.expect("bound"))),
+                ..plan(&listener)
+            };
+            let refused = nowhere.begin_kept().map(|_| ());
+            assert_eq!(refused, Err(Fault::Io(Errno::CONNREFUSED)));
+            drop(connection());
+        })
+        .expect("a worker");
+    }
+
+    #[test]
+    fn what_others_are_told_has_sockets_of_its_own() {
+        let listener = listen();
+        let kept = |change: fn(&mut ConnectPlan<'_>)| {
+            let mut plan = plan(&listener);
+            change(&mut plan);
+            plan.kept_family()
+        };
+        assert_eq!(kept(|_| {}), Some(AddressFamily::Inet));
+        assert_eq!(kept(|plan| plan.options.keep_alive = Some(KeepAlive::default())), None);
+        assert_eq!(kept(|plan| plan.options.delays_acknowledgement = false), None);
+        assert_eq!(kept(|plan| plan.options.no_linger = false), None);
+        assert_eq!(kept(|plan| plan.mark = Some(1)), None);
+        assert_eq!(kept(|plan| plan.target = Target::Pair(3)), None);
+    }
+}

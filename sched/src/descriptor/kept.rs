@@ -1,0 +1,187 @@
+//! Sockets that were connections and are to be connected again: still registered, with what they were told.
+//!
+//! ```text
+//!   a connection that its owner is done with ── keep: reset ──► one of a few that are kept ── connect_kept ──► a connection
+//! ```
+//!
+//! Making, registering and closing a socket are calls that a short exchange need not pay for each time. The kernel leaves a socket
+//! that was disconnected without address, port and error; its options stay.
+
+use std::cell::RefCell;
+
+use weir_sys::{Address, AddressFamily, Result, socket};
+
+use super::{Descriptor, DescriptorTable, SIMULATED, WRITABLE, network};
+use crate::key::TaskKey;
+use crate::worker::Worker;
+
+/// Those of one worker, of either family.
+#[derive(Debug)]
+pub(super) struct Kept([RefCell<Vec<Descriptor>>; 2]);
+
+impl Kept {
+    pub(super) const fn new() -> Self {
+        Kept([RefCell::new(Vec::new()), RefCell::new(Vec::new())])
+    }
+
+    fn of(&self, family: AddressFamily) -> &RefCell<Vec<Descriptor>> {
+        &self.0[usize::from(family == AddressFamily::Inet6)]
+    }
+}
+
+impl Descriptor {
+    /// Ends a TCP connection over IP with a reset. Its socket is kept for [`connect_kept`](Self::connect_kept), unless enough are.
+    pub fn keep(self, family: AddressFamily) {
+        let Some(worker) = Worker::try_current().filter(|worker| worker.descriptors.has(&self.entry.0))
+        else {
+            return;
+        };
+        let kept = worker.descriptors.kept.of(family);
+        if self.entry.has(SIMULATED) || kept.borrow().len() >= MOST_KEPT || socket::disconnect(&self).is_err()
+        {
+            return;
+        }
+        // The poller tells of the reset, which concerns nobody.
+        self.set_owner(TaskKey::NONE);
+        kept.borrow_mut().push(self);
+    }
+
+    /// Starts to connect a socket that was kept, and whether the connection stands already; none if there is none. All sockets that
+    /// are kept must have been made alike. Nothing came over the connection yet as far as it knows: an event tells.
+    pub fn connect_kept(address: &Address) -> Option<Result<(Self, bool)>> {
+        if network().is_some() {
+            return None;
+        }
+        let descriptor = Worker::try_current()?.descriptors.kept.of(address.family()).borrow_mut().pop()?;
+        let begun = descriptor.connect_anew(address);
+        Some(begun.map(|stands| (descriptor, stands)))
+    }
+
+    fn connect_anew(&self, address: &Address) -> Result<bool> {
+        // What was known is of the former connection. What the poller still has to say, it finds out when it says it.
+        self.entry.0.known.set(0);
+        let stands = socket::connect(self, address)? || socket::connect_again(self, address)?;
+        if stands {
+            self.entry.set(WRITABLE);
+        }
+        Ok(stands)
+    }
+}
+
+impl DescriptorTable {
+    /// Closes what is kept: the worker ends.
+    pub(crate) fn close_kept(&self) {
+        for kept in &self.kept.0 {
+            // Each gives its place in the table back.
+            drop(kept.take());
+        }
+    }
+}
+
+/// A worker keeps so many of each family: what is in flight at once at some thousand exchanges a second of some milliseconds each.
+const MOST_KEPT: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::os::fd::AsRawFd;
+
+    use super::super::{Begun, Received, Sent};
+    use super::*;
+    use crate::{current, now, wait};
+
+    fn listen() -> (TcpListener, Address) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let address = Address::Inet(listener.local_addr().expect("bound"));
+        (listener, address)
+    }
+
+    fn fresh(address: &Address) -> Descriptor {
+        let socket = Descriptor::stream_socket(AddressFamily::Inet).expect("a socket");
+        match Descriptor::connect_now(socket, address).expect("a listener") {
+            Begun::Stands(socket) => Descriptor::register(socket).expect("a place"),
+            Begun::Awaited(descriptor) => descriptor,
+        }
+    }
+
+    /// Sends a question and receives its answer, with no try before the poller spoke.
+    async fn ask(descriptor: &Descriptor, question: &[u8]) -> Vec<u8> {
+        descriptor.set_owner(current());
+        assert_eq!(descriptor.send(question, false).expect("stands"), Sent::Bytes(question.len()));
+        descriptor.clear_readable();
+        let mut answer = [0; 64];
+        let deadline = now().after(5000);
+        while !descriptor.is_readable() {
+            assert!(now() < deadline, "no event for the answer");
+            wait(deadline).await;
+        }
+        match descriptor.receive_into(&mut answer).expect("an answer") {
+            Received::Bytes(count) => answer[..count].to_vec(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Answers each connection's question with its number and the question, and closes it if its number is odd.
+    fn serve(listener: TcpListener, count: usize) -> std::thread::JoinHandle<()> {
+        std::thread::spawn(move || {
+            let mut open = Vec::new();
+            for number in 0..count {
+                let (mut connection, _) = listener.accept().expect("a connection");
+                let mut question = [0; 64];
+                let length = connection.read(&mut question).expect("a question");
+                let answer = format!("{number} {}", String::from_utf8_lossy(&question[..length]));
+                connection.write_all(answer.as_bytes()).expect("taken");
+                if number % 2 == 0 {
+                    open.push(connection);
+                }
+            }
+        })
+    }
+
+    #[test]
+    fn one_socket_has_one_connection_after_another_and_hears_of_each() {
+        let (listener, address) = listen();
+        let server = serve(listener, 20);
+        crate::run(async move {
+            let first = fresh(&address);
+            let number = first.descriptor.as_raw_fd();
+            assert_eq!(ask(&first, b"question 0").await, b"0 question 0");
+            first.keep(AddressFamily::Inet);
+            for turn in 1..20 {
+                let (again, stands) =
+                    Descriptor::connect_kept(&address).expect("one is kept").expect("a listener");
+                assert!(stands, "the peer is on this machine");
+                assert_eq!(again.descriptor.as_raw_fd(), number);
+                assert!(!again.has_error() && !again.is_hung_up() && !again.peer_closed());
+                let question = format!("question {turn}");
+                let answer = ask(&again, question.as_bytes()).await;
+                assert_eq!(answer, format!("{turn} {question}").into_bytes());
+                again.keep(AddressFamily::Inet);
+            }
+            assert!(
+                Descriptor::connect_kept(&Address::Inet((std::net::Ipv6Addr::LOCALHOST, 1).into())).is_none()
+            );
+        })
+        .expect("a worker");
+        server.join().expect("it served all");
+    }
+
+    #[test]
+    fn few_are_kept_and_none_outlives_its_worker() {
+        let (listener, address) = listen();
+        let again = address.clone();
+        crate::run(async move {
+            let many: Vec<_> = (0..MOST_KEPT + 3).map(|_| fresh(&address)).collect();
+            many.into_iter().for_each(|descriptor| descriptor.keep(AddressFamily::Inet));
+            let kept = || Worker::current().descriptors.kept.of(AddressFamily::Inet).borrow().len();
+            assert_eq!(kept(), MOST_KEPT);
+            drop(listener);
+            let refused = Descriptor::connect_kept(&address).expect("one is kept");
+            assert!(refused.is_err(), "nobody listens any more");
+            assert_eq!(kept(), MOST_KEPT - 1);
+        })
+        .expect("a worker");
+        crate::run(async move { assert!(Descriptor::connect_kept(&again).is_none()) }).expect("another");
+    }
+}
