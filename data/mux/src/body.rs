@@ -1,7 +1,7 @@
 //! A body on its way from one connection to the other.
 //!
-//! Bytes stay in the receiver's input buffer until the other side took them: nothing is copied. What is there is
-//! validated once ([`weir_h1::ChunkDecoder`]) or only counted, and what was validated may leave.
+//! Bytes stay in the receiver's input buffer until the other side took them: nothing is copied. Received bytes
+//! are validated once ([`weir_h1::ChunkDecoder`]) or only counted; after that they may leave.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -21,29 +21,29 @@ use crate::service::LocalService;
 #[derive(Debug)]
 pub struct BodyFlow {
     framing: Framing,
-    /// What its end is known by.
+    /// What marks the end of the body.
     end: End,
     /// Bytes at the front of the source's input that may leave.
     ready: usize,
-    /// Payload bytes that were seen.
+    /// Payload bytes seen.
     payload: u64,
-    /// Bytes of framing that were seen and are to leave too.
+    /// Bytes of framing seen, which also leave.
     framing_bytes: u64,
-    /// Where among the ready bytes trailers stand.
+    /// The position of trailers among the ready bytes.
     trailers: Range<usize>,
-    /// How many bytes of trailers were seen; the decoder bounds them.
+    /// Bytes of trailers seen; the decoder bounds them.
     trailer_bytes: u32,
-    /// Trailers do not go on.
+    /// Trailers are not forwarded.
     drops_trailers: bool,
-    /// Whoever drives this shuts the sink down right after the last byte.
+    /// The caller shuts the sink down right after the last byte.
     ends_sink: bool,
     /// The first bytes leave together with a head.
     with_head: bool,
     /// How many bytes still come in small pieces, because the sink was full.
     small_pieces: u32,
-    /// There is none.
+    /// There is no body.
     bodiless: bool,
-    /// What was told of it. Boxed, because flows are made and moved with every message, and hardly any is ever told.
+    /// What traces have shown of it. Boxed, because flows are made and moved with every message, and few are ever traced.
     told: Option<Box<Progress>>,
 }
 
@@ -57,7 +57,7 @@ enum Framing {
     Done,
 }
 
-/// What the end of a body is known by.
+/// What marks the end of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// Its length.
@@ -76,40 +76,40 @@ pub struct KeptBody {
 }
 
 impl KeptBody {
-    /// With its framing.
+    /// The bytes with their framing.
     pub fn framed(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Without; chunks are joined in the room that `room` gives. None if it is no chunked coding.
+    /// The payload; chunks are joined in the buffer that `room` gives. None if the chunked coding is invalid.
     pub fn payload(&self, room: impl FnOnce() -> Vec<u8>) -> Option<Cow<'_, [u8]>> {
         if self.chunked { payload::of_chunked(&self.bytes, room) } else { Some(Cow::Borrowed(&self.bytes)) }
     }
 }
 
-/// What a call of [`BodyFlow::advance`] came to.
+/// The result of a call of [`BodyFlow::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Everything went.
+    /// The whole body was moved.
     Done,
-    /// The source has nothing now.
+    /// The source has no bytes now.
     AwaitSource,
-    /// The sink takes nothing now.
+    /// The sink accepts no bytes now.
     AwaitSink,
     /// A filter holds the rest back: see [`Transfer::wake_at`](crate::Transfer::wake_at).
     Withheld,
-    /// A long run: let others work, then go on.
+    /// The call's budget is used up: let other tasks run, then go on.
     Yield,
     /// The source closed before the body was complete.
     Truncated,
-    /// The source sent something that is no chunked coding.
+    /// The source sent an invalid chunked coding.
     Malformed,
-    /// A side's connection broke.
+    /// One side's connection broke.
     Failed(Side, Fault),
 }
 
 impl Flow {
-    /// Whether nothing more can move, by its end or by a fault.
+    /// Whether the flow has ended, normally or by a fault.
     #[inline]
     pub fn is_over(self) -> bool {
         !matches!(self, Flow::AwaitSource | Flow::AwaitSink | Flow::Withheld | Flow::Yield)
@@ -126,7 +126,7 @@ pub enum Side {
 }
 
 impl BodyFlow {
-    /// A flow for the body of this size that comes behind this head.
+    /// A flow for a body of this size after this head.
     #[inline]
     pub fn behind(head: &Head, size: BodySize) -> Self {
         BodyFlow::new(BodyFraming::of(size, head))
@@ -137,7 +137,7 @@ impl BodyFlow {
         BodyFlow::new(BodyFraming::Tunnel)
     }
 
-    /// A flow of nothing.
+    /// A flow without a body.
     pub fn done() -> Self {
         BodyFlow::new(BodyFraming::None)
     }
@@ -171,7 +171,7 @@ impl BodyFlow {
         }
     }
 
-    /// From now on trailers stay behind (`option http-drop-request-trailers`, `http-drop-response-trailers`).
+    /// Trailers are not forwarded from now on (`option http-drop-request-trailers`, `http-drop-response-trailers`).
     pub fn drop_trailers(&mut self) {
         self.drops_trailers = true;
     }
@@ -182,7 +182,7 @@ impl BodyFlow {
         self.ends_sink = true;
     }
 
-    /// Whether what leaves now is the last, and a FIN follows it at once.
+    /// Whether the bytes sent now are the last, and a FIN follows them at once.
     fn ends_with_these<S: Source>(&self, source: &S) -> bool {
         match self.framing {
             Framing::Done => self.ends_sink,
@@ -201,12 +201,12 @@ impl BodyFlow {
         !self.drops_trailers
     }
 
-    /// The source ended, and with it the body.
+    /// The source ended, which ends the body.
     pub(crate) fn finish(&mut self) {
         self.framing = Framing::Done;
     }
 
-    /// A service made so many bytes, which count as seen.
+    /// A service produced `count` bytes, which count as seen.
     pub(crate) fn made(&mut self, source: &StreamConnector, count: usize) {
         if let StreamConnector::Indirect(Indirect::Local(_)) = source {
             self.payload += count as u64;
@@ -218,7 +218,7 @@ impl BodyFlow {
         self.ready == 0 && matches!(self.framing, Framing::Done)
     }
 
-    /// Whether the last byte was seen, wherever it is.
+    /// Whether the last byte was seen, even if it has not left.
     pub fn is_complete(&self) -> bool {
         matches!(self.framing, Framing::Done)
     }
@@ -253,7 +253,7 @@ impl BodyFlow {
         self.with_head = true;
     }
 
-    /// Takes up to `limit` ready bytes away, for who sends them itself, behind a head; how many there were.
+    /// Removes up to `limit` ready bytes for a caller that sends them itself, after a head; returns their number.
     pub fn take_ready(&mut self, limit: usize) -> usize {
         let taken = self.leaving().min(limit);
         self.left(taken);
@@ -261,7 +261,7 @@ impl BodyFlow {
         taken
     }
 
-    /// How many ready bytes leave before anything that stays behind.
+    /// How many ready bytes leave before trailers that are dropped.
     fn leaving(&self) -> usize {
         let stays_behind = self.drops_trailers && !self.trailers.is_empty();
         if stays_behind { self.trailers.start } else { self.ready }
@@ -286,7 +286,7 @@ impl BodyFlow {
         self.end == End::Close
     }
 
-    /// The payload among the ready bytes; chunks are joined in the room that `room` gives. None if it is no chunked coding.
+    /// The payload among the ready bytes; chunks are joined in the buffer that `room` gives. None if the chunked coding is invalid.
     pub fn waiting<'s>(
         &self,
         source: &'s StreamConnector,
@@ -307,12 +307,12 @@ impl BodyFlow {
         KeptBody { bytes, chunked: self.is_chunked() }
     }
 
-    /// How many bytes at the front of the source's input were validated and did not leave yet.
+    /// How many bytes at the front of the source's input were validated and have not left yet.
     pub fn ready(&self) -> usize {
         self.ready
     }
 
-    /// How far it is.
+    /// The progress of the body.
     pub fn progress(&self) -> Progress {
         let trailers_received = u64::from(self.trailer_bytes);
         let trailers_sent = match self.drops_trailers {
@@ -321,7 +321,7 @@ impl BodyFlow {
         };
         Progress {
             received: self.payload,
-            // What is ready ends with bytes of the body, but may begin with a head, which was not counted.
+            // The ready bytes end with bytes of the body, but may begin with a head, which was not counted.
             sent: (self.payload + self.framing_bytes).saturating_sub(self.ready as u64),
             trailers_received,
             trailers_sent,
@@ -330,7 +330,7 @@ impl BodyFlow {
         }
     }
 
-    /// What happened since this was asked last: for traces. A message without a body has no steps.
+    /// The changes since the last call, for traces. A message without a body has no steps.
     pub fn step(&mut self) -> Step {
         let now = self.progress();
         let ended = self.bodiless;
@@ -340,7 +340,7 @@ impl BodyFlow {
             ends_sink: self.ends_sink,
             ..Step::between(self.told.get_or_insert_with(told), now)
         };
-        // As long as the head is among what is ready.
+        // True as long as the head is among the ready bytes.
         self.with_head &= self.ready as u64 > self.payload + self.framing_bytes;
         step
     }
@@ -350,7 +350,7 @@ impl BodyFlow {
     pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
         if let (StreamConnector::Own(source), StreamConnector::Own(sink)) = (&mut *source, &mut *sink) {
             let (source, sink) = (&mut source.connection, &mut sink.connection);
-            // One of two directions mostly has nothing to do: that is seen without a call.
+            // Usually one of the two directions has nothing to do: that is checked without a call.
             if self.ready == 0 && !self.is_complete() && source.is_quiet() && !sink.has_pending() {
                 return Flow::AwaitSource;
             }
@@ -359,7 +359,7 @@ impl BodyFlow {
         self.advance_others(source, sink)
     }
 
-    /// The same where one of the two is no connection of its own.
+    /// The same where the source or the sink is not a connection of its own.
     #[inline(never)]
     fn advance_others(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
         match (source, sink) {
@@ -374,7 +374,7 @@ impl BodyFlow {
                 StreamConnector::Indirect(Indirect::Shared(sink)),
             ) => self.advance_between(&mut **source, &mut **sink),
             (StreamConnector::Indirect(Indirect::Local(service)), sink) => self.advance_made(service, sink),
-            // No service takes a body, and what is closed has none.
+            // A service takes no body, and a closed connector has none.
             _ => Flow::Failed(Side::Sink, Fault::Io(Errno::PIPE)),
         }
     }
@@ -422,7 +422,7 @@ impl BodyFlow {
                     Sent::Failed(fault) => Flow::Failed(Side::Sink, fault),
                 };
             }
-            // Nothing more is taken in while a head still waits to leave.
+            // Nothing is received while a head still waits to leave.
             if sink.has_pending() {
                 match sink.flush(false) {
                     Sent::All => {}
@@ -430,7 +430,7 @@ impl BodyFlow {
                     Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
                 }
             }
-            // Nor while what comes could not leave, if all of it is payload: the end of other bodies leaves through any window.
+            // Nor while received bytes could not leave, if all of them are payload: the end of other bodies needs no window.
             if sink.is_full(matches!(self.framing, Framing::Length(_))) {
                 return Flow::AwaitSink;
             }
@@ -441,7 +441,7 @@ impl BodyFlow {
                     Framing::UntilClose => self.framing = Framing::Done,
                     _ => return Flow::Truncated,
                 },
-                // A chunk's framing that does not fit a whole buffer: the decoder bounds it, so this is no body.
+                // The framing of a chunk does not fit the buffer: the decoder bounds framing, so this is invalid.
                 Received::Full => return Flow::Malformed,
                 Received::Failed(fault) => return Flow::Failed(Side::Source, fault),
             }
@@ -449,8 +449,8 @@ impl BodyFlow {
         Flow::Yield
     }
 
-    /// Moves the next piece of what a service makes, when the sink took the former one. Others have their turns between two
-    /// pieces: to make one takes as long as a few small requests.
+    /// Moves the next piece from a service, after the sink took the former one. Other tasks run between two pieces: making
+    /// one takes as long as a few small requests.
     fn advance_made(&mut self, service: &mut LocalService, sink: &mut StreamConnector) -> Flow {
         match sink.flush(false) {
             Sent::All => {}
@@ -478,7 +478,7 @@ impl BodyFlow {
         }
     }
 
-    /// What a slow sink does not take stays here: then no more than a buffer is taken in.
+    /// Bytes that a slow sink does not take stay here: then at most a buffer is received.
     #[inline]
     fn receive<S: Source>(&mut self, source: &mut S) -> Received {
         if self.small_pieces == 0 {
@@ -491,7 +491,7 @@ impl BodyFlow {
         received
     }
 
-    /// Takes note of that many bytes that follow the ready ones.
+    /// Counts `there` bytes after the ready ones.
     fn measure(&mut self, there: usize) {
         let taken = match &mut self.framing {
             Framing::Done | Framing::Chunked(_) => 0,
@@ -509,7 +509,7 @@ impl BodyFlow {
         self.payload += taken as u64;
     }
 
-    /// Looks at the chunked coding that follows the ready bytes; false if it is wrong.
+    /// Validates the chunked coding after the ready bytes; false if it is invalid.
     fn validate<S: Source>(&mut self, source: &mut S) -> bool {
         let Framing::Chunked(decoder) = &mut self.framing else { return true };
         let found = source.shorten_input(self.ready, |bytes| {
@@ -520,7 +520,7 @@ impl BodyFlow {
         let Ok(advance) = found else { return false };
         if !advance.trailers.is_empty() {
             let place = self.ready + advance.trailers.start..self.ready + advance.trailers.end;
-            // What came before is followed by the rest: they are contiguous.
+            // A later part follows the earlier one directly.
             let start = if self.trailers.is_empty() { place.start } else { self.trailers.start };
             self.trailers = start..place.end;
             self.trailer_bytes += advance.trailers.len() as u32;
@@ -535,7 +535,7 @@ impl BodyFlow {
     }
 }
 
-/// Where a body comes from: a connection of its own, or a stream of a shared one.
+/// The source of a body: a connection of its own, or a stream of a shared one.
 trait Source {
     fn input(&self) -> &[u8];
     fn consume(&mut self, count: usize);
@@ -598,22 +598,22 @@ impl Source for SharedStream {
         self.receive(usize::MAX)
     }
 
-    /// What it is asked for is whether a FIN follows: no stream of a shared connection ends with one.
+    /// This is asked to find out whether a FIN follows: a stream of a shared connection never ends with one.
     fn peer_closed(&self) -> bool {
         false
     }
 }
 
-/// Where a body goes.
+/// The sink of a body.
 trait Sink {
     fn send(&mut self, bytes: &[u8], more: bool) -> Sent;
     fn flush(&mut self, more: bool) -> Sent;
     fn has_pending(&self) -> bool;
-    /// The last byte was sent: what is pending leaves, and an end that is not in the bytes is said.
+    /// The last byte was sent: flushes what is pending, and signals an end that is not part of the bytes.
     fn complete(&mut self) -> Sent;
-    /// Whether it takes nothing now, or no payload. It is woken when it does.
+    /// Whether it accepts nothing now, or no payload. The task is woken when it does.
     fn is_full(&mut self, payload: bool) -> bool;
-    /// Whether a sink that did not take everything waits for its peer.
+    /// Whether a sink that did not take all bytes waits for its peer.
     fn is_slow(&self) -> bool;
 }
 
@@ -675,8 +675,8 @@ impl Sink for SharedStream {
     }
 }
 
-/// After a sink was full so many bytes come in pieces of a buffer (`tune.bufsize`), not of a bulk buffer.
+/// After a sink was full, this many bytes are received in pieces of a buffer (`tune.bufsize`), not of a bulk buffer.
 const SMALL_PIECES: u32 = 256 * 1024;
-/// How many receives one call makes before others get their turn: 128 kB with full bulk buffers, which takes about as long as
-/// three small requests. With four times as much, those beside eight downloads waited twice as long.
+/// How many receives one call makes before other tasks run: 128 kB with full bulk buffers, which takes about as long as three
+/// small requests. With four times as much, requests beside eight downloads waited twice as long.
 const ROUNDS: usize = 8;

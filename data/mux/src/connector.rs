@@ -1,7 +1,7 @@
-//! What carries one side of a stream.
+//! The connector: what carries one side of a stream.
 //!
-//! A stream never holds a socket. It holds two connectors, and asks of each the same: what came, what may leave, how it ended,
-//! how many bytes of this stream that were. Whose bytes those are besides is the connector's matter:
+//! A stream never holds a socket. It holds two connectors with the same operations: receive, send, find out the end, count
+//! this stream's bytes. What else the bytes share is the connector's concern:
 //!
 //! ```text
 //!   Own        a connection that carries one stream at a time: HTTP/1, TCP
@@ -10,8 +10,8 @@
 //!              Closed   nothing any more: the connection was given back
 //! ```
 //!
-//! A connection stays here by value, and that it is one costs one predicted branch a call. One match over all kinds was a
-//! table of jumps at each of forty places of a request.
+//! A connection is stored here by value, and the check for it costs one predicted branch a call. A single match over all
+//! kinds was a jump table at each of forty places of a request.
 
 mod indirect;
 
@@ -30,13 +30,13 @@ pub use indirect::Indirect;
 /// One side of a stream.
 #[derive(Debug)]
 pub enum StreamConnector {
-    /// A connection that carries nothing else meanwhile.
+    /// A connection that carries only this stream.
     Own(OwnConnection),
     /// Anything else.
     Indirect(Indirect),
 }
 
-/// A connection, and what it had carried when the stream began.
+/// A connection, and its byte counts when the stream began.
 #[derive(Debug)]
 pub struct OwnConnection {
     pub(crate) connection: Connection,
@@ -64,10 +64,10 @@ impl From<SharedStream> for StreamConnector {
 }
 
 impl StreamConnector {
-    /// Nothing any more.
+    /// A connector that carries nothing any more.
     pub const CLOSED: Self = StreamConnector::Indirect(Indirect::Closed);
 
-    /// The connection carries a stream from now on. What waits in its input is the stream's, too.
+    /// The connection carries a stream from now on, including the bytes that are in its input.
     #[inline]
     pub fn own(connection: Connection) -> Self {
         let received_before = connection.received - connection.input().len() as u64;
@@ -75,7 +75,7 @@ impl StreamConnector {
         StreamConnector::Own(OwnConnection { connection, received_before, sent_before })
     }
 
-    /// The connection of its own, if it has one.
+    /// The connection, if it carries only this stream.
     #[inline]
     pub fn connection(&self) -> Option<&Connection> {
         match self {
@@ -84,7 +84,7 @@ impl StreamConnector {
         }
     }
 
-    /// The same for changes.
+    /// The same, mutable.
     #[inline]
     pub fn connection_mut(&mut self) -> Option<&mut Connection> {
         match self {
@@ -99,7 +99,7 @@ impl StreamConnector {
         self.take_connection()
     }
 
-    /// The same from where it lies, so that what is around it need not move.
+    /// The same in place, so that the surrounding value need not move.
     #[inline]
     pub fn take_connection(&mut self) -> Option<Connection> {
         match std::mem::replace(self, StreamConnector::CLOSED) {
@@ -108,7 +108,7 @@ impl StreamConnector {
         }
     }
 
-    /// What came and was not consumed.
+    /// Received bytes that were not consumed.
     #[inline]
     pub fn input(&self) -> &[u8] {
         match self {
@@ -117,7 +117,7 @@ impl StreamConnector {
         }
     }
 
-    /// Drops `count` bytes from the front of what came.
+    /// Drops `count` bytes from the front of the input.
     #[inline]
     pub fn consume(&mut self, count: usize) {
         match self {
@@ -126,7 +126,7 @@ impl StreamConnector {
         }
     }
 
-    /// Takes in more, at most up to `limit` bytes held in all.
+    /// Receives more, so that at most `limit` bytes are held.
     #[inline]
     pub fn receive(&mut self, limit: usize) -> Received {
         match self {
@@ -135,7 +135,7 @@ impl StreamConnector {
         }
     }
 
-    /// Sends a whole head, and what comes with it. What does not fit stays pending, so that the caller may forget it.
+    /// Sends a whole head with the bytes after it. What does not fit stays pending here, so the caller need not keep it.
     #[inline]
     pub fn send_head(&mut self, head: &[u8], more: bool) -> Sent {
         match self {
@@ -162,7 +162,7 @@ impl StreamConnector {
         }
     }
 
-    /// The body is over: what is pending leaves, and an end that is not in the bytes is said.
+    /// The body is complete: flushes what is pending, and signals an end that is not part of the bytes.
     pub(crate) fn complete(&mut self) -> Sent {
         match self {
             StreamConnector::Indirect(Indirect::Shared(shared)) => shared.complete(),
@@ -179,16 +179,23 @@ impl StreamConnector {
         }
     }
 
-    /// Says that the stream sends no more this way.
+    /// Signals that the stream sends no more.
     pub fn shut_write(&mut self) {
         match self {
             StreamConnector::Own(own) => own.connection.shut_write(),
-            // Its last byte says so. Without one, it is reset when it is dropped.
+            // Its last byte carries the end. Without one, the stream is reset when it is dropped.
             StreamConnector::Indirect(_) => {}
         }
     }
 
-    /// Whether that was said.
+    /// The stream ends without an answer, and its peer may retry. Only a stream of a shared connection can signal that.
+    pub fn refuse(&mut self) {
+        if let StreamConnector::Indirect(Indirect::Shared(shared)) = self {
+            shared.refuse();
+        }
+    }
+
+    /// Whether the end of sending was signalled.
     #[inline]
     pub fn shut(&self) -> bool {
         match self {
@@ -197,7 +204,7 @@ impl StreamConnector {
         }
     }
 
-    /// Whether the peer said that it sends no more, and all that it sent came.
+    /// Whether the peer signalled that it sends no more, and everything before that was received.
     #[inline]
     pub fn ended(&self) -> bool {
         match self {
@@ -206,7 +213,7 @@ impl StreamConnector {
         }
     }
 
-    /// Whether the peer said that it sends no more; what it sent before may still have to come.
+    /// Whether the peer signalled that it sends no more; earlier bytes may still have to be received.
     #[inline]
     pub fn peer_closed(&self) -> bool {
         match self {
@@ -224,7 +231,7 @@ impl StreamConnector {
         }
     }
 
-    /// What broke it, if something did.
+    /// The fault that broke it, if any.
     #[inline]
     pub fn fault(&self) -> Option<Fault> {
         match self {
@@ -233,12 +240,20 @@ impl StreamConnector {
         }
     }
 
+    /// What broke the connection below, if something did: that a stream of a shared one was reset is no fault of it.
+    pub fn fault_of_connection(&self) -> Option<Fault> {
+        match self.shared() {
+            Some(shared) => shared.multiplexer().fault_of_connection(),
+            None => self.fault(),
+        }
+    }
+
     /// Whether it waits for a buffer to receive into.
     pub fn is_starved(&self) -> bool {
         self.connection().is_some_and(Connection::is_starved)
     }
 
-    /// Whether the bytes that wait take more memory than they need.
+    /// Whether the input takes more memory than its bytes need.
     #[inline]
     pub fn has_slack(&self) -> bool {
         match self {
@@ -247,7 +262,7 @@ impl StreamConnector {
         }
     }
 
-    /// Keeps the bytes that wait in no more memory than they need.
+    /// Shrinks the input to the memory that its bytes need.
     #[inline]
     pub fn shrink_input(&mut self) {
         match self {
@@ -274,7 +289,7 @@ impl StreamConnector {
         }
     }
 
-    /// What was agreed on with the peer, over TLS.
+    /// The parameters of the TLS session with the peer.
     pub fn tls(&self) -> Option<&Facts> {
         match self {
             StreamConnector::Indirect(Indirect::Shared(shared)) => shared.multiplexer().tls(),
@@ -290,22 +305,22 @@ impl StreamConnector {
         }
     }
 
-    /// Whether what passes can stay in the kernel: nobody encrypts it.
+    /// Whether the bytes can be spliced in the kernel, because they are not encrypted.
     pub fn is_plain(&self) -> bool {
         self.connection().is_some_and(Connection::is_plain)
     }
 
-    /// The address of this end; none of what has no socket.
+    /// The local address; none without a socket.
     pub fn local_address(&self) -> Option<Address> {
         self.with_descriptor(|descriptor| socket::local_address(descriptor).ok())?
     }
 
-    /// What the kernel knows of its TCP connection.
+    /// The kernel's information about its TCP connection.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         self.with_descriptor(|descriptor| tcp_info(descriptor).ok())?
     }
 
-    /// Shows `look` the descriptor below, this stream's or that of all streams of its connection; none where there is no socket.
+    /// Calls `look` with the underlying descriptor, this stream's or its shared connection's; none where there is no socket.
     pub fn with_descriptor<R>(&self, look: impl FnOnce(&Descriptor) -> R) -> Option<R> {
         match self {
             StreamConnector::Own(own) => Some(look(own.connection.descriptor())),
@@ -316,7 +331,7 @@ impl StreamConnector {
         }
     }
 
-    /// The descriptor below, for options of the socket; none of what has no socket of its own.
+    /// The underlying descriptor, for socket options; none without a socket of its own.
     #[inline]
     pub fn descriptor(&self) -> Option<&Descriptor> {
         self.connection().map(Connection::descriptor)
@@ -327,7 +342,7 @@ impl StreamConnector {
         self.connection().map_or_else(Fill::default, Connection::fill)
     }
 
-    /// What holds of it, in words, for traces.
+    /// Its state in words, for traces.
     pub fn words(&self) -> impl Iterator<Item = &'static str> {
         let kind = match self {
             StreamConnector::Indirect(Indirect::Local(_)) => Some("local"),

@@ -1,8 +1,8 @@
-//! What looks at messages on their way, and may hold them up or change them.
+//! Filters: they look at messages that pass, and may delay or change them.
 //!
-//! A [`Filter`] is one filter on one direction of one stream. It is pure: bytes and time come in as arguments, and what it
-//! wants is its answer. A [`FilterChain`] shows the payload to its filters in their order; each sees what those before it
-//! let through:
+//! A [`Filter`] is one filter on one direction of one stream. It is pure: bytes and time come in as arguments, and its
+//! decision is the return value. A [`FilterChain`] passes the payload through its filters in their order; each sees what
+//! those before it let through:
 //!
 //! ```text
 //!   payload ─► filter ─► held ─► filter ─► held ─► filter ─► out
@@ -19,45 +19,45 @@ use crate::trailers::Trailers;
 
 /// One filter on one direction of a stream.
 pub trait Filter {
-    /// A head is about to leave, its body follows. True if the body's length may change.
+    /// A head is about to leave, before its body. True if the filter may change the body's length.
     fn head(&mut self, _head: &mut Message, _now: Tick) -> bool {
         false
     }
 
-    /// Payload wants to pass. What is put into `out` counts only if the answer says so.
+    /// Payload is to pass. What is put into `out` counts only if the result says so.
     fn payload(&mut self, bytes: &[u8], more: More, now: Tick, out: &mut Vec<u8>) -> Passed;
 
-    /// The fields behind the payload, empty where there are none.
+    /// The trailers after the payload, empty where there are none.
     fn trailers(&mut self, _trailers: &mut Trailers, _now: Tick) {}
 
-    /// All payload has passed. What is put into `out` follows it.
+    /// All payload has passed. What is put into `out` is sent after it.
     fn end(&mut self, _now: Tick, _out: &mut Vec<u8>) {}
 }
 
-/// What is known of the payload behind the bytes that a filter is shown.
+/// Whether more payload follows the bytes that a filter sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum More {
-    /// Some may come.
+    /// More may come.
     Comes,
-    /// Some may come, but only when these have passed: no more is kept.
+    /// More may come, but only after these bytes have passed: the buffer is full.
     Full,
-    /// None comes.
+    /// No more comes.
     Never,
 }
 
-/// What a filter says of the payload that it was shown.
+/// A filter's decision about the payload that it saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// It has no more to do with so many bytes at the front.
+    /// How many bytes at the front the filter is done with.
     pub count: usize,
-    /// They do not go on: what was put into `out` goes in their place.
+    /// Whether these bytes are replaced by what was put into `out`.
     pub replaced: bool,
-    /// When it is to be shown the rest again. Never: when there is more of it.
+    /// When the filter wants to see the rest again; [`Tick::NEVER`] means when more has come.
     pub until: Tick,
 }
 
 impl Passed {
-    /// All of them go on.
+    /// All bytes pass.
     pub fn all(bytes: &[u8]) -> Self {
         Passed { count: bytes.len(), replaced: false, until: Tick::NEVER }
     }
@@ -66,32 +66,32 @@ impl Passed {
 /// The filters of one direction, in their order.
 pub struct FilterChain {
     stages: Vec<Stage>,
-    /// Each stage keeps at most so many bytes for its filter, and what it is given at once.
+    /// How many bytes each stage keeps for its filter at most, and offers at once.
     limit: usize,
 }
 
 struct Stage {
     filter: Box<dyn Filter>,
-    /// What the stage before let through and this one did not yet.
+    /// Bytes that passed the stage before, but not this one.
     held: Vec<u8>,
-    /// Until when the filter holds back what waits for it.
+    /// Until when the filter holds its bytes back.
     until: Tick,
-    /// Its filter saw the end.
+    /// Whether its filter saw the end.
     ended: bool,
 }
 
 impl FilterChain {
-    /// No filters. What they want more of is kept up to `limit` bytes each.
+    /// No filters. For filters that want more bytes at once, up to `limit` bytes each are kept.
     pub fn new(limit: usize) -> Self {
         FilterChain { stages: Vec::new(), limit }
     }
 
-    /// Adds a filter behind the others.
+    /// Adds a filter after the others.
     pub fn push(&mut self, filter: Box<dyn Filter>) {
         self.stages.push(Stage { filter, held: Vec::new(), until: Tick::NEVER, ended: false });
     }
 
-    /// Another body begins.
+    /// Starts another body.
     pub fn restart(&mut self) {
         for stage in &mut self.stages {
             stage.held.clear();
@@ -100,12 +100,12 @@ impl FilterChain {
         }
     }
 
-    /// Shows the head to all; whether one of them may change the body's length.
+    /// Passes the head to all filters; true if one of them may change the body's length.
     pub fn head(&mut self, head: &mut Message, now: Tick) -> bool {
         self.stages.iter_mut().fold(false, |resizes, stage| stage.filter.head(head, now) | resizes)
     }
 
-    /// Offers payload, the last there is if `last`; how much of it was taken. What passed all filters is in `out`.
+    /// Offers payload, the last if `last`; returns how much of it was taken. What passed all filters is in `out`.
     pub fn offer(&mut self, bytes: &[u8], last: bool, now: Tick, out: &mut Vec<u8>) -> usize {
         self.resume(now, out);
         let stuck = |stage: &Stage| !stage.until.is_never();
@@ -115,8 +115,8 @@ impl FilterChain {
         self.show(0, bytes, last, now, out)
     }
 
-    /// Nothing more is offered: passes on what is still held, and tells the filters in their order that this was the end.
-    /// False as long as one of them holds something back.
+    /// After the last payload: passes on what is still held, and signals the end to the filters in their order. False as
+    /// long as one of them holds bytes back.
     pub fn end(&mut self, trailers: &mut Trailers, now: Tick, out: &mut Vec<u8>) -> bool {
         self.resume(now, out);
         for at in 0..self.stages.len() {
@@ -137,12 +137,12 @@ impl FilterChain {
         true
     }
 
-    /// When a filter wants to be asked again; never if none holds anything back.
+    /// When a filter wants to be called again; never if none holds bytes back.
     pub fn wake_at(&self) -> Tick {
         self.stages.iter().map(|stage| stage.until).min().unwrap_or(Tick::NEVER)
     }
 
-    /// Lets those go on whose time has come, the last of them first: what it lets through makes room for the others.
+    /// Resumes the filters whose time has come, the last of them first: what it lets through makes room for the others.
     fn resume(&mut self, now: Tick, out: &mut Vec<u8>) {
         for at in (0..self.stages.len()).rev() {
             let stage = &mut self.stages[at];
@@ -157,8 +157,8 @@ impl FilterChain {
         }
     }
 
-    /// Shows the filter at this place what is held for it and what comes, and passes on what it lets through; how much of
-    /// what comes was taken.
+    /// Calls the filter at this place with its held bytes and the new ones, and passes on what it lets through; returns
+    /// how many of the new ones were taken.
     fn show(&mut self, at: usize, bytes: &[u8], last: bool, now: Tick, out: &mut Vec<u8>) -> usize {
         let limit = self.limit;
         let Some(stage) = self.stages.get_mut(at) else {
@@ -182,7 +182,7 @@ impl FilterChain {
         };
         let mut replacement = Vec::new();
         let mut passed = stage.filter.payload(shown, more, now, &mut replacement);
-        // What it waits for does not come.
+        // What it waits for will not come.
         if passed.count == 0 && passed.until.is_never() && more != More::Comes {
             passed = Passed::all(shown);
         }
@@ -209,7 +209,7 @@ impl FilterChain {
         count
     }
 
-    /// Gives to the stage behind this one. What that does not take waits in front of it.
+    /// Passes bytes to the next stage. What that stage does not take waits in front of it.
     fn pass_on(&mut self, at: usize, bytes: &[u8], last: bool, now: Tick, out: &mut Vec<u8>) {
         if bytes.is_empty() {
             return;

@@ -1,10 +1,10 @@
-//! Turns a connection into streams: heads and bodies out of bytes, bytes out of heads and bodies.
+//! Turns a connection into streams: parses bytes into heads and bodies, and serializes heads and bodies.
 //!
-//! A stream holds two [`StreamConnector`]s, whatever is behind them: a connection of its own (HTTP/1, TCP), a stream of a
-//! connection that carries several ([`SharedStream`], HTTP/2), or a service of this process. A [`Message`] reads and writes a head through one, and settles what the head says of its body and of its
-//! connection; a [`BodyFlow`] moves a body from one to the other without ever holding more of it than one buffer. They drive the
-//! pure engines of `weir-h1` and `weir-h2`, which nobody above knows; they do what can be done now and say what they wait for: the caller
-//! sleeps.
+//! A stream holds two [`StreamConnector`]s: a connection of its own (HTTP/1, TCP), a stream of a connection that carries several
+//! ([`SharedStream`], HTTP/2), or a service of this process. A [`Message`] reads and writes a head through one, and settles the framing of
+//! its body and the persistence of its connection; a [`BodyFlow`] moves a body from one to the other without ever holding more of it than
+//! one buffer. They drive the pure engines of `weir-h1` and `weir-h2`, which the crates above do not use; each call does what is possible
+//! now and returns what it waits for: the caller sleeps.
 //!
 //! A [`Transfer`] is such a flow with the filters that it passes.
 //!
@@ -27,16 +27,17 @@ pub use body::{BodyFlow, Flow, KeptBody, Side};
 pub use connector::StreamConnector;
 pub use filter::{Filter, FilterChain, More, Passed};
 pub use message::{HeadError, HeadErrorKind, HeadOptions, Message, ReadHead};
-pub use multiplexer::{Closing, Multiplexer, Pace, SharedStream, Turn, trim};
+pub use multiplexer::{Closing, Multiplexer, Pace, SharedStream, Turn, trace, trim};
 pub use persistence::ConnectionMode;
 pub use progress::{Progress, Step};
 pub use service::{LocalService, Service};
 pub use spliced::Spliced;
 pub use trailers::Trailers;
 pub use transfer::Transfer;
-pub use weir_h2::{ErrorCode, Limits};
+pub use weir_h2::frame::Kind as FrameKind;
+pub use weir_h2::{ErrorCode, Limits, Tally};
 
-/// Whether these bytes may become the preface of a client of HTTP/2, or begin with it.
+/// Whether these bytes are a prefix of the HTTP/2 client preface, or begin with it.
 pub fn is_preface(bytes: &[u8]) -> bool {
     weir_h2::Connection::is_preface(bytes)
 }

@@ -11,7 +11,7 @@ pub use weir_h1::{HeadError, HeadErrorKind, Options as HeadOptions};
 
 /// A head and the bytes it was read from.
 ///
-/// The bytes are a copy: a head is small, and with its own copy it outlives the receive buffer, which goes on to carry
+/// The bytes are a copy: a head is small, and with its own copy it outlives the receive buffer, which is then used for
 /// the body. Reused from one exchange to the next.
 #[derive(Debug, Default)]
 pub struct Message {
@@ -19,18 +19,18 @@ pub struct Message {
     pub head: Head,
     bytes: Vec<u8>,
     parser: Parser,
-    /// How many bytes at the front of the connection's input are the head, as long as they were not consumed.
+    /// How many bytes at the front of the connection's input are the head, until they are consumed.
     unconsumed: usize,
-    /// How the next hop wants to see the names of fields (`h1-case-adjust`).
+    /// The case of field names for the next hop (`h1-case-adjust`).
     case: Option<&'static CaseMap>,
 }
 
-/// What a look at a connection's input told.
+/// The result of reading a connection's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadHead {
     /// The head is complete.
     Complete,
-    /// More bytes are needed, and none are there now.
+    /// More bytes are needed, and none are available now.
     Incomplete,
     /// The peer closed in the middle of a head, or before it.
     Ended,
@@ -59,12 +59,12 @@ impl Message {
         self.case = None;
     }
 
-    /// How many bytes it keeps when it is cleared.
+    /// How many bytes of memory it keeps when it is cleared.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity() + self.head.capacity()
     }
 
-    /// From now until it is cleared, the message is written with the names of fields as the map says.
+    /// From now until it is cleared, the message is written with field names in the case of this map.
     pub fn adjust_case(&mut self, case: Option<&'static CaseMap>) {
         self.case = case;
     }
@@ -80,9 +80,9 @@ impl Message {
         (&mut self.head, &self.bytes)
     }
 
-    /// Whether some byte of the head has come.
+    /// Whether any byte of the head was received.
     pub fn has_begun(&self) -> bool {
-        // Of a shared connection's stream it came as a whole, even if it is refused.
+        // The head of a shared connection's stream comes as a whole, even if it is refused.
         self.parser.has_begun() || !self.bytes.is_empty()
     }
 
@@ -115,7 +115,7 @@ impl Message {
     ) -> ReadHead {
         let StreamConnector::Own(from) = from else { return self.read_shared(from) };
         let from = &mut from.connection;
-        // What is there already may be a whole head (pipelining): look before receiving.
+        // The input may already hold a whole head (pipelining): parse before receiving.
         let mut fresh = !from.input().is_empty();
         loop {
             if fresh {
@@ -144,7 +144,7 @@ impl Message {
         }
     }
 
-    /// Takes over a head that was read before: of a stream of a shared connection. A service of ours has none.
+    /// Takes over a head that was decoded before, of a stream of a shared connection. A local service has none.
     #[cold]
     fn read_shared(&mut self, from: &mut StreamConnector) -> ReadHead {
         let StreamConnector::Indirect(Indirect::Shared(shared)) = from else { return ReadHead::Ended };
@@ -161,12 +161,12 @@ impl Message {
         }
     }
 
-    /// Gets the memory for a head; false where it is short.
+    /// Allocates memory for a head; false where memory is short.
     fn make_room(&mut self, length: usize) -> bool {
         !weir_net::shortage::is_short() && self.bytes.try_reserve(length).is_ok()
     }
 
-    /// Reads a whole head from bytes at hand (an error file, a test): its length, or none if it is no head.
+    /// Parses a whole head from bytes (an error file, a test): returns its length, or none if it is invalid.
     pub fn read_kept(&mut self, kind: Kind, bytes: &[u8]) -> Option<usize> {
         self.clear();
         let options = HeadOptions { accept_unsafe_violations: true, ..HeadOptions::default() };
@@ -179,7 +179,7 @@ impl Message {
         }
     }
 
-    /// Why this head would be refused if violations were not accepted.
+    /// The error for which this head would be refused if violations were not accepted.
     pub fn violation(&self) -> Option<HeadError> {
         let mut head = Head::with_limits(u16::MAX, u32::MAX);
         let options = HeadOptions { accept_fragment: true, ..HeadOptions::default() };
@@ -189,7 +189,7 @@ impl Message {
         }
     }
 
-    /// Takes the head off the connection's input, unless it was taken or forwarded from there already.
+    /// Consumes the head from the connection's input, unless it was consumed or forwarded already.
     pub fn detach(&mut self, from: &mut StreamConnector) {
         from.consume(std::mem::take(&mut self.unconsumed));
     }
@@ -199,8 +199,8 @@ impl Message {
         self.unconsumed
     }
 
-    /// How many bytes at the front of the input are this head and may be forwarded to `to` as they are: zero if it was edited,
-    /// detached, came after empty lines, is written in another case, or goes to a connection of another version.
+    /// How many bytes at the front of the input are this head and may be forwarded to `to` unchanged: zero if the head was
+    /// edited, detached, came after empty lines, is written in another case, or goes to a connection of another version.
     pub fn verbatim(&mut self, to: &StreamConnector) -> usize {
         let as_it_came =
             matches!(to, StreamConnector::Own(_)) && !self.is_rewritten() && self.head.start() == 0;

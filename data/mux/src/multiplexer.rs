@@ -1,7 +1,7 @@
 //! A connection that carries several streams: HTTP/2, with a client or with a server.
 //!
-//! One task owns the connection. In its turn it takes in what came, gives it to the streams that it concerns, each of which is
-//! a task and is woken once, and sends what all of them produced with one call:
+//! One task owns the connection. In its turn it receives, gives the data to the streams, each of which is a task and is woken
+//! once, and sends what all of them produced with one call:
 //!
 //! ```text
 //!   receive ──► engine ──► what each stream gets ──► the streams' tasks
@@ -9,34 +9,41 @@
 //!   one send ◄── the engine's output ◄── heads, payload ◄──┘ (this task is woken behind them)
 //! ```
 //!
-//! Streams reach the connection through an `Rc`: they never outlive what they need, and the connection knows them by the
-//! numbers of their tasks only.
+//! Streams reach the connection through an `Rc`. The connection knows them only by the numbers of their tasks, so there
+//! is no reference cycle.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
-use weir_h2::{Connection as Engine, ErrorCode, Event, Limits, ReceivedHead};
+use weir_h2::{Connection as Engine, ErrorCode, Event, Limits, ReceivedHead, Tally};
 use weir_http::{Flags, Head};
-use weir_net::{Connection, Fault, Received, Sent};
+use weir_net::{Connection, Fault, Received, Sent, shortage};
 use weir_sched::TaskKey;
 use weir_sys::Errno;
 use weir_tls::Facts;
 
 mod rooms;
 mod shared;
+mod slot;
+pub mod trace;
+mod waiters;
 
 pub(crate) use shared::NoHead;
 pub use shared::SharedStream;
+pub(crate) use slot::Arrived;
+use slot::{Awaits, Slot};
+use trace::{Identity, Passing, Told};
 
 /// A connection and its streams.
 #[derive(Debug)]
 pub struct Multiplexer {
     inner: RefCell<Inner>,
-    /// What was agreed on over TLS.
-    facts: Option<Facts>,
+    /// What was agreed on over TLS. Boxed, because every connection in clear would hold the place for it.
+    facts: Option<Box<Facts>>,
     /// The task that owns the connection.
     owner: Cell<TaskKey>,
-    /// It was woken and did not run yet.
+    /// Whether the owner was woken and has not run yet.
     woken: Cell<bool>,
 }
 
@@ -44,67 +51,44 @@ pub struct Multiplexer {
 struct Inner {
     connection: Connection,
     engine: Engine,
-    /// In the order of their numbers.
-    slots: Vec<Slot>,
-    /// Streams that began and have no task yet.
-    started: Vec<u32>,
+    /// In the order of their stream identifiers.
+    slots: VecDeque<Slot>,
+    /// Streams that were opened by the peer and have no task yet.
+    started: VecDeque<u32>,
     /// The peer will not send any more.
     ended: bool,
-    /// Nothing passes any more.
+    /// The fault that broke the connection.
     fault: Option<Fault>,
-    /// Streams wait until output left.
+    /// Whether streams wait until output has left.
     crowded: bool,
-    /// The last output that was sent did not leave as a whole.
+    /// Whether nothing was received because too much output waits: there may be more to receive.
+    withheld: bool,
+    /// The last stream that was woken of those that wait for room.
+    woken_last: u32,
+    /// Whether the last output could not be sent completely.
     stuck: bool,
     pace: Pace,
-    /// RST_STREAM that came in this turn.
+    /// RST_STREAM frames received in this turn.
     resets: u32,
-    /// The peer is a server.
+    /// Whether the peer is a server.
     asks: bool,
     /// Tasks that wait for the server's first frame.
-    curious: Vec<TaskKey>,
+    greeting_waiters: Vec<TaskKey>,
+    identity: Identity,
+    /// How much of the output traces have shown; [`UNKNOWN`] if that is not known.
+    told: usize,
 }
 
-/// How much one turn of a connection takes in before others have theirs; 0 for no limit of this kind.
-#[derive(Clone, Copy, Debug, Default)]
+/// How much one turn of a connection takes in before others have theirs, 0 for no limit of this kind; and how payload leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
     /// Frames (`tune.h2.fe.max-frames-at-once`).
     pub frames: u32,
-    /// RST_STREAM (`tune.h2.fe.max-rst-at-once`): then everybody else is served first.
+    /// RST_STREAM frames (`tune.h2.fe.max-rst-at-once`): after these, all other tasks run first.
     pub resets: u32,
-}
-
-/// What the connection keeps of a stream.
-#[derive(Debug)]
-struct Slot {
-    id: u32,
-    task: TaskKey,
-    /// A head that nobody took yet.
-    head: Option<Box<ReceivedHead>>,
-    /// Those behind it: a server may send several.
-    #[allow(clippy::vec_box, reason = "a head is large to move, and taken in its box")]
-    later: Vec<Box<ReceivedHead>>,
-    /// What came and was not taken over.
-    arrived: Vec<u8>,
-    /// Payload among it.
-    payload: u32,
-    /// Its body has no announced length.
-    chunked: bool,
-    ended: bool,
-    /// What ended it before its time.
-    fault: Option<Fault>,
-    /// The number of the error that the peer reset it with.
-    abort: Option<u32>,
-    /// It waits for a window.
-    blocked: bool,
-}
-
-/// What a stream took over.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Arrived {
-    pub bytes: usize,
-    pub payload: u32,
-    pub ended: bool,
+    /// Payload never leaves from where it came in, but is copied behind the output that waits (`tune.h2.zero-copy-fwd-send off`,
+    /// `tune.disable-zero-copy-forwarding`).
+    pub copies: bool,
 }
 
 /// How a turn of the connection's task ended.
@@ -112,9 +96,9 @@ pub(crate) struct Arrived {
 pub enum Turn {
     /// Everything that could be done is done.
     Quiet,
-    /// More could be done: others have their turns first.
+    /// More could be done after other tasks have run.
     More,
-    /// The same, after so many RST_STREAM that everybody else goes first.
+    /// The same after too many RST_STREAM frames: all other tasks run first.
     Late,
     /// The connection is over.
     Over,
@@ -126,7 +110,7 @@ impl Inner {
         self.slots.get_mut(at)
     }
 
-    /// Takes in what came, and shows it to the streams; true if there may be more.
+    /// Receives, and gives the data to the streams; true if there may be more.
     fn receive(&mut self, now_ms: u64) -> bool {
         let mut fresh = !self.connection.input().is_empty();
         let frames = self.engine.frames();
@@ -135,21 +119,25 @@ impl Inner {
             if fresh && !self.demultiplex(now_ms, frames) {
                 return true;
             }
-            // Who does not take answers is asked nothing more, and neither is who failed.
-            if self.fault.is_some()
-                || self.engine.failure().is_some()
-                || self.engine.output().len() > MAX_OUTPUT
-            {
+            if self.fault.is_some() || self.engine.failure().is_some() {
+                return false;
+            }
+            // A peer that does not read the output gets no further input processed.
+            if self.engine.output().len() > MAX_OUTPUT {
+                self.withheld = true;
                 return false;
             }
             match self.connection.receive_bulk() {
-                Received::Bytes(_) => fresh = true,
+                Received::Bytes(count) => {
+                    fresh = true;
+                    self.trace_received(count);
+                }
                 Received::Nothing => return false,
                 Received::End => {
                     self.ended = true;
                     self.wake_all();
                     if self.asks {
-                        // No more responses: HTTP/2 has no half of a connection.
+                        // No more responses: an HTTP/2 connection cannot be half closed.
                         self.fail(Fault::Io(Errno::CONNRESET));
                     }
                     return false;
@@ -161,17 +149,21 @@ impl Inner {
         true
     }
 
-    /// False if it is not to go on in this turn, which began after so many frames.
+    /// Distributes received frames; false if this turn, which began at `frames` frames, must end.
     fn demultiplex(&mut self, now_ms: u64, frames: u64) -> bool {
         loop {
+            let awaited = self.awaited_by_trace();
             let (used, event) = self.engine.advance(self.connection.input(), now_ms);
+            if let Some(awaited) = awaited {
+                self.tell_input(awaited, used, &event);
+            }
             let more = event != Event::More;
             self.happened(event);
             self.connection.consume(used);
             if !more || self.engine.failure().is_some() {
                 return true;
             }
-            let Pace { frames: most, resets } = self.pace;
+            let Pace { frames: most, resets, .. } = self.pace;
             let taken = self.engine.frames() - frames;
             if (most > 0 && taken >= u64::from(most)) || (resets > 0 && self.resets >= resets) {
                 return false;
@@ -184,27 +176,35 @@ impl Inner {
             Event::More => {}
             Event::Request { stream, end } => {
                 let head = self.take_head();
+                self.trace_head(Passing::RequestReceived, stream, &head.head, &head.bytes);
+                if shortage::is_short() {
+                    // The request may be sent again, and the memory for it is allocated already (RFC 9113, 8.7).
+                    shortage::count_refusal();
+                    rooms::give(head);
+                    return self.engine.reset(stream, ErrorCode::RefusedStream);
+                }
                 let chunked = head.head.flags().contains(Flags::CHUNKED);
-                self.slots.push(Slot { head: Some(head), chunked, ended: end, ..Slot::new(stream) });
-                self.started.push(stream);
+                let mut slot = Slot::new(stream);
+                (slot.chunked, slot.ended) = (chunked, end);
+                slot.add_head(head);
+                self.slots.push_back(slot);
+                self.started.push_back(stream);
             }
             Event::Response { stream, end } => {
                 let head = self.take_head();
-                let Some(slot) = self.slot(stream) else { return };
+                self.trace_head(Passing::ResponseReceived, stream, &head.head, &head.bytes);
+                let Some(slot) = self.slot(stream) else { return rooms::give(head) };
                 slot.chunked = head.head.flags().contains(Flags::CHUNKED);
                 if end {
                     slot.end(b"");
                 }
-                if slot.head.is_none() {
-                    slot.head = Some(head);
-                } else if slot.later.len() < HEADS {
-                    slot.later.push(head);
-                } else {
+                let kept = slot.add_head(head);
+                if !kept {
                     slot.fault = Some(Fault::Protocol);
-                    self.engine.reset(stream, ErrorCode::EnhanceYourCalm);
                 }
-                if let Some(slot) = self.slot(stream) {
-                    slot.wake();
+                slot.wake();
+                if !kept {
+                    self.engine.reset(stream, ErrorCode::EnhanceYourCalm);
                 }
             }
             Event::GoAway { last, .. } => {
@@ -220,11 +220,23 @@ impl Inner {
                     self.engine.consumed(stream, count);
                     return;
                 };
-                self.slots[at].payload(bytes);
-                if end {
-                    self.slots[at].end(b"");
+                if shortage::is_exhausted() {
+                    shortage::count_refusal();
+                    self.engine.consumed(stream, count);
+                    self.engine.reset(stream, ErrorCode::EnhanceYourCalm);
+                    self.slots[at].fault.get_or_insert(Fault::Shortage);
+                    return self.slots[at].wake();
                 }
-                self.slots[at].wake();
+                let slot = &mut self.slots[at];
+                // A stream that was woken for bytes and did not take them waits for something else, and will look here afterwards.
+                let is_news = end || slot.is_drained();
+                slot.add_payload(bytes);
+                if end {
+                    slot.end(b"");
+                }
+                if is_news {
+                    slot.wake();
+                }
             }
             Event::Trailers { stream } => {
                 if let Ok(at) = self.slots.binary_search_by_key(&stream, |slot| slot.id) {
@@ -234,6 +246,7 @@ impl Inner {
             }
             Event::Reset { stream, code, received } => {
                 self.resets += 1;
+                self.trace_reset(stream, code, received);
                 let asks = self.asks;
                 if let Some(slot) = self.slot(stream) {
                     slot.fault = Some(match code {
@@ -242,28 +255,33 @@ impl Inner {
                     });
                     slot.abort = received;
                     slot.wake();
-                    // It was asked for and given up before anybody could look at it.
-                    if received.is_some() && !asks && slot.head.is_some() {
+                    // The stream was opened and reset before its task could run.
+                    if received.is_some() && !asks && slot.has_head() {
                         self.engine.tolerate();
                     }
                 }
             }
-            Event::Window { stream: 0 } => self.wake_blocked(),
+            Event::Window { stream: 0 } => self.wake_admitted(),
             Event::Window { stream } => {
-                if let Some(slot) = self.slot(stream).filter(|slot| slot.blocked) {
-                    slot.blocked = false;
+                let admits = self.engine.sendable(stream) != Some(0);
+                if let Some(slot) = self.slot(stream).filter(|slot| slot.awaits == Awaits::Window && admits) {
+                    slot.awaits = Awaits::Nothing;
                     slot.wake();
                 }
             }
-            Event::Failed(_) => self.wake_all(),
+            Event::Failed(code) => {
+                self.trace_error(code);
+                self.wake_all();
+            }
         }
     }
 
-    /// How much more payload may wait for the peer: none once there is much, so that a piece is mostly taken as a whole.
+    /// How much more payload may wait for the peer: none above a threshold, so that pieces are usually taken whole.
     fn output_room(&self) -> usize {
+        let most = max_output();
         match self.engine.output().len() {
-            waiting if waiting >= MAX_OUTPUT => 0,
-            waiting => MAX_OUTPUT + PIECE - waiting,
+            waiting if waiting >= most => 0,
+            waiting => most + PIECE.min(most) - waiting,
         }
     }
 
@@ -274,122 +292,110 @@ impl Inner {
         head
     }
 
-    /// Sends what there is; true if all of it left.
+    /// Sends the output; true if all of it left.
     fn flush(&mut self) -> bool {
         if self.engine.output().is_empty() {
             self.stuck = false;
             return true;
         }
+        let active = self.trace_output();
+        let waiting = self.engine.output().len();
         match self.connection.send(self.engine.output(), false) {
-            Sent::All => self.engine.flushed(self.engine.output().len()),
+            Sent::All => self.engine.flushed(waiting),
             Sent::Part(count) => self.engine.flushed(count),
             Sent::Failed(fault) => self.fail(fault),
         }
         self.stuck = !self.engine.output().is_empty();
-        if self.crowded && self.engine.output().len() < MAX_OUTPUT / 2 {
-            self.crowded = false;
-            self.wake_blocked();
-        }
+        self.note_told(active, waiting);
         self.engine.output().is_empty()
+    }
+
+    /// Whether payload can leave from where it lies: the peer took all that came before, and nobody encrypts it or tells of it.
+    fn sends_at_once(&self) -> bool {
+        let is_free = !self.stuck && !self.connection.has_pending();
+        is_free && !self.pace.copies && self.connection.is_plain() && !self.is_traced()
+    }
+
+    /// Sends payload from where it lies, behind the output that waits; how much that was. What the peer does not take is output
+    /// that waits.
+    fn send_through(&mut self, id: u32, payload: &[u8], ends: bool) -> usize {
+        let Inner { engine, connection, .. } = self;
+        let mut fault = None;
+        let count =
+            engine.send_data_through(id, payload, ends, |slices| match connection.send_vectored(slices) {
+                Sent::All => slices.iter().map(|slice| slice.len()).sum(),
+                Sent::Part(count) => count,
+                Sent::Failed(what) => {
+                    fault = Some(what);
+                    0
+                }
+            });
+        self.stuck = !self.engine.output().is_empty();
+        self.told = UNKNOWN;
+        if let Some(fault) = fault {
+            self.fail(fault);
+        }
+        count
     }
 
     fn fail(&mut self, fault: Fault) {
         if self.fault.is_none() {
             self.fault = Some(fault);
+            self.trace_fault(fault);
             self.wake_all();
         }
     }
 
     fn wake_all(&self) {
-        self.slots.iter().for_each(Slot::wake);
-    }
-
-    fn wake_blocked(&mut self) {
-        for slot in self.slots.iter_mut().filter(|slot| slot.blocked) {
-            slot.blocked = false;
-            slot.wake();
-        }
-    }
-}
-
-impl Slot {
-    fn new(id: u32) -> Slot {
-        Slot {
-            id,
-            task: TaskKey::NONE,
-            head: None,
-            later: Vec::new(),
-            arrived: Vec::new(),
-            payload: 0,
-            chunked: false,
-            ended: false,
-            fault: None,
-            abort: None,
-            blocked: false,
-        }
-    }
-
-    fn wake(&self) {
-        if !self.task.is_none() {
-            weir_sched::wake(self.task);
-        }
-    }
-
-    fn payload(&mut self, bytes: &[u8]) {
-        self.payload += bytes.len() as u32;
-        if !self.chunked {
-            self.arrived.extend_from_slice(bytes);
-        } else if !bytes.is_empty() {
-            let header = weir_h1::chunk_encoder::ChunkHeader::new(bytes.len() as u64);
-            self.arrived.extend_from_slice(header.as_bytes());
-            self.arrived.extend_from_slice(bytes);
-            self.arrived.extend_from_slice(weir_h1::chunk_encoder::CHUNK_END);
-        }
-    }
-
-    /// The peer's last byte came, and these trailers.
-    fn end(&mut self, trailers: &[u8]) {
-        self.ended = true;
-        if self.chunked {
-            self.arrived.extend_from_slice(b"0\r\n");
-            self.arrived.extend_from_slice(trailers);
-            self.arrived.extend_from_slice(b"\r\n");
-        }
+        self.slots.iter().for_each(|slot| slot.wake());
     }
 }
 
 impl Multiplexer {
-    /// Takes over a client's connection. The current task owns it.
-    pub fn new(connection: Connection, limits: Limits, pace: Pace) -> Rc<Self> {
-        Multiplexer::over(connection, Engine::server(limits), pace, false, weir_sched::current())
+    /// Takes over a client's connection. The current task becomes its owner.
+    pub fn new(connection: Connection, limits: Limits, pace: Pace, identity: Identity) -> Rc<Self> {
+        let owner = weir_sched::current();
+        Multiplexer::over(connection, Engine::server(limits), pace, (false, identity), owner)
     }
 
-    /// Takes over a connection to a server. Nobody owns it before [`Multiplexer::own`].
-    pub fn to_server(connection: Connection, limits: Limits, pace: Pace) -> Rc<Self> {
-        Multiplexer::over(connection, Engine::client(limits), pace, true, TaskKey::NONE)
+    /// Takes over a connection to a server. It has no owner before [`Multiplexer::own`].
+    pub fn to_server(connection: Connection, limits: Limits, pace: Pace, identity: Identity) -> Rc<Self> {
+        Multiplexer::over(connection, Engine::client(limits), pace, (true, identity), TaskKey::NONE)
     }
 
-    fn over(connection: Connection, engine: Engine, pace: Pace, asks: bool, owner: TaskKey) -> Rc<Self> {
-        let facts = connection.tls().cloned();
-        Rc::new(Multiplexer {
+    fn over(
+        connection: Connection,
+        engine: Engine,
+        pace: Pace,
+        (asks, identity): (bool, Identity),
+        owner: TaskKey,
+    ) -> Rc<Self> {
+        let facts = connection.tls().cloned().map(Box::new);
+        let multiplexer = Rc::new(Multiplexer {
             inner: RefCell::new(Inner {
                 connection,
                 engine,
-                slots: Vec::new(),
-                started: Vec::new(),
+                slots: VecDeque::new(),
+                started: VecDeque::new(),
                 ended: false,
                 fault: None,
                 crowded: false,
+                woken_last: 0,
+                withheld: false,
                 stuck: false,
                 pace,
                 resets: 0,
                 asks,
-                curious: Vec::new(),
+                greeting_waiters: Vec::new(),
+                identity,
+                told: UNKNOWN,
             }),
             facts,
             owner: Cell::new(owner),
             woken: Cell::new(false),
-        })
+        });
+        multiplexer.inner.borrow().trace_connection(Told::ConnectionNew);
+        multiplexer
     }
 
     /// This task owns the connection from now on.
@@ -398,15 +404,26 @@ impl Multiplexer {
         self.inner.borrow().connection.descriptor().set_owner(task);
     }
 
-    /// One turn of the owner: what came is taken in and what is there is sent.
+    /// One turn of the owner: receives, and sends the output.
     pub fn turn(&self) -> Turn {
         self.woken.set(false);
         let mut inner = self.inner.borrow_mut();
-        let more = !inner.ended && inner.receive(weir_sched::now().as_ms());
-        if !inner.curious.is_empty() && (inner.engine.frames() > 0 || inner.fault.is_some()) {
-            inner.curious.drain(..).for_each(weir_sched::wake);
+        inner.trace_connection(Told::ConnectionWoken);
+        // The streams may need what the peer sends, so output that blocks receiving leaves first.
+        if inner.engine.output().len() > MAX_OUTPUT {
+            inner.flush();
+        }
+        let mut more = !inner.ended && inner.receive(weir_sched::now().as_ms());
+        if !inner.greeting_waiters.is_empty() && (inner.engine.frames() > 0 || inner.fault.is_some()) {
+            inner.greeting_waiters.drain(..).for_each(weir_sched::wake);
         }
         let flushed = inner.flush();
+        // The poller does not report the same readiness again.
+        more |= inner.engine.output().len() <= MAX_OUTPUT && std::mem::take(&mut inner.withheld);
+        if inner.has_room_for_others() {
+            inner.wake_fitting();
+            more |= inner.crowded;
+        }
         let over = inner.engine.is_over() || (inner.ended && inner.slots.is_empty());
         match () {
             () if inner.fault.is_some() => Turn::Over,
@@ -417,20 +434,21 @@ impl Multiplexer {
         }
     }
 
-    /// The streams that began since this was asked last: each wants a task, which [`Multiplexer::begin`] is told of.
-    pub fn started(&self) -> Vec<u32> {
-        std::mem::take(&mut self.inner.borrow_mut().started)
+    /// The next stream that was opened by the peer. It needs a task, set with [`Multiplexer::begin`].
+    pub fn next_started(&self) -> Option<u32> {
+        self.inner.borrow_mut().started.pop_front()
     }
 
-    /// A stream that began, to be carried by a task.
+    /// A stream that was opened by the peer, for the task that carries it.
     pub fn stream(self: &Rc<Self>, id: u32) -> SharedStream {
         SharedStream::new(Rc::clone(self), id)
     }
 
-    /// This task carries the stream.
-    pub fn begin(&self, id: u32, task: TaskKey) {
+    /// Sets the task that carries the stream. Traces identify it by `serial`.
+    pub fn begin(&self, id: u32, task: TaskKey, serial: u64) {
         if let Some(slot) = self.inner.borrow_mut().slot(id) {
             slot.task = task;
+            slot.serial = serial;
         }
     }
 
@@ -439,12 +457,12 @@ impl Multiplexer {
         self.inner.borrow().slots.len()
     }
 
-    /// Streams that the peer may have at a time: what it was told, 0 for no limit.
+    /// How many concurrent streams the peer may open, as announced; 0 for no limit.
     pub fn most_streams(&self) -> u32 {
         self.inner.borrow().engine.most_streams()
     }
 
-    /// What it is at, in `name=value`, for experts.
+    /// Its state in `name=value` pairs, for debugging.
     pub fn summary(&self) -> String {
         let inner = self.inner.borrow();
         let engine = &inner.engine;
@@ -461,9 +479,15 @@ impl Multiplexer {
         )
     }
 
-    /// Whether the peer does not take what is there for it.
-    pub fn is_stuck(&self) -> bool {
+    /// Whether output waits for the peer.
+    pub fn has_output(&self) -> bool {
         !self.inner.borrow().engine.output().is_empty()
+    }
+
+    /// Counts of received frames and errors, and the number of streams.
+    pub fn tally(&self) -> (Tally, u32) {
+        let engine = &self.inner.borrow().engine;
+        (*engine.tally(), engine.opened())
     }
 
     /// How often the peer did what no well-behaved peer does.
@@ -471,14 +495,19 @@ impl Multiplexer {
         self.inner.borrow().engine.glitches()
     }
 
-    /// Requests that were refused for their form before they became streams.
+    /// Requests refused as malformed before they became streams.
     pub fn refused(&self) -> u32 {
         self.inner.borrow().engine.refused()
     }
 
-    /// The error that the peer was told, if the connection failed.
+    /// The error code sent to the peer, if the connection failed.
     pub fn failure(&self) -> Option<ErrorCode> {
         self.inner.borrow().engine.failure()
+    }
+
+    /// What broke the connection itself, if something did: no stream's matter.
+    pub fn fault_of_connection(&self) -> Option<Fault> {
+        self.inner.borrow().fault
     }
 
     /// Bytes sent so far on the whole connection.
@@ -486,7 +515,7 @@ impl Multiplexer {
         self.inner.borrow().connection.sent
     }
 
-    /// This end leaves: streams in progress are finished (RFC 9113, 6.8).
+    /// Sends GOAWAY: streams in progress are finished (RFC 9113, 6.8).
     pub fn leave(&self) {
         let mut inner = self.inner.borrow_mut();
         match inner.slots.is_empty() {
@@ -495,35 +524,36 @@ impl Multiplexer {
         }
     }
 
-    /// Whether the peer was told so.
+    /// Whether GOAWAY was sent.
     pub fn is_leaving(&self) -> bool {
         self.inner.borrow().engine.is_leaving()
     }
 
-    /// Whether there is no stream, or the peer takes nothing.
-    pub fn is_idle_or_stuck(&self) -> bool {
+    /// Whether there is no stream, or output waits for the peer.
+    pub fn is_idle_or_has_output(&self) -> bool {
         let inner = self.inner.borrow();
         inner.slots.is_empty() || !inner.engine.output().is_empty()
     }
 
-    /// Keeps as little as a quiet connection needs.
+    /// Shrinks the memory to what a quiet connection needs.
     pub fn shrink(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.slots.shrink_to_fit();
-        inner.started = Vec::new();
+        inner.started = VecDeque::new();
         inner.connection.shrink_input();
         inner.engine.shrink();
     }
 
-    /// The connection ends: streams that are left learn of it. What was to leave was sent as far as the peer takes it.
+    /// Closes the connection: remaining streams get a fault. Pending output was sent as far as the peer takes it.
     pub fn close(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.flush();
+        inner.trace_connection(Told::ConnectionEnd);
         inner.connection.shut_write();
         inner.fail(Fault::Io(Errno::CONNRESET));
     }
 
-    /// Takes in and drops what still comes, so that the peer reads our last bytes; false when nothing more will come.
+    /// Receives and drops what still comes, so that the peer reads the last output; false when nothing more will come.
     pub fn drain(&self) -> bool {
         let mut inner = self.inner.borrow_mut();
         for _ in 0..ROUNDS {
@@ -538,45 +568,31 @@ impl Multiplexer {
         true
     }
 
-    /// What was agreed on over TLS.
+    /// The parameters of the TLS session.
     pub fn tls(&self) -> Option<&Facts> {
-        self.facts.as_ref()
+        self.facts.as_deref()
     }
 
-    /// Shows `look` the connection itself.
+    /// Calls `look` with the underlying connection.
     pub fn look<R>(&self, look: impl FnOnce(&Connection) -> R) -> R {
         look(&self.inner.borrow().connection)
     }
 
-    /// The owner has something to send.
+    /// Wakes the owner to send.
     fn touch(&self) {
         if !self.woken.replace(true) {
             weir_sched::wake(self.owner.get());
         }
     }
 
-    /// The next head that came for a stream.
+    /// The next head received for a stream.
     pub(crate) fn take_head(&self, id: u32) -> Option<Box<ReceivedHead>> {
-        let mut inner = self.inner.borrow_mut();
-        let slot = inner.slot(id)?;
-        let head = slot.head.take();
-        if !slot.later.is_empty() {
-            slot.head = Some(slot.later.remove(0));
-        }
-        head
+        self.inner.borrow_mut().slot(id)?.take_head()
     }
 
-    /// Moves what came for a stream behind what it holds.
+    /// Appends what was received for a stream to `into`.
     pub(crate) fn take_arrived(&self, id: u32, into: &mut Vec<u8>) -> Arrived {
-        let mut inner = self.inner.borrow_mut();
-        let Some(slot) = inner.slot(id) else { return Arrived::default() };
-        let bytes = slot.arrived.len();
-        if into.is_empty() {
-            std::mem::swap(into, &mut slot.arrived);
-        } else {
-            into.append(&mut slot.arrived);
-        }
-        Arrived { bytes, payload: std::mem::take(&mut slot.payload), ended: slot.ended }
+        self.inner.borrow_mut().slot(id).map_or(Arrived::default(), |slot| slot.take_arrived(into))
     }
 
     pub(crate) fn consumed(&self, id: u32, count: u32) {
@@ -602,12 +618,12 @@ impl Multiplexer {
             None => Some(Fault::Io(Errno::CONNRESET)),
         };
         let failed = inner.engine.failure().map(|_| Fault::Io(Errno::CONNABORTED));
-        // What became of the stream itself says more.
+        // The fault of the stream itself is more precise.
         of_stream.or(failed).or(inner.fault)
     }
 
-    /// Opens a stream for the current task with a request: its number, and how many bytes that takes. None if there is no room
-    /// for one, now or ever.
+    /// Opens a stream with a request for the current task: returns its identifier, and the size of the request in bytes. None
+    /// if no stream can be opened, now or ever.
     pub(crate) fn open(&self, head: &Head, raw: &[u8], chunks: bool, end: bool) -> Option<(u32, usize)> {
         let mut inner = self.inner.borrow_mut();
         if inner.fault.is_some() {
@@ -615,63 +631,66 @@ impl Multiplexer {
         }
         let before = inner.engine.output().len();
         let id = inner.engine.open(head, raw, DEFAULT_SCHEME, chunks, end)?;
-        inner.slots.push(Slot { task: weir_sched::current(), ..Slot::new(id) });
+        let mut slot = Slot::new(id);
+        slot.task = weir_sched::current();
+        inner.slots.push_back(slot);
+        inner.trace_head(Passing::RequestSent, id, head, raw);
         let count = inner.engine.output().len() - before;
         drop(inner);
         self.touch();
         Some((id, count))
     }
 
-    /// A stream to the server, which is opened when its request leaves.
+    /// A stream to the server. It is opened when its request is sent.
     pub fn unopened(self: &Rc<Self>) -> SharedStream {
         SharedStream::unopened(Rc::clone(self))
     }
 
-    /// How many streams a connection to a server may carry at a time.
+    /// The limit of concurrent streams on a connection to a server.
     pub fn stream_limit(&self) -> u32 {
         self.inner.borrow().engine.stream_limit()
     }
 
-    /// Whether the server said what it takes, or never will. Else the current task is woken when it does.
+    /// Whether the server's SETTINGS have arrived, or never will. Otherwise the current task is woken when they do.
     pub fn was_greeted(&self) -> bool {
         let mut inner = self.inner.borrow_mut();
         if inner.engine.frames() > 0 || inner.fault.is_some() {
             return true;
         }
         let task = weir_sched::current();
-        if !inner.curious.contains(&task) {
-            inner.curious.push(task);
+        if !inner.greeting_waiters.contains(&task) {
+            inner.greeting_waiters.push(task);
         }
         false
     }
 
-    /// Whether the server may be asked to speak another protocol (RFC 8441).
+    /// Whether the server accepts extended CONNECT (RFC 8441).
     pub fn takes_extended_connect(&self) -> bool {
         self.inner.borrow().engine.takes_extended_connect()
     }
 
-    /// Whether no stream can be opened any more on a connection to a server.
+    /// Whether no more streams can be opened on a connection to a server.
     pub fn is_closing(&self) -> bool {
         let inner = self.inner.borrow();
         inner.fault.is_some() || inner.ended || inner.engine.is_closing()
     }
 
-    /// Whether somebody beside the owner has use for the connection.
+    /// Whether anything besides the owner refers to the connection.
     pub fn is_wanted(self: &Rc<Self>) -> bool {
         Rc::strong_count(self) > 1
     }
 
-    /// Tells the owner that somebody has no use for the connection any more.
+    /// Tells the owner that a reference to the connection was given up.
     pub fn give_up(&self) {
         self.touch();
     }
 
-    /// Asks the server whether it is there. Any frame of it says so: [`Multiplexer::frames`].
+    /// Sends PING to check whether the server answers. Any frame counts as an answer: [`Multiplexer::frames`].
     pub fn ping(&self) {
         self.inner.borrow_mut().engine.ping();
     }
 
-    /// Frames that came.
+    /// Frames received.
     pub fn frames(&self) -> u64 {
         self.inner.borrow().engine.frames()
     }
@@ -684,13 +703,14 @@ impl Multiplexer {
         self.inner.borrow_mut().slot(id)?.abort
     }
 
-    /// Sends a head; how many bytes that takes, none if the stream is no more.
+    /// Sends a head; returns its size in bytes, none if the stream does not exist any more.
     pub(crate) fn send_head(&self, id: u32, head: &Head, raw: &[u8], end: bool) -> Option<usize> {
         let mut inner = self.inner.borrow_mut();
         let before = inner.engine.output().len();
         if inner.fault.is_some() || !inner.engine.send_head(id, head, raw, end) {
             return None;
         }
+        inner.trace_head(Passing::ResponseSent, id, head, raw);
         let count = inner.engine.output().len() - before;
         drop(inner);
         self.touch();
@@ -702,7 +722,7 @@ impl Multiplexer {
         self.touch();
     }
 
-    /// How many bytes of payload a stream may send now; none if it is no more.
+    /// How many bytes of payload a stream may send now; none if it does not exist any more.
     pub(crate) fn room(&self, id: u32) -> Option<usize> {
         let inner = self.inner.borrow();
         if inner.fault.is_some() {
@@ -712,13 +732,13 @@ impl Multiplexer {
         Some(open.min(inner.output_room()))
     }
 
-    /// Whether a stream that is there can send nothing, or no payload. It is woken when it can.
+    /// Whether a live stream can send nothing, or no payload. It is woken when it can.
     pub(crate) fn is_full(&self, id: u32, payload: bool) -> bool {
         let full = {
             let inner = self.inner.borrow();
             match inner.engine.sendable(id).filter(|_| inner.fault.is_none()) {
                 Some(open) => inner.output_room() == 0 || (payload && open == 0),
-                // Whoever sends learns of it.
+                // The sender gets the fault.
                 None => false,
             }
         };
@@ -728,44 +748,56 @@ impl Multiplexer {
         full
     }
 
-    /// Whether the peer is what a stream waits for: it takes nothing, or its window is used up.
+    /// Whether a stream waits for the peer: for output to leave, or for its window.
     pub(crate) fn is_slow(&self, id: u32) -> bool {
         let inner = self.inner.borrow();
         inner.stuck || inner.engine.sendable(id).is_none_or(|open| open == 0)
     }
 
-    /// Sends payload as far as there is room; how much that was.
+    /// Sends payload as far as there is room; returns how much.
     pub(crate) fn send_data(&self, id: u32, payload: &[u8], ends: bool) -> usize {
         let Some(room) = self.room(id) else { return 0 };
         let fits = payload.len().min(room);
         let ends = ends && fits == payload.len();
-        let count = self.inner.borrow_mut().engine.send_data(id, &payload[..fits], ends);
-        if count > 0 || ends {
+        let mut inner = self.inner.borrow_mut();
+        let mut count = 0;
+        if fits >= WORTH_A_CALL && inner.sends_at_once() {
+            count = inner.send_through(id, &payload[..fits], ends);
+        }
+        if count < fits || fits == 0 {
+            count += inner.engine.send_data(id, &payload[count..fits], ends);
+        }
+        let has_work = !inner.engine.output().is_empty() || inner.fault.is_some();
+        drop(inner);
+        if has_work && (count > 0 || ends) {
             self.touch();
         }
         count
     }
 
-    /// The stream is woken when it may send more.
+    /// Has the stream woken when it may send more.
     pub(crate) fn await_room(&self, id: u32) {
         let mut inner = self.inner.borrow_mut();
-        inner.crowded |= inner.engine.output().len() >= MAX_OUTPUT / 2;
+        inner.crowded |= inner.engine.output().len() >= max_output() / 2;
+        inner.trace_wait(id);
+        let closed = inner.engine.sendable(id) == Some(0);
         if let Some(slot) = inner.slot(id) {
-            slot.blocked = true;
+            slot.awaits = if closed { Awaits::Window } else { Awaits::Room };
         }
     }
 
-    /// A stream's task is through with it.
+    /// The stream's task is done with it.
     pub(crate) fn leave_stream(&self, id: u32, unreturned: u32, code: ErrorCode) {
         let mut inner = self.inner.borrow_mut();
         let Ok(at) = inner.slots.binary_search_by_key(&id, |slot| slot.id) else {
             drop(inner);
-            // It was never opened: the connection may be of no use any more.
+            // It was never opened: the connection may not be needed any more.
             return self.touch();
         };
-        let slot = inner.slots.remove(at);
+        inner.trace_stream_end(id);
+        let left = inner.slots.remove(at).map_or(0, |slot| slot.payload);
         inner.engine.reset(id, code);
-        let returned = slot.payload + unreturned;
+        let returned = left + unreturned;
         if returned > 0 {
             inner.engine.consumed(id, returned);
         }
@@ -775,14 +807,18 @@ impl Multiplexer {
     }
 }
 
-/// Gives memory that the worker keeps for heads back to the allocator.
+/// The limit of output that waits for the peer: above it, streams add no more payload.
+#[inline]
+fn max_output() -> usize {
+    if shortage::is_short() { LEAST_OUTPUT } else { MAX_OUTPUT }
+}
+
+/// Frees the memory that the worker keeps for heads.
 pub fn trim() {
     rooms::trim();
 }
 
-/// What is said to a server where a request of HTTP/1 says nothing: as the reference program does.
-const DEFAULT_SCHEME: &[u8] = b"https";
-/// An owner's hold on its connection, which ends for its streams when this is dropped.
+/// The owner's handle of its connection. Dropping it closes the connection for its streams.
 #[derive(Debug)]
 pub struct Closing(pub Rc<Multiplexer>);
 
@@ -792,11 +828,20 @@ impl Drop for Closing {
     }
 }
 
-/// How often one turn receives at most, before it sends and others have their turns (R181).
+/// Stands for output that no trace has walked over.
+const UNKNOWN: usize = usize::MAX;
+/// How often one turn receives at most, before it sends and other tasks run (R181).
 const ROUNDS: usize = 12;
-/// Output that waits for the peer: streams stop adding payload to more than this, and nothing more is received.
+/// The limit of output that waits for the peer while memory is plentiful. Nothing is received while there is more.
 const MAX_OUTPUT: usize = 128 * 1024;
-/// What they may add at a time beyond it: a bulk buffer.
+/// The same while memory is short.
+const LEAST_OUTPUT: usize = 4 * 1024;
+/// How much streams may add at a time beyond the limit: a bulk buffer.
 const PIECE: usize = 32 * 1024;
-/// Heads that wait for one stream, all but the last one of interim responses: who sends more at once does not mean them.
-const HEADS: usize = 64;
+/// Less payload than this is copied and leaves with what others send: a call costs more.
+const WORTH_A_CALL: usize = 16 * 1024;
+/// What is said to a server where a request of HTTP/1 says nothing: as the reference program does.
+const DEFAULT_SCHEME: &[u8] = b"https";
+
+// An idle connection's share, in the smallest class of blocks that it fits, with the counts of its `Rc`.
+const _: () = assert!(size_of::<Multiplexer>() <= 1024 - 16);

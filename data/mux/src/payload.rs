@@ -1,11 +1,11 @@
-//! What a body's bytes carry beside their framing, for who looks at a body that waits.
+//! The payload of a body that waits, without its framing.
 
 use std::borrow::Cow;
 
 use weir_h1::{ChunkDecoder, Piece};
 
-/// The payload of framed bytes that were validated before; chunks are joined in the room that `room` gives. None if that is
-/// no chunked coding.
+/// The payload of framed bytes that were validated before; chunks are joined in the buffer that `room` gives. None if the
+/// chunked coding is invalid.
 pub(crate) fn of_chunked(framed: &[u8], room: impl FnOnce() -> Vec<u8>) -> Option<Cow<'_, [u8]>> {
     let mut decoder = ChunkDecoder::new();
     let mut joined = room();

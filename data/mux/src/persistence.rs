@@ -1,7 +1,7 @@
-//! What an HTTP/1 message says of its body and of its connection, made true before it leaves.
+//! Framing and persistence of an HTTP/1 message, made consistent before it is sent.
 //!
-//! Rules may have changed the fields that say so, but not the bytes that follow. And what one peer said of its own
-//! connection says nothing of the other one: see [`weir_h1::connection`].
+//! Rules may have changed the framing fields, but not the bytes after the head. And one peer's `Connection` field
+//! says nothing about the other connection: see [`weir_h1::connection`].
 
 use weir_h1::{BodyFraming, connection};
 use weir_http::{BodySize, Flags, NoRoom};
@@ -11,11 +11,12 @@ pub use weir_h1::connection::Mode as ConnectionMode;
 use crate::message::Message;
 
 impl Message {
-    /// Makes a request that rules may have edited say what body follows it, and tells the server what becomes of its
-    /// connection. `pretends` is `option http-pretend-keepalive`. Whether that connection may carry another request.
+    /// Sets the framing fields of a request that rules may have edited, and its `Connection` field for the server.
+    /// `pretends` is `option http-pretend-keepalive`. Returns whether the server's connection may carry another
+    /// request.
     ///
     /// # Errors
-    /// When the head has no room for what has to be said.
+    /// When the head has no room for the fields.
     pub fn settle_request(&mut self, mode: ConnectionMode, pretends: bool) -> Result<bool, NoRoom> {
         let size = BodySize::of_request(&self.head);
         self.restate(size)?;
@@ -27,8 +28,8 @@ impl Message {
             () if pretends => ConnectionMode::KeepAlive,
             () => mode,
         };
-        // After an upgrade the connection's fate is in the response: nothing is said of it, and what the client said of its own
-        // connection stays behind (RFC 9110, 7.6.1).
+        // After an upgrade the response decides about the connection: no field is added, and the client's own `Connection`
+        // options are removed (RFC 9110, 7.6.1).
         let upgrade = connection::may_switch_protocols(head);
         if !(upgrade && written) {
             let announcement = match upgrade {
@@ -45,7 +46,7 @@ impl Message {
         connection::may_switch_protocols(&self.head)
     }
 
-    /// Makes an edited head say what body follows it: see [`weir_h1::restate`].
+    /// Sets the framing fields of an edited head: see [`weir_h1::restate`].
     ///
     /// # Errors
     /// When the head has no room for it.
@@ -55,7 +56,7 @@ impl Message {
         weir_h1::restate(head, raw, framing)
     }
 
-    /// Makes the head say that its body comes in chunks, whatever it said before.
+    /// Sets chunked framing, whatever the head had before.
     ///
     /// # Errors
     /// When the head has no room for it.
@@ -66,7 +67,7 @@ impl Message {
         self.restate(BodySize::Unknown)
     }
 
-    /// Makes the head of a response say that its body lasts as long as the connection.
+    /// Makes the body of a response end with the connection.
     ///
     /// # Errors
     /// When the head has no room for it.
@@ -76,22 +77,22 @@ impl Message {
         self.restate(BodySize::Unknown)
     }
 
-    /// Whether the connection of the server that sent this response may carry another request, when the body was of this size.
+    /// Whether the connection of the server that sent this response may carry another request after a body of this size.
     pub fn server_persists(&self, size: BodySize, mode: ConnectionMode) -> bool {
         connection::server_persists(&self.head, BodyFraming::of(size, &self.head), mode)
     }
 
-    /// Whether the connection of the client that gets this response may carry another request after `request`, when what
-    /// follows the response is of this size.
+    /// Whether the client's connection may carry another request after `request` and this response, with a body of this
+    /// size.
     pub fn client_persists(&self, request: &Message, size: BodySize, mode: ConnectionMode) -> bool {
-        // A response whose end can be read in two ways cannot be trusted to have been understood by everybody.
+        // A response whose end is ambiguous may have been understood differently by others.
         let doubtful = self.head.flags().intersects(Flags::DOUBTFUL);
         !doubtful
             && !connection::asks_to_close(&self.head, self.bytes())
             && connection::client_persists(&request.head, BodyFraming::of(size, &self.head), mode)
     }
 
-    /// Tells the client with the final response to `request` whether its connection stays open.
+    /// Sets the `Connection` field of the final response to `request`: whether the connection stays open.
     ///
     /// # Errors
     /// When the head has no room for it.
@@ -99,10 +100,10 @@ impl Message {
         self.announce(connection::announcement_to_client(&request.head, &self.head, persists))
     }
 
-    /// Takes away what a peer said of its own connection: a tunnel follows (RFC 9110, 7.6.1).
+    /// Removes a peer's options for its own connection, because a tunnel follows (RFC 9110, 7.6.1).
     ///
     /// # Errors
-    /// When the head has no room for what else the field said.
+    /// When the head has no room for the field's other options.
     pub fn announce_tunnel(&mut self) -> Result<(), NoRoom> {
         self.announce(connection::Announce::Nothing)
     }

@@ -1,47 +1,47 @@
-//! How far a body is, and what happened since somebody looked: what traces tell of it.
+//! The progress of a body, for traces.
 
-/// What became of a body so far, in bytes.
+/// The totals of a body so far, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Payload that came, without framing.
+    /// Payload received, without framing.
     pub received: u64,
-    /// What was given to the sink: payload and framing, as it is on the wire.
+    /// Bytes given to the sink: payload and framing, as on the wire.
     pub sent: u64,
-    /// Trailers that came, line ends included.
+    /// Trailers received, line ends included.
     pub trailers_received: u64,
-    /// Trailers that were given to the sink.
+    /// Trailers given to the sink.
     pub trailers_sent: u64,
-    /// The last byte came.
+    /// The last byte was received.
     pub complete: bool,
     /// The last byte was given to the sink.
     pub done: bool,
 }
 
-/// What happened to a body between two looks, in bytes.
+/// The changes of a body between two calls, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// Payload that came.
+    /// Payload received.
     pub received: u64,
-    /// What was given to the sink, framing included.
+    /// Bytes given to the sink, framing included.
     pub sent: u64,
-    /// The first of what was given left together with the head before it.
+    /// The first of the bytes left together with the head before them.
     pub with_head: bool,
-    /// Trailers that came.
+    /// Trailers received.
     pub trailers_received: u64,
-    /// Trailers that were given to the sink.
+    /// Trailers given to the sink.
     pub trailers_sent: u64,
-    /// The last byte came.
+    /// The last byte was received.
     pub completed: bool,
     /// The last byte was given to the sink.
     pub finished: bool,
-    /// The sink is closed right behind the last byte, which waits for the FIN.
+    /// The sink is closed right after the last byte, which waits for the FIN.
     pub ends_sink: bool,
-    /// How far it is now.
+    /// The totals now.
     pub now: Progress,
 }
 
 impl Step {
-    /// From what was told to what is to be told now. What was told to be over stays so.
+    /// The step from the totals last shown to the current ones. A body that was shown as complete stays complete.
     pub(crate) fn between(told: &mut Progress, now: Progress) -> Step {
         let before = *told;
         *told = Progress { complete: before.complete || now.complete, done: before.done || now.done, ..now };
@@ -73,7 +73,7 @@ mod tests {
         let step = Step::between(&mut told, last);
         assert_eq!((step.received, step.sent, step.trailers_received, step.now), (2, 5, 3, last));
         assert!(step.completed && step.finished);
-        // What was told to be over stays so, and counts that begin anew are no step back.
+        // A body that was shown as complete stays complete, and counters that restart are no negative step.
         let step = Step::between(&mut told, Progress { received: 1, ..Progress::default() });
         assert_eq!((step.received, step.completed, step.finished), (0, false, false));
         assert!(told.complete && told.done && told.received == 1);

@@ -1,54 +1,54 @@
-//! What answers inside this process, in place of a server.
+//! Services: they answer inside this process, in place of a server.
 
 use std::fmt;
 
 use weir_h1::chunk_encoder::{CHUNK_END, ChunkHeader, LAST_CHUNK, MAX_HEADER};
 use weir_net::Received;
 
-/// Whoever makes the body of an answer, in pieces: others run between them, and no more of it exists than the client takes.
+/// Produces the body of an answer in pieces: other tasks run between them, and no more of it exists than the client takes.
 pub trait Service {
-    /// Appends a piece of about so many bytes; false when that was the last.
+    /// Appends a piece of about `enough` bytes; false when that was the last.
     fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> bool;
 }
 
-/// A service that carries one side of a stream, and the piece of it that did not leave yet.
+/// A service that carries one side of a stream, and the current piece that has not left yet.
 pub struct LocalService {
     service: Box<dyn Service>,
     /// Room for the line before a chunk, then the piece.
     room: Vec<u8>,
-    /// What was taken of the piece.
+    /// How many bytes of the piece were taken.
     taken: usize,
     ended: bool,
     produced: u64,
 }
 
 impl LocalService {
-    /// Nothing is made before it is asked for.
+    /// Produces nothing before it is asked.
     pub fn new(service: Box<dyn Service>) -> Self {
         LocalService { service, room: Vec::new(), taken: 0, ended: false, produced: 0 }
     }
 
-    /// What was made and did not leave.
+    /// The produced bytes that have not left.
     pub fn output(&self) -> &[u8] {
         self.room.get(MAX_HEADER + self.taken..).unwrap_or_default()
     }
 
-    /// That many bytes left.
+    /// Removes `count` bytes that left.
     pub fn consume(&mut self, count: usize) {
         self.taken += count.min(self.output().len());
     }
 
-    /// Whether the last piece was made.
+    /// Whether the last piece was produced.
     pub fn ended(&self) -> bool {
         self.ended
     }
 
-    /// Bytes made so far.
+    /// Bytes produced so far.
     pub fn produced(&self) -> u64 {
         self.produced
     }
 
-    /// Makes the next piece, when the former one has left.
+    /// Produces the next piece, after the former one has left.
     pub fn receive(&mut self) -> Received {
         if !self.output().is_empty() {
             return Received::Full;
@@ -65,7 +65,7 @@ impl LocalService {
         if count == 0 && self.ended { Received::End } else { Received::Bytes(count) }
     }
 
-    /// Takes the whole piece, in chunked coding if that is wanted; behind the last one is the end of it.
+    /// Takes the whole piece, in chunked coding if `chunked`; the last piece is followed by the end of the coding.
     pub(crate) fn take_framed(&mut self, chunked: bool) -> &[u8] {
         let length = self.output().len();
         let mut start = MAX_HEADER + self.taken;
@@ -97,7 +97,7 @@ const PIECE: usize = 16_384;
 mod tests {
     use super::*;
 
-    /// Makes so many pieces of so many bytes.
+    /// Produces this many pieces of this many bytes.
     struct Pieces(usize, usize);
 
     impl Service for Pieces {

@@ -1,4 +1,4 @@
-//! Bytes that pass through the kernel only: from one connection's socket to the other's by way of a pipe.
+//! Splicing: bytes move from one connection's socket to the other's through a pipe, inside the kernel.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -15,11 +15,11 @@ use crate::progress::{Progress, Step};
 #[derive(Debug)]
 pub struct Spliced {
     pipe: Option<Pipe>,
-    /// Bytes that went this way.
+    /// Bytes moved.
     pub bytes: u64,
     /// The source ended.
     ended: bool,
-    /// What was told of it.
+    /// The totals that traces have shown.
     told: Progress,
 }
 
@@ -27,7 +27,7 @@ impl Spliced {
     /// A flow through a pipe of this capacity (0 for [`PIPE_SIZE`]).
     ///
     /// # Errors
-    /// When the process may not have another pipe: the bytes then go the usual way.
+    /// When the process may not have another pipe: then the caller copies the bytes.
     pub fn new(capacity: usize) -> Result<Self, Errno> {
         let kept = PIPES.with_borrow_mut(|pipes| pipes.pop());
         let pipe = match kept {
@@ -37,7 +37,7 @@ impl Spliced {
         Ok(Spliced { pipe: Some(pipe), bytes: 0, ended: false, told: Progress::default() })
     }
 
-    /// How far it is. What the pipe holds came and did not go.
+    /// The progress. Bytes in the pipe were received and not sent.
     pub fn progress(&self) -> Progress {
         let held = self.pipe.as_ref().map_or(0, Pipe::held) as u64;
         Progress {
@@ -49,15 +49,15 @@ impl Spliced {
         }
     }
 
-    /// What happened since this was asked last: for traces.
+    /// The changes since the last call, for traces.
     pub fn step(&mut self) -> Step {
         let now = self.progress();
         Step::between(&mut self.told, now)
     }
 
-    /// Moves what can be moved now. Neither may the source hold received bytes, nor the sink pending ones.
+    /// Moves what can be moved now. The source must hold no received bytes, and the sink no pending ones.
     pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
-        // Only what has a socket of its own can be spliced.
+        // Splicing needs two sockets.
         let (Some(source), Some(sink)) = (source.connection_mut(), sink.connection_mut()) else {
             return Flow::Done;
         };
@@ -91,7 +91,7 @@ impl Spliced {
 
 impl Drop for Spliced {
     fn drop(&mut self) {
-        // A pipe that still holds bytes would give them to the next one who takes it.
+        // A pipe that still holds bytes would give them to its next user.
         let Some(pipe) = self.pipe.take().filter(|pipe| pipe.held() == 0) else { return };
         PIPES.with_borrow_mut(|pipes| {
             if pipes.len() < KEPT_PIPES {
@@ -103,7 +103,7 @@ impl Drop for Spliced {
 
 /// 256 kB: at this size splicing 1 MB was seen to cost 214 us where copying costs 238.
 pub const PIPE_SIZE: usize = 256 * 1024;
-/// How many bytes one call moves before others get their turn, or a pipe more: it takes about as long as what
+/// How many bytes one call moves before other tasks run, or a pipe more: it takes about as long as what
 /// [`BodyFlow`](crate::BodyFlow) moves in a turn.
 const IN_A_TURN: usize = 512 * 1024;
 /// How often one call looks for more bytes at most, where few come at a time.

@@ -1,16 +1,16 @@
-//! The fields behind a body, while filters look at them.
+//! The trailers of a body, for filters.
 
 use weir_http::is_token;
 
-/// Fields behind a body: lines that were validated when they came.
+/// Trailers: lines that were validated when they were received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trailers {
-    /// Each with its line end.
+    /// Each line with its end.
     lines: Vec<u8>,
 }
 
 impl Trailers {
-    /// Forgets all.
+    /// Removes all fields.
     pub fn clear(&mut self) {
         self.lines.clear();
     }
@@ -20,7 +20,7 @@ impl Trailers {
         self.lines.is_empty()
     }
 
-    /// As they are on the wire, without the empty line that ends them.
+    /// The lines as on the wire, without the empty line that ends them.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.lines
     }
@@ -30,12 +30,12 @@ impl Trailers {
         self.lines.extend_from_slice(part);
     }
 
-    /// Names and values, in their order.
+    /// Names and values, in order.
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.lines.split_inclusive(|byte| *byte == b'\n').filter_map(split)
     }
 
-    /// Adds a field; false if it cannot be one.
+    /// Adds a field; false if the name or value is invalid.
     pub fn add(&mut self, name: &[u8], value: &[u8]) -> bool {
         let sound = is_token(name) && !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
         if sound {

@@ -1,8 +1,8 @@
-//! What moves one direction of a stream: a flow of bytes, and the filters that it passes.
+//! A transfer moves one direction of a stream: a flow of bytes, and its filters.
 //!
-//! Without filters this is [`BodyFlow`], which copies nothing. With filters the payload is taken out of its framing, shown to
-//! them in their order, and framed again for the sink. No more of it is here than passes at once: what a filter holds back
-//! stays where it came in, so a source learns that nobody takes it.
+//! Without filters this is [`BodyFlow`], which copies nothing. With filters the payload is taken out of its framing, passed
+//! through them in their order, and framed again for the sink. Only what is passing is held here: bytes that a filter holds
+//! back stay at the source, which thus sees backpressure.
 
 use std::ops::{Deref, DerefMut};
 
@@ -32,7 +32,7 @@ impl Transfer {
         Transfer { flow: BodyFlow::done(), filtered: None }
     }
 
-    /// Another body is moved from now on; the filters stay.
+    /// Starts another body; the filters stay.
     #[inline]
     pub fn begin(&mut self, flow: BodyFlow) {
         self.flow = flow;
@@ -41,7 +41,7 @@ impl Transfer {
         }
     }
 
-    /// Adds a filter behind the others, before anything has moved. What a filter waits for more of is kept up to `limit` bytes.
+    /// Adds a filter after the others, before anything has moved. For a filter that wants more bytes at once, up to `limit` bytes are kept.
     pub fn add(&mut self, filter: Box<dyn Filter>, limit: usize) {
         let filtered = self.filtered.get_or_insert_with(|| {
             let mut filtered = Box::new(Filtered::new(limit));
@@ -51,14 +51,14 @@ impl Transfer {
         filtered.chain.push(filter);
     }
 
-    /// Whether filters look at what passes.
+    /// Whether there are filters.
     #[inline]
     pub fn is_filtered(&self) -> bool {
         self.filtered.is_some()
     }
 
-    /// Shows the filters the head that leaves before this body. True if they may change the body's length: its framing must
-    /// not say one then.
+    /// Passes the head of this body to the filters. True if they may change the body's length: then its framing must not
+    /// contain one.
     pub fn head(&mut self, head: &mut Message) -> bool {
         let Some(filtered) = &mut self.filtered else { return false };
         let now = weir_sched::now();
@@ -71,7 +71,7 @@ impl Transfer {
         resizes
     }
 
-    /// The body leaves in chunks, or not, however it came.
+    /// Sets whether the body is sent in chunks, however it was received.
     pub fn encode(&mut self, chunks: bool) {
         if let Some(filtered) = &mut self.filtered {
             filtered.encodes = chunks;
@@ -90,8 +90,8 @@ impl Transfer {
         self.filtered.as_ref().map_or(Tick::NEVER, |filtered| filtered.chain.wake_at())
     }
 
-    /// Takes up to `limit` ready bytes away, for who sends them itself, behind a head; how many there were. None of what
-    /// filters have to see.
+    /// Removes up to `limit` ready bytes for a caller that sends them itself, after a head; returns their number. None
+    /// while there are filters, which must see them.
     pub fn take_ready(&mut self, limit: usize) -> usize {
         if self.is_filtered() { 0 } else { self.flow.take_ready(limit) }
     }
@@ -122,19 +122,19 @@ impl DerefMut for Transfer {
     }
 }
 
-/// The filters, and what is on its way through them.
+/// The filters, and the bytes that are passing through them.
 #[derive(Debug)]
 struct Filtered {
     chain: FilterChain,
     /// Takes the payload out of its framing, if it has one.
     decoder: Option<ChunkDecoder>,
-    /// The sink gets chunks.
+    /// Whether the sink gets chunks.
     encodes: bool,
     trailers: Trailers,
-    /// What passed, framed, up to a piece of each filter's limit; the first `sent` bytes of it have left.
+    /// Bytes that passed, framed, up to a piece of each filter's limit; the first `sent` of them have left.
     staged: Vec<u8>,
     sent: usize,
-    /// The end passed, too.
+    /// Whether the end has passed.
     ended: bool,
     limit: usize,
 }
@@ -203,7 +203,7 @@ impl Filtered {
                 self.staged = Vec::new();
                 return Flow::Withheld;
             }
-            // Nothing more is taken in while a head still waits to leave.
+            // Nothing is received while a head still waits to leave.
             if sink.has_pending() {
                 match sink.flush(false) {
                     Sent::All => {}
@@ -233,7 +233,7 @@ impl Filtered {
         Flow::Yield
     }
 
-    /// Sends what passed; none if there is room for more.
+    /// Sends what passed the filters; none if there is room for more.
     fn send(&mut self, flow: &BodyFlow, sink: &mut StreamConnector) -> Option<Flow> {
         let last = self.ended && flow.closes_sink();
         if !self.staged.is_empty() {
@@ -260,7 +260,7 @@ impl Filtered {
         })
     }
 
-    /// Lets pass what is there of a body from a connection; false if its coding is wrong.
+    /// Passes the available bytes of a body from a connection through the filters; false if the coding is invalid.
     fn take(&mut self, flow: &mut BodyFlow, source: &mut StreamConnector, now: Tick) -> bool {
         if flow.ready() == 0 && !source.input().is_empty() && !flow.is_complete() && !flow.inspect(source) {
             return false;
@@ -275,7 +275,7 @@ impl Filtered {
         true
     }
 
-    /// The same of what a service made.
+    /// The same for the bytes of a service.
     fn take_made(&mut self, flow: &mut BodyFlow, service: &mut LocalService, now: Tick) -> bool {
         self.decoder = None;
         let taken = self.feed(service.output(), service.ended(), false, now);
@@ -287,7 +287,7 @@ impl Filtered {
         true
     }
 
-    /// Offers the filters the payload of these bytes, the last if `last`; how many of the bytes were taken.
+    /// Offers the payload of these bytes to the filters, the last if `last`; returns how many of the bytes were taken.
     fn feed(&mut self, framed: &[u8], last: bool, keeps_trailers: bool, now: Tick) -> usize {
         let mut at = 0;
         while at < framed.len() && self.staged.len() < self.limit {
@@ -301,7 +301,7 @@ impl Filtered {
                 continue;
             };
             let before = decoder.clone();
-            // What is here was validated before.
+            // These bytes were validated before.
             match decoder.piece(rest) {
                 Ok(Piece::Payload(place)) => {
                     let mut behind = decoder.clone();
@@ -311,7 +311,7 @@ impl Filtered {
                         at += place.end;
                         continue;
                     }
-                    // As if no more had come.
+                    // The decoder continues as if no more had been received.
                     let mut again = before;
                     if taken > 0 {
                         let _ = again.piece(&rest[..place.start + taken]);
@@ -330,14 +330,14 @@ impl Filtered {
                 Ok(Piece::More | Piece::Done(_)) | Err(_) => at = framed.len(),
             }
         }
-        // Whose time has come goes on, even if nothing comes.
+        // Filters whose time has come resume, even if no bytes come.
         if framed.is_empty() {
             self.offer(b"", last, now);
         }
         at
     }
 
-    /// Offers payload, and frames what passes; how much was taken.
+    /// Offers payload to the filters, and frames what passes; returns how much was taken.
     fn offer(&mut self, payload: &[u8], last: bool, now: Tick) -> usize {
         let Filtered { chain, staged, .. } = self;
         let start = staged.len();
@@ -346,7 +346,7 @@ impl Filtered {
         taken
     }
 
-    /// Nothing more comes: lets the filters end.
+    /// Nothing more comes: signals the end to the filters.
     fn finish(&mut self, now: Tick) {
         if self.ended {
             return;
@@ -366,7 +366,7 @@ impl Filtered {
         }
     }
 
-    /// Makes a chunk of what was staged from here on, where the sink gets chunks.
+    /// Makes a chunk of the staged bytes from `start` on, where the sink gets chunks.
     fn frame(&mut self, start: usize) {
         let length = self.staged.len() - start;
         if self.encodes && length > 0 {
@@ -377,7 +377,7 @@ impl Filtered {
     }
 }
 
-/// How many receives one call makes before others get their turn: pieces are small, see [`BodyFlow`].
+/// How many receives one call makes before other tasks run: pieces are small, see [`BodyFlow`].
 const ROUNDS: usize = 32;
 
 #[cfg(test)]

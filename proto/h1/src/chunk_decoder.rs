@@ -1,11 +1,11 @@
 //! Chunked bodies, validated while they pass (RFC 9112, 7.1).
 //!
-//! Two ways to use it. Who forwards a chunked body asks [`ChunkDecoder::advance`]: all that it leaves is valid and may go
-//! on verbatim. Who wants the payload without its framing asks [`ChunkDecoder::piece`], again and again. Both keep nothing
-//! but a few numbers between calls.
+//! There are two ways to use it. To forward a chunked body, call [`ChunkDecoder::advance`]: the bytes that it leaves are valid and
+//! may be forwarded verbatim. To get the payload without its framing, call [`ChunkDecoder::piece`] repeatedly. Both keep only
+//! a few numbers between calls.
 //!
-//! Extensions end here: whoever does not understand one must ignore it (RFC 9112, 7.1.1), and a parser further on that
-//! finds its end elsewhere would read another body.
+//! Extensions are not forwarded: a recipient that does not understand one must ignore it (RFC 9112, 7.1.1), and a next
+//! parser that finds its end elsewhere would read another body.
 //!
 //! ```text
 //!        ┌───────────────────────────────────────────────────┐
@@ -23,7 +23,7 @@ use std::ops::Range;
 
 use crate::parser::scan::is_token_byte;
 
-/// Follows a chunked body through whatever pieces it comes in.
+/// Decodes a chunked body that comes in any pieces.
 #[derive(Clone, Debug, Default)]
 pub struct ChunkDecoder {
     awaiting: Awaiting,
@@ -31,30 +31,30 @@ pub struct ChunkDecoder {
     remaining: u64,
     /// How many digits, extension bytes or trailer bytes were seen: each has its limit.
     count: u32,
-    /// How many bytes of extensions came beyond what payload they came with excuses.
+    /// How many bytes of extensions came beyond the one in eight that the payload allows.
     excess: u32,
     /// The name of the trailer being read.
     name: TrailerName,
 }
 
-/// What [`ChunkDecoder::advance`] found in the bytes it was given.
+/// The result of [`ChunkDecoder::advance`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Advance {
-    /// That many bytes from the start are valid, and belong to the body: they may be forwarded as they are. All that
+    /// The number of bytes from the start that are valid and belong to the body: they may be forwarded as they are. All that
     /// is left of them, unless the body ended.
     pub consumed: usize,
-    /// That many bytes were taken out of them; what followed has moved up.
+    /// The number of bytes removed from them; the bytes behind have moved up.
     pub removed: usize,
     /// How many of them are payload.
     pub payload: usize,
-    /// Where among them trailers stand, line ends included: nowhere in most bodies.
+    /// The range of trailers among them, line ends included; empty for most bodies.
     pub trailers: Range<usize>,
     /// The body ended with them: what follows is the next message.
     pub done: bool,
 }
 
 impl Advance {
-    /// What one call would have found in the bytes of both, `next` being what the following call found.
+    /// The result of one call for the bytes of two; `next` is the result of the second.
     pub fn followed_by(self, next: Advance) -> Advance {
         let later = next.trailers.start + self.consumed..next.trailers.end + self.consumed;
         Advance {
@@ -72,18 +72,18 @@ impl Advance {
     }
 }
 
-/// What [`ChunkDecoder::piece`] found at the start of the bytes it was given.
+/// The result of [`ChunkDecoder::piece`] for the start of its input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Piece {
-    /// Payload at this place; framing may stand before it. The piece takes everything up to the range's end.
+    /// Payload in this range; framing may precede it. The piece takes everything up to the range's end.
     Payload(Range<usize>),
-    /// A part of the trailer section at this place, line ends included; framing may stand before it. The piece takes
+    /// A part of the trailer section in this range, line ends included; framing may precede it. The piece takes
     /// everything up to the range's end. The lines were validated; the empty line that ends them is not given.
     Trailers(Range<usize>),
-    /// An extension, or the blanks where one could stand, at this place; framing may stand before it. The piece takes
+    /// An extension, or the blanks before one, in this range; framing may precede it. The piece takes
     /// everything up to the range's end.
     Extension(Range<usize>),
-    /// Nothing but framing: all the bytes are used, more must come.
+    /// Only framing: all the bytes are used, and more are needed.
     More,
     /// The body ended; that many bytes, of framing, belonged to it.
     Done(usize),
@@ -105,7 +105,7 @@ pub enum ChunkError {
     InvalidLineEnd,
     /// Something other than a line end after a chunk's payload.
     MissingLineEnd,
-    /// A trailer line that is not a field, or one that would frame the message once more.
+    /// A trailer line that is not a field, or one with a framing field.
     InvalidTrailer,
     /// Trailers longer than [`ChunkDecoder::MAX_TRAILERS`].
     TrailersTooLong,
@@ -138,7 +138,7 @@ impl ChunkDecoder {
     /// The longest extension of one chunk, in bytes. Signed chunks, the longest in use, need less than 100.
     pub const MAX_EXTENSION: u32 = 1024;
 
-    /// How many bytes the extensions of a body may have that come with little payload: one in eight bytes is excused.
+    /// How many bytes the extensions of a body may have beyond one for each eight bytes of payload.
     pub const MAX_EXCESS: u32 = 16384;
 
     /// The longest trailer section, in bytes: a head of the default size.
@@ -154,7 +154,7 @@ impl ChunkDecoder {
     #[inline]
     pub fn advance(&mut self, bytes: &mut [u8]) -> Result<Advance, ChunkError> {
         let (mut at, mut payload, mut trailers) = (0, 0, 0..0);
-        // What lies before `moved` is as it is to stay, what lies from `kept` on has not moved yet.
+        // Bytes before `moved` are final; bytes from `kept` on have not moved yet.
         let (mut moved, mut kept) = (0, 0);
         let end = loop {
             match self.piece_from(bytes, at)? {
@@ -190,13 +190,13 @@ impl ChunkDecoder {
         self.piece_from(bytes, 0)
     }
 
-    /// How much payload of the current chunk has not come yet: that much may be forwarded without being looked at
-    /// (then say so with [`ChunkDecoder::skip`]). Zero when framing comes next.
+    /// How much payload of the current chunk has not come yet: that much may be forwarded without this decoder
+    /// (then call [`ChunkDecoder::skip`]). Zero when framing comes next.
     pub fn remaining(&self) -> u64 {
         if self.awaiting == Awaiting::Payload { self.remaining } else { 0 }
     }
 
-    /// `bytes` of payload (at most [`ChunkDecoder::remaining`]) went by another way, as with splicing.
+    /// Records that `bytes` of payload (at most [`ChunkDecoder::remaining`]) were forwarded by other means, such as splicing.
     pub fn skip(&mut self, bytes: u64) {
         if self.awaiting == Awaiting::Payload {
             self.remaining = self.remaining.saturating_sub(bytes);
@@ -306,7 +306,7 @@ impl ChunkDecoder {
             b'\n' => return Err(ChunkError::InvalidLineEnd),
             _ => return Err(ChunkError::InvalidSize),
         }
-        // Whoever comes next looks at the same byte.
+        // The next state looks at the same byte.
         Ok(at)
     }
 
@@ -345,7 +345,7 @@ impl ChunkDecoder {
                 (Awaiting::TrailerStart, b'\n') | (Awaiting::TrailerValue, b'\n') => {
                     return Err(ChunkError::InvalidLineEnd);
                 }
-                // A fold would begin with white space, which is no token byte either.
+                // A fold would begin with white space, which is not a token byte either.
                 (Awaiting::TrailerStart, _) if is_token_byte(byte) => {
                     self.name = TrailerName::default();
                     self.name.push(byte);
@@ -372,8 +372,8 @@ impl ChunkDecoder {
     }
 }
 
-/// How far a trailer's name is one of those that would frame the message once more, which trailers must not (RFC 9110,
-/// 6.5.1). No name is longer than a byte can count before it stopped being one of them.
+/// Matches a trailer's name against the framing fields, which trailers must not contain (RFC 9110,
+/// 6.5.1). The length cannot overflow its byte, since matching stops at the first difference.
 #[derive(Clone, Copy, Debug, Default)]
 struct TrailerName {
     length: u8,
@@ -390,7 +390,7 @@ impl TrailerName {
         self.length = self.length.saturating_add(1);
     }
 
-    /// Whether it is one of them, now that it is whole.
+    /// Whether the complete name is a framing field.
     fn frames(self) -> bool {
         let mut names = FRAMING_NAMES.iter().zip(self.differs);
         names.any(|(name, differs)| !differs && name.len() == usize::from(self.length))
@@ -414,7 +414,7 @@ mod tests {
     use super::*;
     use crate::chunk_encoder::{CHUNK_END, ChunkHeader, LAST_CHUNK};
 
-    /// What a body is: its payload, its trailers, how many bytes it took; or `None` while it is not complete.
+    /// A decoded body: its payload, its trailers, how many bytes it took; or `None` while it is not complete.
     type Body = (Vec<u8>, Vec<u8>, usize);
 
     fn decode(bytes: &[u8], pieces: &[usize]) -> Result<Option<Body>, ChunkError> {
@@ -445,7 +445,7 @@ mod tests {
         Ok(None)
     }
 
-    /// What is forwarded of a body, how many bytes it took, how much of it was payload, and whether it ended.
+    /// The forwarded bytes of a body, how many bytes it took, how much of it was payload, and whether it ended.
     type Passed = (Vec<u8>, usize, usize, bool);
 
     fn pass(bytes: &[u8], pieces: &[usize]) -> Result<Passed, ChunkError> {
@@ -458,7 +458,7 @@ mod tests {
             payload += advance.payload;
             passed.extend_from_slice(&part[..advance.consumed]);
             if advance.done {
-                // What follows the body has moved up behind it.
+                // The bytes after the body have moved up behind it.
                 assert_eq!(part[advance.consumed..part.len() - advance.removed], bytes[at..end]);
                 return Ok((passed, at, payload, true));
             }
@@ -487,7 +487,7 @@ mod tests {
         match (passed, whole) {
             (Ok((passed, used, payload, true)), Ok(Some(body))) => {
                 assert_eq!((used, payload), (body.2, body.0.len()));
-                // What is forwarded says the same, and nothing is taken out of it any more.
+                // The forwarded bytes decode to the same body, and nothing more is removed from them.
                 assert_eq!(decode(&passed, &[]), Ok(Some((body.0, body.1, passed.len()))));
                 assert_eq!(pass(&passed, &[]).map(|again| again.0), Ok(passed));
             }

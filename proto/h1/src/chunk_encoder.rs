@@ -1,9 +1,9 @@
-//! Making chunked bodies, when what comes has another framing.
+//! Encodes chunked bodies, for messages that came with another framing.
 
-/// What ends a chunked body without trailers.
+/// The end of a chunked body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// What ends every chunk.
+/// The end of every chunk.
 pub const CHUNK_END: &[u8] = b"\r\n";
 
 /// The longest [`ChunkHeader`].

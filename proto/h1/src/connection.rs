@@ -1,8 +1,8 @@
-//! Whether a connection lives on after an exchange, and the `Connection` field that says so (RFC 9112, 9.3).
+//! Whether a connection persists after a request and its response, and the `Connection` field for it (RFC 9112, 9.3).
 //!
 //! The two sides decide apart: a server that closes does not cost the client its connection, and the reverse. So
-//! `close` and `keep-alive` never pass from one side to the other; the proxy says what holds for its own connections.
-//! One exception keeps the common case free of edits: `keep-alive` between HTTP/1.1 peers says what holds anyway, and
+//! `close` and `keep-alive` never pass from one side to the other; the proxy announces the state of its own connections.
+//! One exception keeps the common case free of edits: `keep-alive` between HTTP/1.1 peers only repeats the default, and
 //! may stay.
 
 use weir_http::values::Values;
@@ -22,18 +22,18 @@ pub enum Mode {
     Close,
 }
 
-/// What a `Connection` field is to say.
+/// What to announce in a `Connection` field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Announce {
     /// `close`
     Close,
     /// `keep-alive`, needed when one of the peers is HTTP/1.0.
     KeepAlive,
-    /// Nothing: persistence is what HTTP/1.1 means without a word.
+    /// Nothing: HTTP/1.1 connections persist by default.
     Nothing,
 }
 
-/// Whether the sender of this message leaves its connection open after it, as far as the message says.
+/// Whether the sender of this message keeps its connection open, by the message's version and fields.
 #[inline]
 pub fn wants_persistence(head: &Head) -> bool {
     let flags = head.flags();
@@ -53,8 +53,8 @@ pub fn server_persists(response: &Head, response_framing: BodyFraming, mode: Mod
     mode == Mode::KeepAlive && is_delimited(response_framing) && wants_persistence(response)
 }
 
-/// What to tell the server with a request. A doubtful one is the last on its connection, whatever the mode: the server may read
-/// more or less of it than was meant.
+/// What to announce to the server with a request. An ambiguous one ([`Flags::DOUBTFUL`]) is the last on its connection, whatever
+/// the mode: the server may read a longer or shorter body.
 #[inline]
 pub fn announcement_to_server(request: &Head, mode: Mode) -> Announce {
     match mode {
@@ -65,14 +65,14 @@ pub fn announcement_to_server(request: &Head, mode: Mode) -> Announce {
     }
 }
 
-/// What to tell the client with a final response. `persists` is what [`client_persists`] said.
+/// What to announce to the client with a final response. `persists` is the result of [`client_persists`].
 #[inline]
 pub fn announcement_to_client(request: &Head, response: &Head, persists: bool) -> Announce {
     if !persists
         && response.version() < Version::HTTP_11
         && !response.flags().contains(Flags::CONNECTION_KEEP_ALIVE)
     {
-        // It says so by its version.
+        // Its version already says that it closes.
         Announce::Nothing
     } else if !persists {
         Announce::Close
@@ -83,8 +83,8 @@ pub fn announcement_to_client(request: &Head, response: &Head, persists: bool) -
     }
 }
 
-/// Whether a rule wrote `close` into the head: what a peer sent speaks of its own connection, what was written here of the one
-/// that the message goes to.
+/// Whether a rule wrote `close` into the head. A peer's field concerns its own connection; a field written by a rule concerns
+/// the connection that the message goes to.
 #[inline]
 pub fn asks_to_close(head: &Head, raw: &[u8]) -> bool {
     let written = |field: &&Field| field.known == KnownName::Connection && field.value.is_edited();
@@ -101,8 +101,8 @@ pub fn may_switch_protocols(request: &Head) -> bool {
         && request.flags().contains(Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE)
 }
 
-/// Makes the head say `announce`: the tokens `close` and `keep-alive` are put right, other tokens stay. A head that
-/// says it already is not edited.
+/// Makes the head announce `announce`: the tokens `close` and `keep-alive` are corrected, other tokens stay. A head that
+/// already does is not edited.
 #[inline]
 pub fn announce(head: &mut Head, raw: &[u8], announce: Announce) -> Result<(), NoRoom> {
     let (closes, keeps) = tokens(head, raw);
@@ -200,7 +200,7 @@ mod tests {
     const END: &str = "Connection: close\r\n";
     const EMPTY: &str = "Content-Length: 0\r\n";
 
-    /// One exchange: which sides stay open in each mode, client first.
+    /// One request and its response: which sides stay open in each mode, client first.
     #[track_caller]
     fn check(request: (&str, &str), response: (&str, &str), want: [(bool, bool); 3]) {
         let (_, request) = parse(Kind::Request, request.0, request.1);
@@ -246,7 +246,7 @@ mod tests {
         head.write(&raw, &mut text);
         let want = format!("{GET_11}\r\n{}\r\n", want.unwrap_or(fields));
         assert_eq!(String::from_utf8(text).unwrap(), want);
-        // Saying it again changes nothing.
+        // A second call changes nothing.
         announce(&mut head, &raw, what).unwrap();
         let mut again = Vec::new();
         head.write(&raw, &mut again);

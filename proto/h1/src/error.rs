@@ -17,7 +17,7 @@ pub enum HeadErrorKind {
     InvalidMethod,
     /// A byte that a request target must not have.
     InvalidTarget,
-    /// A target that does not fit its method: no authority after `CONNECT`, `*` without `OPTIONS`, a relative one.
+    /// A target whose form does not fit the method: not an authority with `CONNECT`, `*` without `OPTIONS`, a relative one.
     TargetForm,
     /// Something after the target that is not `HTTP/x.y`.
     InvalidVersion,
@@ -43,7 +43,7 @@ pub enum HeadErrorKind {
     SpaceBeforeColon,
     /// A byte that a field value must not have.
     InvalidValue,
-    /// The first field line begins with white space: a continuation of nothing.
+    /// The first field line begins with white space: there is no line to continue.
     FoldedFirstField,
     /// More fields than the limit.
     TooManyFields,
@@ -53,7 +53,7 @@ pub enum HeadErrorKind {
     ConflictingContentLength,
     /// A `Transfer-Encoding` that cannot be understood, or an empty one.
     InvalidTransferEncoding,
-    /// Transfer codings before the final `chunked`: nobody here can decode them (status 422).
+    /// Transfer codings before the final `chunked`, which are not supported (status 422).
     UnsupportedTransferEncoding,
     /// A message whose last transfer coding is not `chunked`: it has no safe end.
     ChunkedNotFinal,
@@ -62,7 +62,7 @@ pub enum HeadErrorKind {
     /// A body after an HTTP/1.0 `GET`, `HEAD` or `DELETE`, which other parsers may take for a next request (status
     /// 413).
     PayloadForbidden,
-    /// A `Host`, or the authority of a target, that is no host: a list, a path, a user, a byte that no host has.
+    /// A `Host`, or the authority of a target, that is not a host: a list, a path, user information, an invalid byte.
     InvalidHost,
     /// A `CONNECT` that announces content.
     ConnectWithContent,
@@ -70,14 +70,14 @@ pub enum HeadErrorKind {
     ConflictingHost,
     /// A `Host` that differs from the authority of the target.
     HostAuthorityMismatch,
-    /// The head goes beyond what a span can say.
+    /// The head is longer than a span can address.
     TooLong,
     /// A WebSocket handshake without the key, or the answer to it, that it must have (RFC 6455).
     InvalidWebsocketKey,
 }
 
 impl HeadErrorKind {
-    /// The status that a client is answered with, when its request is refused for this.
+    /// The status of the response to a request that is refused for this.
     pub fn status(self) -> u16 {
         match self {
             HeadErrorKind::PayloadForbidden => 413,

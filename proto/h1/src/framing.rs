@@ -13,12 +13,12 @@ pub enum BodyFraming {
     Chunked,
     /// Everything until the connection closes. Responses only.
     UntilClose,
-    /// What follows is no longer HTTP: both ways are forwarded as they come.
+    /// The connection leaves HTTP: bytes are forwarded unchanged in both directions.
     Tunnel,
 }
 
 impl BodyFraming {
-    /// How a body of this size ends behind a head that came, or that is made here.
+    /// The framing of a body of this size, for a received head or one made here.
     #[inline]
     pub fn of(size: BodySize, head: &Head) -> Self {
         match size {
@@ -43,8 +43,8 @@ pub fn response_framing(head: &Head, request_method: Method) -> BodyFraming {
     BodyFraming::of(BodySize::of_response(head, request_method), head)
 }
 
-/// Makes an edited head say what body follows it, for whoever expects one: rules may have changed the fields that say so,
-/// or the status, but not the bytes that come. A `None` that a response does not owe to its status is a length of 0.
+/// Restores the framing fields of an edited head: rules may have changed these fields or the status, but not the body.
+/// A response without a body gets a length of 0, unless its status implies that there is none.
 #[inline]
 pub fn restate(head: &mut Head, raw: &[u8], framing: BodyFraming) -> Result<(), NoRoom> {
     if !head.is_edited() || states(head, raw, framing) {
@@ -53,7 +53,7 @@ pub fn restate(head: &mut Head, raw: &[u8], framing: BodyFraming) -> Result<(), 
     rewrite(head, framing)
 }
 
-/// Whether the fields say just that.
+/// Whether the fields state exactly this framing.
 fn states(head: &Head, raw: &[u8], framing: BodyFraming) -> bool {
     let wanted = length_field(head, framing);
     let (mut lengths, mut codings) = (0, 0);
@@ -65,7 +65,7 @@ fn states(head: &Head, raw: &[u8], framing: BodyFraming) -> bool {
                 }
                 lengths += 1;
             }
-            // What a peer said was judged when it came; what was written here was not.
+            // Received fields were validated by the parser; fields written by rules were not.
             KnownName::TransferEncoding if field.value.is_edited() => return false,
             KnownName::TransferEncoding => codings += 1,
             _ => {}
@@ -80,7 +80,7 @@ fn states(head: &Head, raw: &[u8], framing: BodyFraming) -> bool {
         && codings == usize::from(framing == BodyFraming::Chunked)
 }
 
-/// The length that may be said.
+/// The `Content-Length` to write, if one is allowed.
 fn length_field(head: &Head, framing: BodyFraming) -> Option<u64> {
     match framing {
         BodyFraming::Length(length) => Some(length),
@@ -112,7 +112,7 @@ mod tests {
     const LENGTH: &str = "Content-Length: 5\r\n";
     const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";
 
-    /// What is left of the fields about the body after a rule and [`restate`], in lower case.
+    /// Checks the framing fields after a rule and [`restate`], in lower case.
     #[track_caller]
     fn check(start: &str, came: &str, rule: impl Fn(&mut Head, &[u8]) -> Result<(), NoRoom>, want: &str) {
         let raw = format!("{start}{came}\r\n").into_bytes();
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_status_without_a_body_has_no_fields_about_one() {
-        // The caller drops the body that came, and says that there is none.
+        // The caller drops the received body, and passes `None`.
         let raw = format!("{RESPONSE}{LENGTH}\r\n").into_bytes();
         for (status, want) in [(204, 1), (101, 1), (404, 2)] {
             let mut head = Head::new();

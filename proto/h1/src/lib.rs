@@ -4,11 +4,11 @@
 //! engines and two sets of questions:
 //!
 //! - [`Parser`] cuts a request or response head out of a receive buffer and fills a [`weir_http::Head`];
-//! - [`BodyFraming`] says how the end of the body that follows is found;
+//! - [`BodyFraming`] is how the end of the following body is found;
 //! - [`ChunkDecoder`] validates chunked bodies while they pass, [`chunk_encoder`] makes them;
-//! - [`connection`] decides whether a connection lives on, and edits the `Connection` field to say so.
+//! - [`connection`] decides whether a connection persists, and edits the `Connection` field.
 //!
-//! What RFC 9112 calls unsafe is refused with a named variant of [`HeadErrorKind`], or normalized as an edit of the
+//! Anything that RFC 9112 calls unsafe is refused with a named variant of [`HeadErrorKind`], or normalized as an edit of the
 //! head. Begin with [`Parser`].
 
 pub mod chunk_decoder;

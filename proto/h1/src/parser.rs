@@ -1,4 +1,4 @@
-//! Cutting a message head out of a receive buffer.
+//! Parses a message head at the front of a receive buffer.
 //!
 //! The parser looks for line ends, and judges a line when it is complete: a start line, then field lines, then an
 //! empty line. Where it stopped is remembered, so that a head which comes in many pieces is not scanned again:
@@ -7,8 +7,8 @@
 //!   EmptyLines ──► StartLine ──► Fields ──(empty line)──► complete
 //! ```
 //!
-//! What a start line looks like is in `start_line`, what a field line looks like is in `field_line`, what fields mean
-//! for the proxy is in `meaning`, and what a whole head must satisfy is in `judgment`.
+//! The syntax of start lines is in `start_line`, that of field lines in `field_line`, the meaning of fields for the
+//! proxy in `meaning`, and the rules for a whole head in `judgment`.
 
 mod field_line;
 mod judgment;
@@ -29,15 +29,15 @@ use scan::find_control;
 pub struct Options {
     /// `option accept-unsafe-violations-in-http-request` or `-response`, whichever the message is.
     pub accept_unsafe_violations: bool,
-    /// A fragment after the target is accepted: somebody decides what becomes of it.
+    /// A fragment after the target is accepted; the caller handles it.
     pub accept_fragment: bool,
     /// `h1-accept-payload-with-any-method`: HTTP/1.0 `GET`, `HEAD` and `DELETE` requests may have a body too.
     pub accept_payload_with_any_method: bool,
-    /// `h1-do-not-close-on-insecure-transfer-encoding`: [`Flags::INSECURE_FRAMING`] is not noted.
+    /// `h1-do-not-close-on-insecure-transfer-encoding`: [`Flags::INSECURE_FRAMING`] is not set.
     pub keep_insecure_transfer_encoding: bool,
 }
 
-/// What a look at the buffer told.
+/// The result of parsing the buffer so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// The head is not complete: call again with more bytes (a full buffer is the caller's error).
@@ -56,13 +56,13 @@ pub enum Progress {
 #[derive(Clone, Debug, Default)]
 pub struct Parser {
     awaiting: Awaiting,
-    /// Where the line under way begins.
+    /// Offset of the current line.
     line: usize,
-    /// Where the search for its end goes on.
+    /// Offset at which the search for its end continues.
     at: usize,
     /// The start line has control characters.
     has_controls: bool,
-    /// The line under way has a line break inside: a folded field (RFC 9112, 5.2).
+    /// The current line has a line break inside: a folded field (RFC 9112, 5.2).
     folded: bool,
     meaning: Meaning,
 }
@@ -79,9 +79,9 @@ enum Awaiting {
 /// Why a scan stopped before the end of the head.
 #[derive(Clone, Copy, Debug)]
 enum Stop {
-    /// At the last byte that came.
+    /// At the end of the received bytes.
     NeedMore,
-    /// At something wrong.
+    /// At an error.
     Wrong(HeadError),
 }
 
@@ -93,7 +93,7 @@ impl Parser {
         self.parse(Kind::Request, raw, options, head)
     }
 
-    /// The same for a response head.
+    /// Like [`Parser::request`], for a response head.
     #[inline]
     pub fn response(&mut self, raw: &[u8], options: &Options, head: &mut Head) -> Progress {
         self.parse(Kind::Response, raw, options, head)
@@ -109,7 +109,7 @@ impl Parser {
         self.awaiting == Awaiting::Fields
     }
 
-    /// Forgets a head that was begun.
+    /// Discards a head that was begun.
     pub fn reset(&mut self) {
         *self = Parser::default();
     }
@@ -172,7 +172,7 @@ impl Parser {
                     Some(_) => return wrong(HeadErrorKind::BareCarriageReturn, self.at),
                 },
                 Some(&byte) => {
-                    // Said at once, whatever follows: a TLS client would wait for an answer.
+                    // Reported at once, without waiting for the line's end: a TLS client would wait for a response.
                     if !scan::is_token_byte(byte) {
                         let problem = match kind {
                             Kind::Request => HeadErrorKind::InvalidMethod,
@@ -187,7 +187,7 @@ impl Parser {
         }
     }
 
-    /// Where the start line ends, and where the next one begins.
+    /// Offsets of the start line's end, and of the next line.
     fn start_line_end(&mut self, raw: &[u8]) -> Result<(usize, usize), Stop> {
         loop {
             let at = find_control(raw, self.at);
@@ -196,7 +196,7 @@ impl Parser {
                 None => return Err(Stop::NeedMore),
                 Some(b'\r') => return Ok((at, after_carriage_return(raw, at)?)),
                 Some(b'\n') => return Ok((at, at + 1)),
-                // Judged with the rest of the line: a reason phrase may have what a target may not.
+                // Validated with the rest of the line: a reason phrase allows bytes that a target does not.
                 Some(_) => {
                     self.has_controls = true;
                     self.at = at + 1;
@@ -216,7 +216,7 @@ impl Parser {
                 }
                 Some(b'\r') => match after_carriage_return(raw, at) {
                     Ok(next) => next,
-                    // A name may have anything where its field goes no further.
+                    // With the option any byte is accepted in a name, since the field is dropped.
                     Err(Stop::Wrong(_)) if options.accept_unsafe_violations && self.in_name(raw, at) => {
                         self.at = at + 1;
                         continue;
@@ -245,7 +245,7 @@ impl Parser {
                 return Ok(next);
             }
             match raw.get(next) {
-                // Only the next byte tells whether the line goes on.
+                // The next byte decides whether the line is continued.
                 None => {
                     self.at = at;
                     return Err(Stop::NeedMore);
@@ -264,18 +264,18 @@ impl Parser {
         }
     }
 
-    /// Whether the place `at` comes before the colon of the line under way. Every carriage return of a name asks it: a name that
-    /// may have some has an end.
+    /// Whether `at` is before the colon of the current line. It is called for each carriage return in a name, hence the bound on
+    /// such names.
     #[cold]
     fn in_name(&self, raw: &[u8], at: usize) -> bool {
         at - self.line <= MAX_ODD_NAME && memchr::memchr(b':', &raw[self.line..at]).is_none()
     }
 }
 
-/// The longest name that may have carriage returns, where impossible names are tolerated.
+/// The longest name that may contain carriage returns, if invalid names are accepted.
 const MAX_ODD_NAME: usize = 256;
 
-/// The place after `\r\n`, given the place of `\r`.
+/// The offset after `\r\n`, given that of `\r`.
 #[inline]
 fn after_carriage_return(raw: &[u8], at: usize) -> Result<usize, Stop> {
     match raw.get(at + 1) {

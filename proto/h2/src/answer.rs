@@ -1,23 +1,23 @@
-//! Fields to the head of a response (RFC 9113, 8.1 and 8.3.2), as a client takes it.
+//! Decoded fields to the head of a response (RFC 9113, 8.1 and 8.3.2), on the client side.
 //!
 //! As with requests, the head is written in the form of HTTP/1 while its block is decoded: `HTTP/2.0 200`, the fields, and an index
 //! over both.
 
 use weir_hpack::{Field, Token};
-use weir_http::{Flags, Head, KnownName, Span, Version, body, status};
+use weir_http::{Flags, KnownName, Span, Version, body, status};
 
-use crate::received::{FRAMING, ReceivedHead, Verdict, push};
+use crate::received::{HeadFault, ReceivedHead};
 
-/// What a response depends on beside itself.
+/// Properties of the request that a response depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Asked {
-    /// The request was one of `HEAD`.
+    /// The request's method was `HEAD`.
     pub head_only: bool,
-    /// The request was one of `CONNECT`.
+    /// The request's method was `CONNECT`.
     pub connect: bool,
     /// The request asked for another protocol (RFC 8441).
     pub extended: bool,
-    /// A body without an announced length is said to come in chunks. Else it lasts until the stream ends.
+    /// A body without an announced length is marked as chunked. Otherwise it lasts until the stream ends.
     pub chunks: bool,
 }
 
@@ -34,12 +34,11 @@ pub(crate) struct Builder {
 
 impl Builder {
     pub fn new(max_fields: u16, max_head: usize) -> Builder {
-        let head = Head::with_limits(max_fields, Head::DEFAULT_MAX_EDITS);
-        let received = ReceivedHead { head, ..ReceivedHead::default() };
+        let received = ReceivedHead::with_max_fields(max_fields);
         Builder { received, max_head, status: None, asked: Asked::default(), started: false }
     }
 
-    /// Another response begins, to a request that asked this.
+    /// Begins another response, to a request with these properties.
     pub fn begin(&mut self, asked: Asked) {
         self.asked = asked;
         self.received.clear();
@@ -47,24 +46,15 @@ impl Builder {
         self.started = false;
     }
 
-    /// Gives back the memory.
+    /// Frees the memory.
     pub fn shrink(&mut self) {
         self.begin(Asked::default());
-        self.received.head.shrink();
-        self.received.bytes = Vec::new();
+        self.received.shrink();
     }
 
-    /// The next field of the block.
+    /// Takes the next field of the block.
     pub fn field(&mut self, field: Field<'_>) {
-        if self.received.verdict != Verdict::Sound {
-            return;
-        }
-        if field.defect.is_some() {
-            return self.malformed();
-        }
-        let held = self.received.bytes.len() + field.name.len() + field.value.len() + FRAMING;
-        if held > self.max_head {
-            self.received.verdict = Verdict::TooLarge;
+        if !self.received.admits(&field, 0, self.max_head) {
             return;
         }
         match field.token {
@@ -72,7 +62,7 @@ impl Builder {
                 if !self.started {
                     self.start();
                 }
-                if self.received.verdict == Verdict::Sound {
+                if self.received.is_sound() {
                     self.regular(known, field.name, field.value);
                 }
             }
@@ -89,8 +79,8 @@ impl Builder {
     fn start(&mut self) {
         self.started = true;
         let Some(mut status) = self.status else { return self.malformed() };
-        // There is no 101 here (RFC 9113, 8.6). Who agrees to speak another protocol says that it is all right, which is what
-        // a server of HTTP/1 says with 101.
+        // HTTP/2 has no 101 (RFC 9113, 8.6). A server accepts another protocol with a 2xx status, which corresponds to
+        // 101 in HTTP/1.
         if status == 101 {
             return self.malformed();
         }
@@ -108,67 +98,45 @@ impl Builder {
         head.note_status(status);
         head.note_version(Version::HTTP_20);
         if switches {
-            head.note(Flags::HAS_CONNECTION | Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE);
-            let connection = push(head, bytes, KnownName::Connection, b"connection", b"upgrade");
-            let upgrade = push(head, bytes, KnownName::Upgrade, b"upgrade", b"websocket");
-            if connection.is_none() || upgrade.is_none() {
-                self.received.verdict = Verdict::TooLarge;
-            }
+            self.received.push_upgrade(b"websocket");
         }
     }
 
     fn regular(&mut self, known: KnownName, name: &[u8], value: &[u8]) {
-        let ReceivedHead { head, bytes, .. } = &mut self.received;
         let flags = match known {
-            // What concerns one connection of HTTP/1 alone (RFC 9113, 8.2.2).
+            // Connection-specific fields of HTTP/1 (RFC 9113, 8.2.2).
             KnownName::Connection
             | KnownName::KeepAlive
             | KnownName::ProxyConnection
             | KnownName::TransferEncoding
             | KnownName::Upgrade => return self.malformed(),
-            KnownName::ContentLength => return self.content_length(value),
+            KnownName::ContentLength => return self.received.push_length(value),
             KnownName::SetCookie => Flags::HAS_COOKIE,
             KnownName::Date => Flags::HAS_DATE,
             _ => Flags::NONE,
         };
-        head.note(flags);
-        if push(head, bytes, known, name, value).is_none() {
-            self.received.verdict = Verdict::TooLarge;
-        }
+        self.received.head.note(flags);
+        self.received.push(known, name, value);
     }
 
-    fn content_length(&mut self, value: &[u8]) {
-        let ReceivedHead { head, bytes, .. } = &mut self.received;
-        let Some(length) = body::length(value) else { return self.malformed() };
-        match head.content_length() {
-            Some(before) if before == length => {}
-            Some(_) => self.malformed(),
-            None => {
-                head.note_content_length(length);
-                push(head, bytes, KnownName::ContentLength, b"content-length", length.to_string().as_bytes());
-            }
-        }
-    }
-
-    /// The block is over; `end` says that no body follows. How much payload the stream may still carry: none where nobody said.
-    /// An interim response says nothing of it.
+    /// Ends the block; `end` says that no body follows. Returns how much payload the stream may still carry; none if it is not
+    /// known, as after an interim response.
     pub fn finish(&mut self, end: bool) -> Option<u64> {
         let asked = self.asked;
-        if !self.started && self.received.verdict == Verdict::Sound {
+        if !self.started && self.received.is_sound() {
             self.start();
         }
-        if self.received.verdict == Verdict::Malformed {
+        if !self.received.is_sound() {
             return None;
         }
-        let ReceivedHead { head, bytes, verdict } = &mut self.received;
+        let ReceivedHead { head, .. } = &mut self.received;
         let code = head.status();
         if (100..200).contains(&code) && code != 101 {
             // Another response follows an interim one.
             if end {
-                *verdict = Verdict::Malformed;
+                self.malformed();
             }
-            bytes.extend_from_slice(b"\r\n");
-            head.finish(bytes.len());
+            self.received.finish();
             return None;
         }
         let length = head.content_length();
@@ -181,30 +149,23 @@ impl Builder {
         } else {
             length
         };
-        let mut room = true;
         if end && expected.is_some_and(|expected| expected > 0) {
-            *verdict = Verdict::Malformed;
+            self.malformed();
             return None;
         }
         if asked.chunks && !bodyless && !tunnel && length.is_none() {
-            room &=
-                push(head, bytes, KnownName::TransferEncoding, b"transfer-encoding", b"chunked").is_some();
-            head.note(Flags::HAS_TRANSFER_ENCODING | Flags::CHUNKED);
             if end {
                 head.note(Flags::ENDED);
             }
+            self.received.push_chunked();
         }
-        bytes.extend_from_slice(b"\r\n");
-        head.finish(bytes.len());
-        if !room {
-            *verdict = Verdict::TooLarge;
-        }
+        self.received.finish();
         expected
     }
 
     #[cold]
     fn malformed(&mut self) {
-        self.received.verdict = Verdict::Malformed;
+        self.received.fail(HeadFault::Malformed);
     }
 }
 
@@ -233,8 +194,8 @@ mod tests {
     #[track_caller]
     fn check(lines: &str, end: bool, asked: Asked, want: &str, length: Option<u64>) {
         let (builder, expected) = build(lines, end, asked);
-        let ReceivedHead { head, bytes, verdict } = &builder.received;
-        assert_eq!(*verdict, Verdict::Sound, "{lines}");
+        let ReceivedHead { head, bytes, fault } = &builder.received;
+        assert_eq!(*fault, None, "{lines}");
         assert_eq!(String::from_utf8_lossy(bytes).replace("\r\n", "|"), want);
         assert_eq!((head.end(), head.version(), expected), (bytes.len(), Version::HTTP_20, length));
         let mut written = Vec::new();
@@ -310,11 +271,13 @@ mod tests {
             (":status=103", true),
         ] {
             let (builder, _) = build(lines, end, CHUNKS);
-            assert_eq!(builder.received.verdict, Verdict::Malformed, "{lines}");
+            assert_eq!(builder.received.fault, Some(HeadFault::Malformed), "{lines}");
         }
         let long = format!(":status=200, a={}", "x".repeat(400));
-        assert_eq!(build(&long, true, CHUNKS).0.received.verdict, Verdict::TooLarge);
+        assert_eq!(build(&long, true, CHUNKS).0.received.fault, Some(HeadFault::TooLarge));
         let many = format!(":status=200{}", ", a=b".repeat(9));
-        assert_eq!(build(&many, true, CHUNKS).0.received.verdict, Verdict::TooLarge);
+        assert_eq!(build(&many, true, CHUNKS).0.received.fault, Some(HeadFault::TooLarge));
+        let length = format!(":status=200{}, content-length=5", ", a=b".repeat(8));
+        assert_eq!(build(&length, false, CHUNKS).0.received.fault, Some(HeadFault::TooLarge));
     }
 }

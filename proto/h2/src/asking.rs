@@ -1,12 +1,12 @@
-//! The head of a request to fields (RFC 9113, 8.3.1), as a client sends it.
+//! The head of a request to fields (RFC 9113, 8.3.1), on the client side.
 
 use weir_hpack::{Encoder, Indexing, Token};
 use weir_http::{Flags, Head, KnownName, Method, uri};
 
 use crate::response::FieldFilter;
 
-/// Appends the header block of a request. Its `Host` becomes the authority; `scheme` is said where its target does not say one.
-/// What concerns a connection of HTTP/1 alone stays behind. With a `protocol` it asks for that one (RFC 8441, 4).
+/// Appends the header block of a request. Its `Host` becomes the authority; `scheme` is used if the target has none.
+/// Connection-specific fields are left out. With a `protocol` it is an extended CONNECT for it (RFC 8441, 4).
 pub(crate) fn encode(
     head: &Head,
     raw: &[u8],
@@ -39,7 +39,7 @@ pub(crate) fn encode(
         let (name, value) = head.text(raw, field);
         let indexing = match field.known {
             KnownName::Host | KnownName::Http2Settings | KnownName::Te => continue,
-            // The proof that it leads to is of HTTP/1 (RFC 8441, 5).
+            // Only HTTP/1 uses this key (RFC 8441, 5).
             KnownName::SecWebsocketKey if protocol.is_some() => continue,
             KnownName::Cookie | KnownName::Authorization | KnownName::ProxyAuthorization => Indexing::Never,
             KnownName::Accept
@@ -60,7 +60,7 @@ pub(crate) fn encode(
     }
 }
 
-/// The protocol that a request asks to speak instead, where that can be asked of a server of HTTP/2.
+/// The protocol that a request wants to switch to, if HTTP/2 can ask for it.
 pub(crate) fn protocol(head: &Head) -> Option<&'static [u8]> {
     let upgrades = Flags::CONNECTION_UPGRADE | Flags::UPGRADE_WEBSOCKET;
     head.flags().contains(upgrades).then_some(b"websocket")

@@ -6,8 +6,8 @@
 //!                  └─── nothing of it is wanted ─┘
 //! ```
 //!
-//! Frames are looked at while they come: no frame has to be there as a whole, and none is kept. What a frame is refused for is
-//! in `receive.rs`, what leaves in `send.rs`; what only a client does is in `client.rs`.
+//! Frames are processed as their bytes come: no frame has to be complete, and none is kept. Receiving and its errors are
+//! in `receive.rs`, sending in `send.rs`, the client's part in `client.rs`.
 
 mod client;
 mod receive;
@@ -28,22 +28,23 @@ use crate::received::ReceivedHead;
 use crate::request::Builder;
 use crate::settings::{self, Settings};
 use crate::streams::Streams;
+use crate::tally::Tally;
 use crate::trailers::Trailers;
 use crate::window::{DEFAULT_WINDOW, Owed, Window};
 
-/// What happened.
+/// An event of [`Connection::advance`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Nothing more can be said before more bytes come.
+    /// More bytes are needed.
     More,
-    /// The head of a request is there: [`Connection::take_head`]. With `end` no body follows.
+    /// The head of a request is complete: [`Connection::take_head`]. With `end` no body follows.
     Request {
         /// The new stream.
         stream: u32,
         /// Whether this is all.
         end: bool,
     },
-    /// The head of a response is there: [`Connection::take_head`]. After an interim one, another follows. With `end` no body
+    /// The head of a response is complete: [`Connection::take_head`]. After an interim one, another follows. With `end` no body
     /// follows.
     Response {
         /// Its stream.
@@ -51,7 +52,7 @@ pub enum Event {
         /// Whether this is all.
         end: bool,
     },
-    /// Payload came. It stands in `bytes` of what was given to [`Connection::advance`].
+    /// Payload came: the range `bytes` of the input of [`Connection::advance`].
     Data {
         /// Its stream.
         stream: u32,
@@ -60,33 +61,33 @@ pub enum Event {
         /// Whether this is all.
         end: bool,
     },
-    /// Trailers came, and with them the end: [`Connection::trailers`].
+    /// Trailers came and ended the stream's input: [`Connection::trailers`].
     Trailers {
         /// Their stream.
         stream: u32,
     },
-    /// A stream is no more: the peer reset it, or it was reset for what came.
+    /// A stream was closed: the peer reset it, or this end did because of an error.
     Reset {
         /// The stream.
         stream: u32,
         /// Why.
         code: ErrorCode,
-        /// The number that the peer gave, if the peer reset it.
+        /// The error code on the wire, if the peer reset it.
         received: Option<u32>,
     },
-    /// More may be sent: on this stream, or on any for 0.
+    /// A window grew: that of this stream, or the connection's for 0.
     Window {
         /// The stream.
         stream: u32,
     },
-    /// The server takes no more streams. Those behind `last` are no more, and it did not look at them (RFC 9113, 6.8).
+    /// The server accepts no more streams. Those above `last` are closed; it did not process them (RFC 9113, 6.8).
     GoAway {
-        /// The last stream that it looked at.
+        /// The last stream that it processed.
         last: u32,
         /// Why.
         code: ErrorCode,
     },
-    /// The connection is over: GOAWAY is in the output, nothing more is looked at.
+    /// The connection failed: GOAWAY is in the output, further input is ignored.
     Failed(ErrorCode),
 }
 
@@ -94,43 +95,43 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Connection {
     limits: Limits,
-    /// What the peer accepts.
+    /// The peer's settings.
     peer: Settings,
     decoder: Decoder,
     encoder: Encoder,
     streams: Streams,
-    builder: Builder,
-    /// Of a client: builds the heads of responses.
+    /// Builds the heads of requests. None on an idle connection, and for a client.
+    builder: Option<Box<Builder>>,
+    /// Builds the heads of responses, for a client.
     answers: Option<Box<answer::Builder>>,
     trailers: Trailers,
     reading: Reading,
     /// The frame that is read.
     frame: FrameHeader,
-    /// What is left of its payload, padding included.
+    /// The rest of its payload in bytes, padding included.
     left: u32,
     padding: u32,
-    /// Fields of fixed size, as far as they came.
+    /// Fields of fixed size, as far as received.
     fixed: [u8; 8],
-    fixed_length: usize,
+    fixed_length: u8,
     /// The header block that is read.
     block: Option<Block>,
-    /// The beginning of a field that is not there as a whole.
+    /// The beginning of an incomplete field.
     rest: Vec<u8>,
-    /// What the peer may send in all, and what was consumed of it.
+    /// The connection's receive window.
     receive: Window,
     owed: Owed,
-    /// The peer was told that it may send as much as the limits say: with the first request that has a body.
+    /// Whether the receive window was opened to its limit, which happens with the first request that has a body.
     is_wide: bool,
-    /// What this end may send in all.
+    /// The connection's send window.
     send: Window,
-    /// The window that the peer is assumed to begin streams with: ours, once it knows.
+    /// The initial window that the peer is assumed to use: ours, once it acknowledged the settings.
     assumed_window: u32,
     output: Vec<u8>,
-    /// How many bytes of the output left.
+    /// How many bytes of the output were sent.
     flushed: usize,
-    scratch: Vec<u8>,
     leaving: Leaving,
-    /// The peer leaves.
+    /// The peer sent GOAWAY.
     peer_leaves: bool,
     has_settings: bool,
     opened: u32,
@@ -140,64 +141,65 @@ pub struct Connection {
     empty_frames: Bucket,
     now_ms: u64,
     frames: u64,
+    tally: Tally,
 }
 
 /// What is expected next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reading {
     /// The rest of the preface, behind so many bytes.
-    Preface(usize),
+    Preface(u8),
     /// A frame's header.
     Header,
     /// So many bytes of fields of fixed size.
-    Prefix(usize),
+    Prefix(u8),
     /// Payload: DATA, or a piece of a header block.
     Body,
-    /// The rest of a frame that nobody wants: padding, or what was refused.
+    /// The rest of a frame that is dropped: padding, or refused payload.
     Skip,
 }
 
-/// A header block while it comes.
+/// A header block while it is received.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     stream: u32,
     end_stream: bool,
     purpose: Purpose,
-    /// Bytes of it that came.
+    /// Bytes of it that were received.
     bytes: usize,
     continuations: u32,
 }
 
-/// What becomes of a header block.
+/// What a header block is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {
     /// A request begins.
     Request,
     /// A response begins.
     Response,
-    /// A request or a response ends.
+    /// Trailers of a request or a response.
     Trailers,
-    /// It is decoded for the table's sake; then its stream is reset with this code, if there is one.
+    /// Decoded only to keep the table in sync; then its stream is reset with this code, if there is one.
     Nothing(Option<ErrorCode>),
 }
 
-/// How far this end is with leaving (RFC 9113, 6.8).
+/// The state of this end's shutdown by GOAWAY (RFC 9113, 6.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Leaving {
     No,
-    /// The peer was told; what it sent before it knows is still served.
+    /// The first GOAWAY was sent; requests are still accepted.
     Announced,
-    /// The peer knows: streams behind this one are refused.
+    /// The final GOAWAY was sent: streams above this one are refused.
     Behind(u32),
     /// The connection failed.
     Failed(ErrorCode),
 }
 
-/// Less of the output's beginning is not worth moving the rest.
+/// Sent bytes are removed from the output's front only from this size on.
 const LEAST_MOVED: usize = 4096;
-/// The payload of the PING that tells when the peer has seen the announcement.
+/// The payload of the PING whose answer shows that the peer has seen the first GOAWAY.
 const FAREWELL: [u8; 8] = *b"farewell";
-/// What this end's table takes at most, whatever the peer allows: what every peer has room for from the start.
+/// The largest table of this end's encoder, even if the peer allows more: the default of the protocol.
 const ENCODER_TABLE: usize = 4096;
 
 impl Connection {
@@ -210,7 +212,7 @@ impl Connection {
         Connection::new(limits, Reading::Preface(0), Vec::new(), &own)
     }
 
-    /// With `own` settings of its side: identifier, value, and what is not worth saying.
+    /// `own` are further settings to send: identifier, value, and default, which is not sent.
     fn new(limits: Limits, reading: Reading, mut output: Vec<u8>, own: &[(u16, u32, u32)]) -> Connection {
         let mut entries = Vec::with_capacity(6);
         let mut say = |identifier, value, default| {
@@ -230,7 +232,7 @@ impl Connection {
             decoder: Decoder::new(table, limits.max_head * limits::BLOCK_PER_HEAD),
             encoder: Encoder::new(ENCODER_TABLE),
             streams: Streams::default(),
-            builder: Builder::new(limits.max_fields, limits.max_head, limits.extended_connect),
+            builder: None,
             answers: None,
             trailers: Trailers::default(),
             reading,
@@ -248,38 +250,39 @@ impl Connection {
             assumed_window: limits.stream_window.max(DEFAULT_WINDOW),
             output,
             flushed: 0,
-            scratch: Vec::new(),
             leaving: Leaving::No,
             peer_leaves: false,
             has_settings: false,
             opened: 0,
             glitches: 0,
             refused: 0,
-            resets: limits::RESETS,
-            empty_frames: limits::EMPTY_FRAMES,
+            resets: Bucket::of(limits::RESETS),
+            empty_frames: Bucket::of(limits::EMPTY_FRAMES),
             now_ms: 0,
             frames: 0,
+            tally: Tally::default(),
             limits,
         }
     }
 
-    /// Whether these bytes may become the preface of a client, or begin with it.
+    /// Whether these bytes are a prefix of the client's preface, or begin with it.
     pub fn is_preface(bytes: &[u8]) -> bool {
         let length = bytes.len().min(PREFACE.len());
         bytes[..length] == PREFACE[..length]
     }
 
-    /// The head that the last event was of. `room` is what it is exchanged for: its memory is used for another.
+    /// Takes the head of the last event, in exchange for `room`, whose memory is reused.
     pub fn take_head(&mut self, room: &mut ReceivedHead) {
         room.clear();
-        let built = match &mut self.answers {
-            Some(answers) => &mut answers.received,
-            None => &mut self.builder.request,
+        let built = match (&mut self.answers, &mut self.builder) {
+            (Some(answers), _) => &mut answers.received,
+            (None, Some(builder)) => &mut builder.request,
+            (None, None) => return,
         };
         std::mem::swap(built, room);
     }
 
-    /// Room for a head, to be exchanged for one.
+    /// An empty head for [`Connection::take_head`].
     pub fn room(&self) -> ReceivedHead {
         ReceivedHead {
             head: Head::with_limits(self.limits.max_fields, Head::DEFAULT_MAX_EDITS),
@@ -287,7 +290,7 @@ impl Connection {
         }
     }
 
-    /// The trailers that the last event was of: lines as HTTP/1 writes them.
+    /// The trailers of the last event, as lines of HTTP/1.
     pub fn trailers(&self) -> &[u8] {
         &self.trailers.lines
     }
@@ -297,12 +300,12 @@ impl Connection {
         self.streams.len()
     }
 
-    /// Streams that the peer may have at a time: what it was told, 0 for no limit.
+    /// The announced limit of concurrent streams of the peer; 0 for no limit.
     pub fn most_streams(&self) -> u32 {
         self.limits.concurrent_streams
     }
 
-    /// How much may be received and sent now: on a stream, if it is live, or on the connection for 0. A window that
+    /// The receive and the send window: of a stream, if it is live, or of the connection for 0. A window that
     /// settings made smaller may be negative (RFC 9113, 6.9.2).
     pub fn windows(&self, stream: u32) -> Option<(i32, i32)> {
         match stream {
@@ -321,7 +324,21 @@ impl Connection {
         self.frames
     }
 
-    /// How often the peer did what no well-behaved peer does, errors included.
+    /// Bytes that are still to come before the next frame: of the preface, and of the current frame.
+    pub fn awaited(&self) -> (usize, usize) {
+        match self.reading {
+            Reading::Preface(matched) => (PREFACE.len() - usize::from(matched), 0),
+            Reading::Header => (0, 0),
+            Reading::Prefix(_) | Reading::Body | Reading::Skip => (0, self.left as usize),
+        }
+    }
+
+    /// Counts of received frames and of errors.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// The number of glitches: suspicious events of the peer, errors included.
     pub fn glitches(&self) -> u32 {
         self.glitches
     }
@@ -331,7 +348,7 @@ impl Connection {
         self.refused
     }
 
-    /// Whether nothing more will happen: it failed, or everybody left.
+    /// Whether the connection is finished: it failed, or an end left and no stream is live.
     pub fn is_over(&self) -> bool {
         match self.leaving {
             Leaving::Failed(_) => true,
@@ -348,49 +365,53 @@ impl Connection {
         }
     }
 
-    /// Whether the peer was told that this end leaves.
+    /// Whether this end sent GOAWAY.
     pub fn is_leaving(&self) -> bool {
         self.leaving != Leaving::No
     }
 
-    /// What is to be sent.
+    /// The bytes to send.
     pub fn output(&self) -> &[u8] {
         &self.output[self.flushed..]
     }
 
-    /// That many bytes of the output were sent.
+    /// Records that `count` bytes of the output were sent.
     pub fn flushed(&mut self, count: usize) {
         self.flushed += count;
         if self.flushed >= self.output.len() {
             self.output.clear();
             self.flushed = 0;
         } else if self.flushed >= self.output().len() + LEAST_MOVED {
-            // What follows would else be put behind all that ever left to a peer that never takes everything.
+            // Otherwise the output would grow without end for a peer that never takes all of it.
             self.output.drain(..self.flushed);
             self.flushed = 0;
         }
     }
 
-    /// Gives back the memory that a quiet connection does not need.
+    /// Frees the memory that an idle connection does not need.
     pub fn shrink(&mut self) {
         if self.output.is_empty() {
             self.output = Vec::new();
         }
-        self.scratch = Vec::new();
         self.rest.shrink_to_fit();
-        self.builder.shrink();
+        self.streams.shrink();
+        if self.block.is_some() {
+            // A head is still being received.
+            return;
+        }
+        self.builder = None;
         self.answers.iter_mut().for_each(|answers| answers.shrink());
         self.trailers = Trailers::default();
     }
 
-    /// Counts what is allowed, and what no well-behaved peer does. Too much of it ends the connection.
+    /// Counts a glitch that breaks no rule. Too many end the connection.
     pub fn tolerate(&mut self) {
         if self.glitch() {
             self.fail(ErrorCode::EnhanceYourCalm);
         }
     }
 
-    /// Counts what no well-behaved peer does; whether that was too much.
+    /// Counts a glitch; returns whether the limit is passed.
     fn glitch(&mut self) -> bool {
         self.glitches += 1;
         self.limits.glitches > 0 && self.glitches >= self.limits.glitches

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a stream or a connection ended, as it stands in RST_STREAM and GOAWAY.
+/// Why a stream or a connection ended, as in RST_STREAM and GOAWAY.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum ErrorCode {
@@ -12,7 +12,7 @@ pub enum ErrorCode {
     Protocol = 1,
     /// This end failed.
     Internal = 2,
-    /// More came than a window admits.
+    /// The peer sent more than a window admits.
     FlowControl = 3,
     /// SETTINGS were not acknowledged in time.
     SettingsTimeout = 4,
@@ -20,15 +20,15 @@ pub enum ErrorCode {
     StreamClosed = 5,
     /// A frame of a wrong size.
     FrameSize = 6,
-    /// A stream that was not looked at: it may be tried again.
+    /// The stream was not processed: the request may be retried.
     RefusedStream = 7,
-    /// Nobody is interested any more.
+    /// The stream is no longer needed.
     Cancel = 8,
     /// A header block that cannot be decoded.
     Compression = 9,
     /// A tunnel's connection failed.
     Connect = 10,
-    /// The peer makes too much work.
+    /// The peer causes excessive load.
     EnhanceYourCalm = 11,
     /// The transport is not safe enough.
     InadequateSecurity = 12,
@@ -37,7 +37,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// Of a number on the wire; unknown ones are internal errors (RFC 9113, 7).
+    /// The code of a number on the wire; unknown ones count as internal errors (RFC 9113, 7).
     pub fn from_wire(number: u32) -> ErrorCode {
         use ErrorCode::*;
         const ALL: [ErrorCode; 14] = [
@@ -81,7 +81,7 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// What a frame that is wrong ends.
+/// The scope of an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wrong {
     /// The whole connection.

@@ -2,11 +2,11 @@
 
 use crate::error::ErrorCode;
 
-/// What a client sends before anything else (RFC 9113, 3.4).
+/// The connection preface of a client (RFC 9113, 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The bytes before a frame's payload.
 pub const HEADER: usize = 9;
-/// What a payload may have until a peer says otherwise: nobody has to accept more.
+/// The default of SETTINGS_MAX_FRAME_SIZE, in bytes (RFC 9113, 6.5.2).
 pub const DEFAULT_MAX_PAYLOAD: u32 = 16_384;
 
 /// The frame ends its stream: DATA and HEADERS.
@@ -15,36 +15,41 @@ pub const END_STREAM: u8 = 0x1;
 pub const ACK: u8 = 0x1;
 /// The header block ends with this frame.
 pub const END_HEADERS: u8 = 0x4;
-/// The payload begins with a length of padding, and ends with so much of it.
+/// The payload begins with a padding length, and ends with that many bytes of padding.
 pub const PADDED: u8 = 0x8;
 /// HEADERS: five bytes of priority come first.
 pub const PRIORITY: u8 = 0x20;
 
-/// What a frame is.
+/// The type of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Payload.
     Data,
     /// A header block, or its beginning.
     Headers,
-    /// Advice that nobody follows (RFC 9113, 5.3).
+    /// Priorities, deprecated and ignored (RFC 9113, 5.3).
     Priority,
     /// The end of a stream.
     Reset,
-    /// What a peer accepts.
+    /// The sender's settings.
     Settings,
-    /// A promise that no client may make.
+    /// A server push; a client must not send it.
     PushPromise,
-    /// A question whether the peer is there.
+    /// A liveness check.
     Ping,
-    /// The peer takes no more streams.
+    /// The sender accepts no more streams.
     GoAway,
-    /// More may be sent.
+    /// A window grows.
     WindowUpdate,
     /// More of a header block.
     Continuation,
-    /// To be ignored (RFC 9113, 4.1).
+    /// An unknown type, to be ignored (RFC 9113, 4.1).
     Unknown,
+}
+
+impl Kind {
+    /// How many there are.
+    pub const COUNT: usize = Kind::Unknown as usize + 1;
 }
 
 /// The nine bytes before a payload.
@@ -54,7 +59,7 @@ pub struct FrameHeader {
     pub length: u32,
     /// What it is.
     pub kind: Kind,
-    /// Its flags; which are known depends on the kind.
+    /// Its flags; their meaning depends on the kind.
     pub flags: u8,
     /// The stream, or 0 for the connection.
     pub stream: u32,
@@ -96,7 +101,7 @@ impl FrameHeader {
 /// The topmost bit of a stream's number and of a window's increment is reserved.
 pub const STREAM_BITS: u32 = 0x7fff_ffff;
 
-/// The number that the first four bytes are; 0 if there are fewer.
+/// The first four bytes as a big-endian number; 0 if there are fewer.
 #[inline]
 pub fn number(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes))
@@ -105,9 +110,14 @@ pub fn number(bytes: &[u8]) -> u32 {
 /// Appends a frame's header.
 #[inline]
 pub fn write_header(out: &mut Vec<u8>, length: usize, kind: u8, flags: u8, stream: u32) {
+    out.extend_from_slice(&header(length, kind, flags, stream));
+}
+
+/// A frame's header.
+pub fn header(length: usize, kind: u8, flags: u8, stream: u32) -> [u8; HEADER] {
     let [_, high, middle, low] = (length as u32).to_be_bytes();
-    out.extend_from_slice(&[high, middle, low, kind, flags]);
-    out.extend_from_slice(&stream.to_be_bytes());
+    let [first, second, third, fourth] = stream.to_be_bytes();
+    [high, middle, low, kind, flags, first, second, third, fourth]
 }
 
 /// Appends RST_STREAM.
@@ -122,7 +132,7 @@ pub fn write_ping(out: &mut Vec<u8>, acknowledges: bool, payload: [u8; 8]) {
     out.extend_from_slice(&payload);
 }
 
-/// Appends GOAWAY: streams up to `last` were looked at.
+/// Appends GOAWAY: streams up to `last` were or will be processed.
 pub fn write_go_away(out: &mut Vec<u8>, last: u32, code: ErrorCode) {
     write_header(out, 8, 7, 0, 0);
     out.extend_from_slice(&last.to_be_bytes());
@@ -135,8 +145,27 @@ pub fn write_window_update(out: &mut Vec<u8>, stream: u32, increment: u32) {
     out.extend_from_slice(&increment.to_be_bytes());
 }
 
+/// Reserves a frame header before a payload that is appended next; returns its offset.
+pub fn begin_headers(out: &mut Vec<u8>) -> usize {
+    out.extend_from_slice(&[0; HEADER]);
+    out.len() - HEADER
+}
+
+/// Turns the bytes appended since [`begin_headers`] into a header block in frames of at most `max_payload` bytes.
+pub fn end_headers(out: &mut Vec<u8>, at: usize, stream: u32, max_payload: usize, end: bool) {
+    let length = out.len() - at - HEADER;
+    if length > max_payload {
+        let block = out.split_off(at + HEADER);
+        out.truncate(at);
+        return write_headers(out, stream, &block, max_payload, end);
+    }
+    let flags = END_HEADERS | if end { END_STREAM } else { 0 };
+    out[at..at + HEADER].copy_from_slice(&header(length, 1, flags, stream));
+}
+
 /// Appends a header block in frames of at most `max_payload` bytes: HEADERS, then CONTINUATION.
-pub fn write_headers(out: &mut Vec<u8>, stream: u32, block: &[u8], max_payload: usize, end: bool) {
+#[cold]
+fn write_headers(out: &mut Vec<u8>, stream: u32, block: &[u8], max_payload: usize, end: bool) {
     let (mut kind, mut flags, mut rest) = (1, if end { END_STREAM } else { 0 }, block);
     loop {
         let (piece, after) = rest.split_at(rest.len().min(max_payload));

@@ -3,14 +3,14 @@
 //! Bytes and the time come in as arguments, events and bytes go out: nothing here owns a socket. A [`Connection`] is the
 //! server's end of one connection, or the client's:
 //!
-//! - [`Connection::advance`] looks at the front of what was received and says what happened. It copies no DATA: an event says
-//!   where the bytes are.
+//! - [`Connection::advance`] processes received bytes and returns an event. It copies no DATA: an event has
+//!   the range of the bytes.
 //! - [`Connection::take_head`] gives the head of a request, or of a response, in the form that `weir-http` knows: the fields as HTTP/1 would
 //!   write them, and an index over them, made while they were decoded. Nothing parses it again.
 //! - [`Connection::send_head`], [`Connection::send_data`] and their like append frames to the output, which the caller sends.
-//! - [`Connection::consumed`] gives window back, and nothing else does.
+//! - [`Connection::consumed`] gives window back to the peer, and nothing else does.
 //!
-//! What a peer controls is bounded: each bound has a name in [`limits`], and whoever passes it is told so with the error that
+//! Everything that a peer controls is bounded: each bound has a name in [`limits`], and a peer that passes one gets the error that
 //! ends its connection. What RFC 9113 calls malformed ends one stream. Begin with `connection.rs`, then `stream.rs`.
 
 mod answer;
@@ -25,6 +25,7 @@ mod response;
 pub mod settings;
 mod stream;
 mod streams;
+mod tally;
 mod trailers;
 mod window;
 
@@ -32,4 +33,5 @@ pub use answer::Asked;
 pub use connection::{Connection, Event};
 pub use error::ErrorCode;
 pub use limits::Limits;
-pub use received::{ReceivedHead, Verdict};
+pub use received::{HeadFault, ReceivedHead};
+pub use tally::Tally;

@@ -1,7 +1,7 @@
-//! What a peer may make this end hold and do.
+//! Bounds on the memory and the work that a peer can cause.
 
-/// The bounds of one connection. What a configuration says of them is the caller's matter.
-#[derive(Clone, Copy, Debug)]
+/// The bounds of one connection. The caller maps the configuration to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Streams at a time (`tune.h2.fe.max-concurrent-streams`).
     pub concurrent_streams: u32,
@@ -43,56 +43,64 @@ impl Default for Limits {
     }
 }
 
-/// A header block may have this many bytes on the wire for each byte that a head may have: what is beyond the head is decoded,
+/// A header block may have this many bytes on the wire for each byte that a head may have: the excess is decoded,
 /// since the table needs it, and dropped. More ends the connection.
 pub(crate) const BLOCK_PER_HEAD: usize = 2;
 /// CONTINUATION frames of one header block.
 pub(crate) const CONTINUATIONS: u32 = 32;
 
-/// A bucket of events that cost this end more than the peer: so many at once, and so many a second.
+/// How many events that cost this end more than the peer may come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rate {
+    /// At once.
+    burst: u32,
+    /// And in each second.
+    per_second: u32,
+}
+
+/// What is left of such a rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     left: u32,
-    burst: u32,
-    per_second: u32,
     filled_ms: u64,
 }
 
 impl Bucket {
-    pub const fn new(burst: u32, per_second: u32) -> Bucket {
-        Bucket { left: burst, burst, per_second, filled_ms: 0 }
+    /// A full one.
+    pub const fn of(rate: Rate) -> Bucket {
+        Bucket { left: rate.burst, filled_ms: 0 }
     }
 
-    /// It is full now, on the clock that [`take`](Self::take) goes by: an event before that fills nothing.
+    /// The bucket is full at `now_ms`, by the clock of [`take`](Self::take): earlier time adds no tokens.
     pub fn begin(&mut self, now_ms: u64) {
         self.filled_ms = now_ms;
     }
 
-    /// Takes one out; false if there is none.
+    /// Takes one out; false if there is none. The rate is the one that it was made of.
     #[inline]
-    pub fn take(&mut self, now_ms: u64) -> bool {
+    pub fn take(&mut self, rate: Rate, now_ms: u64) -> bool {
         if self.left == 0 {
-            self.fill(now_ms);
+            self.fill(rate, now_ms);
         }
         let any = self.left > 0;
         self.left = self.left.saturating_sub(1);
         any
     }
 
-    fn fill(&mut self, now_ms: u64) {
+    fn fill(&mut self, rate: Rate, now_ms: u64) {
         let since = now_ms.saturating_sub(self.filled_ms);
-        let more = since.saturating_mul(u64::from(self.per_second)) / 1000;
+        let more = since.saturating_mul(u64::from(rate.per_second)) / 1000;
         if more > 0 {
-            self.left = more.min(u64::from(self.burst)) as u32;
+            self.left = more.min(u64::from(rate.burst)) as u32;
             self.filled_ms = now_ms;
         }
     }
 }
 
 /// RST_STREAM of streams that were not answered yet: a browser that leaves a page ends a hundred at once.
-pub(crate) const RESETS: Bucket = Bucket::new(1_000, 200);
+pub(crate) const RESETS: Rate = Rate { burst: 1_000, per_second: 200 };
 /// PING, SETTINGS, PRIORITY, DATA without payload, unknown frames: what carries nothing.
-pub(crate) const EMPTY_FRAMES: Bucket = Bucket::new(10_000, 1_000);
+pub(crate) const EMPTY_FRAMES: Rate = Rate { burst: 10_000, per_second: 1_000 };
 
 #[cfg(test)]
 mod tests {
@@ -100,9 +108,10 @@ mod tests {
 
     #[test]
     fn a_bucket_gives_its_burst_and_then_its_rate() {
-        let mut bucket = Bucket::new(10, 100);
+        let rate = Rate { burst: 10, per_second: 100 };
+        let mut bucket = Bucket::of(rate);
         bucket.begin(1_000_000);
-        let taken = |bucket: &mut Bucket, now| (0..100).filter(|_| bucket.take(now)).count();
+        let taken = |bucket: &mut Bucket, now: u64| (0..100).filter(|_| bucket.take(rate, now)).count();
         assert_eq!(taken(&mut bucket, 1_000_005), 10);
         assert_eq!(taken(&mut bucket, 1_000_005), 0);
         assert_eq!(taken(&mut bucket, 1_000_035), 3);

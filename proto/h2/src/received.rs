@@ -1,24 +1,22 @@
-//! The head of a message as it came: in the form of HTTP/1, with an index over it.
+//! The head of a received message in the form of HTTP/1, with an index over it; the part common to requests and responses.
 
-use weir_http::{Field, Head, KnownName, Span};
+use weir_hpack::Field as Received;
+use weir_http::{Field, Flags, Head, KnownName, Span, body};
 
 /// A message's head, and the bytes that its index refers to.
 #[derive(Debug, Default)]
 pub struct ReceivedHead {
     /// The index.
     pub head: Head,
-    /// The head as HTTP/1 would write it, but for the version.
+    /// The head as HTTP/1 would write it, except for the version.
     pub bytes: Vec<u8>,
-    /// What became of it.
-    pub verdict: Verdict,
+    /// Why it is invalid. The index and the bytes are not complete then.
+    pub fault: Option<HeadFault>,
 }
 
-/// Whether a head is one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Verdict {
-    /// It is.
-    #[default]
-    Sound,
+/// What is wrong with a head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeadFault {
     /// It breaks RFC 9113, 8: the stream ends with PROTOCOL_ERROR.
     Malformed,
     /// It has too many fields, or too many bytes.
@@ -26,32 +24,99 @@ pub enum Verdict {
 }
 
 impl ReceivedHead {
-    /// Forgets the head, keeps the memory.
+    pub(crate) fn with_max_fields(max_fields: u16) -> ReceivedHead {
+        ReceivedHead {
+            head: Head::with_limits(max_fields, Head::DEFAULT_MAX_EDITS),
+            ..ReceivedHead::default()
+        }
+    }
+
+    /// Clears the head and keeps the memory.
     pub fn clear(&mut self) {
         self.head.clear();
         self.bytes.clear();
-        self.verdict = Verdict::Sound;
+        self.fault = None;
+    }
+
+    /// Clears the head and frees the memory.
+    pub(crate) fn shrink(&mut self) {
+        self.clear();
+        self.head.shrink();
+        self.bytes = Vec::new();
+    }
+
+    pub(crate) fn is_sound(&self) -> bool {
+        self.fault.is_none()
+    }
+
+    /// Notes a fault; the first one counts.
+    #[cold]
+    pub(crate) fn fail(&mut self, fault: HeadFault) {
+        self.fault.get_or_insert(fault);
+    }
+
+    /// Whether the next field of the block is to be added: no fault was noted before, it is valid, and it fits into
+    /// `max_head` bytes, of which `held` are kept elsewhere.
+    pub(crate) fn admits(&mut self, field: &Received<'_>, held: usize, max_head: usize) -> bool {
+        if field.defect.is_some() {
+            self.fail(HeadFault::Malformed);
+        }
+        if self.bytes.len() + held + field.name.len() + field.value.len() + FRAMING > max_head {
+            self.fail(HeadFault::TooLarge);
+        }
+        self.is_sound()
+    }
+
+    /// Appends a field with its index entry; returns the span of its value. Notes a fault if there are too many fields.
+    pub(crate) fn push(&mut self, known: KnownName, name: &[u8], value: &[u8]) -> Span {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(b": ");
+        let value_start = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        let span = Span::raw(value_start, self.bytes.len());
+        self.bytes.extend_from_slice(b"\r\n");
+        let field = Field { name: Span::raw(start, start + name.len()), value: span, known };
+        if self.head.push_field(field).is_err() {
+            self.fail(HeadFault::TooLarge);
+        }
+        span
+    }
+
+    /// Appends a `content-length`: several equal ones count as one, different ones are a fault (RFC 9110, 8.6).
+    pub(crate) fn push_length(&mut self, value: &[u8]) {
+        let Some(length) = body::length(value) else { return self.fail(HeadFault::Malformed) };
+        match self.head.content_length() {
+            Some(before) if before == length => {}
+            Some(_) => self.fail(HeadFault::Malformed),
+            None => {
+                self.head.note_content_length(length);
+                // Without leading zeros: some parsers read them as octal.
+                let noughts = value.iter().take_while(|digit| **digit == b'0').count().min(value.len() - 1);
+                self.push(KnownName::ContentLength, b"content-length", &value[noughts..]);
+            }
+        }
+    }
+
+    /// Appends the HTTP/1 fields that correspond to an extended CONNECT, or to its acceptance (RFC 8441).
+    pub(crate) fn push_upgrade(&mut self, protocol: &[u8]) {
+        self.head.note(Flags::HAS_CONNECTION | Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE);
+        self.push(KnownName::Connection, b"connection", b"upgrade");
+        self.push(KnownName::Upgrade, b"upgrade", protocol);
+    }
+
+    /// Appends the field that marks a body of unknown length in this program: `transfer-encoding: chunked`.
+    pub(crate) fn push_chunked(&mut self) {
+        self.head.note(Flags::HAS_TRANSFER_ENCODING | Flags::CHUNKED);
+        self.push(KnownName::TransferEncoding, b"transfer-encoding", b"chunked");
+    }
+
+    /// No more field follows.
+    pub(crate) fn finish(&mut self) {
+        self.bytes.extend_from_slice(b"\r\n");
+        self.head.finish(self.bytes.len());
     }
 }
 
-/// Appends a field and its index entry; where its value is, or none if there are too many fields.
-pub(crate) fn push(
-    head: &mut Head,
-    bytes: &mut Vec<u8>,
-    known: KnownName,
-    name: &[u8],
-    value: &[u8],
-) -> Option<Span> {
-    let start = bytes.len();
-    bytes.extend_from_slice(name);
-    bytes.extend_from_slice(b": ");
-    let value_start = bytes.len();
-    bytes.extend_from_slice(value);
-    let span = Span::raw(value_start, bytes.len());
-    bytes.extend_from_slice(b"\r\n");
-    head.push_field(Field { name: Span::raw(start, start + name.len()), value: span, known }).ok()?;
-    Some(span)
-}
-
-/// What a field takes beside its name and value; the same for the start line.
+/// Bytes of a field line besides its name and value; the same for the start line.
 pub(crate) const FRAMING: usize = 4;

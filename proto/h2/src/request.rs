@@ -1,16 +1,16 @@
 //! Fields to the head of a request (RFC 9113, 8.1 to 8.3).
 //!
 //! While a header block is decoded, the head is written in the form of HTTP/1, behind the start line that the pseudo-header
-//! fields make, and the index over it is made at the same time. So what leaves for a server of HTTP/1 is there already, and
-//! rules look at the same bytes whatever version brought them.
+//! fields make, and the index over it is made at the same time. So the bytes for a server of HTTP/1 are ready, and
+//! rules see the same bytes for every version of HTTP.
 
 use std::ops::Range;
 
 use weir_hpack::{Field, Token};
 use weir_http::authority::{has_port, host_fault, without_implied_port};
-use weir_http::{Flags, Head, KnownName, Method, Span, Version, body, uri};
+use weir_http::{Flags, KnownName, Method, Span, Version, uri};
 
-use crate::received::{FRAMING, ReceivedHead, Verdict, push};
+use crate::received::{HeadFault, ReceivedHead};
 
 /// Builds the head of one request after the other.
 #[derive(Debug)]
@@ -30,16 +30,15 @@ pub(crate) struct Builder {
     started: bool,
     /// The value of the only `Host`.
     host: Option<Span>,
-    /// What cookies came, joined (RFC 9113, 8.2.3).
+    /// The values of all `Cookie` fields, joined (RFC 9113, 8.2.3).
     cookies: Vec<u8>,
 }
 
 impl Builder {
     /// With `extended`, requests may ask for another protocol (RFC 8441).
     pub fn new(max_fields: u16, max_head: usize, extended: bool) -> Builder {
-        let head = Head::with_limits(max_fields, Head::DEFAULT_MAX_EDITS);
         Builder {
-            request: ReceivedHead { head, ..ReceivedHead::default() },
+            request: ReceivedHead::with_max_fields(max_fields),
             max_head,
             pseudo: Vec::new(),
             method: None,
@@ -54,7 +53,7 @@ impl Builder {
         }
     }
 
-    /// Another request begins.
+    /// Begins another request.
     pub fn begin(&mut self) {
         self.request.clear();
         self.pseudo.clear();
@@ -65,26 +64,9 @@ impl Builder {
         self.host = None;
     }
 
-    /// Gives back the memory.
-    pub fn shrink(&mut self) {
-        self.begin();
-        self.request.head.shrink();
-        self.request.bytes = Vec::new();
-        self.pseudo = Vec::new();
-        self.cookies = Vec::new();
-    }
-
-    /// The next field of the block.
+    /// Takes the next field of the block.
     pub fn field(&mut self, field: Field<'_>) {
-        if self.request.verdict != Verdict::Sound {
-            return;
-        }
-        if field.defect.is_some() {
-            return self.malformed();
-        }
-        let held = self.request.bytes.len() + self.pseudo.len() + self.cookies.len();
-        if held + field.name.len() + field.value.len() + FRAMING > self.max_head {
-            self.request.verdict = Verdict::TooLarge;
+        if !self.request.admits(&field, self.pseudo.len() + self.cookies.len(), self.max_head) {
             return;
         }
         match field.token {
@@ -92,7 +74,7 @@ impl Builder {
                 if !self.started {
                     self.start();
                 }
-                if self.request.verdict == Verdict::Sound {
+                if self.request.is_sound() {
                     self.regular(known, field.name, field.value);
                 }
             }
@@ -109,7 +91,7 @@ impl Builder {
             Token::Authority => &mut self.authority,
             Token::Path => &mut self.path,
             Token::Protocol if self.extended => &mut self.protocol,
-            // A response's, one that nobody offered, or one that nobody knows.
+            // A response's, one that was not offered, or an unknown one.
             _ => return self.malformed(),
         };
         if slot.replace(place).is_some() {
@@ -118,7 +100,7 @@ impl Builder {
         self.pseudo.extend_from_slice(value);
     }
 
-    /// Writes the start line, and the `Host` that an authority means.
+    /// Writes the start line, and a `Host` with the authority.
     fn start(&mut self) {
         self.started = true;
         let text = |place: &Option<Range<usize>>| place.clone().map(|place| &self.pseudo[place]);
@@ -131,6 +113,7 @@ impl Builder {
         };
         let Some(line) = line else { return self.malformed() };
         let ReceivedHead { head, bytes, .. } = &mut self.request;
+        bytes.reserve(FIRST_CAPACITY.max(2 * self.pseudo.len()));
         bytes.extend_from_slice(line.method);
         let method_end = bytes.len();
         bytes.push(b' ');
@@ -152,26 +135,20 @@ impl Builder {
         head.note_method(Method::from_bytes(line.method));
         head.note_version(Version::HTTP_20);
         if let Some(authority) = line.authority {
-            self.host = push(head, bytes, KnownName::Host, b"host", authority);
             head.note_host();
+            self.host = Some(self.request.push(KnownName::Host, b"host", authority));
         }
         if let Some(protocol) = protocol {
-            head.note(Flags::HAS_CONNECTION | Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE);
             if protocol.eq_ignore_ascii_case(b"websocket") {
-                head.note(Flags::UPGRADE_WEBSOCKET);
+                self.request.head.note(Flags::UPGRADE_WEBSOCKET);
             }
-            let connection = push(head, bytes, KnownName::Connection, b"connection", b"upgrade");
-            let upgrade = push(head, bytes, KnownName::Upgrade, b"upgrade", protocol);
-            if connection.is_none() || upgrade.is_none() {
-                self.request.verdict = Verdict::TooLarge;
-            }
+            self.request.push_upgrade(protocol);
         }
     }
 
     fn regular(&mut self, known: KnownName, name: &[u8], value: &[u8]) {
-        let ReceivedHead { head, bytes, .. } = &mut self.request;
         let flags = match known {
-            // What concerns one connection of HTTP/1 alone (RFC 9113, 8.2.2).
+            // Connection-specific fields of HTTP/1 (RFC 9113, 8.2.2).
             KnownName::Connection
             | KnownName::KeepAlive
             | KnownName::ProxyConnection
@@ -186,24 +163,21 @@ impl Builder {
                 return;
             }
             KnownName::Host => return self.host(value),
-            KnownName::ContentLength => return self.content_length(value),
+            KnownName::ContentLength => return self.request.push_length(value),
             KnownName::Expect if value.eq_ignore_ascii_case(b"100-continue") => Flags::EXPECT_100,
             KnownName::Date => Flags::HAS_DATE,
             _ => Flags::NONE,
         };
-        head.note(flags);
-        if push(head, bytes, known, name, value).is_none() {
-            self.request.verdict = Verdict::TooLarge;
-        }
+        self.request.head.note(flags);
+        self.request.push(known, name, value);
     }
 
-    /// A `Host` that says what the authority says adds nothing; another one would be taken for it by somebody (RFC 9113, 8.3.1).
+    /// A `Host` equal to the authority is dropped; a different one is malformed, since servers could use either (RFC 9113, 8.3.1).
     fn host(&mut self, value: &[u8]) {
-        let ReceivedHead { head, bytes, .. } = &mut self.request;
         if let Some(known) = self.host {
             let port = self.scheme.clone().and_then(|scheme| uri::default_port(&self.pseudo[scheme]));
             let value = port.map_or(value, |port| without_implied_port(value, port));
-            if !known.of(bytes, &[]).eq_ignore_ascii_case(value) {
+            if !known.of(&self.request.bytes, &[]).eq_ignore_ascii_case(value) {
                 self.malformed();
             }
             return;
@@ -211,64 +185,41 @@ impl Builder {
         if host_fault(value).is_some() {
             return self.malformed();
         }
-        self.host = push(head, bytes, KnownName::Host, b"host", value);
-        head.note_host();
+        self.request.head.note_host();
+        self.host = Some(self.request.push(KnownName::Host, b"host", value));
     }
 
-    fn content_length(&mut self, value: &[u8]) {
-        let ReceivedHead { head, bytes, .. } = &mut self.request;
-        let Some(length) = body::length(value) else { return self.malformed() };
-        match head.content_length() {
-            Some(before) if before == length => {}
-            Some(_) => self.malformed(),
-            None => {
-                head.note_content_length(length);
-                // As everybody writes it: noughts before a number say octal to some.
-                let noughts = value.iter().take_while(|digit| **digit == b'0').count().min(value.len() - 1);
-                push(head, bytes, KnownName::ContentLength, b"content-length", &value[noughts..]);
-            }
-        }
-    }
-
-    /// The block is over; `end` says that no body follows.
+    /// Ends the block; `end` says that no body follows.
     pub fn finish(&mut self, end: bool) {
-        if !self.started && self.request.verdict == Verdict::Sound {
+        if !self.started && self.request.is_sound() {
             self.start();
         }
-        let ReceivedHead { head, bytes, verdict } = &mut self.request;
-        if *verdict != Verdict::Sound {
+        if !self.request.is_sound() {
             return;
         }
+        let ReceivedHead { head, .. } = &mut self.request;
         let length = head.content_length();
         let tunnel = head.method() == Method::Connect || self.protocol.is_some();
         if (end && length.is_some_and(|length| length > 0)) || (tunnel && length.is_some()) {
             return self.malformed();
         }
-        let mut room = true;
         if !self.cookies.is_empty() {
-            room &= push(head, bytes, KnownName::Cookie, b"cookie", &self.cookies).is_some();
             head.note(Flags::HAS_COOKIE);
+            self.request.push(KnownName::Cookie, b"cookie", &self.cookies);
         }
         if !end && length.is_none() && !tunnel {
-            // How the rest of the house says that the end is seen when it comes.
-            room &=
-                push(head, bytes, KnownName::TransferEncoding, b"transfer-encoding", b"chunked").is_some();
-            head.note(Flags::HAS_TRANSFER_ENCODING | Flags::CHUNKED);
+            self.request.push_chunked();
         }
-        bytes.extend_from_slice(b"\r\n");
-        head.finish(bytes.len());
-        if !room {
-            *verdict = Verdict::TooLarge;
-        }
+        self.request.finish();
     }
 
     #[cold]
     fn malformed(&mut self) {
-        self.request.verdict = Verdict::Malformed;
+        self.request.fail(HeadFault::Malformed);
     }
 }
 
-/// What the pseudo-header fields say.
+/// The start line from the pseudo-header fields.
 struct StartLine<'p> {
     method: &'p [u8],
     scheme: Option<&'p [u8]>,
@@ -306,15 +257,15 @@ impl<'p> StartLine<'p> {
         let port = uri::default_port(scheme);
         let authority =
             authority.map(|authority| port.map_or(authority, |port| without_implied_port(authority, port)));
-        // The server as a whole has no path (RFC 9110, 7.1).
+        // A request for the server as a whole has no path (RFC 9110, 7.1).
         let path = if star && authority.is_some() { b"" } else { path };
         Some(StartLine { method, scheme: Some(scheme), authority, path })
     }
 }
 
 impl<'p> StartLine<'p> {
-    /// Of an extended CONNECT: what a client of HTTP/1 asks a server to switch to with `Upgrade` (RFC 8441, 4). `h2c` would lead
-    /// past every rule on requests.
+    /// For an extended CONNECT, which corresponds to `Upgrade` in HTTP/1 (RFC 8441, 4). `h2c` is refused: it would bypass
+    /// every rule on requests.
     fn of_upgrade(
         method: Option<&'p [u8]>,
         scheme: Option<&'p [u8]>,
@@ -328,11 +279,14 @@ impl<'p> StartLine<'p> {
     }
 }
 
-/// RFC 3986, 3.1.
+/// Whether the text is a valid scheme (RFC 3986, 3.1).
 fn is_scheme(text: &[u8]) -> bool {
     let inner = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     text.first().is_some_and(u8::is_ascii_alphabetic) && text.iter().all(inner)
 }
+
+/// Initial capacity for the bytes of a head: enough for most, which would otherwise grow in many steps.
+const FIRST_CAPACITY: usize = 256;
 
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,8 @@ use weir_hpack::{Encoder, Indexing, Token};
 use weir_http::values::Values;
 use weir_http::{Flags, Head, KnownName};
 
-/// Appends the header block of a response. What concerns a connection of HTTP/1 alone stays behind, and names are in lower case.
-/// A server of HTTP/1 that switches protocols accepts what an extended CONNECT asked for (RFC 8441, 5).
+/// Appends the header block of a response. Connection-specific fields of HTTP/1 are left out, and names are in lower case.
+/// A 101 of an HTTP/1 server accepts the extended CONNECT (RFC 8441, 5).
 pub(crate) fn encode(head: &Head, raw: &[u8], encoder: &mut Encoder, block: &mut Vec<u8>) {
     encoder.begin_block(block);
     let switches = head.status() == 101;
@@ -14,7 +14,7 @@ pub(crate) fn encode(head: &Head, raw: &[u8], encoder: &mut Encoder, block: &mut
     for field in head.index() {
         let (name, value) = head.text(raw, field);
         let indexing = match field.known {
-            // It proved to this end what it proves.
+            // This end has already checked it.
             KnownName::SecWebsocketAccept if switches => continue,
             KnownName::SetCookie | KnownName::Authorization | KnownName::ProxyAuthorization => {
                 Indexing::Never
@@ -32,10 +32,10 @@ pub(crate) fn encode(head: &Head, raw: &[u8], encoder: &mut Encoder, block: &mut
     }
 }
 
-/// What of a head stays behind because it concerns a connection of HTTP/1 alone.
+/// Leaves out the fields of a head that concern one connection of HTTP/1 only.
 #[derive(Clone, Copy)]
 pub(crate) struct FieldFilter {
-    /// `Connection` names fields.
+    /// Whether `Connection` names fields.
     names_more: bool,
 }
 
@@ -44,7 +44,7 @@ impl FieldFilter {
         FieldFilter { names_more: head.flags().contains(Flags::CONNECTION_OTHER) }
     }
 
-    /// Appends a field of this head, its name in lower case, unless it stays behind.
+    /// Appends a field of this head, its name in lower case, unless it is connection-specific.
     #[inline]
     pub fn encode(
         self,

@@ -4,10 +4,10 @@ use crate::error::ErrorCode;
 use crate::frame::{self, DEFAULT_MAX_PAYLOAD};
 use crate::window::{DEFAULT_WINDOW, MAX_WINDOW};
 
-/// What the peer accepts.
+/// The peer's settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Bytes of the table that it decodes with.
+    /// The size of its decoder's table in bytes.
     pub header_table_size: u32,
     /// The window of each new stream.
     pub initial_window: u32,
@@ -33,7 +33,7 @@ impl Default for Settings {
 
 /// One setting is this many bytes: its identifier, then its value.
 pub const ENTRY: usize = 6;
-/// The largest payload that a frame's length can say.
+/// The largest payload that the length field of a frame can express.
 pub const MAX_PAYLOAD: u32 = (1 << 24) - 1;
 
 pub(crate) const HEADER_TABLE_SIZE: u16 = 1;
@@ -45,7 +45,7 @@ pub(crate) const MAX_HEADER_LIST_SIZE: u16 = 6;
 pub(crate) const ENABLE_CONNECT_PROTOCOL: u16 = 8;
 
 impl Settings {
-    /// Takes one entry over.
+    /// Applies one entry.
     ///
     /// # Errors
     /// The code that ends the connection, when no peer may send this value (RFC 9113, 6.5.2).
@@ -55,7 +55,7 @@ impl Settings {
             HEADER_TABLE_SIZE => self.header_table_size = value,
             MAX_CONCURRENT_STREAMS => self.concurrent_streams = value,
             ENABLE_PUSH | ENABLE_CONNECT_PROTOCOL if value > 1 => return Err(ErrorCode::Protocol),
-            // It cannot be taken back (RFC 8441, 3).
+            // It cannot be turned off again (RFC 8441, 3).
             ENABLE_CONNECT_PROTOCOL if value == 0 && self.extended_connect => {
                 return Err(ErrorCode::Protocol);
             }

@@ -18,7 +18,7 @@ use crate::window::{Owed, Window};
 
 /// Which ends may still send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
+pub(crate) enum StreamState {
     /// Both.
     Open,
     /// This end only.
@@ -31,18 +31,18 @@ pub(crate) enum State {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
     pub id: u32,
-    pub state: State,
-    /// What the peer may send.
+    pub state: StreamState,
+    /// The receive window.
     pub receive: Window,
-    /// What this end may send.
+    /// The send window.
     pub send: Window,
-    /// What was consumed and not given back.
+    /// Consumed bytes that were not given back to the peer yet.
     pub owed: Owed,
-    /// What is left of the announced length; [`UNANNOUNCED`] without one.
+    /// The rest of the announced length in bytes; [`UNANNOUNCED`] without one.
     pub expected: u64,
-    /// What a client asked with it.
+    /// Properties of the request, for a client.
     pub asked: Asked,
-    /// The head of the final response came, or nobody waits for one.
+    /// The head of the final response was received, or none is expected.
     pub answered: bool,
 }
 
@@ -53,32 +53,32 @@ impl Stream {
     /// Whether the peer may still send.
     #[inline]
     pub fn receives(&self) -> bool {
-        self.state != State::HalfClosedRemote
+        self.state != StreamState::HalfClosedRemote
     }
 
     /// Whether this end may still send.
     #[inline]
     pub fn sends(&self) -> bool {
-        self.state != State::HalfClosedLocal
+        self.state != StreamState::HalfClosedLocal
     }
 
-    /// The peer sent its last frame; whether the stream is closed now.
+    /// Notes the peer's last frame; returns whether the stream is closed now.
     #[inline]
     pub fn end_remote(&mut self) -> bool {
-        let closed = self.state == State::HalfClosedLocal;
-        self.state = State::HalfClosedRemote;
+        let closed = self.state == StreamState::HalfClosedLocal;
+        self.state = StreamState::HalfClosedRemote;
         closed
     }
 
-    /// This end sent its last frame; whether the stream is closed now.
+    /// Notes this end's last frame; returns whether the stream is closed now.
     #[inline]
     pub fn end_local(&mut self) -> bool {
-        let closed = self.state == State::HalfClosedRemote;
-        self.state = State::HalfClosedLocal;
+        let closed = self.state == StreamState::HalfClosedRemote;
+        self.state = StreamState::HalfClosedLocal;
         closed
     }
 
-    /// That many bytes of payload came; false if they are more than what was announced.
+    /// Counts received payload; false if it exceeds the announced length.
     #[inline]
     pub fn count_payload(&mut self, count: u32) -> bool {
         if self.expected == UNANNOUNCED {
@@ -91,7 +91,7 @@ impl Stream {
         true
     }
 
-    /// Whether the payload may be over (RFC 9113, 8.1.1).
+    /// Whether the announced length was received in full, or none was announced (RFC 9113, 8.1.1).
     #[inline]
     pub fn may_end(&self) -> bool {
         matches!(self.expected, 0 | UNANNOUNCED)

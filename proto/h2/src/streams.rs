@@ -4,17 +4,17 @@ use std::collections::VecDeque;
 
 use crate::stream::Stream;
 
-/// Records in the order of their numbers. There are at most as many as were announced, so a removal moves little.
+/// Records in the order of their numbers. Their number is bounded by the announced limit, so a removal moves little.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     records: Vec<Stream>,
     /// The highest number that a peer used.
     pub last: u32,
-    /// Who closed last, and whether this end reset it: frames for it may still be on their way.
+    /// The streams closed last, and whether this end reset them: frames for them may still be in transit.
     closed: VecDeque<(u32, bool)>,
 }
 
-/// What a number stands for.
+/// The state of a stream number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
     /// No stream yet.
@@ -25,7 +25,7 @@ pub(crate) enum Standing {
     Closed,
     /// This end reset it.
     Reset,
-    /// The peer passed it over when it opened a later one: it cannot be used any more (RFC 9113, 5.1.1).
+    /// The peer skipped it when it opened a later one: it cannot be used any more (RFC 9113, 5.1.1).
     PassedOver,
 }
 
@@ -57,13 +57,18 @@ impl Streams {
         self.records.iter_mut()
     }
 
-    /// A stream begins; its number is higher than those before.
+    /// Frees memory that no stream needs now.
+    pub fn shrink(&mut self) {
+        self.records.shrink_to_fit();
+    }
+
+    /// Adds a stream; its number is higher than those before.
     pub fn open(&mut self, stream: Stream) {
         debug_assert!(self.records.last().is_none_or(|last| last.id < stream.id));
         self.records.push(stream);
     }
 
-    /// A stream ends; false if it has no record.
+    /// Removes a stream; false if it has no record.
     pub fn close(&mut self, id: u32, reset_here: bool) -> bool {
         let Some(at) = self.position(id) else { return false };
         self.records.remove(at);
@@ -71,14 +76,14 @@ impl Streams {
         true
     }
 
-    /// The streams behind this one end: the peer did not look at them.
+    /// Removes the streams above this one: the peer did not process them.
     pub fn close_behind(&mut self, last: u32) {
         while let Some(id) = self.records.last().map(|stream| stream.id).filter(|id| *id > last) {
             self.close(id, true);
         }
     }
 
-    /// A stream that never had a record closed.
+    /// Notes the close of a stream that never had a record.
     pub fn note_closed(&mut self, id: u32, reset_here: bool) {
         if self.closed.len() >= REMEMBERED {
             self.closed.pop_front();
@@ -96,12 +101,12 @@ impl Streams {
         match self.closed.iter().rev().find(|(closed, _)| *closed == id) {
             Some((_, true)) => Standing::Reset,
             Some((_, false)) => Standing::Closed,
-            // It may have closed long ago, as long as there was a time to forget it.
+            // It may have been closed and forgotten, if the list is full.
             None if self.closed.len() >= REMEMBERED => Standing::Closed,
             None => Standing::PassedOver,
         }
     }
 }
 
-/// How many closed streams are told from those that never were.
+/// How many closed streams are remembered, to tell them from skipped ones.
 const REMEMBERED: usize = 32;

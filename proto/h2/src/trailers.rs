@@ -3,7 +3,7 @@
 use weir_hpack::{Field, Token};
 use weir_http::KnownName;
 
-/// Trailers on their way in: lines as HTTP/1 would write them.
+/// Received trailers, as lines of HTTP/1.
 #[derive(Debug, Default)]
 pub(crate) struct Trailers {
     pub lines: Vec<u8>,
@@ -35,7 +35,7 @@ impl Trailers {
             | KnownName::ProxyConnection
             | KnownName::TransferEncoding
             | KnownName::Upgrade => self.malformed = true,
-            // What says how a message is read, or where it goes, comes too late here.
+            // Fields for framing or routing are not allowed in trailers.
             KnownName::ContentLength
             | KnownName::Host
             | KnownName::Te

@@ -1,15 +1,15 @@
 //! Flow-control windows (RFC 9113, 5.2 and 6.9).
 
-/// What a window is until somebody says otherwise.
+/// The initial size of a window in bytes (RFC 9113, 6.9.2).
 pub const DEFAULT_WINDOW: u32 = 65_535;
-/// What no window may be larger than.
+/// The largest window in bytes (RFC 9113, 6.9.1).
 pub const MAX_WINDOW: u32 = 0x7fff_ffff;
 
 /// How many bytes one end may still send. A change of settings may make it negative (RFC 9113, 6.9.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Window(i32);
 
-/// The window is larger, or smaller, than it may be.
+/// A window would leave its valid range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Overflow;
 
@@ -24,12 +24,12 @@ impl Window {
         self.0.max(0) as usize
     }
 
-    /// What it is, which may be less than nothing.
+    /// Its size in bytes, which may be negative.
     pub fn size(self) -> i32 {
         self.0
     }
 
-    /// That many bytes more.
+    /// Adds a WINDOW_UPDATE's increment.
     #[inline]
     pub fn widen(&mut self, increment: u32) -> Result<(), Overflow> {
         let wider = i64::from(self.0) + i64::from(increment);
@@ -37,7 +37,7 @@ impl Window {
         Ok(())
     }
 
-    /// That many bytes were sent.
+    /// Subtracts sent bytes.
     #[inline]
     pub fn use_up(&mut self, count: u32) -> Result<(), Overflow> {
         if i64::from(count) > i64::from(self.0.max(0)) {
@@ -47,7 +47,7 @@ impl Window {
         Ok(())
     }
 
-    /// The initial size changed, and with it this window.
+    /// Adjusts the window to a change of the initial size.
     pub fn shift(&mut self, before: u32, after: u32) -> Result<(), Overflow> {
         let shifted = i64::from(self.0) + i64::from(after) - i64::from(before);
         self.0 = i32::try_from(shifted).map_err(|_| Overflow)?;
@@ -60,7 +60,7 @@ impl Window {
 pub(crate) struct Owed(u32);
 
 impl Owed {
-    /// That many more; what is to be given back at once, once it is worth a frame: half of a window.
+    /// Adds consumed bytes; returns the increment to send, once it is half of a window and so worth a frame.
     #[inline]
     pub fn add(&mut self, count: u32, window: u32) -> Option<u32> {
         self.0 = self.0.saturating_add(count);

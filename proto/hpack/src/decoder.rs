@@ -10,39 +10,39 @@ use crate::token::{Defect, Token};
 #[derive(Debug)]
 pub struct Decoder {
     table: Table,
-    /// What the table may be made as large as: what was announced to the peer.
+    /// The largest table that the peer may set: the size that was announced to it.
     limit: usize,
     /// The most bytes of a name or a value on the wire.
     max_text: usize,
     /// A field of this block came: the table's size may not change any more.
     in_fields: bool,
-    /// Names and values that came in the Huffman code.
+    /// Decoded names and values that were Huffman-coded.
     decoded: Vec<u8>,
 }
 
 /// A field that was decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'f> {
-    /// What its name stands for.
+    /// The meaning of its name.
     pub token: Token,
     /// Its name.
     pub name: &'f [u8],
     /// Its value.
     pub value: &'f [u8],
-    /// Why no message may have it.
+    /// Why the field is not valid in any message, if it is not.
     pub defect: Option<Defect>,
-    /// Whoever passes it on must not index it either (RFC 7541, 6.2.3).
+    /// When it is forwarded it must not be indexed either (RFC 7541, 6.2.3).
     pub sensitive: bool,
 }
 
-/// Why a block cannot be decoded: the connection is of no further use, as the tables differ from now on.
+/// Why a block cannot be decoded. The connection must be closed, since the tables of both ends differ now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
     /// An index that no table has (RFC 7541, 2.3.3).
     Index,
     /// A number that is too large (RFC 7541, 5.1).
     Integer,
-    /// A Huffman code that is none (RFC 7541, 5.2).
+    /// An invalid Huffman code (RFC 7541, 5.2).
     Huffman,
     /// A name or a value that is longer than what is accepted.
     TooLong,
@@ -56,11 +56,11 @@ impl Decoder {
         Decoder { table: Table::new(limit), limit, max_text, in_fields: false, decoded: Vec::new() }
     }
 
-    /// Decodes what is complete at the front of `bytes` and shows each field; how many bytes that took. What is left is the
-    /// beginning of a field: it is to be given again, with what follows.
+    /// Decodes the complete fields at the front of `bytes` and passes each to `show`; returns how many bytes they took. The rest is
+    /// the beginning of a field: pass it again, with the bytes that follow.
     ///
     /// # Errors
-    /// When the block is none. Fields that came before were shown.
+    /// When the block is invalid. The fields before the error were shown.
     pub fn decode(&mut self, bytes: &[u8], mut show: impl FnMut(Field<'_>)) -> Result<usize, Error> {
         let mut at = 0;
         while let Some(&first) = bytes.get(at) {
@@ -79,10 +79,10 @@ impl Decoder {
         Ok(at)
     }
 
-    /// The block is over, the next bytes are another one's.
+    /// Ends the block: the next bytes begin another one.
     pub fn end_block(&mut self) {
         self.in_fields = false;
-        // Long values are rare: what they took is not kept.
+        // Long values are rare, so their memory is not kept.
         if self.decoded.capacity() > KEPT {
             self.decoded = Vec::new();
         }
@@ -132,7 +132,7 @@ impl Decoder {
         let value_at = at;
         at += used;
         self.in_fields = true;
-        // Nothing is decoded before all of it is there, so that no byte is decoded twice.
+        // Decoding starts only when the field is complete, so that no byte is decoded twice.
         self.decoded.clear();
         let mut decoded = std::mem::take(&mut self.decoded);
         let name_end = match spelled {
@@ -149,7 +149,7 @@ impl Decoder {
             }
             None => {
                 let known = self.field(index)?;
-                // What is wrong with the other's value is not wrong with this one's.
+                // A defect of the indexed value does not apply to this one.
                 (known.token, known.name, known.defect.filter(|defect| *defect != Defect::Value))
             }
         };
@@ -177,7 +177,7 @@ impl Decoder {
         Ok(Some(used))
     }
 
-    /// The text at the front, if all of it is there, and how many bytes it takes.
+    /// The text at the front, if it is complete, and how many bytes it takes.
     fn text(&self, bytes: &[u8]) -> Result<Option<(Text, usize)>, Error> {
         let Some(text) = text(bytes)? else { return Ok(None) };
         if text.length > self.max_text {
@@ -197,7 +197,7 @@ struct Text {
 }
 
 impl Text {
-    /// Decodes it behind what is in `decoded`, if it is in the Huffman code; where that ends.
+    /// Appends it to `decoded`, if it is Huffman-coded; returns the end in `decoded`.
     fn decode(self, bytes: &[u8], decoded: &mut Vec<u8>) -> Result<usize, Error> {
         if self.huffman {
             let code = &bytes[self.start..self.start + self.length];
@@ -212,7 +212,7 @@ impl Text {
     }
 }
 
-/// A text's place; none while its length is not there.
+/// The range of a text; none while its length is not complete.
 fn text(bytes: &[u8]) -> Result<Option<Text>, Error> {
     let Some((length, start)) = number(bytes, 7)? else { return Ok(None) };
     Ok(Some(Text { start, length: length as usize, huffman: bytes[0] & 0x80 != 0 }))
@@ -228,7 +228,7 @@ fn number(bytes: &[u8], bits: u32) -> Result<Option<(u32, usize)>, Error> {
     }
 }
 
-/// How much room for decoded texts is kept from one block to the next: what most cookies fit.
+/// Bytes of the buffer for decoded texts that are kept between blocks: most cookies fit.
 const KEPT: usize = 1024;
 
 #[cfg(test)]

@@ -12,22 +12,22 @@ pub struct Encoder {
     table: Table,
     /// The most that the table may take, whatever the peer allows.
     own_limit: usize,
-    /// What the next block has to say first of the table's size: the smallest since the last block, and the last.
+    /// The size updates to begin the next block with: the smallest size since the last block, and the latest.
     resized: Option<(usize, usize)>,
 }
 
 /// Whether the peer keeps a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Indexing {
-    /// It enters the table: the next time it is an index. For what comes again and again.
+    /// It enters the table, and is an index the next time. For fields that repeat.
     Kept,
-    /// It does not.
+    /// It does not enter the table.
     NotKept,
-    /// It does not, and nobody behind may keep it: guessing what is in a table must not find it (RFC 7541, 7.1.3).
+    /// It never enters a table, at the next hops neither: it must not be guessed by probing a table (RFC 7541, 7.1.3).
     Never,
 }
 
-/// What a table takes until the peer says otherwise (RFC 9113, 6.5.2).
+/// The initial size of a table in bytes (RFC 9113, 6.5.2).
 const INITIAL: usize = 4096;
 
 impl Encoder {
@@ -37,7 +37,7 @@ impl Encoder {
         Encoder { table: Table::new(own_limit.min(INITIAL)), own_limit, resized }
     }
 
-    /// The peer says what the table may take (SETTINGS_HEADER_TABLE_SIZE).
+    /// Sets the table size that the peer allows (SETTINGS_HEADER_TABLE_SIZE).
     pub fn set_limit(&mut self, limit: usize) {
         let limit = limit.min(self.own_limit);
         if limit == self.table.limit() {
@@ -48,7 +48,7 @@ impl Encoder {
         self.resized = Some((smallest, limit));
     }
 
-    /// A block begins: what became of the table's size comes first (RFC 7541, 4.2).
+    /// Begins a block with pending updates of the table's size (RFC 7541, 4.2).
     pub fn begin_block(&mut self, out: &mut Vec<u8>) {
         let Some((smallest, last)) = self.resized.take() else { return };
         if smallest < last {
@@ -57,7 +57,7 @@ impl Encoder {
         integer::write(out, 0x20, 5, last as u32);
     }
 
-    /// Appends `:status`. Codes outside 100..=999 are brought into it.
+    /// Appends `:status`. Codes outside 100..=999 are clamped to it.
     #[inline]
     pub fn status(&mut self, out: &mut Vec<u8>, status: u16) {
         let index = match status {
@@ -78,7 +78,7 @@ impl Encoder {
         out.push(0x80 | index);
     }
 
-    /// Appends a field. The name is in lower case already.
+    /// Appends a field. The name must be in lower case.
     pub fn field(&mut self, out: &mut Vec<u8>, token: Token, name: &[u8], value: &[u8], indexing: Indexing) {
         let known = static_table::index_of_name(token, name);
         if let Some(index) = known.and_then(|first| static_table::index_of_value(first, value))
@@ -94,7 +94,7 @@ impl Encoder {
         }
     }
 
-    /// What enters the table is worth its shortest form.
+    /// Appends a field that enters the table, in its shortest form.
     fn kept(&mut self, out: &mut Vec<u8>, token: Token, name: &[u8], value: &[u8], known: Option<usize>) {
         let (same, named) = self.table.find(token, name, value);
         let index = |position: usize| position + static_table::LENGTH + 1;
@@ -124,13 +124,13 @@ fn literal(
     text(out, value);
 }
 
-/// As it is: what is said once is not worth the time that coding takes.
+/// Appends a text without Huffman code: it is sent once, so coding is not worth the time.
 fn plain(out: &mut Vec<u8>, text: &[u8]) {
     integer::write(out, 0, 7, text.len() as u32);
     out.extend_from_slice(text);
 }
 
-/// In the Huffman code, if that is shorter.
+/// Appends a text in the Huffman code, if that is shorter.
 fn shortest(out: &mut Vec<u8>, text: &[u8]) {
     let length = huffman::encoded_len(text);
     if length >= text.len() {

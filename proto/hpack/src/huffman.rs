@@ -1,7 +1,7 @@
 //! The Huffman code (RFC 7541, 5.2 and appendix B).
 //!
-//! The code is canonical: the lengths of its codes say all of it. From them the compiler makes the encoder's table, and the
-//! decoder's, which takes four bits at a time: no code is shorter than five, so no step gives more than one byte.
+//! The code is canonical: the lengths of its codes determine it. From them the encoder's and the decoder's tables are made at
+//! compile time. The decoder takes four bits at a time: no code is shorter than five, so no step yields more than one byte.
 
 /// The code is wrong: the end symbol, or padding that is too long or not all ones (RFC 7541, 5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,10 +32,10 @@ pub fn encode(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends what `code` stands for. The caller bounds `code`: eight bytes of it become at most twelve.
+/// Appends the decoded `code`. The caller bounds `code`: eight bytes of it become at most twelve.
 ///
 /// # Errors
-/// When it is no valid code; what was appended then is of no use.
+/// When the code is invalid; the bytes appended so far are then meaningless.
 #[inline]
 pub fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
     let mut state = 0u8;
@@ -56,7 +56,7 @@ pub fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
     if complete { Ok(()) } else { Err(Invalid) }
 }
 
-/// What four bits do in a state.
+/// The transition of a state by four bits.
 #[derive(Clone, Copy)]
 struct Step {
     next: u8,
@@ -66,9 +66,9 @@ struct Step {
 
 /// A symbol is complete.
 const GIVES: u8 = 1;
-/// The code may end here: what was begun is padding.
+/// The code may end here: the bits since the last symbol are padding.
 const MAY_END: u8 = 2;
-/// The end symbol, which may not come.
+/// The end symbol, which is not allowed.
 const FAILS: u8 = 4;
 
 const SYMBOLS: usize = 257;
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn padding_is_less_than_a_byte_and_all_ones() {
-        // '0' is five noughts: the rest of the byte is padding.
+        // '0' is five zero bits: the rest of the byte is padding.
         assert_eq!(decode(&[0b0000_0111], &mut Vec::new()), Ok(()));
         refused(&[0b0000_0110]);
         refused(&[0b0000_0000]);

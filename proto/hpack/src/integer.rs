@@ -7,13 +7,13 @@ pub enum Integer {
     Whole(u32, usize),
     /// More bytes are needed.
     Short,
-    /// Larger than anything that a header block can mean, or written with more bytes than that takes.
+    /// Larger than [`MAX`], or written with more bytes than that needs.
     TooLarge,
 }
 
-/// The most bytes behind the prefix: four of them say any number up to [`MAX`].
+/// The most bytes after the prefix: four of them encode any number up to [`MAX`].
 const MAX_CONTINUATION: usize = 4;
-/// The largest number that is accepted. Every length and every index that makes sense is below.
+/// The largest number that is accepted. Every meaningful length and index is below.
 pub const MAX: u32 = 1 << 28;
 
 /// Reads the integer at the front of `bytes`, whose first byte has a prefix of `bits` bits.
@@ -91,7 +91,7 @@ mod tests {
         let mut beyond = Vec::new();
         write(&mut beyond, 0, 7, MAX + 1);
         assert_eq!(read(&beyond, 7), Integer::TooLarge);
-        // Noughts without end say a small number at any length.
+        // Padding with zeros would encode a small number at any length.
         assert_eq!(read(&[0x7f, 0x80, 0x80, 0x80, 0x80, 0x80, 0], 7), Integer::TooLarge);
         assert_eq!(read(&[0x7f, 0x80, 0x80, 0x80, 0x80], 7), Integer::TooLarge);
         assert_eq!(read(&[0x7f, 0xff, 0xff, 0xff, 0xff, 0xff], 7), Integer::TooLarge);

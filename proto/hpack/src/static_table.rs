@@ -1,4 +1,4 @@
-//! The table that both ends know from the start (RFC 7541, appendix A).
+//! The static table (RFC 7541, appendix A).
 
 use weir_http::KnownName;
 

@@ -2,16 +2,18 @@
 
 use std::collections::VecDeque;
 
+use weir_http::KnownName;
+
 use crate::token::{Defect, Token};
 
-/// What an entry counts beside its bytes (RFC 7541, 4.1).
+/// The size of an entry besides its bytes (RFC 7541, 4.1).
 pub(crate) const OVERHEAD: usize = 32;
 
-/// Fields, the newest first. It never holds more bytes of them than twice its size, and an empty one holds no memory.
+/// Fields, the newest first. Its buffer is at most twice its size limit, and an empty table holds no memory.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     entries: VecDeque<Entry>,
-    /// Names and values, one after the other, the oldest first; what was evicted may still be in front.
+    /// Names and values, one after the other, the oldest first; evicted ones may still be in front.
     bytes: Vec<u8>,
     /// How many bytes were dropped in front of `bytes` so far.
     dropped: usize,
@@ -26,7 +28,7 @@ pub(crate) struct Table {
 struct Entry {
     token: Token,
     defect: Option<Defect>,
-    /// Where it begins, counted from the first byte that was ever in the table.
+    /// Its offset, counted from the first byte that was ever in the table.
     start: usize,
     name: u32,
     value: u32,
@@ -66,7 +68,7 @@ impl Table {
         self.size
     }
 
-    /// Sets what its entries may count; the oldest go until they fit.
+    /// Sets the size limit; evicts the oldest entries until they fit.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
         self.evict(0);
@@ -86,17 +88,25 @@ impl Table {
     /// The position of a field with this name and value, and of one with the name.
     pub fn find(&self, token: Token, name: &[u8], value: &[u8]) -> (Option<usize>, Option<usize>) {
         let mut named = None;
-        for position in 0..self.entries.len() {
-            let Some(known) = self.get(position).filter(|known| known.token == token && known.name == name)
-            else {
+        // The token of a known name identifies it.
+        let is_unknown = token == Token::Field(KnownName::Other) || token == Token::UnknownPseudo;
+        for (position, entry) in self.entries.iter().enumerate() {
+            if entry.token != token || (is_unknown && self.text(entry, 0, entry.name) != name) {
                 continue;
-            };
-            if known.value == value {
+            }
+            if entry.value as usize == value.len() && self.text(entry, entry.name, entry.value) == value {
                 return (Some(position), Some(position));
             }
             named = named.or(Some(position));
         }
         (None, named)
+    }
+
+    /// `length` bytes of an entry, from `offset` on.
+    #[inline]
+    fn text(&self, entry: &Entry, offset: u32, length: u32) -> &[u8] {
+        let start = entry.start - self.dropped + offset as usize;
+        self.bytes.get(start..start + length as usize).unwrap_or_default()
     }
 
     /// Puts a field in front. One that is larger than the whole table leaves it empty (RFC 7541, 4.4).
@@ -116,7 +126,7 @@ impl Table {
         let start = self.dropped + self.bytes.len();
         match name {
             Name::Text(text) => self.bytes.extend_from_slice(text),
-            // It may be evicted by this very insertion: its bytes are copied before.
+            // This insertion may evict the entry, so its bytes are copied first.
             Name::Of(_) => self.bytes.extend_from_within(from..from + length),
         }
         self.bytes.extend_from_slice(value);
@@ -127,7 +137,7 @@ impl Table {
         self.sweep();
     }
 
-    /// Makes room for a field that counts `more`.
+    /// Makes room for a field of size `more`.
     fn evict(&mut self, more: usize) {
         while self.size + more > self.limit
             && let Some(oldest) = self.entries.pop_back()
@@ -140,7 +150,7 @@ impl Table {
         }
     }
 
-    /// Drops the bytes of what was evicted, once they are as many as may live.
+    /// Drops the bytes of evicted entries, once they reach the size limit.
     fn sweep(&mut self) {
         let Some(oldest) = self.entries.back() else { return };
         let dead = oldest.start - self.dropped;

@@ -1,9 +1,9 @@
-//! What a field's name is, and what is wrong with a field: found once, when it comes as text.
+//! The meaning of a field's name and a field's defect, determined once, when it comes as text.
 
 use weir_http::KnownName;
 use weir_http::name::is_token_byte;
 
-/// What a field's name stands for.
+/// The meaning of a field's name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Token {
     /// `:authority`
@@ -20,12 +20,12 @@ pub enum Token {
     Status,
     /// Another name that begins with a colon: no message may have it.
     UnknownPseudo,
-    /// A field; [`KnownName::Other`] for a name that nobody here asks for.
+    /// A field; [`KnownName::Other`] for a name that the proxy does not use.
     Field(KnownName),
 }
 
 impl Token {
-    /// Of a name as it came.
+    /// The token of a received name.
     #[inline]
     pub fn of(name: &[u8]) -> Token {
         if name.first() != Some(&b':') {
@@ -56,19 +56,19 @@ pub enum Defect {
     EmptyName,
     /// The name has a letter in upper case.
     UpperCase,
-    /// The name has a byte that no name has.
+    /// The name has an invalid byte.
     Name,
     /// The value has a line break or a NUL, or begins or ends with a blank.
     Value,
 }
 
 impl Defect {
-    /// What is wrong with a name, if something is.
+    /// The defect of a name, if it has one.
     #[inline]
     pub fn of_name(name: &[u8], token: Token) -> Option<Defect> {
         match token {
             Token::Field(KnownName::Other) => {}
-            // A known name is made of the right bytes; only their case is open.
+            // A known name has valid bytes; only their case has to be checked.
             Token::Field(_) => return name.iter().any(u8::is_ascii_uppercase).then_some(Defect::UpperCase),
             Token::UnknownPseudo => return Some(Defect::Name),
             _ => return None,
@@ -80,7 +80,7 @@ impl Defect {
         Some(if odd.is_ascii_uppercase() { Defect::UpperCase } else { Defect::Name })
     }
 
-    /// What is wrong with a value, if something is.
+    /// The defect of a value, if it has one.
     #[inline]
     pub fn of_value(value: &[u8]) -> Option<Defect> {
         let blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));

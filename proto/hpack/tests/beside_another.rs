@@ -1,4 +1,4 @@
-//! What another implementation encodes is decoded, and the reverse: generated lists of fields, whole connections of them.
+//! Blocks of another implementation are decoded, and the reverse: generated lists of fields, whole connections of them.
 
 use httlib_hpack::{Decoder as OtherDecoder, Encoder as OtherEncoder};
 use proptest::prelude::*;

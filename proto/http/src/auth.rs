@@ -3,13 +3,13 @@
 /// A user and a password.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Credentials {
-    /// What comes before the first colon.
+    /// The part before the first colon.
     pub user: Vec<u8>,
-    /// What comes after it.
+    /// The part after it.
     pub password: Vec<u8>,
 }
 
-/// What an `Authorization` or `Proxy-Authorization` value says, split at the first space: the scheme and the rest.
+/// Splits an `Authorization` or `Proxy-Authorization` value at the first space: the scheme and the rest.
 pub fn scheme(value: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = memchr::memchr(b' ', value)?;
     Some((&value[..space], value[space..].trim_ascii()))
@@ -29,7 +29,7 @@ pub fn basic(value: &[u8]) -> Option<Credentials> {
 /// The longest token that is decoded: more than any user name and password need.
 pub const MAX_TOKEN: usize = 4096;
 
-/// Decodes base64 with its padding; nothing else may stand in it.
+/// Decodes base64 with its padding; none if the text has any other byte.
 fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
     if text.is_empty() || !text.len().is_multiple_of(4) {
         return None;

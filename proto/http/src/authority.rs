@@ -1,18 +1,18 @@
 //! Hosts and ports as targets and `Host` name them (RFC 3986, 3.2; RFC 9112, 3.2; RFC 9113, 8.3.1).
 //!
-//! Every version of HTTP asks the same of them: that nobody behind us reads another host than the rules did.
+//! In every version of HTTP, servers must read the same host as the rules did.
 
 use crate::uri;
 
-/// Where the first byte is that keeps this from being a host, with a port or without, or nothing: a list, a user, another part
-/// of a target. Which names exist is not looked at. None if it is one.
+/// Offset of the first byte that is not part of a host with an optional port: that of a list, user information, another part
+/// of a target. Names are not resolved. None if there is no such byte; an empty text is accepted.
 #[inline]
 pub fn host_fault(host: &[u8]) -> Option<usize> {
     let at = host.iter().position(|byte| !is_host_byte(*byte))?;
     (!is_bracketed(host)).then_some(at)
 }
 
-/// An address of IPv6 and of later versions has its brackets.
+/// Whether this is an address of IPv6 or later in brackets, with an optional port.
 #[cold]
 fn is_bracketed(host: &[u8]) -> bool {
     let inside = host.strip_prefix(b"[");
@@ -23,8 +23,8 @@ fn is_bracketed(host: &[u8]) -> bool {
     plain(address) && plain(rest) && (rest.is_empty() || rest[0] == b':')
 }
 
-/// Whether a byte may be in a host or a port, brackets aside. More than RFC 3986 allows, as servers take more; never a byte
-/// that ends a host for somebody.
+/// Whether a byte may be in a host or a port, brackets aside. More bytes than RFC 3986 allows, as servers accept more; never a byte
+/// at which some parsers end a host.
 #[inline]
 pub fn is_host_byte(byte: u8) -> bool {
     HOST[usize::from(byte)]
@@ -47,12 +47,12 @@ const HOST: [bool; 256] = {
 };
 
 /// An authority without the port that its scheme implies, or without a colon that no port follows (RFC 3986, 6.2.3):
-/// whoever compares hosts sees one form only.
+/// the form in which hosts are compared.
 pub fn without_implied_port<'a>(authority: &'a [u8], port: &[u8]) -> &'a [u8] {
     authority.strip_suffix(b":").unwrap_or_else(|| uri::without_port(authority, port))
 }
 
-/// Whether this ends with a colon and a port number, behind something.
+/// Whether this ends with a colon and a port number, after a host.
 pub fn has_port(authority: &[u8]) -> bool {
     let Some(colon) = memchr::memrchr(b':', authority) else { return false };
     let port = &authority[colon + 1..];

@@ -1,25 +1,25 @@
-//! How large the body behind a head is, whatever carries it (RFC 9110, 6.4 and 8.6; RFC 9112, 6.3).
+//! The size of a message's body, for any version of HTTP (RFC 9110, 6.4 and 8.6; RFC 9112, 6.3).
 
 use crate::flags::Flags;
 use crate::head::Head;
 use crate::method::Method;
 use crate::status;
 
-/// What is known of a body when its head is there. How its end is found on the wire is the matter of each version's engine.
+/// What a head says about its body's size. Each version's engine finds the end on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BodySize {
     /// There is no body.
     None,
     /// That many bytes (never zero).
     Known(u64),
-    /// The end is seen when it comes.
+    /// Not announced: the body lasts until its end is received.
     Unknown,
-    /// What follows is no longer HTTP: both ways are forwarded as they come.
+    /// The connection leaves HTTP: bytes are forwarded unchanged in both directions.
     Tunnel,
 }
 
-/// What a `Content-Length` says: a decimal number of at most 63 bits, without sign or space (RFC 9110, 8.6); none if it is
-/// something else.
+/// The value of a `Content-Length`: a decimal number of at most 63 bits, without sign or space (RFC 9110, 8.6); none for
+/// anything else.
 #[inline]
 pub fn length(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
@@ -32,7 +32,7 @@ pub fn length(digits: &[u8]) -> Option<u64> {
 }
 
 impl BodySize {
-    /// Of a request. A `CONNECT` has no body: the tunnel begins with the response that accepts it.
+    /// The size of a request's body. A `CONNECT` has no body: the tunnel begins with the response that accepts it.
     #[inline]
     pub fn of_request(head: &Head) -> Self {
         if head.flags().contains(Flags::CHUNKED) {
@@ -41,7 +41,7 @@ impl BodySize {
         head.content_length().map_or(BodySize::None, BodySize::of_length)
     }
 
-    /// Of a response to a request with this method.
+    /// The size of a response's body, for a request with this method.
     #[inline]
     pub fn of_response(head: &Head, request_method: Method) -> Self {
         let code = head.status();
@@ -57,7 +57,7 @@ impl BodySize {
         head.content_length().map_or(BodySize::Unknown, BodySize::of_length)
     }
 
-    /// Of a body of that many bytes.
+    /// The size of a body with this length; none for 0.
     #[inline]
     pub fn of_length(length: u64) -> Self {
         if length == 0 { BodySize::None } else { BodySize::Known(length) }

@@ -1,4 +1,4 @@
-//! Field names in the case that a bogus peer insists on (`h1-case-adjust`).
+//! Field names in the case that a non-conforming peer requires (`h1-case-adjust`).
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Cookies: pairs in `Cookie`, one pair and its attributes in `Set-Cookie` (RFC 6265).
 //!
-//! Names compare by case. A pair without `=` is none, and a name that begins with `$` was an attribute once (RFC 2109):
-//! both are passed over. Quotes belong to the value, and hide separators. `Cookie` pairs may be separated by commas too,
+//! Names are case-sensitive. A pair without `=`, and a name that begins with `$` (an attribute in RFC 2109),
+//! are skipped. Quotes belong to the value, and hide separators. `Cookie` pairs may be separated by commas too,
 //! as old clients did.
 
 use crate::values::{Values, trim};
@@ -82,7 +82,7 @@ impl<'a> Iterator for ResponseCookies<'a> {
     }
 }
 
-/// Where a pair ends: at a `;`, or also at a `,`, outside of quotes.
+/// Offset of the end of a pair: at a `;`, or also at a `,`, outside of quotes.
 fn pair_end(text: &[u8], at_comma: bool) -> usize {
     let mut quoted = false;
     let mut at = 0;

@@ -1,9 +1,9 @@
-//! HTTP dates (RFC 9110, 5.6.7). Time comes in as seconds since 1970; nobody here reads a clock.
+//! HTTP dates (RFC 9110, 5.6.7). Time comes in as seconds since 1970; nothing here reads a clock.
 
 /// The length of a date in the preferred form: `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub const LENGTH: usize = 29;
 
-/// A point in time as people write it, in UTC.
+/// A calendar date and time of day, in UTC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Civil {
     /// The year.
@@ -23,7 +23,7 @@ pub struct Civil {
 }
 
 impl Civil {
-    /// What this many seconds after 1970 is called. Years have 400-year periods of 146097 days.
+    /// The date this many seconds after 1970. The calendar repeats every 400 years, or 146097 days.
     pub fn from_unix(seconds: i64) -> Civil {
         let days = seconds.div_euclid(86400);
         let rest = seconds.rem_euclid(86400);
@@ -47,7 +47,7 @@ impl Civil {
         }
     }
 
-    /// How many seconds after 1970 it is. The weekday does not count.
+    /// Seconds since 1970. The weekday is ignored.
     pub fn to_unix(self) -> i64 {
         let (month, day) = (i64::from(self.month), i64::from(self.day));
         let year = if month <= 2 { self.year - 1 } else { self.year };
@@ -76,7 +76,7 @@ pub fn format(seconds: i64) -> [u8; LENGTH] {
     out
 }
 
-/// Reads a date in any of the three forms that must be understood. `now` places the two-digit years of the second one:
+/// Reads a date in any of the three forms that must be understood. `now` resolves the two-digit years of the second one:
 /// they are at most 50 years ahead.
 pub fn parse(text: &[u8], now: i64) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;

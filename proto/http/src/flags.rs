@@ -1,4 +1,4 @@
-//! What a parser noted about a head while it read it, so that nobody has to look again.
+//! Facts about a head that its parser noted, so that the fields need not be searched again.
 
 use std::ops::{BitOr, BitOrAssign};
 
@@ -35,8 +35,8 @@ impl Flags {
     pub const ABSOLUTE_FORM: Flags = Flags(1 << 11);
     /// The request target is in authority form (`host:port`, with `CONNECT`).
     pub const AUTHORITY_FORM: Flags = Flags(1 << 12);
-    /// The message says how long it is in a way that others may not follow: in two ways, or by a coding that HTTP/1.0 does not
-    /// have (RFC 9112, 6.1 and 6.3).
+    /// Other parsers may find another end of the body: the message has both framing fields, or a transfer coding in HTTP/1.0
+    /// (RFC 9112, 6.1 and 6.3).
     pub const INSECURE_FRAMING: Flags = Flags(1 << 13);
     /// There is a `Cookie` (request) or `Set-Cookie` (response) field.
     pub const HAS_COOKIE: Flags = Flags(1 << 14);
@@ -47,9 +47,9 @@ impl Flags {
     /// The raw bytes must not be forwarded as they are: they hold something that another parser could read
     /// differently (bare line feeds, joined lines...). The head counts as edited.
     pub const MUST_REWRITE: Flags = Flags(1 << 17);
-    /// Something was accepted only because unsafe violations are (`option accept-unsafe-violations-in-...`).
+    /// Something was accepted only because of `option accept-unsafe-violations-in-...`.
     pub const VIOLATION: Flags = Flags(1 << 18);
-    /// The peer's framing, or what was tolerated of it, can be read in two ways: neither connection is used again.
+    /// The message is ambiguous, or was tolerated despite a violation: neither connection is used again.
     pub const DOUBTFUL: Flags = Flags(Flags::INSECURE_FRAMING.0 | Flags::VIOLATION.0);
     /// There is a `Trailer` or a `TE: trailers`.
     pub const TE_TRAILERS: Flags = Flags(1 << 19);
@@ -59,7 +59,7 @@ impl Flags {
     pub const HAS_KEEP_ALIVE: Flags = Flags(1 << 21);
     /// There is a `Proxy-Connection` field.
     pub const HAS_PROXY_CONNECTION: Flags = Flags(1 << 22);
-    /// The body ended with its head, though the head does not say so: there is not even an end of it to come (HTTP/2).
+    /// The message ended with its head, though the fields do not say so (END_STREAM in HTTP/2).
     pub const ENDED: Flags = Flags(1 << 23);
 
     /// Whether all of `other` is noted.
@@ -80,7 +80,7 @@ impl Flags {
         self.0 |= other.0;
     }
 
-    /// Forgets `other`.
+    /// Removes `other`.
     #[inline]
     pub fn remove(&mut self, other: Flags) {
         self.0 &= !other.0;
@@ -97,7 +97,7 @@ impl std::fmt::Display for Flags {
     }
 }
 
-/// What each bit is called in traces.
+/// The name of each bit in traces.
 const NAMES: [&str; 23] = [
     "connection-close",
     "connection-keep-alive",

@@ -1,7 +1,7 @@
 //! A message head: the bytes as they came, and an index over them.
 //!
-//! [`Head`] holds no bytes of the message. Whoever owns the receive buffer passes it as `raw` with every
-//! question, always from the same first byte. A parser fills the index ([`Head::begin_request`],
+//! [`Head`] holds no bytes of the message. The owner of the receive buffer passes it as `raw` to every
+//! call, always from the same first byte. A parser fills the index ([`Head::begin_request`],
 //! [`Head::push_field`]...); rules read it and edit it; [`Head::write`] makes the bytes again when an edit was
 //! made. A head is reused from one message to the next: [`Head::clear`] keeps what was allocated.
 
@@ -34,9 +34,9 @@ pub struct Head {
     host_count: u16,
     max_fields: u16,
     max_edits: u32,
-    /// How long the head may become by edits; forgotten with the message.
+    /// How long the head may become by edits, in bytes; reset with the message.
     max_length: u32,
-    /// How long it is now, if somebody measured it since it was limited; else 0.
+    /// Its current length in bytes, if it was measured since it was limited; else 0.
     length: u32,
     fields: Vec<Field>,
     edits: Vec<u8>,
@@ -59,20 +59,20 @@ pub struct Field {
     pub name: Span,
     /// The value, without the white space around it.
     pub value: Span,
-    /// The name again, if it is one that the proxy looks at.
+    /// The name as an enum, if it is one that the proxy uses.
     pub known: KnownName,
 }
 
-/// A head may not have that many fields: the limit is `tune.http.maxhdr`, less one.
+/// The head has more fields than `tune.http.maxhdr`, less one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooManyFields;
 
 impl Head {
-    /// How many fields a message may have when nobody says: one less than `tune.http.maxhdr`, which counts the start
+    /// The default limit of fields: one less than that of `tune.http.maxhdr`, which counts the start
     /// line too.
     pub const DEFAULT_MAX_FIELDS: u16 = 100;
 
-    /// How many bytes of edits a head may hold when nobody says: what fits a default buffer.
+    /// The default limit of edits in bytes: the size of a default buffer.
     pub const DEFAULT_MAX_EDITS: u32 = 16384;
 
     /// An empty head that accepts [`Head::DEFAULT_MAX_FIELDS`].
@@ -103,7 +103,7 @@ impl Head {
         }
     }
 
-    /// Forgets the message, keeps the memory.
+    /// Clears the message and keeps the memory.
     #[inline]
     pub fn clear(&mut self) {
         self.kind = Kind::Request;
@@ -123,12 +123,12 @@ impl Head {
         self.edits.clear();
     }
 
-    /// How many bytes it keeps when it is cleared.
+    /// How many bytes of memory it keeps when it is cleared.
     pub fn capacity(&self) -> usize {
         self.fields.capacity() * size_of::<Field>() + self.edits.capacity()
     }
 
-    /// Gives back the memory too: for a connection that goes idle.
+    /// Clears the message and frees the memory: for a connection that goes idle.
     pub fn shrink(&mut self) {
         self.clear();
         self.fields = Vec::new();
@@ -151,19 +151,19 @@ impl Head {
         self.start_line = [version_text, status_text, reason];
     }
 
-    /// Parser: the method that the request line names.
+    /// Parser: sets the method.
     #[inline]
     pub fn note_method(&mut self, method: Method) {
         self.method = method;
     }
 
-    /// Parser: the version that the start line names.
+    /// Parser: sets the version.
     #[inline]
     pub fn note_version(&mut self, version: Version) {
         self.version = version;
     }
 
-    /// Parser: the status that the status line names.
+    /// Parser: sets the status.
     #[inline]
     pub fn note_status(&mut self, status: u16) {
         self.status = status;
@@ -191,13 +191,13 @@ impl Head {
         self.flags.insert(flags);
     }
 
-    /// Parser: takes back facts about the head.
+    /// Parser: removes facts about the head.
     #[inline]
     pub fn unnote(&mut self, flags: Flags) {
         self.flags.remove(flags);
     }
 
-    /// Parser: the body's announced length.
+    /// Parser: sets the body's announced length.
     #[inline]
     pub fn note_content_length(&mut self, length: u64) {
         self.content_length = length;

@@ -1,11 +1,11 @@
-//! HTTP semantics without a wire: methods, statuses, heads as bytes with an index, edits as an overlay.
+//! HTTP semantics, independent of the version: methods, statuses, heads as bytes with an index, edits as an overlay.
 //!
 //! A message head is the bytes as they came and an index over them ([`Head`]). Reading takes both. An edit
 //! never touches the bytes: it goes to a side arena, and only an edited head is serialized again; the others
 //! are forwarded as they came, with the case and the order that the peer chose.
 //!
-//! This crate knows what HTTP means, whatever its version. It does not know how an HTTP/1 message is cut out of
-//! a byte stream (that is `weir-h1`), nor sockets, clocks or configuration. Begin with [`Head`], then [`uri`].
+//! This crate knows what HTTP means, whatever its version. It does not know how an HTTP/1 message is parsed from
+//! a byte stream (`weir-h1` does), nor sockets, clocks or configuration. Begin with [`Head`], then [`uri`].
 
 pub mod auth;
 pub mod authority;

@@ -1,10 +1,10 @@
-//! Messages of our own.
+//! Messages that the proxy itself makes.
 
 use crate::status;
 use crate::version::Version;
 
 /// Appends a response. With a body, `content-length` comes first; without (`None`), no length is announced: the caller
-/// says otherwise how it ends, or the status has none (204, 304).
+/// adds other framing, or the status has no body (204, 304).
 pub fn write_response(
     out: &mut Vec<u8>,
     version: Version,
@@ -25,7 +25,7 @@ pub fn write_response(
     out.extend_from_slice(body.unwrap_or_default());
 }
 
-/// Appends a status line. Codes outside 100..=999 are brought into it.
+/// Appends a status line. Codes outside 100..=999 are clamped to it.
 pub fn write_status_line(out: &mut Vec<u8>, version: Version, status: u16, reason: &[u8]) {
     out.extend_from_slice(&version.wire());
     out.push(b' ');

@@ -60,7 +60,7 @@ impl Method {
         }
     }
 
-    /// Whether it is meant to change nothing (RFC 9110, 9.2.1).
+    /// Whether the method is safe (RFC 9110, 9.2.1).
     pub fn is_safe(self) -> bool {
         matches!(self, Method::Get | Method::Head | Method::Options | Method::Trace)
     }

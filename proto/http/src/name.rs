@@ -1,6 +1,6 @@
-//! Field names that a proxy looks at, recognized once while a head is parsed.
+//! Field names that the proxy uses, recognized once while a head is parsed.
 
-/// A field name that somebody asks for on the common path. Anything else is [`KnownName::Other`].
+/// A field name that the common path needs. Any other is [`KnownName::Other`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "each variant is the field name it spells")]
@@ -117,11 +117,11 @@ impl KnownName {
     }
 }
 
-/// A known name as it is compared: in words, in any case.
+/// A known name prepared for comparison: word by word, in any case.
 struct Pattern {
     /// The name in lower case, then zeros.
     lower: [u8; Pattern::LONGEST],
-    /// The bit that is the case, where there is a letter.
+    /// The case bit at the position of each letter.
     case: [u8; Pattern::LONGEST],
 }
 

@@ -4,23 +4,23 @@ use std::ops::Range;
 
 use crate::{percent, uri};
 
-/// One way to normalize a target. Each does one thing, so that operators choose what their servers can take.
+/// One way to normalize a target. Each does one thing, so that operators can choose what suits their servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Normalizer {
     /// `#` becomes `%23`.
     FragmentEncode,
-    /// Everything from `#` on goes.
+    /// The fragment is removed.
     FragmentStrip,
-    /// Slashes side by side in the path become one.
+    /// Adjacent slashes in the path become one.
     PathMergeSlashes,
-    /// Segments `.` go from the path.
+    /// Segments `.` are removed from the path.
     PathStripDot,
-    /// Segments `..` go from the path, each with the one before it.
+    /// Segments `..` are removed from the path, each with the one before it.
     PathStripDotdot {
-        /// Those at the beginning, which have none before them, go too.
+        /// Leading ones, which have none before them, are removed too.
         full: bool,
     },
-    /// Sequences that stand for unreserved characters become these characters.
+    /// Sequences that encode unreserved characters are decoded.
     PercentDecodeUnreserved {
         /// A broken sequence is an error.
         strict: bool,
@@ -110,7 +110,7 @@ fn strip_dotdot(path: &[u8], full: bool, out: &mut Vec<u8>) {
     });
 }
 
-/// Hands every segment of a path and the slash after it, if there is one, to `each`.
+/// Calls `each` with every segment of a path and the slash after it, if there is one.
 fn segments(path: &[u8], mut each: impl FnMut(&[u8], &[u8])) {
     let mut rest = path.strip_prefix(b"/").unwrap_or(path);
     while let Some(end) = memchr::memchr(b'/', rest) {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is normal stays as it is.
+        /// Normalizing twice changes nothing more.
         #[test]
         fn normal_forms_are_stable(target in "[/a.%2Ee?&=#]{0,20}") {
             for normalizer in [

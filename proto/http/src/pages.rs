@@ -1,9 +1,9 @@
-//! The answers that the proxy gives by itself, when the configuration has no file for them.
+//! Built-in responses of the proxy, used if the configuration has no file for them.
 
 use crate::message;
 use crate::version::Version;
 
-/// A built-in answer.
+/// A built-in response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Page {
     /// Its status code.
@@ -12,12 +12,12 @@ pub struct Page {
     pub reason: &'static str,
     /// The sentence in its body.
     pub text: &'static str,
-    /// It ends the connection: what the client sent cannot be trusted to have an end.
+    /// It closes the connection: the end of the client's message is not known for sure.
     pub closes: bool,
 }
 
 impl Page {
-    /// The answer for a status code, if there is one.
+    /// The response for a status code, if there is one.
     pub fn of(status: u16) -> Option<&'static Page> {
         PAGES.iter().find(|page| page.status == status)
     }
@@ -51,7 +51,7 @@ const fn page(status: u16, reason: &'static str, text: &'static str) -> Page {
     Page { status, reason, text, closes: matches!(status, 400 | 408) }
 }
 
-/// Every status that has a built-in answer: the ones that `errorfile` may replace.
+/// Every status with a built-in response: those that `errorfile` may replace.
 pub const PAGES: &[Page] = &[
     page(200, "OK", "Service ready."),
     page(400, "Bad request", "Your browser sent an invalid request."),

@@ -25,7 +25,7 @@ pub fn decode(text: &[u8], plus: bool, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Appends the text, every byte that `keep` does not accept as a sequence.
+/// Appends the text; each byte that `keep` does not accept is written as a sequence.
 pub fn encode(text: &[u8], keep: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
     for &byte in text {
         if keep(byte) {
@@ -36,7 +36,7 @@ pub fn encode(text: &[u8], keep: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
     }
 }
 
-/// The byte that a sequence at the start of `text` stands for: `None` when it is not one.
+/// The byte that a sequence at the start of `text` encodes; `None` when there is no valid one.
 pub fn sequence(text: &[u8]) -> Option<u8> {
     match text {
         [b'%', high, low, ..] => Some(hexadecimal(*high)? << 4 | hexadecimal(*low)?),

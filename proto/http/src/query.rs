@@ -1,6 +1,6 @@
 //! Parameters in a query string, or in a body with the same coding (`application/x-www-form-urlencoded`).
 
-/// A parameter as it stands: nothing is decoded.
+/// A parameter as written: nothing is decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameter<'a> {
     /// Its name.
@@ -9,7 +9,7 @@ pub struct Parameter<'a> {
     pub value: &'a [u8],
 }
 
-/// The parameters of a query, one by one. They are separated by `&`, `;` and the delimiter; a part without `=` is no
+/// The parameters of a query, one by one. They are separated by `&`, `;` and the delimiter; a part without `=` is not a
 /// parameter.
 #[derive(Clone, Debug)]
 pub struct Parameters<'a> {
@@ -18,7 +18,7 @@ pub struct Parameters<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    /// The delimiter that a query has when nobody says.
+    /// The default delimiter of a query.
     pub const DELIMITER: u8 = b'?';
 
     /// The parameters of a query string or a body.
@@ -32,7 +32,7 @@ impl<'a> Parameters<'a> {
         Parameters { rest: start.map(|at| &path_and_query[at + 1..]), delimiter }
     }
 
-    /// The value of the first parameter with this name, by case, or not if `ignore_case`; an empty name means any.
+    /// The value of the first parameter with this name, case-sensitive unless `ignore_case`; an empty name means any.
     pub fn find(mut self, name: &[u8], ignore_case: bool) -> Option<&'a [u8]> {
         self.find_map(|parameter| parameter.is_named(name, ignore_case).then_some(parameter.value))
     }

@@ -1,6 +1,6 @@
-//! Where a piece of a message lies: in the bytes as they came, or in the arena of the edits.
+//! The location of a piece of a message: in the raw bytes, or in the arena of the edits.
 
-/// A piece of a message: an offset and a length, and one bit that says where.
+/// A piece of a message: an offset and a length, and one bit for raw bytes or arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Span {
     offset: u32,
@@ -9,7 +9,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// The largest offset and the largest length a span can say: far above any buffer size.
+    /// The largest offset and the largest length of a span: far above any buffer size.
     pub const MAX: usize = (EDITED - 1) as usize;
 
     /// The empty span at the start of the raw bytes.
@@ -73,7 +73,7 @@ impl Span {
         self.part(0, length)
     }
 
-    /// The bytes. Nothing when the span does not fit (it was made for other bytes): never a panic.
+    /// The bytes. Empty, and no panic, when the span does not fit (it was made for other bytes).
     #[inline]
     pub fn of<'a>(self, raw: &'a [u8], edits: &'a [u8]) -> &'a [u8] {
         let place = if self.is_edited() { edits } else { raw };

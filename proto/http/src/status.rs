@@ -1,7 +1,7 @@
 //! Status codes and their usual reasons.
 
-/// The reason that goes with a status code when nobody gives one: the one that operators know from the reference, not
-/// always the one that is registered. Codes without one get the name of their class.
+/// The default reason of a status code: the one that HAProxy uses, not
+/// always the registered one. Codes without one get the name of their class.
 pub fn reason(status: u16) -> &'static str {
     if let Ok(at) = REASONS.binary_search_by_key(&status, |row| row.0) {
         return REASONS[at].1;

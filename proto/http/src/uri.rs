@@ -13,11 +13,11 @@ pub enum Form {
     Authority,
     /// `*`: with `OPTIONS`.
     Asterisk,
-    /// Nothing of these: a relative reference or an empty target.
+    /// None of these: an empty target.
     Other,
 }
 
-/// The form that a target looks like. Authority form is recognized by what it is not.
+/// The form of a target. Authority form is anything that matches no other form.
 #[inline]
 pub fn form(target: &[u8]) -> Form {
     match target.first() {
@@ -62,7 +62,7 @@ pub fn without_port<'a>(authority: &'a [u8], port: &[u8]) -> &'a [u8] {
     authority.strip_suffix(port).and_then(|rest| rest.strip_suffix(b":")).unwrap_or(authority)
 }
 
-/// The host and the port of an authority. An IPv6 address loses its brackets; a port that is no number is none.
+/// The host and the port of an authority. An IPv6 address loses its brackets; a port that is not a number is ignored.
 pub fn host_and_port(authority: &[u8]) -> (&[u8], Option<u16>) {
     let authority = without_userinfo(authority);
     let (host, rest) = match authority.strip_prefix(b"[") {
@@ -81,8 +81,8 @@ pub fn without_userinfo(authority: &[u8]) -> &[u8] {
     memchr::memrchr(b'@', authority).map_or(authority, |at| &authority[at + 1..])
 }
 
-/// Where the path lies in a target: empty, at the right place, when there is none. A fragment, which nobody may send
-/// and few servers are made to accept, counts as part of what it follows.
+/// The range of the path in a target: empty, at its position, when there is none. A fragment, which clients must not send
+/// and which is accepted only by option, counts as part of what it follows.
 #[inline]
 pub fn path_place(target: &[u8]) -> Range<usize> {
     let start = match target.first() {
@@ -101,12 +101,12 @@ pub fn path_place(target: &[u8]) -> Range<usize> {
     start..start + memchr::memchr(b'?', rest).unwrap_or(rest.len())
 }
 
-/// Whether a target has a path, if only an empty one: relative references, `*` and `host:port` have none.
+/// Whether a target can have a path, even an empty one: relative references, `*` and `host:port` cannot.
 pub fn has_path(target: &[u8]) -> bool {
     matches!(form(target), Form::Origin | Form::Absolute)
 }
 
-/// Which host a target names, if any: its authority, or what stands before the first slash of a target that has
+/// The host that a target names, if any: its authority, or the part before the first slash of a target that has
 /// neither a scheme nor a slash at its beginning. User information is left out.
 pub fn named_host(target: &[u8]) -> Option<&[u8]> {
     let authority = authority(target)?;
@@ -126,13 +126,13 @@ pub fn path_and_query(target: &[u8]) -> &[u8] {
     &target[path_place(target).start..]
 }
 
-/// What follows the first `?`.
+/// The part after the first `?`.
 #[inline]
 pub fn query(target: &[u8]) -> Option<&[u8]> {
     target[path_place(target).end..].strip_prefix(b"?")
 }
 
-/// Where the scheme ends in `scheme://...`.
+/// Offset of the scheme's end in `scheme://...`.
 fn scheme_end(target: &[u8]) -> Option<usize> {
     let end = target
         .iter()
@@ -173,7 +173,7 @@ mod tests {
         check("http:///p", (Form::Absolute, Some("http"), Some(""), "/p", None));
         check("a:443", (Form::Authority, None, Some("a:443"), "", None));
         check("*", (Form::Asterisk, None, None, "", None));
-        // Rules write such targets; those after them still find the query.
+        // Rules can write such targets; later rules still find the query.
         check("p?x/y?z", (Form::Authority, None, Some("p?x/y?z"), "", Some("x/y?z")));
         check("*?x", (Form::Authority, None, Some("*?x"), "", Some("x")));
         check("", (Form::Other, None, None, "", None));

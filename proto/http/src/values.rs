@@ -28,7 +28,7 @@ impl<'a> Iterator for Values<'a> {
     }
 }
 
-/// Where the first value of a list ends: at a comma outside of quotes, or at the end.
+/// Offset of the end of the first value of a list: at a comma outside of quotes, or at the end.
 #[inline]
 pub fn value_end(list: &[u8]) -> usize {
     match memchr::memchr2(b',', b'"', list) {

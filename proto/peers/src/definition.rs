@@ -1,26 +1,28 @@
-//! What a table is, told before its first update.
+//! The definition of a table, sent before its first update.
 
 use crate::Fault;
 use crate::integer::{self, Reader};
 
-/// A table, as its sender has it.
+/// The definition of a sender's table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Definition<'b> {
-    /// The sender's number of it.
+    /// The sender's number of the table.
     pub id: u64,
-    /// Its name: both sides know it by that.
+    /// Its name, the same on both sides.
     pub name: &'b [u8],
-    /// What its keys are.
+    /// The type of its keys.
     pub key: KeyKind,
-    /// How long a key is: of strings, with a byte for their end.
+    /// The length of a key in bytes; for strings, including one byte for their end.
     pub key_length: u32,
-    /// How long an entry lives, in milliseconds; 0 for as long as there is room.
+    /// The lifetime of an entry in milliseconds; 0 for no expiry.
     pub expire_ms: u64,
-    /// What each update says, in order.
+    /// The data of each update, in order.
     pub fields: Fields,
+    /// Updates tell tags first, and counts and rates in shares behind them, each with the name of the instance whose it is.
+    pub is_aggregate: bool,
 }
 
-/// What updates of a table say.
+/// The types of data in a table's updates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fields(Vec<Field>);
 
@@ -29,13 +31,13 @@ pub struct Fields(Vec<Field>);
 pub struct Field {
     /// The type's number: its bit in the definition.
     pub number: u8,
-    /// How many of it; 1 unless it is an array.
+    /// The number of elements; 1 unless it is an array.
     pub elements: u16,
     /// The period of rates, in milliseconds.
     pub period_ms: u32,
 }
 
-/// What keys of a table are.
+/// The type of a table's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
     /// An integer of 32 bits.
@@ -48,18 +50,18 @@ pub enum KeyKind {
     Text,
     /// Bytes.
     Binary,
-    /// A type that nobody knows.
+    /// An unknown type.
     Other(u64),
 }
 
-/// How data of a type is told.
+/// The encoding of a type of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataKind {
     /// One integer.
     Count,
     /// Three integers.
     Rate,
-    /// A text, or the number of one that was told before.
+    /// A text, or the number of one that was sent before.
     Name,
     /// Several integers.
     Counts,
@@ -67,7 +69,7 @@ pub enum DataKind {
     Rates,
 }
 
-/// How the data of each type is told, by its number (manual, 11.1, in the order of `show table`).
+/// The encoding of each type, by its number (manual, 11.1, in the order of `show table`).
 const KINDS: [DataKind; 27] = {
     let mut kinds = [DataKind::Count; 27];
     let rates = [3, 5, 8, 10, 12, 14, 16, 18, 21, 26];
@@ -83,23 +85,33 @@ const KINDS: [DataKind; 27] = {
     kinds
 };
 
+/// Types that are neither counts nor rates: servers, tags, what is open now.
+const NO_SUMS: [u8; 5] = [0, 1, 6, 19, 22];
+
 /// An array has at most so many elements.
 const MAX_ELEMENTS: u64 = 100;
 
 impl Field {
-    /// How it is told; none for a type that a later version may know.
+    /// Its encoding; none for an unknown type of a later version.
     pub fn kind(self) -> Option<DataKind> {
         KINDS.get(usize::from(self.number)).copied()
     }
 }
 
 impl Fields {
-    /// These types, which are brought into the order of their numbers. Types that nobody knows are left out.
+    /// Sorts these types by number and leaves out unknown ones.
     pub fn new(mut fields: Vec<Field>) -> Fields {
         fields.retain(|field| field.kind().is_some());
         fields.sort_by_key(|field| field.number);
         fields.dedup_by_key(|field| field.number);
         Fields(fields)
+    }
+
+    /// Those that several instances may count together, and the others.
+    pub fn divided(&self) -> (Fields, Fields) {
+        let is_sum = |field: &&Field| !NO_SUMS.contains(&field.number);
+        let (sums, others) = self.0.iter().partition::<Vec<_>, _>(is_sum);
+        (Fields(sums.into_iter().copied().collect()), Fields(others.into_iter().copied().collect()))
     }
 
     /// The types, by number.
@@ -109,7 +121,7 @@ impl Fields {
 }
 
 impl<'b> Definition<'b> {
-    /// Reads the body of a message. Types of data that are not known come last in it, and in updates: they are passed over.
+    /// Reads the body of a message. Unknown types of data have the highest numbers, so they come last here and in updates, and are skipped.
     pub(crate) fn read(mut body: Reader<'b>) -> Result<Definition<'b>, Fault> {
         let id = body.integer()?;
         let name = body.counted_bytes()?;
@@ -122,12 +134,12 @@ impl<'b> Definition<'b> {
             .map(|number| Field { number, elements: 1, period_ms: 0 })
             .collect();
         read_parameters(body, &mut fields)?;
-        // An array whose length was not told could not be read.
+        // An array without a length cannot be read.
         let is_array = |field: &Field| matches!(field.kind(), Some(DataKind::Counts | DataKind::Rates));
         if fields.iter().any(|field| is_array(field) && field.elements == 0) {
             return Err(Fault::Malformed);
         }
-        Ok(Definition { id, name, key, key_length, expire_ms, fields: Fields(fields) })
+        Ok(Definition { id, name, key, key_length, expire_ms, fields: Fields(fields), is_aggregate: false })
     }
 
     /// Appends the body of a message.
@@ -158,7 +170,7 @@ impl<'b> Definition<'b> {
     }
 }
 
-/// Lengths of arrays and periods of rates: behind the number of each such type. Senders before 2.1 tell none of them.
+/// Lengths of arrays and periods of rates, each after the number of its type. Senders before 2.1 send none.
 fn read_parameters(mut body: Reader<'_>, fields: &mut [Field]) -> Result<(), Fault> {
     for field in fields {
         let is_array = match field.kind() {
@@ -217,7 +229,7 @@ impl KeyKind {
 mod tests {
     use super::*;
 
-    /// What HAProxy 3.2 and 2.6 say of `type string len 20 expire 5m store
+    /// What HAProxy 3.2 and 2.6 send for `type string len 20 expire 5m store
     /// gpc(3),gpc_rate(2,3s),gpt(2),server_key,http_fail_cnt,http_fail_rate(7s)`.
     const OF_HAPROXY: [u8; 27] = [
         0x02, 0x02, b't', b'2', 0x06, 0x15, 0xf0, 0xf1, 0xfe, 0x7c, 0xf0, 0xaf, 0x91, 0x00, 0x15, 0xf8, 0xa6,
@@ -240,6 +252,7 @@ mod tests {
                 field(23, 3, 0),
                 field(24, 2, 3000),
             ]),
+            is_aggregate: false,
         }
     }
 

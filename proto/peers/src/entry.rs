@@ -1,11 +1,11 @@
-//! What an update says of an entry.
+//! The body of an update: an entry's key and data.
 
 use crate::Fault;
 use crate::definition::{DataKind, Field, Fields, KeyKind};
 use crate::integer::{self, Reader};
 use crate::names::Mention;
 
-/// The key of an entry, and its data. Whatever comes behind the data is passed over: a later version's.
+/// The key of an entry, and its data. Bytes after the known data, from a later version, are skipped.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'b> {
     /// Its key.
@@ -13,7 +13,7 @@ pub struct Entry<'b> {
     data: Reader<'b>,
 }
 
-/// A key as it is told.
+/// A key as sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyBytes<'b> {
     /// An integer.
@@ -33,7 +33,7 @@ pub enum Value<'b> {
     Name(Mention<'b>),
 }
 
-/// A rate as it is told.
+/// A rate as sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     /// Milliseconds since the current period began.
@@ -48,7 +48,7 @@ impl<'b> Entry<'b> {
     /// Reads the body of an update of a table with such keys.
     ///
     /// # Errors
-    /// The key is cut.
+    /// The key is truncated.
     pub fn read(body: &'b [u8], key: KeyKind, key_length: u32) -> Result<Entry<'b>, Fault> {
         let mut data = Reader(body);
         let key = match key {
@@ -59,12 +59,36 @@ impl<'b> Entry<'b> {
         Ok(Entry { key, data })
     }
 
-    /// Shows `then` all its data: of arrays, each element.
+    /// Calls `then` with all its data; for arrays, with each element.
     ///
     /// # Errors
     /// Data is missing.
     pub fn read_data(
         mut self,
+        fields: &Fields,
+        then: impl FnMut(Field, u16, Value<'b>),
+    ) -> Result<(), Fault> {
+        self.read_fields(fields, then)
+    }
+
+    /// Takes whose share comes next in an entry that several instances count; none at the end. Its data is to be
+    /// [read](Self::read_fields) then.
+    ///
+    /// # Errors
+    /// It is no name.
+    pub fn take_owner(&mut self) -> Result<Option<Mention<'b>>, Fault> {
+        if self.data.0.is_empty() {
+            return Ok(None);
+        }
+        Mention::read(&mut self.data).map(Some)
+    }
+
+    /// Takes the data of some fields, and shows it to `then`.
+    ///
+    /// # Errors
+    /// Data is missing.
+    pub fn read_fields(
+        &mut self,
         fields: &Fields,
         mut then: impl FnMut(Field, u16, Value<'b>),
     ) -> Result<(), Fault> {
@@ -88,7 +112,7 @@ impl<'b> Entry<'b> {
 }
 
 impl KeyBytes<'_> {
-    /// Appends the key, as tables with such keys tell it.
+    /// Appends the key in the encoding of its type.
     pub fn write(self, kind: KeyKind, out: &mut Vec<u8>) {
         match self {
             KeyBytes::Integer(number) => out.extend_from_slice(&number.to_be_bytes()),

@@ -1,38 +1,38 @@
-//! How a session begins: three lines of whoever connects, one line of whoever was connected to.
+//! How a session begins: three lines of the connecting side, one status line of the other side.
 
-/// What the side that connects says.
+/// The message of the connecting side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
     /// The minor number of its version 2.
     pub minor: u32,
-    /// Who it wants to talk to.
+    /// The name of the peer that it wants to reach.
     pub remote: String,
-    /// Who it is.
+    /// Its own name.
     pub local: String,
     /// The number of its process.
     pub process: u32,
 }
 
-/// What the other side answers.
+/// The other side's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// 200: messages may follow.
     Succeeded,
-    /// 300: come back later.
+    /// 300: try again later.
     TryAgain,
-    /// 501: that was not a hello.
+    /// 501: not a valid hello.
     ProtocolError,
-    /// 502: another version.
+    /// 502: the version is not supported.
     BadVersion,
-    /// 503: whoever was asked for has another name.
+    /// 503: the wanted name is not ours.
     NotMe,
-    /// 504: whoever asks is not known.
+    /// 504: the connecting peer is not known.
     UnknownPeer,
 }
 
-/// A hello has no more bytes.
+/// The longest hello in bytes.
 pub const MAX_LENGTH: usize = 1024;
-/// A name has no more bytes.
+/// The longest name in bytes.
 const MAX_NAME: usize = 255;
 const PROTOCOL: &str = "HAProxyS";
 /// The version that is spoken here is 2.1.
@@ -40,16 +40,16 @@ const MAJOR: u32 = 2;
 const MINOR: u32 = 1;
 
 impl Hello {
-    /// As it is sent.
+    /// The text to send.
     pub fn to_text(&self) -> String {
-        // There has been one process an instance for long: the relative number of it is 1.
+        // An instance has had a single process for a long time: its relative number is 1.
         format!("{PROTOCOL} {MAJOR}.{MINOR}\n{}\n{} {} 1\n", self.remote, self.local, self.process)
     }
 
-    /// Reads a hello, and says how many bytes it has. None if more must come.
+    /// Reads a hello; returns it with its length in bytes. None if it is not complete.
     ///
     /// # Errors
-    /// What to answer.
+    /// The status to answer with.
     pub fn read(bytes: &[u8]) -> Result<Option<(Hello, usize)>, Status> {
         let mut rest = bytes;
         let Some(first) = line(&mut rest)? else { return Ok(None) };
@@ -82,7 +82,7 @@ fn version(first: &str) -> Result<u32, Status> {
     }
 }
 
-/// The next line without its end. None if more must come.
+/// The next line without its end. None if it is not complete.
 fn line<'b>(rest: &mut &'b [u8]) -> Result<Option<&'b str>, Status> {
     match rest.iter().position(|byte| *byte == b'\n') {
         None if rest.len() > MAX_LENGTH => Err(Status::ProtocolError),
@@ -108,7 +108,7 @@ impl Status {
         }
     }
 
-    /// Reads a status line, and says how many bytes it has. None if more must come; a number that nobody knows is a protocol error.
+    /// Reads a status line; returns it with its length in bytes. None if it is not complete; an unknown number is a protocol error.
     pub fn read(bytes: &[u8]) -> Option<(Status, usize)> {
         let Some(end) = bytes.iter().take(STATUS_LENGTH).position(|byte| *byte == b'\n') else {
             return (bytes.len() >= STATUS_LENGTH).then_some((Status::ProtocolError, bytes.len()));
@@ -126,7 +126,7 @@ impl Status {
     }
 }
 
-/// A status line has no more bytes.
+/// The longest status line in bytes.
 const STATUS_LENGTH: usize = 6;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Integers of variable length, and reading what is made of them.
+//! Integers of variable length, and a reader for message bodies.
 
 use crate::Fault;
 
@@ -20,7 +20,7 @@ pub fn write(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Reads an integer; how many bytes it has is told with it. None if bytes are missing.
+/// Reads an integer; returns it with its length in bytes. None if bytes are missing.
 ///
 /// # Errors
 /// It does not fit into 64 bits.
@@ -42,14 +42,14 @@ pub fn read(bytes: &[u8]) -> Result<Option<(u64, usize)>, Fault> {
         }
         shift += 7;
     }
-    // No integer is longer.
+    // More bytes would not help: no integer is longer.
     if rest.len() > LONGEST { Err(Fault::Malformed) } else { Ok(None) }
 }
 
-/// An integer of 64 bits has no more bytes.
+/// The longest encoding of a 64-bit integer in bytes.
 const LONGEST: usize = 10;
 
-/// Bytes of one message that are still to be read. What is missing is a fault: the message is all there.
+/// Bytes of one message that are still to be read. Missing bytes are a fault, since the message is complete.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'b>(pub &'b [u8]);
 
@@ -82,7 +82,7 @@ impl<'b> Reader<'b> {
         Ok(u32::from_be_bytes(*first))
     }
 
-    /// So many bytes.
+    /// The next `length` bytes.
     ///
     /// # Errors
     /// There are fewer.
@@ -93,7 +93,7 @@ impl<'b> Reader<'b> {
         Ok(first)
     }
 
-    /// Bytes behind their number.
+    /// Bytes preceded by their count.
     ///
     /// # Errors
     /// There are fewer.

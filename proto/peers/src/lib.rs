@@ -1,11 +1,11 @@
-//! The peers protocol, version 2.1: how instances greet each other, and what they tell of stick-tables (HAProxy's `doc/peers.txt`
-//! and `doc/peers-v2.0.txt`; what they do not say is what HAProxy 2.6 and 3.2 send).
+//! The peers protocol, version 2.1: how instances open a session and exchange entries of stick-tables (HAProxy's `doc/peers.txt`
+//! and `doc/peers-v2.0.txt`; where they say nothing, what HAProxy 2.6 and 3.2 send).
 //!
-//! A session begins with a [`Hello`] and a [`Status`], both text. From then on both sides send messages: [`next`] cuts them out of
-//! what arrived, [`write`](mod@write) makes them. What an update says depends on the [`Definition`] before it: an [`Entry`] reads it.
+//! A session begins with a [`Hello`] and a [`Status`], both text. From then on both sides send messages: [`next`] parses received
+//! ones, [`write`](mod@write) makes them. The body of an update depends on the [`Definition`] before it; [`Entry`] reads it.
 //!
-//! The crate refuses to know sockets, clocks, tables and who talks to whom. Whatever is not a message is a [`Fault`], and every length
-//! that somebody else says is held against a limit before it is believed.
+//! The crate refuses to know sockets, clocks, tables and who talks to whom. Anything but a valid message is a [`Fault`], and every
+//! received length is checked against a limit before it is used.
 //!
 //! Begin with `message.rs`, then `definition.rs` and `entry.rs`.
 
@@ -27,7 +27,7 @@ pub use names::{LearnedNames, Mention, SentNames};
 /// Why a session has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// These bytes are no message.
+    /// The bytes are not a valid message.
     Malformed,
     /// A message is longer than [`message::MAX_LENGTH`].
     TooLong,

@@ -1,4 +1,4 @@
-//! Messages as they arrive: where one ends, and what it is.
+//! Parsing of received messages.
 //!
 //! ```text
 //!  class │ type │                        type below 128
@@ -9,15 +9,15 @@ use crate::Fault;
 use crate::definition::Definition;
 use crate::integer::{self, Reader};
 
-/// The class of messages that carry what a session needs.
+/// The class of control messages.
 pub(crate) const CONTROL: u8 = 0;
-/// The class of last words.
+/// The class of error messages, which end a session.
 pub(crate) const ERROR: u8 = 1;
-/// The class of everything about tables.
+/// The class of messages about tables.
 pub(crate) const TABLES: u8 = 10;
 /// From this type on, a message has a length and a body.
 const WITH_BODY: u8 = 128;
-/// No message is longer, its own first bytes included. A HAProxy sends none that does not fit into its buffer.
+/// The longest message in bytes, including its header. HAProxy sends none that does not fit into its buffer.
 pub const MAX_LENGTH: usize = 32 * 1024;
 
 /// Types of messages about tables.
@@ -29,60 +29,66 @@ pub(crate) mod table {
     pub const ACKNOWLEDGEMENT: u8 = 132;
     pub const TIMED_UPDATE: u8 = 133;
     pub const NEXT_TIMED_UPDATE: u8 = 134;
+    /// Only between instances that both count together.
+    pub const AGGREGATE_DEFINITION: u8 = 140;
 }
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message<'b> {
-    /// What the session needs.
+    /// A control message.
     Control(Control),
-    /// The other side ends the session for what it was sent.
+    /// The other side ends the session because of an error.
     Error(Fault),
-    /// What an entry holds.
+    /// The data of an entry.
     Update(Update<'b>),
-    /// Which table the next updates are about, and what they say.
+    /// The table of the next updates, and its definition.
     Definition(Definition<'b>),
-    /// Which of the defined tables the next updates are about.
+    /// The table of the next updates, by its number.
     Switch(u64),
-    /// Updates of a table arrived, up to one.
+    /// Updates of a table were received, up to this one.
     Acknowledgement {
         /// Our own number of the table.
         table: u64,
         /// The last update.
         update: u32,
     },
-    /// A type that a later version may know.
+    /// An unknown type of a later version.
     Unknown,
 }
 
-/// What a session needs besides tables.
+/// Control messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Control {
-    /// Asks for everything.
+    /// Requests all entries.
     ResyncRequest = 0,
-    /// That was everything.
+    /// All entries were sent.
     ResyncFinished = 1,
-    /// That was all that the sender knows, and the sender itself does not know everything.
+    /// All entries of the sender were sent, but the sender itself is not in sync.
     ResyncPartial = 2,
-    /// One of these two arrived.
+    /// Confirms one of these two.
     ResyncConfirm = 3,
-    /// Nothing but a sign of life.
+    /// A sign of life.
     Heartbeat = 4,
+    /// The sender has tables whose counts are sums. Nobody else says this, and whoever does not know it passes it over.
+    CountsTogether = 126,
+    /// The same, and the sender knows nothing of what the other side counted.
+    WantsShares = 127,
 }
 
-/// What an entry holds; a [`Definition`] says how to read its body.
+/// An update of an entry; a [`Definition`] describes its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Update<'b> {
-    /// Its number; none for one more than the last.
+    /// Its number; none means the last number plus one.
     pub number: Option<u32>,
-    /// Milliseconds until the entry expires; none for the table's whole time.
+    /// Milliseconds until the entry expires; none for the table's full lifetime.
     pub expires_in_ms: Option<u32>,
     /// Key and data.
     pub body: &'b [u8],
 }
 
-/// The message at the beginning of these bytes, and how many bytes it has. None if more must come.
+/// The message at the beginning of these bytes, and its length in bytes. None if it is not complete.
 ///
 /// # Errors
 /// A [`Fault`] ends the session.
@@ -107,6 +113,8 @@ fn bare(class: u8, kind: u8) -> Message<'static> {
         (CONTROL, 2) => Message::Control(Control::ResyncPartial),
         (CONTROL, 3) => Message::Control(Control::ResyncConfirm),
         (CONTROL, 4) => Message::Control(Control::Heartbeat),
+        (CONTROL, 126) => Message::Control(Control::CountsTogether),
+        (CONTROL, 127) => Message::Control(Control::WantsShares),
         (ERROR, 0) => Message::Error(Fault::Malformed),
         (ERROR, 1) => Message::Error(Fault::TooLong),
         _ => Message::Unknown,
@@ -123,6 +131,9 @@ fn about_tables(kind: u8, mut body: Reader<'_>) -> Result<Message<'_>, Fault> {
             Message::Update(Update { number, expires_in_ms, body: body.0 })
         }
         table::DEFINITION => Message::Definition(Definition::read(body)?),
+        table::AGGREGATE_DEFINITION => {
+            Message::Definition(Definition { is_aggregate: true, ..Definition::read(body)? })
+        }
         table::SWITCH => Message::Switch(body.integer()?),
         table::ACKNOWLEDGEMENT => {
             Message::Acknowledgement { table: body.integer()?, update: body.four_bytes()? }
@@ -138,7 +149,15 @@ mod tests {
     #[test]
     fn control_and_error_messages_are_two_bytes() {
         use Control::*;
-        for control in [ResyncRequest, ResyncFinished, ResyncPartial, ResyncConfirm, Heartbeat] {
+        for control in [
+            ResyncRequest,
+            ResyncFinished,
+            ResyncPartial,
+            ResyncConfirm,
+            Heartbeat,
+            CountsTogether,
+            WantsShares,
+        ] {
             assert_eq!(next(&[0, control as u8, 9]), Ok(Some((Message::Control(control), 2))));
         }
         assert_eq!(next(&[1, 0]), Ok(Some((Message::Error(Fault::Malformed), 2))));

@@ -1,28 +1,28 @@
-//! Names that both sides of a session know by a number, so that each is told once: those of servers (`server_key`).
+//! A dictionary of names (those of servers, `server_key`) in a session: each is sent once, then referred to by a number.
 //!
-//! Each side numbers what it sends, from 1, and a number may be given to another name later: then the name comes with it.
+//! Each side numbers the names that it sends, from 1. A number may be reused for another name, which is then sent with it.
 
 use std::sync::Arc;
 
 use crate::Fault;
 use crate::integer::{self, Reader};
 
-/// How many names a session knows in each direction.
+/// The capacity of the dictionary in each direction.
 pub const CAPACITY: usize = 128;
 
-/// How a name is mentioned.
+/// A reference to a name in an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mention<'b> {
-    /// There is none.
+    /// No name.
     Nothing,
-    /// The one of that number, which was told before.
+    /// The name with this number, which was sent before.
     Known(u64),
-    /// One that has this number from now on.
+    /// A name that has this number from now on.
     New(u64, &'b [u8]),
 }
 
 impl<'b> Mention<'b> {
-    /// Reads it: behind its length.
+    /// Reads a reference, which begins with its length.
     pub(crate) fn read(body: &mut Reader<'b>) -> Result<Mention<'b>, Fault> {
         let mut blob = Reader(body.counted_bytes()?);
         if blob.0.is_empty() {
@@ -54,12 +54,12 @@ impl<'b> Mention<'b> {
     }
 }
 
-/// What the other side told.
+/// The names that the other side sent.
 #[derive(Debug, Default)]
 pub struct LearnedNames(Vec<Option<Arc<str>>>);
 
 impl LearnedNames {
-    /// The name that is mentioned. None if there is none, or if it is not text.
+    /// The name that is referred to. None if there is none, or if it is not UTF-8.
     pub fn resolve(&mut self, mention: Mention<'_>) -> Option<Arc<str>> {
         match mention {
             Mention::Nothing => None,
@@ -82,16 +82,16 @@ impl LearnedNames {
     }
 }
 
-/// What the other side was told.
+/// The names that were sent to the other side.
 #[derive(Debug, Default)]
 pub struct SentNames {
     names: Vec<Option<Arc<str>>>,
-    /// Which number is given away next.
+    /// The index that is assigned next.
     next: usize,
 }
 
 impl SentNames {
-    /// Appends the mention of a name.
+    /// Appends a reference to a name.
     pub fn write(&mut self, name: Option<&str>, out: &mut Vec<u8>) {
         let Some(name) = name else { return Mention::Nothing.write(out) };
         let is_it = |known: &Option<Arc<str>>| known.as_deref() == Some(name);
@@ -107,7 +107,7 @@ impl SentNames {
         Mention::New(position as u64 + 1, name.as_bytes()).write(out);
     }
 
-    /// All names that were told, with their numbers.
+    /// All names that were sent, with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &str)> {
         listed(&self.names)
     }

@@ -1,16 +1,16 @@
-//! Messages as they leave.
+//! Encoding of messages.
 
 use crate::Fault;
 use crate::definition::Definition;
 use crate::integer;
 use crate::message::{CONTROL, Control, ERROR, TABLES, table};
 
-/// Appends a message that the session needs.
+/// Appends a control message.
 pub fn control(message: Control, out: &mut Vec<u8>) {
     out.extend_from_slice(&[CONTROL, message as u8]);
 }
 
-/// Appends the last words of a session.
+/// Appends an error message, which ends the session.
 pub fn error(fault: Fault, out: &mut Vec<u8>) {
     let kind = match fault {
         Fault::Malformed => 0,
@@ -19,14 +19,15 @@ pub fn error(fault: Fault, out: &mut Vec<u8>) {
     out.extend_from_slice(&[ERROR, kind]);
 }
 
-/// Appends what a table is. Updates of it may follow.
+/// Appends the definition of a table. Updates of it may follow.
 pub fn definition(definition: &Definition<'_>, out: &mut Vec<u8>) {
     let mut body = Vec::new();
     definition.write(&mut body);
-    with_body(table::DEFINITION, &[&body], out);
+    let kind = if definition.is_aggregate { table::AGGREGATE_DEFINITION } else { table::DEFINITION };
+    with_body(kind, &[&body], out);
 }
 
-/// Appends that updates of the other side's table arrived up to this one.
+/// Appends an acknowledgement of the other side's updates of a table, up to this one.
 pub fn acknowledgement(table: u64, update: u32, out: &mut Vec<u8>) {
     let mut body = Vec::new();
     integer::write(table, &mut body);
@@ -34,7 +35,7 @@ pub fn acknowledgement(table: u64, update: u32, out: &mut Vec<u8>) {
     with_body(table::ACKNOWLEDGEMENT, &[&body], out);
 }
 
-/// Appends an update. `number` is left out of one that follows another of the same table with the number before.
+/// Appends an update. `number` may be left out directly after the update of the same table with the number before.
 pub fn update(number: Option<u32>, expires_in_ms: Option<u32>, body: &[u8], out: &mut Vec<u8>) {
     let kind = match (number, expires_in_ms) {
         (Some(_), None) => table::UPDATE,

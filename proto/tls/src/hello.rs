@@ -1,4 +1,4 @@
-//! The first message of a TLS handshake, read off the wire without taking part in it.
+//! The first message of a TLS handshake, parsed without taking part in it.
 //!
 //! ```text
 //!   record     16 <version, 2> <length, 2> <fragment>
@@ -14,9 +14,9 @@ use std::borrow::Cow;
 /// A handshake message, complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// What it is: 1 for the client's hello, 2 for the server's.
+    /// Its type: 1 for the client's hello, 2 for the server's.
     pub kind: u8,
-    /// What follows the message's length.
+    /// The body, without type and length.
     pub body: Cow<'a, [u8]>,
 }
 
@@ -25,7 +25,7 @@ pub struct Message<'a> {
 pub enum Unread {
     /// More bytes have to come.
     TooShort,
-    /// The bytes are no TLS handshake.
+    /// The bytes are not a TLS handshake.
     NotTls,
 }
 
@@ -35,7 +35,7 @@ pub const CLIENT_HELLO: u8 = 1;
 const HANDSHAKE_RECORD: u8 = 0x16;
 const RECORD_HEADER: usize = 5;
 const MESSAGE_HEADER: usize = 4;
-/// What a record may carry in clear (RFC 8446, 5.1).
+/// The longest fragment of an unencrypted record in bytes (RFC 8446, 5.1).
 const MAX_FRAGMENT: usize = 1 << 14;
 
 /// The first handshake message in `input`.
@@ -53,7 +53,7 @@ pub fn read(input: &[u8]) -> Result<Message<'_>, Unread> {
     joined(input, first)
 }
 
-/// The same for a message that goes on in further records.
+/// Reads a message that continues in further records.
 fn joined<'a>(mut input: &[u8], first: Fragment<'_>) -> Result<Message<'a>, Unread> {
     let mut message = Vec::new();
     let mut fragment_here = first;
@@ -75,16 +75,16 @@ fn joined<'a>(mut input: &[u8], first: Fragment<'_>) -> Result<Message<'a>, Unre
     }
 }
 
-/// What a record carries.
+/// The content of a record.
 #[derive(Clone, Copy, Debug)]
 struct Fragment<'a> {
     bytes: &'a [u8],
-    /// The record goes on beyond the bytes that are there.
+    /// The record is not complete yet.
     cut: bool,
 }
 
 fn fragment(input: &[u8]) -> Result<Fragment<'_>, Unread> {
-    // Said at once, whatever follows: nobody waits for more of another protocol.
+    // Reported at once: with another protocol no more bytes may come.
     match input {
         [kind, ..] if *kind != HANDSHAKE_RECORD => return Err(Unread::NotTls),
         [_, major, ..] if *major != 3 => return Err(Unread::NotTls),
@@ -112,7 +112,7 @@ pub struct ClientHello<'a> {
 }
 
 impl<'a> ClientHello<'a> {
-    /// The parts of a body.
+    /// Parses a body.
     pub fn parse(body: &'a [u8]) -> Option<ClientHello<'a>> {
         let (version, rest) = body.split_first_chunk::<2>()?;
         let rest = rest.get(32..)?;
@@ -126,15 +126,18 @@ impl<'a> ClientHello<'a> {
 
     /// The content of an extension.
     pub fn extension(&self, wanted: u16) -> Option<&'a [u8]> {
+        self.extensions().find(|(kind, _)| *kind == wanted).map(|(_, content)| content)
+    }
+
+    /// All extensions, in the client's order: what each is, and its content.
+    pub fn extensions(&self) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
         let mut rest = self.extensions;
-        loop {
+        std::iter::from_fn(move || {
             let (kind, after) = rest.split_first_chunk::<2>()?;
             let (content, after) = vector(after, 2)?;
-            if u16::from_be_bytes(*kind) == wanted {
-                return Some(content);
-            }
             rest = after;
-        }
+            Some((u16::from_be_bytes(*kind), content))
+        })
     }
 
     /// The name of the host that the client wants (RFC 6066, 3).
@@ -155,7 +158,7 @@ impl<'a> ClientHello<'a> {
         self.application_protocols().next()
     }
 
-    /// All of them, in its order.
+    /// All application protocols that the client offers, in its order.
     pub fn application_protocols(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let mut rest = self.extension(16).and_then(|list| Some(vector(list, 2)?.0)).unwrap_or_default();
         std::iter::from_fn(move || {
@@ -165,17 +168,27 @@ impl<'a> ClientHello<'a> {
         })
     }
 
-    /// The groups that the client knows, two bytes each; the elliptic curves of old.
+    /// The groups that the client supports, two bytes each (called elliptic curves before TLS 1.3).
     pub fn groups(&self) -> Option<&'a [u8]> {
         Some(vector(self.extension(10)?, 2)?.0)
     }
 
-    /// The signature schemes that the client knows, two bytes each.
+    /// The signature schemes that the client supports, two bytes each.
     pub fn signature_schemes(&self) -> Option<&'a [u8]> {
         Some(vector(self.extension(13)?, 2)?.0)
     }
 
-    /// The session ticket, empty when the client only says that it knows tickets (RFC 5077, 3.2).
+    /// The point formats of curves that the client supports, a byte each (RFC 8422, 5.1.2).
+    pub fn point_formats(&self) -> Option<&'a [u8]> {
+        Some(vector(self.extension(11)?, 1)?.0)
+    }
+
+    /// The versions that the client speaks, two bytes each (RFC 8446, 4.2.1).
+    pub fn versions(&self) -> Option<&'a [u8]> {
+        Some(vector(self.extension(43)?, 1)?.0)
+    }
+
+    /// The session ticket, empty when the client only announces support for tickets (RFC 5077, 3.2).
     pub fn session_ticket(&self) -> Option<&'a [u8]> {
         self.extension(35)
     }
@@ -191,14 +204,14 @@ impl<'a> ClientHello<'a> {
     }
 }
 
-/// A vector whose length stands before it in `size` bytes, and what follows.
+/// A vector with a length prefix of `size` bytes, and the rest.
 fn vector(bytes: &[u8], size: usize) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_at_checked(size)?;
     let length = length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
     rest.split_at_checked(length)
 }
 
-/// The version that an SSLv2 hello asks for: those were sent to servers of either kind.
+/// The version that an SSLv2-format hello asks for, which clients of TLS also used to send.
 pub fn sslv2_version(input: &[u8]) -> Result<[u8; 2], Unread> {
     let is_sslv2 = input.first().is_none_or(|first| first & 0x80 != 0)
         && input.get(2).is_none_or(|kind| *kind == CLIENT_HELLO)

@@ -1,20 +1,20 @@
-//! What carries one side of a stream when that is no connection of its own.
+//! Connectors that are not a connection of their own.
 //!
-//! It asks the same as the connector does. Nothing here is inlined there: the ways of HTTP/1 and TCP stay as short as they are.
+//! They have the same operations as the connector. They are not inlined there, which keeps the code of HTTP/1 and TCP short.
 
 use weir_net::{Fault, Received, Sent};
 
 use crate::multiplexer::SharedStream;
 use crate::service::LocalService;
 
-/// A side of a stream that has no connection of its own.
+/// A side of a stream without a connection of its own.
 #[derive(Debug)]
 pub enum Indirect {
-    /// A stream of a connection that carries others, too.
+    /// A stream of a connection that also carries others.
     Shared(Box<SharedStream>),
     /// A service that answers in place of a server.
     Local(LocalService),
-    /// Nothing any more.
+    /// Closed.
     Closed,
 }
 

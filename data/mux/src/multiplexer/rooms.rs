@@ -1,6 +1,6 @@
-//! Memory for heads between their connection, which decodes them, and their streams.
+//! Memory for heads between the connection that decodes them and their streams.
 //!
-//! It is the worker's: so many requests come at once on one connection, and none on a thousand others.
+//! It belongs to the worker: many requests may come at once on one connection, and none on a thousand others.
 
 #![allow(clippy::vec_box, reason = "the boxes are what is used again: a head is large to move")]
 
@@ -13,12 +13,12 @@ thread_local! {
     static ROOMS: RefCell<ManuallyDrop<Vec<Box<ReceivedHead>>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// What is kept for the next head, if anything is.
+/// Takes memory for the next head, if any is kept.
 pub(super) fn take() -> Option<Box<ReceivedHead>> {
     ROOMS.with_borrow_mut(|rooms| rooms.pop())
 }
 
-/// The head was taken over: its memory is kept, unless it is much.
+/// Gives back the memory of a head, which is kept unless it is large.
 pub(super) fn give(mut room: Box<ReceivedHead>) {
     if room.head.capacity() + room.bytes.capacity() > LARGE {
         return;
@@ -31,14 +31,14 @@ pub(super) fn give(mut room: Box<ReceivedHead>) {
     });
 }
 
-/// Gives what the worker keeps back to the allocator.
+/// Frees the memory that the worker keeps.
 pub(super) fn trim() {
     ROOMS.with_borrow_mut(|rooms| **rooms = Vec::new());
 }
 
-/// As many as streams of a connection usually begin at once.
+/// The number of streams that a connection usually starts at once.
 const KEPT: usize = 128;
-/// Most heads are smaller.
+/// The limit for memory that is kept; most heads are smaller.
 const LARGE: usize = 8 * 1024;
 
 #[cfg(test)]

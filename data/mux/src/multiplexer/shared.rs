@@ -1,8 +1,8 @@
 //! One stream of a connection that carries several: a request of HTTP/2 and its response, on the client's side or on the server's.
 //!
-//! What the peer sends of it waits here until the stream takes it, and only then may the peer send more. A body whose length
-//! was not announced is kept in chunks: that is how the rest of this crate moves what ends when it ends, and what a peer of
-//! HTTP/1 gets as it is. What the stream sends is a message of HTTP/1, head and body; its framing is taken off again here:
+//! What the peer sends on it waits here until the stream takes it; only then may the peer send more. A body without
+//! announced length is kept in chunks: the rest of this crate moves bodies of unknown length that way, and an HTTP/1 peer
+//! gets it unchanged. The stream sends an HTTP/1 message, head and body; its framing is removed here:
 //!
 //! ```text
 //!   AwaitingHead ──head──► Counted | Chunks | Raw ──the last byte──► Ended
@@ -10,14 +10,14 @@
 //!       └────┘
 //! ```
 //!
-//! Towards a server it has no number before the head of its request leaves: a connection that was lent and not used costs the
-//! server nothing.
+//! Towards a server it has no identifier before the head of its request is sent: a stream that was lent and not used costs
+//! the server nothing.
 
 use std::any::Any;
 use std::rc::Rc;
 
 use weir_h1::{ChunkDecoder, Parser, Piece};
-use weir_h2::{ErrorCode, ReceivedHead, Verdict};
+use weir_h2::{ErrorCode, HeadFault, ReceivedHead};
 use weir_http::{BodySize, Flags, Head, Method, Version};
 use weir_net::{Fault, Received, Sent};
 use weir_sys::Errno;
@@ -29,34 +29,36 @@ use crate::multiplexer::{Multiplexer, rooms};
 pub struct SharedStream {
     multiplexer: Rc<Multiplexer>,
     id: u32,
-    /// What came and was not consumed: bytes from `start` on.
+    /// Received bytes that were not consumed: from `start` on.
     input: Vec<u8>,
     start: usize,
-    /// Payload among them that the peer was not told of yet.
+    /// Payload among them for which the peer's window was not opened again yet.
     unreturned: u32,
-    /// The peer's last byte is in `input`, or was.
+    /// Whether the peer's last byte was received.
     ended: bool,
-    /// It goes to a server: requests leave, responses come.
+    /// Whether the peer is a server: requests are sent, responses received.
     asks: bool,
+    /// Whether its client is told to retry.
+    refused: bool,
     method: Method,
     outgoing: Outgoing,
-    /// Payload that the windows did not admit, from `sent_of_pending` on.
+    /// Payload that the flow control windows did not admit, from `sent_of_pending` on.
     pending: Vec<u8>,
     sent_of_pending: usize,
-    /// The last byte that this end sends is in `pending`.
+    /// Whether `pending` ends the stream.
     pending_ends: bool,
-    /// Bytes of this stream's heads and payload.
+    /// Bytes of this stream's heads and payload that were received.
     pub(crate) received: u64,
     pub(crate) sent: u64,
-    /// What is given back when the stream is over: its place on the connection.
+    /// Dropped when the stream is over: its place on the connection.
     lease: Option<Box<dyn Any>>,
 }
 
-/// How far the message is that this end sends.
+/// The state of the message that this end sends.
 #[derive(Debug)]
 enum Outgoing {
     AwaitingHead,
-    /// That many bytes of payload are still to come.
+    /// This many bytes of payload remain.
     Counted(u64),
     Chunks(Box<Chunks>),
     /// Everything until [`SharedStream::complete`].
@@ -64,7 +66,7 @@ enum Outgoing {
     Ended,
 }
 
-/// A chunked coding that is taken off.
+/// A chunked coding that is being removed.
 #[derive(Debug, Default)]
 struct Chunks {
     decoder: ChunkDecoder,
@@ -88,15 +90,21 @@ impl SharedStream {
             received: 0,
             sent: 0,
             asks: false,
+            refused: false,
             lease: None,
         }
     }
 
-    /// A stream to a server, which is opened when the head of its request leaves.
+    /// A stream to a server. It is opened when the head of its request is sent.
     pub(crate) fn unopened(multiplexer: Rc<Multiplexer>) -> Self {
         let mut stream = SharedStream::new(multiplexer, UNOPENED);
         stream.asks = true;
         stream
+    }
+
+    /// If it ends without an answer, its client is told that it may retry.
+    pub(crate) fn refuse(&mut self) {
+        self.refused = true;
     }
 
     /// Keeps `lease` until the stream is over, and drops it then.
@@ -104,7 +112,7 @@ impl SharedStream {
         self.lease = Some(lease);
     }
 
-    /// The same connection for another stream.
+    /// Another stream on the same connection.
     pub fn another(&self) -> SharedStream {
         SharedStream::unopened(Rc::clone(&self.multiplexer))
     }
@@ -114,17 +122,17 @@ impl SharedStream {
         &self.multiplexer
     }
 
-    /// Its number.
+    /// Its stream identifier.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// The number of the error that the peer reset it with, if it did.
+    /// The error code with which the peer reset it, if it did.
     pub fn abort_code(&self) -> Option<u32> {
         self.multiplexer.abort_code(self.id)
     }
 
-    /// What it is at, in `name=value`, for experts.
+    /// Its state in `name=value` pairs, for debugging.
     pub fn summary(&self) -> String {
         let windows = self.multiplexer.windows(self.id);
         let (waits, pending) = (self.input().len(), self.pending.len() - self.sent_of_pending);
@@ -155,11 +163,11 @@ impl SharedStream {
         taken
     }
 
-    /// Takes the next head of a response; false if it has to come yet.
+    /// Takes the next head of a response; false if none has arrived yet.
     pub(crate) fn take_response(&mut self, head: &mut Head, bytes: &mut Vec<u8>) -> Result<bool, NoHead> {
         match self.multiplexer.take_head(self.id) {
             Some(response) => self.take_over(response, head, bytes).map(|()| true),
-            // What was sent as a whole is a response, whatever happened then.
+            // A response that was received completely counts, whatever happened afterwards.
             None => self.fault().map_or(Ok(false), |fault| Err(NoHead::Failed(fault))),
         }
     }
@@ -170,18 +178,18 @@ impl SharedStream {
         head: &mut Head,
         bytes: &mut Vec<u8>,
     ) -> Result<(), NoHead> {
-        let ReceivedHead { head: taken, bytes: taken_bytes, verdict } = &mut *received;
+        let ReceivedHead { head: taken, bytes: taken_bytes, fault } = &mut *received;
         std::mem::swap(head, taken);
         std::mem::swap(bytes, taken_bytes);
-        let verdict = *verdict;
+        let fault = *fault;
         rooms::give(received);
         self.received += bytes.len() as u64;
-        match verdict {
-            Verdict::Sound => {}
-            Verdict::TooLarge => return Err(NoHead::TooLarge),
-            Verdict::Malformed => return Err(NoHead::Failed(Fault::Protocol)),
+        match fault {
+            None => {}
+            Some(HeadFault::TooLarge) => return Err(NoHead::TooLarge),
+            Some(HeadFault::Malformed) => return Err(NoHead::Failed(Fault::Protocol)),
         }
-        // Its version is no peer's of HTTP/1: it is always written for whom it goes to.
+        // The head is not HTTP/1, so it must always be serialized for the other side.
         head.note(Flags::MUST_REWRITE);
         Ok(())
     }
@@ -219,7 +227,7 @@ impl SharedStream {
         result
     }
 
-    /// Takes over what came, unless `limit` bytes are held.
+    /// Takes received bytes over, unless `limit` bytes are held.
     pub(crate) fn receive(&mut self, limit: usize) -> Received {
         if self.input().len() >= limit {
             return Received::Full;
@@ -244,17 +252,17 @@ impl SharedStream {
         self.ended
     }
 
-    /// Whether nobody is there any more who could send, though what was sent may be there.
+    /// Whether the peer can send no more, though earlier bytes may still be here.
     pub(crate) fn peer_closed(&self) -> bool {
         self.multiplexer.peer_closed()
     }
 
-    /// What ended it before its time.
+    /// The fault that ended it early.
     pub(crate) fn fault(&self) -> Option<Fault> {
         self.multiplexer.fault(self.id)
     }
 
-    /// Whether memory is kept that is of no use.
+    /// Whether it keeps memory that it does not need.
     pub(crate) fn has_slack(&self) -> bool {
         self.input.capacity() > 2 * self.input.len() + SLACK
     }
@@ -270,22 +278,22 @@ impl SharedStream {
             || (self.pending_ends && !matches!(self.outgoing, Outgoing::Ended))
     }
 
-    /// Whether it takes nothing now, or no payload; then it is woken when it does.
+    /// Whether it accepts nothing now, or no payload; then its task is woken when it does.
     pub(crate) fn is_full(&self, payload: bool) -> bool {
         self.multiplexer.is_full(self.id, payload)
     }
 
-    /// Whether its peer, and not this end's pace, is what it waits for.
+    /// Whether it waits for its peer, and not for this process.
     pub(crate) fn is_slow(&self) -> bool {
         self.multiplexer.is_slow(self.id)
     }
 
-    /// Whether our last byte was given to the connection.
+    /// Whether the end of the stream was given to the connection.
     pub(crate) fn shut(&self) -> bool {
         matches!(self.outgoing, Outgoing::Ended)
     }
 
-    /// Sends the head of a request, or of a response, interim or final. It never waits for a window.
+    /// Sends the head of a request, or of a response, interim or final. Heads never wait for a window.
     pub(crate) fn send_message(&mut self, head: &Head, raw: &[u8]) -> Sent {
         if self.asks { self.open(head, raw) } else { self.answer(head, raw) }
     }
@@ -294,11 +302,11 @@ impl SharedStream {
     fn open(&mut self, head: &Head, raw: &[u8]) -> Sent {
         let size = BodySize::of_request(head);
         self.method = head.method();
-        // What follows a CONNECT, or a request to speak another protocol, is a tunnel, if the server agrees.
+        // A tunnel follows a CONNECT or a request for another protocol, if the server agrees.
         let tunnel = self.method == Method::Connect
             || head.flags().contains(Flags::CONNECTION_UPGRADE | Flags::UPGRADE_WEBSOCKET);
         let ends = size == BodySize::None && !tunnel;
-        // HTTP/1.0 knows the end of a response by the connection's.
+        // An HTTP/1.0 response of unknown length ends with the connection.
         let chunks = head.version() >= Version::HTTP_11;
         let Some((id, count)) = self.multiplexer.open(head, raw, chunks, ends) else {
             return Sent::Failed(self.fault().unwrap_or(Fault::Refused));
@@ -316,10 +324,10 @@ impl SharedStream {
 
     fn answer(&mut self, head: &Head, raw: &[u8]) -> Sent {
         let status = head.status();
-        // It accepts what an extended CONNECT asked for (RFC 8441).
+        // It accepts an extended CONNECT (RFC 8441).
         let interim = (100..200).contains(&status) && status != 101;
         let size = BodySize::of_response(head, self.method);
-        // A response without a body is one frame: gRPC tells trailers by that.
+        // A response without a body is one frame: gRPC distinguishes trailers by that.
         let ends = !interim && (size == BodySize::None || head.flags().contains(Flags::ENDED));
         let Some(count) = self.multiplexer.send_head(self.id, head, raw, ends) else { return self.failed() };
         self.sent += count as u64;
@@ -337,7 +345,7 @@ impl SharedStream {
         Sent::All
     }
 
-    /// Sends bytes of a message of HTTP/1: all of them are taken, and what the windows do not admit is pending.
+    /// Sends bytes of an HTTP/1 message: all of them are taken, and what the windows do not admit is pending.
     pub(crate) fn send_head(&mut self, bytes: &[u8]) -> Sent {
         let mut rest = bytes;
         while matches!(self.outgoing, Outgoing::AwaitingHead) && !rest.is_empty() {
@@ -346,7 +354,7 @@ impl SharedStream {
             let weir_h1::Progress::Complete { head_len } =
                 Parser::default().response(rest, &options, &mut head)
             else {
-                // Only heads that were written here come this way.
+                // All heads that come this way were written by this process.
                 return self.failed();
             };
             match self.send_message(&head, rest) {
@@ -363,7 +371,7 @@ impl SharedStream {
         }
     }
 
-    /// Sends bytes of the response's body, in its framing: as many as the windows admit at once.
+    /// Sends bytes of a body, in its framing: as many as the windows admit at once.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Sent {
         match self.flush() {
             Sent::All => {}
@@ -372,12 +380,15 @@ impl SharedStream {
         }
         let mut done = 0;
         while done < bytes.len() {
-            let Some(open) = self.multiplexer.room(self.id) else { return self.failed() };
+            let Some(open) = self.multiplexer.room(self.id) else {
+                // A response that its head ended may have closed the stream: the end of its coding carries no payload.
+                return if self.shut() { Sent::All } else { self.failed() };
+            };
             if open == 0 {
                 self.multiplexer.await_room(self.id);
                 return Sent::Part(done);
             }
-            // Framing is taken off, so what leaves is no more than this.
+            // The framing is removed, so at most this much is sent.
             let piece = &bytes[done..][..open.min(bytes.len() - done)];
             if !self.take(piece) {
                 return self.failed();
@@ -392,11 +403,11 @@ impl SharedStream {
         Sent::All
     }
 
-    /// Takes the framing off and sends the payload; false if it is none.
+    /// Removes the framing and sends the payload; false if the framing is invalid.
     fn take(&mut self, bytes: &[u8]) -> bool {
         match &mut self.outgoing {
             Outgoing::AwaitingHead => bytes.is_empty(),
-            // Nobody reads what a response may not have.
+            // The body of a response that may have none is dropped.
             Outgoing::Ended => true,
             Outgoing::Raw => {
                 self.put(bytes, false);
@@ -450,7 +461,7 @@ impl SharedStream {
         self.pending_ends |= ends;
     }
 
-    /// How much of it left; if all of it did and it is the last, the response ended.
+    /// Sends as much as possible and returns the amount; if that was everything and `ends`, the message has ended.
     fn send_now(&mut self, payload: &[u8], ends: bool) -> usize {
         let trailers = match &mut self.outgoing {
             Outgoing::Chunks(chunks) if ends => std::mem::take(&mut chunks.trailers),
@@ -489,7 +500,7 @@ impl SharedStream {
         Sent::All
     }
 
-    /// The body is over: what had no other end ends here.
+    /// The body is complete: ends a message that has no other end.
     pub(crate) fn complete(&mut self) -> Sent {
         if matches!(self.outgoing, Outgoing::Raw) && !self.pending_ends {
             self.put(b"", true);
@@ -506,8 +517,9 @@ impl Drop for SharedStream {
     fn drop(&mut self) {
         let code = match &self.outgoing {
             _ if self.asks => ErrorCode::Cancel,
-            // The peer need not go on with its request (RFC 9113, 8.1).
+            // The peer need not finish its request (RFC 9113, 8.1).
             Outgoing::Ended => ErrorCode::NoError,
+            Outgoing::AwaitingHead if self.refused => ErrorCode::RefusedStream,
             Outgoing::AwaitingHead => ErrorCode::Cancel,
             _ => ErrorCode::Internal,
         };
@@ -515,18 +527,18 @@ impl Drop for SharedStream {
     }
 }
 
-/// Why there is no head.
+/// Why no head is available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoHead {
     /// Nothing comes any more.
     Failed(Fault),
-    /// The stream is no more.
+    /// The stream does not exist any more.
     Gone,
-    /// It does not fit.
+    /// It does not fit the buffer.
     TooLarge,
 }
 
-/// No stream has this number: it is the connection's.
+/// No stream has this identifier: it is the connection's.
 pub(super) const UNOPENED: u32 = 0;
-/// What a stream may keep beside its bytes.
+/// How much memory a stream may keep besides its bytes.
 const SLACK: usize = 1024;

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use super::*;
 use crate::filter::{More, Passed};
 
-/// What happened, in order: who, what.
+/// The events in order: which filter, and what.
 type Journal = Rc<RefCell<Vec<String>>>;
 
-/// Lets pass what its function says, and writes down what it saw.
+/// A filter that lets pass what its function says, and records what it saw.
 struct Scripted<F> {
     name: &'static str,
     journal: Journal,
@@ -46,7 +46,7 @@ fn scripted<F: FnMut(&[u8], More, Tick, &mut Vec<u8>) -> Passed + 'static>(
     Box::new(Scripted { name, journal: Rc::clone(journal), script, at_end: b"" })
 }
 
-/// A flow without its ends: the filters, and how what comes is framed.
+/// A transfer without connectors: the filters, and the framing of the input.
 struct Bench {
     filtered: Filtered,
     journal: Journal,
@@ -74,7 +74,7 @@ impl Bench {
         self
     }
 
-    /// Offers pieces of these sizes, the last size for all that follow; waits where a filter says so. How long that took, in ms.
+    /// Offers pieces of these sizes, the last size for all further ones; waits where a filter says so. Returns the time that took, in ms.
     fn run(&mut self, framed: &[u8], sizes: &[usize]) -> u64 {
         let began = self.now;
         let (mut there, mut taken, mut turn) = (0, 0, 0);
@@ -101,7 +101,7 @@ impl Bench {
         panic!("it does not end: {taken} of {} taken, {:?}", framed.len(), self.journal.borrow());
     }
 
-    /// What the sink got: the payload, and the lines of trailers.
+    /// What the sink got: the payload, and the trailer lines.
     fn payload(&self) -> (String, String) {
         if !self.chunked {
             return (String::from_utf8_lossy(&self.sent).into_owned(), String::new());
@@ -129,7 +129,7 @@ fn all(bytes: &[u8], _: More, _: Tick, _: &mut Vec<u8>) -> Passed {
     Passed::all(bytes)
 }
 
-/// At most so many bytes, then a wait.
+/// At most `most` bytes, then a wait.
 fn slowly(most: usize, wait_ms: u64) -> impl FnMut(&[u8], More, Tick, &mut Vec<u8>) -> Passed {
     let mut next = Tick::from_ms(0);
     move |bytes, _, now, _| {
@@ -142,7 +142,7 @@ fn slowly(most: usize, wait_ms: u64) -> impl FnMut(&[u8], More, Tick, &mut Vec<u
     }
 }
 
-/// Nothing but in whole groups of so many bytes, while more may come.
+/// Only whole groups of `size` bytes, while more may come.
 fn grouped(size: usize) -> impl FnMut(&[u8], More, Tick, &mut Vec<u8>) -> Passed {
     move |bytes, more, _, _| {
         let count = if more == More::Never { bytes.len() } else { bytes.len() / size * size };

@@ -9,8 +9,8 @@ use super::scan::{find_colon, is_token_byte};
 use super::{Options, Stop, wrong};
 use crate::error::HeadErrorKind;
 
-/// Reads `name: value` and puts it into the head. `line` is its place, without the line end; `folded` says that
-/// there are line ends inside.
+/// Reads `name: value` and puts it into the head. `line` is its range, without the line end; `folded` says that
+/// it contains line breaks.
 #[inline]
 pub(super) fn read(
     raw: &[u8],
@@ -60,7 +60,7 @@ pub(super) fn read(
     head.push_field(Field { name, value, known }).or_else(|_| wrong(HeadErrorKind::TooManyFields, line.start))
 }
 
-/// A name with something in it that no name has: its field goes no further where that is accepted (manual, "option
+/// A name with invalid bytes: if that is accepted, the field is dropped (manual, "option
 /// accept-unsafe-violations-in-http-request").
 #[cold]
 fn odd_name(
@@ -103,7 +103,7 @@ fn unfold(raw: &[u8], value: Span, head: &mut Head) -> Result<Span, Stop> {
     joined.or_else(|_| wrong(HeadErrorKind::TooLong, value.start()))
 }
 
-/// What a NUL in a field line spoils: the name or the value. `before` is the line up to it.
+/// Which part of a field line a NUL makes invalid: the name or the value. `before` is the line up to it.
 #[cold]
 pub(super) fn kind_of_nul(before: &[u8]) -> HeadErrorKind {
     if memchr::memchr(b':', before).is_some() {

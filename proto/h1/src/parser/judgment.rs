@@ -1,4 +1,4 @@
-//! What a whole head must satisfy, once its last field is known.
+//! Validates a whole head, once its last field is known.
 
 use weir_http::authority::{has_port, host_fault, without_implied_port};
 use weir_http::values::Values;
@@ -8,7 +8,7 @@ use super::meaning::{Meaning, TransferEncoding};
 use super::{Options, Stop, wrong};
 use crate::error::HeadErrorKind;
 
-/// Judges a complete head, and makes the edits that it needs to be forwarded safely.
+/// Validates a complete head, and makes the edits that it needs to be forwarded safely.
 #[inline]
 pub(super) fn judge(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) -> Result<(), Stop> {
     let flags = head.flags();
@@ -21,7 +21,7 @@ pub(super) fn judge(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut
     }
 }
 
-/// RFC 9112, 6.1 and 6.3: the coding wins over the length, which goes; the connection is not to be trusted further.
+/// RFC 9112, 6.1 and 6.3: the coding overrides the length, which is removed; the connection must not be reused.
 #[cold]
 fn transfer_encoding(meaning: &Meaning, options: &Options, head: &mut Head) -> Result<(), Stop> {
     let position = meaning.transfer_encoding_position;
@@ -41,7 +41,7 @@ fn transfer_encoding(meaning: &Meaning, options: &Options, head: &mut Head) -> R
         }
     }
     head.note(Flags::CHUNKED);
-    // No option makes HTTP/1.0 know codings.
+    // HTTP/1.0 has no transfer codings, whatever the options.
     let mut insecure = !head.version().is_11_or_later();
     if head.flags().contains(Flags::HAS_CONTENT_LENGTH) {
         insecure |= !options.keep_insecure_transfer_encoding;
@@ -54,7 +54,7 @@ fn transfer_encoding(meaning: &Meaning, options: &Options, head: &mut Head) -> R
     Ok(())
 }
 
-/// Codings go on in the plain form that everybody reads alike: `chunked` once, in small letters, or none.
+/// Codings are forwarded in an unambiguous form: `chunked` once, in lower case, or none.
 fn restate_coding(meaning: &Meaning, head: &mut Head) -> Result<(), NoRoom> {
     if meaning.transfer_encoding_tolerated {
         head.note(Flags::VIOLATION);
@@ -86,7 +86,7 @@ fn request(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) ->
         flags.contains(Flags::HAS_TRANSFER_ENCODING) || head.content_length().is_some_and(|n| n > 0);
     if has_body {
         let position = meaning.content_length_position.max(meaning.transfer_encoding_position);
-        // Some would take it for the tunnel's first bytes, others not (RFC 9110, 9.3.6).
+        // Some servers would take the body for the tunnel's first bytes, others not (RFC 9110, 9.3.6).
         if head.method() == Method::Connect {
             return wrong(HeadErrorKind::ConnectWithContent, position);
         }
@@ -99,8 +99,8 @@ fn request(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) ->
             head.note(Flags::INSECURE_FRAMING);
         }
     }
-    // A server that switched protocols while a body is under way would leave two readings of it; and what `Connection` does not
-    // name is no offer (RFC 9110, 7.8).
+    // If a server switched protocols before the end of a body, the body would be ambiguous. An `Upgrade` that `Connection` does not
+    // name is not an offer (RFC 9110, 7.8).
     if flags.contains(Flags::HAS_UPGRADE) && (has_body || !flags.contains(Flags::CONNECTION_UPGRADE)) {
         head.remove_known(KnownName::Upgrade);
         head.unnote(Flags::HAS_UPGRADE | Flags::UPGRADE_WEBSOCKET | Flags::UPGRADE_H2C);
@@ -118,7 +118,7 @@ fn request(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) ->
     Ok(())
 }
 
-/// Takes `h2c` out of what the client offers to switch to (RFC 9113, 3.1, has withdrawn it). A server that took it up
+/// Removes `h2c` from the protocols that the client offers (obsolete: RFC 9113, 3.1). A server that accepted it
 /// would speak HTTP/2 through a tunnel, past every rule on requests; an intermediary may drop the offer (RFC 9110, 7.8).
 #[cold]
 fn without_h2c(raw: &[u8], head: &mut Head) -> Result<(), NoRoom> {
@@ -147,7 +147,7 @@ fn without_h2c(raw: &[u8], head: &mut Head) -> Result<(), NoRoom> {
 fn response(meaning: &Meaning, options: &Options, head: &mut Head) -> Result<(), Stop> {
     let flags = head.flags();
     let code = head.status();
-    // RFC 9112, 6.3: whatever these say about a length, there is no body.
+    // RFC 9112, 6.3: responses with these statuses have no body, whatever their fields say.
     if status::is_bodyless(code) && code != 304 {
         bodyless(head);
     }
@@ -194,8 +194,8 @@ fn target(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) -> 
     give_path(raw, head).or_else(|_| wrong(HeadErrorKind::TooLong, position))
 }
 
-/// An absolute target without a path asks for the path `/` (RFC 9110, 4.2.3): rules see no other name of it. With `OPTIONS` it
-/// asks for the server as a whole, unless it has a query (RFC 9112, 3.2.4).
+/// An absolute target without a path means the path `/` (RFC 9110, 4.2.3), and rules see only that form. With `OPTIONS` it
+/// means the server as a whole, unless it has a query (RFC 9112, 3.2.4).
 fn give_path(raw: &[u8], head: &mut Head) -> Result<(), NoRoom> {
     let target = head.uri(raw);
     let start = uri::path_place(target).start;
@@ -206,8 +206,8 @@ fn give_path(raw: &[u8], head: &mut Head) -> Result<(), NoRoom> {
     head.splice_uri(raw, start, start, b"/")
 }
 
-/// A host, with a port or without, or nothing: no list, and no other part of a target. Which names exist is not looked at, nor
-/// are bytes that no part of a target begins or ends with (RFC 9112, 3.2; RFC 3986, 3.2.2).
+/// Accepts one host, with or without a port, or nothing: no list, and no other part of a target. Names are not validated
+/// beyond the bytes that delimit parts of a target (RFC 9112, 3.2; RFC 3986, 3.2.2).
 #[inline]
 fn host_is_one(host: &[u8], position: usize) -> Result<(), Stop> {
     match host_fault(host) {
@@ -220,18 +220,18 @@ fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut He
     let target = head.uri(raw);
     let Some(authority) = uri::authority(target) else { return Ok(()) };
     let connect = head.method() == Method::Connect;
-    // What some end the authority at, others take for user information.
+    // Bytes at which some parsers end the authority, while others take them for user information.
     let odd = authority.iter().any(|byte| matches!(byte, b',' | b'\\'));
     let authority = uri::without_userinfo(authority);
     if odd || host_is_one(authority, 0).is_err() {
-        // Of CONNECT's the manual says that it is not looked at.
+        // The manual says that the authority of CONNECT is not validated then.
         if !(connect && unsafe_accepted) {
             return wrong(HeadErrorKind::InvalidHost, head.start());
         }
         head.note(Flags::VIOLATION);
         return Ok(());
     }
-    // CONNECT has no scheme: the ports of both schemes are the ones that may be left out.
+    // CONNECT has no scheme: the default ports of both schemes may be left out.
     let implied = match uri::scheme(target) {
         Some(scheme) => uri::default_port(scheme),
         None => [b"80".as_slice(), b"443"].into_iter().find(|port| has_this_port(authority, port)),
@@ -254,7 +254,7 @@ fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut He
     } else if let Some(port) =
         implied.filter(|port| without_implied_port(authority, port).len() != authority.len())
     {
-        // What CONNECT names is a place to connect to, not a name to compare: it keeps its port.
+        // The target of CONNECT is an address to connect to, so it keeps its port.
         if connect {
             let length = uri::without_port(host, port).len();
             narrow_host(raw, host_span, length, head);
@@ -269,7 +269,7 @@ fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut He
     Ok(())
 }
 
-/// Takes the last `dropped` bytes, a port, from the authority of an absolute target.
+/// Removes the last `dropped` bytes, a port, from the authority of an absolute target.
 fn shorten_authority(raw: &[u8], dropped: usize, head: &mut Head) -> Result<(), Stop> {
     if dropped == 0 {
         return Ok(());

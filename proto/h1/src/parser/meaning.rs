@@ -1,4 +1,4 @@
-//! What fields mean for the proxy, noted one by one as they come.
+//! The meaning of fields for the proxy, noted field by field.
 
 use weir_http::body;
 use weir_http::values::{Values, trim};
@@ -7,20 +7,20 @@ use weir_http::{Flags, Head, Kind, KnownName, Span};
 use super::{Options, Stop, wrong};
 use crate::error::HeadErrorKind;
 
-/// What has to be remembered between fields to judge the head at its end.
+/// State kept between fields, to validate the head at its end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Meaning {
-    /// The last `Transfer-Encoding` list so far ended with `chunked`, and where it stands.
+    /// The transfer codings so far.
     pub transfer_encoding: TransferEncoding,
     pub transfer_encoding_position: usize,
     /// Empty codings, or `chunked` several times, were tolerated.
     pub transfer_encoding_tolerated: bool,
-    /// `chunked` came in letters that not everybody may know.
+    /// `chunked` was not written in lower case.
     pub transfer_encoding_respelled: bool,
     pub content_length_position: usize,
     /// The value of the first `Host`.
     pub host: Option<Span>,
-    /// A `Sec-WebSocket-Key`, or `-Accept` in a response, that could be one.
+    /// Whether a `Sec-WebSocket-Key` (`-Accept` in a response) of the right length came.
     pub websocket_proof: bool,
 }
 
@@ -37,14 +37,14 @@ pub(super) enum TransferEncoding {
     Others,
 }
 
-/// What is to become of a field.
+/// What to do with a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FieldAction {
     /// It stays as it is.
     Keep,
-    /// Another value goes on.
+    /// It is forwarded with this part of its value.
     Narrow(Span),
-    /// It says nothing new, or nothing that concerns the next hop.
+    /// It is removed: it repeats another, or does not concern the next hop.
     Drop,
 }
 
@@ -101,7 +101,7 @@ impl Meaning {
         Ok(FieldAction::Drop)
     }
 
-    /// Several equal values are one (RFC 9110, 8.6), written once.
+    /// Several equal values count as one (RFC 9110, 8.6), and are forwarded once.
     fn content_length(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
         let line = text(raw, value, head);
         if let (Some(length), None) = (body::length(line), head.content_length()) {
@@ -216,7 +216,7 @@ fn upgrade(raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop
     Ok(FieldAction::Keep)
 }
 
-/// Of what `TE` offers, only `trailers` holds for the next hop too: the codings are ours to offer.
+/// Of the values of `TE`, only `trailers` is forwarded: transfer codings concern one hop only.
 fn te(raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
     let line = text(raw, value, head);
     let mut start = 0;
@@ -232,7 +232,7 @@ fn te(raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
     Ok(FieldAction::Drop)
 }
 
-/// A length goes on as everybody writes it: noughts before a number say octal to some.
+/// Removes leading zeros of a length: some parsers read them as octal.
 fn without_noughts(digits: &[u8], value: Span) -> FieldAction {
     match digits.iter().take_while(|digit| **digit == b'0').count().min(digits.len().saturating_sub(1)) {
         0 => FieldAction::Keep,

@@ -1,21 +1,21 @@
-//! Looking for bytes, many at a time.
+//! Searches for bytes, eight at a time.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const TOPS: u64 = ONES << 7;
 
-/// Where the first byte below 0x20 is, from `at` on; the end of `raw` if there is none.
+/// Offset of the first byte below 0x20 from `at` on; the length of `raw` if there is none.
 #[inline]
 pub fn find_control(raw: &[u8], at: usize) -> usize {
     find(raw, at, |word| word.wrapping_sub(ONES * 0x20) & !word & TOPS, |byte| byte < 0x20)
 }
 
-/// Where the first colon is, from `at` on; the end of `raw` if there is none.
+/// Offset of the first colon from `at` on; the length of `raw` if there is none.
 #[inline]
 pub fn find_colon(raw: &[u8], at: usize) -> usize {
     find(raw, at, |word| mark_equal(word, b':'), |byte| byte == b':')
 }
 
-/// Where the first byte that no request target has is, from `at` on; the end of `raw` if there is none.
+/// Offset of the first byte from `at` on that a request target must not contain (RFC 9112, 3.2); the length of `raw` if none.
 #[inline]
 pub fn find_target_end(raw: &[u8], at: usize) -> usize {
     find(
@@ -30,8 +30,8 @@ pub fn find_target_end(raw: &[u8], at: usize) -> usize {
     )
 }
 
-/// Looks at eight bytes at a time: `marks` gives a word with the top bit of every byte looked for. Only the lowest mark
-/// must be right: carries and borrows may spoil the ones above it.
+/// Searches eight bytes at a time: `marks` sets the top bit of every wanted byte of a word. Only the lowest mark
+/// must be right: carries and borrows may falsify the ones above it.
 #[inline]
 fn find(raw: &[u8], mut at: usize, marks: impl Fn(u64) -> u64, is_wanted: impl Fn(u8) -> bool) -> usize {
     let Some(mut rest) = raw.get(at..) else { return raw.len() };
@@ -65,7 +65,7 @@ pub fn is_token_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & TOKEN != 0
 }
 
-/// Whether a byte may be in a request target. More than RFC 3986 allows, as browsers send more; never a fragment.
+/// Whether a byte may be in a request target. More bytes than RFC 3986 allows, as browsers send more; never `#`.
 #[inline]
 pub fn is_target_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & TARGET != 0

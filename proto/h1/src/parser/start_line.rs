@@ -1,9 +1,9 @@
 //! Request lines and status lines (RFC 9112, 3 and 4), each a complete line.
 //!
-//! Where each rule comes from: the shape of the lines and of versions from RFC 9112, 2.3, 3 and 4; what a higher minor or
-//! major version means from RFC 9110, 2.5; the preface of HTTP/2 from RFC 9113, 3.4; what the operator may allow from the
-//! manual ("option accept-unsafe-violations-in-http-request"); and which versions exactly are taken from what HAProxy 2.6
-//! did when it was asked (`versions_as_the_reference_program_takes_them`).
+//! Sources: RFC 9112, 2.3, 3 and 4, for the syntax of the lines and of versions; RFC 9110, 2.5, for higher minor and
+//! major versions; RFC 9113, 3.4, for the preface of HTTP/2; the manual for what the operator may allow
+//! ("option accept-unsafe-violations-in-http-request"); and observed behaviour of HAProxy 2.6 for the exact set of accepted
+//! versions (`versions_as_the_reference_program_takes_them`).
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::scan::{find_target_end, is_token_byte};
 use super::{Options, Stop, wrong};
 use crate::error::HeadErrorKind;
 
-/// Reads `method target version`. `line` is its place, without the line end.
+/// Reads `method target version`. `line` is its range, without the line end.
 #[inline]
 pub(super) fn request_line(
     raw: &[u8],
@@ -63,7 +63,7 @@ fn request_version(
         None if !options.accept_unsafe_violations => {
             wrong(if text.is_empty() { HeadErrorKind::Http09 } else { HeadErrorKind::InvalidVersion }, start)
         }
-        // HTTP/0.9 had nothing but GET. The server is spoken to as 1.0, as it cannot be told otherwise.
+        // HTTP/0.9 has only GET. It is forwarded as HTTP/1.0.
         None if text.is_empty() && method == b"GET" => {
             head.note(Flags::VIOLATION);
             head.set_version(Version::HTTP_10).or_else(|_| wrong(HeadErrorKind::TooLong, start))
@@ -72,8 +72,8 @@ fn request_version(
     }
 }
 
-/// Reads `version status reason`. `line` is its place, without the line end; `has_controls` says whether there are
-/// control characters in it.
+/// Reads `version status reason`. `line` is its range, without the line end; `has_controls` says whether it
+/// contains control characters.
 #[inline]
 pub(super) fn status_line(
     raw: &[u8],
@@ -116,7 +116,7 @@ pub(super) fn status_line(
     );
     head.note_status(number);
     if status.len() > 3 && number < 1000 {
-        // Noughts before it go no further.
+        // Leading zeros are not forwarded.
         head.set_status(number).or_else(|_| wrong(HeadErrorKind::TooLong, status_start))?;
     }
     match version {
@@ -146,7 +146,7 @@ fn long_status(digits: &[u8], start: usize, options: &Options, head: &mut Head) 
 fn response_version(text: &[u8], start: usize, options: &Options, head: &mut Head) -> Result<(), Stop> {
     match (Version::from_bytes(text), text) {
         (Some(version), _) => version_seen(version, start, head),
-        // What RTSP servers answer through an HTTP proxy; they persist as 1.0 does.
+        // RTSP servers answer like this through an HTTP proxy; persistence is as in HTTP/1.0.
         (None, [b'R', b'T', b'S', b'P', b'/', major, b'.', minor])
             if major.is_ascii_digit() && minor.is_ascii_digit() =>
         {
@@ -158,7 +158,7 @@ fn response_version(text: &[u8], start: usize, options: &Options, head: &mut Hea
     }
 }
 
-/// A version after HTTP/1.1 speaks to us as HTTP/1.1 does (RFC 9110, 2.5), and we forward what we are: HTTP/1.1.
+/// A version above HTTP/1.1 is handled as HTTP/1.1 (RFC 9110, 2.5), and forwarded as HTTP/1.1, our own version.
 fn version_seen(version: Version, start: usize, head: &mut Head) -> Result<(), Stop> {
     if version > Version::HTTP_11 {
         head.set_version(Version::HTTP_11).or_else(|_| wrong(HeadErrorKind::TooLong, start))?;
@@ -167,7 +167,7 @@ fn version_seen(version: Version, start: usize, head: &mut Head) -> Result<(), S
     Ok(())
 }
 
-/// Another protocol's name, or versions of several digits: taken for HTTP/1.0 and forwarded as it is.
+/// Another protocol's name, or versions of several digits: handled as HTTP/1.0 and forwarded unchanged.
 fn other_protocol(text: &[u8], start: usize, head: &mut Head) -> Result<(), Stop> {
     let is_version = |byte: u8| byte.is_ascii_digit() || byte == b'.';
     let Some(slash) = memchr::memchr(b'/', text) else {
@@ -186,7 +186,7 @@ fn other_protocol(text: &[u8], start: usize, head: &mut Head) -> Result<(), Stop
     Ok(())
 }
 
-/// Where the target ends: at a blank, or with the line when there is no version.
+/// Offset of the target's end: at a blank, or at the line's end when there is no version.
 #[inline]
 fn target_end(bytes: &[u8], start: usize, options: &Options, head: &mut Head) -> Result<usize, Stop> {
     let mut end = find_target_end(bytes, start);
@@ -204,7 +204,7 @@ fn target_end(bytes: &[u8], start: usize, options: &Options, head: &mut Head) ->
     }
 }
 
-/// The first byte after the blanks at `at`. More than one space is taken, but not forwarded.
+/// The first byte after the blanks at `at`. More than one space is accepted, but not forwarded.
 #[inline]
 fn after_blank(bytes: &[u8], at: usize, head: &mut Head) -> usize {
     let end = skip(bytes, at, |byte| matches!(byte, b' ' | b'\t'));

@@ -1,4 +1,4 @@
-//! Tables: what is taken, how it is forwarded, what is refused and why.
+//! Tables: what is accepted, how it is forwarded, what is refused and why.
 
 mod bodies;
 mod fields;
@@ -20,7 +20,7 @@ const SAFE: Options = Options {
 };
 const UNSAFE: Options = Options { accept_unsafe_violations: true, ..SAFE };
 
-/// What a parser makes of a message: the bytes that go on, or the refusal.
+/// The result of parsing a message: the bytes to forward, or the refusal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Outcome {
     Incomplete,

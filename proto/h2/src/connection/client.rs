@@ -1,4 +1,4 @@
-//! What only a client does: it opens streams, and takes responses.
+//! The client's part: opening streams, and receiving responses.
 
 use weir_http::{Head, Method};
 
@@ -9,14 +9,14 @@ use crate::asking;
 use crate::error::{ErrorCode, Wrong};
 use crate::frame::{self, PREFACE, STREAM_BITS};
 use crate::limits::Limits;
-use crate::received::Verdict;
+use crate::received::HeadFault;
 use crate::settings;
-use crate::stream::{State, Stream, UNANNOUNCED};
+use crate::stream::{Stream, StreamState, UNANNOUNCED};
 use crate::streams::Standing;
 use crate::window::{DEFAULT_WINDOW, Owed, Window};
 
 impl Connection {
-    /// A connection to a server. The preface, SETTINGS and the connection's window are in the output: nothing is to be waited for.
+    /// A connection to a server. The preface, SETTINGS and the connection's window are in the output; streams can be opened at once.
     pub fn client(limits: Limits) -> Connection {
         let no_push = [(settings::ENABLE_PUSH, 0, 1)];
         let mut connection = Connection::new(limits, Reading::Header, PREFACE.to_vec(), &no_push);
@@ -46,8 +46,8 @@ impl Connection {
         self.leaving != Leaving::No || self.peer_leaves || self.streams.last >= STREAM_BITS - 2
     }
 
-    /// Opens a stream with this request. `scheme` is said where its target does not say one; with `end` no body follows. A request
-    /// to speak WebSocket asks for that (RFC 8441). None if no stream can be opened, now or ever.
+    /// Opens a stream with this request. `scheme` is used if its target has none; with `end` no body follows. A WebSocket handshake
+    /// becomes an extended CONNECT (RFC 8441). None if no stream can be opened, now or ever.
     pub fn open(&mut self, head: &Head, raw: &[u8], scheme: &[u8], chunks: bool, end: bool) -> Option<u32> {
         if self.is_closing() || self.streams.len() >= self.stream_limit() as usize {
             return None;
@@ -55,13 +55,13 @@ impl Connection {
         let id = if self.streams.last == 0 { 1 } else { self.streams.last + 2 };
         self.streams.last = id;
         self.opened = self.opened.saturating_add(1);
-        self.scratch.clear();
+        let at = frame::begin_headers(&mut self.output);
         let protocol = asking::protocol(head);
-        asking::encode(head, raw, scheme, protocol, &mut self.encoder, &mut self.scratch);
+        asking::encode(head, raw, scheme, protocol, &mut self.encoder, &mut self.output);
         let (head_only, connect) = (head.method() == Method::Head, head.method() == Method::Connect);
         self.streams.open(Stream {
             id,
-            state: State::Open,
+            state: StreamState::Open,
             receive: Window::new(self.assumed_window),
             send: Window::new(self.peer.initial_window),
             owed: Owed::default(),
@@ -69,17 +69,17 @@ impl Connection {
             asked: Asked { head_only, connect, extended: protocol.is_some(), chunks },
             answered: false,
         });
-        self.write_block(id, end);
+        self.end_block_of(id, at, end);
         Some(id)
     }
 
-    /// Asks the server whether it is there: its answer is a frame that came.
+    /// Sends PING; the answer counts as a received frame.
     pub fn ping(&mut self) {
         frame::write_ping(&mut self.output, false, *b"presence");
     }
 
-    /// What a number stands for. A server answers streams that this end has forgotten, which is nobody's fault; streams of its
-    /// own it has none.
+    /// The state of a stream number. Frames for streams that this end has forgotten are not an error; a server opens no streams
+    /// of its own.
     pub(super) fn standing(&self, stream: u32) -> Standing {
         match self.streams.standing(stream) {
             _ if self.answers.is_some() && stream.is_multiple_of(2) => Standing::Idle,
@@ -88,12 +88,12 @@ impl Connection {
         }
     }
 
-    /// The last stream of the peer that this end looked at: of a server's, none.
+    /// The last processed stream of the peer: 0 for a client, since servers open none.
     pub(super) fn last_of_peer(&self) -> u32 {
         if self.answers.is_some() { 0 } else { self.streams.last }
     }
 
-    /// The peer sent GOAWAY with these fields.
+    /// Handles GOAWAY with these fields.
     pub(super) fn peer_leaves(&mut self, fields: &[u8; 8]) -> Option<Event> {
         self.peer_leaves = true;
         self.answers.as_ref()?;
@@ -103,7 +103,7 @@ impl Connection {
         Some(Event::GoAway { last, code })
     }
 
-    /// What no server may set (RFC 9113, 6.5.2).
+    /// Refuses settings that a server must not send (RFC 9113, 6.5.2).
     pub(super) fn check_entry(&self, entry: &[u8; settings::ENTRY]) -> Outcome {
         let pushes = u16::from_be_bytes([entry[0], entry[1]]) == settings::ENABLE_PUSH;
         if self.answers.is_some() && pushes && frame::number(&entry[2..]) != 0 {
@@ -112,14 +112,14 @@ impl Connection {
         Ok(())
     }
 
-    /// The head of a response is complete, and perhaps none: its verdict says so, and the stream is no more then.
+    /// Handles the complete head of a response. If it has a fault, the stream is closed.
     pub(super) fn begin_response(&mut self, stream: u32, end: bool) -> Outcome<Option<Event>> {
         let (Some(record), Some(answers)) = (self.streams.get_mut(stream), &mut self.answers) else {
             return Ok(None);
         };
         let expected = answers.finish(end);
-        if answers.received.verdict == Verdict::Malformed {
-            // Whoever asked learns what was wrong; the server does, too.
+        if answers.received.fault == Some(HeadFault::Malformed) {
+            // The caller gets the fault with the event; the server gets a reset.
             self.refuse(stream, ErrorCode::Protocol).map_err(Wrong::Connection)?;
             return Ok(Some(Event::Response { stream, end: true }));
         }

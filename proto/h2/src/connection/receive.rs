@@ -1,4 +1,4 @@
-//! What comes: each frame, what it does, and what it is refused for.
+//! Receiving: what each frame does, and what it is refused for.
 
 use super::{Block, Connection, Event, FAREWELL, Leaving, Purpose, Reading};
 use crate::answer::Asked;
@@ -7,19 +7,20 @@ use crate::frame::{
     self, ACK, END_HEADERS, END_STREAM, FrameHeader, Kind, PADDED, PREFACE, PRIORITY, STREAM_BITS,
 };
 use crate::limits;
-use crate::received::Verdict;
+use crate::received::HeadFault;
+use crate::request::Builder;
 use crate::settings;
-use crate::stream::{State, Stream, UNANNOUNCED};
+use crate::stream::{Stream, StreamState, UNANNOUNCED};
 use crate::streams::Standing;
 use crate::window::{DEFAULT_WINDOW, Owed, Window};
 
-/// What a step came to.
+/// The result of a step.
 enum Step {
     /// More bytes are needed.
     More,
-    /// The next one follows.
+    /// Go on with the next step.
     Next,
-    /// This happened.
+    /// This event.
     Happened(Event),
 }
 
@@ -30,8 +31,8 @@ pub(super) const fn failed<T>(code: ErrorCode) -> Outcome<T> {
 }
 
 impl Connection {
-    /// Looks at the front of `input`, all that came and was not used yet, at `now_ms` of any steady clock: how many bytes
-    /// were used, and what happened. After [`Event::More`] the rest is to be given again, with more behind it.
+    /// Processes the front of `input` (all received bytes that were not used yet) at `now_ms` of any monotonic clock. Returns how
+    /// many bytes were used, and an event. After [`Event::More`], call again with the rest and more bytes behind it.
     pub fn advance(&mut self, input: &[u8], now_ms: u64) -> (usize, Event) {
         self.now_ms = now_ms;
         let mut at = 0;
@@ -50,6 +51,7 @@ impl Connection {
                 Ok(Step::Happened(event)) => return (at, event),
                 Err(Wrong::Connection(code)) => {
                     self.glitches += 1;
+                    self.tally.connection_errors += 1;
                     self.fail(code);
                 }
                 Err(Wrong::Stream(stream, code)) => match self.refuse(stream, code) {
@@ -61,12 +63,17 @@ impl Connection {
         }
     }
 
-    /// Resets a stream for what came of it; whether somebody has it. To make this end reset streams is as good as resetting
-    /// them (CVE-2025-8671).
+    /// Resets a stream because of an error of the peer; returns whether it was live. It counts like a reset by the peer, since a
+    /// peer can provoke it as cheaply (CVE-2025-8671).
     pub(super) fn refuse(&mut self, stream: u32, code: ErrorCode) -> Result<bool, ErrorCode> {
-        if self.glitch() || !self.resets.take(self.now_ms) {
+        // Opening too many streams is not a protocol error.
+        if code != ErrorCode::RefusedStream {
+            self.tally.stream_errors = self.tally.stream_errors.wrapping_add(1);
+        }
+        if self.glitch() || !self.resets.take(limits::RESETS, self.now_ms) {
             return Err(ErrorCode::EnhanceYourCalm);
         }
+        self.tally.resets_sent = self.tally.resets_sent.wrapping_add(1);
         let was_live = self.streams.close(stream, true);
         if !was_live && self.answers.is_none() && stream <= self.streams.last {
             self.streams.note_closed(stream, true);
@@ -75,10 +82,11 @@ impl Connection {
         Ok(was_live)
     }
 
-    /// The next step; `used` grows by the bytes that it used, whatever comes of it.
+    /// Takes the next step; adds the bytes that it used to `used`, also on an error.
     fn step(&mut self, input: &[u8], used: &mut usize) -> Outcome<Step> {
         match self.reading {
             Reading::Preface(matched) => {
+                let matched = usize::from(matched);
                 let expected = &PREFACE[matched..];
                 let length = expected.len().min(input.len());
                 if input[..length] != expected[..length] {
@@ -93,33 +101,37 @@ impl Connection {
                     self.empty_frames.begin(self.now_ms);
                 }
                 let matched = matched + length;
-                self.reading =
-                    if matched == PREFACE.len() { Reading::Header } else { Reading::Preface(matched) };
+                self.reading = match matched == PREFACE.len() {
+                    true => Reading::Header,
+                    false => Reading::Preface(matched as u8),
+                };
                 Ok(Step::Next)
             }
             Reading::Header => {
                 let Some(header) = FrameHeader::read(input) else { return Ok(Step::More) };
                 *used += frame::HEADER;
                 self.frames += 1;
+                self.tally.count(header.kind);
                 self.frame = header;
                 self.left = header.length;
                 self.padding = 0;
                 self.fixed_length = 0;
-                // Unless somebody wants it.
+                // The default, unless the frame's handler wants the payload.
                 self.skip();
                 self.begin_frame()?;
                 Ok(Step::Next)
             }
             Reading::Prefix(needed) => {
-                let count = input.len().min(needed - self.fixed_length);
+                let (needed, there) = (usize::from(needed), usize::from(self.fixed_length));
+                let count = input.len().min(needed - there);
                 if count == 0 {
                     return Ok(Step::More);
                 }
                 *used += count;
-                self.fixed[self.fixed_length..self.fixed_length + count].copy_from_slice(&input[..count]);
-                self.fixed_length += count;
+                self.fixed[there..there + count].copy_from_slice(&input[..count]);
+                self.fixed_length += count as u8;
                 self.left -= count as u32;
-                if self.fixed_length < needed {
+                if there + count < needed {
                     return Ok(Step::Next);
                 }
                 self.fixed_length = 0;
@@ -155,7 +167,7 @@ impl Connection {
         }
     }
 
-    /// Nobody wants the rest of this frame.
+    /// Drops the rest of this frame.
     fn skip(&mut self) {
         self.reading = if self.left == 0 { Reading::Header } else { Reading::Skip };
     }
@@ -213,17 +225,21 @@ impl Connection {
         matches!(self.standing(stream), Standing::Idle | Standing::PassedOver)
     }
 
-    /// A frame that carries nothing: there may be so many.
+    /// Counts a frame without payload against its bucket.
     fn spend(&mut self) -> Outcome {
-        if self.empty_frames.take(self.now_ms) { Ok(()) } else { failed(ErrorCode::EnhanceYourCalm) }
+        if self.empty_frames.take(limits::EMPTY_FRAMES, self.now_ms) {
+            Ok(())
+        } else {
+            failed(ErrorCode::EnhanceYourCalm)
+        }
     }
 
-    /// The whole payload is a field of this size.
+    /// Expects a payload of exactly this size.
     fn expect(&mut self, size: u32, wrong: Wrong) -> Outcome {
         if self.frame.length != size {
             return Err(wrong);
         }
-        self.reading = Reading::Prefix(size as usize);
+        self.reading = Reading::Prefix(size as u8);
         Ok(())
     }
 
@@ -234,7 +250,7 @@ impl Connection {
             (true, 0) => self.settings_acknowledged(),
             (false, 0) => settings::write_acknowledgement(&mut self.output),
             (false, length) if length.is_multiple_of(settings::ENTRY as u32) => {
-                self.reading = Reading::Prefix(settings::ENTRY);
+                self.reading = Reading::Prefix(settings::ENTRY as u8);
             }
             _ => return failed(ErrorCode::FrameSize),
         }
@@ -258,7 +274,7 @@ impl Connection {
             return failed(ErrorCode::FrameSize);
         }
         let problem = match self.streams.get_mut(stream) {
-            // What was under way when this end reset the stream is nobody's fault.
+            // Frames in transit when this end reset the stream are not an error.
             None if standing == Standing::Reset => {
                 self.owe(length);
                 return Ok(());
@@ -305,7 +321,11 @@ impl Connection {
             Standing::PassedOver => return failed(ErrorCode::Protocol),
         };
         match purpose {
-            Purpose::Request => self.builder.begin(),
+            Purpose::Request => {
+                let limits = &self.limits;
+                let new = || Builder::new(limits.max_fields, limits.max_head, limits.extended_connect);
+                self.builder.get_or_insert_with(|| Box::new(new())).begin();
+            }
             Purpose::Response => {
                 let asked = self.streams.get(stream).map(|record| record.asked).unwrap_or_default();
                 self.answers.iter_mut().for_each(|answers| answers.begin(asked));
@@ -319,7 +339,7 @@ impl Connection {
         if (length as usize) < prefix {
             return failed(ErrorCode::FrameSize);
         }
-        self.reading = if prefix > 0 { Reading::Prefix(prefix) } else { Reading::Body };
+        self.reading = if prefix > 0 { Reading::Prefix(prefix as u8) } else { Reading::Body };
         Ok(())
     }
 
@@ -333,7 +353,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The fields of fixed size are there.
+    /// Handles the complete fields of fixed size.
     fn prefix(&mut self) -> Outcome<Option<Event>> {
         let stream = self.frame.stream;
         let fixed = self.fixed;
@@ -343,7 +363,7 @@ impl Connection {
         match self.frame.kind {
             Kind::Data => {
                 self.pad(fixed[0])?;
-                // Padding is consumed where it stands.
+                // Padding counts as consumed at once.
                 self.consumed(stream, u32::from(fixed[0]) + 1);
                 self.reading = Reading::Body;
             }
@@ -375,7 +395,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// So much of the payload's end is padding.
+    /// Notes that the last `length` bytes of the payload are padding.
     fn pad(&mut self, length: u8) -> Outcome {
         self.padding = u32::from(length);
         if self.padding > self.left { failed(ErrorCode::Protocol) } else { Ok(()) }
@@ -384,7 +404,7 @@ impl Connection {
     fn peer_resets(&mut self, stream: u32, number: u32) -> Outcome<Option<Event>> {
         let Some(record) = self.streams.get(stream) else { return Ok(None) };
         // What was not answered yet is work for nothing.
-        if self.answers.is_none() && record.sends() && !self.resets.take(self.now_ms) {
+        if self.answers.is_none() && record.sends() && !self.resets.take(limits::RESETS, self.now_ms) {
             return failed(ErrorCode::EnhanceYourCalm);
         }
         self.streams.close(stream, false);
@@ -410,7 +430,7 @@ impl Connection {
             self.reading = Reading::Header;
             settings::write_acknowledgement(&mut self.output);
         }
-        // Nobody needs less of what is on its way already.
+        // A smaller window has no use while responses are in transit.
         if after.initial_window < before.initial_window && self.opened > 0 {
             self.tolerate();
         }
@@ -418,11 +438,11 @@ impl Connection {
         Ok(opened.then_some(Event::Window { stream: 0 }))
     }
 
-    /// The peer knows our settings.
+    /// Handles the acknowledgement of our settings.
     fn settings_acknowledged(&mut self) {
         let (before, after) = (self.assumed_window, self.limits.stream_window);
         for stream in self.streams.all_mut() {
-            // It becomes smaller, if anything: that cannot be too much.
+            // The window can only shrink here, so it cannot overflow.
             let _ = stream.receive.shift(before, after);
         }
         self.assumed_window = after;
@@ -445,7 +465,7 @@ impl Connection {
         }
     }
 
-    /// So many bytes of DATA came.
+    /// Handles `count` bytes of DATA.
     fn data(&mut self, count: usize, complete: bool) -> Outcome<Step> {
         let stream = self.frame.stream;
         let end = complete && self.frame.has(END_STREAM);
@@ -469,7 +489,7 @@ impl Connection {
         Ok(Step::Happened(Event::Data { stream, bytes: 0..count, end }))
     }
 
-    /// A piece of a header block came.
+    /// Handles a piece of a header block.
     fn fragment(&mut self, piece: &[u8], complete: bool) -> Outcome<Step> {
         let Some(block) = &mut self.block else { return failed(ErrorCode::Internal) };
         block.bytes += piece.len();
@@ -480,7 +500,11 @@ impl Connection {
         let purpose = block.purpose;
         let Connection { builder, answers, trailers, decoder, rest, .. } = self;
         let mut show = |field: weir_hpack::Field<'_>| match purpose {
-            Purpose::Request => builder.field(field),
+            Purpose::Request => {
+                if let Some(builder) = builder {
+                    builder.field(field);
+                }
+            }
             Purpose::Response => {
                 if let Some(answers) = answers {
                     answers.field(field);
@@ -489,7 +513,7 @@ impl Connection {
             Purpose::Trailers => trailers.field(field, max),
             Purpose::Nothing(_) => {}
         };
-        // Mostly a block is there as a whole.
+        // Usually the block is complete.
         let decoded = if rest.is_empty() {
             decoder.decode(piece, &mut show).map(|used| rest.extend_from_slice(&piece[used..]))
         } else {
@@ -509,7 +533,7 @@ impl Connection {
         Ok(self.end_block()?.map_or(Step::Next, Step::Happened))
     }
 
-    /// A header block is complete.
+    /// Handles a complete header block.
     fn end_block(&mut self) -> Outcome<Option<Event>> {
         let Some(block) = self.block.take() else { return failed(ErrorCode::Internal) };
         let stream = block.stream;
@@ -536,10 +560,13 @@ impl Connection {
         Ok(Some(Event::Trailers { stream }))
     }
 
-    /// A request begins, if it is one and there is room for it.
+    /// Begins a request, if its head is valid and the stream limit allows it.
     fn begin_request(&mut self, stream: u32, end: bool) -> Outcome<Option<Event>> {
-        self.builder.finish(end);
-        if self.builder.request.verdict == Verdict::Malformed {
+        let Some(builder) = &mut self.builder else { return failed(ErrorCode::Internal) };
+        builder.finish(end);
+        let fault = builder.request.fault;
+        let expected = builder.request.head.content_length().unwrap_or(UNANNOUNCED);
+        if fault == Some(HeadFault::Malformed) {
             self.refused += 1;
             return Err(Wrong::Stream(stream, ErrorCode::Protocol));
         }
@@ -547,13 +574,13 @@ impl Connection {
         if limits.concurrent_streams > 0 && self.streams.len() >= limits.concurrent_streams as usize {
             return Err(Wrong::Stream(stream, ErrorCode::RefusedStream));
         }
-        if self.builder.request.verdict == Verdict::TooLarge {
+        if fault == Some(HeadFault::TooLarge) {
             self.tolerate();
         }
         let limits = &self.limits;
         self.opened = self.opened.saturating_add(1);
         if limits.total_streams > 0 {
-            // What was under way when the limit was reached is still served.
+            // Requests in transit when the limit was reached are still served.
             if self.opened > limits.total_streams.saturating_add(limits.concurrent_streams.max(1)) {
                 return failed(ErrorCode::EnhanceYourCalm);
             }
@@ -569,11 +596,11 @@ impl Connection {
         }
         self.streams.open(Stream {
             id: stream,
-            state: if end { State::HalfClosedRemote } else { State::Open },
+            state: if end { StreamState::HalfClosedRemote } else { StreamState::Open },
             receive: Window::new(self.assumed_window),
             send: Window::new(self.peer.initial_window),
             owed: Owed::default(),
-            expected: self.builder.request.head.content_length().unwrap_or(UNANNOUNCED),
+            expected,
             asked: Asked::default(),
             answered: true,
         });

@@ -1,4 +1,6 @@
-//! What leaves: heads, payload, windows, and the two ways of leaving.
+//! Sending: heads, payload, windows, and both ways to end a connection.
+
+use std::io::IoSlice;
 
 use weir_http::Head;
 
@@ -9,56 +11,48 @@ use crate::response;
 use crate::window::DEFAULT_WINDOW;
 
 impl Connection {
-    /// Appends the head of a response, interim or final. With `end` no body follows. False if the stream is no more.
+    /// Appends the head of a response, interim or final. With `end` no body follows. False if the stream is closed.
     pub fn send_head(&mut self, stream: u32, head: &Head, raw: &[u8], end: bool) -> bool {
         if self.sendable(stream).is_none() {
             return false;
         }
-        self.scratch.clear();
-        response::encode(head, raw, &mut self.encoder, &mut self.scratch);
-        self.write_block(stream, end);
+        let at = frame::begin_headers(&mut self.output);
+        response::encode(head, raw, &mut self.encoder, &mut self.output);
+        self.end_block_of(stream, at, end);
         true
     }
 
-    /// Appends trailers, given as lines of HTTP/1, and with them the end. False if the stream is no more.
+    /// Appends trailers, given as lines of HTTP/1, which end the stream. False if the stream is closed.
     pub fn send_trailers(&mut self, stream: u32, lines: &[u8]) -> bool {
         if self.sendable(stream).is_none() {
             return false;
         }
-        self.scratch.clear();
-        response::encode_trailers(lines, &mut self.encoder, &mut self.scratch);
-        self.write_block(stream, true);
+        let at = frame::begin_headers(&mut self.output);
+        response::encode_trailers(lines, &mut self.encoder, &mut self.output);
+        self.end_block_of(stream, at, true);
         true
     }
 
-    pub(super) fn write_block(&mut self, stream: u32, end: bool) {
-        frame::write_headers(&mut self.output, stream, &self.scratch, MAX_PAYLOAD, end);
+    /// Completes the header block that was appended to the output after `at`.
+    pub(super) fn end_block_of(&mut self, stream: u32, at: usize, end: bool) {
+        frame::end_headers(&mut self.output, at, stream, MAX_PAYLOAD, end);
         if end {
             self.end_local(stream);
         }
     }
 
-    /// How many bytes of payload may be sent on this stream now. None if it is no more, or this end said all.
+    /// How many bytes of payload may be sent on this stream now. None if it is closed, or this end has ended it.
     #[inline]
     pub fn sendable(&self, stream: u32) -> Option<usize> {
         let record = self.streams.get(stream).filter(|record| record.sends())?;
         Some(record.send.open().min(self.send.open()))
     }
 
-    /// Appends as much payload as the windows admit; how much that is. With `end`, the last of it ends the stream, if all of
+    /// Appends as much payload as the windows admit; returns how much that is. With `end`, the last of it ends the stream, if all of
     /// it was taken.
     pub fn send_data(&mut self, stream: u32, payload: &[u8], end: bool) -> usize {
-        let Some(open) = self.sendable(stream) else { return 0 };
-        let count = payload.len().min(open);
-        let ends = end && count == payload.len();
-        if count == 0 && !ends {
-            return 0;
-        }
-        let Some(record) = self.streams.get_mut(stream) else { return 0 };
-        // Neither is larger than what is open.
-        let _ = record.send.use_up(count as u32);
-        let _ = self.send.use_up(count as u32);
-        let mut rest = &payload[..count];
+        let Some((payload, ends)) = self.admit(stream, payload, end) else { return 0 };
+        let mut rest = payload;
         loop {
             let (piece, after) = rest.split_at(rest.len().min(MAX_PAYLOAD));
             let flags = if ends && after.is_empty() { END_STREAM } else { 0 };
@@ -72,7 +66,64 @@ impl Connection {
         if ends {
             self.end_local(stream);
         }
-        count
+        payload.len()
+    }
+
+    /// The same, but `send` is offered what leaves from where it lies: the output so far, then the payload in its frames. It
+    /// says how many bytes it took, and only the rest is appended. Not more than [`AT_ONCE`] bytes of payload are taken.
+    pub fn send_data_through(
+        &mut self,
+        stream: u32,
+        payload: &[u8],
+        end: bool,
+        send: impl FnOnce(&[IoSlice<'_>]) -> usize,
+    ) -> usize {
+        if payload.is_empty() {
+            return self.send_data(stream, payload, end);
+        }
+        let (payload, end) = match payload.split_at_checked(AT_ONCE) {
+            Some((first, rest)) => (first, end && rest.is_empty()),
+            None => (payload, end),
+        };
+        let Some((payload, ends)) = self.admit(stream, payload, end) else { return 0 };
+        let headers = headers_of(payload, ends, stream);
+        let framed = || {
+            headers.iter().zip(payload.chunks(MAX_PAYLOAD)).flat_map(|(header, piece)| [&header[..], piece])
+        };
+        let waiting = self.output().len();
+        let mut slices = [IoSlice::new(&[]); 1 + 2 * FRAMES_AT_ONCE];
+        let mut count = 1;
+        slices[0] = IoSlice::new(self.output());
+        for (slice, bytes) in slices[1..].iter_mut().zip(framed()) {
+            *slice = IoSlice::new(bytes);
+            count += 1;
+        }
+        let sent = send(&slices[usize::from(waiting == 0)..count]);
+        self.flushed(sent.min(waiting));
+        let mut left = sent.saturating_sub(waiting);
+        for bytes in framed() {
+            self.output.extend_from_slice(&bytes[left.min(bytes.len())..]);
+            left = left.saturating_sub(bytes.len());
+        }
+        if ends {
+            self.end_local(stream);
+        }
+        payload.len()
+    }
+
+    /// How much of the payload the windows admit, which are used up by it, and whether the stream ends with it; none if nothing
+    /// is to be sent.
+    fn admit<'p>(&mut self, stream: u32, payload: &'p [u8], end: bool) -> Option<(&'p [u8], bool)> {
+        let count = payload.len().min(self.sendable(stream)?);
+        let ends = end && count == payload.len();
+        if count == 0 && !ends {
+            return None;
+        }
+        let record = self.streams.get_mut(stream)?;
+        // Neither is larger than what is open.
+        let _ = record.send.use_up(count as u32);
+        let _ = self.send.use_up(count as u32);
+        Some((&payload[..count], ends))
     }
 
     fn end_local(&mut self, stream: u32) {
@@ -81,28 +132,28 @@ impl Connection {
         }
     }
 
-    /// Ends a stream, if it is still there.
+    /// Resets a stream, if it is live.
     pub fn reset(&mut self, stream: u32, code: ErrorCode) {
         if self.streams.close(stream, true) {
             frame::write_reset(&mut self.output, stream, code);
         }
     }
 
-    /// So many bytes of payload were taken by whoever they are for: the peer may send as many more.
+    /// Gives window back to the peer for `count` bytes of payload that the caller has consumed.
     pub fn consumed(&mut self, stream: u32, count: u32) {
         let window = self.limits.stream_window;
         if let Some(record) = self.streams.get_mut(stream)
             && record.receives()
             && let Some(increment) = record.owed.add(count, window)
         {
-            // As much as was sent before, and no more.
+            // The window cannot exceed its initial size.
             let _ = record.receive.widen(increment);
             frame::write_window_update(&mut self.output, stream, increment);
         }
         self.owe(count);
     }
 
-    /// So many bytes that came are out of the way.
+    /// Gives connection window back for `count` received bytes.
     pub(super) fn owe(&mut self, count: u32) {
         let window = self.limits.connection_window.max(DEFAULT_WINDOW);
         if let Some(increment) = self.owed.add(count, window) {
@@ -111,8 +162,8 @@ impl Connection {
         }
     }
 
-    /// Tells the peer that this end leaves: it may still be sending requests, which are served, and once it knows, those that
-    /// it sends all the same are refused (RFC 9113, 6.8).
+    /// Begins a graceful shutdown: requests in transit are served; those sent after the peer has seen GOAWAY
+    /// are refused (RFC 9113, 6.8).
     pub fn leave(&mut self) {
         if self.answers.is_some() {
             // Only this end opens streams.
@@ -125,7 +176,7 @@ impl Connection {
         }
     }
 
-    /// The peer knows, or is not waited for.
+    /// Sends the final GOAWAY: the peer has seen the first, or is not waited for.
     pub fn farewell(&mut self) {
         if matches!(self.leaving, Leaving::No | Leaving::Announced) {
             let last = self.last_of_peer();
@@ -138,11 +189,27 @@ impl Connection {
     pub fn fail(&mut self, code: ErrorCode) {
         if !matches!(self.leaving, Leaving::Failed(_)) {
             self.leaving = Leaving::Failed(code);
+            self.tally.go_aways_sent += 1;
             let last = self.last_of_peer();
             frame::write_go_away(&mut self.output, last, code);
         }
     }
 }
 
+/// The headers of the frames that this payload makes; at most [`AT_ONCE`] bytes of it.
+fn headers_of(payload: &[u8], ends: bool, stream: u32) -> [[u8; frame::HEADER]; FRAMES_AT_ONCE] {
+    let last = payload.len().saturating_sub(1) / MAX_PAYLOAD;
+    let mut headers = [[0; frame::HEADER]; FRAMES_AT_ONCE];
+    for (at, (header, piece)) in headers.iter_mut().zip(payload.chunks(MAX_PAYLOAD)).enumerate() {
+        let flags = if ends && at == last { END_STREAM } else { 0 };
+        *header = frame::header(piece.len(), 0, flags, stream);
+    }
+    headers
+}
+
 /// Frames that leave are no larger than what everybody accepts: a small one lets others have their turns.
 const MAX_PAYLOAD: usize = frame::DEFAULT_MAX_PAYLOAD as usize;
+/// Frames that are offered from where their payload lies in one call: what a bulk buffer holds, and as much again.
+const FRAMES_AT_ONCE: usize = 4;
+/// Payload of those.
+const AT_ONCE: usize = FRAMES_AT_ONCE * MAX_PAYLOAD;

@@ -1,13 +1,13 @@
-//! RFC 9113 by section: frames that come, what happens, and what leaves.
+//! RFC 9113 by section: received frames, events, and sent frames.
 
 use weir_hpack::{Decoder, Encoder, Indexing, Token};
 use weir_http::Version;
 
 use super::*;
 use crate::frame::{ACK, END_HEADERS, END_STREAM, PADDED, PREFACE, PRIORITY};
-use crate::received::Verdict;
+use crate::received::HeadFault;
 
-/// A client that writes what it is told to.
+/// A client that writes given frames.
 struct Client {
     connection: Connection,
     encoder: Encoder,
@@ -32,7 +32,7 @@ impl Client {
         Client::of_time(limits, 0)
     }
 
-    /// The same with a clock that ran before it.
+    /// The same at a given time of the clock.
     fn of_time(limits: Limits, now_ms: u64) -> Client {
         let mut client = Client { now_ms, ..Client::silent(limits) };
         client.send(&[&PREFACE[..], &frame(4, 0, 0, &[]), &frame(4, ACK, 0, &[])].concat());
@@ -70,7 +70,7 @@ impl Client {
         self.send(&frame(1, END_HEADERS | if end { END_STREAM } else { 0 }, stream, &block))
     }
 
-    /// Sends bytes; what happened, in words.
+    /// Sends bytes; returns the events in words.
     fn send(&mut self, bytes: &[u8]) -> String {
         let mut words = Vec::new();
         for piece in bytes.chunks(self.piece.min(bytes.len().max(1))) {
@@ -85,7 +85,7 @@ impl Client {
                     Event::Request { stream, end } => {
                         let mut request = ReceivedHead::default();
                         self.connection.take_head(&mut request);
-                        if request.verdict == Verdict::TooLarge {
+                        if request.fault == Some(HeadFault::TooLarge) {
                             format!("too large {stream}")
                         } else {
                             let target = request.head.uri(&request.bytes).escape_ascii();
@@ -238,6 +238,22 @@ fn requests_come_in_any_pieces() {
     }
 }
 
+/// The last stream may end while the head of the next one is being received.
+#[test]
+fn memory_is_given_back_between_two_pieces_of_a_head() {
+    let whole = Client::new(Limits::default()).request(1, true);
+    let mut probe = Client::new(Limits::default());
+    let block = probe.get();
+    let head = frame(1, END_HEADERS | END_STREAM, 1, &block);
+    for cut in 1..head.len() {
+        let mut client = Client::new(Limits::default());
+        client.get();
+        assert_eq!(client.send(&head[..cut]), "", "{cut}");
+        client.connection.shrink();
+        assert_eq!(client.send(&head[cut..]), whole, "{cut}");
+    }
+}
+
 #[test]
 fn frames_of_wrong_sizes_4_2_and_6() {
     let code = ErrorCode::FrameSize;
@@ -294,7 +310,7 @@ fn streams_that_are_closed_or_passed_over_5_1_1() {
     client.request(3, true);
     assert_eq!(client.request(3, true), "reset 3 STREAM_CLOSED");
     assert_eq!(client.received(), "reset 1 STREAM_CLOSED, reset 3 STREAM_CLOSED");
-    // What is under way to a stream that this end reset is no fault.
+    // Frames in transit for a stream that this end reset are not an error.
     client.request(5, false);
     assert_eq!(client.received(), "window 0 983041", "the first request with a body");
     client.connection.reset(5, ErrorCode::Cancel);
@@ -393,7 +409,7 @@ fn what_comes_fits_the_windows_which_only_consumption_opens() {
     assert_eq!(client.received(), "window 1 60");
     client.send(&frame(0, 0, 1, &[b'x'; 60]));
     assert_eq!(client.send(&frame(0, 0, 1, b"x")), "reset 1 FLOW_CONTROL_ERROR");
-    // What a stream that is no more had sent opens the connection's window.
+    // Bytes of a closed stream are given back to the connection's window.
     let mut client = Client::new(Limits { stream_window: 65_535, connection_window: 65_535, ..limits });
     client.request(1, false);
     client.connection.reset(1, ErrorCode::Cancel);
@@ -402,7 +418,7 @@ fn what_comes_fits_the_windows_which_only_consumption_opens() {
         client.send(&frame(0, 0, 1, &[b'x'; 16_384]));
     }
     assert_eq!(client.received(), "window 0 32768");
-    // And who sends more than all windows ends the connection.
+    // Sending more than the connection's window ends the connection.
     client.request(3, false);
     for _ in 0..2 {
         client.send(&frame(0, 0, 3, &[b'x'; 16_384]));
@@ -437,7 +453,7 @@ fn this_end_leaves_in_two_steps_6_8() {
         client.connection.send_head(stream, &response(&[]), &[], true);
     }
     assert!(client.connection.is_over() && client.connection.failure().is_none());
-    // A total makes it leave by itself; what comes beyond what may be under way is an offence.
+    // The total limit starts a graceful shutdown; more new streams than can be in transit are an error.
     let mut client = Client::new(Limits { total_streams: 2, concurrent_streams: 1, ..Limits::default() });
     for stream in [1, 3, 5, 7] {
         let seen = client.request(stream, true);
@@ -484,10 +500,11 @@ fn a_head_that_is_too_large_is_answered_and_an_endless_one_is_not() {
         client.block(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("x", large.as_str())]);
     block.extend([0xbe; 10_000]);
     assert_eq!(client.send(&frame(1, END_HEADERS | END_STREAM, 1, &block)), "too large 1");
-    assert!(client.connection.builder.request.bytes.len() <= 15_360);
+    let builder = client.connection.builder.as_ref().expect("a head was built");
+    assert!(builder.request.bytes.len() <= 15_360);
 }
 
-/// So many of these frames; how many were taken before the connection was closed with ENHANCE_YOUR_CALM, which has to happen.
+/// Sends up to `most` of these frames; returns how many were accepted before ENHANCE_YOUR_CALM, which has to come.
 #[track_caller]
 fn flood(mut client: Client, most: usize, mut frames: impl FnMut(&mut Client, u32) -> Vec<u8>) -> usize {
     for number in 0..most {
@@ -502,7 +519,7 @@ fn flood(mut client: Client, most: usize, mut frames: impl FnMut(&mut Client, u3
 
 #[test]
 fn floods_end_the_connection() {
-    // A clock that runs for an hour already: what was before the connection is no credit.
+    // The clock has run for an hour: time before the connection earns no tokens.
     let new = || Client::of_time(Limits::default(), 3_600_000);
     for (kind, stream, payload) in [(6, 0, &[0u8; 8][..]), (4, 0, b""), (2, 1, &[0; 5]), (99, 0, b"x")] {
         let taken = flood(new(), 20_000, |_, _| frame(kind, 0, stream, payload));
@@ -531,7 +548,7 @@ fn floods_end_the_connection() {
     let taken = flood(new(), 100, |_, number| frame(if number == 0 { 1 } else { 9 }, 0, 1, b""));
     assert!(taken <= 40, "{taken}");
     flood(new(), 100, |_, number| frame(if number == 0 { 1 } else { 9 }, 0, 1, &[0x82; 16_000]));
-    // Over time as many as that are no flood.
+    // The same number over a longer time is accepted.
     let mut client = new();
     for number in 0..3_000 {
         client.now_ms += 10;
@@ -591,7 +608,7 @@ fn frames_of(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
 fn what_is_tolerated_is_a_glitch_and_so_is_what_ends_the_connection() {
     let mut client = Client::new(Limits { max_head: 100, glitches: 4, ..Limits::default() });
     client.request(1, false);
-    // SETTINGS_INITIAL_WINDOW_SIZE: larger, which is nobody's fault, and smaller.
+    // SETTINGS_INITIAL_WINDOW_SIZE: larger, which is not a glitch, and smaller.
     for (size, expected) in [(100_000u32, 0), (65_535, 1)] {
         client.send(&frame(4, 0, 0, &[&[0, 4][..], &size.to_be_bytes()].concat()));
         assert_eq!(client.connection.glitches(), expected, "{size}");
@@ -624,4 +641,42 @@ proptest::proptest! {
             assert!(client.connection.rest.len() <= 400 && client.connection.live() <= 5);
         }
     }
+}
+
+#[test]
+fn payload_that_leaves_from_where_it_lies_is_the_same_in_its_frames() {
+    let payload: Vec<u8> = (0..40_000_u32).map(|at| (at / 7) as u8).collect();
+    let opened = || {
+        let mut client = Client::new(Limits::default());
+        client.send(&frame(8, 0, 0, &1_000_000_u32.to_be_bytes()));
+        client.request(1, true);
+        client.send(&frame(8, 0, 1, &1_000_000_u32.to_be_bytes()));
+        client.send(&frame(6, 0, 0, b"question"));
+        assert!(!client.connection.output().is_empty(), "something waits in front of it");
+        client.connection
+    };
+    for (count, end) in [(40_000, true), (40_000, false), (100, true), (16_384, true), (0, true), (0, false)]
+    {
+        let mut copied = opened();
+        let taken = copied.send_data(1, &payload[..count], end);
+        let whole = copied.output().to_vec();
+        for left in [0, 1, 9, 30, 58, 60, 16_400, 16_500, whole.len() / 2, whole.len() - 1, whole.len()] {
+            let (mut connection, mut wire) = (opened(), Vec::new());
+            let direct = connection.send_data_through(1, &payload[..count], end, |slices| {
+                wire = slices.iter().flat_map(|slice| slice.to_vec()).take(left).collect();
+                wire.len()
+            });
+            wire.extend_from_slice(connection.output());
+            assert!((direct, &wire) == (taken, &whole), "{count} bytes, of which {left} left");
+            assert_eq!(connection.sendable(1), copied.sendable(1), "{count} bytes, end {end}");
+        }
+    }
+    let mut connection = opened();
+    let long = vec![1; 100_000];
+    assert_eq!(
+        connection.send_data_through(1, &long, true, |_| 0),
+        4 * 16_384,
+        "no more than a few frames at once"
+    );
+    assert!(connection.sendable(1).is_some(), "it goes on");
 }

@@ -1,11 +1,15 @@
-//! RFC 9113, 8.1 to 8.3 and 8.5: what a list of fields becomes, or why it is malformed.
+//! RFC 9113, 8.1 to 8.3 and 8.5: the head that a list of fields becomes, or why it is malformed.
 
 use super::*;
 use weir_hpack::Defect;
 
 /// Builds a head of lines `name: value`.
 fn build(lines: &str, end: bool) -> Builder {
-    let mut builder = Builder::new(20, 2000, lines.contains(":protocol"));
+    build_with(20, lines, end)
+}
+
+fn build_with(max_fields: u16, lines: &str, end: bool) -> Builder {
+    let mut builder = Builder::new(max_fields, 2000, lines.contains(":protocol"));
     builder.begin();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (name, value) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
@@ -21,10 +25,10 @@ fn build(lines: &str, end: bool) -> Builder {
 #[track_caller]
 fn check(lines: &str, end: bool, want: &str) {
     let builder = build(lines, end);
-    let ReceivedHead { head, bytes, verdict } = &builder.request;
-    assert_eq!(*verdict, Verdict::Sound, "{lines}");
+    let ReceivedHead { head, bytes, fault } = &builder.request;
+    assert_eq!(*fault, None, "{lines}");
     assert_eq!(String::from_utf8_lossy(bytes).replace("\r\n", "\n"), want);
-    // The index says what the bytes say.
+    // The index matches the bytes.
     let mut written = Vec::new();
     head.write(bytes, &mut written);
     let fields = |text: &[u8]| text.iter().position(|byte| *byte == b'\n').map(|end| text[end..].to_vec());
@@ -76,13 +80,13 @@ fn an_extended_connect_is_an_upgrade_rfc_8441() {
         ":method: CONNECT\n:authority: h:443\n:protocol: websocket".to_owned(),
         ":method: CONNECT\n:scheme: http\n:path: /\n:protocol: websocket".to_owned(),
     ] {
-        assert_eq!(build(&wrong, false).request.verdict, Verdict::Malformed, "{wrong}");
+        assert_eq!(build(&wrong, false).request.fault, Some(HeadFault::Malformed), "{wrong}");
     }
     let mut builder = Builder::new(20, 2000, false);
     builder.begin();
     let (name, value) = (&b":protocol"[..], &b"websocket"[..]);
     builder.field(Field { token: Token::of(name), name, value, defect: None, sensitive: false });
-    assert_eq!(builder.request.verdict, Verdict::Malformed, "nobody offered it");
+    assert_eq!(builder.request.fault, Some(HeadFault::Malformed), "nobody offered it");
 }
 
 #[test]
@@ -132,7 +136,7 @@ fn what_fields_mean_is_noted() {
 
 #[track_caller]
 fn malformed(lines: &str, end: bool) {
-    assert_eq!(build(lines, end).request.verdict, Verdict::Malformed, "{lines}");
+    assert_eq!(build(lines, end).request.fault, Some(HeadFault::Malformed), "{lines}");
 }
 
 #[test]
@@ -211,19 +215,28 @@ fn lengths_that_are_none_differ_or_announce_what_cannot_come_8_1_1() {
         malformed(&format!("{GET}{lengths}"), false);
     }
     malformed(&format!("{GET}content-length: 1"), true);
-    assert_eq!(build(&format!("{GET}content-length: 0"), true).request.verdict, Verdict::Sound);
+    assert_eq!(build(&format!("{GET}content-length: 0"), true).request.fault, None);
 }
 
 #[test]
 fn heads_are_bounded_in_fields_and_bytes() {
     let fields: String = (0..20).map(|number| format!("x-{number}: y\n")).collect();
-    assert_eq!(build(&format!("{GET}{fields}"), true).request.verdict, Verdict::TooLarge);
+    assert_eq!(build(&format!("{GET}{fields}"), true).request.fault, Some(HeadFault::TooLarge));
     let long = "z".repeat(1990);
     for field in [format!("x: {long}"), format!("cookie: {long}")] {
         let builder = build(&format!("{GET}{field}"), true);
-        assert_eq!(builder.request.verdict, Verdict::TooLarge);
+        assert_eq!(builder.request.fault, Some(HeadFault::TooLarge));
         assert!(builder.request.bytes.len() < 2000);
     }
     let cookies = "cookie: 1234567890\n".repeat(200);
-    assert_eq!(build(&format!("{GET}{cookies}"), true).request.verdict, Verdict::TooLarge);
+    assert_eq!(build(&format!("{GET}{cookies}"), true).request.fault, Some(HeadFault::TooLarge));
+    // A head with one field more than its index holds is refused, whatever that field is.
+    let nine: String = (0..9).map(|number| format!("x-{number}: y\n")).collect();
+    for last in ["content-length: 5", "host: b", "x: y", "te: trailers"] {
+        let lines = format!(":method: GET\n:scheme: https\n:path: /\n{nine}");
+        let full = build_with(10, &format!("{lines}x-9: y\n{last}"), true);
+        assert_eq!(full.request.fault, Some(HeadFault::TooLarge), "{last}");
+    }
+    let authority = format!("{GET}{nine}x-9: y");
+    assert_eq!(build_with(10, &authority, true).request.fault, Some(HeadFault::TooLarge), "it means a host");
 }

@@ -1,4 +1,4 @@
-//! The examples of RFC 7541, appendix C, and what a block must not have.
+//! The examples of RFC 7541, appendix C, and invalid blocks.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn lines(decoder: &mut Decoder, block: &[u8]) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Blocks of one connection, what each becomes, and what the table counts then.
+/// Blocks of one connection, the fields of each, and the table's size then.
 #[track_caller]
 fn check(limit: usize, blocks: &[(&str, &str, usize)]) {
     let mut decoder = Decoder::new(limit, 4096);
@@ -119,7 +119,7 @@ fn what_is_no_block_is_refused_with_its_reason() {
     refused(4096, "be", Error::Index);
     refused(4096, "7f0001 61", Error::Index);
     refused(4096, "ff80808080 00", Error::Integer);
-    // A name of 65 bytes where 64 are accepted, known from its length alone.
+    // A name of 65 bytes with a limit of 64, refused by its length alone.
     refused(4096, "4041", Error::TooLong);
     refused(4096, "408100 00", Error::Huffman);
     // The end symbol in full.

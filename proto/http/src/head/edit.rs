@@ -3,22 +3,22 @@
 use super::{Field, Head, Kind};
 use crate::{Flags, KnownName, Method, Span, Version, uri};
 
-/// The edits of a head may not take more room than its limit. The head is as it was before the call.
+/// The edit would exceed a limit of the head, which is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRoom;
 
-/// What becomes of a field's value.
+/// What to do with a field's value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ValueEdit {
     /// It stays.
     Keep,
-    /// The field goes.
+    /// The field is removed.
     Remove,
     /// Another value takes its place.
     Replace(Vec<u8>),
 }
 
-/// What no head has more of, whatever is added to it: edits that take no room must be bounded too.
+/// The most fields of a head, edits included: empty edits take no room and must be bounded too.
 const MAX_FIELDS: usize = u16::MAX as usize;
 
 /// The colon, the blank and the line's end around a name and a value.
@@ -45,7 +45,7 @@ impl Head {
         self.set_reason(reason)
     }
 
-    /// Declares that the head must be written again although nothing in its index changed.
+    /// Marks the head to be written again although nothing in its index changed.
     pub fn touch(&mut self) {
         self.edited = true;
     }
@@ -62,8 +62,8 @@ impl Head {
         self.set_part(Kind::Request, 1, target)
     }
 
-    /// Changes the path; scheme, authority and query stay. A target in another form than these has no path: the new
-    /// one takes its whole place.
+    /// Changes the path; scheme, authority and query stay. A target in another form has no path: the new
+    /// one replaces it.
     pub fn set_path(&mut self, raw: &[u8], path: &[u8]) -> Result<(), NoRoom> {
         let target = self.start_line[1].of(raw, &self.edits);
         let place = if uri::has_path(target) { uri::path_place(target) } else { 0..target.len() };
@@ -77,8 +77,8 @@ impl Head {
         self.splice_path(raw, from, target.len(), text)
     }
 
-    /// Replaces the part `from..to` of the request target, a path. What follows an authority begins with a slash: no text
-    /// becomes part of the host.
+    /// Replaces the part `from..to` of the request target, a path. After an authority the text gets a leading slash, so that it
+    /// cannot become part of the host.
     fn splice_path(&mut self, raw: &[u8], from: usize, to: usize, text: &[u8]) -> Result<(), NoRoom> {
         let absolute = uri::form(self.start_line[1].of(raw, &self.edits)) == uri::Form::Absolute;
         self.splice_uri(raw, from, to, text)?;
@@ -114,7 +114,7 @@ impl Head {
         Ok(())
     }
 
-    /// Changes the status code; the reason stays. Codes outside 100..=999 are brought into it.
+    /// Changes the status code; the reason stays. Codes outside 100..=999 are clamped to it.
     pub fn set_status(&mut self, status: u16) -> Result<(), NoRoom> {
         let status = status.clamp(100, 999);
         let digits =
@@ -164,7 +164,7 @@ impl Head {
         Ok(())
     }
 
-    /// Removes every field with this name; how many there were.
+    /// Removes every field with this name; returns how many there were.
     pub fn remove(&mut self, raw: &[u8], name: &[u8]) -> usize {
         let known = KnownName::from_bytes(name);
         if known != KnownName::Other {
@@ -173,14 +173,14 @@ impl Head {
         self.remove_matching(raw, |candidate| candidate.eq_ignore_ascii_case(name))
     }
 
-    /// Removes every field with this known name; how many there were.
+    /// Removes every field with this known name; returns how many there were.
     pub fn remove_known(&mut self, known: KnownName) -> usize {
         let before = self.fields.len();
         self.fields.retain(|field| field.known != known);
         self.removed_since(before)
     }
 
-    /// Removes every field whose name is accepted by `matches`; how many there were.
+    /// Removes every field whose name `matches` accepts; returns how many there were.
     pub fn remove_matching(&mut self, raw: &[u8], mut matches: impl FnMut(&[u8]) -> bool) -> usize {
         let before = self.fields.len();
         let edits = &self.edits;
@@ -197,8 +197,8 @@ impl Head {
         }
     }
 
-    /// Edits the value of every field with this known name, in one walk over the fields. Those before the one that finds no
-    /// room are edited.
+    /// Edits the value of every field with this known name, in one pass over the fields. If one finds no room, those before it
+    /// are edited.
     pub fn edit_values(
         &mut self,
         raw: &[u8],
@@ -208,7 +208,7 @@ impl Head {
         if !self.fields.iter().any(|field| field.known == known) {
             return Ok(());
         }
-        // While fields move up, the index cannot be measured.
+        // The index cannot be measured while fields are being moved.
         self.length = self.measure();
         let mut outcome = Ok(());
         let mut kept = 0;
@@ -357,7 +357,7 @@ impl Head {
         Span::edited(start, self.edits.len())
     }
 
-    /// Whatever a caller took its text from, a head never gets a line of its own by it: CR, LF and NUL become blanks (RFC
+    /// Appends text to the arena. CR, LF and NUL become blanks, so that no text can add a line to the head (RFC
     /// 9110, 5.5).
     fn put(&mut self, text: &[u8]) {
         let blanked = |byte: &u8| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte };
@@ -390,8 +390,8 @@ impl Head {
     #[inline]
     fn reserve_length(&mut self, more: usize, freed: usize) -> Result<(), NoRoom> {
         let max_length = self.max_length as usize;
-        // What was received and every edit together are longer than the head: mostly there is no need to measure. A head
-        // that is being parsed has no end yet, and what the parser puts in is no longer than what it stands for.
+        // Received bytes and all edits together are an upper bound of the length, so measuring is rarely needed. A head
+        // that is being parsed has no end yet, and the parser's edits are no longer than what they replace.
         let received = self.end.saturating_sub(self.start) as usize;
         let most = received + self.edits.len() + FRAMING * self.fields.len() + more;
         if most <= max_length {
@@ -403,7 +403,7 @@ impl Head {
         if self.length as usize + more > max_length + freed { Err(NoRoom) } else { Ok(()) }
     }
 
-    /// Keeps the length of the head, if somebody asked for it: many edits of a long head measure it once.
+    /// Updates the measured length, if there is one: many edits of a long head measure it once.
     fn resized(&mut self, before: usize, after: usize) {
         if self.length != 0 {
             self.length = (self.length as usize + after).saturating_sub(before) as u32;
@@ -427,7 +427,7 @@ impl Head {
         removed
     }
 
-    /// Forgets the announced length: after an edit that removed it.
+    /// Clears the announced length, after an edit that removed the field.
     pub fn forget_content_length(&mut self) {
         self.content_length = 0;
         self.flags.remove(Flags::HAS_CONTENT_LENGTH);

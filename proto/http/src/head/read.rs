@@ -11,7 +11,7 @@ impl Head {
         self.kind
     }
 
-    /// What the parser noted.
+    /// The facts that the parser noted.
     #[inline]
     pub fn flags(&self) -> Flags {
         self.flags
@@ -29,7 +29,7 @@ impl Head {
         raw.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 
-    /// Where the head ends in the raw bytes: the body's first byte. Zero while it is not complete.
+    /// Offset of the head's end in the raw bytes, which is the body's first byte. Zero while it is not complete.
     #[inline]
     pub fn end(&self) -> usize {
         self.end as usize
@@ -71,7 +71,7 @@ impl Head {
         uri::path_and_query(self.uri(raw))
     }
 
-    /// What follows the first `?` of the target; `None` without one.
+    /// The part after the first `?` of the target; `None` without one.
     #[inline]
     pub fn query<'a>(&'a self, raw: &'a [u8]) -> Option<&'a [u8]> {
         uri::query(self.uri(raw))
@@ -172,8 +172,8 @@ impl Head {
             .filter_map(move |(position, field)| self.matches(raw, field, name, known).then_some(position))
     }
 
-    /// The first of [`Head::positions`] that is `from` or after it. The fields before are not looked at: who goes on where it
-    /// stopped walks over the fields once.
+    /// The first of [`Head::positions`] that is `from` or after it. The fields before are not compared, so a caller that
+    /// continues from the last result walks over the fields once.
     #[inline]
     pub fn position_from(&self, raw: &[u8], name: &[u8], from: usize) -> Option<usize> {
         let known = KnownName::from_bytes(name);
@@ -181,7 +181,7 @@ impl Head {
         rest.iter().position(|field| self.matches(raw, field, name, known)).map(|ahead| from + ahead)
     }
 
-    /// Full values of the fields with this name (the `fhdr` way: commas are not looked at).
+    /// Full values of the fields with this name (as `fhdr` does: commas do not separate).
     #[inline]
     pub fn lines<'a>(
         &'a self,
@@ -195,7 +195,7 @@ impl Head {
             .map(move |field| field.value.of(raw, &self.edits))
     }
 
-    /// Comma-separated values of the fields with this name (the `hdr` way), each without the white space around
+    /// Comma-separated values of the fields with this name (as `hdr` does), each without the white space around
     /// it; commas inside quotes do not separate.
     #[inline]
     pub fn values<'a>(&'a self, raw: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + 'a {
@@ -224,7 +224,7 @@ impl Head {
         if occurrence > 0 {
             return self.values(raw, name).nth(occurrence as usize - 1);
         }
-        // Quotes can only be read forwards, so count first.
+        // Quotes can only be parsed forwards, so count first.
         let count = self.values(raw, name).count();
         let back = from_the_back(occurrence);
         (back < count).then(|| self.values(raw, name).nth(count - 1 - back)).flatten()

@@ -112,7 +112,7 @@ fn edits_leave_the_rest_as_it_came() {
     check(|head, raw| head.splice_value(raw, 1, 3, 8, b"B"), &REQUEST.replace("\"b,c\"", "B"));
 }
 
-/// RFC 9110, 5.5: whatever rules make a value of, it does not become a line of its own.
+/// RFC 9110, 5.5: no value that a rule sets adds a line to the head.
 #[test]
 fn no_edit_makes_a_line() {
     check(|head, _| head.replace_value(2, b"a\r\nb\0c"), &REQUEST.replace(": y", ": a  b c"));
@@ -210,7 +210,7 @@ fn spans_of_other_bytes_are_empty() {
     assert!(head.fields(b"").all(|(name, value)| name.is_empty() && value.is_empty()));
 }
 
-/// The room that a buffer leaves, however often the same field is set again.
+/// The limit of length holds, however often the same field is set again.
 #[test]
 fn a_head_has_a_length_of_its_own() {
     let text = "GET / HTTP/1.1\r\na: 1\r\n\r\n";
@@ -256,7 +256,7 @@ fn edits_of_many_fields_walk_over_them_once() {
         let before = edit::MEASURED.get();
         work(&mut head);
         let count = edit::MEASURED.get() - before;
-        // What is kept is what a walk over the fields says.
+        // The kept length equals that of a walk over the fields.
         let kept = head.length;
         assert!(kept == 0 || kept as usize == head.written_len(raw.as_bytes()), "{kept}");
         count
@@ -319,7 +319,7 @@ fn positions_go_on_where_they_stopped() {
     }
 }
 
-/// Whatever a rule calls a path, the host stays what it was.
+/// No path that a rule sets changes the host.
 #[test]
 fn a_path_after_an_authority_begins_with_a_slash() {
     for (target, path, want, both) in [

@@ -5,8 +5,8 @@ use crate::case::CaseMap;
 use crate::{Method, uri};
 
 impl Head {
-    /// Hands the head, piece by piece, to `put`: start line, fields, empty line. With a `case` map, names that
-    /// are in it are written as it says.
+    /// Passes the head, piece by piece, to `put`: start line, fields, empty line. With a `case` map, names that
+    /// are in it are written in its case.
     #[inline]
     fn pieces(&self, raw: &[u8], case: Option<&CaseMap>, put: &mut impl FnMut(&[u8])) {
         let [mut first, mut second, mut third] = self.start_line.map(|span| span.of(raw, &self.edits));
@@ -34,8 +34,8 @@ impl Head {
         put(b"\r\n");
     }
 
-    /// `target` without what `Host` says too: what a server of HTTP/1 is asked for, and the path of one of HTTP/2 (RFC 9113,
-    /// 8.3.1; RFC 9112, 3.2.1).
+    /// `target` without the scheme and the authority that `Host` repeats: the target for a server of HTTP/1, and the `:path` for
+    /// HTTP/2 (RFC 9113, 8.3.1; RFC 9112, 3.2.1).
     #[cold]
     pub fn target_for_http1<'a>(&self, target: &'a [u8]) -> &'a [u8] {
         if uri::form(target) != uri::Form::Absolute {
@@ -48,12 +48,12 @@ impl Head {
         }
     }
 
-    /// Appends the head to `out`, as HTTP/1 writes it. Right for any head; needed only when [`Head::is_edited`].
+    /// Appends the head to `out`, as HTTP/1 writes it. Correct for any head; needed only when [`Head::is_edited`].
     pub fn write(&self, raw: &[u8], out: &mut Vec<u8>) {
         self.write_adjusted(raw, None, out);
     }
 
-    /// The same, with the names of a `case` map written as they stand there (`h1-case-adjust`).
+    /// Like [`Head::write`], with names written in the case of the map (`h1-case-adjust`).
     pub fn write_adjusted(&self, raw: &[u8], case: Option<&CaseMap>, out: &mut Vec<u8>) {
         self.pieces(raw, case, &mut |piece| out.extend_from_slice(piece));
     }

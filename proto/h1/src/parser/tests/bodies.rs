@@ -103,7 +103,7 @@ fn codings_that_are_tolerated_go_on_in_their_plain_form() {
     assert_eq!(head.content_length(), Some(2));
     check(Kind::Response, &UNSAFE, &with("Transfer-Encoding: gzip, chunked, chunked"), Err(ChunkedTwice));
     check(Kind::Response, &UNSAFE, &with("Transfer-Encoding: chunked,, gzip"), Err(ChunkedNotFinal));
-    // Of requests the manual does not say it.
+    // The manual allows it for responses only.
     let request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, chunked\r\n\r\n";
     check(Kind::Request, &UNSAFE, request, Err(ChunkedTwice));
 }

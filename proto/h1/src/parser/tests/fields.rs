@@ -64,7 +64,7 @@ fn fields_with_impossible_names_go_no_further() {
         let raw = format!("HTTP/1.1 200 OK\r\n{field}\r\nX: y\r\n\r\n");
         check(Kind::Response, &UNSAFE, &raw, Ok("HTTP/1.1 200 OK\r\nX: y"));
     }
-    // A line that begins with a blank continues nothing when it is the first.
+    // The first line cannot be a continuation.
     unsafe_request(
         "GET / HTTP/1.1\r\n Content-Length: 3\r\nHost: a\r\n\r\n",
         Ok("GET / HTTP/1.1\r\nHost: a"),
@@ -81,12 +81,12 @@ fn folded_lines_are_joined() {
     request("GET / HTTP/1.1\r\nX:\r\n a\r\n\r\n", Ok("GET / HTTP/1.1\r\nX: a"));
     request("GET / HTTP/1.1\r\nX: a\n b\n\n", Ok("GET / HTTP/1.1\r\nX: a  b"));
     request("GET / HTTP/1.1\r\nX\r\n : a\r\n\r\n", Err(InvalidName));
-    // Blanks go, other white space is part of a value.
+    // Blanks are removed, other white space is part of a value.
     for odd in ["\u{c}chunked\r\n ", "\r\n \u{c}chunked", "chunked\r\n \u{c}", "chunked\u{b}\r\n "] {
         let raw = format!("POST / HTTP/1.1\r\nTransfer-Encoding: {odd}\r\n\r\n");
         request(&raw, Err(ChunkedNotFinal));
     }
-    // What a field means is read from the joined value.
+    // The meaning of a field is taken from the joined value.
     request(
         "POST / HTTP/1.1\r\nTransfer-Encoding: gzip,\r\n chunked\r\n\r\n",
         Err(UnsupportedTransferEncoding),

@@ -38,7 +38,7 @@ fn websocket_handshakes() {
     let get =
         |fields: &str| format!("GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{fields}\r\n");
     unedited(Kind::Request, &get("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"));
-    // What `Connection` does not name is no offer.
+    // An `Upgrade` that `Connection` does not name is not an offer.
     request("GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n", Ok("GET / HTTP/1.1"));
     request("GET / HTTP/1.1\r\nConnection: x\r\nUpgrade: a\r\n\r\n", Ok("GET / HTTP/1.1\r\nConnection: x"));
     request(&get(""), Err(InvalidWebsocketKey));

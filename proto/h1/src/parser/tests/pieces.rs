@@ -1,4 +1,4 @@
-//! Random heads: cut in any way they mean the same, and what is forwarded is understood in the same way by the next.
+//! Random heads: the result does not depend on how they are cut, and the forwarded head is parsed in the same way.
 
 use proptest::prelude::*;
 use weir_http::{Flags, Kind};
@@ -6,7 +6,7 @@ use weir_http::{Flags, Kind};
 use super::{Outcome, SAFE, parse};
 use crate::parser::Options;
 
-/// Bytes that mean something in a head, so that random heads reach deep.
+/// Fragments with a meaning in a head, so that random heads reach deep code.
 fn fragment() -> impl Strategy<Value = Vec<u8>> {
     let words: Vec<&'static [u8]> = vec![
         b"GET ",
@@ -74,7 +74,7 @@ proptest! {
         prop_assert_eq!(whole, cut);
     }
 
-    /// What is forwarded is understood in the same way by the next one.
+    /// The forwarded head is parsed in the same way again.
     #[test]
     fn what_is_forwarded_is_clean(raw in some_head(), is_request: bool) {
         let kind = if is_request { Kind::Request } else { Kind::Response };

@@ -73,8 +73,8 @@ fn versions() {
     unsafe_request("POST /\r\n\r\n", Err(InvalidVersion));
 }
 
-/// Every way to write a version, asked of HAProxy 2.6 in both directions, with and without its option for unsafe
-/// messages: `y` where it was taken. RFC 9112, 2.3, has the first column: `HTTP`, in that case, and two digits.
+/// Many ways to write a version, tried on HAProxy 2.6 in both directions, with and without its option for unsafe
+/// messages: `y` where it was accepted. RFC 9112, 2.3, has the first column: `HTTP`, in that case, and two digits.
 #[test]
 fn versions_as_the_reference_program_takes_them() {
     #[track_caller]
@@ -103,13 +103,13 @@ fn versions_as_the_reference_program_takes_them() {
     {
         check(text, "----");
     }
-    // What RTSP servers answer passes, whatever the option.
+    // Responses of RTSP servers pass, whatever the option.
     check("RTSP/1.0", "-yyy");
     check("RTSP/1", "-y-y");
     for text in ["SIP/2.0", "ABC/1.1", "ABCDE/1.1", "A/1"] {
         check(text, "-y-y");
     }
-    // Stricter than the reference program, which takes what has no version at all (RFC 9112, 2.3 and 4).
+    // Stricter than HAProxy, which accepts lines without any version (RFC 9112, 2.3 and 4).
     for text in ["HTTP/", "HTTP", "/1.1", "ICY"] {
         check(text, "----");
     }

@@ -135,7 +135,7 @@ fn hosts_that_are_none() {
     // A fold leaves blanks inside.
     request("GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", Err(InvalidHost));
     request("GET / HTTP/1.1\r\nHost:\r\n a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
-    // Of the authority of CONNECT the manual says that it is not looked at.
+    // The manual says that the authority of CONNECT is not validated then.
     unsafe_request("CONNECT a,b:80 HTTP/1.1\r\n\r\n", Ok("CONNECT a,b:80 HTTP/1.1"));
     request("CONNECT a,b:80 HTTP/1.1\r\n\r\n", Err(InvalidHost));
 }

@@ -1,4 +1,4 @@
-//! RFC 9113 from the client's end: what servers do, and what comes of it.
+//! RFC 9113 from the client's end: received frames and their events.
 
 use weir_hpack::{Encoder, Indexing, Token};
 use weir_http::Version;
@@ -7,7 +7,7 @@ use super::*;
 use crate::frame::{ACK, END_HEADERS, END_STREAM};
 use crate::received::ReceivedHead;
 
-/// A connection to a server that is told frame by frame what it sends.
+/// A connection to a server whose frames the test writes one by one.
 struct Wire {
     connection: Connection,
     encoder: Encoder,
@@ -57,7 +57,7 @@ impl Wire {
         self.head(stream, &[(":status", "200")], flags)
     }
 
-    /// What comes of these bytes, in words.
+    /// Sends these bytes; returns the events in words.
     fn send(&mut self, bytes: &[u8]) -> String {
         let (mut rest, mut words) = (bytes, Vec::new());
         loop {
@@ -71,11 +71,11 @@ impl Wire {
                 Event::Response { stream, end } => {
                     let mut head = ReceivedHead::default();
                     self.connection.take_head(&mut head);
-                    match head.verdict {
-                        Verdict::Sound => {
+                    match head.fault {
+                        None => {
                             format!("{} {stream}{}", head.head.status(), if end { " end" } else { "" })
                         }
-                        verdict => format!("{verdict:?} {stream}"),
+                        Some(fault) => format!("{fault:?} {stream}"),
                     }
                 }
                 Event::Data { stream, bytes, end } => {
@@ -102,7 +102,7 @@ fn a_preface_settings_and_a_window_open_the_connection_3_4() {
     assert_eq!(event, Event::Failed(ErrorCode::Protocol));
 }
 
-/// What a server of ours takes of a request.
+/// Encodes a request and checks what our server decodes.
 #[track_caller]
 fn check(head: &Head, want: &str) {
     let mut client = Connection::client(Limits::default());
@@ -127,7 +127,7 @@ fn a_head_of_http1_is_one_of_http2_8_3_1() {
     check(&get(b"http://x", &[]), "GET http://x/ HTTP/2.0|host: x||");
     check(&request(b"OPTIONS", b"*", &[]), "OPTIONS * HTTP/2.0||");
     check(&request(b"CONNECT", b"h:443", &[(b"Host", b"x")]), "CONNECT h:443 HTTP/2.0|host: h:443||");
-    // What concerns the client's own connection stays behind (8.2.2).
+    // Connection-specific fields are left out (8.2.2).
     let fields: [(&[u8], &[u8]); 8] = [
         (b"Host", b"h"),
         (b"Keep-Alive", b"5"),
@@ -245,7 +245,7 @@ fn what_was_under_way_when_a_stream_was_reset_is_nobodys_fault() {
         let stream = wire.open(b"GET", true).expect("one is free");
         wire.connection.reset(stream, ErrorCode::Cancel);
     }
-    // Long forgotten, too.
+    // The same for a stream that is no longer remembered.
     let bytes = [wire.ok(1, 0), frame(0, END_STREAM, 1, b"abc"), frame(3, 0, 3, &[0; 4])].concat();
     assert_eq!(wire.send(&bytes), "");
 }
@@ -256,7 +256,7 @@ fn a_server_says_how_many_streams_it_takes_5_1_2() {
     assert_eq!(wire.connection.stream_limit(), 3);
     wire.send(&frame(4, 0, 0, &[0, 3, 0, 0, 0, 2]));
     assert_eq!([1, 3, 5].map(|_| wire.open(b"GET", true)), [Some(1), Some(3), None]);
-    // It takes fewer: those that are there go on.
+    // The server lowers its limit: live streams go on.
     wire.send(&frame(4, 0, 0, &[0, 3, 0, 0, 0, 0]));
     let bytes = [wire.ok(1, END_STREAM), wire.ok(3, END_STREAM)].concat();
     assert_eq!(wire.send(&bytes), "200 1 end, 200 3 end");
@@ -264,7 +264,7 @@ fn a_server_says_how_many_streams_it_takes_5_1_2() {
     wire.send(&frame(4, 0, 0, &[0, 3, 0, 0, 0, 9, 0, 8, 0, 0, 0, 1]));
     assert!(wire.connection.takes_extended_connect());
     assert_eq!(wire.open(b"GET", true), Some(5));
-    // What was offered is not taken back (RFC 8441, 3).
+    // An announced extended CONNECT cannot be withdrawn (RFC 8441, 3).
     assert_eq!(wire.send(&frame(4, 0, 0, &[0, 8, 0, 0, 0, 0])), "failed PROTOCOL_ERROR");
 }
 

@@ -1,0 +1,192 @@
+//! A connection's record of one of its streams: received data that the stream has not taken, and how it ended.
+
+use weir_h1::chunk_encoder::{CHUNK_END, ChunkHeader};
+use weir_h2::ReceivedHead;
+use weir_net::Fault;
+use weir_sched::TaskKey;
+
+use super::rooms;
+
+/// The record of a stream.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub id: u32,
+    pub task: TaskKey,
+    /// A head that was not taken yet.
+    head: Option<Box<ReceivedHead>>,
+    /// Heads after it: a server may send several.
+    #[allow(clippy::vec_box, reason = "a head is large to move, and taken in its box")]
+    later: Vec<Box<ReceivedHead>>,
+    /// Received bytes that were not taken.
+    pub arrived: Vec<u8>,
+    /// Bytes of payload among them.
+    pub payload: u32,
+    /// Whether its body has no announced length.
+    pub chunked: bool,
+    pub ended: bool,
+    /// The fault that ended it early.
+    pub fault: Option<Fault>,
+    /// The error code with which the peer reset it.
+    pub abort: Option<u32>,
+    /// What must happen before it can send.
+    pub awaits: Awaits,
+    /// The number of its stream in traces; 0 for none.
+    pub serial: u64,
+}
+
+/// What a stream that could not send waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Awaits {
+    Nothing,
+    /// Its window, or the connection's, to open.
+    Window,
+    /// Output to leave.
+    Room,
+}
+
+impl Slot {
+    pub fn new(id: u32) -> Slot {
+        Slot {
+            id,
+            task: TaskKey::NONE,
+            head: None,
+            later: Vec::new(),
+            arrived: Vec::new(),
+            payload: 0,
+            chunked: false,
+            ended: false,
+            fault: None,
+            abort: None,
+            awaits: Awaits::Nothing,
+            serial: 0,
+        }
+    }
+
+    /// Whether its task took all received payload.
+    pub fn is_drained(&self) -> bool {
+        self.arrived.is_empty()
+    }
+
+    #[track_caller]
+    pub fn wake(&self) {
+        if !self.task.is_none() {
+            weir_sched::wake(self.task);
+        }
+    }
+
+    pub fn add_payload(&mut self, bytes: &[u8]) {
+        self.payload += bytes.len() as u32;
+        if !self.chunked {
+            self.arrived.extend_from_slice(bytes);
+        } else if !bytes.is_empty() {
+            let header = ChunkHeader::new(bytes.len() as u64);
+            self.arrived.extend_from_slice(header.as_bytes());
+            self.arrived.extend_from_slice(bytes);
+            self.arrived.extend_from_slice(CHUNK_END);
+        }
+    }
+
+    /// The peer's last byte was received, with these trailers.
+    pub fn end(&mut self, trailers: &[u8]) {
+        self.ended = true;
+        if self.chunked {
+            self.arrived.extend_from_slice(b"0\r\n");
+            self.arrived.extend_from_slice(trailers);
+            self.arrived.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// Adds a head; false if too many wait already. A head that is not kept goes back to the free list.
+    pub fn add_head(&mut self, head: Box<ReceivedHead>) -> bool {
+        if self.head.is_none() {
+            self.head = Some(head);
+        } else if self.later.len() < HEADS {
+            self.later.push(head);
+        } else {
+            rooms::give(head);
+            return false;
+        }
+        true
+    }
+
+    /// The next head that was not taken yet.
+    pub fn take_head(&mut self) -> Option<Box<ReceivedHead>> {
+        let head = self.head.take();
+        if !self.later.is_empty() {
+            self.head = Some(self.later.remove(0));
+        }
+        head
+    }
+
+    /// Whether a head waits for the stream's task.
+    pub fn has_head(&self) -> bool {
+        self.head.is_some()
+    }
+
+    /// Appends the received bytes to those of the stream.
+    pub fn take_arrived(&mut self, into: &mut Vec<u8>) -> Arrived {
+        let bytes = self.arrived.len();
+        if into.is_empty() {
+            std::mem::swap(into, &mut self.arrived);
+        } else {
+            into.append(&mut self.arrived);
+        }
+        Arrived { bytes, payload: std::mem::take(&mut self.payload), ended: self.ended }
+    }
+}
+
+/// The result of taking received bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrived {
+    pub bytes: usize,
+    pub payload: u32,
+    pub ended: bool,
+}
+
+/// How many heads wait for one stream at most, all but the last one interim responses: a server that sends more is misbehaving.
+const HEADS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(status: u16) -> Box<ReceivedHead> {
+        let mut head = Box::new(ReceivedHead::default());
+        head.head.note_status(status);
+        head
+    }
+
+    #[test]
+    fn heads_are_taken_in_their_order_and_bounded() {
+        let mut slot = Slot::new(1);
+        assert!(!slot.has_head() && slot.take_head().is_none());
+        for status in 100..100 + HEADS as u16 + 1 {
+            assert!(slot.add_head(head(status)), "{status}");
+        }
+        assert!(!slot.add_head(head(200)), "one too many");
+        for status in 100..100 + HEADS as u16 + 1 {
+            assert!(slot.has_head());
+            assert_eq!(slot.take_head().map(|head| head.head.status()), Some(status));
+        }
+        assert!(!slot.has_head());
+    }
+
+    #[test]
+    fn payload_is_in_chunks_where_no_length_was_announced() {
+        let mut slot = Slot::new(1);
+        slot.chunked = true;
+        slot.add_payload(b"0123456789abcdef");
+        slot.add_payload(b"");
+        slot.end(b"a: b\r\n");
+        let mut bytes = b"held ".to_vec();
+        let arrived = slot.take_arrived(&mut bytes);
+        assert_eq!(bytes, b"held 10\r\n0123456789abcdef\r\n0\r\na: b\r\n\r\n");
+        assert_eq!((arrived.bytes, arrived.payload, arrived.ended), (bytes.len() - 5, 16, true));
+        assert_eq!(slot.take_arrived(&mut bytes).bytes, 0);
+        let mut plain = Slot::new(1);
+        plain.add_payload(b"ab");
+        plain.end(b"");
+        let mut bytes = Vec::new();
+        assert_eq!((plain.take_arrived(&mut bytes).payload, &*bytes), (2, &b"ab"[..]));
+    }
+}

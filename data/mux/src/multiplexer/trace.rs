@@ -1,0 +1,511 @@
+//! Traces of HTTP/2 connections (`trace h2`): frames received and sent, heads, streams, and what is waited for.
+//!
+//! The engine keeps no frames, and outgoing frames are only bytes in the output. So a trace walks over the input that was used,
+//! and over the output that is about to be sent: each frame's header follows the frame before it. For input the engine knows that
+//! position, even if tracing begins in the middle of a frame. For output it is unknown while bytes wait that were not walked over:
+//! then nothing is shown until they have left.
+
+use std::io::Write as _;
+
+use weir_events::trace::{About, Event as Named, Happening, Level, Source};
+use weir_h2::frame::{self, FrameHeader, Kind, PREFACE};
+use weir_h2::{ErrorCode, Event};
+use weir_http::Head;
+use weir_net::Fault;
+
+use super::slot::Awaits;
+use super::{Inner, UNKNOWN};
+
+/// The identity of a connection, for traces.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Identity {
+    /// The numbers by which traces can be filtered.
+    pub about: About,
+    /// Its frontend, or its backend.
+    pub proxy: &'static str,
+}
+
+macro_rules! events {
+    ($($event:ident $name:literal $help:literal;)*) => {
+        /// The events of the trace.
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        pub(super) enum Told { $($event,)* }
+
+        /// Connections of HTTP/2, with clients and with servers.
+        pub static H2: Source =
+            Source::new("h2", "HTTP/2 multiplexer", &[$(Named { name: $name, help: $help },)*]);
+    };
+}
+
+events! {
+    ConnectionNew "h2c_new" "new H2 connection";
+    ConnectionReceived "h2c_recv" "Rx on H2 connection";
+    ConnectionSent "h2c_send" "Tx on H2 connection";
+    ConnectionWindow "h2c_fctl" "H2 connection flow-controlled";
+    ConnectionBlocked "h2c_blk" "H2 connection blocked";
+    ConnectionWoken "h2c_wake" "H2 connection woken up";
+    ConnectionEnd "h2c_end" "H2 connection terminated";
+    ConnectionError "h2c_err" "error on H2 connection";
+    FrameHeader "rx_fhdr" "H2 frame header received";
+    Frame "rx_frame" "receipt of any H2 frame";
+    EndReceived "rx_eoi" "receipt of end of H2 input (ES or RST)";
+    Preface "rx_preface" "receipt of H2 preface";
+    Data "rx_data" "receipt of H2 DATA frame";
+    Headers "rx_hdr" "receipt of H2 HEADERS frame";
+    Priority "rx_prio" "receipt of H2 PRIORITY frame";
+    Reset "rx_rst" "receipt of H2 RST_STREAM frame";
+    Settings "rx_settings" "receipt of H2 SETTINGS frame";
+    Push "rx_push" "receipt of H2 PUSH_PROMISE frame";
+    Ping "rx_ping" "receipt of H2 PING frame";
+    GoAway "rx_goaway" "receipt of H2 GOAWAY frame";
+    WindowUpdate "rx_wu" "receipt of H2 WINDOW_UPDATE frame";
+    Continuation "rx_cont" "receipt of H2 CONTINUATION frame";
+    FrameSent "tx_frame" "transmission of any H2 frame";
+    EndSent "tx_eoi" "transmission of H2 end of input (ES or RST)";
+    PrefaceSent "tx_preface" "transmission of H2 preface";
+    DataSent "tx_data" "transmission of H2 DATA frame";
+    HeadersSent "tx_hdr" "transmission of H2 HEADERS frame";
+    ResetSent "tx_rst" "transmission of H2 RST_STREAM frame";
+    SettingsSent "tx_settings" "transmission of H2 SETTINGS frame";
+    PingSent "tx_ping" "transmission of H2 PING frame";
+    GoAwaySent "tx_goaway" "transmission of H2 GOAWAY frame";
+    WindowUpdateSent "tx_wu" "transmission of H2 WINDOW_UPDATE frame";
+    ContinuationSent "tx_cont" "transmission of H2 CONTINUATION frame";
+    StreamNew "h2s_new" "new H2 stream";
+    StreamWindow "h2s_fctl" "H2 stream flow-controlled";
+    StreamEnd "h2s_end" "H2 stream terminated";
+    StreamError "h2s_err" "error on H2 stream";
+    ProtocolError "proto_err" "protocol error";
+}
+
+/// The state before input is parsed.
+#[derive(Clone, Copy)]
+pub(super) struct Awaited {
+    /// Bytes of the preface still to come.
+    preface: usize,
+    /// Bytes still to come of a frame whose header was shown.
+    frame: usize,
+    /// Stream errors so far.
+    errors: u32,
+}
+
+/// A head, and its direction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passing {
+    RequestReceived,
+    ResponseReceived,
+    RequestSent,
+    ResponseSent,
+}
+
+impl Told {
+    const fn bit(self) -> u64 {
+        1 << self as u32
+    }
+}
+
+/// From this verbosity on, flags are shown; see [`weir_events::trace::VERBOSITIES`].
+const MINIMAL: u8 = 2;
+/// From this one on, buffers and windows.
+const SIMPLE: u8 = 3;
+/// From this one on, header fields.
+const ADVANCED: u8 = 4;
+/// From this one on, the first bytes of payloads.
+const COMPLETE: u8 = 5;
+/// How many bytes of a payload are shown.
+const DUMPED: usize = 256;
+
+/// The trace points: each costs one branch while nothing is traced.
+impl Inner {
+    /// The connection begins, is woken, ends.
+    #[inline(always)]
+    pub(super) fn trace_connection(&self, event: Told) {
+        if H2.is_active() {
+            let (level, text) = match event {
+                Told::ConnectionNew => (Level::User, "new connection"),
+                Told::ConnectionEnd => (Level::User, "connection ends"),
+                _ => (Level::Developer, "woken up"),
+            };
+            self.tell_words((event, 0), level, 0, format_args!("{text}"));
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn trace_received(&self, count: usize) {
+        if H2.is_active() {
+            let event = (Told::ConnectionReceived, 0);
+            self.tell_words(event, Level::Data, 0, format_args!("received bytes={count}"));
+        }
+    }
+
+    /// The state before input is parsed, while it is traced.
+    #[inline(always)]
+    pub(super) fn awaited_by_trace(&self) -> Option<Awaited> {
+        if H2.is_active() { Some(self.awaited()) } else { None }
+    }
+
+    /// Whether somebody wants to be told of frames.
+    #[inline(always)]
+    pub(super) fn is_traced(&self) -> bool {
+        H2.is_active()
+    }
+
+    /// Output is about to leave. Whether it is traced: [`Inner::note_told`].
+    #[inline(always)]
+    pub(super) fn trace_output(&mut self) -> bool {
+        let active = H2.is_active();
+        if active {
+            self.tell_output();
+        }
+        active
+    }
+
+    #[inline(always)]
+    pub(super) fn trace_head(&self, passing: Passing, stream: u32, head: &Head, raw: &[u8]) {
+        if H2.is_active() {
+            self.tell_head(passing, stream, head, raw);
+        }
+    }
+
+    /// A stream was reset: by the peer with an error code, or by this process because of an error of the peer.
+    #[inline(always)]
+    pub(super) fn trace_reset(&self, stream: u32, code: ErrorCode, received: Option<u32>) {
+        if H2.is_active() {
+            self.tell_reset(stream, code, received);
+        }
+    }
+
+    /// The peer broke the protocol.
+    #[inline(always)]
+    pub(super) fn trace_error(&self, code: ErrorCode) {
+        if H2.is_active() {
+            let event = (Told::ConnectionError, Told::ProtocolError.bit());
+            self.tell_words(event, Level::Error, 0, format_args!("connection error {code}"));
+        }
+    }
+
+    /// The connection broke. Without streams that is a normal end.
+    #[inline(always)]
+    pub(super) fn trace_fault(&self, fault: Fault) {
+        if H2.is_active() && !self.slots.is_empty() {
+            let event = (Told::ConnectionError, 0);
+            self.tell_words(event, Level::Error, 0, format_args!("connection failed: {fault}"));
+        }
+    }
+
+    /// A stream waits until it may send.
+    #[inline(always)]
+    pub(super) fn trace_wait(&self, stream: u32) {
+        if H2.is_active() {
+            self.tell_wait(stream);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn trace_stream_end(&self, stream: u32) {
+        if H2.is_active() {
+            let event = (Told::StreamEnd, 0);
+            self.tell_words(event, Level::State, stream, format_args!("[{stream}] stream ends"));
+        }
+    }
+}
+
+impl Inner {
+    /// Writes an event of the connection, or of one of its streams.
+    #[cold]
+    fn tell(
+        &self,
+        (event, also): (Told, u64),
+        level: Level,
+        stream: u32,
+        text: impl FnOnce(u8, &mut Vec<u8>),
+    ) {
+        let slot = self.slots.binary_search_by_key(&stream, |slot| slot.id).ok();
+        let serial = slot.map_or(0, |at| self.slots[at].serial);
+        let about =
+            About { stream: serial, thread: weir_sched::worker_index() as u64 + 1, ..self.identity.about };
+        let time = weir_sched::wall_time();
+        H2.tell(&Happening { event: event as usize, also, level, about, time }, |verbosity, line| {
+            let side = if self.asks { "be" } else { "fe" };
+            // Writing to memory does not fail.
+            let _ = write!(line, "{side}={} ", self.identity.proxy);
+            text(verbosity, line);
+            self.tell_state(verbosity, stream, line);
+        });
+    }
+
+    #[cold]
+    fn tell_words(&self, event: (Told, u64), level: Level, stream: u32, text: std::fmt::Arguments<'_>) {
+        self.tell(event, level, stream, |_, line| {
+            // Writing to memory does not fail.
+            let _ = line.write_fmt(text);
+        });
+    }
+
+    /// Appends the state of the connection and of the stream: flags, buffers, windows.
+    fn tell_state(&self, verbosity: u8, stream: u32, line: &mut Vec<u8>) {
+        if verbosity < MINIMAL {
+            return;
+        }
+        let own = [
+            ("leaving", self.engine.is_leaving()),
+            ("crowded", self.crowded),
+            ("stuck", self.stuck),
+            ("peer-ended", self.ended),
+            ("failed", self.fault.is_some() || self.engine.failure().is_some()),
+        ];
+        let words = own.into_iter().filter_map(|(word, holds)| holds.then_some(word));
+        let words = words.chain(self.connection.words()).collect::<Vec<_>>().join(",");
+        // Writing to memory does not fail.
+        let _ = write!(line, " h2c({words}");
+        let windows = |number| self.engine.windows(number).unwrap_or_default();
+        if verbosity >= SIMPLE {
+            let (receive, send) = windows(0);
+            let _ = write!(
+                line,
+                " {} output={} streams={} rxw={receive} txw={send}",
+                self.connection.fill(),
+                self.engine.output().len(),
+                self.engine.live(),
+            );
+        }
+        line.push(b')');
+        let Ok(at) = self.slots.binary_search_by_key(&stream, |slot| slot.id) else { return };
+        let slot = &self.slots[at];
+        let words = [
+            ("ended", slot.ended),
+            ("blocked", slot.awaits != Awaits::Nothing),
+            ("chunked", slot.chunked),
+            ("failed", slot.fault.is_some()),
+        ];
+        let words = words.into_iter().filter_map(|(word, holds)| holds.then_some(word));
+        let _ = write!(line, " h2s({stream} {}", words.collect::<Vec<_>>().join(","));
+        if verbosity >= SIMPLE {
+            let (receive, send) = windows(stream);
+            let _ = write!(line, " rxbuf={} rxw={receive} txw={send}", slot.arrived.len());
+        }
+        line.push(b')');
+    }
+
+    #[cold]
+    fn awaited(&self) -> Awaited {
+        let (preface, frame) = self.engine.awaited();
+        Awaited { preface, frame, errors: self.engine.tally().stream_errors }
+    }
+
+    /// Bytes of the input were parsed, with this event as the result.
+    #[cold]
+    pub(super) fn tell_input(&self, awaited: Awaited, used: usize, event: &Event) {
+        let Awaited { preface, frame, errors } = awaited;
+        let input = &self.connection.input()[..used];
+        if preface > 0 && input.len() >= preface {
+            self.tell((Told::Preface, 0), Level::Proto, 0, |_, line| {
+                line.extend_from_slice(b"received preface");
+            });
+        }
+        let mut rest = input.get(preface + frame..).unwrap_or_default();
+        let mut last = 0;
+        while let Some(header) = FrameHeader::read(rest) {
+            rest = &rest[frame::HEADER..];
+            let (payload, after) = rest.split_at(rest.len().min(header.length as usize));
+            let end = if ends(&header) { Told::EndReceived.bit() } else { 0 };
+            let also = Told::FrameHeader.bit() | Told::Frame.bit() | end;
+            let event = (received(header.kind), also);
+            self.tell(event, Level::Proto, header.stream, |verbosity, line| {
+                tell_frame("received", &header, payload, verbosity, line);
+            });
+            (rest, last) = (after, header.stream);
+        }
+        // Resets of existing streams have an event of their own.
+        if self.engine.tally().stream_errors != errors && !matches!(event, Event::Reset { .. }) {
+            let event = (Told::StreamError, Told::ProtocolError.bit());
+            self.tell_words(event, Level::Error, last, format_args!("[{last}] stream error"));
+        }
+    }
+
+    /// Output is about to leave.
+    #[cold]
+    fn tell_output(&mut self) {
+        let output = self.engine.output();
+        let told = if self.stuck { self.told } else { 0 };
+        let Some(mut rest) = output.get(told..) else { return };
+        if rest.starts_with(PREFACE) {
+            rest = &rest[PREFACE.len()..];
+            self.tell((Told::PrefaceSent, 0), Level::Proto, 0, |_, line| {
+                line.extend_from_slice(b"sent preface");
+            });
+        }
+        while let Some(header) = FrameHeader::read(rest) {
+            rest = &rest[frame::HEADER..];
+            let (payload, after) = rest.split_at(rest.len().min(header.length as usize));
+            let end = if ends(&header) { Told::EndSent.bit() } else { 0 };
+            let event = (sent(header.kind), Told::FrameSent.bit() | end);
+            self.tell(event, Level::Proto, header.stream, |verbosity, line| {
+                tell_frame("sent", &header, payload, verbosity, line);
+            });
+            rest = after;
+        }
+        self.told = output.len();
+    }
+
+    /// Output was sent, completely or in part.
+    #[inline]
+    pub(super) fn note_told(&mut self, active: bool, waiting: usize) {
+        if !active {
+            self.told = UNKNOWN;
+            return;
+        }
+        let sent = waiting - self.engine.output().len();
+        if self.told != UNKNOWN {
+            self.told = self.told.saturating_sub(sent);
+        }
+        let event = (Told::ConnectionSent, 0);
+        self.tell_words(event, Level::Data, 0, format_args!("sent bytes={sent} of {waiting}"));
+    }
+
+    /// A stream was reset: by the peer with an error code, or by this process because of an error of the peer.
+    #[cold]
+    fn tell_reset(&self, stream: u32, code: ErrorCode, received: Option<u32>) {
+        let (event, level) = match received {
+            Some(_) => ((Told::StreamError, 0), Level::User),
+            None => ((Told::StreamError, Told::ProtocolError.bit()), Level::Error),
+        };
+        let who = if received.is_some() { "peer reset stream" } else { "stream error" };
+        self.tell_words(event, level, stream, format_args!("[{stream}] {who}: {code}"));
+    }
+
+    /// A head was received or is sent.
+    #[cold]
+    fn tell_head(&self, passing: Passing, stream: u32, head: &Head, raw: &[u8]) {
+        let new = Told::StreamNew;
+        let (event, what) = match passing {
+            Passing::RequestReceived => ((new, Told::Headers.bit()), "received request"),
+            Passing::ResponseReceived => ((Told::Headers, 0), "received response"),
+            Passing::RequestSent => ((new, Told::HeadersSent.bit()), "sent request"),
+            Passing::ResponseSent => ((Told::HeadersSent, 0), "sent response"),
+        };
+        self.tell(event, Level::User, stream, |verbosity, line| {
+            // Writing to memory does not fail.
+            let _ = write!(line, "{what} [{stream}]");
+            if verbosity > 0 {
+                let _ = match head.status() {
+                    0 => write!(
+                        line,
+                        " {} {}",
+                        head.method_text(raw).escape_ascii(),
+                        head.uri(raw).escape_ascii()
+                    ),
+                    status => write!(line, " {status}"),
+                };
+            }
+            if verbosity >= ADVANCED {
+                for (name, value) in head.fields(raw) {
+                    let _ = write!(line, " \"{}: {}\"", name.escape_ascii(), value.escape_ascii());
+                }
+            }
+        });
+    }
+
+    /// A stream waits until it may send.
+    #[cold]
+    fn tell_wait(&self, stream: u32) {
+        let closed = |number| self.engine.windows(number).is_some_and(|(_, send)| send <= 0);
+        let (event, text) = match () {
+            () if closed(0) => (Told::ConnectionWindow, "the connection's window is closed"),
+            () if stream != 0 && closed(stream) => (Told::StreamWindow, "the stream's window is closed"),
+            () => (Told::ConnectionBlocked, "the output is full"),
+        };
+        self.tell((event, 0), Level::State, stream, |_, line| {
+            // Writing to memory does not fail.
+            let _ = write!(line, "[{stream}] waits: {text}");
+        });
+    }
+}
+
+fn tell_frame(verb: &str, header: &FrameHeader, payload: &[u8], verbosity: u8, line: &mut Vec<u8>) {
+    let FrameHeader { length, kind, flags, stream } = *header;
+    // Writing to memory does not fail.
+    let _ = write!(line, "{verb} {} [{stream}]", name(kind));
+    if verbosity > 0 {
+        let _ = write!(line, " flags={flags:#04x} length={length}");
+    }
+    if verbosity >= SIMPLE {
+        let numbers = |text: &mut Vec<u8>, name: &str, at: usize| {
+            let value = frame::number(payload.get(at..).unwrap_or_default());
+            let _ = write!(text, " {name}={value}");
+        };
+        match kind {
+            Kind::Reset => numbers(line, "code", 0),
+            Kind::WindowUpdate => numbers(line, "increment", 0),
+            Kind::GoAway => {
+                numbers(line, "last", 0);
+                numbers(line, "code", 4);
+            }
+            Kind::Settings => {
+                for entry in payload.chunks_exact(weir_h2::settings::ENTRY) {
+                    let identifier = u16::from_be_bytes([entry[0], entry[1]]);
+                    let _ = write!(line, " {identifier}:{}", frame::number(&entry[2..]));
+                }
+            }
+            _ => {}
+        }
+    }
+    if verbosity >= COMPLETE && !payload.is_empty() {
+        let shown = &payload[..payload.len().min(DUMPED)];
+        let _ = write!(line, " payload=\"{}\"", shown.escape_ascii());
+    }
+}
+
+/// Whether nothing of the stream follows.
+fn ends(header: &FrameHeader) -> bool {
+    match header.kind {
+        Kind::Data | Kind::Headers => header.has(frame::END_STREAM),
+        kind => kind == Kind::Reset,
+    }
+}
+
+fn received(kind: Kind) -> Told {
+    match kind {
+        Kind::Data => Told::Data,
+        Kind::Headers => Told::Headers,
+        Kind::Priority => Told::Priority,
+        Kind::Reset => Told::Reset,
+        Kind::Settings => Told::Settings,
+        Kind::PushPromise => Told::Push,
+        Kind::Ping => Told::Ping,
+        Kind::GoAway => Told::GoAway,
+        Kind::WindowUpdate => Told::WindowUpdate,
+        Kind::Continuation => Told::Continuation,
+        Kind::Unknown => Told::Frame,
+    }
+}
+
+fn sent(kind: Kind) -> Told {
+    match kind {
+        Kind::Data => Told::DataSent,
+        Kind::Headers => Told::HeadersSent,
+        Kind::Reset => Told::ResetSent,
+        Kind::Settings => Told::SettingsSent,
+        Kind::Ping => Told::PingSent,
+        Kind::GoAway => Told::GoAwaySent,
+        Kind::WindowUpdate => Told::WindowUpdateSent,
+        Kind::Continuation => Told::ContinuationSent,
+        Kind::Priority | Kind::PushPromise | Kind::Unknown => Told::FrameSent,
+    }
+}
+
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Data => "DATA",
+        Kind::Headers => "HEADERS",
+        Kind::Priority => "PRIORITY",
+        Kind::Reset => "RST_STREAM",
+        Kind::Settings => "SETTINGS",
+        Kind::PushPromise => "PUSH_PROMISE",
+        Kind::Ping => "PING",
+        Kind::GoAway => "GOAWAY",
+        Kind::WindowUpdate => "WINDOW_UPDATE",
+        Kind::Continuation => "CONTINUATION",
+        Kind::Unknown => "unknown frame",
+    }
+}

@@ -1,0 +1,46 @@
+//! Selects which of the streams that could not send are woken: only those that can continue (R185).
+
+use super::slot::{Awaits, Slot};
+use super::{Inner, PIECE, max_output};
+
+impl Inner {
+    /// Whether streams wait for room in the output, and there is some.
+    pub(super) fn has_room_for_others(&self) -> bool {
+        self.crowded && self.engine.output().len() < max_output() / 2
+    }
+
+    /// A window of several streams opened: wakes those that may send now, and no others (R185).
+    pub(super) fn wake_admitted(&mut self) {
+        let Inner { slots, engine, .. } = self;
+        let admitted =
+            |slot: &&mut Slot| slot.awaits == Awaits::Window && engine.sendable(slot.id) != Some(0);
+        for slot in slots.iter_mut().filter(admitted) {
+            slot.awaits = Awaits::Nothing;
+            slot.wake();
+        }
+    }
+
+    /// Wakes as many streams as the output has room for, in turn (R185). Room that they do not use is for the next ones,
+    /// so the owner must call this again as long as streams wait.
+    pub(super) fn wake_fitting(&mut self) {
+        let (mut room, count) = (self.output_room(), self.slots.len());
+        let begin = self.slots.partition_point(|slot| slot.id <= self.woken_last);
+        for at in (0..count).map(|ahead| (begin + ahead) % count) {
+            let slot = &mut self.slots[at];
+            if slot.awaits != Awaits::Room {
+                continue;
+            }
+            if room == 0 {
+                return;
+            }
+            slot.awaits = Awaits::Nothing;
+            slot.wake();
+            self.woken_last = slot.id;
+            room -= room.min(self.engine.sendable(slot.id).map_or(0, |open| open.min(SHARE)));
+        }
+        self.crowded = false;
+    }
+}
+
+/// How much a stream that waited for room is expected to add: it had time to receive.
+const SHARE: usize = 2 * PIECE;

@@ -1,0 +1,31 @@
+//! Counts of received frames and of errors of a connection.
+
+use crate::frame::Kind;
+
+/// Counts of one connection since it began. Each wraps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Frames that came, by their kind.
+    received: [u32; Kind::COUNT],
+    /// Errors of the peer that ended the connection.
+    pub connection_errors: u32,
+    /// Errors of the peer that ended a stream.
+    pub stream_errors: u32,
+    /// RST_STREAM frames that this end sent because of received frames.
+    pub resets_sent: u32,
+    /// GOAWAY frames that this end sent because of received frames.
+    pub go_aways_sent: u32,
+}
+
+impl Tally {
+    /// Frames of this kind that came.
+    pub fn received(&self, kind: Kind) -> u32 {
+        self.received[kind as usize]
+    }
+
+    #[inline]
+    pub(crate) fn count(&mut self, kind: Kind) {
+        let count = &mut self.received[kind as usize];
+        *count = count.wrapping_add(1);
+    }
+}
