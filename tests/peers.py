@@ -6,7 +6,7 @@
 import sys
 import threading
 
-from program import *  # noqa: F403
+from tls import *  # noqa: F403
 
 # The reference's programs, of two ages: (name, path). The older one speaks an older form of the protocol.
 OTHERS = {"2.6": "/usr/sbin/haproxy", "3.2": os.environ.get("WEIR_REFERENCE", "/root/.cache/weir-reference/haproxy")}
@@ -33,7 +33,7 @@ frontend f
     http-request deny deny_status 429 if {{ sc_get_gpc0(0) gt {limit} }}
     http-request return status 200
 backend texts
-    stick-table type string len 32 size 100k expire 5m store gpc0,gpt0,gpc1,http_req_cnt,http_req_rate(5m),bytes_in_cnt peers p
+    stick-table type string len 32 size 100k expire 5m store gpc0,gpt0,gpc1,http_req_cnt,http_req_rate(5m),bytes_in_cnt peers p {together}
 backend numbers
     stick-table type integer size 100k expire 5m store gpc0,gpt0 peers p
 backend wide
@@ -48,24 +48,31 @@ TABLES = ("texts", "numbers", "wide", "p/counts")
 class Ring:
     """Who shares tables: names and where each listens."""
 
-    def __init__(self, folder, *names):
+    def __init__(self, folder, *names, words="", shards=None):
         self.folder = folder
+        self.words, self.shards = words, shards or {}
         self.ports = {name: free_port() for name in names}
 
-    def lines(self):
-        """The lines of the section."""
-        return "\n".join(f"    peer {name} 127.0.0.1:{port}" for name, port in self.ports.items())
+    def lines(self, name):
+        """The lines of the section, for an instance of that name."""
+        if not self.words and not self.shards:
+            return "\n".join(f"    peer {peer} 127.0.0.1:{port}" for peer, port in self.ports.items())
+        parts = {peer: f" shard {shard}" for peer, shard in self.shards.items()}
+        peers = [f"    server {peer} 127.0.0.1:{port}{parts.get(peer, '')}" if peer != name else f"    server {peer}"
+                 for peer, port in self.ports.items()]
+        bind = [f"    bind 127.0.0.1:{self.ports[name]}"]
+        return "\n".join([*self.words.splitlines(), *bind, *peers])
 
 
 class Instance:
     """One instance of a ring."""
 
-    def __init__(self, binary, ring, name, limit=1000000, former=None, globals=""):
+    def __init__(self, binary, ring, name, limit=1000000, former=None, globals="", together=""):
         number = free_port()
         self.cli = os.path.join(ring.folder.path, f"cli{number}")
         self.port = former.port if former else number
-        text = CONFIGURATION.format(name=name, cli=self.cli, peers=ring.lines(), port=self.port, limit=limit,
-                                    globals=globals)
+        text = CONFIGURATION.format(name=name, cli=self.cli, peers=ring.lines(name), port=self.port, limit=limit,
+                                    globals=globals, together=together)
         after = ["-sf", str(former.program.pid)] if former else []
         self.program = Program(binary, "-db", "-f", ring.folder.file(f"{name}{number}.cfg", text), *after)
 
@@ -280,6 +287,133 @@ def three_implementations_in_one_ring(binary, folder):
             assert len(a.entries("numbers")) == 300
 
 
+def words_of(text):
+    """What each line of a listing tells, without the values and the numbers of objects."""
+    lines = [re.sub(r"^\s*0x[0-9a-f]+:? ?|\[.*?\] ", "", line) for line in text.splitlines()]
+    return [re.findall(r"([a-z_]+)[=:]", line) for line in lines if line.strip() and "->" not in line]
+
+
+def operators_see_what_the_reference_shows(binary, folder):
+    """`show peers` has the lines and the words of HAProxy 3.2's, about the same: who is there, what was exchanged."""
+    ring, shown = Ring(folder, "a", "b", "c"), {}
+    with Instance(binary, ring, "a") as here, Instance(OTHERS["3.2"], ring, "b") as there:
+        for instance, table, key in ((here, "texts", "k"), (there, "texts", "l")):
+            instance.get(key)
+            instance.set(table, key, gpc1=3)
+        assert_same(here, there)
+        assert wait_until(lambda: "tx_hbt=0" not in block(here.ask("show peers"), "b"), 10)
+        for instance, other in ((here, "b"), (there, "a")):
+            shown[other] = [block(instance.ask("show peers p"), name) for name in (other, "c", "b" if other == "a" else "a")]
+        for ours, theirs in zip(shown["b"], shown["a"]):
+            for word in words_of(theirs)[0]:
+                assert word in words_of(ours)[0], (word, ours)
+            assert [line[:12] for line in ours.splitlines() if "shared tables" in line] == \
+                [line[:12] for line in theirs.splitlines() if "shared tables" in line], (ours, theirs)
+            assert ours.count("local_id") >= 4 and ours.count("Dictionary cache not dumped") == 4, ours
+        for both in ("app_state=RUNNING", "last_status=ESTA", "(remote,active)", "state=EST", "remote_data=0x"):
+            assert both in shown["b"][0] and both in shown["a"][0], (both, shown)
+        assert "last_status=CONN" in shown["b"][1] and "(local,inactive)" in shown["b"][2], shown
+        told = r"last_acked=[1-9]\d* last_pushed=[1-9]\d* last_get=[1-9]\d* [^\n]*\n *table:0x\w+ id=texts"
+        assert wait_until(lambda: re.search(told, block(here.ask("show peers"), "b")), 10), here.ask("show peers")
+        # weir defines a table once it has something to tell of it; the reference defines all.
+        assert set(remote_data(shown["b"][0])) >= set(remote_data(shown["a"][0])) != set(), shown
+        for words, answer in (("show peers none", "No such peers"), ("show peers dict none", "No such peers"),
+                              ("show peers - none", "No such peers"), ("show peers", "id=p ")):
+            assert answer in here.ask(words) and answer in (there.ask(words) if "-" not in words else answer), words
+        assert "TX dictionary cache" in here.ask("show peers dict p")
+        info = here.ask("show info")
+        assert "ConnectedPeers: 1\n" in info and re.search(r"ActivePeers: [12]\n", info), info
+        assert "ConnectedPeers: 1\n" in there.ask("show info")
+
+
+def block(text, peer):
+    """What `show peers` says of one of them."""
+    return next(("id=" + part for part in re.split(r"\n  0x[0-9a-f]+: id=", text) if part.startswith(f"{peer}(")), "")
+
+
+def remote_data(text):
+    """The types of data of each table that the other one has."""
+    return re.findall(r"remote_data=(0x[0-9a-f]*[1-9a-f][0-9a-f]*)", text)
+
+
+def what_peers_say_is_traced(binary, folder):
+    """`trace peers` tells of messages, sessions and what is no message."""
+    ring = Ring(folder, "a", "b")
+    with Instance(binary, ring, "a") as here:
+        for words in ("sink buf0", "level proto", "start now"):
+            here.ask(f"trace peers {words}")
+        with Instance(OTHERS["3.2"], ring, "b") as there:
+            there.get("k")
+            here.get("l")
+            assert_same(here, there)
+        connection, status = greet(ring)
+        assert status == b"200\n"
+        connection.sendall(b"\x0a\x80\x02\0\0")
+        last_words(connection)
+        connection.close()
+        wanted = ("p/b : update", "p/b : table 1 up to update", "p/b : table", "resync request", "session released",
+                  "p/b : Malformed in what came")
+        assert wait_until(lambda: all(words in here.ask("show events buf0") for words in wanted)), here.ask("show events buf0")
+
+
+def peers_may_speak_tls(binary, folder):
+    """`default-bind ssl` and `default-server ssl`: weir and HAProxy 3.2 teach each other over TLS, and a reload goes on over it."""
+    authority = Authority(folder)
+    words = f"    default-bind ssl crt {authority.issue('peer.test')}\n    default-server ssl verify required ca-file {authority.certificate} verifyhost peer.test"
+    ring = Ring(folder, "a", "b", words=words)
+    with Instance(binary, ring, "a") as here:
+        fill(here, "first", 50)
+        with Instance(OTHERS["3.2"], ring, "b") as there:
+            assert_same(here, there)
+            fill(there, "second", 50)
+            assert_same(here, there)
+            assert here.ask("show peers").count("app_state=RUNNING") == 1
+            with Instance(binary, ring, "a", former=here) as next_one:
+                assert here.program.status() == 0
+                assert_same(next_one, there)
+                assert len(next_one.entries("numbers")) == 100
+    # Somebody in clear is not understood.
+    with Instance(binary, ring, "a") as here:
+        connection, status = greet(ring)
+        assert not status.startswith(b"2"), status
+        connection.close()
+        assert "app_state=RUNNING" not in here.ask("show peers")
+
+
+def a_certificate_that_is_not_trusted_is_refused(binary, folder):
+    """`verify required`: an instance that shows another certificate is told nothing."""
+    mine, other = Authority(folder, "mine"), Authority(folder, "other")
+    lines = "    default-bind ssl crt {}\n    default-server ssl verify required ca-file {} verifyhost peer.test"
+    ring = Ring(folder, "a", "b", words=lines.format(mine.issue("peer.test", "mine-peer.pem"), mine.certificate))
+    with Instance(binary, ring, "a") as here:
+        ring.words = lines.format(other.issue("peer.test", "other-peer.pem"), other.certificate)
+        with Instance(binary, ring, "b") as there:
+            fill(here, "first", 5)
+            tried = r"id=b\(remote.*\n.* new_conn=[2-9]"
+            assert wait_until(lambda: re.search(tried, here.ask("show peers")), 15), here.ask("show peers")
+            assert there.entries("texts") == {} and "app_state=RUNNING" not in here.ask("show peers")
+
+
+def a_shard_is_told_of_its_part(binary, folder):
+    """`shards` and `shard`: two instances have each key once, the third one has all of them."""
+    ring = Ring(folder, "a", "b", "c", "d", words="    shards 2", shards={"b": 1, "c": 2, "d": 3})
+    with Instance(binary, ring, "a") as here:
+        fill(here, "early", 100)
+        # They know of nobody else: what they are told is not told to others.
+        ring.ports, everybody = dict(list(ring.ports.items())[:2]), ring.ports
+        with Instance(binary, ring, "b") as first:
+            ring.ports = {name: everybody[name] for name in "ac"}
+            with Instance(binary, ring, "c") as second:
+                ring.ports = {name: everybody[name] for name in "ad"}
+                with Instance(binary, ring, "d") as third:
+                    fill(here, "late", 100)
+                    whole = here.entries("numbers")
+                    parts = lambda: [set(instance.entries("numbers")) for instance in (first, second)]
+                    assert wait_until(lambda: set.union(*parts()) == set(whole), 15), [len(part) for part in parts()]
+                    assert not set.intersection(*parts()) and min(map(len, parts())) > 50, [len(part) for part in parts()]
+                    assert wait_until(lambda: third.entries("numbers") == whole), "a shard that is too high is none"
+
+
 def few_updates_at_once_are_as_good(binary, folder):
     """`tune.peers.max-updates-at-once`: an instance that tells three entries in a turn tells all of them."""
     ring = Ring(folder, "a", "b")
@@ -343,6 +477,107 @@ def a_limit_counts_over_two(binary, folder):
         a.get("client", b"429")
         assert_counted("client", 11, size, a, b)
         b.get("client", b"429")
+
+
+def counted(instance, key):
+    """The requests of a key, as an instance knows: the count, what a rule counts, the rate, and the bytes."""
+    entry = instance.entries("texts").get(key, {})
+    return tuple(int(entry.get(name, 0)) for name in ("http_req_cnt", "gpc0", "http_req_rate", "bytes_in_cnt"))
+
+
+def news_does_not_wait_for_acknowledgements(binary, folder):
+    """What is told right after something was acknowledged, whichever of the two connected, does not wait for TCP's 40 ms."""
+    ring = Ring(folder, "a", "b")
+    with Instance(binary, ring, "a") as a, Instance(binary, ring, "b") as b:
+        a.get("warm")
+        assert wait_until(lambda: "warm" in b.entries("texts"), 10), "they do not talk"
+        for one, other in ((a, b), (b, a)):
+            times = []
+            for turn in range(30):
+                one.get(f"{one.port}-{turn}")
+                assert wait_until(lambda: f"{one.port}-{turn}" in other.entries("texts")), turn
+                other.set("texts", "back", gpc0=turn)
+                began = time.monotonic()
+                assert wait_until(lambda: one.entries("texts").get("back", {}).get("gpc0") == str(turn)), turn
+                times.append(time.monotonic() - began)
+            assert sorted(times)[15] < 0.02, times
+
+
+def three_count_together(binary, folder):
+    """`aggregate`: what three serve at the same time is one sum, also after one of them was away, was started again or was reloaded."""
+    ring = Ring(folder, "a", "b", "c")
+    here = lambda name, **more: Instance(binary, ring, name, together="aggregate", **more)
+    with here("a") as a, here("b") as b:
+        with here("c") as c:
+            def all_have(number, *instances):
+                known = (number, number, number, number * len(request_of("k")))
+                assert wait_until(lambda: all(counted(one, "k") == known for one in instances), 15), \
+                    [counted(one, "k") for one in instances]
+
+            for one in (a, b, c) * 10:
+                one.get("k")
+            all_have(30, a, b, c)
+            # Nobody hears of these at once.
+            c.program.send(signal.SIGSTOP)
+            for one in (a, b) * 5:
+                one.get("k")
+            all_have(40, a, b)
+            c.program.send(signal.SIGCONT)
+            c.get("k")
+            all_have(41, a, b, c)
+            # The end of the request is told, too, with the tag that its rule had set.
+            time.sleep(0.2)
+            b.set("texts", "k", gpc0=7, gpt0=5)
+            for what, value in (("gpc0", "7"), ("gpt0", "5")):
+                assert wait_until(lambda: all(one.entries("texts")["k"][what] == value for one in (a, b, c))), \
+                    (what, [one.entries("texts")["k"] for one in (a, b, c)])
+            b.set("texts", "k", gpc0=41)
+            all_have(41, a, b, c)
+            c.program.process.kill()
+            c.program.process.wait()
+        with here("c") as c:
+            all_have(41, a, b, c)
+            c.get("k")
+            all_have(42, a, b, c)
+            with here("a", former=a) as next_a:
+                all_have(42, next_a, b, c)
+                next_a.get("k")
+                all_have(43, next_a, b, c)
+
+
+def a_limit_over_two_that_count_together(binary, folder):
+    """Of what clients ask of both at once, as much is served as the limit says, and what was on its way."""
+    ring = Ring(folder, "a", "b")
+    with Instance(binary, ring, "a", limit=60, together="aggregate") as a, Instance(binary, ring, "b", limit=60, together="aggregate") as b:
+        a.get("warm")
+        assert wait_until(lambda: "warm" in b.entries("texts"), 10), "they do not talk"
+        served = []
+
+        def ask_often(one):
+            for _ in range(100):
+                served.append(request(one.port, request_of("k")).split()[1])
+                time.sleep(0.005)
+
+        clients = [threading.Thread(target=ask_often, args=(one,)) for one in (a, b)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        assert len(served) == 200 and 60 <= served.count(b"200") <= 66, served.count(b"200")
+
+
+def who_counts_together_counts_with_the_reference_too(binary, folder):
+    """Beside HAProxy 2.6 and 3.2 the last word counts, as it does among those."""
+    old, new = other_implementation("2.6"), other_implementation("3.2")
+    ring = Ring(folder, "a", "b", "c")
+    with Instance(binary, ring, "a", together="aggregate") as a, Instance(old, ring, "b") as b, Instance(new, ring, "c") as c:
+        # Until all of them talk: what is counted before is told by whoever counted last.
+        a.get("warm")
+        assert wait_until(lambda: "warm" in b.entries("texts") and "warm" in c.entries("texts"), 15), "they do not talk"
+        size = 0
+        for turn in range(6):
+            (a, b, c)[turn % 3].get("k")
+            size = assert_counted("k", turn + 1, size, a, b, c)
 
 
 def a_teacher_that_tells_nothing_is_not_awaited_for_ever(binary, folder):

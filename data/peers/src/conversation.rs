@@ -1,4 +1,4 @@
-//! A session over a connection: greeting, then messages both ways until somebody is silent for too long, leaves or is replaced.
+//! A session over a connection: greeting, then messages both ways until one side is silent for too long, closes, or has a newer session.
 //!
 //! ```text
 //!  [connect ─► hello ─► status] ─┐
@@ -7,53 +7,56 @@
 //! ```
 
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_net::{
-    Acceptor, AcceptorState, ConnectError, ConnectPlan, Connection, ConnectionLimit, Greeting, Permit,
-    Received, Sent, Target,
-};
+use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, Received, Sent};
 use weir_peer_messages::{Hello, Status};
 use weir_sched::{Class, Descriptor, Kind, Tick, now, sleep_until, wait, yield_now};
-use weir_sys::{Address, Errno};
+use weir_sys::{Address, Errno, option};
+use weir_tls::ChooseServer;
 
+use crate::link::Link;
 use crate::section::{Peer, Section};
 use crate::session::{Heard, Session};
+use crate::view::{LinkState, PeerFigures};
 
-/// A greeting takes no longer.
+/// The limit of a greeting, in milliseconds.
 const GREETING_MS: u64 = 5_000;
-/// Who is silent for so long is gone.
+/// After this silence a peer counts as gone, in milliseconds.
 const SILENCE_MS: u64 = 5_000;
-/// Who has nothing to say for so long says that it is there.
+/// After this time without other messages a heartbeat is sent, in milliseconds.
 const HEARTBEAT_MS: u64 = 3_000;
-/// Before a peer is connected to again: at random, so that two do not meet each time (`doc/peers.txt`).
+/// The shortest wait before a peer is connected to again, in milliseconds: random, so that two peers do not
+/// collide each time (`doc/peers.txt`).
 const RECONNECT_MS: u64 = 50;
 const RECONNECT_SPREAD_MS: u64 = 2_000;
-/// How long a connector that has nothing to do waits.
+/// How often a connector that has nothing to do looks again, in milliseconds.
 const LOOK_MS: u64 = 500;
-/// What changes within this time is told together.
+/// How long changes are collected before they are sent, in milliseconds.
 const TOGETHER_MS: u64 = 2;
-/// Nothing more is told while so many bytes wait to leave.
+/// While this many bytes wait to leave, nothing more is added.
 const MOST_WAITING: usize = 64 * 1024;
-/// The next process may need a moment until it listens; after so many attempts there is none.
+/// How often the next process is tried, as it may need a moment until it listens.
 const ATTEMPTS: usize = 3;
 
 static CONNECTOR: Kind = Kind::new("peer connector");
 static TEACHER: Kind = Kind::new("peer teacher");
 static SESSION: Kind = Kind::new("peer session");
 
-/// Who is at the other end.
+/// The other side of a session.
 #[derive(Clone, Copy)]
 enum Partner {
-    /// A peer, by position.
+    /// A peer, by index.
     Peer(usize),
-    /// The former process of this instance, which teaches us.
+    /// The former process of this instance, which sends its tables.
     Predecessor,
-    /// The next process of this instance, which we teach.
+    /// The next process of this instance, which gets the tables.
     Successor,
 }
 
 impl Section {
-    /// Begins to connect to peers. To be called once, on one worker.
+    /// Starts to connect to peers. Call it once, on one worker.
     pub fn start(&'static self) {
         for shared in &self.tables {
             shared.table.on_change(|| self.wake());
@@ -70,38 +73,45 @@ impl Section {
                 sleep_until(now().after(LOOK_MS)).await;
                 continue;
             }
-            if let Some(connection) = self.connect(&peer.address, &peer.name).await
-                // Whoever connected to us meanwhile has the session.
-                && !peer.is_connected()
-            {
-                self.converse(connection, Partner::Peer(position)).await;
+            peer.note(|figures| {
+                (figures.state, figures.reconnect_at) = (LinkState::Connecting, None);
+                figures.attempts += 1;
+            });
+            let connected = self.connect(&peer.link, &peer.name).await;
+            // A session that the peer opened meanwhile is kept.
+            if !peer.is_connected() {
+                match connected {
+                    Ok(connection) => self.converse(connection, Partner::Peer(position)).await,
+                    Err(state) => peer.note(|figures| figures.state = state),
+                }
             }
             let pause = RECONNECT_MS + weir_sched::random() % RECONNECT_SPREAD_MS;
-            sleep_until(now().after(pause)).await;
+            let next = now().after(pause);
+            peer.note(|figures| figures.reconnect_at = Some(next));
+            sleep_until(next).await;
         }
     }
 
-    /// A connection to a peer that wants to talk to us.
-    async fn connect(&self, address: &Address, name: &str) -> Option<Connection> {
+    /// Connects to a peer and sends the greeting; the error is the reason for the state.
+    async fn connect(&self, link: &Link, name: &str) -> Result<Connection, LinkState> {
         let deadline = now().after(GREETING_MS);
-        let plan = ConnectPlan::to(Target::Address(address.clone()));
         let hello =
             Hello { minor: 1, remote: name.into(), local: (*self.local).into(), process: std::process::id() };
-        let greeting = hello.to_text();
-        let greeting = Greeting { bytes: greeting.as_bytes(), more: false };
-        let mut connecting = plan.begin().ok()?;
-        connecting.stand(greeting, deadline, || Ok::<(), ConnectError>(())).await.ok()?;
-        let mut connection = connecting.into_connection();
+        let opened = link.open(hello.to_text().as_bytes(), deadline).await;
+        let mut connection = opened.ok_or(LinkState::Unreachable)?;
         loop {
             if let Some((status, length)) = Status::read(connection.input()) {
                 connection.consume(length);
-                return (status == Status::Succeeded).then_some(connection);
+                return match status {
+                    Status::Succeeded => Ok(connection),
+                    refused => Err(LinkState::Refused(refused.code())),
+                };
             }
-            receive_some(&mut connection, deadline).await?;
+            receive_some(&mut connection, deadline).await.ok_or(LinkState::Greeting)?;
         }
     }
 
-    /// Stops, and teaches the next process on worker 0 as [`teach_successor`](Self::teach_successor) does. From any worker.
+    /// Stops, and has worker 0 send all tables to the next process: see [`teach_successor`](Self::teach_successor). From any worker.
     pub fn leave(&'static self) {
         self.stop();
         self.set_teaching(true);
@@ -116,22 +126,29 @@ impl Section {
         }
     }
 
-    /// Tells the next process of this instance everything. Returns once it has it, or if there is none.
+    /// Sends all tables to the next process of this instance. Returns once it has confirmed them, or if there is none.
     pub async fn teach_successor(&'static self) {
-        let Some(address) = &self.own_address else { return };
+        let Some(link) = &self.own_link else { return };
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
                 sleep_until(now().after(RECONNECT_MS)).await;
             }
-            if let Some(connection) = self.connect(address, &self.local).await {
+            if let Ok(connection) = self.connect(link, &self.local).await {
                 return self.converse(connection, Partner::Successor).await;
             }
         }
     }
 
-    /// Greets whoever connected.
-    async fn answer(&'static self, mut connection: Connection) {
+    /// Answers the greeting of a peer that connected.
+    async fn answer(&'static self, mut connection: Connection, tls: Option<Arc<dyn ChooseServer>>) {
         let deadline = now().after(GREETING_MS);
+        if let Some(chooser) = tls {
+            let secured = connection.shake_hands(weir_tls::Session::server(chooser), deadline).await;
+            weir_sched::set_class(Class::Bulk);
+            if secured.is_err() {
+                return;
+            }
+        }
         let partner = loop {
             match Hello::read(connection.input()) {
                 Ok(None) => {}
@@ -154,7 +171,7 @@ impl Section {
         }
     }
 
-    /// Who says this hello.
+    /// The sender of this hello.
     fn partner(&self, hello: &Hello) -> Result<Partner, Status> {
         if *hello.remote != *self.local {
             return Err(Status::NotMe);
@@ -169,21 +186,31 @@ impl Section {
         position.map(Partner::Peer).ok_or(Status::UnknownPeer)
     }
 
-    /// Talks until it is over.
+    /// Runs the session until it ends.
     async fn converse(&'static self, connection: Connection, partner: Partner) {
         let position = match partner {
             Partner::Peer(position) => Some(position),
             Partner::Predecessor | Partner::Successor => None,
         };
         let peer = position.and_then(|position| self.peers.get(position));
-        let number = peer.map(Peer::claim);
+        let name = peer.map_or(&self.local, |peer| &peer.name);
+        let session = Session::new(&self.tables, position).named(&format!("{}/{name}", self.name));
+        let session = match peer.and_then(|peer| peer.shard) {
+            Some(shard) => session.of_part(shard, self.shards),
+            None => session,
+        };
+        let session = Arc::new(Mutex::new(session));
+        let is_first = peer.is_none_or(|peer| peer.sessions.load(Relaxed) == 0);
+        let number = peer.map(|peer| peer.claim(&session, now()));
+        let mut out = Vec::new();
+        lock(&session).begin(is_first, &mut out);
         let mut conversation = Conversation {
             section: self,
             partner,
             peer: peer.zip(number),
             connection,
-            session: Session::new(&self.tables, position),
-            out: Vec::new(),
+            session,
+            out,
             sent: 0,
             heard_at: now(),
             said_at: now(),
@@ -191,7 +218,7 @@ impl Section {
             is_over: false,
         };
         conversation.run(position).await;
-        conversation.session.end();
+        conversation.session().end();
         if let (Some(peer), Some(number)) = (peer, number) {
             peer.release(number);
         }
@@ -209,24 +236,37 @@ struct Conversation {
     /// The peer, and the number of this session.
     peer: Option<(&'static Peer, u64)>,
     connection: Connection,
-    session: Session,
-    /// What is to be sent, and how much of it was.
+    /// Shared, because the runtime API reads it from any worker.
+    session: Arc<Mutex<Session>>,
+    /// Bytes to be sent, and how many of them were.
     out: Vec<u8>,
     sent: usize,
     heard_at: Tick,
     said_at: Tick,
-    /// When changes are told again.
+    /// When changes are sent again.
     tell_at: Tick,
-    /// The lesson for the next process arrived.
+    /// Whether the next process has confirmed all tables.
     is_over: bool,
 }
 
 impl Conversation {
+    fn session(&self) -> MutexGuard<'_, Session> {
+        lock(&self.session)
+    }
+
+    fn note(&self, change: impl FnOnce(&mut PeerFigures)) {
+        if let Some((peer, number)) = self.peer
+            && peer.is_current(number)
+        {
+            peer.note(change);
+        }
+    }
+
     async fn run(&mut self, position: Option<usize>) {
         if matches!(self.partner, Partner::Successor) {
-            self.session.teach();
+            self.session().teach();
         }
-        // What came with the greeting.
+        // Bytes that arrived with the greeting.
         self.take_input();
         loop {
             let Some(more_came) = self.hear(position) else { return };
@@ -236,7 +276,7 @@ impl Conversation {
             if position
                 .is_some_and(|position| self.section.learning(|learning, now| learning.ask(position, now)))
             {
-                self.session.ask(&mut self.out);
+                lock(&self.session).ask(&mut self.out);
             }
             let more_to_say = self.say();
             if !self.send() {
@@ -244,15 +284,25 @@ impl Conversation {
             }
             let now = now();
             if now >= self.heard_at.after(SILENCE_MS) {
+                self.note(|figures| figures.silences += 1);
                 return;
             }
+            let heartbeat_at = self.said_at.after(HEARTBEAT_MS);
+            self.note(|figures| {
+                figures.turns += 1;
+                figures.heartbeat_at = Some(heartbeat_at);
+            });
             if more_came || (more_to_say && self.out.is_empty()) {
                 yield_now().await;
                 continue;
             }
-            let mut until = self.heard_at.after(SILENCE_MS).min(self.said_at.after(HEARTBEAT_MS));
+            let mut until = self.heard_at.after(SILENCE_MS).min(heartbeat_at);
             if self.tell_at > now {
                 until = until.min(self.tell_at);
+            }
+            // Sums are told once we know what there is to know.
+            if let Some(learned_at) = self.section.resync_until().filter(|at| *at > now) {
+                until = until.min(learned_at);
             }
             wait(until).await;
         }
@@ -264,10 +314,10 @@ impl Conversation {
         self.is_over || is_replaced || leaves
     }
 
-    /// Reads what came: a limited number of messages, and whether there are more. None when nothing will come any more.
+    /// Processes received messages, a limited number; true if there are more. None when no more will come.
     fn hear(&mut self, position: Option<usize>) -> Option<bool> {
         let received =
-            if self.session.has_room() { self.connection.receive(usize::MAX) } else { Received::Nothing };
+            if self.session().has_room() { self.connection.receive(usize::MAX) } else { Received::Nothing };
         match received {
             Received::Bytes(_) => {
                 self.heard_at = now();
@@ -277,19 +327,26 @@ impl Conversation {
             Received::End | Received::Full | Received::Failed(_) => return None,
         }
         let mut is_over = false;
-        let told = self.session.told();
-        let result = self.session.receive(now().as_ms(), &mut self.out, |heard| {
+        let is_learning =
+            position.is_none() || self.section.learning(|learning, now| !learning.is_complete(now));
+        let mut session = lock(&self.session);
+        session.set_learning(is_learning);
+        let told = session.told();
+        let result = session.receive(now().as_ms(), &mut self.out, |heard| {
             is_over |= heard == Heard::Confirmed;
             self.section.hear(position, heard);
         });
+        let is_taught = session.told() != told;
+        drop(session);
         if let Some(position) = position
-            && self.session.told() != told
+            && is_taught
         {
             self.section.learning(|learning, now| learning.told(position, now));
         }
         self.is_over |= is_over && matches!(self.partner, Partner::Successor);
         if result.is_err() {
-            // Why is said as far as the socket takes it.
+            self.note(|figures| figures.protocol_errors += 1);
+            // Sends the error message as far as the socket takes it.
             self.send();
         }
         result.ok()
@@ -298,11 +355,11 @@ impl Conversation {
     fn take_input(&mut self) {
         let input = self.connection.input();
         let length = input.len();
-        self.session.hold(input);
+        lock(&self.session).hold(input);
         self.connection.consume(length);
     }
 
-    /// Adds what there is to tell, or a sign of life. True if there is more to tell at once.
+    /// Appends updates, or a heartbeat. True if more can be appended at once.
     fn say(&mut self) -> bool {
         let now = now();
         let is_full = self.out.len() - self.sent >= MOST_WAITING;
@@ -311,13 +368,13 @@ impl Conversation {
             let is_complete = self.section.learning(|learning, now| learning.is_complete(now));
             let before = self.out.len();
             let budget = self.section.updates_at_once;
-            more = self.session.produce(budget, is_complete, now.as_ms(), &mut self.out);
+            more = lock(&self.session).produce(budget, is_complete, now.as_ms(), &mut self.out);
             if !more && self.out.len() > before {
                 self.tell_at = now.after(TOGETHER_MS);
             }
         }
         if self.out.is_empty() && now >= self.said_at.after(HEARTBEAT_MS) {
-            self.session.beat(&mut self.out);
+            lock(&self.session).beat(&mut self.out);
         }
         more
     }
@@ -345,7 +402,11 @@ impl Conversation {
     }
 }
 
-/// Waits for more bytes. None when there will be none.
+fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
+    session.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits for more bytes. None when no more will come.
 async fn receive_some(connection: &mut Connection, deadline: Tick) -> Option<()> {
     loop {
         match connection.receive(usize::MAX) {
@@ -360,15 +421,20 @@ async fn receive_some(connection: &mut Connection, deadline: Tick) -> Option<()>
     }
 }
 
-/// The way in for peers.
-#[derive(Debug, Clone, Copy)]
-pub struct PeerAcceptor(pub &'static Section);
+/// Accepts connections of peers.
+#[derive(Clone)]
+pub struct PeerAcceptor {
+    /// The section that they connect to.
+    pub section: &'static Section,
+    /// The TLS settings of the listener, if it has TLS.
+    pub tls: Option<Arc<dyn ChooseServer>>,
+}
 
 impl Acceptor for PeerAcceptor {
     type Ticket = Permit;
 
     fn state(&self) -> AcceptorState {
-        if self.0.is_stopping() { AcceptorState::Stopped } else { AcceptorState::Open }
+        if self.section.is_stopping() { AcceptorState::Stopped } else { AcceptorState::Open }
     }
 
     fn too_fast(&self) -> Option<Tick> {
@@ -376,24 +442,26 @@ impl Acceptor for PeerAcceptor {
     }
 
     fn admit(&self) -> Result<Permit, &'static ConnectionLimit> {
-        self.0.connections.enter(self.0.most_connections()).ok_or(&self.0.connections)
+        self.section.connections.enter(self.section.most_connections()).ok_or(&self.section.connections)
     }
 
     fn give_way(&self) {
-        self.0.connections.offer();
+        self.section.connections.offer();
     }
 
     fn enter(&self, ticket: Permit, socket: OwnedFd, _: Address) {
-        let section = self.0;
+        let (section, tls) = (self.section, self.tls.clone());
+        // What belongs together was collected already: else news waits up to 40 ms for the acknowledgement of what was said before.
+        let _ = option::set_no_delay(&socket, true);
         weir_sched::spawn(&SESSION, Class::Bulk, async move {
             let _counted = ticket;
             if let Ok(descriptor) = Descriptor::register(socket) {
                 descriptor.set_owner(weir_sched::current());
-                section.answer(Connection::new(descriptor)).await;
+                section.answer(Connection::new(descriptor), tls).await;
             }
         });
     }
 
-    /// Peers come again.
+    /// Peers connect again.
     fn exhausted(&self, _: Errno) {}
 }

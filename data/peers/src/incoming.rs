@@ -1,41 +1,72 @@
-//! What a peer tells of its tables.
+//! What a peer sends of its tables.
 
 use std::sync::Arc;
 
 use weir_expr::table::DataType;
 use weir_peer_messages::definition::Fields;
 use weir_peer_messages::{Definition, Entry, Fault, KeyKind, LearnedNames, Rate, Update, Value, write};
-use weir_tables::{RateParts, Row};
+use weir_tables::{RateParts, Row, Share, ShareValue};
 
 use crate::shared_table::{SharedTable, data_of};
+use crate::view::TableProgress;
 
-/// What a peer told so far.
+/// What a peer has sent so far.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     tables: &'static [SharedTable],
+    /// Which audience of the tables the peer is; none for another process of this instance.
+    audience: Option<usize>,
+    /// The peer has shares of sums, as we have.
+    counts_together: bool,
+    /// We do not know yet what we counted in a former life.
+    is_learning: bool,
     /// What the peer calls each of our tables, once it told.
     known: Vec<Option<Known>>,
-    /// The table that its updates are about; none if we have none like it.
+    /// The table of the following updates; none if we have no such table.
     current: Option<usize>,
     names: LearnedNames,
-    /// Data of one entry, while it is read.
+    /// Data of one entry, while it is parsed.
     data: Vec<Learned>,
+    /// How each of our tables differs from the peer's, once that was reported.
+    reported: Vec<Option<Mismatch>>,
 }
 
-/// A table as a peer defined it.
+/// How a peer's table differs from ours of that name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mismatch {
+    /// Its keys have another type or length: the table is not shared.
+    Keys,
+    /// One instance has `aggregate`, the other one does not: the table is not shared.
+    Aggregate,
+    /// A rate has another period: it is not learned, what else the table has is.
+    Period {
+        /// The first such rate.
+        data: DataType,
+        /// The peer's period, in milliseconds.
+        theirs_ms: u32,
+        /// Ours, in milliseconds.
+        ours_ms: u32,
+    },
+}
+
+/// A table as the peer defined it.
 #[derive(Debug)]
 struct Known {
     id: u64,
     key: KeyKind,
     key_length: u32,
     fields: Fields,
+    /// Bit set of the types that are not learned: rates with another period than ours.
+    skipped: u64,
+    /// Where updates tell one share of sums: what they say of sums, and what they say besides.
+    divided: Option<(Fields, Fields)>,
     /// The last update.
     last: u32,
-    /// It was not acknowledged.
+    /// Whether that is not acknowledged yet.
     is_news: bool,
 }
 
-/// Data of an entry that a peer told.
+/// A data item of an entry.
 #[derive(Debug)]
 struct Learned {
     data: DataType,
@@ -51,16 +82,56 @@ enum LearnedValue {
 }
 
 impl Incoming {
-    pub fn new(tables: &'static [SharedTable]) -> Incoming {
-        let known = tables.iter().map(|_| None).collect();
-        Incoming { tables, known, current: None, names: LearnedNames::default(), data: Vec::new() }
+    pub fn new(tables: &'static [SharedTable], audience: Option<usize>) -> Incoming {
+        Incoming {
+            tables,
+            audience,
+            counts_together: false,
+            // Another process of this instance knows what it counted.
+            is_learning: audience.is_none(),
+            known: tables.iter().map(|_| None).collect(),
+            current: None,
+            names: LearnedNames::default(),
+            data: Vec::new(),
+            reported: tables.iter().map(|_| None).collect(),
+        }
     }
 
-    /// The table that the next updates are about. False if we have one of that name which is not like it.
-    pub fn define(&mut self, told: &Definition<'_>) -> bool {
-        let found = self.tables.iter().position(|shared| shared.name.as_bytes() == told.name);
-        self.current = found.filter(|position| self.tables[*position].is_like(told));
-        let Some(position) = self.current else { return found.is_none() };
+    /// The peer has shares of sums, as we have.
+    pub fn set_counts_together(&mut self) {
+        self.counts_together = true;
+    }
+
+    /// Whether what the peer remembers of our own counting is news.
+    pub fn set_learning(&mut self, is_learning: bool) {
+        self.is_learning = is_learning;
+    }
+
+    /// Sets the table of the following updates. The position of our table of that name and how the peer's differs from it, if it does and
+    /// that was not reported yet: a table is defined again at each switch.
+    pub fn define(&mut self, told: &Definition<'_>) -> Option<(usize, Mismatch)> {
+        self.current = None;
+        let position = self.tables.iter().position(|shared| shared.name.as_bytes() == told.name)?;
+        let shared = &self.tables[position];
+        let skipped = shared.other_periods(told);
+        let mismatch = if !shared.is_like(told) {
+            Some(Mismatch::Keys)
+        } else if told.is_aggregate != (shared.is_aggregate() && self.counts_together) {
+            Some(Mismatch::Aggregate)
+        } else {
+            skipped.first().map(|(data, theirs_ms, ours_ms)| Mismatch::Period {
+                data: *data,
+                theirs_ms: *theirs_ms,
+                ours_ms: *ours_ms,
+            })
+        };
+        let is_news = std::mem::replace(&mut self.reported[position], mismatch) != mismatch;
+        let news = mismatch.filter(|_| is_news).map(|mismatch| (position, mismatch));
+        if matches!(mismatch, Some(Mismatch::Keys | Mismatch::Aggregate)) {
+            return news;
+        }
+        self.current = Some(position);
+        let skipped = skipped.iter().fold(0, |bits, (data, ..)| bits | 1 << *data as u32);
         let known = &mut self.known[position];
         let (last, is_news) = known.as_ref().map_or((0, false), |known| (known.last, known.is_news));
         *known = Some(Known {
@@ -68,18 +139,20 @@ impl Incoming {
             key: told.key,
             key_length: told.key_length,
             fields: told.fields.clone(),
+            skipped,
+            divided: told.is_aggregate.then(|| told.fields.divided()),
             last,
             is_news,
         });
-        true
+        news
     }
 
-    /// The next updates are about a table that was defined before.
+    /// Switches to a table that was defined before.
     pub fn switch(&mut self, id: u64) {
         self.current = self.known.iter().position(|known| known.as_ref().is_some_and(|known| known.id == id));
     }
 
-    /// Learns what an update says. One of a table that we do not have is passed over.
+    /// Applies an update. One for a table that we do not have is skipped.
     pub fn learn(&mut self, update: &Update<'_>, now_ms: u64) -> Result<(), Fault> {
         let Some(position) = self.current else { return Ok(()) };
         let (Some(known), shared) = (&mut self.known[position], &self.tables[position]) else {
@@ -87,27 +160,31 @@ impl Incoming {
         };
         known.last = update.number.unwrap_or(known.last.wrapping_add(1));
         known.is_news = true;
-        let entry = Entry::read(update.body, known.key, known.key_length)?;
+        let mut entry = Entry::read(update.body, known.key, known.key_length)?;
         self.data.clear();
         let (data, names) = (&mut self.data, &mut self.names);
-        entry.read_data(&known.fields, |field, element, value| {
-            // A name has its number from now on, whatever becomes of the entry.
-            let value = match value {
-                Value::Count(number) => LearnedValue::Number(number),
-                Value::Rate(rate) => LearnedValue::Rate(parts(rate)),
-                Value::Name(mention) => LearnedValue::Name(names.resolve(mention)),
-            };
-            if let Some(of) = data_of(field) {
-                data.push(Learned { data: of, element, value });
+        let mut share = None;
+        match &known.divided {
+            None => read(&mut entry, &known.fields, known.skipped, names, data)?,
+            Some((sums, tags)) => {
+                read(&mut entry, tags, known.skipped, names, data)?;
+                let owner = entry.take_owner()?.and_then(|mention| names.resolve(mention));
+                read(&mut entry, sums, known.skipped, names, data)?;
+                share = owner.and_then(|owner| shared.share_of(&owner));
             }
-        })?;
+        }
         let Some(key) = shared.key(entry.key) else { return Ok(()) };
-        // Where nothing expires, nothing is left of any time.
+        // In a table without expiry the remaining time is ignored.
         let expires_in_ms = update.expires_in_ms.filter(|left| *left > 0);
-        shared.table.learn(&key, now_ms, expires_in_ms, |row| {
-            let learned = self.data.iter().filter(|learned| shared.receive_only || !is_local(learned.data));
-            learned.for_each(|learned| learned.store(row));
+        let in_shares = known.divided.is_some();
+        shared.table.learn(&key, now_ms, expires_in_ms, |row| match in_shares {
+            true => self.learn_share(share, row),
+            false => self.learn_all(shared, row),
         });
+        if share == Some(Share::Former) && self.is_learning {
+            // Others are told what it comes to.
+            shared.table.look(&key, now_ms, |row| row.note_change());
+        }
         if let Some(also) = shared.write_to {
             also.learn(&key, now_ms, expires_in_ms, |row| {
                 self.data
@@ -119,7 +196,60 @@ impl Incoming {
         Ok(())
     }
 
-    /// Appends what was learned since the last time.
+    /// An entry as somebody tells it who knows no shares: its last word counts. Where we count together with others, its share is
+    /// what is missing to that.
+    fn learn_all(&self, shared: &SharedTable, row: &mut Row<'_>) {
+        let rest = self.audience.map_or(Share::Former, Share::Peer);
+        for learned in self.data.iter().filter(|learned| shared.receive_only || !is_local(learned.data)) {
+            match shared.is_aggregate() && learned.data.is_sum() {
+                true => learned.store_rest(rest, row),
+                false => learned.store(row),
+            }
+        }
+    }
+
+    /// What is told of one share. The owner's own word counts; what others remember counts where the owner said nothing.
+    fn learn_share(&self, share: Option<Share>, row: &mut Row<'_>) {
+        let is_news = share.is_some_and(|share| match share {
+            Share::Peer(audience) => Some(audience) == self.audience || row.is_empty_share(share),
+            Share::Former => self.is_learning,
+            // Nobody tells us what we count now.
+            Share::Own => false,
+        });
+        for learned in &self.data {
+            match share.filter(|_| learned.data.is_sum()) {
+                Some(share) if is_news => learned.store_share(share, row),
+                None if !is_local(learned.data) && !learned.data.is_sum() => learned.store(row),
+                _ => {}
+            }
+        }
+    }
+
+    /// The table that what comes is about, by position.
+    pub fn current(&self) -> Option<usize> {
+        self.current
+    }
+
+    /// The progress of each table.
+    pub fn progress(&self) -> impl Iterator<Item = TableProgress> {
+        self.known.iter().map(|known| {
+            let Some(known) = known else { return TableProgress::default() };
+            let bits = known.fields.iter().map(|field| 1_u64.checked_shl(field.number.into()).unwrap_or(0));
+            TableProgress {
+                remote_id: known.id,
+                remote_data: bits.fold(0, |all, bit| all | bit),
+                learned: known.last,
+                ..TableProgress::default()
+            }
+        })
+    }
+
+    /// Names that the peer defined, with their numbers.
+    pub fn names(&self) -> impl Iterator<Item = (u64, &str)> {
+        self.names.iter()
+    }
+
+    /// Appends acknowledgements of what was received since the last call.
     pub fn acknowledge(&mut self, out: &mut Vec<u8>) {
         for known in self.known.iter_mut().flatten().filter(|known| known.is_news) {
             known.is_news = false;
@@ -128,12 +258,33 @@ impl Incoming {
     }
 }
 
+/// Takes the data of some fields, but for those of the bit set.
+fn read(
+    entry: &mut Entry<'_>,
+    fields: &Fields,
+    skipped: u64,
+    names: &mut LearnedNames,
+    data: &mut Vec<Learned>,
+) -> Result<(), Fault> {
+    entry.read_fields(fields, |field, element, value| {
+        // A name has its number from now on, whatever becomes of the entry.
+        let value = match value {
+            Value::Count(number) => LearnedValue::Number(number),
+            Value::Rate(rate) => LearnedValue::Rate(parts(rate)),
+            Value::Name(mention) => LearnedValue::Name(names.resolve(mention)),
+        };
+        if let Some(of) = data_of(field).filter(|_| skipped >> field.number & 1 == 0) {
+            data.push(Learned { data: of, element, value });
+        }
+    })
+}
+
 /// What counts here and now makes no sense anywhere else (manual, 11.1, "conn_cur").
 fn is_local(data: DataType) -> bool {
     data == DataType::ConnectionsCurrent
 }
 
-/// Whether the data may be written to another table, whose own sums must not grow by what others count (manual, 11.1, "write-to").
+/// Whether the data may be written to another table, whose own sums must not include what others count (manual, 11.1, "write-to").
 fn is_no_sum(data: DataType) -> bool {
     matches!(data, DataType::ServerId | DataType::ServerKey | DataType::Gpt | DataType::Gpt0)
 }
@@ -147,10 +298,30 @@ impl Learned {
             LearnedValue::Name(None) => {}
         }
     }
+
+    fn store_share(&self, share: Share, row: &mut Row<'_>) {
+        if let Some(value) = self.share_value() {
+            row.set_share(share, self.data, self.element, value);
+        }
+    }
+
+    fn store_rest(&self, share: Share, row: &mut Row<'_>) {
+        if let Some(value) = self.share_value() {
+            row.set_rest(share, self.data, self.element, value);
+        }
+    }
+
+    fn share_value(&self) -> Option<ShareValue> {
+        match &self.value {
+            LearnedValue::Number(number) => Some(ShareValue::Count(*number)),
+            LearnedValue::Rate(parts) => Some(ShareValue::Rate(*parts)),
+            LearnedValue::Name(_) => None,
+        }
+    }
 }
 
-/// What others tell of a rate. Clocks of threads differ by a little: a period may have begun "after" now, which is told as a negative
-/// number of 32 bits. One that began longer ago than can be told has no events any more.
+/// A rate that a peer sent. Clocks of threads differ a little: a period may have begun "after" now, which is sent as a negative
+/// 32-bit number. One that began longer ago than the field can say has no events any more.
 fn parts(rate: Rate) -> RateParts {
     let age_ms = u32::try_from(rate.age_ms).map_or(rate.age_ms as i64, |age_ms| i64::from(age_ms as i32));
     if !(-CLOCKS_DIFFER_MS..=i64::from(i32::MAX)).contains(&age_ms) {
@@ -163,7 +334,7 @@ fn parts(rate: Rate) -> RateParts {
     }
 }
 
-/// A beginning that is further ahead is none.
+/// A period that begins further in the future is invalid.
 const CLOCKS_DIFFER_MS: i64 = 60_000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How an instance that starts gets to know what others know (`doc/peers-v2.0.txt`, "Initial full resync process").
+//! How an instance that starts gets the tables of others (`doc/peers-v2.0.txt`, "Initial full resync process").
 //!
 //! ```text
 //!  there is a former process        a lesson of its is complete
@@ -12,113 +12,144 @@
 //!                                                   or takes longer than a minute: another one is asked
 //! ```
 //!
-//! Who is late may still finish its lesson: that counts whenever it comes.
+//! A late lesson still counts whenever it is complete.
 
 use weir_sched::Tick;
 
-/// Where an instance is with that.
+use crate::view::LearnState;
+
+/// The state of the resync.
 #[derive(Debug)]
 pub(crate) struct Learning {
-    state: State,
-    /// Peers that were asked, by position: none is asked twice.
+    state: LearningState,
+    /// Bit set of the peers that were asked: none is asked twice.
     asked: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum LearningState {
     FromLocal(Tick),
     FromRemote(Tick),
     Asked(Lesson),
     Complete,
 }
 
-/// A peer that was asked for everything.
+/// A peer that was asked for all its tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Lesson {
     by: usize,
-    /// When the next entry or the end is to have come.
+    /// Whether an entry was received.
+    has_begun: bool,
+    /// The deadline of the next entry or the end.
     next_until: Tick,
-    /// When all is to have come.
+    /// The deadline of the whole lesson.
     until: Tick,
 }
 
-/// How long somebody who teaches is awaited, and the next entry of a lesson.
+/// How long to wait for a teacher, and for the next entry of a lesson, in milliseconds.
 const PATIENCE_MS: u64 = 5_000;
-/// How long a lesson takes at most: others are asked then, also if it goes on.
+/// How long a lesson takes at most, in milliseconds: after that another peer is asked, even if the lesson continues.
 const LESSON_MS: u64 = 60_000;
 
 impl Learning {
-    /// Begins. `from_local` says whether a former process is there to teach.
+    /// Begins. `from_local` says whether there is a former process to learn from.
     pub fn new(from_local: bool, now: Tick) -> Learning {
         let until = now.after(PATIENCE_MS);
-        let state = if from_local { State::FromLocal(until) } else { State::FromRemote(until) };
+        let state =
+            if from_local { LearningState::FromLocal(until) } else { LearningState::FromRemote(until) };
         Learning { state, asked: 0 }
     }
 
     fn advance(&mut self, now: Tick) {
         match self.state {
-            State::FromLocal(until) if until <= now => self.state = State::FromRemote(now.after(PATIENCE_MS)),
-            State::FromRemote(until) if until <= now => self.state = State::Complete,
-            State::Asked(lesson) if lesson.next_until.min(lesson.until) <= now => {
-                self.state = State::FromRemote(now.after(PATIENCE_MS));
+            LearningState::FromLocal(until) if until <= now => {
+                self.state = LearningState::FromRemote(now.after(PATIENCE_MS))
+            }
+            LearningState::FromRemote(until) if until <= now => self.state = LearningState::Complete,
+            LearningState::Asked(lesson) if lesson.next_until.min(lesson.until) <= now => {
+                self.state = LearningState::FromRemote(now.after(PATIENCE_MS));
             }
             _ => {}
         }
     }
 
-    /// Whether the former process has the first word: other peers come later.
+    /// Whether the former process is awaited first; other peers come later.
     pub fn awaits_local(&mut self, now: Tick) -> bool {
         self.advance(now);
-        matches!(self.state, State::FromLocal(_))
+        matches!(self.state, LearningState::FromLocal(_))
     }
 
-    /// Whether we know what there is to know.
+    /// Whether the resync is complete.
     pub fn is_complete(&mut self, now: Tick) -> bool {
         self.advance(now);
-        self.state == State::Complete
+        self.state == LearningState::Complete
     }
 
-    /// Whether this peer is to be asked now. If so, nobody else is.
+    /// Whether to ask this peer now. If so, no other peer is asked.
     pub fn ask(&mut self, peer: usize, now: Tick) -> bool {
         self.advance(now);
         let bit = 1 << (peer % 64);
-        if !matches!(self.state, State::FromRemote(_)) || self.asked & bit != 0 {
+        if !matches!(self.state, LearningState::FromRemote(_)) || self.asked & bit != 0 {
             return false;
         }
         self.asked |= bit;
-        self.state = State::Asked(Lesson {
+        self.state = LearningState::Asked(Lesson {
             by: peer,
+            has_begun: false,
             next_until: now.after(PATIENCE_MS),
             until: now.after(LESSON_MS),
         });
         true
     }
 
-    /// A peer told entries: if they are of a lesson, the next ones are awaited.
+    /// Entries of a peer were received: if they belong to a lesson, its deadline is extended.
     pub fn told(&mut self, by: usize, now: Tick) {
         self.advance(now);
-        if let State::Asked(lesson) = &mut self.state
+        if let LearningState::Asked(lesson) = &mut self.state
             && lesson.by == by
         {
+            lesson.has_begun = true;
             lesson.next_until = now.after(PATIENCE_MS);
         }
     }
 
-    /// A lesson is over, by that peer or by the former process.
+    /// When the current state ends by itself; none if it does not.
+    pub fn ends_at(&self) -> Option<Tick> {
+        match self.state {
+            LearningState::FromLocal(until) | LearningState::FromRemote(until) => Some(until),
+            LearningState::Asked(lesson) => Some(lesson.next_until.min(lesson.until)),
+            LearningState::Complete => None,
+        }
+    }
+
+    /// The state of learning from this peer.
+    pub fn of(&self, peer: usize) -> LearnState {
+        match self.state {
+            LearningState::Asked(lesson) if lesson.by == peer => match lesson.has_begun {
+                true => LearnState::Processing,
+                false => LearnState::Assigned,
+            },
+            _ => LearnState::NotAssigned,
+        }
+    }
+
+    /// A lesson of that peer, or of the former process, is over.
     pub fn taught(&mut self, by: Option<usize>, is_complete: bool, now: Tick) {
         if is_complete {
-            self.state = State::Complete;
+            self.state = LearningState::Complete;
         } else {
             self.lost(by, now);
         }
     }
 
-    /// A teacher has no more to say.
+    /// A teacher's session ended.
     pub fn lost(&mut self, who: Option<usize>, now: Tick) {
         let until = now.after(PATIENCE_MS);
         match (self.state, who) {
-            (State::Asked(lesson), Some(who)) if lesson.by == who => self.state = State::FromRemote(until),
-            (State::FromLocal(_), None) => self.state = State::FromLocal(until),
+            (LearningState::Asked(lesson), Some(who)) if lesson.by == who => {
+                self.state = LearningState::FromRemote(until)
+            }
+            (LearningState::FromLocal(_), None) => self.state = LearningState::FromLocal(until),
             _ => {}
         }
     }

@@ -1,47 +1,53 @@
-//! What a peer is told of our tables: what changed, and everything if it asks.
+//! What a peer is sent of our tables: changes, and everything if it asks.
 
 use std::collections::VecDeque;
 
 use weir_peer_messages::{SentNames, write};
-use weir_tables::{Cursor, Position};
+use weir_tables::{Cursor, Position, Row, Share};
 
 use crate::shared_table::SharedTable;
 
-/// What a peer was told so far.
+/// What a peer was sent so far.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     tables: &'static [SharedTable],
-    /// Which audience of the tables the peer is; none if it is told nothing but what it asks for.
+    /// The peer's index among the tables' audiences; none if it only gets what it asks for.
     audience: Option<usize>,
+    /// The part of all keys that the peer gets, and the number of parts; none for all keys.
+    part: Option<(u32, u32)>,
+    /// Whether the peer has shares of sums, as we have; none as long as it said nothing.
+    counts_together: Option<bool>,
     told: Vec<Told>,
-    /// The table that the last definition was about.
+    /// The table of the last definition.
     defined: Option<usize>,
-    /// Whose turn it is.
+    /// The table whose turn it is.
     next: usize,
     lesson: Option<Lesson>,
     names: SentNames,
     body: Vec<u8>,
 }
 
-/// What was told of a table.
+/// What was sent of a table.
 #[derive(Debug, Default)]
 struct Told {
     /// The number of the last update.
     number: u32,
-    /// The shard that is looked at next.
+    /// The last update that the peer acknowledged.
+    acknowledged: u32,
+    /// The next shard to examine.
     shard: u16,
-    /// What was not acknowledged: the number of the last update of each batch, and where its entries lie.
+    /// Updates that were not acknowledged: the number of the last update of each batch, and the positions of its entries.
     unacknowledged: VecDeque<(u32, Vec<Position>)>,
 }
 
-/// How far we are with everything.
+/// The position in a lesson.
 #[derive(Debug, Default)]
 struct Lesson {
     table: usize,
     cursor: Cursor,
 }
 
-/// So many batches of a table wait to be acknowledged at most: who does not acknowledge is told nothing more.
+/// How many batches of a table may be unacknowledged: beyond that, nothing more is sent.
 const MOST_UNACKNOWLEDGED: usize = 32;
 
 impl Outgoing {
@@ -49,6 +55,8 @@ impl Outgoing {
         Outgoing {
             tables,
             audience,
+            part: None,
+            counts_together: None,
             told: tables.iter().map(|_| Told::default()).collect(),
             defined: None,
             next: 0,
@@ -58,24 +66,57 @@ impl Outgoing {
         }
     }
 
+    /// Restricts the peer to part `shard` of `shards` parts of all keys.
+    pub fn tell_part(&mut self, shard: u32, shards: u32) {
+        self.part = Some((shard, shards));
+    }
+
+    /// The peer said something: whether it has shares of sums.
+    pub fn set_counts_together(&mut self, counts_together: bool) {
+        self.counts_together = Some(counts_together);
+    }
+
+    /// Whether there is any table whose counts are sums.
+    pub fn has_aggregates(&self) -> bool {
+        self.tables.iter().any(SharedTable::is_aggregate)
+    }
+
+    /// Whether the peer said anything.
+    pub fn knows_peer(&self) -> bool {
+        self.counts_together.is_some()
+    }
+
+    /// The peer knows nothing of what was counted together: it is told of all of it.
+    pub fn tell_shares(&mut self) {
+        let Some(audience) = self.audience else { return };
+        let aggregates = self.tables.iter().filter(|shared| shared.is_aggregate());
+        aggregates.for_each(|shared| shared.table.tell_everything(audience));
+    }
+
     /// Begins to tell everything, from the beginning.
     pub fn begin_lesson(&mut self) {
         if let Some(audience) = self.audience {
-            self.tables.iter().for_each(|shared| shared.table.forget_changes(audience));
+            // Sums are pushed all the same: a lesson leaves out what we do not know yet.
+            let plain = self.tables.iter().filter(|shared| !shared.is_aggregate());
+            plain.for_each(|shared| shared.table.forget_changes(audience));
         }
         self.lesson = Some(Lesson::default());
     }
 
-    /// Tells more of everything, at most `budget` entries or their empty places. True once that was all.
-    pub fn teach(&mut self, budget: u32, now_ms: u64, out: &mut Vec<u8>) -> bool {
+    /// Tells more of everything, at most `budget` entries or their empty places. True once that was all. `is_complete` says whether we
+    /// know what we counted in a former life: before, our shares are told to nobody but another process of this instance. Who was told
+    /// would tell us of them as of that life.
+    pub fn teach(&mut self, budget: u32, is_complete: bool, now_ms: u64, out: &mut Vec<u8>) -> bool {
         let Some(Lesson { table: position, cursor }) = self.lesson.take() else { return false };
         let Some(shared) = self.tables.get(position) else { return true };
+        let part = self.part;
+        let with_own = is_complete || self.audience.is_none();
         let mut batch = Batch::new(self, position, out);
         let next = shared.table.walk(cursor, budget, now_ms, |_, row| {
-            // Who lives as long as there is room expires nowhere.
+            // An entry of a table without expiry expires nowhere.
             let expires = (shared.table.declaration().expire_ms != 0).then(|| row.expires_in_ms());
-            if expires != Some(0) {
-                batch.add(row, Some(expires.unwrap_or(0)));
+            if expires != Some(0) && is_in(part, row) {
+                batch.teach(row, with_own, expires.unwrap_or(0));
             }
         });
         self.lesson = Some(match next {
@@ -85,29 +126,33 @@ impl Outgoing {
         false
     }
 
-    /// Tells what changed, at most `budget` entries. True if there may be more.
-    pub fn push(&mut self, budget: usize, now_ms: u64, out: &mut Vec<u8>) -> bool {
+    /// Tells what changed, at most `budget` entries. True if there may be more. `is_complete` says whether we know what we counted in a
+    /// former life: before, nobody is told of our shares.
+    pub fn push(&mut self, budget: usize, is_complete: bool, now_ms: u64, out: &mut Vec<u8>) -> bool {
         let Some(audience) = self.audience else { return false };
         for _ in 0..self.tables.len() {
             let position = self.next % self.tables.len();
             let shared = &self.tables[position];
             self.next = position + 1;
-            if self.told[position].unacknowledged.len() >= MOST_UNACKNOWLEDGED {
+            let may_tell = !shared.is_aggregate() || (is_complete && self.knows_peer());
+            if self.told[position].unacknowledged.len() >= MOST_UNACKNOWLEDGED || !may_tell {
                 continue;
             }
-            let from = self.told[position].shard;
+            let (from, part) = (self.told[position].shard, self.part);
             let mut positions = Vec::new();
             let mut batch = Batch::new(self, position, out);
             let more = shared.table.tell(audience, from, budget, now_ms, |position, row| {
-                positions.push(position);
-                batch.add(row, None);
+                if is_in(part, row) {
+                    positions.push(position);
+                    batch.push(row);
+                }
             });
             let told = &mut self.told[position];
             told.shard = more.unwrap_or(0);
             if !positions.is_empty() {
                 told.unacknowledged.push_back((told.number, positions));
             }
-            // The shards before the first one that was looked at are looked at in the next turn.
+            // The shards before the first one that was examined come in the next turn.
             if more.is_some() || from > 0 {
                 return true;
             }
@@ -115,18 +160,34 @@ impl Outgoing {
         false
     }
 
-    /// The peer has updates of a table up to this one.
+    /// The peer acknowledged updates of a table up to this one.
     pub fn acknowledged(&mut self, id: u64, number: u32) {
         let position = usize::try_from(id).ok().and_then(|id| id.checked_sub(1));
         let Some(told) = position.and_then(|position| self.told.get_mut(position)) else { return };
         while let Some((last, _)) = told.unacknowledged.front()
             && number.wrapping_sub(*last) as i32 >= 0
         {
+            told.acknowledged = *last;
             told.unacknowledged.pop_front();
         }
     }
 
-    /// The session is over: what was not acknowledged is to be told again.
+    /// The index of the table of the last definition.
+    pub fn defined(&self) -> Option<usize> {
+        self.defined
+    }
+
+    /// The number of the last update of each table, and of the last one acknowledged.
+    pub fn progress(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.told.iter().map(|told| (told.number, told.acknowledged))
+    }
+
+    /// Names that the peer was sent, with their numbers.
+    pub fn names(&self) -> impl Iterator<Item = (u64, &str)> {
+        self.names.iter()
+    }
+
+    /// The session is over: updates that were not acknowledged are to be sent again.
     pub fn end(&mut self) {
         let Some(audience) = self.audience else { return };
         for (told, shared) in self.told.iter_mut().zip(self.tables) {
@@ -136,10 +197,16 @@ impl Outgoing {
     }
 }
 
-/// Updates of one table that follow each other.
+fn is_in(part: Option<(u32, u32)>, row: &Row<'_>) -> bool {
+    part.is_none_or(|(shard, shards)| SharedTable::shard_of(row, shards) == shard)
+}
+
+/// Consecutive updates of one table.
 struct Batch<'o> {
     shared: &'static SharedTable,
     position: usize,
+    /// The peer is told of shares.
+    in_shares: bool,
     /// The peer knows that it is this table which the updates are about, and the number before the next.
     follows: bool,
     defined: &'o mut Option<usize>,
@@ -151,9 +218,11 @@ struct Batch<'o> {
 
 impl<'o> Batch<'o> {
     fn new(outgoing: &'o mut Outgoing, position: usize, out: &'o mut Vec<u8>) -> Batch<'o> {
+        let shared = &outgoing.tables[position];
         Batch {
-            shared: &outgoing.tables[position],
+            shared,
             position,
+            in_shares: shared.is_aggregate() && outgoing.counts_together == Some(true),
             follows: false,
             defined: &mut outgoing.defined,
             number: &mut outgoing.told[position].number,
@@ -163,14 +232,38 @@ impl<'o> Batch<'o> {
         }
     }
 
-    fn add(&mut self, row: &weir_tables::Row<'_>, expires_in_ms: Option<u32>) {
+    /// Tells of a change here.
+    fn push(&mut self, row: &Row<'_>) {
+        let own = self.shared.shares().next().filter(|_| self.in_shares);
+        self.add(row, own, None);
+    }
+
+    /// Tells everything of an entry: of sums, each share that is known.
+    fn teach(&mut self, row: &Row<'_>, with_own: bool, expires_in_ms: u32) {
+        if !self.in_shares {
+            return self.add(row, None, Some(expires_in_ms));
+        }
+        for (share, owner) in self.shared.shares() {
+            // The own one comes although it is empty, as tags come with it.
+            let is_told = if share == Share::Own { with_own } else { !row.is_empty_share(share) };
+            if is_told {
+                self.add(row, Some((share, owner)), Some(expires_in_ms));
+            }
+        }
+    }
+
+    fn add(&mut self, row: &Row<'_>, share: Option<(Share, &str)>, expires_in_ms: Option<u32>) {
         if *self.defined != Some(self.position) {
-            write::definition(&self.shared.definition(self.position as u64 + 1), self.out);
+            let definition = self.shared.definition(self.position as u64 + 1, self.in_shares);
+            write::definition(&definition, self.out);
             *self.defined = Some(self.position);
         }
         *self.number = self.number.wrapping_add(1);
         self.body.clear();
-        self.shared.write_entry(row, self.names, self.body);
+        match share {
+            Some(share) => self.shared.write_share(row, share, self.names, self.body),
+            None => self.shared.write_entry(row, self.names, self.body),
+        }
         let number = (!self.follows).then_some(*self.number);
         self.follows = true;
         write::update(number, expires_in_ms, self.body, self.out);

@@ -1,33 +1,39 @@
-//! A `peers` section while it is live: who there is, and what is known of them.
+//! A live `peers` section: its peers and its state.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_net::ConnectionLimit;
 use weir_sched::{TaskKey, Tick, now};
-use weir_sys::Address;
 
+use crate::incoming::Mismatch;
 use crate::learning::Learning;
-use crate::session::Heard;
+use crate::link::Link;
+use crate::session::{Heard, Session};
 use crate::shared_table::SharedTable;
+use crate::view::{LearnState, LinkState, PeerFigures, SessionView};
 
 /// A `peers` section.
 pub struct Section {
     /// Its name.
     pub name: Box<str>,
-    /// What this instance is called.
+    /// The index in the section before which this instance's own line stands.
+    pub local_position: usize,
+    /// The name of this instance.
     pub local: Box<str>,
-    /// Where peers connect to it: where a process that leaves finds the next one. None if that is not known.
-    pub own_address: Option<Address>,
+    /// How a process that leaves connects to the next one. None if unknown.
+    pub own_link: Option<Link>,
     /// The tables that are shared.
     pub tables: Vec<SharedTable>,
-    /// The other instances. The position of each is the audience of the tables that it is.
+    /// The other instances. The index of each is also its audience in the tables.
     pub peers: Vec<Peer>,
-    /// `tune.peers.max-updates-at-once`: entries that are told in one turn.
+    /// `shards`: the number of parts of all keys; a peer may get only one.
+    pub shards: u32,
+    /// `tune.peers.max-updates-at-once`: entries that are sent in one turn.
     pub updates_at_once: usize,
-    /// A former process is there to teach this one.
+    /// Whether there is a former process to learn from.
     pub has_predecessor: bool,
-    /// Hears what operators should know.
+    /// Called with messages for operators.
     pub report: Report,
     /// Connections of peers to this instance.
     pub connections: ConnectionLimit,
@@ -36,7 +42,7 @@ pub struct Section {
     teaching: AtomicBool,
 }
 
-/// Hears what operators should know.
+/// Called with messages for operators.
 type Report = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Another instance.
@@ -44,26 +50,31 @@ type Report = Box<dyn Fn(&str) + Send + Sync>;
 pub struct Peer {
     /// Its name.
     pub name: Box<str>,
-    /// Where it is.
-    pub address: Address,
+    /// How to connect to it.
+    pub link: Link,
+    /// `shard`: the part of all keys that it gets, from 1; none for all of them.
+    pub shard: Option<u32>,
     /// Sessions so far.
     pub sessions: AtomicU64,
     current: Mutex<Current>,
 }
 
-/// The session with a peer: there is one at most.
+/// The session with a peer: at most one at a time.
 #[derive(Debug, Default)]
 struct Current {
-    /// The number of the session that came last. Whoever has another one is over.
+    /// The number of the latest session. A session with another number must end.
     number: u64,
-    /// The task of it; none while there is none.
+    /// The task that runs it; none while there is none.
     task: Option<TaskKey>,
+    /// The current session, or the last one.
+    session: Option<Arc<Mutex<Session>>>,
+    figures: PeerFigures,
 }
 
 impl Peer {
-    /// An instance that nobody talked to.
-    pub fn new(name: &str, address: Address) -> Peer {
-        Peer { name: name.into(), address, sessions: AtomicU64::new(0), current: Mutex::default() }
+    /// A peer without a session so far.
+    pub fn new(name: &str, link: Link) -> Peer {
+        Peer { name: name.into(), link, shard: None, sessions: AtomicU64::new(0), current: Mutex::default() }
     }
 
     /// Whether there is a session.
@@ -71,12 +82,34 @@ impl Peer {
         self.current().task.is_some()
     }
 
-    /// The current task has the session from now on; whoever had it hears of that. Its number.
-    pub(crate) fn claim(&self) -> u64 {
+    /// The counters of the peer.
+    pub fn figures(&self) -> PeerFigures {
+        self.current().figures
+    }
+
+    /// The progress of the current or last session; none if there was none. Names are copied only if `with_names`.
+    pub fn session_view(&self, with_names: bool) -> Option<SessionView> {
+        let session = self.current().session.clone()?;
+        let view = session.lock().unwrap_or_else(PoisonError::into_inner).view(with_names);
+        Some(view)
+    }
+
+    /// Changes the counters.
+    pub(crate) fn note(&self, change: impl FnOnce(&mut PeerFigures)) {
+        change(&mut self.current().figures);
+    }
+
+    /// Makes the current task the one that runs the session, and wakes the task that had the former one. Returns the session's number.
+    pub(crate) fn claim(&self, session: &Arc<Mutex<Session>>, now: Tick) -> u64 {
         let (number, former) = {
             let mut current = self.current();
             current.number += 1;
-            (current.number, current.task.replace(weir_sched::current()))
+            current.session = Some(Arc::clone(session));
+            let figures = &mut current.figures;
+            (figures.state, figures.greeted_at, figures.turns) = (LinkState::Established, Some(now), 0);
+            let former = current.task.replace(weir_sched::current());
+            current.figures.collisions += u64::from(former.is_some());
+            (current.number, former)
         };
         self.sessions.fetch_add(1, Relaxed);
         if let Some(former) = former {
@@ -85,7 +118,7 @@ impl Peer {
         number
     }
 
-    /// Whether the session of that number goes on.
+    /// Whether the session of that number is still the latest.
     pub(crate) fn is_current(&self, number: u64) -> bool {
         self.current().number == number
     }
@@ -95,6 +128,8 @@ impl Peer {
         let mut current = self.current();
         if current.number == number {
             current.task = None;
+            current.figures.state = LinkState::Lost;
+            current.figures.heartbeat_at = None;
         }
     }
 
@@ -104,14 +139,18 @@ impl Peer {
 }
 
 impl Section {
-    /// A section in which nothing has happened.
+    /// A section without sessions.
     pub fn new(name: &str, local: &str, tables: Vec<SharedTable>, peers: Vec<Peer>) -> Section {
+        let names = |table: SharedTable| table.of_members(local, peers.iter().map(|peer| peer.name.clone()));
+        let tables = tables.into_iter().map(names).collect();
         Section {
             name: name.into(),
+            local_position: 0,
             local: local.into(),
-            own_address: None,
+            own_link: None,
             tables,
             peers,
+            shards: 0,
             updates_at_once: UPDATES_AT_ONCE,
             has_predecessor: false,
             report: Box::new(|_| ()),
@@ -122,7 +161,7 @@ impl Section {
         }
     }
 
-    /// No session goes on, none begins. Whoever has one hears of that.
+    /// Ends all sessions, and prevents new ones. Wakes their tasks.
     pub fn stop(&self) {
         self.stopping.store(true, SeqCst);
         self.wake();
@@ -133,7 +172,7 @@ impl Section {
         self.stopping.load(SeqCst)
     }
 
-    /// Whether the next process is still to be taught: this one stays until then.
+    /// Whether the next process still has to get the tables: this one stays until then.
     pub fn is_teaching(&self) -> bool {
         self.teaching.load(SeqCst)
     }
@@ -142,7 +181,7 @@ impl Section {
         self.teaching.store(teaching, SeqCst);
     }
 
-    /// Lets every session look at what there is to do.
+    /// Wakes the tasks of all sessions.
     pub(crate) fn wake(&self) {
         for peer in &self.peers {
             let task = peer.current().task;
@@ -152,7 +191,29 @@ impl Section {
         }
     }
 
-    /// How connections to us are limited: each peer may have an old one and a new one.
+    /// Until when this instance looks for a peer to learn from; none if the resync is complete.
+    pub fn resync_until(&self) -> Option<Tick> {
+        self.learning.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.ends_at()
+    }
+
+    /// The number of peers with a session or an attempt to connect, and the number with a session.
+    pub fn links(&self) -> (usize, usize) {
+        self.peers.iter().fold((0, 0), |(active, connected), peer| match peer.figures().state {
+            LinkState::Established => (active + 1, connected + 1),
+            LinkState::Connecting | LinkState::Greeting => (active + 1, connected),
+            LinkState::None | LinkState::Unreachable | LinkState::Refused(_) | LinkState::Lost => {
+                (active, connected)
+            }
+        })
+    }
+
+    /// The state of learning from a peer, by its index.
+    pub fn learn_state(&self, peer: usize) -> LearnState {
+        let learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
+        learning.as_ref().map_or(LearnState::NotAssigned, |learning| learning.of(peer))
+    }
+
+    /// The limit of incoming connections: each peer may have an old one and a new one.
     pub(crate) fn most_connections(&self) -> u32 {
         (self.peers.len() as u32 + 1) * 4
     }
@@ -163,18 +224,23 @@ impl Section {
         look(learning.get_or_insert_with(|| Learning::new(self.has_predecessor, now)), now)
     }
 
-    /// A peer said something that is not about entries; none is the former process.
+    /// Handles a peer's control message; none is the former process.
     pub(crate) fn hear(&self, who: Option<usize>, heard: Heard) {
         match heard {
-            Heard::Finished => self.learning(|learning, now| learning.taught(who, true, now)),
+            Heard::Finished => {
+                self.learning(|learning, now| learning.taught(who, true, now));
+                // What waited until all is known may be told now.
+                self.wake();
+            }
             Heard::Partial => {
                 self.learning(|learning, now| learning.taught(who, false, now));
                 self.wake();
             }
-            Heard::OtherTable => {
-                self.say(who, "has a table of a name of ours with other keys: it is not shared")
+            Heard::OtherTable { table, mismatch } => {
+                let table = self.tables.get(table).map_or("", |shared| &*shared.name);
+                self.say(who, &in_words(table, mismatch));
             }
-            Heard::Refused(_) => self.say(who, "does not understand what it was told"),
+            Heard::Refused(_) => self.say(who, "refused a message of ours"),
             Heard::Confirmed => {}
         }
     }
@@ -185,7 +251,24 @@ impl Section {
     }
 }
 
-/// Entries that are told in one turn until somebody says (manual, "tune.peers.max-updates-at-once").
+fn in_words(table: &str, mismatch: Mismatch) -> String {
+    match mismatch {
+        Mismatch::Keys => {
+            format!("declares table '{table}' with keys of another type or length: it is not shared")
+        }
+        Mismatch::Aggregate => {
+            format!(
+                "declares table '{table}' with 'aggregate' and this instance without, or the reverse: it is not shared"
+            )
+        }
+        Mismatch::Period { data, theirs_ms, ours_ms } => format!(
+            "counts '{}' of table '{table}' over {theirs_ms} ms, this instance over {ours_ms} ms: the rate is not shared",
+            data.name()
+        ),
+    }
+}
+
+/// The default number of entries sent in one turn (manual, "tune.peers.max-updates-at-once").
 pub const UPDATES_AT_ONCE: usize = 200;
 
 impl std::fmt::Debug for Section {

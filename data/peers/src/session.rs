@@ -10,66 +10,103 @@
 
 use weir_peer_messages::{Control, Fault, Message, message, next, write};
 
-use crate::incoming::Incoming;
+use crate::incoming::{Incoming, Mismatch};
 use crate::outgoing::Outgoing;
 use crate::shared_table::SharedTable;
+use crate::trace;
+use crate::view::{SessionView, TableProgress};
 
 /// A conversation with a peer.
 #[derive(Debug)]
 pub struct Session {
+    /// The peer's name in traces: its section and its name.
+    who: Box<str>,
     incoming: Incoming,
     outgoing: Outgoing,
-    /// What arrived and is no message yet: less than one of the longest, and what came with it.
+    /// Received bytes that are not a complete message yet: less than the longest message, and what was received with it.
     held: Vec<u8>,
-    /// How far a lesson is that the peer asked for.
+    /// The progress of a lesson that the peer asked for.
     lesson: LessonState,
+    /// The peer asked for all shares of sums: once is enough.
+    gave_shares: bool,
     /// How many messages of which a session tells itself it is alive were sent and came.
     heartbeats: (u64, u64),
-    /// Entries that the peer told.
+    /// Entries received.
     told: u64,
 }
 
 /// A lesson for the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LessonState {
-    /// Nobody asked for one, or it is over.
+    /// None was asked for, or it is over.
     None,
-    /// It is being given.
+    /// It is being sent.
     Teaching,
-    /// All was told; the peer is to confirm.
+    /// Everything was sent; the peer must confirm.
     AwaitsConfirm,
 }
 
-/// What a peer said that is not about entries.
+/// Control messages of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// What we asked for is complete.
+    /// The lesson that we asked for is complete.
     Finished,
-    /// It is all that the peer knows, and others may know more.
+    /// The lesson is all that the peer has; others may have more.
     Partial,
-    /// The lesson that we gave arrived.
+    /// The peer confirmed our lesson.
     Confirmed,
-    /// A table of the peer is not like ours of that name.
-    OtherTable,
-    /// The peer ends the session for what we said.
+    /// A table of the peer differs from ours of that name. Reported once for each difference.
+    OtherTable {
+        /// The position of ours.
+        table: usize,
+        /// How it differs.
+        mismatch: Mismatch,
+    },
+    /// The peer ends the session because of an error of ours.
     Refused(Fault),
 }
 
-/// So many messages are read in one turn at most.
+/// How many messages are processed in one turn at most.
 const MESSAGES_PER_TURN: usize = 200;
 
 impl Session {
-    /// A conversation about these tables. `audience` is which of their audiences the peer is; none for one that only learns from us
-    /// what it asks for.
+    /// A conversation about these tables. `audience` is the peer's index among their audiences; none for one that only gets what it
+    /// asks for.
     pub fn new(tables: &'static [SharedTable], audience: Option<usize>) -> Session {
         Session {
-            incoming: Incoming::new(tables),
+            who: Box::default(),
+            incoming: Incoming::new(tables, audience),
             outgoing: Outgoing::new(tables, audience),
             held: Vec::new(),
             lesson: LessonState::None,
+            gave_shares: false,
             heartbeats: (0, 0),
             told: 0,
         }
+    }
+
+    /// The same, for a peer that gets only part `shard` of `shards` parts of all keys (`shard` and `shards`).
+    pub fn of_part(mut self, shard: u32, shards: u32) -> Session {
+        self.outgoing.tell_part(shard, shards);
+        self
+    }
+
+    /// The same, with the peer's name for traces.
+    pub fn named(self, who: &str) -> Session {
+        Session { who: who.into(), ..self }
+    }
+
+    /// Begins: says that we count together with others, if we do. `is_first` is whether this process never talked to the peer before.
+    pub fn begin(&mut self, is_first: bool, out: &mut Vec<u8>) {
+        if self.outgoing.has_aggregates() {
+            let what = if is_first { Control::WantsShares } else { Control::CountsTogether };
+            self.control(what, out);
+        }
+    }
+
+    /// Whether what the peer remembers of our own counting is news: as long as we learn what there is to know.
+    pub fn set_learning(&mut self, is_learning: bool) {
+        self.incoming.set_learning(is_learning);
     }
 
     /// Takes bytes that came, if there [is room](Self::has_room).
@@ -77,15 +114,15 @@ impl Session {
         self.held.extend_from_slice(bytes);
     }
 
-    /// Whether more bytes may be taken: what is held is read first.
+    /// Whether more bytes may be taken: otherwise the held ones must be processed first.
     pub fn has_room(&self) -> bool {
         self.held.len() < message::MAX_LENGTH
     }
 
-    /// Reads messages, a limited number. `out` gets what they need as an answer. False when more bytes must come first.
+    /// Processes messages, a limited number, and appends their answers to `out`. False when more bytes must come first.
     ///
     /// # Errors
-    /// What the peer says is no message: the session ends, and `out` says why.
+    /// When a message is invalid: the session ends, and `out` holds the error message.
     pub fn receive(
         &mut self,
         now_ms: u64,
@@ -98,6 +135,8 @@ impl Session {
             let step = match next(&self.held[used..]) {
                 Ok(Some((message, length))) => {
                     used += length;
+                    trace::came(&self.who, &message);
+                    meet(&message, &mut self.incoming, &mut self.outgoing);
                     read(message, &mut self.incoming, &mut self.outgoing, now_ms).map(Some)
                 }
                 Ok(None) => Ok(None),
@@ -114,6 +153,7 @@ impl Session {
                     break;
                 }
                 Err(fault) => {
+                    trace::refused(&self.who, fault);
                     write::error(fault, out);
                     result = Err(fault);
                     break;
@@ -132,7 +172,7 @@ impl Session {
                 self.told += 1;
                 None
             }
-            Step::OtherTable => Some(Heard::OtherTable),
+            Step::OtherTable(table, mismatch) => Some(Heard::OtherTable { table, mismatch }),
             Step::Refused(fault) => Some(Heard::Refused(fault)),
             Step::Control(Control::ResyncRequest) => {
                 self.teach();
@@ -144,9 +184,16 @@ impl Session {
                 was_taught.then_some(Heard::Confirmed)
             }
             Step::Control(end @ (Control::ResyncFinished | Control::ResyncPartial)) => {
-                write::control(Control::ResyncConfirm, out);
+                self.control(Control::ResyncConfirm, out);
                 Some(if end == Control::ResyncFinished { Heard::Finished } else { Heard::Partial })
             }
+            Step::Control(Control::WantsShares) => {
+                if !std::mem::replace(&mut self.gave_shares, true) {
+                    self.outgoing.tell_shares();
+                }
+                None
+            }
+            Step::Control(Control::CountsTogether) => None,
             Step::Control(Control::Heartbeat) => {
                 self.heartbeats.1 += 1;
                 None
@@ -154,7 +201,7 @@ impl Session {
         }
     }
 
-    /// Begins to tell everything.
+    /// Begins to send everything.
     pub fn teach(&mut self) {
         self.outgoing.begin_lesson();
         self.lesson = LessonState::Teaching;
@@ -162,52 +209,105 @@ impl Session {
 
     /// Asks the peer for everything.
     pub fn ask(&mut self, out: &mut Vec<u8>) {
-        write::control(Control::ResyncRequest, out);
+        self.control(Control::ResyncRequest, out);
     }
 
-    /// Says nothing but that we are there.
+    /// Sends a heartbeat.
     pub fn beat(&mut self, out: &mut Vec<u8>) {
         self.heartbeats.0 += 1;
-        write::control(Control::Heartbeat, out);
+        self.control(Control::Heartbeat, out);
     }
 
-    /// Entries that the peer told so far, of tables that we do not have too.
+    /// Entries received so far, including those of tables that we do not have.
     pub fn told(&self) -> u64 {
         self.told
     }
 
-    /// Heartbeats that were sent and that came.
+    /// Heartbeats sent and received.
     pub fn heartbeats(&self) -> (u64, u64) {
         self.heartbeats
     }
 
-    /// Appends what the peer is to be told: at most `budget` entries. `is_complete` says whether we know everything that there is to
-    /// know. True if there may be more at once.
+    /// The progress of the session. Names are copied only if `with_names`.
+    pub fn view(&self, with_names: bool) -> SessionView {
+        let (beats_sent, beats_received) = self.heartbeats();
+        let mut view = SessionView {
+            beats_sent,
+            beats_received,
+            unconfirmed: u64::from(self.awaits_confirm()),
+            remote_table: self.incoming.current(),
+            local_table: self.outgoing.defined(),
+            ..SessionView::default()
+        };
+        let learned = self.incoming.progress();
+        view.tables = learned
+            .zip(self.outgoing.progress())
+            .map(|(learned, told)| {
+                let (pushed, acknowledged) = told;
+                TableProgress { pushed, acknowledged, ..learned }
+            })
+            .collect();
+        if with_names {
+            let owned = |(number, name): (u64, &str)| (number, name.to_owned());
+            view.sent_names = self.outgoing.names().map(owned).collect();
+            view.learned_names = self.incoming.names().map(owned).collect();
+        }
+        view
+    }
+
+    /// Appends messages for the peer, with at most `budget` entries. `is_complete` says whether our own resync is complete. True if
+    /// there may be more at once.
     pub fn produce(&mut self, budget: usize, is_complete: bool, now_ms: u64, out: &mut Vec<u8>) -> bool {
         if self.lesson != LessonState::Teaching {
-            return self.outgoing.push(budget, now_ms, out);
+            return self.outgoing.push(budget, is_complete, now_ms, out);
+        }
+        // How sums are told depends on who hears it.
+        if self.outgoing.has_aggregates() && !self.outgoing.knows_peer() {
+            return false;
         }
         let budget = u32::try_from(budget).unwrap_or(u32::MAX);
-        if self.outgoing.teach(budget, now_ms, out) {
+        if self.outgoing.teach(budget, is_complete, now_ms, out) {
             self.lesson = LessonState::AwaitsConfirm;
             let end = if is_complete { Control::ResyncFinished } else { Control::ResyncPartial };
-            write::control(end, out);
+            self.control(end, out);
         }
         true
     }
 
-    /// The session is over: what the peer did not acknowledge is told again in the next one.
+    fn control(&self, control: Control, out: &mut Vec<u8>) {
+        trace::said(&self.who, control);
+        write::control(control, out);
+    }
+
+    /// Whether the peer still has to confirm a lesson.
+    pub(crate) fn awaits_confirm(&self) -> bool {
+        self.lesson == LessonState::AwaitsConfirm
+    }
+
+    /// The session is over: updates that were not acknowledged are sent again in the next one.
     pub fn end(&mut self) {
+        trace::released(&self.who);
         self.outgoing.end();
+    }
+}
+
+/// The first message tells who has shares of sums.
+fn meet(first: &Message<'_>, incoming: &mut Incoming, outgoing: &mut Outgoing) {
+    if !outgoing.knows_peer() {
+        let counts = matches!(first, Message::Control(Control::CountsTogether | Control::WantsShares));
+        outgoing.set_counts_together(counts);
+        if counts {
+            incoming.set_counts_together();
+        }
     }
 }
 
 /// What a message asks of the session.
 enum Step {
     Done,
-    /// An entry was told.
+    /// An entry was received.
     Learned,
-    OtherTable,
+    OtherTable(usize, Mismatch),
     Control(Control),
     Refused(Fault),
 }
@@ -224,8 +324,8 @@ fn read(
             return Ok(Step::Learned);
         }
         Message::Definition(told) => {
-            if !incoming.define(&told) {
-                return Ok(Step::OtherTable);
+            if let Some((table, mismatch)) = incoming.define(&told) {
+                return Ok(Step::OtherTable(table, mismatch));
             }
         }
         Message::Switch(id) => incoming.switch(id),

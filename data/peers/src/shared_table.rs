@@ -1,4 +1,4 @@
-//! A table as peers know it: what it is called, how its entries are told.
+//! A table as peers see it: its name and the encoding of its entries.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -6,24 +6,29 @@ use weir_expr::Value as Sample;
 use weir_expr::table::{DataType, KeyType};
 use weir_peer_messages::definition::Fields;
 use weir_peer_messages::{DataKind, Definition, Field, KeyBytes, KeyKind, Rate, SentNames, integer};
-use weir_tables::{Key, RateParts, Row, Table};
+use weir_tables::{Key, RateParts, Row, Share, ShareValue, Table};
+use xxhash_rust::xxh64::xxh64;
 
 /// A table that is shared with the peers of a section.
 #[derive(Debug)]
 pub struct SharedTable {
-    /// The table, one of whose audiences each peer is.
+    /// The table. Each peer is one of its audiences.
     pub table: &'static Table,
-    /// What peers call it: `/name` for one of a `peers` section (manual, 11.2, "table").
+    /// Its name among peers: `/name` for one of a `peers` section (manual, 11.2, "table").
     pub name: Box<str>,
-    /// `recv-only`: what only the local instance knows is learned, too.
+    /// `recv-only`: data that concerns only the local instance is taken from peers, too.
     pub receive_only: bool,
-    /// `write-to`: where tags and servers that are learned are written, too.
+    /// `write-to`: the table to which received tags and servers are written, too.
     pub write_to: Option<&'static Table>,
     fields: Fields,
+    /// The same, those that instances may count together and the others.
+    divided: (Fields, Fields),
+    /// What this instance and the other ones are called, these by audience.
+    members: (Box<str>, Vec<Box<str>>),
 }
 
 impl SharedTable {
-    /// A table and what peers call it.
+    /// A table and its name among peers.
     pub fn new(
         table: &'static Table,
         name: &str,
@@ -37,11 +42,47 @@ impl SharedTable {
             period_ms: layout.period_ms(data),
         };
         let fields = Fields::new(layout.stored().map(field).collect());
-        SharedTable { table, name: name.into(), receive_only, write_to, fields }
+        let divided = fields.divided();
+        SharedTable {
+            table,
+            name: name.into(),
+            receive_only,
+            write_to,
+            fields,
+            divided,
+            members: Default::default(),
+        }
+    }
+
+    /// The same, with the names of this instance and of the others, by audience: shares of sums are told by name.
+    pub fn of_members(mut self, local: &str, peers: impl IntoIterator<Item = Box<str>>) -> SharedTable {
+        self.members = (local.into(), peers.into_iter().collect());
+        self
+    }
+
+    /// Whether its counts are sums of what each instance has.
+    pub(crate) fn is_aggregate(&self) -> bool {
+        self.table.layout().is_aggregate()
+    }
+
+    /// Whose share a name means. The own one is told by others: it is of this instance's former life.
+    pub(crate) fn share_of(&self, name: &str) -> Option<Share> {
+        let (local, peers) = &self.members;
+        if *name == **local {
+            return Some(Share::Former);
+        }
+        peers.iter().position(|peer| **peer == *name).map(Share::Peer)
+    }
+
+    /// Every share that an entry may have, with its owner.
+    pub(crate) fn shares(&self) -> impl Iterator<Item = (Share, &str)> {
+        let (local, peers) = &self.members;
+        let others = peers.iter().enumerate().map(|(audience, name)| (Share::Peer(audience), &**name));
+        std::iter::once((Share::Own, &**local)).chain(others)
     }
 
     /// What peers are told of it before anything else.
-    pub(crate) fn definition(&self, id: u64) -> Definition<'_> {
+    pub(crate) fn definition(&self, id: u64, is_aggregate: bool) -> Definition<'_> {
         let (key, key_length) = kind_of(self.table.declaration().key);
         Definition {
             id,
@@ -50,10 +91,11 @@ impl SharedTable {
             key_length,
             expire_ms: self.table.declaration().expire_ms.into(),
             fields: self.fields.clone(),
+            is_aggregate,
         }
     }
 
-    /// Whether a peer means the same by this table: its keys are as ours. Strings and blocks may have other lengths.
+    /// Whether a peer's definition is compatible: its keys have our type. Strings and blocks may have other lengths.
     pub(crate) fn is_like(&self, told: &Definition<'_>) -> bool {
         let (key, key_length) = kind_of(self.table.declaration().key);
         match key {
@@ -62,7 +104,19 @@ impl SharedTable {
         }
     }
 
-    /// The key that a peer tells; none if it is none.
+    /// The rates that a peer's definition has over another period than ours: its and our period, in milliseconds. One that says no
+    /// period means ours.
+    pub(crate) fn other_periods(&self, told: &Definition<'_>) -> Vec<(DataType, u32, u32)> {
+        let ours = |number| self.fields.iter().find(|own| own.number == number);
+        let differs = |field: Field| {
+            let own =
+                ours(field.number).filter(|own| field.period_ms > 0 && own.period_ms != field.period_ms)?;
+            Some((data_of(field)?, field.period_ms, own.period_ms))
+        };
+        told.fields.iter().filter_map(differs).collect()
+    }
+
+    /// A key from a peer; none if it is invalid.
     pub(crate) fn key(&self, told: KeyBytes<'_>) -> Option<Key> {
         let kind = self.table.declaration().key;
         let sample = match (told, kind) {
@@ -80,8 +134,52 @@ impl SharedTable {
         Key::of(sample, kind)
     }
 
-    /// Appends key and data of an entry.
+    /// The part of `shards` parts that an entry's key belongs to, from 1: the same in every instance.
+    pub(crate) fn shard_of(row: &Row<'_>, shards: u32) -> u32 {
+        let hash = match row.key() {
+            Sample::Int(number) => xxh64(&(number as u32).to_be_bytes(), 0),
+            Sample::Ipv4(address) => xxh64(&address.octets(), 0),
+            Sample::Ipv6(address) => xxh64(&address.octets(), 0),
+            Sample::Str(bytes) | Sample::Bin(bytes) => xxh64(&bytes, 0),
+            // No table has keys of other types.
+            _ => 0,
+        };
+        // It is less than `shards`, which is a 32-bit number.
+        (hash % u64::from(shards.max(1))) as u32 + 1
+    }
+
+    /// Appends the key and data of an entry.
     pub(crate) fn write_entry(&self, row: &Row<'_>, names: &mut SentNames, out: &mut Vec<u8>) {
+        self.write_key(row, out);
+        write_fields(&self.fields, row, names, out);
+    }
+
+    /// Appends the key of an entry, its tags and one share of its counts and rates.
+    pub(crate) fn write_share(
+        &self,
+        row: &Row<'_>,
+        (share, owner): (Share, &str),
+        names: &mut SentNames,
+        out: &mut Vec<u8>,
+    ) {
+        let (sums, tags) = &self.divided;
+        self.write_key(row, out);
+        write_fields(tags, row, names, out);
+        names.write(Some(owner), out);
+        for field in sums.iter() {
+            let Some(data) = data_of(field) else { continue };
+            for element in 0..field.elements {
+                match row.share(share, data, element) {
+                    Some(ShareValue::Rate(parts)) => write_rate(parts, out),
+                    Some(ShareValue::Count(count)) => integer::write(count, out),
+                    // The table stores what it says that it does.
+                    None => {}
+                }
+            }
+        }
+    }
+
+    fn write_key(&self, row: &Row<'_>, out: &mut Vec<u8>) {
         let kind = kind_of(self.table.declaration().key).0;
         match row.key() {
             Sample::Int(number) => KeyBytes::Integer(number as u32).write(kind, out),
@@ -91,22 +189,27 @@ impl SharedTable {
             // No table has keys of other types.
             _ => {}
         }
-        for field in self.fields.iter() {
-            let Some(data) = data_of(field) else { continue };
-            for element in 0..field.elements {
-                match field.kind() {
-                    Some(DataKind::Rate | DataKind::Rates) => {
-                        let RateParts { age_ms, current, previous } =
-                            row.rate(data, element).unwrap_or_default();
-                        let [age_ms, current, previous] = [age_ms, current, previous].map(u64::from);
-                        Rate { age_ms, current, previous }.write(out);
-                    }
-                    Some(DataKind::Name) => names.write(row.server_key().as_deref(), out),
-                    _ => integer::write(row.get(data, element).unwrap_or_default(), out),
+    }
+}
+
+fn write_fields(fields: &Fields, row: &Row<'_>, names: &mut SentNames, out: &mut Vec<u8>) {
+    for field in fields.iter() {
+        let Some(data) = data_of(field) else { continue };
+        for element in 0..field.elements {
+            match field.kind() {
+                Some(DataKind::Rate | DataKind::Rates) => {
+                    write_rate(row.rate(data, element).unwrap_or_default(), out);
                 }
+                Some(DataKind::Name) => names.write(row.server_key().as_deref(), out),
+                _ => integer::write(row.get(data, element).unwrap_or_default(), out),
             }
         }
     }
+}
+
+fn write_rate(RateParts { age_ms, current, previous }: RateParts, out: &mut Vec<u8>) {
+    let [age_ms, current, previous] = [age_ms, current, previous].map(u64::from);
+    Rate { age_ms, current, previous }.write(out);
 }
 
 /// The type of data that a peer means by a number.
@@ -114,7 +217,7 @@ pub(crate) fn data_of(field: Field) -> Option<DataType> {
     DataType::ALL.get(usize::from(field.number)).copied()
 }
 
-/// What peers are told of keys. To them a string has a byte for its end.
+/// The key type and length for peers. Their strings have one more byte, for the terminator.
 fn kind_of(key: KeyType) -> (KeyKind, u32) {
     match key {
         KeyType::Integer => (KeyKind::Integer, 4),

@@ -1,4 +1,4 @@
-//! Which entries of a shard changed since each audience was told: sets of slots.
+//! Sets of the slots in a shard that changed since each audience was told.
 //!
 //! ```text
 //!  an entry changes ──► fresh ──(somebody looks)──► a set for each audience ──► told ──► acknowledged
@@ -6,14 +6,14 @@
 //!                                                             └──────────────────┘ the connection broke
 //! ```
 //!
-//! A change costs one bit, whoever the audience is and however often an entry changes before it is told. A slot whose entry went
-//! meanwhile is passed over; one that has another entry by now tells of that one, which changed, too.
+//! A change costs one bit, whatever the number of audiences and of changes to the entry before it is told. A slot without an
+//! entry is skipped; if it has another entry by now, that one changed too.
 
 /// The changes of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     fresh: Slots,
-    /// What each audience was not told.
+    /// The untold slots of each audience.
     untold: Vec<Slots>,
 }
 
@@ -21,17 +21,17 @@ pub(crate) struct Changes {
 #[derive(Debug, Default)]
 struct Slots {
     words: Vec<u64>,
-    /// How many words may have bits: those behind them have none.
+    /// The number of words that may have bits set; later words have none.
     used: usize,
 }
 
 impl Changes {
-    /// For so many audiences.
+    /// For `audiences` audiences.
     pub fn new(audiences: usize) -> Changes {
         Changes { fresh: Slots::default(), untold: (0..audiences).map(|_| Slots::default()).collect() }
     }
 
-    /// An entry changed; true for the first one since somebody looked.
+    /// Marks the slot of a changed entry; true for the first change since the last look.
     #[inline]
     pub fn mark(&mut self, slot: u32) -> bool {
         let is_first = self.fresh.used == 0;
@@ -39,7 +39,7 @@ impl Changes {
         is_first
     }
 
-    /// Shows `then` at most `budget` slots that an audience was not told: they count as told. Whether there are more.
+    /// Calls `then` with at most `budget` untold slots of an audience, which count as told. Returns whether there are more.
     pub fn take(&mut self, audience: usize, budget: usize, mut then: impl FnMut(u32)) -> bool {
         self.distribute();
         let Some(untold) = self.untold.get_mut(audience) else { return false };
@@ -50,10 +50,17 @@ impl Changes {
         untold.used > 0
     }
 
-    /// An audience was not told after all.
+    /// Marks a slot as untold for an audience again.
     pub fn give_back(&mut self, audience: usize, slot: u32) {
         if let Some(untold) = self.untold.get_mut(audience) {
             untold.insert(slot);
+        }
+    }
+
+    /// An audience was told of none of so many slots.
+    pub fn give_back_all(&mut self, audience: usize, slots: u32) {
+        if let Some(untold) = self.untold.get_mut(audience) {
+            untold.insert_all(slots);
         }
     }
 
@@ -66,7 +73,7 @@ impl Changes {
         }
     }
 
-    /// What changed is news for every audience.
+    /// Adds the fresh changes to every audience.
     fn distribute(&mut self) {
         if self.fresh.used == 0 {
             return;
@@ -97,6 +104,18 @@ impl Slots {
         self.used = words;
     }
 
+    /// Adds the first `count` slots.
+    fn insert_all(&mut self, count: u32) {
+        let whole = (count / 64) as usize;
+        if let Some(last) = count.checked_sub(1) {
+            self.insert(last);
+        }
+        self.words[..whole].fill(u64::MAX);
+        if let Some(word) = self.words.get_mut(whole) {
+            *word |= (1 << (count % 64)) - 1;
+        }
+    }
+
     fn add(&mut self, other: &Slots) {
         if other.used > self.used {
             self.grow(other.used);
@@ -106,7 +125,7 @@ impl Slots {
         }
     }
 
-    /// Takes one of the slots.
+    /// Takes one slot.
     fn pop(&mut self) -> Option<u32> {
         while let Some(last) = self.used.checked_sub(1) {
             let word = &mut self.words[last];
@@ -154,6 +173,18 @@ mod tests {
         assert_eq!((first.len(), more), (60, true));
         let (rest, more) = told(&mut changes, 0, 60);
         assert_eq!((rest.len(), more), (40, false));
+    }
+
+    #[test]
+    fn everything_is_told_to_whom_nothing_is_known() {
+        for slots in [0, 1, 63, 64, 65, 200] {
+            let mut changes = Changes::new(2);
+            changes.mark(3);
+            told(&mut changes, 0, 1);
+            changes.give_back_all(0, slots);
+            assert_eq!(told(&mut changes, 0, 1000).0, (0..slots).collect::<Vec<_>>());
+            assert_eq!(told(&mut changes, 1, 1000).0, [3]);
+        }
     }
 
     #[test]

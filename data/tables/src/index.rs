@@ -1,70 +1,133 @@
 //! Finding an entry by its key: a hash table that grows by one bucket at a time (linear hashing, W. Litwin, 1980).
 //!
-//! Entries of a bucket are a chain through the entries themselves. There are about as many buckets as entries, so a bucket
-//! costs four bytes an entry, and no growth ever looks at more than one chain.
+//! Entries of a bucket are a chain through the entries themselves. Each [`Link`] says the hash of the entry that it leads to, and
+//! whether that one leads on: who looks for a key that is not there, or divides a chain of one, looks at no entry, which would mean to
+//! wait for memory. There are about as many buckets as entries, so a bucket costs eight bytes an entry, and no growth ever looks at
+//! more than one chain.
 
 /// The first entry of each bucket.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    blocks: Vec<Box<[u32]>>,
+    blocks: Vec<Box<[Link]>>,
+    /// Blocks without buckets, to be used again or [given back](Self::trim).
+    spare: Vec<Box<[Link]>>,
     /// How many buckets there are.
     buckets: u32,
 }
 
+/// The way to an entry.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// The slot plus 1; 0 for none.
+    pub entry: u32,
+    /// The lower bits of the entry's hash, and whether another entry may come behind it.
+    pub hash: u32,
+}
+
+/// Another entry may come behind the one that a link leads to. Without it none does.
+const LEADS_ON: u32 = 1 << 31;
+
+impl Link {
+    /// The bits of a hash that a link says: no shard has more buckets.
+    pub const HASH: u32 = !LEADS_ON;
+
+    /// To an entry in front of what `next` leads to.
+    pub fn to(slot: u32, hash: u32, next: Link) -> Link {
+        let leads_on = if next.entry == 0 { 0 } else { LEADS_ON };
+        Link { entry: slot + 1, hash: hash & !LEADS_ON | leads_on }
+    }
+
+    /// The entry's slot; none at the end.
+    #[inline]
+    pub fn slot(self) -> Option<u32> {
+        self.entry.checked_sub(1)
+    }
+
+    /// Whether the entry may have this hash.
+    #[inline]
+    pub fn may_be(self, hash: u32) -> bool {
+        (self.hash ^ hash) & !LEADS_ON == 0
+    }
+
+    /// Whether another entry may come behind.
+    #[inline]
+    pub fn leads_on(self) -> bool {
+        self.hash & LEADS_ON != 0
+    }
+}
+
 /// Buckets of a block.
 const BLOCK: u32 = 256;
-/// A new index has so many buckets: a power of two.
+/// The number of buckets of a new index: a power of two.
 const FIRST: u32 = 16;
 
 impl Index {
     /// The bucket of a hash.
     #[inline]
     pub fn bucket(&self, hash: u32) -> u32 {
-        // Buckets below the split are those of the next power of two already.
+        // Buckets below the split already belong to the next power of two.
         let above = self.buckets.next_power_of_two();
         let bucket = hash & (above - 1);
         if bucket < self.buckets { bucket } else { bucket & (above / 2 - 1) }
     }
 
-    /// Whether an index with so many entries needs another bucket.
+    /// Whether an index with this many entries needs another bucket.
     pub fn is_full(&self, entries: u32) -> bool {
         entries >= self.buckets
     }
 
-    /// Adds a bucket; says which one has to be divided between itself and the new one.
+    /// Adds a bucket; returns the bucket whose entries must be divided between it and the new one.
     pub fn grow(&mut self) -> Option<u32> {
         if self.buckets == 0 {
-            self.blocks.push(vec![0; BLOCK as usize].into_boxed_slice());
+            self.add_block();
             self.buckets = FIRST;
             return None;
         }
         let new = self.buckets;
         if new == self.blocks.len() as u32 * BLOCK {
-            self.blocks.push(vec![0; BLOCK as usize].into_boxed_slice());
+            self.add_block();
         }
         self.buckets += 1;
-        // The highest bit tells the new one from the one that it comes from.
+        // The highest bit distinguishes the new bucket from the one that is divided.
         Some(new & !(1 << new.ilog2()))
     }
 
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        *self = Index::default();
+    fn add_block(&mut self) {
+        let block = match self.spare.pop() {
+            Some(mut block) => {
+                block.fill(Link::default());
+                block
+            }
+            None => vec![Link::default(); BLOCK as usize].into_boxed_slice(),
+        };
+        self.blocks.push(block);
     }
 
-    /// The first entry of a bucket, plus 1; 0 for none.
+    /// Forgets everything. Memory is kept: to give much back at once takes long.
+    pub fn clear(&mut self) {
+        self.spare.append(&mut self.blocks);
+        self.buckets = 0;
+    }
+
+    /// Gives memory back that is not needed: at most so many blocks; how many those were.
+    pub fn trim(&mut self, blocks: usize) -> usize {
+        let kept = self.spare.len().saturating_sub(blocks);
+        self.spare.drain(kept..).count()
+    }
+
+    /// The way to the first entry of a bucket.
     #[inline]
-    pub fn first(&self, bucket: u32) -> u32 {
+    pub fn first(&self, bucket: u32) -> Link {
         match self.blocks.get((bucket / BLOCK) as usize) {
             Some(block) => block[(bucket % BLOCK) as usize],
-            None => 0,
+            None => Link::default(),
         }
     }
 
-    /// Replaces it.
+    /// Sets the first entry of a bucket.
     #[inline]
-    pub fn set_first(&mut self, bucket: u32, entry: u32) {
-        self.blocks[(bucket / BLOCK) as usize][(bucket % BLOCK) as usize] = entry;
+    pub fn set_first(&mut self, bucket: u32, link: Link) {
+        self.blocks[(bucket / BLOCK) as usize][(bucket % BLOCK) as usize] = link;
     }
 }
 

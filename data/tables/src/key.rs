@@ -1,4 +1,4 @@
-//! A key: what an entry is found by, as words.
+//! Keys of entries, as words.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -8,24 +8,24 @@ use weir_expr::table::KeyType;
 
 use crate::layout::words_of_key;
 
-/// A key of a table, in the form in which entries hold it.
+/// A key of a table, in the form in which entries store it.
 #[derive(Debug, Clone)]
 pub struct Key {
     words: Words,
 }
 
-/// Short keys need no memory of their own.
+/// Short keys need no allocation.
 #[derive(Debug, Clone)]
 enum Words {
     Short([u32; SHORT], usize),
     Long(Vec<u32>),
 }
 
-/// A string of the default length, and the word that says how long it is.
+/// A string of the default length, and the word with its length.
 const SHORT: usize = 9;
 
 impl Key {
-    /// The key that a sample makes in a table of that type; none if the sample cannot be converted.
+    /// The key of a sample in a table of that type; none if the sample cannot be converted.
     pub fn of(value: Value<'_>, kind: KeyType) -> Option<Key> {
         match (value.cast(kind.sample_type())?, kind) {
             (Value::Ipv4(address), _) => Some(Key::short(&[u32::from(address)])),
@@ -52,7 +52,7 @@ impl Key {
         Key { words: Words::Short(room, words.len()) }
     }
 
-    /// Bytes in words, behind their number if it is not always the same.
+    /// Bytes packed into words, after their number if the length varies.
     fn packed(words: usize, length: Option<u32>, bytes: &[u8]) -> Key {
         let mut words = match words <= SHORT {
             true => Words::Short([0; SHORT], words),
@@ -84,7 +84,7 @@ impl Key {
     }
 }
 
-/// The key that an entry holds, as the value that it was made of.
+/// The value of a stored key.
 pub(crate) fn value_of(words: &[u32], kind: KeyType) -> Value<'static> {
     let first = words.first().copied().unwrap_or_default();
     match kind {

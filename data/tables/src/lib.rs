@@ -1,16 +1,19 @@
-//! Stick-tables: what is stored and counted by key (manual, section 11).
+//! Stick-tables: data stored and counted by key (manual, section 11).
 //!
 //! A [`Table`] is declared once ([`Declaration`]): the type of its keys, how many entries fit, how long one lives, which
-//! data each has. It is cut into shards, each with its own lock, index and entries, so that workers that count different
-//! keys do not meet. An entry is a run of 32-bit words in its shard: its links, its key, and what the declaration
-//! stores, nothing else ([`Layout`]). Who tracks an entry holds an [`EntryKey`]: a tracked entry neither expires nor gives
-//! way to another. A lock is held for one look at one entry, never while anything is waited for.
+//! data each has. It is split into shards, each with its own lock, index and entries, so that workers that count different
+//! keys do not contend. An entry is a run of 32-bit words in its shard: its links, its key, and the declared data, nothing
+//! else ([`Layout`]). An [`EntryKey`] refers to a tracked entry, which neither expires nor is purged. A lock is held for
+//! one access to one entry, never during a wait.
 //!
-//! Nothing here is done all at once: an index grows by one bucket with each entry that comes, entries expire in small
+//! No operation is proportional to the table: an index grows by one bucket with each new entry, entries expire in small
 //! steps, and a dump looks at a few entries at a time.
 //!
-//! A table that is shared with other instances notes which entries changed ([`Table::tell`]), one bit each; what others tell comes in by
-//! [`Table::learn`]. Nothing here knows how they talk.
+//! A table that is shared with other instances records which entries changed ([`Table::tell`]), one bit each; changes of others are
+//! added with [`Table::learn`]. The protocol between instances is not part of this crate.
+//!
+//! A table may also count together with other instances ([`Table::aggregate`]): then each entry has a share for each of them
+//! ([`Share`]), and what is read of a count or a rate is the sum.
 //!
 //! The crate refuses to know streams, servers, sockets and the clock: time comes in as an argument, in milliseconds.
 //! Begin with `table.rs`, then `shard.rs` and `row.rs`.
@@ -27,6 +30,7 @@ mod names;
 mod rate;
 mod row;
 mod shard;
+mod shares;
 mod slots;
 mod table;
 
@@ -37,4 +41,5 @@ pub use key::Key;
 pub use layout::Layout;
 pub use rate::RateParts;
 pub use row::Row;
+pub use shares::{Share, ShareValue};
 pub use table::{Cursor, EntryKey, Position, Removed, Table};

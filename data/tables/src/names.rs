@@ -1,15 +1,15 @@
-//! The dictionary of a table: entries hold numbers of names.
+//! The dictionary of a table: entries store numbers of names.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Names, each with its number from 1.
 ///
-/// A name stays: there are as many as servers were ever named, at most [`Names::MAX`].
+/// Names are never removed: there are as many as servers were ever named, at most [`Names::MAX`].
 #[derive(Debug, Default)]
 pub(crate) struct Names(Mutex<Vec<Arc<str>>>);
 
 impl Names {
-    /// No more names are kept; further ones have no number.
+    /// The limit of names; further ones have no number.
     pub const MAX: usize = 65_536;
 
     /// The number of a name; 0 if there is no room for it.

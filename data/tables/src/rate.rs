@@ -1,13 +1,13 @@
-//! How many events there were in a period that ends now.
+//! Rates: the number of events in the period that ends now.
 //!
 //! Two counts are kept: of the current period and of the one before it. A reading adds to the current count the share of the
 //! previous period that a window of one period, ending now, still covers. Three words: when the current period began
 //! (the low 32 bits of milliseconds), its count, the previous one's.
 //!
-//! A rate that nobody touches for more than 49 days may be read as if it were recent: its entry has expired long before,
+//! A rate that is not used for more than 49 days may be read as if it were recent: its entry has expired long before,
 //! unless the table keeps entries forever.
 
-/// A rate as it is stored.
+/// A rate, as stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Rate {
     began: u32,
@@ -15,19 +15,19 @@ pub(crate) struct Rate {
     previous: u32,
 }
 
-/// A rate, as instances tell it to each other.
+/// A rate, as instances send it to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RateParts {
     /// Milliseconds since the current period began.
     pub age_ms: u32,
     /// Events since then.
     pub current: u32,
-    /// Events of the period before.
+    /// Events of the previous period.
     pub previous: u32,
 }
 
 impl Rate {
-    /// From its words.
+    /// Decodes the stored words.
     #[inline]
     pub fn load(words: &[u32]) -> Rate {
         match words {
@@ -36,7 +36,7 @@ impl Rate {
         }
     }
 
-    /// Into its words.
+    /// Encodes into the stored words.
     #[inline]
     pub fn store(self, words: &mut [u32]) {
         if let [began, current, previous, ..] = words {
@@ -44,16 +44,46 @@ impl Rate {
         }
     }
 
-    /// With `events` more, now.
+    /// Adds `events` events at time `now`.
     #[inline]
     pub fn add(self, period_ms: u32, now: u32, events: u32) -> Rate {
         let rate = self.at(period_ms, now);
         Rate { current: rate.current.saturating_add(events), ..rate }
     }
 
-    /// As if there had been so many events in the period that ends now, none of them in the one that begins.
+    /// A rate with this many events in the previous period, and none in the current one.
     pub fn of(now: u32, events: u32) -> Rate {
         Rate { began: now, current: 0, previous: events }
+    }
+
+    /// Both rates as one, which reads now as both together do, or as one more. Its period is that of the one that began last.
+    pub fn merged(self, other: Rate, period_ms: u32, now: u32) -> Rate {
+        let (one, other) = (self.at(period_ms, now), other.at(period_ms, now));
+        // Nothing has no period of its own.
+        for (empty, rate) in [(one, other), (other, one)] {
+            if (empty.current, empty.previous) == (0, 0) {
+                return rate;
+            }
+        }
+        let left = |rate: Rate| period_ms.saturating_sub(now.wrapping_sub(rate.began));
+        let (newer, older) = if left(one) >= left(other) { (one, other) } else { (other, one) };
+        // What is left of the older one's previous period is spread over the longer rest of the newer one's.
+        let faded = (u64::from(older.previous) * u64::from(left(older))).div_ceil(left(newer).max(1).into());
+        Rate {
+            began: newer.began,
+            current: newer.current.saturating_add(older.current),
+            previous: newer.previous.saturating_add(faded as u32),
+        }
+    }
+
+    /// What is left of it without so many of the events that it reads now: the older ones go first.
+    pub fn without(self, events: u32, period_ms: u32, now: u32) -> Rate {
+        let rate = self.at(period_ms, now);
+        let rest = self.read(period_ms, now).saturating_sub(events);
+        let current = rate.current.min(rest);
+        let left = period_ms.saturating_sub(now.wrapping_sub(rate.began));
+        let previous = (u64::from(rest - current) * u64::from(period_ms)).div_ceil(left.max(1).into());
+        Rate { began: rate.began, current, previous: u32::try_from(previous).unwrap_or(u32::MAX) }
     }
 
     /// Its parts, as others are told.
@@ -61,7 +91,7 @@ impl Rate {
         RateParts { age_ms: now.wrapping_sub(self.began), current: self.current, previous: self.previous }
     }
 
-    /// From its parts. A period that began longer ago than the clock can tell is over, and so is the next.
+    /// A rate from received parts. A period that began longer ago than the clock can represent is over, and so is the next.
     pub fn from_parts(parts: RateParts, now: u32) -> Rate {
         Rate { began: now.wrapping_sub(parts.age_ms), current: parts.current, previous: parts.previous }
     }
@@ -72,14 +102,14 @@ impl Rate {
         let rate = self.at(period_ms, now);
         let left = u64::from(period_ms.saturating_sub(now.wrapping_sub(rate.began)));
         let share = u64::from(rate.previous) * left / u64::from(period_ms.max(1));
-        // Less than one event is still one until the period is over: a low rate does not flap.
+        // Less than one event still counts as one until the period is over, so that a low rate does not alternate.
         if rate.current == 0 && rate.previous <= 1 {
             return rate.previous;
         }
         rate.current.saturating_add(share as u32)
     }
 
-    /// The same counts when whole periods may have passed.
+    /// The counts at time `now`, after any number of periods.
     #[inline]
     fn at(self, period_ms: u32, now: u32) -> Rate {
         let elapsed = now.wrapping_sub(self.began);
@@ -119,6 +149,33 @@ mod tests {
         assert_eq!(rate.read(PERIOD, 62_000), 13);
         assert_eq!(rate.read(PERIOD, 65_000), 10);
         assert_eq!(rate.read(PERIOD, 75_000), 2, "the older events are gone");
+    }
+
+    #[test]
+    fn two_rates_read_as_one() {
+        let older = Rate::default().add(PERIOD, 50_000, 10).add(PERIOD, 61_000, 4);
+        let newer = Rate::default().add(PERIOD, 56_000, 100).add(PERIOD, 67_000, 7);
+        for now in [68_000, 69_999] {
+            let sum = older.read(PERIOD, now) + newer.read(PERIOD, now);
+            let merged = older.merged(newer, PERIOD, now);
+            assert!((sum..=sum + 1).contains(&merged.read(PERIOD, now)), "{now}: {merged:?}");
+            assert_eq!(newer.merged(older, PERIOD, now), merged, "{now}");
+        }
+        assert_eq!(older.merged(Rate::default(), PERIOD, 65_000), older);
+        assert_eq!(Rate::default().merged(older, PERIOD, 65_000), older);
+    }
+
+    #[test]
+    fn what_others_have_is_taken_away() {
+        let rate = Rate::default().add(PERIOD, 50_000, 10).add(PERIOD, 62_000, 5);
+        for (events, left) in [(0, 13), (1, 12), (8, 5), (10, 3), (13, 0), (100, 0)] {
+            assert_eq!(rate.without(events, PERIOD, 62_000).read(PERIOD, 62_000), left, "{events}");
+        }
+        assert_eq!(
+            rate.without(10, PERIOD, 62_000).read(PERIOD, 80_000),
+            0,
+            "it is forgotten as the rest is"
+        );
     }
 
     #[test]

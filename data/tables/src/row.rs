@@ -10,18 +10,18 @@ use crate::layout::{Layout, header};
 use crate::names::Names;
 use crate::rate::{Rate, RateParts};
 
-/// An entry of a table: its data, read and changed now.
+/// An entry of a table, while its data is read and changed.
 #[derive(Debug)]
 pub struct Row<'s> {
     pub(crate) words: &'s mut [u32],
     pub(crate) layout: &'s Layout,
     pub(crate) names: &'s Names,
     pub(crate) key: KeyType,
-    /// The low 32 bits of milliseconds.
+    /// The current time: the low 32 bits of milliseconds.
     pub(crate) now: u32,
     /// How long entries live; 0 for as long as there is room.
     pub(crate) expire_ms: u32,
-    /// Somebody set or counted something.
+    /// Whether anything was set or counted.
     pub(crate) is_changed: bool,
 }
 
@@ -31,12 +31,12 @@ impl Row<'_> {
         value_of(&self.words[header::WORDS..header::WORDS + self.layout.key_words], self.key)
     }
 
-    /// How many track it.
+    /// The number of references that track it.
     pub fn trackers(&self) -> u32 {
         self.words[header::TRACKERS]
     }
 
-    /// Milliseconds until it expires; 0 when that is now or was, or if it does not expire.
+    /// Milliseconds until it expires; 0 when it has expired, or does not expire.
     pub fn expires_in_ms(&self) -> u32 {
         if self.expire_ms == 0 {
             return 0;
@@ -45,28 +45,43 @@ impl Row<'_> {
         if left as i32 > 0 { left } else { 0 }
     }
 
-    /// Data as it stands now: a count, a tag, or events in the period that ends now. None if it is not stored.
+    /// The current value: a count, a tag, or the events in the period that ends now. None if it is not stored.
     pub fn get(&self, data: DataType, element: u16) -> Option<u64> {
-        let (at, period_ms) = self.layout.place(data, element)?;
-        let words = &self.words[at..];
-        Some(match data.kind() {
-            DataKind::Plain | DataKind::Count | DataKind::Name => words[0].into(),
-            DataKind::LongCount => u64::from(words[0]) | u64::from(words[1]) << 32,
-            DataKind::Rate => {
-                let events = Rate::load(words).read(period_ms, self.now);
-                match data.is_rate_of_bytes() {
-                    true => u64::from(events) * u64::from(self.layout.bytes_rate_factor),
-                    false => events.into(),
-                }
-            }
-        })
+        let (at, period_ms) = self.layout.slot(data, element)?;
+        let value = self.read(data, at, period_ms);
+        let is_in_blocks = data.is_rate_of_bytes();
+        Some(if is_in_blocks { value * u64::from(self.layout.bytes_rate_factor) } else { value })
     }
 
-    /// Sets data; false if it is not stored. Values that do not fit are cut to what fits.
+    /// The same of what is at some word; rates of bytes in blocks.
+    #[inline]
+    fn read(&self, data: DataType, at: usize, period_ms: u32) -> u64 {
+        if self.is_sum(data) {
+            return self.sum(data, at, period_ms);
+        }
+        let words = &self.words[at..];
+        match data.kind() {
+            DataKind::Plain | DataKind::Count | DataKind::Name => words[0].into(),
+            DataKind::LongCount => u64::from(words[0]) | u64::from(words[1]) << 32,
+            DataKind::Rate => Rate::load(words).read(period_ms, self.now).into(),
+        }
+    }
+
+    /// Whether others count that, too.
+    #[inline]
+    fn is_sum(&self, data: DataType) -> bool {
+        self.layout.is_aggregate() && data.is_sum()
+    }
+
+    /// Sets data; false if it is not stored. Values that do not fit become the largest that does.
     pub fn set(&mut self, data: DataType, element: u16, value: u64) -> bool {
-        let Some((at, _)) = self.layout.place(data, element) else { return false };
+        let Some((at, period_ms)) = self.layout.slot(data, element) else { return false };
         let now = self.now;
         self.is_changed = true;
+        if self.is_sum(data) {
+            self.set_sum(data, at, period_ms, value, 0);
+            return true;
+        }
         let words = &mut self.words[at..];
         match data.kind() {
             DataKind::Plain | DataKind::Count | DataKind::Name => words[0] = value as u32,
@@ -76,11 +91,16 @@ impl Row<'_> {
         true
     }
 
-    /// Adds to a count or to a rate, if it is stored; the count that results.
+    /// Adds to a count or to a rate, if it is stored; returns the new count.
     #[inline]
     pub fn add(&mut self, data: DataType, element: u16, amount: u64) -> Option<u64> {
-        let (at, period_ms) = self.layout.place(data, element)?;
+        let (at, period_ms) = self.layout.slot(data, element)?;
         self.is_changed = true;
+        let is_sum = self.is_sum(data);
+        if is_sum && data.kind() != DataKind::Rate {
+            self.add_to_own(data, at, amount);
+            return Some(self.sum(data, at, period_ms));
+        }
         let words = &mut self.words[at..];
         Some(match data.kind() {
             DataKind::Plain | DataKind::Count | DataKind::Name => {
@@ -100,38 +120,49 @@ impl Row<'_> {
                 let events = u32::try_from(blocks).unwrap_or(u32::MAX);
                 let rate = Rate::load(words).add(period_ms, self.now, events);
                 rate.store(words);
-                rate.read(period_ms, self.now).into()
+                match is_sum {
+                    true => self.sum(data, at, period_ms),
+                    false => rate.read(period_ms, self.now).into(),
+                }
             }
         })
     }
 
-    /// A rate's parts; none if it is not stored.
+    /// A rate's parts; none if it is not stored. Those of a sum are of all shares together.
     pub fn rate(&self, data: DataType, element: u16) -> Option<RateParts> {
-        let (at, _) = self.layout.place(data, element)?;
+        let (at, period_ms) = self.layout.slot(data, element)?;
+        if self.is_sum(data) {
+            return Some(self.merged_rate(at, period_ms, None).parts(self.now));
+        }
         Some(Rate::load(&self.words[at..]).parts(self.now))
     }
 
     /// Sets a rate to these parts, if it is stored.
     pub fn set_rate(&mut self, data: DataType, element: u16, parts: RateParts) {
-        if let Some((at, _)) = self.layout.place(data, element) {
+        if let Some((at, _)) = self.layout.slot(data, element) {
             self.is_changed = true;
             Rate::from_parts(parts, self.now).store(&mut self.words[at..]);
         }
     }
 
-    /// Takes one from a count that is not below that.
+    /// Subtracts one from a count above 0.
     pub fn subtract_one(&mut self, data: DataType) {
-        if let Some((at, _)) = self.layout.place(data, 0) {
+        if let Some((at, _)) = self.layout.slot(data, 0) {
             self.is_changed = true;
             self.words[at] = self.words[at].saturating_sub(1);
         }
     }
 
-    /// Adds to a count and to its rate, whichever is stored.
+    /// Adds to a count and to its rate, as far as they are stored.
     #[inline]
     pub fn count(&mut self, count: DataType, rate: DataType, amount: u64) {
         self.add(count, 0, amount);
         self.add(rate, 0, amount);
+    }
+
+    /// The entry is to be told to others, although nothing was counted now.
+    pub fn note_change(&mut self) {
+        self.is_changed = true;
     }
 
     /// Forgets all data.

@@ -1,26 +1,26 @@
-//! One part of a table: its entries, the way to them, and their ages. Everything here happens under the shard's lock.
+//! A shard of a table: its entries, their index, and their ages. All methods are called under the shard's lock.
 
 use crate::ages::Ages;
 use crate::changes::Changes;
-use crate::index::Index;
+use crate::index::{Index, Link};
 use crate::layout::{Layout, header};
 use crate::slots::Slots;
 
-/// The entries whose keys fall into one shard.
+/// The entries of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
     slots: Slots,
     index: Index,
     ages: Ages,
-    /// How many there are.
+    /// The number of entries.
     count: u32,
-    /// The generation of the entry that came last: no two entries of a shard have the same.
+    /// The generation of the last entry that was added: no two entries of a shard have the same.
     generation: u32,
-    /// What others are to be told; none if nobody is.
+    /// Changes to tell other instances; none if the table is not shared.
     changes: Option<Box<Changes>>,
 }
 
-/// What a shard needs to know of its table.
+/// A shard's parameters from its table.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules<'t> {
     pub layout: &'t Layout,
@@ -31,23 +31,23 @@ pub(crate) struct Rules<'t> {
 }
 
 impl Shard {
-    /// An empty shard whose changes so many audiences are told.
+    /// An empty shard whose changes are recorded for this many audiences.
     pub fn shared(audiences: usize) -> Shard {
         Shard { changes: Some(Box::new(Changes::new(audiences))), ..Shard::default() }
     }
 
-    /// Notes that an entry changed here; true if somebody may have to be told now.
+    /// Records a change of an entry; true if audiences may have to be told now.
     #[inline]
     pub fn mark(&mut self, slot: u32) -> bool {
         self.changes.as_mut().is_some_and(|changes| changes.mark(slot))
     }
 
-    /// What others are to be told.
+    /// The recorded changes.
     pub fn changes(&mut self) -> Option<&mut Changes> {
         self.changes.as_deref_mut()
     }
 
-    /// Sets when an entry expires, which is no use of it.
+    /// Sets when an entry expires, without counting as a use.
     pub fn expire_at(&mut self, slot: u32, at: u32, rules: Rules<'_>) {
         self.slots.get_mut(slot, rules.layout.stride)[header::EXPIRES] = at;
     }
@@ -57,7 +57,7 @@ impl Shard {
         self.count
     }
 
-    /// How many slots a dump has to look at.
+    /// The number of slots that a dump must visit.
     pub fn slots(&self) -> u32 {
         self.slots.len()
     }
@@ -74,21 +74,26 @@ impl Shard {
         self.slots.get_mut(slot, rules.layout.stride)
     }
 
-    /// The entry of a key that has not expired. One that has is removed.
+    /// The entry of a key, unless it has expired. An expired one is removed.
     #[inline]
     pub fn find(&mut self, key: &[u32], hash: u32, now: u32, rules: Rules<'_>) -> Option<u32> {
         let stride = rules.layout.stride;
-        let mut next = self.index.first(self.index_bucket(hash)?);
-        while let Some(slot) = next.checked_sub(1) {
-            let words = self.slots.get(slot, stride);
-            if words[header::WORDS..].starts_with(key) {
-                if !is_expired(words, now, rules) {
-                    return Some(slot);
+        let mut link = self.index.first(self.index_bucket(hash)?);
+        while let Some(slot) = link.slot() {
+            if link.may_be(hash) {
+                let words = self.slots.get(slot, stride);
+                if words[header::WORDS..].starts_with(key) {
+                    if !is_expired(words, now, rules) {
+                        return Some(slot);
+                    }
+                    self.remove(slot, rules);
+                    return None;
                 }
-                self.remove(slot, rules);
+            }
+            if !link.leads_on() {
                 return None;
             }
-            next = words[header::NEXT];
+            link = self.slots.next(slot, stride);
         }
         None
     }
@@ -107,11 +112,11 @@ impl Shard {
         self.generation = self.generation.checked_add(1).unwrap_or(1);
         let bucket = self.index.bucket(hash);
         let next = self.index.first(bucket);
-        self.index.set_first(bucket, slot + 1);
+        self.index.set_first(bucket, Link::to(slot, hash, next));
+        self.slots.set_next(slot, stride, next);
         let words = self.slots.get_mut(slot, stride);
         words[header::GENERATION] = self.generation;
         words[header::EXPIRES] = now.wrapping_add(rules.expire_ms);
-        words[header::NEXT] = next;
         words[header::WORDS..header::WORDS + key.len()].copy_from_slice(key);
         self.ages.append(&mut self.slots, stride, slot);
         self.count += 1;
@@ -134,7 +139,7 @@ impl Shard {
         }
     }
 
-    /// Notes that an entry is used now.
+    /// Records that an entry is used now.
     #[inline]
     pub fn touch(&mut self, slot: u32, now: u32, rules: Rules<'_>) {
         let stride = rules.layout.stride;
@@ -146,7 +151,7 @@ impl Shard {
         }
     }
 
-    /// Somebody tracks the entry from now on.
+    /// Adds a tracking reference to the entry.
     #[inline]
     pub fn track(&mut self, slot: u32, now: u32, rules: Rules<'_>) {
         let stride = rules.layout.stride;
@@ -158,7 +163,7 @@ impl Shard {
         }
     }
 
-    /// Somebody tracks the entry no more.
+    /// Removes a tracking reference.
     #[inline]
     pub fn untrack(&mut self, slot: u32, now: u32, rules: Rules<'_>) {
         let stride = rules.layout.stride;
@@ -170,14 +175,14 @@ impl Shard {
         }
     }
 
-    /// Removes the oldest entry that nobody tracks; false if there is none.
+    /// Removes the oldest entry that is not tracked; false if there is none.
     pub fn evict(&mut self, rules: Rules<'_>) -> bool {
         let Some(oldest) = self.ages.oldest() else { return false };
         self.remove(oldest, rules);
         true
     }
 
-    /// Removes what has expired, at most `budget` entries; how many those were.
+    /// Removes expired entries, at most `budget`; returns their number.
     pub fn expire(&mut self, now: u32, budget: u32, rules: Rules<'_>) -> u32 {
         let mut gone = 0;
         while gone < budget
@@ -190,6 +195,12 @@ impl Shard {
         gone
     }
 
+    /// Gives memory back that is not needed: at most so many blocks; how many those were.
+    pub fn trim(&mut self, blocks: usize) -> usize {
+        let of_slots = self.slots.trim(blocks);
+        of_slots + self.index.trim(blocks - of_slots)
+    }
+
     fn hash_of(&self, slot: u32, rules: Rules<'_>) -> u32 {
         let words = self.slots.get(slot, rules.layout.stride);
         (rules.hash)(&words[header::WORDS..header::WORDS + rules.layout.key_words])
@@ -197,38 +208,42 @@ impl Shard {
 
     /// Takes an entry out of its bucket's chain.
     fn unlink(&mut self, slot: u32, bucket: u32, stride: usize) {
-        let after = self.slots.get(slot, stride)[header::NEXT];
-        let mut at = self.index.first(bucket);
-        if at == slot + 1 {
+        let after = self.slots.next(slot, stride);
+        let mut link = self.index.first(bucket);
+        if link.entry == slot + 1 {
             self.index.set_first(bucket, after);
             return;
         }
-        while let Some(other) = at.checked_sub(1) {
-            let words = self.slots.get_mut(other, stride);
-            if words[header::NEXT] == slot + 1 {
-                words[header::NEXT] = after;
+        while let Some(other) = link.slot() {
+            link = self.slots.next(other, stride);
+            if link.entry == slot + 1 {
+                // The link to `other` may say that it leads on although it does not any more.
+                self.slots.set_next(other, stride, after);
                 return;
             }
-            at = words[header::NEXT];
         }
     }
 
-    /// The index grows by one bucket, and one chain is divided.
+    /// Adds a bucket to the index, and divides one chain.
     fn divide_a_bucket(&mut self, rules: Rules<'_>) {
         let Some(divided) = self.index.grow() else { return };
         let stride = rules.layout.stride;
-        let mut next = self.index.first(divided);
-        self.index.set_first(divided, 0);
-        while let Some(slot) = next.checked_sub(1) {
-            let bucket = self.index.bucket(self.hash_of(slot, rules));
+        let mut link = self.index.first(divided);
+        self.index.set_first(divided, Link::default());
+        while let Some(slot) = link.slot() {
+            let hash = link.hash;
+            let bucket = self.index.bucket(hash & Link::HASH);
             let first = self.index.first(bucket);
-            let words = self.slots.get_mut(slot, stride);
-            next = std::mem::replace(&mut words[header::NEXT], first);
-            self.index.set_first(bucket, slot + 1);
+            let next = if link.leads_on() { self.slots.next(slot, stride) } else { Link::default() };
+            if link.leads_on() || first.slot().is_some() {
+                self.slots.set_next(slot, stride, first);
+            }
+            self.index.set_first(bucket, Link::to(slot, hash, first));
+            link = next;
         }
     }
 
-    /// Every entry is found by its key, is counted once, and lies in the list of ages unless it is tracked.
+    /// Checks that every entry is found by its key, is counted once, and is in the list of ages unless it is tracked.
     #[cfg(test)]
     pub fn check_invariants(&mut self, rules: Rules<'_>) {
         let stride = rules.layout.stride;
@@ -242,11 +257,13 @@ impl Shard {
             untracked += u32::from(words[header::TRACKERS] == 0);
             let key = &words[header::WORDS..header::WORDS + rules.layout.key_words];
             let bucket = self.index.bucket((rules.hash)(key));
-            let mut next = self.index.first(bucket);
-            while next != slot + 1 {
-                assert_ne!(next, 0, "slot {slot} is in its bucket");
-                next = self.slots.get(next - 1, stride)[header::NEXT];
+            let mut link = self.index.first(bucket);
+            while link.entry != slot + 1 {
+                assert_ne!(link.entry, 0, "slot {slot} is in its bucket");
+                assert!(link.leads_on(), "a link knows what comes behind");
+                link = self.slots.next(link.entry - 1, stride);
             }
+            assert!(link.may_be((rules.hash)(key)), "slot {slot} has its hash");
         }
         assert_eq!(used, self.count);
         let mut listed = 0;
@@ -259,7 +276,7 @@ impl Shard {
     }
 }
 
-/// Whether an entry's time is over. Who is tracked stays.
+/// Whether an entry has expired. A tracked one has not.
 #[inline]
 fn is_expired(words: &[u32], now: u32, rules: Rules<'_>) -> bool {
     rules.expire_ms != 0

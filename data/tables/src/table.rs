@@ -15,32 +15,32 @@ use weir_expr::table::Declaration;
 
 /// A stick-table.
 ///
-/// Times are milliseconds of one clock that never goes back. Whoever looks at an entry gets a [`Row`] while its shard is locked: the
-/// look must be short, and must not ask the same table again.
+/// Times are milliseconds of one monotonic clock. A closure that accesses an entry gets a [`Row`] while its shard is locked: it must
+/// be short, and must not access the same table again.
 pub struct Table {
     declaration: Declaration,
     layout: Layout,
     shards: Box<[Slot]>,
     hasher: RandomState,
-    /// How many entries all shards have.
+    /// The number of entries in all shards.
     used: AtomicU32,
     /// Entries that were refused because the table was full.
     refused: AtomicU64,
-    /// Entries that went because the table was full.
+    /// Entries that were purged because the table was full.
     evicted: AtomicU64,
     names: Names,
-    /// Hears of the first change since an audience looked.
+    /// Called at the first change since an audience looked.
     on_change: OnceLock<OnChange>,
 }
 
-/// What is called when there is something to tell, with a shard locked.
+/// Called when there are changes to tell, with a shard locked.
 type OnChange = Box<dyn Fn() + Send + Sync>;
 
 /// A shard on cache lines of its own.
 #[repr(align(128))]
 struct Slot(Mutex<Shard>);
 
-/// Which entry is meant, for as long as it is there. A key of an entry that is gone finds nothing.
+/// Identifies an entry for as long as it exists. The key of a removed entry finds nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EntryKey {
     slot: u32,
@@ -48,37 +48,39 @@ pub struct EntryKey {
     shard: u16,
 }
 
-/// What became of an entry that was to go.
+/// The result of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removed {
-    /// It is gone.
+    /// The entry was removed.
     Gone,
-    /// It is tracked, and stays.
+    /// The entry is tracked, and stays.
     InUse,
-    /// There is none.
+    /// There is no such entry.
     Missing,
 }
 
-/// Where an entry lies, whichever that is.
+/// The position of an entry, whichever is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     shard: u16,
     slot: u32,
 }
 
-/// How far a dump is.
+/// The progress of a dump.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cursor {
     shard: u16,
     slot: u32,
 }
 
-/// No table has more shards.
+/// The limit of a table's shards.
 const MAX_SHARDS: usize = 64;
-/// Smaller tables have one shard for so many entries: with one alone, the very oldest entry gives way.
+/// Smaller tables have one shard per this many entries: with a single shard, the very oldest entry is purged.
 const ENTRIES_PER_SHARD: usize = 1024;
-/// With each new entry at most so many go that have expired.
+/// How many expired entries are removed at most with each new one.
 const EXPIRED_PER_ENTRY: u32 = 2;
+/// So many blocks of memory are given back in one step.
+const TRIMMED_AT_ONCE: usize = 64;
 
 impl Table {
     /// An empty table.
@@ -86,15 +88,21 @@ impl Table {
         Table::of_shards(declaration, Shard::default)
     }
 
-    /// An empty table whose changes so many audiences are told.
+    /// An empty table whose changes are recorded for this many audiences.
     pub fn shared(declaration: Declaration, audiences: usize) -> Table {
         Table::of_shards(declaration, || Shard::shared(audiences))
+    }
+
+    /// An empty table whose counts and rates are sums: of what is counted here, and of what so many audiences count.
+    pub fn aggregate(declaration: Declaration, audiences: usize) -> Table {
+        let layout = Layout::with_shares(&declaration, audiences + 1);
+        Table { layout, ..Table::shared(declaration, audiences) }
     }
 
     fn of_shards(declaration: Declaration, shard: impl Fn() -> Shard) -> Table {
         let layout = Layout::of(&declaration);
         let shards = (declaration.size as usize / ENTRIES_PER_SHARD).clamp(1, MAX_SHARDS);
-        // A power of two, so that a few bits of the hash choose one.
+        // A power of two, so that a few bits of the hash select one.
         let shards = 1 << shards.ilog2();
         Table {
             layout,
@@ -109,17 +117,17 @@ impl Table {
         }
     }
 
-    /// What was said of it.
+    /// Its declaration.
     pub fn declaration(&self) -> &Declaration {
         &self.declaration
     }
 
-    /// What its entries store.
+    /// The layout of its entries.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// How many entries there are, those that have expired and are still to go among them.
+    /// The number of entries, including expired ones that were not removed yet.
     pub fn used(&self) -> u32 {
         self.used.load(Relaxed)
     }
@@ -129,12 +137,12 @@ impl Table {
         self.refused.load(Relaxed)
     }
 
-    /// How many entries went because the table was full.
+    /// How many entries were purged because the table was full.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Relaxed)
     }
 
-    /// Shows `then` the entry of a key, without using it: it expires as if nobody had looked.
+    /// Calls `then` with the entry of a key, without using it: its expiry does not change.
     #[inline]
     pub fn look<R>(&self, key: &Key, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
         self.with_shard(key, |table, shard, hash, rules| {
@@ -154,7 +162,7 @@ impl Table {
         })
     }
 
-    /// Shows `then` the entry of a key, which is used thereby.
+    /// Calls `then` with the entry of a key, and counts as a use.
     pub fn refresh<R>(&self, key: &Key, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
         self.with_shard(key, |table, shard, hash, rules| {
             let slot = table.found(shard, key, hash, now_ms, rules)?;
@@ -164,7 +172,7 @@ impl Table {
         })
     }
 
-    /// Shows `then` the entry of a key, which is made if there is none, and used thereby. None if there is no room.
+    /// Calls `then` with the entry of a key, which is created if necessary, and counts as a use. None if there is no room.
     pub fn store<R>(&self, key: &Key, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
         self.with_entry(key, now_ms, |table, shard, slot, rules| {
             shard.touch(slot, now_ms as u32, rules);
@@ -173,7 +181,7 @@ impl Table {
         })
     }
 
-    /// Tracks the entry of a key, which is made if there is none: it stays until [`Table::untrack`]. None if there is no room.
+    /// Tracks the entry of a key, which is created if necessary: it stays until [`Table::untrack`]. None if there is no room.
     #[inline]
     pub fn track<R>(
         &self,
@@ -190,7 +198,7 @@ impl Table {
         })
     }
 
-    /// Shows `then` an entry for the last time, and no longer tracks it.
+    /// Calls `then` with a tracked entry, and ends the tracking.
     pub fn untrack(&self, entry: EntryKey, now_ms: u64, then: impl FnOnce(&mut Row<'_>)) {
         self.with_tracked(entry, |table, shard, slot, rules| {
             then(&mut table.row(shard, slot, now_ms, rules));
@@ -199,13 +207,13 @@ impl Table {
         });
     }
 
-    /// Shows `then` an entry that is tracked; none if it is gone.
+    /// Calls `then` with a tracked entry; none if it does not exist.
     #[inline]
     pub fn at<R>(&self, entry: EntryKey, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
         self.with_tracked(entry, |table, shard, slot, rules| table.show(shard, slot, now_ms, rules, then))
     }
 
-    /// The same, and the entry is used thereby.
+    /// The same, and counts as a use.
     pub fn touch<R>(&self, entry: EntryKey, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
         self.with_tracked(entry, |table, shard, slot, rules| {
             shard.touch(slot, now_ms as u32, rules);
@@ -237,25 +245,27 @@ impl Table {
         Removed::Gone
     }
 
-    /// Removes what has expired, at most `budget` entries; whether that was not enough.
+    /// Removes what has expired, at most `budget` entries, and gives memory back, a few blocks; whether that was not enough.
     pub fn expire(&self, now_ms: u64, budget: u32) -> bool {
-        if self.declaration.expire_ms == 0 || self.used() == 0 {
-            return false;
-        }
-        let mut left = budget;
+        let expires = self.declaration.expire_ms != 0;
+        let (mut left, mut blocks) = (budget, TRIMMED_AT_ONCE);
         for slot in &self.shards {
-            let gone = self.with_rules(|rules| slot.lock().expire(now_ms as u32, left, rules));
-            self.used.fetch_sub(gone, Relaxed);
-            left -= gone;
-            if left == 0 {
+            let mut shard = slot.lock();
+            blocks -= shard.trim(blocks);
+            if expires {
+                let gone = self.with_rules(|rules| shard.expire(now_ms as u32, left, rules));
+                self.used.fetch_sub(gone, Relaxed);
+                left -= gone;
+            }
+            if left == 0 || blocks == 0 {
                 return true;
             }
         }
         false
     }
 
-    /// Shows `then` entries from where `cursor` stands, looking at no more than `budget` of them or of their empty places. None when
-    /// all were shown, else where to go on. What comes or goes meanwhile may be shown or not.
+    /// Calls `then` with the entries from `cursor` on, visiting at most `budget` slots. None at the end, else the new cursor.
+    /// Entries that are added or removed meanwhile may be included or not.
     pub fn walk(
         &self,
         cursor: Cursor,
@@ -281,15 +291,15 @@ impl Table {
         (usize::from(next.shard) < self.shards.len()).then_some(next)
     }
 
-    /// Calls `then` when there is something to tell: at most once until an audience looks. To be called once, before the table is used.
+    /// Calls `then` when there are changes to tell: at most once until an audience looks. Call it once, before the table is used.
     pub fn on_change(&self, then: impl Fn() + Send + Sync + 'static) {
-        // A second caller would hear nothing: there is one who tells everybody.
+        // A second callback would never be called: one callback serves all audiences.
         let is_first = self.on_change.set(Box::new(then)).is_ok();
         debug_assert!(is_first, "one tells all audiences");
     }
 
-    /// Shows `then` entries that changed here since an audience was told, which counts as told thereby: at most `budget` of them, or of
-    /// places that have none any more. Looks at shards from `from` on; none when there is nothing more, else where to go on.
+    /// Calls `then` with entries that changed since an audience was told, and marks them as told: at most `budget` of them, or of slots
+    /// whose entry is gone. Begins at shard `from`; none when there are no more changes, else where to continue.
     pub fn tell(
         &self,
         audience: usize,
@@ -319,12 +329,23 @@ impl Table {
         None
     }
 
-    /// Tells an audience again of what lies there.
+    /// Marks these positions as untold for an audience.
     pub fn tell_again(&self, audience: usize, positions: impl IntoIterator<Item = Position>) {
         for Position { shard, slot } in positions {
             let Some(shard) = self.shards.get(usize::from(shard)) else { continue };
             if let Some(changes) = shard.lock().changes() {
                 changes.give_back(audience, slot);
+            }
+        }
+    }
+
+    /// An audience that knows nothing is told again of everything that is there.
+    pub fn tell_everything(&self, audience: usize) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let slots = shard.slots();
+            if let Some(changes) = shard.changes() {
+                changes.give_back_all(audience, slots);
             }
         }
     }
@@ -338,11 +359,11 @@ impl Table {
         }
     }
 
-    /// Shows `then` the entry of a key, as another instance has it: it is made if there is none, and nobody is told. It expires after
-    /// `expires_in_ms`, at the latest after the table's own time. None if there is no room.
+    /// Calls `then` with the entry of a key, to store another instance's data: it is created if necessary, and no audience is told.
+    /// It expires after `expires_in_ms`, at the latest after the table's own time. None if there is no room.
     ///
-    /// Entries are removed in the order in which they were used here. One that expires before the ones that were used before it
-    /// is found no more from then on, and its room is given back with theirs.
+    /// Entries are removed in the order of their last use here. One that expires before entries that were used earlier is not
+    /// found any more from then on, but its memory is freed with theirs.
     pub fn learn<R>(
         &self,
         key: &Key,
@@ -359,7 +380,7 @@ impl Table {
         })
     }
 
-    /// Shows `then` an entry. If it was changed by that, others are to be told.
+    /// Calls `then` with an entry. If that changed it, the audiences are to be told.
     #[inline]
     fn show<R>(
         &self,
@@ -404,7 +425,7 @@ impl Table {
         hasher.finish()
     }
 
-    /// The high half chooses the shard, the low half the bucket.
+    /// The high half selects the shard, the low half the bucket.
     fn shard_of(&self, hash: u64) -> u16 {
         ((hash >> 32) as usize & (self.shards.len() - 1)) as u16
     }
@@ -434,7 +455,7 @@ impl Table {
         })
     }
 
-    /// The entry of a key. One that has just expired is gone thereby.
+    /// The entry of a key. An expired one is removed.
     #[inline]
     fn found(&self, shard: &mut Shard, key: &Key, hash: u32, now_ms: u64, rules: Rules<'_>) -> Option<u32> {
         let before = shard.count();
@@ -467,7 +488,7 @@ impl Table {
                 if purges && shard.evict(rules) {
                     self.evicted.fetch_add(1, Relaxed);
                 } else {
-                    // No two shards are locked at once: what comes meanwhile is found below.
+                    // Two shards are never locked at once: an entry that is added meanwhile is found below.
                     drop(shard);
                     let made_room = self.make_room(own, now_ms, purges, rules);
                     shard = self.shards[own].lock();
@@ -486,7 +507,7 @@ impl Table {
         })
     }
 
-    /// Counts one more entry, if there is room for it.
+    /// Counts one more entry, if there is room.
     fn reserve(&self) -> bool {
         if self.used.fetch_add(1, Relaxed) < self.declaration.size {
             return true;
@@ -495,7 +516,7 @@ impl Table {
         false
     }
 
-    /// Makes room for an entry in other shards than `own`, and counts it. Each shard is looked at once.
+    /// Makes room for an entry in other shards than `own`, and counts it. Each shard is tried once.
     fn make_room(&self, own: usize, now_ms: u64, purges: bool, rules: Rules<'_>) -> bool {
         for step in 1..=self.shards.len() {
             let mut shard = self.shards[(own + step) % self.shards.len()].lock();
@@ -522,19 +543,19 @@ impl Table {
 }
 
 impl Slot {
-    /// What a panicking holder left behind is whole: entries are changed word by word, and nothing panics in between.
+    /// A poisoned lock is used as it is: entries are changed word by word, and nothing panics in between.
     fn lock(&self) -> MutexGuard<'_, Shard> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl EntryKey {
-    /// A number that the runtime API shows for the entry, and takes to name it.
+    /// The number that the runtime API shows for the entry and accepts.
     pub fn number(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.slot) << 6 | u64::from(self.shard)
     }
 
-    /// The entry of such a number, which may not be there.
+    /// The key of such a number; the entry may not exist.
     pub fn from_number(number: u64) -> EntryKey {
         let low = number as u32;
         EntryKey {

@@ -1,4 +1,4 @@
-//! Two instances that talk to each other, without any network.
+//! Two instances that exchange messages, without any network.
 
 use weir_expr::Value;
 use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored};
@@ -48,7 +48,7 @@ fn gpc(table: &Table, key: &Key, now_ms: u64) -> Option<u64> {
     table.look(key, now_ms, |row| row.get(DataType::Gpc, 1)).flatten()
 }
 
-/// An instance: its tables, and its conversation with the other one.
+/// An instance: its tables, and its session with the other one.
 struct Instance {
     tables: &'static [SharedTable],
     session: Session,
@@ -68,7 +68,7 @@ impl Instance {
         self.table().store(key, 0, then).expect("room");
     }
 
-    /// What it says to these bytes, that come in pieces of so many.
+    /// Its answer to these bytes, which come in pieces of `piece`.
     fn say(&mut self, bytes: &[u8], piece: usize, now_ms: u64) -> Result<Vec<u8>, Fault> {
         let mut out = Vec::new();
         for piece in bytes.chunks(piece) {
@@ -81,7 +81,7 @@ impl Instance {
     }
 }
 
-/// Both talk until nobody has anything to say.
+/// Exchanges bytes until neither side has anything to send.
 fn talk(one: &mut Instance, other: &mut Instance, piece: usize) {
     let mut said = one.say(&[], piece, 0).expect("nothing wrong");
     for _ in 0..10_000 {
@@ -145,7 +145,7 @@ fn what_was_not_acknowledged_is_told_in_the_next_session() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
     (0..700).for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, 1)));
     let lost = one.say(&[], 1000, 0).expect("nothing wrong");
-    // The other side got the first bytes, and its acknowledgement never came.
+    // The other side got the first bytes, and its acknowledgement was lost.
     other.say(&lost[..lost.len() / 3], 1000, 0).expect("nothing wrong");
     let got = other.table().used();
     assert!(got > 100 && got < 600, "{got}");
@@ -199,8 +199,33 @@ fn a_table_that_is_something_else_there_is_passed_over() {
     let mut other = Instance::new(shared(declaration(KeyType::Ipv6, 0)));
     one.set(&address(1), |row| _ = row.set(DataType::Gpc, 1, 1));
     talk(&mut one, &mut other, 1000);
-    assert_eq!(other.heard, [Heard::OtherTable]);
+    assert_eq!(other.heard, [Heard::OtherTable { table: 0, mismatch: Mismatch::Keys }]);
     assert_eq!(other.table().used(), 0);
+}
+
+#[test]
+fn a_rate_over_another_period_is_passed_over_and_reported_once() {
+    let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
+    let mut longer = declaration(KeyType::Ipv4, 0);
+    longer.stored[1].period_ms = 60_000;
+    let mut other = Instance::new(shared(longer));
+    for key in 1..3 {
+        one.set(&address(key), |row| {
+            row.count(DataType::RequestCount, DataType::RequestRate, 7);
+            let _ = row.set(DataType::Gpc, 1, 5);
+        });
+        // A table is defined again in each session, and may be at any time.
+        talk(&mut one, &mut other, 1000);
+        one.session.teach();
+        talk(&mut one, &mut other, 1000);
+    }
+    let mismatch = Mismatch::Period { data: DataType::RequestRate, theirs_ms: 10_000, ours_ms: 60_000 };
+    let reports = other.heard.iter().filter(|heard| matches!(heard, Heard::OtherTable { .. }));
+    assert_eq!(Vec::from_iter(reports), [&Heard::OtherTable { table: 0, mismatch }]);
+    let rate =
+        |of: &Instance| of.table().look(&address(1), 0, |row| row.get(DataType::RequestRate, 0)).flatten();
+    assert_eq!((rate(&one), rate(&other)), (Some(7), Some(0)));
+    assert_eq!(gpc(other.table(), &address(2), 0), Some(5), "what else there is counts");
 }
 
 #[test]
@@ -230,7 +255,7 @@ fn a_table_that_only_receives_learns_what_is_local_elsewhere() {
     let get =
         |table: &Table, data, element| table.look(&address(1), 0, |row| row.get(data, element)).flatten();
     assert_eq!(get(table, DataType::ConnectionsCurrent, 0), Some(3));
-    // What is summed up stays out of the other table ('write-to').
+    // Sums are not written to the other table ('write-to').
     assert_eq!(get(written, DataType::Gpc, 1), Some(0));
     assert_eq!(get(written, DataType::Gpt, 0), Some(6));
     let server = written.look(&address(1), 0, |row| row.server_key()).flatten();
@@ -256,7 +281,7 @@ fn garbage_ends_the_session_and_says_why() {
 fn a_message_that_never_ends_holds_no_more_than_one() {
     let (mut one, _) = pair(KeyType::Ipv4);
     let mut out = Vec::new();
-    // A length of 32,000 bytes, and then as many bytes as it takes.
+    // A length of 32,000 bytes, and then as many bytes as the session takes.
     let mut length = Vec::new();
     weir_peer_messages::integer::write(32_000, &mut length);
     one.session.hold(&[&[77, 200], &length[..]].concat());

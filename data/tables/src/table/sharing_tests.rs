@@ -118,7 +118,7 @@ fn a_rate_is_the_same_for_whoever_learns_it() {
     here.store(&key(1), 61_000, |row| row.add(DataType::RequestRate, 0, 3));
     let parts = here.look(&key(1), 63_000, |row| row.rate(DataType::RequestRate, 0)).flatten();
     assert_eq!(parts, Some(RateParts { age_ms: 3000, current: 3, previous: 8 }));
-    // Its clock is another one.
+    // Its clock differs.
     there
         .learn(&key(1), 7_000, None, |row| row.set_rate(DataType::RequestRate, 0, parts.unwrap_or_default()));
     for after in [0, 1000, 5000, 12_000, 30_000] {

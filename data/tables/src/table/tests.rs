@@ -1,4 +1,4 @@
-//! Tables as their users see them.
+//! Tables through their public interface.
 
 use proptest::prelude::*;
 use weir_expr::Value;
@@ -114,6 +114,27 @@ fn expiry_is_done_in_steps() {
 }
 
 #[test]
+fn memory_is_given_back_in_steps_and_used_again() {
+    for expire_ms in [0, 1000] {
+        let table = Table::new(declaration(20_000, expire_ms));
+        let steps = |now_ms| (0..).take_while(|_| table.expire(now_ms, 100_000)).count();
+        for round in 0..3 {
+            (0..20_000).for_each(|number| _ = add(&table, number, 0));
+            assert_eq!(steps(1), 0, "nothing to give back, round {round}");
+            (0..20_000).for_each(|number| assert_eq!(table.remove(&key(number), 1), Removed::Gone));
+            // Without steps between, what comes next takes the same memory: new entries begin with nothing.
+            (0..20_000).for_each(|number| assert_eq!(add(&table, number, 1), Some(1)));
+            assert_eq!(steps(1), 0, "all of it is used, round {round}");
+            (0..20_000).for_each(|number| assert_eq!(table.remove(&key(number), 1), Removed::Gone));
+            // A block has 64 entries, or 256 buckets.
+            let blocks = 20_000 / 64 + 20_000 / 256;
+            assert!(steps(1) >= blocks / TRIMMED_AT_ONCE, "round {round}");
+            table.check_invariants();
+        }
+    }
+}
+
+#[test]
 fn a_table_of_many_shards_is_full_when_all_are() {
     let size = 70_000;
     let table = Table::new(declaration(size, 0));
@@ -173,7 +194,7 @@ fn workers_count_together() {
     table.check_invariants();
 }
 
-/// What may be done with a table, with one of a few keys.
+/// An operation on a table, with one of a few keys.
 #[derive(Debug, Clone)]
 enum Deed {
     Store(u32),

@@ -1,8 +1,10 @@
-//! Several instances over a simulated network: who starts when, what breaks, who says what it should not.
+//! Several instances over a simulated network: orders of start, failures, and protocol errors.
+
+mod together;
 
 use weir_expr::Value;
 use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored};
-use weir_peers::{Peer, PeerAcceptor, Section, SharedTable};
+use weir_peers::{Link, Peer, PeerAcceptor, Section, SharedTable};
 use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork};
 use weir_sched::{Class, Descriptor, Kind, now, sleep_until};
 use weir_sys::Address;
@@ -26,8 +28,8 @@ fn address(name: &str) -> Address {
     Address::Inet(([10, 0, 0, last], 1024).into())
 }
 
-fn table() -> &'static Table {
-    let declaration = Declaration {
+fn declaration() -> Declaration {
+    Declaration {
         name: "t".into(),
         key: KeyType::Ipv4,
         size: 10_000,
@@ -36,8 +38,7 @@ fn table() -> &'static Table {
         bytes_rate_factor: 1,
         server_key: ServerKeyKind::Name,
         stored: vec![Stored { data: DataType::Gpc0, elements: 1, period_ms: 0 }],
-    };
-    Box::leak(Box::new(Table::shared(declaration, NAMES.len() - 1)))
+    }
 }
 
 /// One of the instances.
@@ -48,14 +49,18 @@ struct Instance {
 }
 
 impl Instance {
-    /// One of that name, which is not there yet.
+    /// An instance of that name that is not started yet.
     fn new(name: &str, has_predecessor: bool) -> Instance {
-        let table = table();
+        Instance::of_table(name, has_predecessor, Table::shared(declaration(), NAMES.len() - 1))
+    }
+
+    fn of_table(name: &str, has_predecessor: bool, table: Table) -> Instance {
+        let table: &'static Table = Box::leak(Box::new(table));
         let others = NAMES.iter().filter(|other| **other != name);
-        let peers = others.map(|other| Peer::new(other, address(other))).collect();
+        let peers = others.map(|other| Peer::new(other, Link::to(address(other)))).collect();
         let tables = vec![SharedTable::new(table, "t", false, None)];
         let mut section = Section::new("fleet", name, tables, peers);
-        section.own_address = Some(address(name));
+        section.own_link = Some(Link::to(address(name)));
         section.has_predecessor = has_predecessor;
         Instance { section: Box::leak(Box::new(section)), table }
     }
@@ -67,7 +72,7 @@ impl Instance {
         weir_sched::spawn(
             &ACCEPT,
             Class::Urgent,
-            weir_net::listener::accept(listener, PeerAcceptor(self.section), 10),
+            weir_net::listener::accept(listener, PeerAcceptor { section: self.section, tls: None }, 10),
         );
         self.section.start();
         self
@@ -136,7 +141,7 @@ fn after_any_number_of_breaks_all_have_the_same() {
         simulate(seed, conditions, move |network| async move {
             let fleet = NAMES.map(|name| Instance::new(name, false).start(&network));
             for round in 1..=40 {
-                // Each entry is one instance's own, as the last one who tells has the last word.
+                // Each entry is changed by one instance only, because the last update wins.
                 (0..300).for_each(|number| fleet[number as usize % 3].count(number, round));
                 pass(network.random(800)).await;
             }
@@ -155,7 +160,7 @@ fn a_process_that_leaves_teaches_the_next_one_before_anybody_else_does() {
     simulate(1, Conditions::CALM, |network| async move {
         let old = Instance::new("A", false);
         old.section.start();
-        // By then it knows that nobody else has anything to tell.
+        // By then it knows that no other peer has anything to send.
         pass(6_000).await;
         (0..3000).for_each(|number| old.count(number, 5));
         let new = Instance::new("A", true).start(&network);
@@ -166,7 +171,7 @@ fn a_process_that_leaves_teaches_the_next_one_before_anybody_else_does() {
         old.section.teach_successor().await;
         assert_eq!(new.table.used(), 3000);
         assert!(now().since(before) < 1000, "it does not wait for anything");
-        // Nobody else is asked for what is known.
+        // No other peer is asked for what is known.
         let stranger = network.listen(&address("B")).expect("a free address");
         let peer = stranger.accept().await;
         let hello = peer.receive(100).await.expect("a hello");
@@ -187,7 +192,7 @@ fn a_process_that_leaves_alone_does_not_wait() {
     });
 }
 
-/// What an instance answers to a stranger that says this, and whether it goes on.
+/// What an instance answers to a stranger that sends this, until it closes or goes silent.
 async fn answer(network: &SimulatedNetwork, said: &[u8]) -> Vec<u8> {
     let peer = network.connect(&Address::Inet(([10, 0, 0, 9], 5).into()), &address("A"));
     peer.connected().await.expect("it listens");
@@ -221,15 +226,15 @@ fn who_talks_nonsense_or_nothing_is_sent_away() {
         let a = Instance::new("A", false).start(&network);
         let hello = b"HAProxyS 2.1\nA\nB 1 1\n";
         let with = |more: &[u8]| [&hello[..], more].concat();
-        // The question for everything, then what is wrong.
+        // The resync request, then an invalid message.
         assert_eq!(answer(&network, &with(&[10, 128, 1, 0])).await, b"200\n\x01\x00");
         assert_eq!(answer(&network, &with(&[10, 128, 255, 255, 255, 255, 127])).await, b"200\n\x01\x01");
         let before = now();
-        // A message that never ends.
+        // A message without end.
         let heard = answer(&network, &with(&[10, 128, 200, 1, 2, 3])).await;
         assert!((5000..6000).contains(&now().since(before)), "{}", now().since(before));
         assert!(heard.starts_with(b"200\n"), "{heard:?}");
-        // It says that it is there all the while.
+        // It sends heartbeats all the while.
         assert!(heard.ends_with(&[0, 4]), "{heard:?}");
         assert!(!a.section.peers[0].is_connected());
         let before = now();

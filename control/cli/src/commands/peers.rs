@@ -1,0 +1,292 @@
+//! `show peers` (management manual, 9.3): the instances that share stick-tables with this one, and the state of each session.
+//!
+//! Words and order are HAProxy's, which lists the last lines first. Numbers stand for its pointers, and for names of its
+//! internals the closest values are shown: `st0` is 7 once messages are exchanged and 6 before, `flags` are the bits of
+//! [`flags`].
+
+use std::fmt::Write as _;
+
+use weir_peers::{LearnState, LinkState, Peer, PeerFigures, Section, SessionView, TableProgress};
+
+use crate::command::{Arguments, Command, Context, WORKER};
+use crate::commands::date;
+use crate::level::Level;
+use crate::outcome::{Outcome, Step, Stream};
+use crate::target::Target;
+
+pub(super) static COMMANDS: &[Command] = &[Command {
+    name: "show peers",
+    syntax: "show peers [dict|-] [section]",
+    level: Level::User,
+    flags: WORKER,
+    help: "show the peers and what they exchanged (dict: and the names that they know by number)",
+    run: Some(show),
+}];
+
+fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let with_names = arguments.word(0) == "dict";
+    let is_marked = with_names || arguments.word(0) == "-";
+    let wanted = arguments.word(usize::from(is_marked));
+    let sections = context.target.peers();
+    let chosen = |section: &&&'static Section| wanted.is_empty() || *section.name == *wanted;
+    let sections: Vec<_> = sections.iter().rev().filter(chosen).copied().collect();
+    if sections.is_empty() && !wanted.is_empty() {
+        return Outcome::error("No such peers\n");
+    }
+    Outcome::Stream(Box::new(ListPeers { sections, section: 0, line: 0, with_names }))
+}
+
+/// All peers of some sections, one at a time.
+struct ListPeers {
+    sections: Vec<&'static Section>,
+    /// The section that is being listed.
+    section: usize,
+    /// 0 for the section itself, then its peers.
+    line: usize,
+    with_names: bool,
+}
+
+impl Stream for ListPeers {
+    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+        let now = target.table_clock_ms();
+        while out.len() < enough {
+            let Some(section) = self.sections.get(self.section) else { return Step::Done };
+            let mut text = String::new();
+            match self.line.checked_sub(1) {
+                None => {
+                    let date = date(target, target.wall_time());
+                    section_line(section, now, target.peers(), &date[..date.len() - 4], &mut text);
+                }
+                Some(number) => match listed(section, number) {
+                    Some(Listed::Peer(position, peer)) => {
+                        let view = PeerView { section, position, peer, now, with_names: self.with_names };
+                        view.write(&mut text);
+                    }
+                    Some(Listed::Local) => local_lines(section, self.with_names, &mut text),
+                    None => {
+                        (self.section, self.line) = (self.section + 1, 0);
+                        if self.section < self.sections.len() {
+                            out.push(b'\n');
+                        }
+                        continue;
+                    }
+                },
+            }
+            self.line += 1;
+            out.extend_from_slice(text.as_bytes());
+        }
+        Step::More
+    }
+}
+
+enum Listed {
+    Peer(usize, &'static Peer),
+    Local,
+}
+
+/// The peer that is listed after `after` others: the last lines come first.
+fn listed(section: &'static Section, after: usize) -> Option<Listed> {
+    let place = section.peers.len().checked_sub(after)?;
+    let position = match place.cmp(&section.local_position) {
+        std::cmp::Ordering::Equal => return Some(Listed::Local),
+        std::cmp::Ordering::Less => place,
+        std::cmp::Ordering::Greater => place - 1,
+    };
+    section.peers.get(position).map(|peer| Listed::Peer(position, peer))
+}
+
+fn section_line(section: &Section, now: u64, all: &[&'static Section], date: &str, text: &mut String) {
+    let number = all.iter().position(|other| other.name == section.name).map_or(0, |place| place + 1);
+    let resync = section.resync_until().map(|until| until.as_ms());
+    let flags = u32::from(resync.is_none()) | u32::from(section.is_stopping()) << 1;
+    let turns: u64 = section.peers.iter().map(|peer| peer.figures().turns).sum();
+    let _ = writeln!(
+        text,
+        "{number:#x}: [{date}] id={} disabled=0 flags={flags:#x} resync_timeout={} task_calls={turns}",
+        section.name,
+        resync.map_or("<PAST>".to_owned(), |until| left(Some(until), now)),
+    );
+}
+
+/// The lines of this instance, which has no session.
+fn local_lines(section: &Section, with_names: bool, text: &mut String) {
+    let address = section.own_link.as_ref().map_or("-".to_owned(), |link| link.address.to_string());
+    let _ = writeln!(
+        text,
+        "  {:#x}: id={}(local,inactive) addr={address} app_state=STOPPED learn_state=NOTASSIGNED last_status=NONE \
+         last_hdshk=<NEVER>\n        reconnect=<NEVER> heartbeat=<NEVER> confirm=0 tx_hbt=0 rx_hbt=0 no_hbt=0 \
+         new_conn=0 proto_err=0 coll=0\n        flags=0x0",
+        section.local_position + 1,
+        section.local,
+    );
+    tables(section, None, with_names, text);
+}
+
+/// The current state of a peer.
+struct PeerView<'s> {
+    section: &'s Section,
+    position: usize,
+    peer: &'s Peer,
+    now: u64,
+    with_names: bool,
+}
+
+impl PeerView<'_> {
+    fn write(&self, text: &mut String) {
+        let figures = self.peer.figures();
+        let session = self.peer.session_view(self.with_names);
+        let is_active =
+            matches!(figures.state, LinkState::Connecting | LinkState::Greeting | LinkState::Established);
+        let number = self.position + 1 + usize::from(self.position >= self.section.local_position);
+        let counted = session.as_ref();
+        let reconnect =
+            figures.reconnect_at.filter(|_| figures.state != LinkState::Established).map(|at| at.as_ms());
+        let beats = |of: fn(&SessionView) -> u64| counted.map_or(0, of);
+        let _ = writeln!(
+            text,
+            "  {number:#x}: id={}(remote,{}) addr={} app_state={} learn_state={} last_status={} last_hdshk={}\n        \
+             reconnect={} heartbeat={} confirm={} tx_hbt={} rx_hbt={} no_hbt={} new_conn={} proto_err={} coll={}",
+            self.peer.name,
+            if is_active { "active" } else { "inactive" },
+            self.peer.link.address,
+            if figures.state == LinkState::Established { "RUNNING" } else { "STOPPED" },
+            self.learn_state(),
+            status(figures.state),
+            figures
+                .greeted_at
+                .map_or("<NEVER>".to_owned(), |at| duration(self.now.saturating_sub(at.as_ms()))),
+            left(reconnect, self.now),
+            left(figures.heartbeat_at.map(|at| at.as_ms()), self.now),
+            beats(|session| session.unconfirmed),
+            beats(|session| session.beats_sent),
+            beats(|session| session.beats_received),
+            figures.silences,
+            figures.attempts,
+            figures.protocol_errors,
+            figures.collisions,
+        );
+        self.connection(&figures, number, text);
+        if let Some(session) = &session {
+            for (word, table) in
+                [("remote_table", session.remote_table), ("last_local_table", session.local_table)]
+            {
+                let Some(table) = table else { continue };
+                let Some((shared, progress)) = self.section.tables.get(table).zip(session.tables.get(table))
+                else {
+                    continue;
+                };
+                let local = table + 1;
+                let name = &shared.table.declaration().name;
+                let _ = writeln!(
+                    text,
+                    "        {word}:{local:#x} id={name} local_id={local} remote_id={}",
+                    progress.remote_id
+                );
+            }
+        }
+        tables(self.section, session.as_ref(), self.with_names, text);
+    }
+
+    fn connection(&self, figures: &PeerFigures, number: usize, text: &mut String) {
+        let is_connected = figures.state == LinkState::Established;
+        let _ = write!(
+            text,
+            "        flags={:#x}",
+            flags(figures.state, self.section.learn_state(self.position))
+        );
+        let state = match figures.state {
+            LinkState::Connecting => "CON",
+            LinkState::Greeting | LinkState::Established => "EST",
+            LinkState::None | LinkState::Unreachable | LinkState::Refused(_) | LinkState::Lost => {
+                text.push('\n');
+                return;
+            }
+        };
+        let (stage, turns) = (if is_connected { 7 } else { 6 }, figures.turns);
+        let _ = writeln!(text, " appctx:{number:#x} st0={stage} st1=0 task_calls={turns} state={state}");
+    }
+
+    fn learn_state(&self) -> &'static str {
+        match self.section.learn_state(self.position) {
+            LearnState::NotAssigned => "NOTASSIGNED",
+            LearnState::Assigned => "ASSIGNED",
+            LearnState::Processing => "PROCESSING",
+        }
+    }
+}
+
+/// 1: there is a session; 2: this peer was asked for everything.
+fn flags(state: LinkState, learning: LearnState) -> u32 {
+    u32::from(state == LinkState::Established) | u32::from(learning != LearnState::NotAssigned) << 1
+}
+
+fn status(state: LinkState) -> String {
+    match state {
+        LinkState::None => "NONE".to_owned(),
+        LinkState::Connecting | LinkState::Unreachable => "CONN".to_owned(),
+        LinkState::Greeting => "HSHK".to_owned(),
+        LinkState::Refused(code) => code.to_string(),
+        LinkState::Established | LinkState::Lost => "ESTA".to_owned(),
+    }
+}
+
+/// The tables of a section, with the state of one peer.
+fn tables(section: &Section, session: Option<&SessionView>, with_names: bool, text: &mut String) {
+    if section.tables.is_empty() {
+        return;
+    }
+    text.push_str("        shared tables:\n");
+    for (position, shared) in section.tables.iter().enumerate().rev() {
+        let local = position + 1;
+        let TableProgress { remote_id, remote_data, pushed, acknowledged, learned } =
+            session.and_then(|session| session.tables.get(position)).copied().unwrap_or_default();
+        let (name, used) = (&shared.table.declaration().name, shared.table.used());
+        let _ = writeln!(
+            text,
+            "          {local:#x} local_id={local} remote_id={remote_id} flags=0x0 remote_data={remote_data:#x}\n              \
+             last_acked={acknowledged} last_pushed={pushed} last_get={learned} teaching_origin=0 update={pushed}\n              \
+             table:{local:#x} id={name} update={} localupdate={pushed} commitupdate={acknowledged} refcnt={} used={used}",
+            pushed.wrapping_add(learned),
+            section.peers.len(),
+        );
+        if with_names {
+            let empty = Vec::new();
+            let (sent, known) =
+                session.map_or((&empty, &empty), |session| (&session.sent_names, &session.learned_names));
+            names("TX", sent, text);
+            names("RX", known, text);
+        } else {
+            text.push_str("        Dictionary cache not dumped (use \"show peers dict\")\n");
+        }
+    }
+}
+
+/// Names by number, four per line.
+fn names(direction: &str, names: &[(u64, String)], text: &mut String) {
+    let _ = write!(text, "        {direction} dictionary cache:");
+    for (place, (number, name)) in names.iter().enumerate() {
+        let _ = write!(text, "{}{number:>5} -> {name}", if place % 4 == 0 { "\n        " } else { "" });
+    }
+    text.push('\n');
+}
+
+/// The time left until then.
+fn left(until: Option<u64>, now: u64) -> String {
+    match until {
+        None => "<NEVER>".to_owned(),
+        Some(until) if until <= now => "<PAST>".to_owned(),
+        Some(until) => duration(until - now),
+    }
+}
+
+/// A duration in HAProxy's format: the two largest units.
+fn duration(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1000;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, minutes) => format!("{minutes}m{}s", seconds % 60),
+        (0, hours, minutes) => format!("{hours}h{minutes}m"),
+        (days, hours, _) => format!("{days}d{hours}h"),
+    }
+}

@@ -1,0 +1,59 @@
+//! Connections to other instances.
+
+use std::sync::Arc;
+
+use weir_net::{ConnectError, ConnectPlan, Connection, Greeting, Target};
+use weir_sched::{Class, Tick};
+use weir_sys::Address;
+use weir_tls::LiveUpstream;
+
+/// How to connect to an instance.
+#[derive(Debug)]
+pub struct Link {
+    /// Its address.
+    pub address: Address,
+    /// How connections to it are opened.
+    pub plan: ConnectPlan<'static>,
+    /// A PROXY header; empty for none.
+    pub header: Box<[u8]>,
+    /// TLS settings; none for connections without TLS.
+    pub tls: Option<LinkTls>,
+}
+
+/// TLS settings of connections.
+#[derive(Debug)]
+pub struct LinkTls {
+    /// The settings of the `server` line.
+    pub upstream: Arc<LiveUpstream>,
+    /// `sni`: the server name to send.
+    pub server_name: Option<Vec<u8>>,
+}
+
+impl Link {
+    /// A link with default settings.
+    pub fn to(address: Address) -> Link {
+        let plan = ConnectPlan::to(Target::Address(address.clone()));
+        Link { address, plan, header: Box::default(), tls: None }
+    }
+
+    /// Opens a connection, with TLS if configured, until `deadline`, as a task of class bulk. None if that fails.
+    pub(crate) async fn open(&self, hello: &[u8], deadline: Tick) -> Option<Connection> {
+        let mut connecting = self.plan.begin().ok()?;
+        // Without TLS, the hello may be sent together with the header.
+        let first = match self.tls {
+            Some(_) => self.header.to_vec(),
+            None => [&*self.header, hello].concat(),
+        };
+        let greeting = Greeting { bytes: &first, more: false };
+        connecting.stand(greeting, deadline, || Ok::<(), ConnectError>(())).await.ok()?;
+        let mut connection = connecting.into_connection();
+        if let Some(tls) = &self.tls {
+            let session = tls.upstream.session(tls.server_name.as_deref(), None).ok()?;
+            let secured = connection.shake_hands(session, deadline).await;
+            weir_sched::set_class(Class::Bulk);
+            secured.ok()?;
+            connection.send_all(hello, deadline).await?;
+        }
+        Some(connection)
+    }
+}

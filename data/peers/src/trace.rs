@@ -1,0 +1,112 @@
+//! Traces of the peers protocol (`trace peers`).
+//!
+//! Each function begins with the one branch that a trace point costs while tracing is off.
+
+use std::io::Write as _;
+
+use weir_events::trace::{About, Event, Happening, Level, Source};
+use weir_peer_messages::{Control, Fault, Message};
+
+/// The peers protocol.
+pub static PEERS: Source = Source::new(
+    "peers",
+    "Peers protocol",
+    &[
+        Event { name: "updtmsg", help: "update message received" },
+        Event { name: "ackmsg", help: "ack message received" },
+        Event { name: "swtcmsg", help: "switch message received" },
+        Event { name: "defmsg", help: "definition message received" },
+        Event { name: "ctrlmsg", help: "control message sent/received" },
+        Event { name: "sessrl", help: "peer session releasing" },
+        Event { name: "protoerr", help: "protocol error" },
+    ],
+);
+
+const UPDATE: usize = 0;
+const ACKNOWLEDGEMENT: usize = 1;
+const SWITCH: usize = 2;
+const DEFINITION: usize = 3;
+const CONTROL: usize = 4;
+const RELEASE: usize = 5;
+const PROTOCOL_ERROR: usize = 6;
+
+/// A message from the peer `who`.
+#[inline]
+pub(crate) fn came(who: &str, message: &Message<'_>) {
+    if PEERS.is_active() {
+        tell_message(who, message);
+    }
+}
+
+#[cold]
+fn tell_message(who: &str, message: &Message<'_>) {
+    match message {
+        Message::Update(update) => {
+            let number = update.number.map_or_else(|| "next".to_owned(), |number| number.to_string());
+            let length = update.body.len();
+            tell(UPDATE, Level::Proto, format_args!("{who} : update {number}, {length} bytes"));
+        }
+        Message::Acknowledgement { table, update } => {
+            tell(ACKNOWLEDGEMENT, Level::Proto, format_args!("{who} : table {table} up to update {update}"));
+        }
+        Message::Switch(table) => tell(SWITCH, Level::Proto, format_args!("{who} : table {table}")),
+        Message::Definition(told) => {
+            let name = String::from_utf8_lossy(told.name);
+            tell(DEFINITION, Level::Proto, format_args!("{who} : table {} is '{name}'", told.id));
+        }
+        Message::Control(control) => {
+            tell(CONTROL, Level::Proto, format_args!("{who} : {} received", name_of(*control)));
+        }
+        Message::Error(fault) => tell_fault(who, *fault, "said by the peer"),
+        Message::Unknown => {}
+    }
+}
+
+/// A control message to the peer `who`.
+#[inline]
+pub(crate) fn said(who: &str, control: Control) {
+    if PEERS.is_active() {
+        tell(CONTROL, Level::Proto, format_args!("{who} : {} sent", name_of(control)));
+    }
+}
+
+/// An invalid message from the peer `who`.
+#[inline]
+pub(crate) fn refused(who: &str, fault: Fault) {
+    if PEERS.is_active() {
+        tell_fault(who, fault, "in what came");
+    }
+}
+
+/// The session with the peer `who` is over.
+#[inline]
+pub(crate) fn released(who: &str) {
+    if PEERS.is_active() {
+        tell(RELEASE, Level::User, format_args!("{who} : session released"));
+    }
+}
+
+fn tell_fault(who: &str, fault: Fault, place: &str) {
+    tell(PROTOCOL_ERROR, Level::Error, format_args!("{who} : {fault:?} {place}"));
+}
+
+fn name_of(control: Control) -> &'static str {
+    match control {
+        Control::ResyncRequest => "resync request",
+        Control::ResyncFinished => "resync finished",
+        Control::ResyncPartial => "resync partial",
+        Control::ResyncConfirm => "resync confirm",
+        Control::Heartbeat => "heartbeat",
+        Control::CountsTogether => "counts together",
+        Control::WantsShares => "wants shares",
+    }
+}
+
+fn tell(event: usize, level: Level, text: std::fmt::Arguments<'_>) {
+    let about = About { thread: weir_sched::worker_index() as u64 + 1, ..About::default() };
+    let time = weir_sched::wall_time();
+    PEERS.tell(&Happening { event, level, about, also: 0, time }, |_, line| {
+        // Writing to memory does not fail.
+        let _ = line.write_fmt(text);
+    });
+}

@@ -1,0 +1,93 @@
+//! The view of a section for operators: its peers, and the progress of each session.
+
+use weir_sched::Tick;
+
+/// How a peer is connected, or why it is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LinkState {
+    /// No attempt was made yet.
+    #[default]
+    None,
+    /// A connection is being opened.
+    Connecting,
+    /// The connection was refused, or timed out.
+    Unreachable,
+    /// The greeting was sent, or is awaited.
+    Greeting,
+    /// The peer refused the greeting, with this status (`doc/peers-v2.0.txt`).
+    Refused(u16),
+    /// A session is established.
+    Established,
+    /// The session ended.
+    Lost,
+}
+
+/// The counters and times of a peer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PeerFigures {
+    /// The state of its connection.
+    pub state: LinkState,
+    /// When the last greeting succeeded.
+    pub greeted_at: Option<Tick>,
+    /// When the next connection is tried.
+    pub reconnect_at: Option<Tick>,
+    /// When the next heartbeat is due.
+    pub heartbeat_at: Option<Tick>,
+    /// Attempts to connect.
+    pub attempts: u64,
+    /// Sessions that ended because the peer was silent.
+    pub silences: u64,
+    /// Sessions that ended because of a protocol error of the peer.
+    pub protocol_errors: u64,
+    /// Sessions that were replaced by a newer one.
+    pub collisions: u64,
+    /// How often the current session's task ran.
+    pub turns: u64,
+}
+
+/// The state of learning from a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LearnState {
+    /// The peer was not asked, or its lesson is over.
+    NotAssigned,
+    /// The peer was asked.
+    Assigned,
+    /// Entries are being received.
+    Processing,
+}
+
+/// The progress of a session.
+#[derive(Debug, Clone, Default)]
+pub struct SessionView {
+    /// Heartbeats sent.
+    pub beats_sent: u64,
+    /// Heartbeats received.
+    pub beats_received: u64,
+    /// Lessons, given or received, that are not confirmed yet.
+    pub unconfirmed: u64,
+    /// Each shared table, in the order of the section.
+    pub tables: Vec<TableProgress>,
+    /// The index of the table of the peer's updates.
+    pub remote_table: Option<usize>,
+    /// The index of the table of our updates.
+    pub local_table: Option<usize>,
+    /// Names that the peer was sent, by number.
+    pub sent_names: Vec<(u64, String)>,
+    /// Names that the peer sent, by number.
+    pub learned_names: Vec<(u64, String)>,
+}
+
+/// The progress of a table in a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TableProgress {
+    /// The peer's number for the table; 0 before it was defined.
+    pub remote_id: u64,
+    /// The data types of the peer's table, one bit each.
+    pub remote_data: u64,
+    /// The last update sent.
+    pub pushed: u32,
+    /// The last update that the peer acknowledged.
+    pub acknowledged: u32,
+    /// The last update received.
+    pub learned: u32,
+}
