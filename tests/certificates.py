@@ -159,6 +159,7 @@ def responses_are_shown_beside_their_certificates(binary, folder):
         key = listing[1].split(" : ")[1]
         assert listing[0] == "# Certificate IDs" and listing[2] == f"Certificate path : {site}", listing
         shown = ask(cli, f"show ssl ocsp-response {key}")
+        assert f"OCSP Response Key: {key.removeprefix('Certificate ID key : ')}\n" in ask(cli, f"show ssl cert {site}")
         assert "Cert Status: good" in shown and "Responder Id: CN = authority" in shown, shown
         assert shown == ask(cli, f"show ssl ocsp-response text {site}") == ask(cli, f"show ssl cert {site}.ocsp")
         assert base64.b64decode(ask(cli, f"show ssl ocsp-response base64 {key}")) == good
@@ -174,6 +175,20 @@ def responses_are_shown_beside_their_certificates(binary, folder):
         assert stapled(world.port) == "revoked"
         assert "Success!" in ask(cli, f"commit ssl cert {site}")
         assert stapled(world.port) == "good"
+
+
+def files_can_be_deleted_once_no_line_names_them(binary, folder):
+    """A list is known with slashes behind its name; the authorities of a line that was deleted are used by nobody."""
+    authority, (cli, socket_line) = Authority(folder), cli_of(folder)
+    one, two = authority.issue("one.example"), authority.issue("two.example")
+    listed = folder.file("list", f"{one}\n{two} [verify optional ca-file {authority.certificate}] two.example\n")
+    with World(binary, folder, frontend(f"ssl crt-list {listed}"), socket_line):
+        assert f"{two} [" in ask(cli, f"show ssl crt-list {listed}//"), ask(cli, f"show ssl crt-list {listed}//")
+        assert "in use" in ask(cli, f"del ssl ca-file {authority.certificate}")
+        assert "deleted in crtlist" in ask(cli, f"del ssl crt-list {listed}/ {two}")
+        assert "deleted!" in ask(cli, f"del ssl ca-file {authority.certificate}")
+        # What is left is served as before.
+        assert f"{one}" in ask(cli, "show ssl sni") and two not in ask(cli, "show ssl sni")
 
 
 def responses_that_cannot_be_shown_are_told_of(binary, folder):
@@ -287,6 +302,47 @@ def certificates_are_made_for_names_that_nobody_has(binary, folder):
                 assert b"one.example" in ask_over(connection)
     assert "add 'ca-sign-file <file>'" in refused(binary, folder, f"ssl crt {site} generate-certificates")
     assert "holds no private key" in refused(binary, folder, f"ssl crt {site} generate-certificates ca-sign-file {authority.certificate}")
+
+
+def chains_stand_in_a_folder(binary, folder):
+    """A certificate whose file has no chain gets the one whose first certificate issued it; a root that is not wanted stays at home."""
+    root = Authority(folder, "root")
+    between = Authority(folder, "between")
+    between.certificate = root.issue("between", key_apart=True)
+    between.key = between.certificate + ".key"
+    site, direct = between.issue("one.example"), root.issue("two.example")
+    os.mkdir(f"{folder.path}/chains")
+    chain = folder.file("chains/a.pem", open(between.certificate).read() + open(root.certificate).read())
+    folder.file("chains/b.pem", open(between.certificate).read())
+    folder.file("chains/c.txt", "no certificate")
+    folder.file("direct.pem", open(direct).read() + open(root.certificate).read())
+    cli = folder.path + "/cli"
+    lines = f"stats socket {cli} level admin\n issuers-chain-path {folder.path}/chains"
+
+    def presented(world, name):
+        said = openssl("s_client", "-connect", f"127.0.0.1:{world.port}", "-servername", name, "-showcerts", stdin=b"")
+        return re.findall(r"^ ?\d+ s:.*CN ?= ?(\S+)", said, re.M)
+
+    bind = f"ssl crt {site} crt {folder.path}/direct.pem"
+    for extra, of_direct in (("", ["two.example", "root"]), ("\n ssl-skip-self-issued-ca", ["two.example"])):
+        with World(binary, folder, frontend(bind), lines + extra) as world:
+            assert presented(world, "one.example") == ["one.example", "between", "root"]
+            assert presented(world, "two.example") == of_direct
+            assert f"Chain Filename: {chain}\n" in ask(cli, f"show ssl cert {site}")
+            assert "Chain Filename" not in ask(cli, f"show ssl cert {folder.path}/direct.pem")
+            # What an operator changes is completed like what was read.
+            renewed = open(between.issue("one.example", file="new.pem")).read()
+            assert "created" in ask(cli, f"set ssl cert {site} <<\n{renewed}")
+            assert "Success!" in ask(cli, f"commit ssl cert {site}")
+            assert presented(world, "one.example") == ["one.example", "between", "root"]
+    text = lambda extra: CONFIGURATION.format(log=514, extra=extra, defaults="", sections=frontend(bind).replace("@port@", "1"))
+    status, _, printed = run(binary, "-c", "-f", folder.file("b.cfg", text(lines)))
+    warnings = [line.split("config : ", 1)[-1] for line in printed.splitlines() if "WARNING" in line]
+    assert status == 0 and warnings == [
+        f"duplicate issuers-chain {folder.path}/chains/b.pem: {chain} already in store",
+        f"unable to load issuers-chain {folder.path}/chains/c.txt : pem certificate not found."], printed
+    status, _, printed = run(binary, "-c", "-f", folder.file("b.cfg", text(f"issuers-chain-path {folder.path}/nowhere")))
+    assert status == 1 and f"expects a folder that can be read: '{folder.path}/nowhere'" in printed, printed
 
 
 if __name__ == "__main__":

@@ -292,6 +292,9 @@ def faults_of_files_are_named(binary, folder):
                        (f"ssl crt {other_key}", f"does not belong to the first certificate of '{other_key}'"),
                        (f"ssl crt {good} verify required", "add 'ca-file <file>'"),
                        (f"ssl crt {good} verify required ca-file {rubbish}", f"'{rubbish}' holds no certificate"),
+                       (f"ssl crt {good} ca-file {rubbish}", f"'{rubbish}' holds no certificate"),
+                       (f"ssl crt {good} ca-file /none", "/none"),
+                       (f"ssl crt {good} crl-file /none", "/none"),
                        ("ssl crt-list /none", "unable to read '/none'"),
                        (f"ssl crt {good} force-tlsv10", "TLSv1.0 is not supported: TLSv1.2 and TLSv1.3 are"),
                        (f"ssl crt {good} ssl-max-ver TLSv1.1", "write 'ssl-min-ver TLSv1.2'"),
@@ -355,6 +358,11 @@ def what_is_never_negotiated_is_told_once(binary, folder):
         warnings = [text for text in printed.splitlines() if "WARNING" in text]
         assert status == 0 and len(warnings) == (said is not None), printed
         assert said is None or said in warnings[0], warnings
+        # Who wants no warnings gets none of this kind either, neither checked nor started.
+        if said:
+            for words in (["-c"], ["-db"]):
+                status, _, printed = run(binary, "-dW", *words, "-f", folder.path + "/b.cfg")
+                assert status == 1 and printed.count("WARNING") == 1 and "'zero-warning' is set" in printed, printed
 
 
 class SecureServer:
@@ -706,6 +714,10 @@ def tcp_passes_through_tls_on_either_side(binary, folder):
 
 
 if __name__ == "__main__":
+    import tls_early
+    import tls_fetches
+    import tls_sections
+    import tls_statistics
     import tls_upstream
     import tls_wrong
-    sys.exit(main("tls", [sys.modules[__name__], tls_upstream, tls_wrong]))
+    sys.exit(main("tls", [sys.modules[__name__], tls_early, tls_fetches, tls_sections, tls_statistics, tls_upstream, tls_wrong]))

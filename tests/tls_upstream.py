@@ -149,16 +149,17 @@ backend v
 
 
 def what_checks_cannot_speak_is_refused(binary, folder):
-    """`check-proto` and `proto` that do not fit what is said, and HTTP/2, which is not there."""
+    """`check-proto` and `proto` that do not fit what is said, and protocols that are not there."""
     for option, words, message in (
             ("", "check-proto h1", "uses an incompatible MUX protocol for the selected check type"),
             ("option httpchk", "check-proto none", "uses an incompatible MUX protocol for the selected check type"),
             ("", "check-proto what", "'check-proto' :  unknown MUX protocol 'what'"),
-            ("", "check-proto h2", "'check-proto h2' is not implemented yet"),
+            ("", "check-proto h2", "uses an incompatible MUX protocol for the selected check type"),
+            ("option httpchk", "check-proto fcgi", "'check-proto fcgi' is not implemented yet"),
             ("option httpchk\n    http-check connect proto none", "", "'proto' : invalid MUX protocol 'none' for http-check."),
             ("option tcp-check\n    tcp-check connect proto h1", "", "'proto' : invalid MUX protocol 'h1' for tcp-check."),
-            ("option httpchk\n    http-check connect proto h2", "", "'http-check connect proto h2' is not implemented yet"),
-            ("option httpchk\n    http-check connect alpn h2", "", "'alpn h2' is not implemented yet"),
+            ("option httpchk\n    http-check connect proto fcgi", "", "'http-check connect proto fcgi' is not implemented yet"),
+            ("option httpchk\n    http-check connect alpn h3", "", "'alpn h3' is not implemented yet"),
             ("option tcp-check\n    tcp-check connect ssl", "", "whom to trust is not said"),
             ("", "check-ssl", "whom to trust is not said")):
         sections = f"backend b\n    {option}\n    server s 127.0.0.1:1 check {words}\n"
@@ -361,9 +362,13 @@ def servers_that_are_added_speak_tls(binary, folder):
         tell("set server f/old ssl on", "server ssl setting updated.")
         assert get(world.port)[0] == 503
         tell("set server b/clear ssl on", "cannot be set.  default-server should define ssl settings")
+        uses = lambda: {line.split()[3]: line.split()[20] for line in ask(stats, "show servers state b").splitlines()[2:] if line}  # noqa: E731
+        # As HAProxy has it: what `no-ssl` took back is open until somebody decides.
+        assert uses() == {"s": "1", "clear": "0", "later": "-1"}, uses()
         tell("set server b/later ssl on", "server ssl setting updated.")
-        columns = {line.split()[3]: line.split()[20] for line in ask(stats, "show servers state b").splitlines()[2:] if line}
-        assert columns == {"s": "1", "clear": "0", "later": "1"}, columns
+        assert uses() == {"s": "1", "clear": "0", "later": "1"}, uses()
+        tell("set server b/later ssl off", "server ssl setting updated.")
+        assert uses()["later"] == "0", uses()
 
 
 def logs_leave_over_tls(binary, folder):
@@ -406,3 +411,43 @@ def logs_leave_over_tls(binary, folder):
         assert "whom to trust is not said" in refused(binary, folder, "", sections=section)
     asks_a_client = "backend l\n    mode log\n    server s 127.0.0.1:1 ssl verify none sni req.hdr(host)"
     assert "messages have no client to ask" in refused(binary, folder, "", sections=asks_a_client)
+
+
+def what_broke_tls_with_a_server_is_told(binary, folder):
+    """`ssl_bc_err` and its words: nothing, a certificate that is not trusted, alerts, a server in clear; by OpenSSL's numbers, as HAProxy has them."""
+    authority, stranger = Authority(folder), Authority(folder, "stranger")
+    site = authority.issue("one.example")
+    good, picky = SecureServer(site), SecureServer(site, authority)
+    picky.context.maximum_version = ssl.TLSVersion.TLSv1_2
+    old = SecureServer(site)
+    old.context.set_ciphers("AES256-SHA256:@SECLEVEL=0")
+    old.context.maximum_version = ssl.TLSVersion.TLSv1_2
+    clear = Speaker(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
+    plain = Speaker(lambda connection: connection.recv(4096) and connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+    cases = {
+        "good": (good.port, "ssl verify none", "0", "-"),
+        "untrusted": (good.port, f"ssl verify required ca-file {stranger.certificate}", str(0x0A000086), "certificate verify failed"),
+        "picky": (picky.port, "ssl verify none", str(0x0A000410), "ssl/tls alert handshake failure"),
+        "old": (old.port, "ssl verify none", str(0x0A000410), "ssl/tls alert handshake failure"),
+        "clear": (clear.port, "ssl verify none", str(0x0A00010B), "wrong version number"),
+        "plain": (plain.port, "", "-", "-"),
+    }
+    sections = ("frontend f\n    bind 127.0.0.1:@port@\n    use_backend %[req.hdr(to)]\n"
+                '    log-format "%b %ST %[ssl_bc_err] %[ssl_bc_err_str]"\n')
+    for name, (port, words, *_) in cases.items():
+        sections += f"backend {name}\n    retries 0\n    http-response set-header err %[ssl_bc_err]\n    server s 127.0.0.1:{port} {words}\n"
+    with World(binary, folder, sections) as world:
+        for name, (_, _, number, words) in cases.items():
+            client = http_client(world.port)
+            client.request("GET", "/", headers={"To": name})
+            response = client.getresponse()
+            response.read()
+            line = world.log.line()
+            if response.status == 200:
+                assert (response.getheader("err"), line) == (number.replace("-", ""), f"{name} 200 {number} {words}"), (response.getheaders(), line)
+                continue
+            told = line.split(" ", 3)
+            assert told[:3] == [name, "503", number] and told[3] == f"error:{int(number):08X}:SSL routines::{words}", line
+    for name, why in (("ssl_bc_unique_id", "TLSv1.3 has none"), ("ssl_fc_session_key", "tune.ssl.keylog"), ("ssl_fc_npn", "write 'ssl_fc_alpn'")):
+        said = refused(binary, folder, "", sections=f"frontend f\n    bind 127.0.0.1:@port@\n    http-request set-header x %[{name}]\n")
+        assert f"fetch method '{name}' is not available" in said and why in said, said

@@ -1,14 +1,15 @@
-//! Certificates and their keys, as files have them.
+//! Certificates and their keys, in files.
 //!
-//! The manual's `crt`: a PEM file holds a chain and its key in any order; what it lacks stands in files beside it, whose names end in
-//! `.key`, `.issuer` or `.ocsp` (`ssl-load-extra-files`); and `NAME` may stand for `NAME.rsa`, `NAME.ecdsa` and `NAME.dsa`,
-//! of which each client gets the one that it can check.
+//! The manual's `crt`: a PEM file holds a chain and its key in any order; missing parts are in files beside it, whose names end in
+//! `.key`, `.issuer` or `.ocsp` (`ssl-load-extra-files`); and `NAME` may stand for `NAME.rsa`, `NAME.ecdsa` and `NAME.dsa`, of which
+//! each client gets one that it can verify.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use crate::issuers::{IssuerChains, is_self_issued};
 use crate::ocsp::{CertId, Response};
 use crate::pem;
 use rustls::SignatureAlgorithm;
@@ -21,28 +22,32 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// A certificate with its chain and its key.
 pub struct Certificate {
-    /// The file that it is from.
+    /// Its file.
     pub path: Box<str>,
     /// Chain, key and OCSP response.
     pub certified: Arc<CertifiedKey>,
-    /// The names that it is for, in lower case; one may begin with `*.`.
+    /// The names that it covers, in lower case; a name may begin with `*.`.
     pub names: Vec<Box<str>>,
-    /// What its key signs with.
+    /// The signature algorithm of its key.
     pub algorithm: SignatureAlgorithm,
-    /// The key as its file has it: whoever may see it gets it back from the runtime API.
+    /// The key in the encoding of its file, for the runtime API.
     key: PrivateKeyDer<'static>,
-    /// Who issued it, where that is not in the chain (`.issuer`).
+    /// Its issuers, where they are not in the chain (`.issuer`).
     issuer: Vec<CertificateDer<'static>>,
-    /// What OCSP calls it, where its issuer is known.
+    /// The file of its chain, if that is not its own file (`issuers-chain-path`).
+    chain_path: Option<Box<str>>,
+    /// Its OCSP identifier, if its issuer is known.
     id: Option<CertId>,
-    /// What its authority said about it.
+    /// Its OCSP response.
     response: Option<Arc<Response>>,
-    /// What is worth a warning.
+    /// Warnings about it.
     pub remarks: Vec<String>,
+    /// Where its status can be asked for; looked up when somebody wants to know.
+    responder: OnceLock<Option<Box<str>>>,
 }
 
 impl Certificate {
-    /// What it was put together from.
+    /// The parts from which it was assembled.
     pub fn parts(&self) -> Parts {
         Parts {
             chain: self.certified.cert.clone(),
@@ -52,14 +57,32 @@ impl Certificate {
         }
     }
 
-    /// What OCSP calls it; none where nobody knows who issued it.
+    /// The file of its chain, if that is not its own file (`issuers-chain-path`).
+    pub fn chain_path(&self) -> Option<&str> {
+        self.chain_path.as_deref()
+    }
+
+    /// Its OCSP identifier; none if its issuer is unknown.
     pub fn id(&self) -> Option<&CertId> {
         self.id.as_ref()
     }
 
-    /// What its authority said about it.
+    /// Its OCSP response.
     pub fn response(&self) -> Option<&Arc<Response>> {
         self.response.as_ref()
+    }
+
+    /// Who issued it, where that is known.
+    pub fn issuer(&self) -> Option<&CertificateDer<'static>> {
+        let id = self.id.as_ref()?;
+        let mut above = self.certified.cert[1..].iter().chain(&self.issuer);
+        above.find(|issuer| CertId::of(self.own(), issuer).as_ref() == Some(id))
+    }
+
+    /// Where its status can be asked for.
+    pub fn responder(&self) -> Option<&str> {
+        let look = || crate::ocsp::responder(self.own()).map(String::into_boxed_str);
+        self.responder.get_or_init(look).as_deref()
     }
 
     /// The certificate itself.
@@ -69,16 +92,16 @@ impl Certificate {
 }
 
 impl std::fmt::Debug for Certificate {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Certificate").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
-/// Which files beside a certificate are looked at (`ssl-load-extra-files`).
+/// Which additional files of a certificate are read (`ssl-load-extra-files`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtraFiles {
-    /// `NAME.rsa` and its like, where there is no `NAME`.
+    /// `NAME.rsa` and similar, where there is no `NAME`.
     pub bundle: bool,
     /// `.ocsp`.
     pub ocsp: bool,
@@ -86,12 +109,12 @@ pub struct ExtraFiles {
     pub issuer: bool,
     /// `.key`.
     pub key: bool,
-    /// `.sctl`, which is not sent: whoever has one is told.
+    /// `.sctl`, which is not supported: its presence gives a warning.
     pub sctl: bool,
 }
 
 impl Default for ExtraFiles {
-    /// All of them, as the manual says.
+    /// All of them, the manual's default.
     fn default() -> Self {
         ExtraFiles { bundle: true, ocsp: true, issuer: true, key: true, sctl: true }
     }
@@ -100,17 +123,21 @@ impl Default for ExtraFiles {
 /// Reads certificates.
 #[derive(Clone, Debug, Default)]
 pub struct Loader {
-    /// Which files beside a certificate are looked at.
+    /// Which additional files of a certificate are read.
     pub extra: ExtraFiles,
-    /// The last part of a file's name is replaced, not added to (`ssl-load-extra-del-ext`).
+    /// Whether extensions replace that of the certificate's file instead of being appended (`ssl-load-extra-del-ext`).
     pub replaces_extension: bool,
+    /// Chains for certificates that come without one (`issuers-chain-path`).
+    pub issuers: Arc<IssuerChains>,
+    /// Whether a root is not sent if it issued the certificate directly (`ssl-skip-self-issued-ca`).
+    pub skips_self_issued: bool,
 }
 
 impl Loader {
     /// The certificates of a path: one of a file, those of a bundle, all of a folder.
     ///
     /// # Errors
-    /// What is wrong with which file, one text each.
+    /// One message for each faulty file.
     pub fn load(&self, path: &str) -> Result<Vec<Arc<Certificate>>, Vec<String>> {
         match fs::metadata(path) {
             Ok(found) if found.is_dir() => self.load_folder(path),
@@ -119,22 +146,15 @@ impl Loader {
         }
     }
 
-    /// All files of a folder by name, but those that stand beside another (`.key` and its like).
+    /// Loads all files of a folder by name, except additional files (`.key` and similar).
     fn load_folder(&self, path: &str) -> Result<Vec<Arc<Certificate>>, Vec<String>> {
-        let unreadable = |error: io::Error| vec![cannot_open(path, &error)];
-        let mut names = Vec::new();
-        for entry in fs::read_dir(path).map_err(unreadable)? {
-            let entry = entry.map_err(unreadable)?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let is_file = fs::metadata(entry.path()).is_ok_and(|found| found.is_file());
-            let is_beside = BESIDE.iter().any(|extension| name.ends_with(extension));
-            if is_file && !is_beside && !name.starts_with('.') {
-                names.push(name);
-            }
-        }
-        names.sort_unstable();
+        let files = files_of(path).map_err(|error| vec![cannot_open(path, &error)])?;
         let (mut loaded, mut faults) = (Vec::new(), Vec::new());
-        for name in names {
+        for file in files {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with('.') || BESIDE.iter().any(|extension| name.ends_with(extension)) {
+                continue;
+            }
             match self.load_file(&format!("{}/{name}", path.trim_end_matches('/'))) {
                 Ok(certificate) => loaded.push(certificate),
                 Err(fault) => faults.push(fault),
@@ -192,10 +212,10 @@ impl Loader {
         Ok(Arc::new(certificate))
     }
 
-    /// The certificate of files that are named one by one; messages and commands call it `name`.
+    /// The certificate from files that are named individually; messages and commands use `name`.
     ///
     /// # Errors
-    /// What is wrong with which file.
+    /// The error of a faulty file.
     pub fn load_files(&self, name: &str, files: &Files) -> Result<Arc<Certificate>, String> {
         let read = |path: &str| fs::read(path).map_err(|error| cannot_open(path, &error));
         let mut parts = Parts::default();
@@ -227,19 +247,19 @@ impl Loader {
         self.assemble(name, parts)
     }
 
-    /// Puts a certificate together that is called `path`.
+    /// Assembles a certificate with the name `path`.
     ///
     /// # Errors
-    /// What is missing, or does not fit.
+    /// What is missing, or does not match.
     pub fn assemble(&self, path: &str, parts: Parts) -> Result<Arc<Certificate>, String> {
         self.put_together(path, parts).map(Arc::new)
     }
 
-    fn put_together(&self, path: &str, parts: Parts) -> Result<Certificate, String> {
+    fn put_together(&self, path: &str, mut parts: Parts) -> Result<Certificate, String> {
         if parts.chain.is_empty() {
             return Err(format!("'{path}' holds no certificate (a PEM block 'CERTIFICATE' is expected)."));
         }
-        let Some(der) = parts.key else {
+        let Some(der) = parts.key.take() else {
             let beside = self.beside(path, ".key");
             return Err(format!(
                 "'{path}' holds no private key, and there is none in '{}'. Add the key to either.",
@@ -254,6 +274,7 @@ impl Loader {
         let algorithm = key.algorithm();
         let names = names(&parts.chain[0])
             .map_err(|()| format!("'{path}' holds a certificate that cannot be read: it is damaged."))?;
+        let chain_path = self.complete(&mut parts);
         let mut above = parts.chain[1..].iter().chain(&parts.issuer);
         let id = above.find_map(|issuer| CertId::of(&parts.chain[0], issuer));
         let mut remarks = Vec::new();
@@ -283,13 +304,31 @@ impl Loader {
             algorithm,
             key: der,
             issuer: parts.issuer,
+            chain_path,
             id,
             response,
             remarks,
+            responder: OnceLock::new(),
         })
     }
 
-    /// The file beside a certificate with this extension.
+    /// Adds the missing chain of a certificate, and returns the chain's file. A root that need not be sent is only kept as the issuer.
+    fn complete(&self, parts: &mut Parts) -> Option<Box<str>> {
+        if let [own] = &parts.chain[..] {
+            let found = self.issuers.above(own)?;
+            parts.chain.extend_from_slice(&found.certificates);
+            return Some(found.path.clone());
+        }
+        if let [_, root] = &parts.chain[..]
+            && self.skips_self_issued
+            && is_self_issued(root)
+        {
+            parts.issuer.extend(parts.chain.pop());
+        }
+        None
+    }
+
+    /// The additional file of a certificate with this extension.
     fn beside(&self, path: &str, extension: &str) -> PathBuf {
         let path = match self.replaces_extension {
             true => Path::new(path).with_extension("").to_string_lossy().into_owned(),
@@ -299,11 +338,24 @@ impl Loader {
     }
 }
 
-/// Why a response does not become that of a certificate.
+/// The files of a folder, sorted by name.
+pub(crate) fn files_of(folder: &str) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_file() {
+            paths.push(path);
+        }
+    }
+    paths.sort_unstable();
+    Ok(paths)
+}
+
+/// Why a response cannot be used for a certificate.
 enum Unfit {
-    /// It goes on without.
+    /// The response is ignored.
     Ignored(&'static str),
-    /// What was wanted cannot be.
+    /// The operation fails.
     Refused(String),
 }
 
@@ -318,37 +370,37 @@ fn response(path: &str, der: &[u8], id: Option<&CertId>) -> Result<Response, Unf
     }
 }
 
-/// The files of a certificate, where each of them is named.
+/// The files of a certificate, named individually.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
-    /// The certificate, those above it and perhaps its key.
+    /// The certificate, its chain and perhaps its key.
     pub certificate: String,
-    /// The key, in the place of the one there.
+    /// The key, which replaces the one in `certificate`.
     pub key: Option<String>,
     /// An OCSP response.
     pub ocsp: Option<String>,
-    /// Who issued the certificate.
+    /// The issuer of the certificate.
     pub issuer: Option<String>,
 }
 
-/// What a certificate is put together from.
+/// The parts of a certificate.
 #[derive(Default)]
 pub struct Parts {
-    /// The certificate, and those above it.
+    /// The certificate and its chain.
     pub chain: Vec<CertificateDer<'static>>,
     /// Its key.
     pub key: Option<PrivateKeyDer<'static>>,
-    /// Those above it that stand in a file of their own.
+    /// Issuers from a file of their own.
     pub issuer: Vec<CertificateDer<'static>>,
-    /// An OCSP response, which handshakes show.
+    /// An OCSP response, for stapling.
     pub ocsp: Option<Vec<u8>>,
 }
 
 impl Parts {
-    /// Takes what a PEM file holds in the place of what there was; what it does not hold stays.
+    /// Replaces parts by those of a PEM file; parts that it does not have stay.
     ///
     /// # Errors
-    /// What is wrong with the file, which messages call `path`.
+    /// What is wrong with the file, named `path` in messages.
     pub fn read(&mut self, pem: &[u8], path: &str) -> Result<(), String> {
         if memory_contains(pem, b"ENCRYPTED") {
             return Err(format!(
@@ -374,7 +426,7 @@ impl Parts {
         Ok(())
     }
 
-    /// The key, the certificate and those above it, as PEM.
+    /// The key, the certificate and its chain, as PEM.
     pub fn to_pem(&self) -> String {
         let key = self.key.as_ref().map(|key| match key {
             PrivateKeyDer::Pkcs1(_) => pem::encode("RSA PRIVATE KEY", key.secret_der()),
@@ -398,7 +450,7 @@ impl Clone for Parts {
 }
 
 impl std::fmt::Debug for Parts {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").field("chain", &self.chain.len()).finish_non_exhaustive()
     }
@@ -408,7 +460,7 @@ fn memory_contains(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len()).any(|window| window == wanted)
 }
 
-/// The names that a certificate is for: the alternative ones, and the common one.
+/// The names that a certificate covers: the alternative names, and the common name.
 fn names(certificate: &CertificateDer<'_>) -> Result<Vec<Box<str>>, ()> {
     let (_, parsed) = X509Certificate::from_der(certificate).map_err(drop)?;
     let mut names: Vec<Box<str>> = Vec::new();
@@ -433,14 +485,14 @@ fn names(certificate: &CertificateDer<'_>) -> Result<Vec<Box<str>>, ()> {
     Ok(names)
 }
 
-/// Why a file cannot be read, and the system's words for it.
+/// The message for a file that cannot be read, with the system's text.
 pub(crate) fn cannot_open(path: &str, error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     format!("unable to read '{path}': {text}.")
 }
 
-/// What the files of a bundle end in, in the order in which they are offered.
+/// The extensions of a bundle's files, in the order in which they are offered.
 const BUNDLE: [&str; 3] = [".ecdsa", ".rsa", ".dsa"];
-/// What the files end in that stand beside a certificate, and are none.
+/// The extensions of additional files, which are not certificates.
 const BESIDE: [&str; 5] = [".key", ".issuer", ".ocsp", ".sctl", ".dh"];

@@ -2,18 +2,18 @@
 //!
 //! The list of ciphers up to TLS 1.2 is a small language (openssl-ciphers(1)): each element adds to the list, removes from it
 //! (`-`), removes for good (`!`) or moves to the end (`+`) the ciphers that have all of its properties. It is evaluated over the
-//! ciphers that exist here; what only names others is told, because nobody will ever negotiate it.
+//! ciphers that exist here; words that only name others are reported, because they have no effect.
 
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
 use rustls::{CipherSuite, NamedGroup, SignatureScheme, SupportedCipherSuite};
 
-/// A selection, and what of its words selects nothing.
+/// A selection, and the words that had no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection<T> {
-    /// What was selected, the preferred first.
+    /// The selected values, in order of preference.
     pub chosen: Vec<T>,
-    /// Words that ask for what does not exist here.
+    /// Words for values that do not exist here.
     pub without_effect: Vec<Box<str>>,
 }
 
@@ -22,7 +22,7 @@ struct Cipher {
     suite: &'static SupportedCipherSuite,
     name: &'static str,
     bits: u16,
-    /// Words of its own, beside those that all of them have.
+    /// Its specific words, in addition to those of all ciphers.
     words: &'static [&'static str],
 }
 
@@ -81,7 +81,7 @@ const ALL: [&str; 11] = [
     "FIPS",
 ];
 
-/// Words that say something of the selection and select nothing, or only what nobody wants selected.
+/// Words that are accepted but select no cipher.
 const REMARKS: [&str; 3] = ["COMPLEMENTOFDEFAULT", "COMPLEMENTOFALL", "NULL"];
 
 static SUITES: [(&str, &str, &SupportedCipherSuite); 3] = [
@@ -90,11 +90,11 @@ static SUITES: [(&str, &str, &SupportedCipherSuite); 3] = [
     ("TLS_AES_128_GCM_SHA256", "AES128", &cipher_suite::TLS13_AES_128_GCM_SHA256),
 ];
 
-/// A group, and what OpenSSL calls it.
+/// A group, and its OpenSSL names.
 type Group = (&'static [&'static str], &'static dyn SupportedKxGroup);
 
-/// In OpenSSL's order of preference. The last costs a client's key four times as much, so a server takes it only from who
-/// offers nothing else or where it is asked for.
+/// In OpenSSL's order of preference. The last one costs four times as much for a client's key, so a server only uses it
+/// if the client offers nothing else or the configuration names it.
 static GROUPS: [Group; 4] = [
     (&["X25519"], kx_group::X25519),
     (&["P-256", "prime256v1", "secp256r1"], kx_group::SECP256R1),
@@ -117,14 +117,14 @@ pub fn all_groups() -> Vec<&'static dyn SupportedKxGroup> {
     GROUPS.iter().map(|group| group.1).collect()
 }
 
-/// What OpenSSL calls a cipher (`ssl_fc_cipher`).
+/// OpenSSL's name of a cipher (`ssl_fc_cipher`).
 pub fn name_of(suite: CipherSuite) -> Option<&'static str> {
     let of_old = CIPHERS.iter().map(|cipher| (cipher.name, cipher.suite));
     let of_new = SUITES.iter().map(|suite| (suite.0, suite.2));
     of_old.chain(of_new).find(|(_, known)| known.suite() == suite).map(|(name, _)| name)
 }
 
-/// What OpenSSL calls a group (`ssl_fc_curve`).
+/// OpenSSL's name of a group (`ssl_fc_curve`).
 pub fn name_of_group(group: NamedGroup) -> Option<&'static str> {
     Some(match group {
         NamedGroup::X25519 => "X25519",
@@ -135,7 +135,7 @@ pub fn name_of_group(group: NamedGroup) -> Option<&'static str> {
     })
 }
 
-/// How many bits the key of a cipher has (`ssl_fc_use_keysize`).
+/// The key size of a cipher in bits (`ssl_fc_use_keysize`).
 pub fn bits_of(suite: CipherSuite) -> Option<u16> {
     name_of(suite).map(|name| if name.contains("128_GCM") || name.contains("128-GCM") { 128 } else { 256 })
 }
@@ -182,7 +182,7 @@ pub fn select_ciphers(list: &str) -> Selection<SupportedCipherSuite> {
 }
 
 impl Cipher {
-    /// Whether it has all properties of a word, which `+` joins.
+    /// Whether it has all properties of a word, which are joined by `+`.
     fn is_meant_by(&self, word: &str) -> bool {
         let iana = format!("{:?}", self.suite.suite());
         word.split('+').all(|part| {
@@ -199,18 +199,18 @@ pub fn select_suites(list: &str) -> Selection<SupportedCipherSuite> {
 /// The groups that a list names (`curves`).
 pub fn select_groups(list: &str) -> Selection<&'static dyn SupportedKxGroup> {
     select(list, |word| {
-        // OpenSSL 3.5: `?` for what may be missing, `*` for what a key is sent for, `/` between tuples.
+        // OpenSSL 3.5: `?` marks an optional group, `*` one for which a key share is sent, and `/` separates tuples.
         let word = word.trim_start_matches(['?', '*']);
         let known = GROUPS.iter().find(|group| group.0.iter().any(|name| name.eq_ignore_ascii_case(word)));
         known.map(|group| group.1)
     })
 }
 
-/// The signature schemes that a list names (`sigalgs`), as TLS 1.3 does or as `ECDSA+SHA256`, which may be several.
+/// The signature schemes that a list names (`sigalgs`), by TLS 1.3 names or as `ECDSA+SHA256`, which may be several.
 pub fn select_signatures(list: &str) -> Selection<SignatureScheme> {
     let mut selection = Selection { chosen: Vec::new(), without_effect: Vec::new() };
     for word in list.split(':').filter(|word| !word.is_empty()) {
-        // OpenSSL 3.5: `?` for what may be missing.
+        // OpenSSL 3.5: `?` marks an optional scheme.
         let word = word.trim_start_matches('?');
         let mut known = SIGNATURES
             .iter()
@@ -225,7 +225,7 @@ pub fn select_signatures(list: &str) -> Selection<SignatureScheme> {
     selection
 }
 
-/// Signature schemes, and what lists call them.
+/// Signature schemes, and their names in lists.
 const SIGNATURES: [(SignatureScheme, &[&str]); 10] = [
     (SignatureScheme::ECDSA_NISTP256_SHA256, &["ecdsa_secp256r1_sha256", "ECDSA+SHA256"]),
     (SignatureScheme::ECDSA_NISTP384_SHA384, &["ecdsa_secp384r1_sha384", "ECDSA+SHA384"]),
@@ -285,7 +285,7 @@ mod tests {
         check("EECDH+AESGCM:!ECDSA", &["ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-AES128-GCM-SHA256"], &[]);
         check("ALL:-aRSA:+AES256", &[all[2], all[4], all[0]], &[]);
         check("AES128:AES256:@STRENGTH:!aECDSA", &[all[1], all[5]], &[]);
-        // What was removed for good does not come back.
+        // Ciphers that were removed for good cannot be added again.
         check("!CHACHA20:ECDHE+CHACHA20", &[], &[]);
         check("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", &[all[5]], &[]);
     }

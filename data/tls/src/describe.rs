@@ -1,4 +1,4 @@
-//! Certificates and revocation lists in words, as the runtime API prints them: one line a fact, as the openssl command would say it.
+//! Certificates and revocation lists as text for the runtime API: one fact a line, in the format of the openssl command.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use x509_parser::time::ASN1Time;
 
 use crate::inspect::{Inspected, Party, name_of, named_signature, sha1};
 
-/// What a certificate says; empty for one that is damaged.
+/// The text of a certificate; empty if it is damaged.
 pub fn certificate(der: &CertificateDer<'_>) -> String {
     let Some(inspected) = Inspected::of(der) else { return String::new() };
     let mut text = String::new();
@@ -26,7 +26,7 @@ pub fn certificate(der: &CertificateDer<'_>) -> String {
     text
 }
 
-/// What one of those above a certificate says.
+/// The text of a certificate of the chain.
 pub fn chain_certificate(der: &CertificateDer<'_>) -> String {
     let Some(inspected) = Inspected::of(der) else { return String::new() };
     format!(
@@ -36,19 +36,19 @@ pub fn chain_certificate(der: &CertificateDer<'_>) -> String {
     )
 }
 
-/// From when and until when a certificate is good: `Nov 23 04:34:37 2026 GMT`. None for one that is damaged.
+/// The validity of a certificate: `Nov 23 04:34:37 2026 GMT` for the beginning and the end. None if it is damaged.
 pub fn validity(der: &CertificateDer<'_>) -> Option<(String, String)> {
     let inspected = Inspected::of(der)?;
     let validity = inspected.validity();
     Some((moment(&validity.not_before), moment(&validity.not_after)))
 }
 
-/// Until when a certificate is good, in seconds since 1970.
+/// The end of a certificate's validity, in seconds since 1970.
 pub fn ends(der: &CertificateDer<'_>) -> Option<i64> {
     Some(Inspected::of(der)?.validity().not_after.timestamp())
 }
 
-/// What a revocation list says; empty for one that is damaged.
+/// The text of a revocation list; empty if it is damaged.
 pub fn revocation_list(der: &[u8]) -> String {
     let Ok((_, list)) = CertificateRevocationList::from_der(der) else { return String::new() };
     let mut text = String::new();
@@ -73,7 +73,7 @@ pub fn revocation_list(der: &[u8]) -> String {
     text
 }
 
-/// A number in hexadecimal digits, without the zero that keeps it from being negative.
+/// A number in hexadecimal digits, without the leading zero byte of positive numbers.
 fn hexadecimal(bytes: &[u8]) -> String {
     let bytes = match bytes {
         [0, rest @ ..] if !rest.is_empty() => rest,
@@ -94,7 +94,7 @@ fn key(inspected: &Inspected<'_>) -> String {
     }
 }
 
-/// As OpenSSL prints it.
+/// A time in OpenSSL's format.
 pub(crate) fn moment(time: &ASN1Time) -> String {
     let time = time.to_datetime();
     format!(

@@ -1,4 +1,4 @@
-//! One certificate of a listener, and what it is used with.
+//! A listener's certificate with its settings.
 
 use std::sync::Arc;
 
@@ -9,30 +9,30 @@ use crate::certificate::Certificate;
 use crate::session::Chosen;
 use crate::settings::Base;
 
-/// A certificate of a listener, with what it is used with.
+/// A certificate of a listener, with its settings.
 #[derive(Clone, Debug)]
 pub struct Entry {
     certificate: Arc<Certificate>,
-    /// The settings, for any certificate.
+    /// The settings without a certificate.
     base: Arc<Base>,
-    /// The settings with this one.
+    /// The settings with this certificate.
     config: Arc<ServerConfig>,
     part: Arc<Part>,
 }
 
-/// Which clients an entry is for, and where that was written.
+/// Which clients a certificate is for, and its position in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// Names that it is for, and behind `!` names that it is not for; none for those of the certificate.
+    /// The names that it serves, and with `!` names that it does not serve; empty for those of the certificate.
     pub filters: Vec<Box<str>>,
-    /// It serves those who name nobody known, too.
+    /// Whether it also serves clients with an unknown name or none.
     pub is_default: bool,
-    /// The list of certificates that it stands in, and its line there.
+    /// Its certificate list (`crt-list`), and the line there.
     pub line: Option<(Box<str>, usize)>,
 }
 
 impl Entry {
-    /// A certificate with the settings that it is used with.
+    /// A certificate with its settings.
     pub fn new(certificate: &Arc<Certificate>, base: &Arc<Base>, part: Part) -> Entry {
         Entry {
             certificate: Arc::clone(certificate),
@@ -42,7 +42,7 @@ impl Entry {
         }
     }
 
-    /// The same with another certificate.
+    /// The same entry with another certificate.
     #[must_use]
     pub fn with_certificate(&self, certificate: &Arc<Certificate>) -> Entry {
         Entry { certificate: Arc::clone(certificate), config: self.base.with(certificate), ..self.clone() }
@@ -53,17 +53,17 @@ impl Entry {
         &self.certificate
     }
 
-    /// What time it is, for its handshakes.
+    /// The current time for its handshakes.
     pub(crate) fn now(&self) -> Option<UnixTime> {
         self.base.now()
     }
 
-    /// Which clients it is for.
+    /// The clients that it is for.
     pub fn part(&self) -> &Part {
         &self.part
     }
 
-    /// Whether it is found by the same names as another.
+    /// Whether it is selected by the same names as another.
     pub(crate) fn is_found_like(&self, other: &Entry) -> bool {
         let (own, others) = (&self.certificate, &other.certificate);
         Arc::ptr_eq(&self.part, &other.part)
@@ -81,7 +81,7 @@ impl Entry {
         }
     }
 
-    /// The names that it is for.
+    /// The names that it serves.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let wanted = || self.part.filters.iter().filter(|filter| !filter.starts_with('!'));
         let own = wanted().next().is_none().then_some(&self.certificate.names);

@@ -1,4 +1,4 @@
-//! Why a session carries nothing, or nothing any more.
+//! Failures of sessions.
 
 use std::fmt;
 
@@ -7,58 +7,58 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerInco
 /// An alert of RFC 8446, 6.
 pub type Alert = AlertDescription;
 
-/// What broke a session.
+/// Why a session failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What kind of thing it was.
+    /// The kind of failure.
     pub why: Why,
-    /// What either side told the other, if anything was told.
+    /// The alert that either side sent, if any.
     pub alert: Option<Alert>,
 }
 
-/// What kind of thing broke a session.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The peer speaks HTTP in clear.
     PlainHttp,
     /// The peer speaks something else.
     NotTls,
-    /// The peer speaks no version that is allowed here.
+    /// The peer has no allowed version.
     Version,
     /// The two have no cipher in common.
     Cipher,
-    /// The two have no group or no signature scheme in common, or another thing that both need.
+    /// There is no common group or signature scheme, or another necessary parameter.
     Incompatible,
     /// The two have no application protocol in common.
     Protocol,
-    /// Nobody has a certificate for the name that the client wants (`strict-sni`).
+    /// There is no certificate for the client's SNI (`strict-sni`).
     UnknownName,
-    /// The client sent no certificate, and had to.
+    /// The client sent no certificate, but one is required.
     NoCertificate,
     /// The peer's certificate was refused.
     Certificate,
-    /// Who issued the peer's certificate is not trusted.
+    /// The issuer of the peer's certificate is not trusted.
     Untrusted,
-    /// The peer's certificate is for somebody else.
+    /// The peer's certificate is for another name.
     WrongName,
     /// The peer broke the rules of the protocol.
     Misbehaved,
-    /// What came was changed on its way, or encrypted by somebody else.
+    /// A record could not be decrypted: it was modified, or encrypted with another key.
     Corrupt,
-    /// The peer said by an alert that it does not go on.
+    /// The peer sent a fatal alert.
     PeerAlert,
-    /// The peer went away.
+    /// The peer closed the connection.
     Closed,
     /// It took too long.
     TimedOut,
-    /// The process has as many sessions as it may (`maxsslconn`).
+    /// The limit of sessions is reached (`maxsslconn`).
     TooMany,
-    /// Something here does not work.
+    /// An internal error.
     Internal,
 }
 
 impl Failure {
-    /// Something here does not work.
+    /// An internal error.
     pub const INTERNAL: Failure = Failure { why: Why::Internal, alert: Some(Alert::InternalError) };
 
     /// A failure without an alert.
@@ -66,7 +66,7 @@ impl Failure {
         Failure { why, alert: None }
     }
 
-    /// A fault of the peer that this alert tells it.
+    /// A violation by the peer, for which this alert is sent.
     pub(crate) const fn of(alert: Alert) -> Failure {
         let why = match alert {
             Alert::BadRecordMac => Why::Corrupt,
@@ -75,7 +75,7 @@ impl Failure {
         Failure { why, alert: Some(alert) }
     }
 
-    /// What rustls says.
+    /// The failure for an error of rustls.
     pub(crate) fn from_rustls(error: &Error) -> Failure {
         let why = match error {
             Error::AlertReceived(alert) => return Failure { why: Why::PeerAlert, alert: Some(*alert) },

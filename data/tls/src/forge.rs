@@ -1,7 +1,7 @@
-//! Certificates that are made when a client asks for a name that none has (`generate-certificates`).
+//! Certificates generated on demand for the names that clients ask for (`generate-certificates`).
 //!
-//! They are signed by an authority of the operator's (`ca-sign-file`), have the key of the listener's default certificate, and are kept
-//! up to a number (`tune.ssl.ssl-ctx-cache-size`), of which the one that was asked for least recently goes first.
+//! They are signed by the operator's authority (`ca-sign-file`), have the key of the listener's default certificate, and a limited
+//! number is kept (`tune.ssl.ssl-ctx-cache-size`), in order of last use.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -19,16 +19,16 @@ use crate::verify::der::{
     element, explicit,
 };
 
-/// Who makes certificates.
+/// Generates certificates.
 pub struct Forger {
-    /// Who signs them.
+    /// The signing authority.
     authority: Arc<Certificate>,
     /// How many are kept.
     most: usize,
     kept: Mutex<Kept>,
 }
 
-/// What was made, and when it was asked for last: the oldest first.
+/// Generated certificates with their last use, the oldest first.
 #[derive(Default)]
 struct Kept {
     entries: HashMap<Box<str>, (u64, Entry)>,
@@ -61,10 +61,10 @@ impl Kept {
 }
 
 impl Forger {
-    /// Signs with the key of `authority`, and keeps `most` of what it made.
+    /// Signs with the key of `authority`, and keeps `most` certificates.
     ///
     /// # Errors
-    /// When that key is of a kind that nothing is signed with.
+    /// When the key's type cannot sign certificates.
     pub fn new(authority: Arc<Certificate>, most: usize) -> Result<Forger, &'static str> {
         if scheme_of(&authority).is_none() {
             return Err("its key signs no certificates: RSA, ECDSA on P-256 or P-384 and Ed25519 do.");
@@ -72,7 +72,7 @@ impl Forger {
         Ok(Forger { authority, most, kept: Mutex::default() })
     }
 
-    /// What a client is shown that asks for `name`: settings, and the key, of `model`. None for what cannot be a name.
+    /// The certificate for a client that asks for `name`, with the settings and the key of `model`. None for an invalid name.
     pub(crate) fn entry(&self, name: &str, model: &Entry) -> Option<Entry> {
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = kept().get(name) {
@@ -109,7 +109,7 @@ impl fmt::Debug for Forger {
     }
 }
 
-/// A certificate for `name` with the key of `model`, from a day ago until in a year.
+/// A certificate for `name` with the key of `model`, valid from a day ago for a year.
 fn sign(
     authority: &Certificate,
     model: &CertificateDer<'_>,
@@ -122,7 +122,7 @@ fn sign(
     let algorithm = built(SEQUENCE, &[algorithm]);
     let mut serial = [0; 16];
     aws_lc_rs::rand::fill(&mut serial).ok()?;
-    // Positive, and with its first byte in use.
+    // A positive number whose first byte is not zero.
     serial[0] = serial[0] & 0x7f | 0x40;
     let validity = [time(now, -DAY)?, time(now, YEAR)?];
     let mut extensions = vec![
@@ -153,7 +153,7 @@ fn sign(
     Some(built(SEQUENCE, &[&signed, &algorithm, &built(BIT_STRING, &[&[0], &signature])]).into())
 }
 
-/// A name of its own; long ones stand in the alternative names alone (RFC 5280, A.1: 64 characters).
+/// The subject; long names are only in the alternative names (RFC 5280, A.1: 64 characters).
 fn subject(name: &str) -> Vec<u8> {
     if name.len() > 64 {
         return built(SEQUENCE, &[]);
@@ -167,7 +167,7 @@ fn extension(id: &[u8], value: &[u8]) -> Vec<u8> {
     built(SEQUENCE, &[&built(OBJECT, &[id]), &built(OCTET_STRING, &[value])])
 }
 
-/// A moment `seconds` from now.
+/// The time `seconds` from now.
 fn time(now: UnixTime, seconds: i64) -> Option<Vec<u8>> {
     let at = i64::try_from(now.as_secs()).ok()?.checked_add(seconds)?;
     let at = ASN1Time::from_timestamp(at).ok()?.to_datetime();
@@ -185,7 +185,7 @@ fn time(now: UnixTime, seconds: i64) -> Option<Vec<u8>> {
     })
 }
 
-/// What an authority signs by, and the content of the AlgorithmIdentifier of that.
+/// The signature scheme of an authority, and the content of its AlgorithmIdentifier.
 fn scheme_of(authority: &Certificate) -> Option<(SignatureScheme, &'static [u8])> {
     SCHEMES.iter().copied().find(|(scheme, _)| authority.certified.key.choose_scheme(&[*scheme]).is_some())
 }

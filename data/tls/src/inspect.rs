@@ -1,4 +1,4 @@
-//! What a certificate says, as rules and logs ask it (`ssl_c_*`, `ssl_f_*`).
+//! Fields of certificates for rules and logs (`ssl_c_*`, `ssl_f_*`).
 
 use std::fmt::Write as _;
 
@@ -15,17 +15,17 @@ pub struct Inspected<'c> {
     parsed: X509Certificate<'c>,
 }
 
-/// Whose name is meant.
+/// Which of a certificate's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Party {
-    /// Whom it is for.
+    /// The subject.
     Subject,
-    /// Who issued it.
+    /// The issuer.
     Issuer,
 }
 
 impl<'c> Inspected<'c> {
-    /// A certificate; none if it is damaged.
+    /// Parses a certificate; none if it is damaged.
     pub fn of(certificate: &'c CertificateDer<'_>) -> Option<Inspected<'c>> {
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
         Some(Inspected { parsed })
@@ -38,22 +38,22 @@ impl<'c> Inspected<'c> {
         }
     }
 
-    /// A whole name: `/C=FR/CN=example`, or as RFC 2253 writes it.
+    /// A complete name: `/C=FR/CN=example`, or in the format of RFC 2253.
     pub fn distinguished_name(&self, party: Party, rfc2253: bool) -> String {
         name_of(self.name(party), rfc2253)
     }
 
-    /// From when until when it is good.
+    /// Its period of validity.
     pub(crate) fn validity(&self) -> &Validity {
         self.parsed.validity()
     }
 
-    /// Its key, if it is of a kind that is known.
+    /// Its key, if the type is known.
     pub(crate) fn key(&self) -> Option<PublicKey<'_>> {
         self.parsed.public_key().parsed().ok()
     }
 
-    /// The values of one attribute of a name: the `occurrence`th from the front, or from the back where it is negative.
+    /// The value of one attribute of a name: the `occurrence`th from the front, or from the back if negative.
     pub fn attribute(&self, party: Party, key: &str, occurrence: i64) -> Option<String> {
         let mut values: Vec<String> = attributes(self.name(party))
             .into_iter()
@@ -77,33 +77,33 @@ impl<'c> Inspected<'c> {
         self.parsed.version().0 + 1
     }
 
-    /// From when it is good: `YYMMDDhhmmssZ`.
+    /// The beginning of its validity: `YYMMDDhhmmssZ`.
     pub fn not_before(&self) -> String {
         moment(&self.parsed.validity().not_before)
     }
 
-    /// Until when it is good.
+    /// The end of its validity.
     pub fn not_after(&self) -> String {
         moment(&self.parsed.validity().not_after)
     }
 
-    /// What it is signed with, in OpenSSL's words.
+    /// Its signature algorithm, by OpenSSL's name.
     pub fn signature_algorithm(&self) -> String {
         let oid = self.parsed.signature_algorithm.algorithm.to_id_string();
         named(&oid, SIGNATURES)
     }
 
-    /// What kind of key it has, in OpenSSL's words.
+    /// Its key algorithm, by OpenSSL's name.
     pub fn key_algorithm(&self) -> String {
         let oid = self.parsed.public_key().algorithm.algorithm.to_id_string();
         named(&oid, KEYS)
     }
 
-    /// What kind of key it has and how long that is, as `RSA2048` or `EC256`; none for other kinds.
+    /// Its key type and size, as `RSA2048` or `EC256`; none for other types.
     pub fn key_in_short(&self) -> Option<String> {
         match self.parsed.public_key().parsed().ok()? {
             PublicKey::RSA(key) => Some(format!("RSA{}", key.key_size())),
-            // Two coordinates behind one byte: those of P-521 are 66 bytes long.
+            // Two coordinates after one byte: those of P-521 are 66 bytes long.
             PublicKey::EC(point) => match point.data().len() {
                 133 => Some("EC521".to_owned()),
                 length => Some(format!("EC{}", (length.checked_sub(1)?) * 4)),
@@ -137,7 +137,7 @@ impl<'c> Inspected<'c> {
     }
 }
 
-/// A whole name: `/C=FR/CN=example`, or as RFC 2253 writes it.
+/// A complete name: `/C=FR/CN=example`, or in the format of RFC 2253.
 pub(crate) fn name_of(name: &X509Name<'_>, rfc2253: bool) -> String {
     let mut parts = attributes(name);
     if !rfc2253 {
@@ -180,7 +180,7 @@ pub(crate) fn attributes(name: &X509Name<'_>) -> Vec<(String, String)> {
     found
 }
 
-/// What something is signed with, in OpenSSL's words.
+/// OpenSSL's name of a signature algorithm.
 pub(crate) fn named_signature(oid: &str) -> String {
     named(oid, SIGNATURES)
 }
@@ -189,7 +189,7 @@ fn named(oid: &str, names: &[(&str, &str)]) -> String {
     names.iter().find(|(known, _)| *known == oid).map_or(oid, |(_, name)| *name).to_owned()
 }
 
-/// A time as ASN.1 writes it, years with two digits.
+/// A time in ASN.1 format, with two digits for the year.
 fn moment(time: &ASN1Time) -> String {
     let time = time.to_datetime();
     format!(
@@ -203,7 +203,7 @@ fn moment(time: &ASN1Time) -> String {
     )
 }
 
-/// A value as RFC 2253 writes it (2.4).
+/// A value escaped as in RFC 2253 (2.4).
 fn escaped(value: &str) -> String {
     let mut text = String::new();
     for (at, letter) in value.char_indices() {
@@ -237,7 +237,7 @@ const KEYS: &[(&str, &str)] = &[
     ("1.3.101.112", "ED25519"),
 ];
 
-/// The SHA-1 digest that people know a certificate by. It proves nothing.
+/// The SHA-1 fingerprint of a certificate. It is an identifier, not a proof.
 pub fn sha1(der: &[u8]) -> aws_lc_rs::digest::Digest {
     aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY, der)
 }

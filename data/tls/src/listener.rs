@@ -1,8 +1,8 @@
-//! What a TLS listener knows: certificates by name, each with its settings.
+//! A TLS listener: certificates by name, each with its settings.
 //!
-//! The manual's `crt`, `crt-list` and `strict-sni`: a name is looked for as it is, then with its first label as `*`; where
-//! several certificates are for it, the client's signature algorithms choose, ECDSA before RSA. A client that names nobody
-//! known gets a default certificate, or nothing.
+//! The manual's `crt`, `crt-list` and `strict-sni`: a name is looked up unchanged, then with its first label as `*`; among
+//! several certificates for it, the client's signature algorithms decide, ECDSA before RSA. A client with an unknown name
+//! gets a default certificate, or is refused.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,24 +20,24 @@ use crate::session::{ChooseServer, Chosen};
 #[derive(Debug, Default)]
 pub struct Listener {
     entries: Vec<Entry>,
-    /// Shared with the listener that this one takes the place of, where only certificates changed and not their names: one of ten
-    /// thousand is replaced without looking at the names of the others.
+    /// Shared with the listener that this one replaces, if only certificates changed and not their names: one of ten thousand can
+    /// be replaced without processing the names of the others.
     index: Arc<Index>,
-    /// Who names nobody known is refused.
+    /// Whether clients with an unknown name are refused.
     strict: bool,
-    /// Who makes certificates for names that nobody has.
+    /// Generates certificates for names without one.
     forger: Option<Arc<Forger>>,
 }
 
-/// Which entries are for which names, by number.
+/// Maps names to the numbers of entries.
 #[derive(Debug, Default)]
 struct Index {
-    /// By name; `*.` is left out of those that begin with it, and they stand in `wildcards`.
+    /// By name; wildcard names are in `wildcards`, without their `*.`.
     names: HashMap<Box<str>, Vec<u32>>,
     wildcards: HashMap<Box<str>, Vec<u32>>,
-    /// What a filter keeps a wildcard from.
+    /// Names that a filter excludes from a wildcard.
     excluded: HashMap<Box<str>, Vec<u32>>,
-    /// For who names nobody known.
+    /// Entries for clients with an unknown name.
     defaults: Vec<u32>,
 }
 
@@ -47,7 +47,7 @@ impl Index {
         for (number, entry) in entries.iter().enumerate() {
             index.add(number as u32, entry);
         }
-        // What is declared a default joins the first certificate, and does not replace it.
+        // Declared defaults are added to the first certificate, and do not replace it.
         if !entries.is_empty() && index.defaults.first() != Some(&0) {
             let first = of_same_names(entries, 0);
             index.defaults.retain(|number| !first.contains(number));
@@ -61,7 +61,7 @@ impl Index {
         for name in entry.names() {
             let name = name.to_ascii_lowercase();
             match name.strip_prefix('*') {
-                // A filter of `*` alone is for whoever names nobody known.
+                // A filter of `*` alone matches clients with an unknown name.
                 Some("") => is_default = true,
                 Some(rest) => {
                     let rest = rest.strip_prefix('.').unwrap_or(rest);
@@ -79,7 +79,7 @@ impl Index {
     }
 }
 
-/// A certificate, and those that stand in a bundle with it.
+/// A certificate, and the others of its bundle.
 fn of_same_names(entries: &[Entry], number: u32) -> Vec<u32> {
     let first = entries[number as usize].certificate();
     let stem =
@@ -94,7 +94,7 @@ fn of_same_names(entries: &[Entry], number: u32) -> Vec<u32> {
 }
 
 impl Listener {
-    /// A listener with these certificates, in the order of the configuration: the first is a default one, whatever else is declared one.
+    /// A listener with these certificates, in the order of the configuration: the first is always a default.
     pub fn new(strict: bool, entries: impl IntoIterator<Item = Entry>) -> Listener {
         let entries: Vec<Entry> = entries.into_iter().collect();
         let index = Arc::new(Index::of(&entries));
@@ -111,7 +111,7 @@ impl Listener {
         Listener { entries, index, strict: self.strict, forger: self.forger.clone() }
     }
 
-    /// The same listener, which has certificates made for names that nobody has.
+    /// The same listener, with certificates generated for names without one.
     #[must_use]
     pub fn with_forger(self, forger: Option<Arc<Forger>>) -> Listener {
         Listener { forger, ..self }
@@ -122,22 +122,22 @@ impl Listener {
         &self.entries
     }
 
-    /// Those for who names nobody known.
+    /// The certificates for clients with an unknown name.
     pub fn defaults(&self) -> impl Iterator<Item = &Entry> {
         self.index.defaults.iter().filter_map(|number| self.entries.get(*number as usize))
     }
 
-    /// The one that is for who names nobody known because it was declared first; none where such a client is refused.
+    /// The certificate that is a default because it is the first; none where clients with an unknown name are refused.
     pub fn implicit_default(&self) -> Option<&Entry> {
         if self.strict { None } else { self.entries.first() }
     }
 
-    /// Whether there is none.
+    /// Whether it has no certificate.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The one of a name.
+    /// The certificate of a name.
     fn named(&self, name: &str, abilities: &Abilities) -> Option<&Entry> {
         let named = self.index.names.get(name).and_then(|found| self.best(found, None, abilities));
         let wild = || {
@@ -147,17 +147,17 @@ impl Listener {
         named.or_else(wild)
     }
 
-    /// One that is made for a name which nobody has.
+    /// A generated certificate for a name without one.
     fn forged(&self, name: &str, abilities: &Abilities) -> Option<Entry> {
         self.forger.as_ref()?.entry(name, self.best(&self.index.defaults, None, abilities)?)
     }
 
-    /// The one for who names nobody known.
+    /// The certificate for a client with an unknown name.
     fn fallback(&self, abilities: &Abilities) -> Option<&Entry> {
         if self.strict { None } else { self.best(&self.index.defaults, None, abilities) }
     }
 
-    /// The one that the client can check best, or the first if it can check none.
+    /// The certificate that the client can verify best, or the first if it can verify none.
     fn best(&self, found: &[u32], excluded: Option<&Vec<u32>>, abilities: &Abilities) -> Option<&Entry> {
         let mut found = found
             .iter()
@@ -192,22 +192,22 @@ impl ChooseServer for Listener {
     }
 }
 
-/// A listener whose certificates change while it runs: each handshake uses those that it began with.
+/// A listener whose certificates change at run time: each handshake uses those with which it began.
 #[derive(Debug)]
 pub struct LiveListener(Published<Listener>);
 
 impl LiveListener {
-    /// A listener as the configuration has it.
+    /// A listener as configured.
     pub fn new(listener: Listener) -> LiveListener {
         LiveListener(Published::new(listener))
     }
 
-    /// As it is now.
+    /// The current listener.
     pub fn now(&self) -> Arc<Listener> {
         self.0.load_full()
     }
 
-    /// As it is from now on, for all workers at once.
+    /// Replaces the listener, for all workers at once.
     pub fn publish(&self, listener: Listener) {
         self.0.publish(listener);
     }
@@ -219,7 +219,7 @@ impl ChooseServer for LiveListener {
     }
 }
 
-/// Which kinds of keys a client can check.
+/// Which key types a client can verify.
 struct Abilities {
     ecdsa: bool,
     rsa: bool,
@@ -227,7 +227,7 @@ struct Abilities {
 
 impl Abilities {
     fn of(hello: &ClientHello<'_>) -> Abilities {
-        // Who lists none can check what TLS 1.2 began with: SHA-1 with either.
+        // Without the extension, a client supports the defaults of TLS 1.2: SHA-1 with either.
         let Some(schemes) = hello.signature_schemes() else { return Abilities { ecdsa: false, rsa: true } };
         let has = |kind: fn(&[u8]) -> bool| schemes.chunks_exact(2).any(kind);
         Abilities {
@@ -237,7 +237,7 @@ impl Abilities {
     }
 }
 
-/// Whether a cipher that is offered goes with a key of ECDSA: those of TLS 1.3 go with any.
+/// Whether an offered cipher can be used with an ECDSA key: those of TLS 1.3 work with any.
 fn offers_ecdsa(ciphers: &[u8]) -> bool {
     ciphers.chunks_exact(2).any(|cipher| matches!(cipher, [0x13, 1..=3] | [0xc0, 0x2b | 0x2c] | [0xcc, 0xa9]))
 }

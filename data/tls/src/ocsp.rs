@@ -1,13 +1,18 @@
-//! OCSP responses (RFC 6960): what an authority said about a certificate a short while ago, which handshakes show beside it.
+//! OCSP responses (RFC 6960): an authority's recent statement about a certificate, which handshakes can staple.
 //!
-//! A response is good for the certificate that its [`CertId`] names. Nobody here asks whether the authority's signature is good:
-//! clients do, and a response comes from the operator's files.
+//! A response is good for the certificate that its [`CertId`] names. Whether the authority's signature is good is asked of
+//! responses that came from the network alone ([`Response::verify`]): others come from the operator's files, and clients ask.
+
+mod question;
+mod signer;
 
 use std::fmt::Write as _;
 
 use rustls::pki_types::{CertificateDer, UnixTime};
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 use x509_parser::time::ASN1Time;
+
+pub use question::responder;
 
 use crate::describe::moment;
 use crate::inspect::{attributes, named_signature, sha1};
@@ -16,23 +21,23 @@ use crate::verify::der::{
     BIT_STRING, ENUMERATED, Element, INTEGER, OBJECT, OCTET_STRING, SEQUENCE, any, built, element, explicit,
 };
 
-/// Which certificate a response is about: digests of the name and of the key of who issued it, and its number.
+/// Identifies a certificate: digests of its issuer's name and key, and its serial number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CertId {
     /// SHA-1 of the issuer's name.
     pub name_hash: Box<[u8]>,
     /// SHA-1 of the issuer's key.
     pub key_hash: Box<[u8]>,
-    /// The serial number as the certificate has it.
+    /// The serial number, as in the certificate.
     pub serial: Box<[u8]>,
 }
 
 impl CertId {
-    /// That of a certificate; none if either is damaged.
+    /// The identifier of a certificate; none if either is damaged.
     pub fn of(certificate: &CertificateDer<'_>, issuer: &CertificateDer<'_>) -> Option<CertId> {
         let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
         let (_, issuer) = X509Certificate::from_der(issuer).ok()?;
-        // Another certificate of the chain says nothing of this one.
+        // Another certificate of the chain is not its issuer.
         if certificate.issuer().as_raw() != issuer.subject().as_raw() {
             return None;
         }
@@ -43,7 +48,7 @@ impl CertId {
         })
     }
 
-    /// A CertID, if it is one with SHA-1.
+    /// Parses a CertID with SHA-1.
     fn read(content: &[u8]) -> Option<CertId> {
         let (algorithm, rest) = element(content, SEQUENCE)?;
         let (name_hash, rest) = element(rest, OCTET_STRING)?;
@@ -57,7 +62,7 @@ impl CertId {
         })
     }
 
-    /// As DER.
+    /// Encodes it as DER.
     pub fn to_der(&self) -> Vec<u8> {
         let parts = [
             built(SEQUENCE, &[SHA1]),
@@ -68,7 +73,7 @@ impl CertId {
         built(SEQUENCE, &[&parts.concat()])
     }
 
-    /// What the runtime API calls it: its DER in hexadecimal digits.
+    /// Its identifier in the runtime API: its DER in hexadecimal digits.
     pub fn key(&self) -> String {
         self.to_der().iter().fold(String::new(), |mut text, byte| {
             // Writing to memory does not fail, here and below.
@@ -77,7 +82,7 @@ impl CertId {
         })
     }
 
-    /// Its parts in words, each line behind `indent`.
+    /// Its parts as text, each line after `indent`.
     pub fn describe(&self, indent: &str) -> String {
         format!(
             "{indent}Issuer Name Hash: {}\n{indent}Issuer Key Hash: {}\n{indent}Serial Number: {}\n",
@@ -101,7 +106,7 @@ impl Response {
     /// Reads a response.
     ///
     /// # Errors
-    /// Why it cannot be shown.
+    /// Why it cannot be used.
     pub fn parse(der: &[u8]) -> Result<Response, &'static str> {
         let read = Read::of(der)?;
         let id = CertId::read(read.id).ok_or("OCSP single response: Certificate ID without SHA-1.")?;
@@ -114,22 +119,22 @@ impl Response {
         })
     }
 
-    /// Which certificate it is about.
+    /// The certificate that it is about.
     pub fn id(&self) -> &CertId {
         &self.id
     }
 
-    /// As it came.
+    /// The original DER.
     pub fn der(&self) -> &[u8] {
         &self.der
     }
 
-    /// Until when it may be shown, in seconds since 1970.
+    /// The time until which it may be stapled, in seconds since 1970.
     pub fn good_until(&self) -> u64 {
         u64::try_from(self.next_update).unwrap_or(0)
     }
 
-    /// Whether it may be shown now.
+    /// Whether it may be stapled now.
     ///
     /// # Errors
     /// Why not.
@@ -144,7 +149,7 @@ impl Response {
         Ok(())
     }
 
-    /// What it says, as the openssl command prints it; certificates that come with it are printed as PEM.
+    /// Its text in the format of the openssl command; certificates in it are printed as PEM.
     pub fn describe(&self) -> String {
         Read::of(&self.der).map(|read| read.describe(&self.id)).unwrap_or_default()
     }
@@ -152,6 +157,8 @@ impl Response {
 
 /// The parts of a response.
 struct Read<'d> {
+    /// What is signed, with its header.
+    signed: &'d [u8],
     /// The responder: its name, or a digest of its key.
     responder: Element<'d>,
     responder_is_key: bool,
@@ -165,7 +172,7 @@ struct Read<'d> {
     certificates: Vec<&'d [u8]>,
 }
 
-/// What became of the certificate.
+/// The status of the certificate.
 enum Status {
     Good,
     Revoked(ASN1Time, Option<u8>),
@@ -183,7 +190,7 @@ impl<'d> Read<'d> {
         Self::basic(rest).ok_or(DAMAGED)?
     }
 
-    /// What a successful response carries. The outer none if it is damaged.
+    /// Parses the content of a successful response. The outer none means that it is damaged.
     fn basic(rest: &'d [u8]) -> Option<Result<Read<'d>, &'static str>> {
         let (bytes, _) = element(rest, explicit(0))?;
         let (bytes, _) = element(bytes.content, SEQUENCE)?;
@@ -194,6 +201,7 @@ impl<'d> Read<'d> {
         let (basic, _) = element(rest, OCTET_STRING)?;
         let (basic, _) = element(basic.content, SEQUENCE)?;
         let (signed, rest) = element(basic.content, SEQUENCE)?;
+        let signed_whole = &basic.content[..basic.content.len() - rest.len()];
         let (algorithm, rest) = element(rest, SEQUENCE)?;
         let (signature, rest) = element(rest, BIT_STRING)?;
         let mut certificates = Vec::new();
@@ -236,6 +244,7 @@ impl<'d> Read<'d> {
             return None;
         };
         Some(Ok(Read {
+            signed: signed_whole,
             responder,
             responder_is_key,
             produced,
@@ -311,7 +320,7 @@ fn capitals(bytes: &[u8]) -> String {
     })
 }
 
-/// An object identifier with dots.
+/// An object identifier in dotted form.
 fn dotted(content: &[u8]) -> String {
     let (mut numbers, mut number) = (Vec::new(), 0_u64);
     for byte in content {
@@ -332,10 +341,10 @@ const SHA1: &[u8] = b"\x06\x05\x2b\x0e\x03\x02\x1a\x05\x00";
 const BASIC: &[u8] = b"\x2b\x06\x01\x05\x05\x07\x30\x01\x01";
 /// How many seconds a responder's clock may be ahead.
 const SKEW: i64 = 300;
-/// How many certificates of a response are looked at.
+/// How many certificates of a response are read.
 const MAX_CERTIFICATES: usize = 8;
 
-/// Why a certificate was revoked (RFC 5280, 5.3.1), in OpenSSL's words.
+/// Reasons of a revocation (RFC 5280, 5.3.1), in OpenSSL's words.
 const REASONS: [&str; 11] = [
     "unspecified",
     "keyCompromise",

@@ -1,8 +1,8 @@
-//! What OpenSSL would call a failure: logs and scripts know its numbers and its words.
+//! OpenSSL's error codes and texts for failures, which logs and scripts expect.
 
 use crate::failure::{Failure, Why};
 
-/// The number and the words of OpenSSL 3 for a failure; none where it has none.
+/// OpenSSL 3's error code and text for a failure; none if it has none.
 pub fn error(failure: Failure) -> Option<(u32, &'static str)> {
     let (reason, words) = match failure.why {
         Why::PlainHttp => (0x9c, "http request"),
@@ -62,9 +62,9 @@ fn alert_words(alert: u8) -> Option<&'static str> {
     })
 }
 
-/// The library's own errors of OpenSSL, where its part for TLS is.
+/// The library number of OpenSSL's TLS errors.
 const SSL: u32 = 20 << 23;
-/// Where the reasons of alerts begin.
+/// The first reason code of alerts.
 const ALERTS: u32 = 1000;
 
 #[cfg(test)]

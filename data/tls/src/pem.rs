@@ -1,11 +1,11 @@
-//! What PEM files hold.
+//! Reading and writing PEM.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 
-/// The certificates of a file; what is damaged is passed over.
+/// The certificates of a file; damaged ones are skipped.
 pub fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_slice_iter(pem).flatten().collect()
 }
@@ -25,7 +25,7 @@ pub fn encode(label: &str, der: &[u8]) -> String {
     text + "-----END " + label + "-----\n"
 }
 
-/// What a text of base64 stands for, whatever white space is in it; none if it is none.
+/// Decodes base64, ignoring white space; none if it is invalid.
 pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let letters: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     STANDARD.decode(letters).ok()
@@ -36,7 +36,7 @@ pub fn encode_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// How many bytes a line of 64 letters stands for.
+/// How many bytes a line of 64 characters encodes.
 const LINE: usize = 48;
 
 #[cfg(test)]

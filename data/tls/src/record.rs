@@ -1,8 +1,7 @@
 //! Records in both directions once a handshake is over (RFC 8446, 5; RFC 5246, 6.2).
 //!
-//! rustls makes the handshake and gives its keys away; from then on bytes pass here, because here they are copied by nobody:
-//! a record is decrypted from where it was received into the buffer that the reader uses, and encrypted from where the writer
-//! has its bytes into what leaves.
+//! rustls makes the handshake and gives its keys away; from then on records are handled here, without copying: a record is
+//! decrypted from where it was received into the reader's buffer, and encrypted from the writer's bytes into the output.
 //!
 //! ```text
 //!   TLS 1.3   17 0303 <length>  | encrypted: <content> <type> <zeros> | <tag, 16>
@@ -14,7 +13,7 @@ use rustls::ConnectionTrafficSecrets;
 
 use crate::failure::{Alert, Failure};
 
-/// What a record carries.
+/// The content type of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Alert,
@@ -41,14 +40,14 @@ impl Content {
     }
 }
 
-/// How records of a version and a cipher look.
+/// The record format of a version and a cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// TLS 1.3.
     Tls13,
     /// TLS 1.2 with a part of the nonce in the record (RFC 5288).
     Tls12Explicit,
-    /// TLS 1.2 without (RFC 7905).
+    /// TLS 1.2 with an implicit nonce (RFC 7905).
     Tls12Implicit,
 }
 
@@ -65,7 +64,7 @@ impl Layout {
         if self == Layout::Tls12Explicit { EXPLICIT_NONCE } else { 0 }
     }
 
-    /// How many bytes a record has beside its content.
+    /// The overhead of a record in bytes.
     pub fn overhead(self) -> usize {
         match self {
             Layout::Tls13 => HEADER + 1 + TAG,
@@ -75,7 +74,7 @@ impl Layout {
     }
 }
 
-/// The key of one direction, and how many records it has carried.
+/// The key of one direction, and its number of records.
 pub(crate) struct Direction {
     key: LessSafeKey,
     iv: [u8; NONCE],
@@ -96,12 +95,12 @@ impl Direction {
         Ok(Direction { key: LessSafeKey::new(key), iv, sequence, layout })
     }
 
-    /// How many records the key has carried.
+    /// The number of records with this key.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// The sequence number as it enters nonces: at their end, over the fixed part.
+    /// The nonce: the fixed part, with the sequence number XORed into its last bytes.
     fn nonce(&self) -> [u8; NONCE] {
         let mut nonce = self.iv;
         nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()).for_each(|(byte, part)| *byte ^= part);
@@ -113,7 +112,7 @@ impl Direction {
         Ok(())
     }
 
-    /// Writes one record with `content` to the front of `out`, which must have room for it; how many bytes it has.
+    /// Writes one record with `content` to the front of `out`, which must have room for it; returns its length.
     pub fn seal(&mut self, kind: Content, content: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
         let layout = self.layout;
         let nonce = self.nonce();
@@ -149,8 +148,8 @@ impl Direction {
         aad
     }
 
-    /// Decrypts a whole record into `room`, which must have [`Record::room`] bytes; what it carries, and how many bytes of it
-    /// are in `room`.
+    /// Decrypts a complete record into `room`, which must have [`Record::room`] bytes; returns its content type, and the
+    /// length of its content in `room`.
     pub fn open(&mut self, record: &Record<'_>, room: &mut [u8]) -> Result<(Content, usize), Failure> {
         let nonce_length = self.layout.explicit();
         let length = record.room(self.layout);
@@ -175,7 +174,7 @@ impl Direction {
         self.next()?;
         let (kind, length) = match self.layout {
             Layout::Tls13 => {
-                // The type is the last byte that is no zero (RFC 8446, 5.4).
+                // The type is the last nonzero byte (RFC 8446, 5.4).
                 let at = room.iter().rposition(|byte| *byte != 0);
                 let at = at.ok_or(Failure::of(Alert::UnexpectedMessage))?;
                 (room[at], at)
@@ -190,7 +189,7 @@ impl Direction {
     }
 }
 
-/// A whole record off the wire.
+/// A complete record from the wire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'w> {
     header: [u8; HEADER],
@@ -198,7 +197,7 @@ pub(crate) struct Record<'w> {
 }
 
 impl<'w> Record<'w> {
-    /// The record at the front of `wire`; none if it is not there as a whole.
+    /// The record at the front of `wire`; none if it is not complete.
     pub fn first(wire: &'w [u8], layout: Layout) -> Result<Option<Record<'w>>, Failure> {
         let Some((header, rest)) = wire.split_first_chunk::<HEADER>() else { return Ok(None) };
         let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
@@ -215,31 +214,31 @@ impl<'w> Record<'w> {
         Ok(rest.get(..length).map(|body| Record { header: *header, body }))
     }
 
-    /// How many bytes it has on the wire.
+    /// Its length on the wire.
     pub fn len(&self) -> usize {
         HEADER + self.body.len()
     }
 
-    /// How many bytes it takes to decrypt it.
+    /// How many bytes its decryption needs.
     pub fn room(&self, layout: Layout) -> usize {
         self.body.len().saturating_sub(layout.explicit() + TAG)
     }
 }
 
-/// How many bytes at the front of `wire` the first record has, as its header says; none if the header is not there as a whole.
+/// The length of the first record of `wire`, by its header; none if the header is not complete.
 pub fn announced(wire: &[u8]) -> Option<usize> {
     let header = wire.first_chunk::<HEADER>()?;
     Some(HEADER + usize::from(u16::from_be_bytes([header[3], header[4]])))
 }
 
-/// How much one record carries at most (RFC 8446, 5.1).
+/// The size limit of a record's content (RFC 8446, 5.1).
 pub const MAX_CONTENT: usize = 1 << 14;
-/// How many bytes a record has at most, of any version and cipher.
+/// The size limit of a record, of any version and cipher.
 pub const MAX_RECORD: usize = HEADER + MAX_CONTENT + 2048;
-/// How many bytes a record that we send has at most beside its content.
+/// The largest overhead of a record that is sent.
 pub const MAX_OVERHEAD: usize = HEADER + EXPLICIT_NONCE + TAG;
 
-/// How many bytes a record begins with that say what it is and how long.
+/// The length of a record's header.
 pub const HEADER: usize = 5;
 const NONCE: usize = 12;
 const EXPLICIT_NONCE: usize = 8;

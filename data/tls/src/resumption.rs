@@ -1,7 +1,7 @@
-//! What lets a client go on with an earlier session: tickets that it keeps, or sessions that are kept here.
+//! Session resumption: by tickets that clients keep, or by sessions that are kept here.
 //!
-//! Both are shared by all workers. Tickets need no memory here; their keys change by themselves. Sessions are for clients that know
-//! no tickets, and for listeners without them; they stand in shards, so that workers seldom meet at one lock.
+//! Both are shared by all workers. Tickets need no memory here; their keys rotate by themselves. Kept sessions are for clients
+//! without tickets, and for listeners without tickets; they are in shards, so that workers seldom contend for a lock.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -15,10 +15,11 @@ use rustls::time_provider::TimeProvider;
 
 use crate::ticket_keys::TicketKeys;
 
-/// The tickets of one listener: good for `lifetime` seconds, and where sessions begin in the same scope.
+/// The tickets of one listener: valid for `lifetime` seconds, and for sessions of the same scope.
 ///
-/// Without keys of the operator, listeners do not take each other's. With such keys, which several listeners and processes may have, the
-/// `scope` says what was asked of a client when its session began: one that was asked for less must not go on.
+/// Without keys from the operator, listeners do not accept each other's tickets. With such keys, which several listeners and processes
+/// may share, the `scope` is a digest of what was required of a client when its session began: a session with other requirements must
+/// not be resumed.
 pub fn tickets(
     keys: Option<Arc<TicketKeys>>,
     lifetime: u32,
@@ -32,12 +33,12 @@ pub fn tickets(
     Arc::new(Tickets { keys, lifetime, clock, scope })
 }
 
-/// What was asked of a client when its session began.
+/// What was required of a client when its session began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope([u8; SCOPE]);
 
 impl Scope {
-    /// The scope of everything that `words` say.
+    /// The scope of all these words.
     pub fn of(words: &[&str]) -> Scope {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, words.join("\0").as_bytes());
         let mut scope = [0; SCOPE];
@@ -46,7 +47,7 @@ impl Scope {
     }
 }
 
-/// Tickets that carry the scope and the time of their session, which nobody sees but us.
+/// Tickets that also hold the scope and the time of their session, encrypted.
 #[derive(Debug)]
 struct Tickets {
     keys: Arc<dyn ProducesTickets>,
@@ -83,7 +84,7 @@ fn seconds(clock: &dyn TimeProvider) -> Option<u64> {
     Some(clock.current_time()?.as_secs())
 }
 
-/// Tickets whose keys are made with the first handshake: a listener with thousands of certificates needs few of them.
+/// Tickets whose keys are created with the first handshake: a listener with thousands of certificates needs few of them.
 #[derive(Debug, Default)]
 struct LateTickets(OnceLock<Option<Arc<dyn ProducesTickets>>>);
 
@@ -111,7 +112,7 @@ impl ProducesTickets for LateTickets {
     }
 }
 
-/// Sessions of the process, up to a number of them.
+/// Sessions of the process, up to a limit.
 pub struct SessionCache {
     shards: Box<[Mutex<Shard>]>,
     of_shard: usize,
@@ -122,18 +123,18 @@ pub struct SessionCache {
     misses: AtomicU64,
 }
 
-/// A session, and the second that it began in.
+/// A session, and the second in which it began.
 type Kept = (u64, Box<[u8]>);
 
 #[derive(Default)]
 struct Shard {
     sessions: HashMap<Box<[u8]>, Kept>,
-    /// The oldest first; those that were taken may still be among them.
+    /// The oldest first; sessions that were taken may still be listed.
     ages: VecDeque<Box<[u8]>>,
 }
 
 impl SessionCache {
-    /// Room for so many sessions, 0 for none, which are good for `lifetime` seconds.
+    /// A cache for `size` sessions, 0 for none, which are valid for `lifetime` seconds.
     pub fn new(size: usize, lifetime: u64, clock: Arc<dyn TimeProvider>) -> SessionCache {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         SessionCache {
@@ -146,14 +147,14 @@ impl SessionCache {
         }
     }
 
-    /// The part of one listener, which sees no session of another.
+    /// The cache of one listener, which sees no session of another.
     pub fn of_listener(self: &Arc<Self>) -> Arc<dyn StoresServerSessions> {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let listener = NEXT.fetch_add(1, Relaxed);
         Arc::new(OfListener { cache: Arc::clone(self), listener })
     }
 
-    /// How many sessions were asked for, and how many of them were not there.
+    /// The numbers of lookups and of misses.
     pub fn lookups(&self) -> (u64, u64) {
         (self.lookups.load(Relaxed), self.misses.load(Relaxed))
     }
@@ -189,7 +190,7 @@ impl OfListener {
         [&self.listener.to_be_bytes(), key].concat().into()
     }
 
-    /// What is kept, unless it is too old.
+    /// A kept session, unless it is too old.
     fn fresh(&self, (began, session): &Kept) -> Option<Vec<u8>> {
         let age = seconds(&*self.cache.clock)?.checked_sub(*began)?;
         (age <= self.cache.lifetime).then(|| session.to_vec())
@@ -228,11 +229,11 @@ impl StoresServerSessions for OfListener {
     }
 }
 
-/// How many bytes of a digest tell scopes apart.
+/// The length of a scope's digest, in bytes.
 const SCOPE: usize = 16;
-/// How long a ticket may be good (RFC 8446, 4.6.1): a week.
+/// The longest lifetime of a ticket (RFC 8446, 4.6.1): a week, in seconds.
 const LONGEST: u32 = 604_800;
-/// How many locks the sessions stand behind.
+/// The number of shards.
 const SHARDS: usize = 32;
 
 #[cfg(test)]
@@ -241,7 +242,7 @@ mod tests {
     use rustls::pki_types::UnixTime;
     use std::time::Duration;
 
-    /// A clock that stands until it is set.
+    /// A clock that only changes when it is set.
     #[derive(Debug, Default)]
     struct Set(AtomicU64);
 
@@ -289,7 +290,7 @@ mod tests {
         let (one, other) = (cache.of_listener(), cache.of_listener());
         assert!(one.put(vec![1, 7], vec![9]) && one.can_cache());
         assert_eq!((one.get(&[1, 7]), other.get(&[1, 7])), (Some(vec![9]), None));
-        // One session a shard: the younger one takes the place.
+        // One session a shard: the younger one replaces the older.
         assert!(one.put(vec![2, 7], vec![8]));
         assert_eq!((one.get(&[1, 7]), one.take(&[2, 7]), one.take(&[2, 7])), (None, Some(vec![8]), None));
         assert!(

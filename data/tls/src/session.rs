@@ -1,62 +1,65 @@
-//! One side of a TLS connection, as an engine: bytes of the wire in, bytes for the wire out.
+//! One side of a TLS connection, as an engine: bytes from the wire in, bytes for the wire out.
 //!
 //! ```text
-//!   Hello ──────► Handshake ──────► Traffic
-//!     │ a client's    │ rustls          │ records: see `traffic.rs`
-//!     │ hello is      │                 │
-//!     │ awaited       │                 │
-//!     └──────────────┴─────────────────┴─────► Failed
+//!   Hello ──────► Handshake ──────────────────► Traffic
+//!     │ a client's    │ rustls  └──► Early ───────► │ records: see `traffic.rs`
+//!     │ hello is      │               │ a client's early data may be
+//!     │ awaited       │               │ read: see `early.rs`
+//!     └──────────────┴───────────────┴─────────────┴─────► Failed
 //! ```
-//!
-//! It owns no socket, no buffer of the wire and no clock: whoever drives it keeps the bytes that were not used, sends what is
-//! to leave, and gives up when it lasts too long.
+//! It owns no socket, no buffer of the wire and no clock: the caller keeps the bytes that were not used, sends the output,
+//! and enforces deadlines.
 
 use std::fmt;
 use std::sync::Arc;
 
-use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
-use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
+use rustls::server::UnbufferedServerConnection;
 use rustls::{CipherSuite, ClientConfig, HandshakeKind, NamedGroup, ProtocolVersion, ServerConfig};
 use weir_client_hello::{ClientHello, Unread};
 
+use crate::capture::Capture;
+use crate::early::{self, Early};
 use crate::failure::{Alert, Failure, Why};
+use crate::pump::pump;
 use crate::record;
+use crate::secrets::{self, Randoms, Secrets};
 use crate::traffic::{Keys, Opened, Traffic};
 use crate::verify::Verifier;
 use rustls::server::danger::ClientCertVerifier;
 
-/// Chooses how a client is served by what its hello says.
+/// Chooses the settings for a client by its hello.
 pub trait ChooseServer: Send + Sync + fmt::Debug {
     /// The settings for this client, and which certificate they use.
     ///
     /// # Errors
-    /// When nobody serves the name that it wants.
+    /// When there is no certificate for its SNI.
     fn choose(&self, hello: &ClientHello<'_>) -> Result<Chosen, Failure>;
 }
 
-/// How a client is served.
+/// The choice for a client.
 #[derive(Clone, Debug)]
 pub struct Chosen {
-    /// All that rustls has to know.
+    /// The settings for rustls.
     pub config: Arc<ServerConfig>,
-    /// The certificate, for those who ask about it later.
+    /// The certificate, for later queries.
     pub certificate: Option<Arc<crate::certificate::Certificate>>,
-    /// Who checks the client's certificate, where somebody does.
+    /// The verifier of the client's certificate, if it is checked.
     pub verifier: Option<Arc<Verifier>>,
 }
 
 /// One side of a connection.
 pub struct Session {
-    state: State,
+    state: SessionState,
     facts: Box<Facts>,
 }
 
-enum State {
+enum SessionState {
     Hello(Arc<dyn ChooseServer>),
     Server(Box<ServerHandshake>),
     Client(Box<UnbufferedClientConnection>),
+    Early(Box<(ServerHandshake, Early)>),
     Traffic(Box<Traffic>),
     Failed(Failure),
 }
@@ -69,8 +72,8 @@ struct ServerHandshake {
 }
 
 impl ServerHandshake {
-    /// Checks the certificate that a client showed when the session began that goes on now: lists of what is revoked, authorities and
-    /// the time may be others since, and rules ask what was found.
+    /// Checks the client certificate of a resumed session again: revocation lists, authorities and the time may have changed, and
+    /// rules use the result.
     fn check_again(&self, certificates: &[CertificateDer<'_>]) -> Result<(), Failure> {
         let (Some(verifier), Some((own, sent))) = (&self.verifier, certificates.split_first()) else {
             return Ok(());
@@ -81,7 +84,7 @@ impl ServerHandshake {
     }
 }
 
-/// What was agreed on.
+/// Parameters of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// The version.
@@ -92,82 +95,98 @@ pub struct Facts {
     pub group: Option<NamedGroup>,
     /// The application protocol.
     pub protocol: Option<Box<[u8]>>,
-    /// The name that the client asked for.
+    /// The SNI of the client.
     pub server_name: Option<Box<str>>,
-    /// An earlier session went on.
+    /// Whether an earlier session was resumed.
     pub resumed: bool,
-    /// What the peer showed, its own certificate first.
+    /// Whether data may be a replay: they came early, and the client's handshake is not complete.
+    pub early: bool,
+    /// Whether early data were received.
+    pub early_received: bool,
+    /// The certificates that the peer sent, its own first.
     pub peer_certificates: Vec<CertificateDer<'static>>,
-    /// The certificate that this side showed, of a server.
+    /// The certificate that this side sent, if it is a server.
     pub certificate: Option<Arc<crate::certificate::Certificate>>,
-    /// How the peer's certificate was found, when it was looked at.
+    /// The result of checking the peer's certificate, if it was checked.
     pub verified: Option<crate::verify::Verified>,
-    /// Why there is no session.
+    /// Whether a valid OCSP response is stapled; none if the client did not ask for one or there is none.
+    pub stapled: Option<bool>,
+    /// The capture of the client's hello.
+    pub hello: Option<Box<Capture>>,
+    /// The randoms of both sides.
+    pub randoms: Randoms,
+    /// The keys, where they are kept.
+    pub secrets: Option<Box<Secrets>>,
+    /// Why the session failed.
     pub failure: Option<Failure>,
 }
 
-/// How far a handshake is.
+/// The progress of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// More bytes have to come.
+    /// More bytes are needed.
     More,
-    /// It is over.
+    /// The handshake is complete.
     Established,
 }
 
 impl Session {
-    /// The side of a server, whose settings depend on the client's hello.
+    /// The server side, whose settings depend on the client's hello.
     pub fn server(chooser: Arc<dyn ChooseServer>) -> Session {
-        Session { state: State::Hello(chooser), facts: Box::default() }
+        Session { state: SessionState::Hello(chooser), facts: Box::default() }
     }
 
-    /// The side of a client.
+    /// The client side.
     ///
     /// # Errors
     /// When the settings contradict each other.
     pub fn client(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Session, Failure> {
         let connection =
             UnbufferedClientConnection::new(config, name).map_err(|error| Failure::from_rustls(&error))?;
-        Ok(Session { state: State::Client(Box::new(connection)), facts: Box::default() })
+        Ok(Session { state: SessionState::Client(Box::new(connection)), facts: Box::default() })
     }
 
-    /// The session if it is that of a server, whose clients were let in; that of a client fails, since there are too many sessions
-    /// (`maxsslconn`).
+    /// A session beyond the limit (`maxsslconn`): a server session is returned unchanged, because its clients were admitted; a
+    /// client session fails.
     #[must_use]
     pub fn refused_to_begin(mut self) -> Session {
-        if let State::Client(_) = self.state {
-            self.state = State::Failed(Failure::because(Why::TooMany));
+        if let SessionState::Client(_) = self.state {
+            self.state = SessionState::Failed(Failure::because(Why::TooMany));
         }
         self
     }
 
-    /// Remembers the name that the server is asked for.
+    /// Records the SNI sent to the server.
     pub(crate) fn note_name(&mut self, name: &str) {
         self.facts.server_name = Some(name.to_ascii_lowercase().into());
     }
 
-    /// What was agreed on.
+    /// The parameters of the session.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Whether what is awaited takes as long as a hundred small requests once it comes: a client's hello asks for a signature, a
-    /// server's answer for the check of one.
+    /// Whether processing the awaited message takes as long as a hundred small requests: a client's hello needs a signature, a
+    /// server's answer the verification of one.
     pub fn awaits_heavy_work(&self) -> bool {
-        matches!(self.state, State::Hello(_) | State::Client(_))
+        matches!(self.state, SessionState::Hello(_) | SessionState::Client(_))
     }
 
-    /// Goes on with the handshake: how many bytes at the front of `wire` are used up, and how far it is. What is to leave is added
-    /// to `answer`, also when it fails.
+    /// Continues the handshake: returns how many bytes at the front of `wire` were used, and the progress. Output is appended to
+    /// `answer`, also when it fails.
     ///
     /// # Errors
-    /// When there will be no session.
+    /// When the session cannot be established.
     pub fn shake(&mut self, wire: &mut [u8], answer: &mut Vec<u8>) -> (usize, Result<Progress, Failure>) {
         let mut used = 0;
+        let said = answer.len();
+        self.facts.note_random(wire);
         let result = self.shake_on(wire, &mut used, answer);
+        self.facts.note_random(&answer[said..]);
+        secrets::take_told(&mut self.facts.secrets);
         if let Err(failure) = result {
             self.facts.failure = Some(failure);
-            self.state = State::Failed(failure);
+            self.state = SessionState::Failed(failure);
         }
         (used, result)
     }
@@ -178,31 +197,36 @@ impl Session {
         used: &mut usize,
         answer: &mut Vec<u8>,
     ) -> Result<Progress, Failure> {
-        if let State::Hello(chooser) = &self.state {
+        if let SessionState::Hello(chooser) = &self.state {
             let Some(server) = begin(&**chooser, wire, &mut self.facts, answer)? else {
                 return Ok(Progress::More);
             };
-            self.state = State::Server(Box::new(server));
+            self.state = SessionState::Server(Box::new(server));
         }
         let mut plain = Vec::new();
         let pumped = match &mut self.state {
-            State::Server(server) => pump(&mut server.connection, wire, used, answer, &mut plain),
-            State::Client(client) => pump(&mut **client, wire, used, answer, &mut plain),
-            State::Traffic(_) => return Ok(Progress::Established),
-            State::Failed(failure) => return Err(*failure),
-            State::Hello(_) => return Ok(Progress::More),
+            SessionState::Server(server) => pump(&mut server.connection, wire, used, answer, &mut plain),
+            SessionState::Client(client) => pump(&mut **client, wire, used, answer, &mut plain),
+            SessionState::Traffic(_) | SessionState::Early(_) => return Ok(Progress::Established),
+            SessionState::Failed(failure) => return Err(*failure),
+            SessionState::Hello(_) => return Ok(Progress::More),
         };
         let verified = crate::verify::take_verified();
         if verified.is_some() {
             self.facts.verified = verified;
         }
         let ended = pumped?;
+        if !plain.is_empty()
+            && matches!(&self.state, SessionState::Server(server) if server.connection.is_handshaking())
+        {
+            return self.serve_early(plain);
+        }
         let handshaking = match &self.state {
-            State::Server(server) => server.connection.is_handshaking(),
-            State::Client(client) => client.is_handshaking(),
+            SessionState::Server(server) => server.connection.is_handshaking(),
+            SessionState::Client(client) => client.is_handshaking(),
             _ => false,
         };
-        // A message that goes on in another record was decrypted in part: rustls has to see its end.
+        // A message that continues in another record was decrypted in part: rustls must see its end.
         let whole = record::announced(&wire[*used..]).is_some_and(|length| wire.len() - *used >= length);
         if handshaking || (whole && !ended) {
             return Ok(Progress::More);
@@ -210,20 +234,41 @@ impl Session {
         self.establish(&plain, ended)
     }
 
+    /// A client's early data arrived completely before the rest of its handshake.
+    fn serve_early(&mut self, plain: Vec<u8>) -> Result<Progress, Failure> {
+        let state = std::mem::replace(&mut self.state, SessionState::Failed(Failure::INTERNAL));
+        let SessionState::Server(server) = state else { return Err(Failure::INTERNAL) };
+        self.note_client(&server)?;
+        (self.facts.early, self.facts.early_received) = (true, true);
+        self.state = SessionState::Early(Box::new((*server, Early::new(plain))));
+        Ok(Progress::Established)
+    }
+
+    /// Records the parameters of a client's session, and checks its certificate if this handshake did not.
+    fn note_client(&mut self, server: &ServerHandshake) -> Result<(), Failure> {
+        self.facts.note(&server.connection);
+        if !self.facts.resumed {
+            return Ok(());
+        }
+        let checked = server.check_again(&self.facts.peer_certificates);
+        self.facts.verified = crate::verify::take_verified();
+        checked
+    }
+
     fn establish(&mut self, plain: &[u8], ended: bool) -> Result<Progress, Failure> {
-        let state = std::mem::replace(&mut self.state, State::Failed(Failure::INTERNAL));
+        let state = std::mem::replace(&mut self.state, SessionState::Failed(Failure::INTERNAL));
         let split = match state {
-            State::Server(server) => {
-                self.facts.note(&server.connection);
-                if self.facts.resumed {
-                    let checked = server.check_again(&self.facts.peer_certificates);
-                    self.facts.verified = crate::verify::take_verified();
-                    checked?;
-                }
+            SessionState::Early(early) => {
+                self.facts.early = false;
+                let split = early.0.connection.dangerous_into_kernel_connection();
+                split.map(|(secrets, keys)| (secrets, Keys::Server(keys)))
+            }
+            SessionState::Server(server) => {
+                self.note_client(&server)?;
                 let split = server.connection.dangerous_into_kernel_connection();
                 split.map(|(secrets, keys)| (secrets, Keys::Server(keys)))
             }
-            State::Client(client) => {
+            SessionState::Client(client) => {
                 self.facts.note(&client);
                 client.dangerous_into_kernel_connection().map(|(secrets, keys)| (secrets, Keys::Client(keys)))
             }
@@ -235,27 +280,63 @@ impl Session {
         if ended {
             traffic.set_ended();
         }
-        self.state = State::Traffic(traffic);
+        self.state = SessionState::Traffic(traffic);
         Ok(Progress::Established)
     }
 
-    /// Decrypts from the front of `wire` into `room`; what the peer is to be told is added to `answer`.
+    /// Decrypts from the front of `wire` into `room`; output for the peer is appended to `answer`.
     pub fn open(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
         match &mut self.state {
-            State::Traffic(traffic) => traffic.open(wire, room, answer),
-            State::Failed(failure) => Opened { failure: Some(*failure), ..Opened::default() },
+            SessionState::Traffic(traffic) => traffic.open(wire, room, answer),
+            SessionState::Early(_) => self.open_early(wire, room, answer),
+            SessionState::Failed(failure) => Opened { failure: Some(*failure), ..Opened::default() },
             _ => Opened { failure: Some(Failure::INTERNAL), ..Opened::default() },
         }
     }
 
-    /// Whether [`open`](Self::open) has something to tell without another byte of the wire: content that nobody took yet, the end, or why
-    /// the session broke.
-    pub fn is_holding(&self) -> bool {
-        matches!(&self.state, State::Traffic(traffic) if traffic.is_holding())
+    /// The same while the client's handshake is not complete: the input may contain its end.
+    #[cold]
+    fn open_early(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
+        let SessionState::Early(early) = &mut self.state else { return Opened::default() };
+        let (server, data) = &mut **early;
+        let filled = data.give(room);
+        if filled > 0 {
+            return Opened { filled, ..Opened::default() };
+        }
+        let (used, stepped) = data.take(&mut server.connection, wire, answer);
+        let handshaking = server.connection.is_handshaking();
+        secrets::take_told(&mut self.facts.secrets);
+        let settled = match stepped {
+            Ok(_) if handshaking => {
+                return Opened { used, filled: data.give(room), ..Opened::default() };
+            }
+            Ok(ended) => {
+                let plain = data.rest();
+                self.establish(&plain, ended)
+            }
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = settled {
+            self.facts.failure = Some(failure);
+            self.state = SessionState::Failed(failure);
+            return Opened { used, failure: Some(failure), ..Opened::default() };
+        }
+        let opened = self.open(&wire[used..], room, answer);
+        Opened { used: used + opened.used, ..opened }
     }
 
-    /// Encrypts from the front of `bytes` to the front of `out`: how many bytes were taken and how many written. What is added to
-    /// `answer` leaves before them.
+    /// Whether [`open`](Self::open) has a result without another byte of the wire: content that was not read yet, the end, or the failure
+    /// of the session.
+    pub fn is_holding(&self) -> bool {
+        match &self.state {
+            SessionState::Traffic(traffic) => traffic.is_holding(),
+            SessionState::Early(early) => early.1.is_holding(),
+            _ => false,
+        }
+    }
+
+    /// Encrypts from the front of `bytes` to the front of `out`: returns how many bytes were taken and how many written. Bytes
+    /// appended to `answer` must be sent before them.
     ///
     /// # Errors
     /// When the session is broken or closed.
@@ -267,16 +348,19 @@ impl Session {
         answer: &mut Vec<u8>,
     ) -> Result<(usize, usize), Failure> {
         match &mut self.state {
-            State::Traffic(traffic) => traffic.seal(bytes, out, largest, answer),
-            State::Failed(failure) => Err(*failure),
+            SessionState::Traffic(traffic) => traffic.seal(bytes, out, largest, answer),
+            SessionState::Early(early) => early::seal(&mut early.0.connection, bytes, out, largest, answer),
+            SessionState::Failed(failure) => Err(*failure),
             _ => Err(Failure::INTERNAL),
         }
     }
 
-    /// Says that nothing more is sent.
+    /// Writes `close_notify`.
     pub fn close(&mut self, out: &mut Vec<u8>) {
-        if let State::Traffic(traffic) = &mut self.state {
-            traffic.close(out);
+        match &mut self.state {
+            SessionState::Traffic(traffic) => traffic.close(out),
+            SessionState::Early(early) => early::close(&mut early.0.connection, out),
+            _ => {}
         }
     }
 }
@@ -284,22 +368,29 @@ impl Session {
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Hello(_) => "hello",
-            State::Server(_) | State::Client(_) => "handshake",
-            State::Traffic(_) => "traffic",
-            State::Failed(_) => "failed",
+            SessionState::Hello(_) => "hello",
+            SessionState::Server(_) | SessionState::Client(_) => "handshake",
+            SessionState::Early(_) => "early",
+            SessionState::Traffic(_) => "traffic",
+            SessionState::Failed(_) => "failed",
         };
         f.debug_struct("Session").field("state", &state).finish_non_exhaustive()
     }
 }
 
 impl Facts {
-    /// How the version that was agreed on is called.
+    /// The name of the session's version.
     pub fn version_name(&self) -> Option<&'static str> {
         match self.version? {
             ProtocolVersion::TLSv1_3 => Some("TLSv1.3"),
             ProtocolVersion::TLSv1_2 => Some("TLSv1.2"),
             _ => None,
+        }
+    }
+
+    fn note_random(&mut self, records: &[u8]) {
+        if !self.randoms.are_known() {
+            self.randoms.note(records);
         }
     }
 
@@ -314,7 +405,7 @@ impl Facts {
     }
 }
 
-/// Begins the handshake of a server, once the client's whole hello is there; none before.
+/// Begins the handshake of a server, once the client's hello is complete; none before.
 fn begin(
     chooser: &dyn ChooseServer,
     wire: &[u8],
@@ -339,7 +430,7 @@ fn begin(
     let Some(hello) = ClientHello::parse(&message.body) else {
         return Err(refuse(Failure::of(Alert::DecodeError), answer));
     };
-    // Who speaks nothing newer says so here, and rustls would look at its ciphers first.
+    // A client without newer versions is refused here, because rustls would check its ciphers first.
     if hello.version < [3, 3] && hello.extension(SUPPORTED_VERSIONS).is_none() {
         let failure = Failure { why: Why::Version, alert: Some(Alert::ProtocolVersion) };
         return Err(refuse(failure, answer));
@@ -348,7 +439,9 @@ fn begin(
         .server_name()
         .and_then(|name| std::str::from_utf8(name).ok())
         .map(|name| name.to_ascii_lowercase().into());
+    facts.hello = Capture::of(&hello);
     let chosen = chooser.choose(&hello).map_err(|failure| refuse(failure, answer))?;
+    facts.stapled = hello.extension(STATUS_REQUEST).and_then(|_| is_stapled(&chosen));
     facts.certificate = chosen.certificate;
     let config = if offers_others_only(&hello, &chosen.config) {
         let mut config = ServerConfig::clone(&chosen.config);
@@ -362,15 +455,22 @@ fn begin(
     Ok(Some(ServerHandshake { connection, config, verifier: chosen.verifier }))
 }
 
-/// Whether a client offers application protocols that nobody here speaks, and no other: as with OpenSSL, nothing is agreed on then,
-/// where RFC 7301 (3.2) would have the handshake fail.
+/// Whether the OCSP response of a certificate can be stapled; none if there is none.
+fn is_stapled(chosen: &Chosen) -> Option<bool> {
+    let response = chosen.certificate.as_ref()?.response()?;
+    let now = chosen.config.time_provider.current_time()?;
+    Some(now.as_secs() <= response.good_until())
+}
+
+/// Whether a client offers only application protocols that are not configured: as with OpenSSL, none is selected then, where RFC
+/// 7301 (3.2) would have the handshake fail.
 fn offers_others_only(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
     let mut offered = hello.application_protocols().peekable();
     let is_spoken = |name: &[u8]| config.alpn_protocols.iter().any(|own| own == name);
     offered.peek().is_some() && !offered.any(is_spoken)
 }
 
-/// What speaks where a hello should be. Who speaks TLS is told what is wrong with it.
+/// The failure for input that is not a hello. A peer that speaks TLS gets an alert.
 fn other_protocol(wire: &[u8]) -> Failure {
     const METHODS: [&[u8]; 6] = [b"GET ", b"POST", b"HEAD", b"PUT ", b"CONN", b"OPTI"];
     if let [_, 3, 0..=4, rest @ ..] = wire {
@@ -382,98 +482,11 @@ fn other_protocol(wire: &[u8]) -> Failure {
     Failure::because(if http { Why::PlainHttp } else { Why::NotTls })
 }
 
-/// Either side's handshake, which differ in a type only.
-trait Engine {
-    type Data;
-    fn process<'c, 'i>(&'c mut self, wire: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
-    fn has_to_say(&self) -> bool;
-}
-
-impl Engine for UnbufferedServerConnection {
-    type Data = ServerConnectionData;
-    fn process<'c, 'i>(&'c mut self, wire: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
-        self.process_tls_records(wire)
-    }
-    fn has_to_say(&self) -> bool {
-        self.wants_write()
-    }
-}
-
-impl Engine for UnbufferedClientConnection {
-    type Data = ClientConnectionData;
-    fn process<'c, 'i>(&'c mut self, wire: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
-        self.process_tls_records(wire)
-    }
-    fn has_to_say(&self) -> bool {
-        self.wants_write()
-    }
-}
-
-/// Lets rustls work until it needs more bytes or is done; whether the peer has ended the session. What came for the reader
-/// already is added to `plain`.
-fn pump<E: Engine>(
-    engine: &mut E,
-    wire: &mut [u8],
-    used: &mut usize,
-    answer: &mut Vec<u8>,
-    plain: &mut Vec<u8>,
-) -> Result<bool, Failure> {
-    let mut ended = false;
-    loop {
-        let UnbufferedStatus { discard, state } = engine.process(&mut wire[*used..]);
-        *used += discard;
-        match state {
-            Ok(ConnectionState::EncodeTlsData(data)) => encode(data, answer)?,
-            Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
-            Ok(ConnectionState::ReadTraffic(mut traffic)) => {
-                while let Some(record) = traffic.next_record() {
-                    let record = record.map_err(|error| Failure::from_rustls(&error))?;
-                    plain.extend_from_slice(record.payload);
-                    *used += record.discard;
-                }
-            }
-            Ok(ConnectionState::PeerClosed) => ended = true,
-            Ok(_) => return Ok(ended),
-            Err(error) => {
-                let told = tell(engine, &mut wire[*used..], answer);
-                let failure = Failure::from_rustls(&error);
-                return Err(Failure { alert: failure.alert.or(told), ..failure });
-            }
-        }
-    }
-}
-
-fn encode<D>(mut data: EncodeTlsData<'_, D>, answer: &mut Vec<u8>) -> Result<(), Failure> {
-    let start = answer.len();
-    loop {
-        match data.encode(&mut answer[start..]) {
-            Ok(written) => {
-                answer.truncate(start + written);
-                return Ok(());
-            }
-            Err(EncodeError::InsufficientSize(size)) => answer.resize(start + size.required_size, 0),
-            Err(EncodeError::AlreadyEncoded) => return Err(Failure::INTERNAL),
-        }
-    }
-}
-
-/// Adds the alert that a failed handshake ends with; which one, if it is in clear. The engine is shown what it did not use, which it
-/// leaves alone as long as it has something to say.
-fn tell(engine: &mut impl Engine, wire: &mut [u8], answer: &mut Vec<u8>) -> Option<Alert> {
-    let start = answer.len();
-    while engine.has_to_say() {
-        let Ok(ConnectionState::EncodeTlsData(data)) = engine.process(wire).state else { break };
-        encode(data, answer).ok()?;
-    }
-    match answer[start..] {
-        [21, _, _, 0, 2, _, code] => Some(Alert::from(code)),
-        _ => None,
-    }
-}
-
-/// What a record may carry in clear (RFC 8446, 5.1).
+/// The size limit of an unencrypted record (RFC 8446, 5.1).
 const MAX_FRAGMENT: u16 = 1 << 14;
+/// The extension that asks for an OCSP response (RFC 6066, 8).
+const STATUS_REQUEST: u16 = 5;
 /// The extension that lists versions, since TLS 1.3.
 const SUPPORTED_VERSIONS: u16 = 43;
-/// How long a client's hello may be: large ones carry keys of new kinds and padding.
+/// The size limit of a client's hello: large ones carry post-quantum keys and padding.
 const MAX_HELLO: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! What both sides may agree on, ready to use.
+//! TLS settings of both sides, ready to use.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use crate::ciphers;
 use crate::signatures::limited;
 use crate::verify::{Verifier, VerifyMode};
 
-/// What may be agreed on, of either side.
+/// Settings of either side.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// TLS 1.2 is spoken.
+    /// Whether TLS 1.2 is enabled.
     pub tls12: bool,
-    /// TLS 1.3 is spoken.
+    /// Whether TLS 1.3 is enabled.
     pub tls13: bool,
     /// Ciphers of both, the preferred first.
     pub ciphers: Vec<SupportedCipherSuite>,
@@ -33,16 +33,18 @@ pub struct Settings {
     pub groups: Vec<&'static dyn SupportedKxGroup>,
     /// Application protocols, the preferred first.
     pub protocols: Vec<Vec<u8>>,
-    /// What our key signs by, the preferred first; none for all that it can.
+    /// The signature schemes of our key, the preferred first; none for all that it supports.
     pub signatures: Option<Arc<[SignatureScheme]>>,
-    /// Who checks the peer's certificate.
+    /// The verifier of the peer's certificate.
     pub verifier: Option<Arc<Verifier>>,
-    /// What time it is.
+    /// The clock.
     pub clock: Arc<dyn TimeProvider>,
+    /// The log of session keys, if any.
+    pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
 impl Settings {
-    /// Everything that exists, and nobody is checked.
+    /// Everything that is supported, without checking the peer.
     pub fn new(clock: Arc<dyn TimeProvider>) -> Settings {
         let ciphers = [ciphers::all_suites(), ciphers::all_ciphers()].concat();
         Settings {
@@ -54,7 +56,12 @@ impl Settings {
             signatures: None,
             verifier: None,
             clock,
+            key_log: None,
         }
+    }
+
+    fn key_log(&self) -> Arc<dyn KeyLog> {
+        self.key_log.clone().unwrap_or_else(|| Arc::new(NoKeyLog {}))
     }
 
     fn provider(&self) -> Arc<CryptoProvider> {
@@ -77,19 +84,19 @@ impl Settings {
     }
 }
 
-/// What a listener needs beside.
+/// Additional settings of a listener.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// What may be agreed on.
+    /// The common settings.
     pub settings: Settings,
-    /// The client's order of ciphers counts (`prefer-client-ciphers`).
+    /// Whether the client's order of ciphers counts (`prefer-client-ciphers`).
     pub client_order: bool,
-    /// Sessions go on by tickets.
+    /// The tickets for resumption.
     pub tickets: Option<Arc<dyn ProducesTickets>>,
-    /// Where sessions are kept that go on without tickets.
+    /// The cache of sessions for resumption without tickets.
     pub sessions: Option<Arc<dyn StoresServerSessions>>,
-    /// Who is told the keys.
-    pub key_log: Option<Arc<dyn KeyLog>>,
+    /// How many bytes of early data a client may send; 0 for none. They need a session cache, and no tickets.
+    pub early_data: u32,
 }
 
 /// Settings of a listener, ready for any of its certificates.
@@ -97,17 +104,17 @@ pub struct ServerSettings {
 pub struct Base {
     config: ServerConfig,
     signatures: Option<Arc<[SignatureScheme]>>,
-    /// Who checks the certificates of clients, where somebody does.
+    /// The verifier of client certificates, if they are checked.
     pub(crate) verifier: Option<Arc<Verifier>>,
 }
 
 impl Base {
-    /// What time it is.
+    /// The current time.
     pub(crate) fn now(&self) -> Option<UnixTime> {
         self.config.time_provider.current_time()
     }
 
-    /// The settings with the certificate that they are used with.
+    /// The settings with this certificate.
     pub(crate) fn with(&self, certificate: &Certificate) -> Arc<ServerConfig> {
         let mut config = self.config.clone();
         let shown = limited(&certificate.certified, self.signatures.as_ref());
@@ -129,10 +136,10 @@ impl Base {
 }
 
 impl ServerSettings {
-    /// Makes them ready.
+    /// Builds the settings for rustls.
     ///
     /// # Errors
-    /// When the ciphers, groups and versions do not fit together.
+    /// When the ciphers, groups and versions do not match.
     pub fn build(&self) -> Result<Base, Error> {
         let settings = &self.settings;
         let builder = ServerConfig::builder_with_details(settings.provider(), Arc::clone(&settings.clock))
@@ -154,12 +161,15 @@ impl ServerSettings {
             Some(tickets) => config.ticketer = Arc::clone(tickets),
             None => config.send_tls13_tickets = if self.sessions.is_some() { TICKETS } else { 0 },
         }
-        config.key_log = self.key_log.clone().unwrap_or_else(|| Arc::new(NoKeyLog {}));
+        // Early data need single-use tickets, which are not issued where tickets carry the sessions themselves.
+        config.max_early_data_size = self.early_data;
+        config.send_half_rtt_data = self.early_data > 0;
+        config.key_log = settings.key_log();
         Ok(Base { config, signatures: settings.signatures.clone(), verifier: verifier.cloned() })
     }
 }
 
-/// A certificate with an OCSP response, which is shown as long as it is good.
+/// A certificate with an OCSP response, which is stapled as long as it is valid.
 #[derive(Debug)]
 struct Stapled {
     shown: Arc<CertifiedKey>,
@@ -177,7 +187,7 @@ impl ResolvesServerCert for Stapled {
     }
 }
 
-/// Stands where a certificate will be.
+/// A placeholder before a certificate is set.
 #[derive(Debug)]
 struct NoCertificate;
 
@@ -187,21 +197,21 @@ impl ResolvesServerCert for NoCertificate {
     }
 }
 
-/// How a session with a server goes on.
+/// How sessions with a server are resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
-    /// By tickets, or by what the server keeps.
+    /// By tickets, or by session identifiers.
     Tickets,
-    /// By what the server keeps; TLS 1.3 has tickets for that, too (`no-tls-tickets`).
+    /// By session identifiers; TLS 1.3 uses tickets for that, too (`no-tls-tickets`).
     SessionIds,
-    /// Not at all (`no-ssl-reuse`).
+    /// Never (`no-ssl-reuse`).
     Never,
 }
 
-/// What a server's connections need: its settings, and a certificate of ours if it is to see one.
+/// The settings for connections to a server, with a client certificate if one is configured.
 ///
 /// # Errors
-/// When the ciphers, groups and versions do not fit together.
+/// When the ciphers, groups and versions do not match.
 pub fn client_config(
     settings: &Settings,
     verifier: Arc<Verifier>,
@@ -223,6 +233,7 @@ pub fn client_config(
     config.alpn_protocols.clone_from(&settings.protocols);
     config.enable_secret_extraction = true;
     config.enable_sni = sends_name;
+    config.key_log = settings.key_log();
     let sessions = || Resumption::store(Arc::new(ClientSessionMemoryCache::new(SESSIONS_OF_A_SERVER)));
     config.resumption = match reuse {
         Reuse::Tickets => sessions().tls12_resumption(Tls12Resumption::SessionIdOrTickets),
@@ -232,7 +243,7 @@ pub fn client_config(
     Ok(Arc::new(config))
 }
 
-/// How many tickets a client of TLS 1.3 gets: as many as OpenSSL gives.
+/// How many tickets a TLS 1.3 client gets: as many as from OpenSSL.
 const TICKETS: usize = 2;
-/// How many names of one server sessions are kept for.
+/// For how many names of one server sessions are kept.
 const SESSIONS_OF_A_SERVER: usize = 64;

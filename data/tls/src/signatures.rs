@@ -1,4 +1,4 @@
-//! Signatures of some schemes only (`sigalgs`, `client-sigalgs`).
+//! Keys limited to some signature schemes (`sigalgs`, `client-sigalgs`).
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
-/// A certificate whose key signs by these schemes, the preferred first, and by no others.
+/// A certificate whose key only signs with these schemes, the preferred first.
 pub(crate) fn limited(
     certified: &Arc<CertifiedKey>,
     schemes: Option<&Arc<[SignatureScheme]>>,

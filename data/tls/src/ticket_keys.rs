@@ -1,8 +1,7 @@
-//! Keys of tickets that the operator gives (`tls-ticket-keys`): several processes that know the same file go on with each other's
-//! sessions.
+//! Ticket keys from the operator (`tls-ticket-keys`): several processes with the same file can resume each other's sessions.
 //!
-//! A ticket is made as RFC 5077, 4 recommends: the key's name, an initial value, the session encrypted by AES in CBC mode, and an
-//! HMAC with SHA-256 over all of that.
+//! A ticket has the format that RFC 5077, 4 recommends: the key's name, an initialization vector, the session encrypted by AES in
+//! CBC mode, and an HMAC with SHA-256 over all of that.
 
 use std::fmt;
 
@@ -18,19 +17,19 @@ use weir_sync::Published;
 
 use crate::certificate::cannot_open;
 
-/// The keys of one file, the oldest first. The last but one encrypts: others know it by the time that their last but one is the same.
+/// The keys of one file, the oldest first. The last but one encrypts, so that other processes have the key by the time it is used.
 pub struct TicketKeys {
     file: Box<str>,
     length: usize,
     keys: Published<[Key; KEYS]>,
 }
 
-/// Why a key was not taken.
+/// Why a key was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadTicketKey {
     /// It is not base64.
     NotBase64,
-    /// It has not as many bytes as the others.
+    /// Its size differs from the other keys'.
     WrongSize,
 }
 
@@ -68,7 +67,7 @@ impl TicketKeys {
         Ok(TicketKeys { file: path.into(), length: length.unwrap_or(0), keys: Published::new(kept) })
     }
 
-    /// The file that they are from.
+    /// The path of their file.
     pub fn file(&self) -> &str {
         &self.file
     }
@@ -78,10 +77,10 @@ impl TicketKeys {
         self.keys.load().iter().map(|key| STANDARD.encode(&key.secret)).collect()
     }
 
-    /// Puts a key behind the others and forgets the oldest.
+    /// Adds a key at the end and drops the oldest.
     ///
     /// # Errors
-    /// When it is of another kind than the others.
+    /// When its size differs from the other keys', or it is not base64.
     pub fn push(&self, text: &str) -> Result<(), BadTicketKey> {
         let secret = STANDARD.decode(text).map_err(|_| BadTicketKey::NotBase64)?;
         if secret.len() != self.length {
@@ -119,13 +118,13 @@ impl ProducesTickets for TicketKeys {
 }
 
 impl fmt::Debug for TicketKeys {
-    /// Without the keys.
+    /// Omits the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TicketKeys").field("file", &self.file).finish_non_exhaustive()
     }
 }
 
-/// A key: its name, what signs and what encrypts, one behind the other.
+/// A key: its name, the HMAC key and the encryption key, one after the other.
 #[derive(Clone)]
 struct Key {
     secret: Box<[u8]>,
@@ -140,13 +139,13 @@ impl Key {
         &self.secret[..NAME]
     }
 
-    /// What signs.
+    /// The HMAC key.
     fn signer(&self) -> hmac::Key {
         let end = if self.secret.len() == LONG { NAME + 32 } else { NAME + 16 };
         hmac::Key::new(hmac::HMAC_SHA256, &self.secret[NAME..end])
     }
 
-    /// What encrypts and decrypts; none when the library has no memory.
+    /// The encryption key; none when the library has no memory.
     fn cipher(&self) -> Option<UnboundCipherKey> {
         match self.secret.len() {
             LONG => UnboundCipherKey::new(&AES_256, &self.secret[NAME + 32..]),
@@ -179,11 +178,11 @@ impl Key {
     }
 }
 
-/// How many keys of a file count: what HAProxy is built with.
+/// How many keys of a file are used: HAProxy's build-time default.
 const KEYS: usize = 3;
-/// A key for AES-128: a name, 16 bytes that sign and 16 that encrypt.
+/// A key for AES-128: a name, 16 bytes of HMAC key and 16 bytes of encryption key.
 const SHORT: usize = 48;
-/// A key for AES-256: a name, 32 bytes that sign and 32 that encrypt.
+/// A key for AES-256: a name, 32 bytes of HMAC key and 32 bytes of encryption key.
 const LONG: usize = 80;
 const NAME: usize = 16;
 const INITIAL: usize = 16;
@@ -203,7 +202,7 @@ mod tests {
     }
 
     impl TicketKeys {
-        /// Keys of nobody.
+        /// Keys for tests.
         pub(crate) fn for_tests() -> TicketKeys {
             keys(LONG, &[1, 2, 3])
         }

@@ -1,4 +1,4 @@
-//! A session once its handshake is over: records in, records out, and the few messages that may still come.
+//! A session after its handshake: records in, records out, and the few messages that may still come.
 
 use rustls::client::ClientConnectionData;
 use rustls::kernel::KernelConnection;
@@ -8,7 +8,7 @@ use rustls::{ExtractedSecrets, ProtocolVersion};
 use crate::failure::{Alert, Failure, Why};
 use crate::record::{Content, Direction, Layout, MAX_CONTENT, MAX_OVERHEAD, Record};
 
-/// What keeps the keys of later.
+/// The source of later keys.
 pub(crate) enum Keys {
     Client(KernelConnection<ClientConnectionData>),
     Server(KernelConnection<ServerConnectionData>),
@@ -20,29 +20,29 @@ pub(crate) struct Traffic {
     write: Direction,
     layout: Layout,
     keys: Keys,
-    /// What was decrypted and had no room yet: less than a record.
+    /// Decrypted bytes for which there was no room yet: less than a record.
     held: Vec<u8>,
-    /// The beginning of a message that goes on in another record.
+    /// The beginning of a message that continues in another record.
     message: Vec<u8>,
-    /// Records in a row that carried nothing for the reader.
+    /// Consecutive records without content for the reader.
     idle_records: u32,
-    /// The peer has said that it sends no more.
+    /// Whether the peer sent `close_notify`.
     ended: bool,
-    /// We have said that we send no more.
+    /// Whether this side sent `close_notify`.
     closed: bool,
     failure: Option<Failure>,
 }
 
-/// What [`Traffic::open`] came to.
+/// The result of [`Traffic::open`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// Bytes of the wire that are used up.
+    /// Bytes of the wire that were used.
     pub used: usize,
     /// Bytes that were put into the room.
     pub filled: usize,
-    /// The peer said that it sends no more.
+    /// Whether the peer sent `close_notify`.
     pub ended: bool,
-    /// The session is broken. What was put into the room before is good.
+    /// Set if the session failed. Bytes put into the room before are valid.
     pub failure: Option<Failure>,
 }
 
@@ -67,13 +67,13 @@ impl Traffic {
         })
     }
 
-    /// What was decrypted before there was room for it.
+    /// Keeps bytes that were decrypted before there was room for them.
     pub fn hold(&mut self, bytes: &[u8]) {
         self.held.extend_from_slice(bytes);
     }
 
-    /// Whether [`open`](Self::open) has something to tell without another byte of the wire: content that nobody took yet, or the end,
-    /// which comes in the same read as the last content as often as not.
+    /// Whether [`open`](Self::open) has a result without another byte of the wire: content that was not read yet, or the end, which
+    /// often comes in the same read as the last content.
     pub fn is_holding(&self) -> bool {
         !self.held.is_empty() || self.ended || self.failure.is_some()
     }
@@ -82,7 +82,7 @@ impl Traffic {
         self.ended = true;
     }
 
-    /// Decrypts whole records from the front of `wire` into `room`, as far as it goes. What the peer is to be told is added to
+    /// Decrypts complete records from the front of `wire` into `room`, as far as possible. Output for the peer is appended to
     /// `answer`.
     pub fn open(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
         let mut opened = Opened::default();
@@ -127,7 +127,7 @@ impl Traffic {
                     self.handle(content, &message, answer)?;
                 }
             } else if opened.filled > 0 {
-                // The reader makes room first.
+                // The reader must make room first.
                 return Ok(());
             } else {
                 opened.used += record.len();
@@ -154,7 +154,7 @@ impl Traffic {
         self.check_idle()
     }
 
-    /// A peer that sends records without content keeps us busy for nothing.
+    /// Limits the work that a peer causes with records without content.
     fn check_idle(&self) -> Result<(), Failure> {
         if self.idle_records > MAX_IDLE_RECORDS {
             return Err(Failure::of(Alert::UnexpectedMessage));
@@ -234,7 +234,7 @@ impl Traffic {
                 self.read = Direction::new(&secrets, sequence, self.layout)?;
                 if wanted { self.update_write_key(answer) } else { Ok(()) }
             }
-            // Before TLS 1.3 either side may ask for another handshake, and need not get one (RFC 5246, 7.2.2).
+            // Before TLS 1.3 either side may ask for another handshake, which may be refused (RFC 5246, 7.2.2).
             (HELLO_REQUEST, Keys::Client(_), Layout::Tls12Explicit | Layout::Tls12Implicit)
             | (CLIENT_HELLO, Keys::Server(_), Layout::Tls12Explicit | Layout::Tls12Implicit) => {
                 self.write(Content::Alert, &[WARNING, Alert::NoRenegotiation.into()], answer)
@@ -254,7 +254,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// Adds a small record to `out`.
+    /// Appends a small record to `out`.
     fn write(&mut self, content: Content, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
         if self.closed {
             return Ok(());
@@ -266,8 +266,8 @@ impl Traffic {
         Ok(())
     }
 
-    /// Encrypts from the front of `bytes` to the front of `out`, records of at most `largest` bytes: how many bytes were taken and how
-    /// many written. `answer` gets what must leave before them.
+    /// Encrypts from the front of `bytes` to the front of `out`, in records of at most `largest` bytes: returns how many bytes were
+    /// taken and how many written. Bytes appended to `answer` must be sent before them.
     pub fn seal(
         &mut self,
         bytes: &[u8],
@@ -298,7 +298,7 @@ impl Traffic {
         Ok((taken, written))
     }
 
-    /// Says that nothing more is sent.
+    /// Appends `close_notify`.
     pub fn close(&mut self, out: &mut Vec<u8>) {
         if self.failure.is_none() && self.write(Content::Alert, &[WARNING, 0], out).is_ok() {
             self.closed = true;
@@ -321,10 +321,10 @@ const CLIENT_HELLO: u8 = 1;
 const NEW_SESSION_TICKET: u8 = 4;
 const KEY_UPDATE: u8 = 24;
 
-/// How many records one key carries: 2 to the power of 24.5 is what AES-GCM is good for (RFC 8446, 5.5).
+/// How many records one key encrypts: the limit for AES-GCM is 2 to the power of 24.5 (RFC 8446, 5.5).
 const RECORDS_OF_A_KEY: u64 = 1 << 24;
-/// How long a message after the handshake may be; tickets of known servers stay below 4 kB, those with a client's certificates
-/// in them below 20.
+/// The size limit of a message after the handshake; tickets of known servers are smaller than 4 kB, those with a client's
+/// certificates smaller than 20 kB.
 const MAX_MESSAGE: usize = 1 << 16;
-/// How many records without a byte for the reader may follow each other.
+/// How many consecutive records may have no content for the reader.
 const MAX_IDLE_RECORDS: u32 = 32;

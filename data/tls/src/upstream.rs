@@ -1,4 +1,4 @@
-//! What connections to one server need for TLS.
+//! TLS settings for connections to one server.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use weir_sync::Published;
 use crate::failure::{Failure, Why};
 use crate::session::Session;
 
-/// What connections to a server need.
+/// TLS settings for connections to a server.
 #[derive(Clone, Debug)]
 pub struct Upstream {
-    /// For those that ask for a name.
+    /// For connections with an SNI.
     pub named: Arc<ClientConfig>,
-    /// For those that ask for none, and cannot check one but the one that is configured.
+    /// For connections without one, which can only check a configured name.
     pub nameless: Arc<ClientConfig>,
 }
 
 impl Upstream {
-    /// The session of a new connection, which asks for `name`, if there is one.
+    /// The session of a new connection, with `name` as its SNI, if given.
     ///
     /// # Errors
-    /// When that is no name of a host.
+    /// When that is not a valid host name.
     fn session(&self, name: Option<&[u8]>, offer: Offer<'_>) -> Result<Session, Failure> {
         let Some(name) = name.filter(|name| !name.is_empty()) else {
-            // A name is needed to begin; an address is never sent as one.
+            // rustls needs a name; an address is never sent.
             let nobody = ServerName::IpAddress(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED).into());
             return Session::client(offer.with(&self.nameless), nobody);
         };
@@ -40,7 +40,7 @@ impl Upstream {
     }
 }
 
-/// The host of an HTTP authority if it is a name that a server can be asked for: an address is none (RFC 6066, 3).
+/// The host of an HTTP authority, if it can be an SNI: an address cannot (RFC 6066, 3).
 pub fn host_name(authority: &[u8]) -> Option<&[u8]> {
     let (host, _) = weir_http::uri::host_and_port(authority);
     match ServerName::try_from(std::str::from_utf8(host).ok()?) {
@@ -49,16 +49,16 @@ pub fn host_name(authority: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The protocols that a connection offers.
+/// The ALPN protocols that a connection offers.
 #[derive(Clone, Copy, Debug)]
 enum Offer<'p> {
-    /// Those of all connections to the server.
+    /// Those of the server's settings.
     Usual,
-    /// Of those one alone; none where there are none.
+    /// Only this one of them; none if the settings have none.
     Alone(&'p [u8]),
-    /// Those of all connections, without HTTP/2.
+    /// Those of the settings, without HTTP/2.
     WithoutHttp2,
-    /// Others.
+    /// These protocols.
     These(&'p [Box<str>]),
 }
 
@@ -79,17 +79,23 @@ impl Offer<'_> {
     }
 }
 
-/// What connections to a server need, which changes while it runs.
+/// TLS settings for connections to a server, which may change at run time.
 #[derive(Debug)]
 pub struct LiveUpstream {
     needs: Published<Upstream>,
     carries_traffic: AtomicBool,
+    /// Whether no command has changed it at run time.
+    is_as_configured: AtomicBool,
 }
 
 impl LiveUpstream {
-    /// As the configuration has it. Where traffic goes in clear, health checks alone use it.
+    /// The configured settings. Without TLS for traffic, only health checks use it.
     pub fn new(upstream: Upstream, carries_traffic: bool) -> LiveUpstream {
-        LiveUpstream { needs: Published::new(upstream), carries_traffic: AtomicBool::new(carries_traffic) }
+        LiveUpstream {
+            needs: Published::new(upstream),
+            carries_traffic: AtomicBool::new(carries_traffic),
+            is_as_configured: AtomicBool::new(true),
+        }
     }
 
     /// Whether traffic goes over TLS.
@@ -97,34 +103,42 @@ impl LiveUpstream {
         self.carries_traffic.load(Ordering::Relaxed)
     }
 
-    /// Has the traffic of new connections go over TLS, or in clear (`set server ssl`).
+    /// Switches TLS for the traffic of new connections (`set server ssl`).
     pub fn set_carries_traffic(&self, yes: bool) {
         self.carries_traffic.store(yes, Ordering::Relaxed);
+        self.is_as_configured.store(false, Ordering::Relaxed);
     }
 
-    /// The session of a new connection, which asks for `name`, if there is one. With `protocol` it offers that one alone, where
-    /// any are offered.
+    /// Whether traffic uses TLS by configuration, unchanged by commands.
+    pub fn is_as_configured(&self) -> bool {
+        self.is_as_configured.load(Ordering::Relaxed)
+    }
+
+    /// The session of a new connection, with `name` as its SNI, if given. With `protocol` it only offers that protocol, if the
+    /// settings have any.
     ///
     /// # Errors
-    /// When that is no name of a host.
+    /// When that is not a valid host name.
     pub fn session(&self, name: Option<&[u8]>, protocol: Option<&[u8]>) -> Result<Session, Failure> {
         self.needs.load().session(name, protocol.map_or(Offer::Usual, Offer::Alone))
     }
 
-    /// The session of a health check, which offers protocols of its own where there are some, and never HTTP/2, which checks
-    /// do not speak yet.
+    /// The session of a health check, which offers protocols of its own if it has any, else those of the server's traffic: with HTTP/2
+    /// only if `http2`, when the check supports it.
     ///
     /// # Errors
-    /// When `name` is no name of a host.
+    /// When `name` is not a valid host name.
     pub fn check_session(
         &self,
         name: Option<&[u8]>,
         protocols: Option<&[Box<str>]>,
+        http2: bool,
     ) -> Result<Session, Failure> {
-        self.needs.load().session(name, protocols.map_or(Offer::WithoutHttp2, Offer::These))
+        let usual = if http2 { Offer::Usual } else { Offer::WithoutHttp2 };
+        self.needs.load().session(name, protocols.map_or(usual, Offer::These))
     }
 
-    /// What connections need from now on, those of all workers.
+    /// Replaces the settings of later connections, on all workers.
     pub fn publish(&self, upstream: Upstream) {
         self.needs.publish(upstream);
     }

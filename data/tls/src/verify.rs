@@ -1,6 +1,6 @@
-//! Whether a peer's certificate is good, with the numbers that OpenSSL has for what is wrong with it.
+//! Verification of a peer's certificate, with OpenSSL's error codes.
 //!
-//! Rules, logs and scripts know those numbers (`ssl_c_verify`, `crt-ignore-err`), so chains are checked here (`chain.rs`), step by
+//! Rules, logs and scripts use those codes (`ssl_c_verify`, `crt-ignore-err`), so chains are checked here (`chain.rs`), step by
 //! step as OpenSSL does; this module decides what a fault means for the handshake.
 
 mod chain;
@@ -26,28 +26,28 @@ use rustls::{
 pub use chain::{Authorities, Fault};
 pub use parsed::Purpose;
 
-/// Whether a peer has to show a certificate (`verify`).
+/// Whether a peer must send a certificate (`verify`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VerifyMode {
-    /// It is not asked.
+    /// It is not requested.
     #[default]
     None,
-    /// It is asked, and may have none.
+    /// It is requested, and optional.
     Optional,
-    /// It must.
+    /// It is required.
     Required,
 }
 
-/// How a certificate was found: what OpenSSL calls it, 0 where nothing is wrong.
+/// The result of a check: OpenSSL's codes, 0 without a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// What was found first of the peer's own certificate.
+    /// The first fault of the peer's own certificate.
     pub error: u16,
-    /// What was found first of one that issued it.
+    /// The first fault of one of its issuers.
     pub authority_error: u16,
-    /// How far up that one is.
+    /// The depth of that issuer.
     pub authority_depth: u16,
-    /// What was found last: the one number that stands for all.
+    /// The last fault: the single code for the whole chain.
     pub code: u16,
 }
 
@@ -63,7 +63,7 @@ impl Verified {
     }
 }
 
-/// Which faults are no reason to refuse (`ca-ignore-err`, `crt-ignore-err`).
+/// Faults that are ignored (`ca-ignore-err`, `crt-ignore-err`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ignored {
     /// All of them.
@@ -79,27 +79,27 @@ impl Ignored {
 }
 
 thread_local! {
-    /// What the last check of this thread found. The session that it was for takes it at once.
+    /// The result of the last check on this thread. The session that it was for takes it at once.
     static VERIFIED: Cell<Option<Verified>> = const { Cell::new(None) };
 }
 
-/// All signatures that are understood.
+/// All supported signature algorithms.
 pub fn algorithms() -> WebPkiSupportedAlgorithms {
     rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms
 }
 
-/// What the check found that was just made on this thread.
+/// The result of the check that was just made on this thread.
 pub(crate) fn take_verified() -> Option<Verified> {
     VERIFIED.take()
 }
 
-/// Which name a server's certificate must have.
+/// The name that a server's certificate must have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NameCheck {
     /// Any.
     #[default]
     Any,
-    /// The one that it was asked for (`sni`).
+    /// The SNI of the connection (`sni`).
     Asked,
     /// This one (`verifyhost`).
     This(Box<str>),
@@ -108,21 +108,21 @@ pub enum NameCheck {
 /// Checks the certificates of peers.
 #[derive(Debug)]
 pub struct Verifier {
-    /// Whether clients must have one.
+    /// Whether clients must send one.
     pub mode: VerifyMode,
-    /// Whom to trust; none to trust everybody.
+    /// The trusted authorities; none trusts every certificate.
     pub authorities: Option<Arc<Authorities>>,
-    /// Faults of the peer's own certificate that are borne.
+    /// Ignored faults of the peer's own certificate.
     pub ignored: Ignored,
-    /// Faults of those that issued it that are borne.
+    /// Ignored faults of its issuers.
     pub ignored_of_authorities: Ignored,
-    /// Authorities are not announced to clients (`no-ca-names`).
+    /// Whether the authorities' names are not sent to clients (`no-ca-names`).
     pub silent: bool,
-    /// Which name a server must have beside being trusted.
+    /// The name that a server must have besides being trusted.
     pub name: NameCheck,
-    /// Which signatures are understood.
+    /// The supported signature algorithms.
     pub algorithms: WebPkiSupportedAlgorithms,
-    /// Which of them a peer may prove its certificate by, the preferred first; none for all.
+    /// The schemes that a peer may sign the handshake with, the preferred first; none for all.
     pub schemes: Option<Arc<[SignatureScheme]>>,
 }
 
@@ -131,7 +131,7 @@ impl Verifier {
         self.schemes.as_ref().map_or_else(|| self.algorithms.supported_schemes(), |chosen| chosen.to_vec())
     }
 
-    /// A peer that signs by what it was not offered has made it up.
+    /// Checks that a peer signed with a scheme that it was offered.
     fn check_scheme(&self, scheme: SignatureScheme) -> Result<(), Error> {
         match &self.schemes {
             Some(chosen) if !chosen.contains(&scheme) => {
@@ -173,7 +173,7 @@ impl Verifier {
         if is_for_it { Ok(()) } else { Err(Error::InvalidCertificate(CertificateError::NotValidForName)) }
     }
 
-    /// Whether the peer signed the handshake with its certificate's key. webpki would refuse certificates of version 1 here.
+    /// Checks the peer's signature of the handshake. webpki would refuse certificates of version 1 here.
     fn check_signature(
         &self,
         message: &[u8],
@@ -225,7 +225,7 @@ impl Verifier {
     }
 }
 
-/// What the peer is told: the alerts that OpenSSL has for its numbers.
+/// The error that gives the same alert as OpenSSL's code.
 fn certificate_error(code: u16) -> CertificateError {
     match code {
         EXPIRED | LIST_EXPIRED => CertificateError::Expired,
@@ -243,7 +243,7 @@ fn certificate_error(code: u16) -> CertificateError {
     }
 }
 
-/// A fault without a word of its own in rustls, by OpenSSL's number.
+/// A fault without an error of its own in rustls, by OpenSSL's code.
 #[derive(Debug)]
 struct OtherFault(u16);
 
@@ -344,7 +344,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// What TLS 1.3 has no place for in a handshake (RFC 8446, 4.2.3).
+/// Schemes that TLS 1.3 does not allow in a handshake (RFC 8446, 4.2.3).
 const PKCS1: [SignatureScheme; 4] = [
     SignatureScheme::RSA_PKCS1_SHA1,
     SignatureScheme::RSA_PKCS1_SHA256,

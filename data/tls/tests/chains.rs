@@ -1,6 +1,6 @@
-//! Chains of certificates beside `openssl verify`: the same faults at the same depths in the same order.
+//! Chains of certificates compared with `openssl verify`: the same faults at the same depths in the same order.
 //!
-//! `openssl verify` goes on behind some faults and stops at others; here as there, each fault that it would stop at ends the check.
+//! `openssl verify` continues after some faults and stops at others; here, each fault at which it would stop ends the check.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use weir_tls::clock::UnixTime;
 use weir_tls::pem;
 use weir_tls::verify::{Authorities, Fault, Purpose, algorithms};
 
-/// Tomorrow: certificates that the openssl command makes are good from today on.
+/// Tomorrow, because certificates from the openssl command are valid from today on.
 fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970")
         + Duration::from_secs(24 * 3600)
@@ -87,7 +87,7 @@ impl Chain {
     }
 }
 
-/// What both find with a peer's certificate, the others that it sent, who is trusted, and revocation lists.
+/// Compares the results for a peer's certificate, the others that it sent, the trusted ones, and revocation lists.
 #[track_caller]
 fn compare(
     what: &str,
@@ -187,7 +187,7 @@ fn a_chain_without_a_trusted_end_says_where_it_ends() {
     compare("only the middle is trusted", &peer, &[], std::slice::from_ref(&middle), &[], &[(2, 1)]);
     compare("a root that nobody trusts", &peer, &[middle, chain.root.pem()], &stranger, &[], &[(19, 2)]);
     compare("signed by itself", &chain.root.pem(), &[], &stranger, &[], &[(18, 0), (26, 0)]);
-    // Another one of the same name does not pass for the one that is trusted.
+    // Another certificate of the same name is not trusted.
     let mut same = authority_params("root");
     same.use_authority_key_identifier_extension = false;
     let impostor = root(same.clone());
@@ -311,7 +311,7 @@ fn names_are_those_that_the_authority_may_certify() {
     let mail = || GeneralSubtree::Rfc822Name("example".to_owned());
     under(vec![mail()], vec![], &["a@example"]).check("a mail inside", &[]);
     under(vec![mail()], vec![], &["a@b.example"]).check("a mail outside", &[(47, 0)]);
-    // Without a name of a host the common name is one, where it looks like one.
+    // Without an alternative name, a common name that looks like a host name is one.
     let constrain = |params: &mut CertificateParams| {
         let permitted_subtrees = vec![GeneralSubtree::DnsName("example".to_owned())];
         params.name_constraints = Some(NameConstraints { permitted_subtrees, excluded_subtrees: vec![] });
@@ -397,7 +397,7 @@ fn revoked_certificates_are_found_in_the_lists_of_their_issuers() {
     check("a list that somebody else signed", &[good(root), forged], &[(8, 0)]);
 }
 
-/// A certificate that the openssl command makes below `issuer`, of a kind that rcgen does not make.
+/// A certificate below `issuer` from the openssl command, of a kind that rcgen does not support.
 fn by_openssl_below(
     folder: &Path,
     issuer: Option<&Issuer>,
@@ -456,7 +456,7 @@ fn weak_keys_and_old_kinds_are_told_as_openssl_does() {
     compare("version 1 signed by itself", &alone, &[], std::slice::from_ref(&alone), &[], &[]);
 }
 
-/// What `openssl ca` makes: a list that is signed with SHA-1.
+/// A list of `openssl ca`, signed with SHA-1.
 #[test]
 fn the_strength_of_a_list_does_not_matter() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -514,5 +514,5 @@ fn a_fault_that_is_borne_hides_no_other() {
     assert_eq!(found, [(20, 1), (10, 0)]);
 }
 
-/// Behind which faults `openssl verify` goes on.
+/// Faults after which `openssl verify` continues.
 const GOES_ON: [u16; 8] = [10, 11, 12, 18, 25, 26, 34, 79];

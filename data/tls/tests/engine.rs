@@ -1,5 +1,6 @@
-//! Two engines over a simulated wire: nothing here has a socket.
+//! Two engines over a simulated wire, without sockets.
 
+use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,15 +8,15 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsa
 use weir_tls::clock::{TimeProvider, UnixTime};
 use weir_tls::resumption::{Scope, SessionCache, tickets};
 use weir_tls::rustls::pki_types::{CertificateDer, ServerName};
-use weir_tls::rustls::{ClientConfig, ProtocolVersion};
+use weir_tls::rustls::{ClientConfig, ClientConnection, ProtocolVersion};
 use weir_tls::settings::{Base, Reuse, client_config};
 use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier, algorithms};
 use weir_tls::{
-    Certificate, ChooseServer, Entry, Failure, Listener, Loader, Part, Progress, ServerSettings, Session,
-    Settings, VerifyMode, Why,
+    Certificate, ChooseServer, Entry, Failure, Listener, Loader, Part, Progress, Secret, ServerSettings,
+    Session, Settings, VerifyMode, Why,
 };
 
-/// In the middle of the life of every certificate here.
+/// Within the validity of every certificate here.
 const NOW: u64 = 1_700_000_000;
 
 #[derive(Debug)]
@@ -34,7 +35,7 @@ fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority")
 }
 
-/// A certificate on disk, as the program meets it.
+/// A certificate loaded from files, as in the program.
 fn certificate(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str) -> Arc<Certificate> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("site.pem");
@@ -53,15 +54,20 @@ struct World {
     settings: Settings,
     verify: VerifyMode,
     ignored: Ignored,
+    early_data: u32,
 }
 
 impl World {
     fn new() -> World {
         World {
             authority: authority("authority"),
-            settings: Settings::new(Arc::new(Fixed(NOW))),
+            settings: Settings {
+                key_log: Some(weir_tls::keep_keys()),
+                ..Settings::new(Arc::new(Fixed(NOW)))
+            },
             verify: VerifyMode::None,
             ignored: Ignored::default(),
+            early_data: 0,
         }
     }
 
@@ -102,9 +108,9 @@ impl World {
         let base = ServerSettings {
             settings,
             client_order: false,
-            tickets: Some(tickets(None, 300, self.clock(), Scope::of(&[]))),
+            tickets: (self.early_data == 0).then(|| tickets(None, 300, self.clock(), Scope::of(&[]))),
             sessions: Some(Arc::new(SessionCache::new(100, 300, self.clock())).of_listener()),
-            key_log: None,
+            early_data: self.early_data,
         };
         Arc::new(base.build().expect("settings that fit together"))
     }
@@ -115,7 +121,7 @@ impl World {
     }
 }
 
-/// Both sides of a wire, and what is on it.
+/// Both sides of a wire, and the bytes on it.
 struct Pair {
     client: Session,
     server: Session,
@@ -134,7 +140,7 @@ impl Pair {
         }
     }
 
-    /// Lets both talk until the handshake is over on both sides, with at most `piece` bytes more shown at a time.
+    /// Runs both sides until the handshake is complete, passing at most `piece` more bytes at a time.
     fn shake(&mut self, piece: usize) -> Result<(), (Failure, Option<Failure>)> {
         let (mut at_server, mut at_client) = (0, 0);
         for _ in 0..200_000 {
@@ -154,7 +160,7 @@ impl Pair {
                 (Ok(Progress::Established), Ok(Progress::Established)) => return Ok(()),
                 (Err(client), server) => return Err((client, server.err())),
                 (_, Err(server)) => {
-                    // The client is told why.
+                    // The client gets an alert.
                     let (_, client) = self.client.shake(&mut self.to_client, &mut Vec::new());
                     return Err((client.expect_err("an alert"), Some(server)));
                 }
@@ -165,7 +171,7 @@ impl Pair {
     }
 }
 
-/// Sends all of `bytes` from one to the other, with small buffers on both sides; what arrives.
+/// Sends all of `bytes` from one side to the other, with small buffers on both; returns what arrives.
 fn carry(from: &mut Session, to: &mut Session, wire: &mut Vec<u8>, bytes: &[u8], room: usize) -> Vec<u8> {
     let mut sent = 0;
     let mut arrived = Vec::new();
@@ -247,7 +253,7 @@ fn a_certificate_that_takes_the_place_of_another_is_found_by_its_own_names() {
 fn every_cipher_carries_bytes() {
     let all = [weir_tls::ciphers::all_suites(), weir_tls::ciphers::all_ciphers()].concat();
     for cipher in all {
-        // The certificates here have keys of ECDSA.
+        // The certificates here have ECDSA keys.
         if format!("{cipher:?}").contains("_RSA_") {
             continue;
         }
@@ -285,7 +291,7 @@ fn a_record_that_was_changed_ends_the_session() {
             assert!(opened.failure.is_some(), "byte {at}");
             assert_eq!(opened.filled, 0, "byte {at}");
             assert!(!answer.is_empty(), "byte {at}: the peer is told");
-            // It stays so.
+            // The session stays failed.
             assert!(pair.server.seal(b"x", &mut out, 100, &mut answer).is_err());
         }
     }
@@ -317,7 +323,7 @@ fn an_end_that_comes_with_the_last_content_waits_to_be_told() {
         let (_, written) = pair.client.seal(b"last", &mut out, 16_384, &mut Vec::new()).expect("a session");
         pair.to_server.extend_from_slice(&out[..written]);
         if breaks {
-            // A record that no key fits.
+            // A record that no key can decrypt.
             pair.to_server.extend_from_slice(&[23, 3, 3, 0, 20]);
             pair.to_server.extend_from_slice(&[0; 20]);
         } else {
@@ -326,7 +332,7 @@ fn an_end_that_comes_with_the_last_content_waits_to_be_told() {
         let mut room = [0; 100];
         let opened = pair.server.open(&pair.to_server, &mut room, &mut Vec::new());
         assert_eq!(&room[..opened.filled], b"last");
-        // The reader was given bytes, and asks again only for what is held: the socket has no more.
+        // The reader got bytes, and asks again only for held ones: the socket has no more.
         assert!(pair.server.is_holding());
         let opened = pair.server.open(&[], &mut room, &mut Vec::new());
         assert_eq!((opened.filled, opened.ended, opened.failure.is_some()), (0, !breaks, breaks));
@@ -343,10 +349,168 @@ fn an_earlier_session_goes_on() {
         for resumed in [false, true, true] {
             let mut pair = Pair::new(Arc::clone(&listener), Arc::clone(&config), "one.example");
             pair.shake(usize::MAX / 2).expect("a handshake");
-            // Tickets of TLS 1.3 come behind the handshake.
+            // TLS 1.3 tickets come after the handshake.
             carry(&mut pair.server, &mut pair.client, &mut pair.to_client, b"x", 100);
             assert_eq!(pair.server.facts().resumed, resumed, "{version:?}");
             assert_eq!(pair.client.facts().resumed, resumed, "{version:?}");
+        }
+    }
+}
+
+/// A listener that accepts early data, and the settings of a client that has a ticket and sends early data.
+fn early_world(early_data: u32) -> (Arc<dyn ChooseServer>, Arc<ClientConfig>) {
+    let world = World { early_data, ..World::new() };
+    let listener = world.listener(&["one.example"], false);
+    let mut config = ClientConfig::clone(&world.client(None));
+    config.enable_early_data = true;
+    let config = Arc::new(config);
+    let mut pair = Pair::new(Arc::clone(&listener), Arc::clone(&config), "one.example");
+    pair.shake(usize::MAX / 2).expect("a handshake");
+    carry(&mut pair.server, &mut pair.client, &mut pair.to_client, b"x", 100);
+    (listener, config)
+}
+
+fn early_client(config: &Arc<ClientConfig>, says: &[u8]) -> (ClientConnection, Vec<u8>) {
+    let name = ServerName::try_from("one.example").expect("a name");
+    let mut client = ClientConnection::new(Arc::clone(config), name).expect("a client");
+    client.early_data().expect("a ticket for early data").write_all(says).expect("room");
+    let wire = spoken(&mut client);
+    (client, wire)
+}
+
+/// Everything that a rustls client has to send.
+fn spoken(client: &mut ClientConnection) -> Vec<u8> {
+    let mut wire = Vec::new();
+    while client.wants_write() {
+        client.write_tls(&mut wire).expect("memory");
+    }
+    wire
+}
+
+/// Passes a client's bytes to a server, `piece` more at a time, until a session is established; returns the rest, the answer
+/// and the progress.
+fn show(server: &mut Session, wire: &[u8], piece: usize) -> (Vec<u8>, Vec<u8>, Progress) {
+    let (mut kept, mut answer, mut progress) = (Vec::new(), Vec::new(), Progress::More);
+    for bytes in wire.chunks(piece) {
+        kept.extend_from_slice(bytes);
+        if progress == Progress::More {
+            let (used, shaken) = server.shake(&mut kept, &mut answer);
+            progress = shaken.expect("a handshake");
+            kept.drain(..used);
+        }
+    }
+    (kept, answer, progress)
+}
+
+/// Decrypts everything that was received.
+fn opened(server: &mut Session, wire: &mut Vec<u8>, answer: &mut Vec<u8>, room: usize) -> Vec<u8> {
+    let (mut all, mut room) = (Vec::new(), vec![0; room]);
+    loop {
+        let opened = server.open(wire, &mut room, answer);
+        assert_eq!(opened.failure, None);
+        wire.drain(..opened.used);
+        all.extend_from_slice(&room[..opened.filled]);
+        if opened.filled == 0 && opened.used == 0 {
+            return all;
+        }
+    }
+}
+
+fn heard(client: &mut ClientConnection, mut wire: &[u8]) -> Vec<u8> {
+    let mut all = Vec::new();
+    while !wire.is_empty() {
+        client.read_tls(&mut wire).expect("memory");
+        client.process_new_packets().expect("a good server");
+        // The end of the available data is an error here.
+        let _ = client.reader().read_to_end(&mut all);
+    }
+    all
+}
+
+#[test]
+fn early_data_are_read_and_answered_before_the_handshake_is_over() {
+    let says: Vec<u8> = (0..3000u32).map(|number| number as u8).collect();
+    for (piece, room) in [(usize::MAX / 2, 20_000), (1, 7), (100, 1000)] {
+        let (listener, config) = early_world(4000);
+        let (mut client, wire) = early_client(&config, &says);
+        let mut server = Session::server(listener);
+        let (mut kept, mut answer, progress) = show(&mut server, &wire, piece);
+        assert_eq!(progress, Progress::Established);
+        assert!(server.facts().early && server.facts().early_received && server.facts().resumed);
+        assert!(server.is_holding());
+        assert!(opened(&mut server, &mut kept, &mut answer, room) == says);
+        let mut sealed = vec![0; 20_000];
+        let (taken, written) = server.seal(&says, &mut sealed, 1000, &mut answer).expect("half a session");
+        assert_eq!((taken, server.facts().early), (says.len(), true));
+        answer.extend_from_slice(&sealed[..written]);
+        assert!(heard(&mut client, &answer) == says);
+        // The end of the handshake, and data after it: byte by byte as well.
+        client.writer().write_all(b"later").expect("room");
+        let (mut wire, mut later, mut answer) = (Vec::new(), Vec::new(), Vec::new());
+        for bytes in spoken(&mut client).chunks(piece) {
+            wire.extend_from_slice(bytes);
+            later.extend(opened(&mut server, &mut wire, &mut answer, room));
+        }
+        assert_eq!(
+            (&later[..], server.facts().early, server.facts().early_received),
+            (&b"later"[..], false, true)
+        );
+        let (_, written) = server.seal(b"last", &mut sealed, 1000, &mut answer).expect("a session");
+        answer.extend_from_slice(&sealed[..written]);
+        assert_eq!(heard(&mut client, &answer), b"last");
+    }
+}
+
+#[test]
+fn early_data_are_taken_once() {
+    let (listener, config) = early_world(4000);
+    let (_, wire) = early_client(&config, b"once");
+    let mut first = Session::server(Arc::clone(&listener));
+    let (mut kept, mut answer, _) = show(&mut first, &wire, 1000);
+    assert_eq!(opened(&mut first, &mut kept, &mut answer, 100), b"once");
+    // A replay of everything that was recorded.
+    let mut again = Session::server(listener);
+    let (_, _, progress) = show(&mut again, &wire, 1000);
+    assert_eq!((progress, again.facts().early_received), (Progress::More, false));
+}
+
+#[test]
+fn early_data_are_taken_where_it_is_said_and_no_more_than_that() {
+    // With a listener without early data, no client sends any.
+    let (_, config) = early_world(0);
+    let name = ServerName::try_from("one.example").expect("a name");
+    assert!(ClientConnection::new(config, name).expect("a client").early_data().is_none());
+    let (listener, config) = early_world(10);
+    let (mut client, wire) = early_client(&config, &[b'x'; 10]);
+    assert_eq!(client.early_data().map(|mut data| data.write(b"y").expect("a count")), Some(0));
+    let mut server = Session::server(listener);
+    let (mut kept, mut answer, _) = show(&mut server, &wire, 1000);
+    assert_eq!(opened(&mut server, &mut kept, &mut answer, 100), [b'x'; 10]);
+    // The client closed in the middle of it.
+    let mut out = Vec::new();
+    server.close(&mut out);
+    answer.extend_from_slice(&out);
+    heard(&mut client, &answer);
+    assert_eq!(client.reader().read(&mut [0]).expect("an end"), 0);
+}
+
+#[test]
+fn keys_are_those_that_the_client_has() {
+    for (tls12, tls13, version) in versions() {
+        let mut world = World::new();
+        (world.settings.tls12, world.settings.tls13) = (tls12, tls13);
+        let mut pair = Pair::new(world.listener(&["one.example"], false), world.client(None), "one.example");
+        pair.shake(usize::MAX / 2).expect("a handshake");
+        let (client, server) = (pair.client.facts(), pair.server.facts());
+        assert_eq!(client.randoms, server.randoms, "{version:?}");
+        assert!(client.randoms.client.is_some() && client.randoms.server.is_some(), "{version:?}");
+        let key = |facts: &weir_tls::Facts, secret| {
+            facts.secrets.as_ref().and_then(|secrets| secrets.get(secret).map(<[u8]>::to_vec))
+        };
+        let all = [Secret::Master, Secret::ClientHandshake, Secret::ServerTraffic, Secret::Exporter];
+        for (secret, is_known) in all.into_iter().zip([!tls13, tls13, tls13, tls13]) {
+            assert_eq!(key(client, secret), key(server, secret), "{version:?} {secret:?}");
+            assert_eq!(key(server, secret).is_some(), is_known, "{version:?} {secret:?}");
         }
     }
 }
@@ -363,7 +527,7 @@ fn certificates_are_chosen_by_name() {
         let certificate = pair.server.facts().certificate.clone().expect("a certificate");
         assert_eq!(&*certificate.names[0], expected);
     }
-    // The default one is for another name, which the client sees.
+    // The default certificate is for another name, which the client notices.
     let mut pair = Pair::new(listener, world.client(None), "a.b.wild.example");
     assert_eq!(pair.shake(usize::MAX / 2).expect_err("another name").0.why, Why::WrongName);
     let strict = world.listener(&["one.example"], true);
@@ -405,12 +569,12 @@ fn clients_show_certificates_where_they_must() {
     let mut pair = Pair::new(Arc::clone(&listener), world.client(None), "one.example");
     let (_, server) = pair.shake(usize::MAX / 2).expect_err("no certificate");
     assert_eq!(server.expect("a failure").why, Why::NoCertificate);
-    // Somebody else's authority.
+    // Another authority.
     let other = certificate(&authority("another"), "client.example");
     let mut pair = Pair::new(listener, world.client(Some(&other)), "one.example");
     let (_, server) = pair.shake(usize::MAX / 2).expect_err("a wrong certificate");
     assert_eq!(server.expect("a failure").why, Why::Untrusted);
-    // Which can be borne: what OpenSSL calls it, and that nobody could check the signature.
+    // These faults can be ignored: OpenSSL's codes for an unknown issuer and an unchecked signature.
     world.ignored.codes.extend([20, 21]);
     let listener = world.listener(&["one.example"], false);
     let mut pair = Pair::new(listener, world.client(Some(&other)), "one.example");
@@ -437,7 +601,7 @@ fn what_is_no_hello_is_told_apart() {
         let alert = told.map(|code| vec![21, 3, 3, 0, 2, 2, code]);
         assert_eq!(answer, alert.unwrap_or_default(), "{bytes:?}");
     }
-    // One that never ends is not awaited for ever.
+    // A hello that never ends is refused at its size limit.
     let mut server = Session::server(listener);
     let endless: Vec<u8> = [&[0x16, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff][..], &[0; 0x3ffc]].concat();
     let (_, result) = server.shake(&mut endless.repeat(5), &mut Vec::new());

@@ -1,4 +1,4 @@
-//! OCSP responses that the openssl command makes.
+//! OCSP responses from the openssl command.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn openssl(folder: &Path, arguments: &str) {
     assert!(done.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// An authority, a certificate of it in `site.pem`, and a question about that.
+/// An authority, its certificate in `site.pem`, and an OCSP request for that.
 fn prepared() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
@@ -37,7 +37,7 @@ fn prepared() -> tempfile::TempDir {
     folder
 }
 
-/// What the authority answers when its list has this line.
+/// The authority's response when its index has this line.
 fn answer(folder: &Path, line: &str, more: &str) -> Vec<u8> {
     fs::write(folder.join("index"), format!("{line}\n")).expect("a file");
     fs::write(folder.join("index.attr"), "").expect("a file");
@@ -74,7 +74,7 @@ fn a_response_says_about_which_certificate_until_when_and_what() {
     assert_eq!(response.check(day_before), Err("OCSP single response: not yet valid."));
 }
 
-/// But for certificates, which we print as PEM alone.
+/// Except for certificates, which are printed as PEM only.
 #[test]
 fn a_response_in_words_is_what_openssl_prints() {
     let folder = prepared();
@@ -101,7 +101,7 @@ fn what_cannot_be_shown_is_refused() {
     for length in 0..good.len() {
         assert!(Response::parse(&good[..length]).is_err(), "{length} bytes");
     }
-    // No byte of it makes reading panic.
+    // No changed byte may cause a panic.
     for at in 0..good.len() {
         let mut changed = good.clone();
         changed[at] ^= 0x81;
@@ -122,7 +122,7 @@ fn a_certificate_takes_the_response_that_is_about_it() {
     let loaded = Loader::default().load(path).expect("a certificate").remove(0);
     assert_eq!(loaded.certified.ocsp.as_deref(), Some(&good[..]));
     assert_eq!((loaded.certified.cert.len(), loaded.parts().issuer.len()), (1, 1), "the issuer is not shown");
-    // What is about another certificate is left out.
+    // A response about another certificate is ignored.
     let other = prepared();
     let parts = Parts { ocsp: Some(answer(other.path(), GOOD, " -ndays 2")), ..loaded.parts() };
     let without = Loader::default().assemble(path, parts).expect("a certificate");
@@ -145,4 +145,101 @@ fn timestamps_beside_a_certificate_are_told_of_where_they_would_be_looked_for() 
     assert!(remarks(&alone).is_empty());
     let replacing = Loader { replaces_extension: true, ..Loader::default() };
     assert!(remarks(&replacing).is_empty(), "it would be 'site.sctl'");
+}
+
+/// The answer of a responder with this certificate to the question of `prepared`.
+fn signed_by(folder: &Path, signer: &str, key: &str) -> Response {
+    fs::write(folder.join("index"), format!("{GOOD}\n")).expect("a file");
+    fs::write(folder.join("index.attr"), "").expect("a file");
+    openssl(
+        folder,
+        &format!(
+            "ocsp -index index -rsigner {signer} -rkey {key} -CA ca.pem -reqin question -respout answer -ndays 1"
+        ),
+    );
+    Response::parse(&fs::read(folder.join("answer")).expect("an answer")).expect("a response")
+}
+
+/// A certificate of the authority, for these uses.
+fn delegate(folder: &Path, name: &str, uses: &str, days: u32) {
+    let curve = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    openssl(folder, &format!("req {curve} -keyout {name}.key -out {name}.req -subj /CN={name}"));
+    fs::write(folder.join("uses"), format!("extendedKeyUsage={uses}\n")).expect("a file");
+    openssl(
+        folder,
+        &format!(
+            "x509 -req -in {name}.req -CA ca.pem -CAkey ca.key -set_serial 7 -out {name}.pem -days {days} -extfile uses"
+        ),
+    );
+}
+
+#[test]
+fn what_is_asked_is_what_openssl_asks() {
+    let folder = prepared();
+    let at = folder.path();
+    let read = |name: &str| pem::certificates(&fs::read(at.join(name)).expect("a file")).remove(0);
+    let id = CertId::of(&read("site.crt"), &read("ca.pem")).expect("of this issuer");
+    assert_eq!(id.question(), fs::read(at.join("question")).expect("a question"));
+    let path = id.question_in_path();
+    assert!(path.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'%'), "{path}");
+    let text = path.replace("%2B", "+").replace("%2F", "/").replace("%3D", "=");
+    assert_eq!(pem::decode_base64(&text), Some(id.question()));
+}
+
+#[test]
+fn a_responder_is_where_the_certificate_says() {
+    let folder = prepared();
+    let at = folder.path();
+    let check = |access: &str, expected: Option<&str>| {
+        fs::write(at.join("access"), format!("{access}\n")).expect("a file");
+        openssl(
+            at,
+            "x509 -req -in site.req -CA ca.pem -CAkey ca.key -set_serial 9 -out told.crt -days 3 -extfile access",
+        );
+        let told = pem::certificates(&fs::read(at.join("told.crt")).expect("a file")).remove(0);
+        assert_eq!(weir_tls::ocsp::responder(&told).as_deref(), expected, "{access}");
+    };
+    check("basicConstraints=CA:FALSE", None);
+    check("authorityInfoAccess=caIssuers;URI:http://a.example/ca", None);
+    check(
+        "authorityInfoAccess=caIssuers;URI:http://a/,OCSP;URI:http://b/x,OCSP;URI:http://c/",
+        Some("http://b/x"),
+    );
+    check("authorityInfoAccess=OCSP;URI:http://a.example/a b", None);
+}
+
+#[test]
+fn a_response_is_believed_when_the_authority_answers_for_it() {
+    let folder = prepared();
+    let at = folder.path();
+    let authority = pem::certificates(&fs::read(at.join("ca.pem")).expect("a file")).remove(0);
+    delegate(at, "delegate", "OCSPSigning", 9);
+    delegate(at, "other", "serverAuth", 9);
+    let curve = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    openssl(
+        at,
+        &format!("req -x509 {curve} -keyout liar.key -out liar.pem -days 9 -subj /O=tests/CN=authority"),
+    );
+    openssl(
+        at,
+        &format!("req -x509 {curve} -keyout stranger.key -out stranger.pem -days 9 -subj /CN=stranger"),
+    );
+    let verdict = |name: &str, days| {
+        let response = signed_by(at, &format!("{name}.pem"), &format!("{name}.key"));
+        response.verify(&authority, in_days(days))
+    };
+    assert_eq!(verdict("ca", 0), Ok(()));
+    assert_eq!(verdict("delegate", 0), Ok(()));
+    assert_eq!(verdict("delegate", 10), Err("OCSP response: its signer's certificate is not valid now."));
+    assert_eq!(verdict("other", 0), Err("OCSP response: its signer may not sign responses."));
+    assert_eq!(verdict("liar", 0), Err("OCSP response: wrong signature."));
+    assert_eq!(verdict("stranger", 0), Err("OCSP response: its signer is of another authority."));
+    // One bit of what is signed.
+    let mut der = signed_by(at, "ca.pem", "ca.key").der().to_vec();
+    let at_serial = der.windows(2).position(|two| two == [0x10, 0x0a]).expect("the number");
+    let produced = der.windows(2).position(|two| two == [0x18, 0x0f]).expect("a time");
+    assert!(produced < at_serial);
+    der[produced + 15] ^= 0x01;
+    let changed = Response::parse(&der).expect("still a response");
+    assert_eq!(changed.verify(&authority, in_days(0)), Err("OCSP response: wrong signature."));
 }

@@ -1,18 +1,20 @@
-//! OCSP responses: which there are, what one says, and a new one.
+//! OCSP responses: listing, showing and replacing them.
 
 use std::fmt::Write;
 
+use weir_events::CivilTime;
+
 use super::tls::Lines;
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Arguments, Command, Context, EXPERT, WORKER};
 use crate::level::Level;
-use crate::outcome::Outcome;
-use crate::target::OcspRefusal;
+use crate::outcome::{Outcome, Step, Stream};
+use crate::target::{Later, OcspRefusal, OcspUpdate, Target};
 
 pub(super) static COMMANDS: &[Command] = &[
     Command {
         name: "set ssl ocsp-response",
         syntax: "set ssl ocsp-response <resp|payload>",
-        // What clients are shown is changed.
+        // The command changes what clients get.
         level: Level::Operator,
         flags: WORKER,
         help: "give a certificate a new OCSP response",
@@ -25,6 +27,31 @@ pub(super) static COMMANDS: &[Command] = &[
         flags: WORKER,
         help: "list the OCSP responses, or show one",
         run: Some(show),
+    },
+    Command {
+        name: "show ssl ocsp-updates",
+        syntax: "show ssl ocsp-updates",
+        level: Level::User,
+        flags: WORKER,
+        help: "list the OCSP responses that are renewed by themselves",
+        run: Some(show_updates),
+    },
+    Command {
+        name: "update ssl ocsp-response",
+        syntax: "update ssl ocsp-response <certfile>",
+        // What clients are shown is changed.
+        level: Level::Operator,
+        flags: WORKER,
+        help: "renew an OCSP response now",
+        run: Some(update),
+    },
+    Command {
+        name: "httpclient",
+        syntax: "httpclient <method> <uri>",
+        level: Level::Admin,
+        flags: WORKER | EXPERT,
+        help: "send an HTTP request",
+        run: Some(request),
     },
 ];
 
@@ -56,6 +83,67 @@ fn list(context: &Context<'_>) -> Outcome {
         let _ = writeln!(text, " Certificate ID:\n{}", entry.id);
     }
     Outcome::Stream(Box::new(Lines::of(text)))
+}
+
+fn show_updates(context: &mut Context<'_>, _: &Arguments<'_>) -> Outcome {
+    let mut text = HEADINGS.to_owned();
+    for update in context.target.ocsp_updates() {
+        let renewed = update.renewed.map_or_else(|| "-".to_owned(), date);
+        let OcspUpdate { key, path, due, successes, failures, code, text: verdict, .. } = update;
+        let due = date(due);
+        // Writing to memory does not fail.
+        let _ = writeln!(
+            text,
+            "{key} | {path} | {due} | {renewed} | {successes} | {failures} | {code} | {verdict}"
+        );
+    }
+    Outcome::Stream(Box::new(Lines::of(text)))
+}
+
+/// A time as logs have it, of no zone.
+fn date(seconds: u64) -> String {
+    let at = CivilTime::at(i64::try_from(seconds).unwrap_or(i64::MAX), 0);
+    let CivilTime { year, day, hour, minute, second, .. } = at;
+    format!("{day:02}/{}/{year}:{hour:02}:{minute:02}:{second:02} +0000", at.month_name())
+}
+
+const HEADINGS: &str = "OCSP Certid | Path | Next Update | Last Update | Successes | Failures | Last Update Status | Last Update Status (str)\n";
+
+fn update(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let name = arguments.word(0);
+    if name.is_empty() {
+        return Outcome::error("'update ssl ocsp-response' expects a filename\n");
+    }
+    match context.target.update_ocsp(name) {
+        Ok(later) => Outcome::Stream(Box::new(Awaited(later))),
+        Err(why) => Outcome::error(format!("Can't send ocsp request for {name}: {why}!\n")),
+    }
+}
+
+fn request(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let (method, url) = (arguments.word(0), arguments.word(1));
+    if method.is_empty() || url.is_empty() {
+        return Outcome::error("'httpclient' expects a method and an URI\n");
+    }
+    match context.target.request(method, url) {
+        Ok(later) => Outcome::Stream(Box::new(Awaited(later))),
+        Err(why) => Outcome::error(format!("Can't send the request: {why}.\n")),
+    }
+}
+
+/// An answer that somebody else works on.
+struct Awaited(Box<dyn Later>);
+
+impl Stream for Awaited {
+    fn advance(&mut self, _: &mut dyn Target, _: usize, out: &mut Vec<u8>) -> Step {
+        match self.0.take() {
+            Some(text) => {
+                out.extend_from_slice(text.as_bytes());
+                Step::Done
+            }
+            None => Step::Pending,
+        }
+    }
 }
 
 fn set(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {

@@ -1,4 +1,4 @@
-//! Certificates, authorities and revocation lists: one implementation of each verb for all three; lists of certificates and the
+//! Certificates, authorities and revocation lists: one implementation of each verb for all three; certificate lists and the
 //! names that they serve.
 
 use std::fmt::Write;
@@ -178,12 +178,12 @@ pub(super) static COMMANDS: &[Command] = &[
     ),
 ];
 
-/// What commands and their answers call a kind of file.
+/// The words for a kind of file in commands and answers.
 struct Words {
     keyword: &'static str,
-    /// In the middle of a sentence.
+    /// Within a sentence.
     noun: &'static str,
-    /// Where messages name a file.
+    /// At the beginning of a message.
     title: &'static str,
     payload: &'static str,
     begun: &'static str,
@@ -217,7 +217,7 @@ impl TlsFileKind {
     }
 }
 
-/// What every verb says of what it cannot do.
+/// The answer of each verb to a refusal.
 fn because(refusal: TlsRefusal, name: &str, verb: &str) -> String {
     match refusal {
         TlsRefusal::Other(other) => {
@@ -307,7 +307,7 @@ fn delete(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKin
     }
 }
 
-/// The name of a file that a word means: behind a star the one that is being changed, behind `\` one that begins with a star.
+/// The file name of a word: after a star the file with a pending change, after `\` a name that begins with a star.
 fn named(word: &str) -> (&str, bool) {
     match (word.strip_prefix('*'), word.strip_prefix("\\*")) {
         (Some(name), _) => (name, true),
@@ -321,13 +321,13 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind)
     if word.is_empty() {
         return Outcome::Stream(Box::new(Lines::of(files(context.target, kind))));
     }
-    // Of files that hold several, one can be asked for.
+    // For files with several items, one can be selected.
     let (path, index) = match word.rsplit_once(':') {
         Some((path, index)) if kind != Certificate => (path, index.parse::<usize>().ok()),
         _ => (word, None),
     };
     let (name, pending) = named(path);
-    // What stands beside a certificate is shown by its own name, too.
+    // Files beside a certificate are shown by their own names, too.
     if let (Certificate, Some(certificate)) = (kind, name.strip_suffix(".ocsp"))
         && let Some(response) = context.target.ocsp_response(certificate, pending)
     {
@@ -383,7 +383,7 @@ fn files(target: &mut dyn Target, kind: TlsFileKind) -> String {
     text
 }
 
-/// A text of any length, said a piece at a time.
+/// A text of any length, written a piece at a time.
 pub(super) struct Lines {
     text: String,
     said: usize,
@@ -399,7 +399,7 @@ impl Stream for Lines {
     fn advance(&mut self, _: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
         let rest = &self.text.as_bytes()[self.said..];
         let room = enough.saturating_sub(out.len()).min(rest.len());
-        // To the end of a line.
+        // Up to the end of a line.
         let length =
             rest[room..].iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| room + at + 1);
         out.extend_from_slice(&rest[..length]);
@@ -561,7 +561,7 @@ fn show_names(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     Outcome::Stream(Box::new(Lines::of(text)))
 }
 
-/// A number of seconds, or of another unit that stands behind it.
+/// A number of seconds, or of another unit after the number.
 fn seconds(word: &str) -> Option<i64> {
     let digits = word.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = match &word[digits.len()..] {

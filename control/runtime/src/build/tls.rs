@@ -1,11 +1,12 @@
-//! TLS of listeners: files read, words of OpenSSL looked up, everything ready for handshakes.
+//! Builds TLS listeners: reads files, looks up OpenSSL's names, and prepares handshakes.
 //!
-//! What rustls does not have is not a fault as long as something is left to agree on: one warning for each line says what will
-//! never be negotiated. What is demanded and does not exist is an error that says what to write instead.
+//! Parameters that rustls does not support are not an error as long as others are left: one warning per line lists those that
+//! have no effect. Required parameters that do not exist are an error with a suggestion.
 
 mod authorities;
 mod defaults;
 mod live;
+mod renewals;
 mod servers;
 mod stores;
 
@@ -23,67 +24,80 @@ use weir_net::Clock;
 use weir_tls::clock::TimeProvider;
 use weir_tls::forge::Forger;
 use weir_tls::resumption::{Scope, SessionCache, tickets};
-use weir_tls::rustls::SignatureScheme;
 use weir_tls::rustls::server::ProducesTickets;
+use weir_tls::rustls::{KeyLog, SignatureScheme};
 use weir_tls::ticket_keys::TicketKeys;
 use weir_tls::verify::{Ignored, NameCheck, Verifier};
 use weir_tls::{
-    Base, Certificate, Entry, Files, Listener, LiveListener, Loader, Part, ServerSettings, Settings,
-    VerifyMode, ciphers,
+    Base, Certificate, Entry, Files, Listener, LiveListener, LiveUpstream, Loader, Part, ServerSettings,
+    Settings, VerifyMode, ciphers,
 };
 
 use super::BuildError;
+use super::peers;
 use super::rings::log_subject;
 use authorities::AuthorityFiles;
-use defaults::{Defaults, kept_number, kept_seconds};
+use defaults::{Defaults, issuer_chains, kept_number, kept_seconds, kept_switch};
 pub use live::LiveTls;
 use live::{LiveBind, LiveServer};
+use renewals::Renewals;
+pub use renewals::{RenewalFault, Subject};
 
-/// Makes what TLS needs from a configuration, and again what changes while it runs.
+/// Builds TLS settings from a configuration, and rebuilds those that change at run time.
 pub struct TlsBuilder {
     defaults: Defaults,
     loader: Loader,
-    /// What certificates are called, by the path that lines name: a file has one, a folder or a bundle several.
+    /// The names of certificates by the paths in lines: a file has one, a folder or a bundle several.
     paths: HashMap<String, Vec<Box<str>>>,
-    /// Certificates by name: lines share them. None for those that hold nothing yet.
+    /// Certificates by name, shared by lines. None for those that are still empty.
     certificates: BTreeMap<Box<str>, Option<Arc<Certificate>>>,
-    /// The files of certificates whose lines name them one by one, by what those are called.
+    /// The files of certificates that are named individually, by certificate name.
     files: HashMap<Box<str>, Files>,
     authorities: AuthorityFiles,
-    /// Lists of certificates, by name: files that list some, and folders.
+    /// Certificate lists by name: list files, and folders.
     lists: BTreeMap<Box<str>, Vec<ListedLine>>,
     sessions: Option<Arc<SessionCache>>,
+    /// Whose OCSP responses are renewed.
+    renewals: Renewals,
+    /// What requests of the process itself need.
+    client: Option<Arc<LiveUpstream>>,
     /// `tune.ssl.cachesize`.
     cache_size: usize,
     /// `tune.ssl.ssl-ctx-cache-size`.
     generated: usize,
     /// `tune.ssl.lifetime`, in seconds.
     lifetime: u64,
-    /// Keys of tickets, by file: lines share them. The one that was named last is the first.
+    /// How many bytes of early data a client may send, if it may.
+    early_data: u32,
+    /// `tune.ssl.capture-buffer-size`: how many bytes of each client's hello are kept.
+    captured: usize,
+    /// `tune.ssl.keylog`: the log that keeps keys.
+    key_log: Option<Arc<dyn KeyLog>>,
+    /// Ticket keys by file, shared by lines. The file named last is the first.
     ticket_keys: VecDeque<Arc<TicketKeys>>,
-    /// Where `ssl-dh-param-file` is.
+    /// The position of `ssl-dh-param-file`.
     dh_parameters: Option<Location>,
-    /// Somebody speaks TLS.
+    /// Whether anything uses TLS.
     speaks: bool,
-    /// What was made, for those who change it.
+    /// The built listeners, for changes at run time.
     binds: Vec<LiveBind>,
     servers: Vec<LiveServer>,
-    /// Nothing is read any more: files are those that were.
+    /// Whether no file may be read any more: only known files can be used.
     keeps_to_known_files: bool,
-    /// The `healthcheck` sections that connect by TLS whatever the server does.
+    /// The `healthcheck` sections that connect with TLS whatever the server does.
     secure_sections: Vec<Arc<str>>,
-    /// What is worth a warning.
+    /// Warnings.
     pub warnings: Vec<String>,
-    /// What keeps the process from starting.
+    /// Faults that prevent the start.
     pub errors: Vec<BuildError>,
 }
 
-/// A line of a list of certificates, as it is written: what its options come to depends on the `bind` line.
+/// A line of a certificate list, unparsed: the effect of its options depends on the `bind` line.
 #[derive(Clone, Debug)]
 struct ListedLine {
     number: usize,
     text: Box<str>,
-    /// It is the path of a certificate and nothing else: that of a folder's file.
+    /// Whether it is only the path of a certificate: a file of a folder.
     is_path: bool,
 }
 
@@ -91,8 +105,14 @@ impl TlsBuilder {
     /// A builder for a configuration with this global section.
     pub fn new(global: &model::Global, health_checks: &[model::HealthCheck]) -> Self {
         let defaults = Defaults::of(global);
+        let (mut warnings, mut errors) = (Vec::new(), Vec::new());
         TlsBuilder {
-            loader: Loader { extra: defaults.extra_files, replaces_extension: defaults.replaces_extension },
+            loader: Loader {
+                extra: defaults.extra_files,
+                replaces_extension: defaults.replaces_extension,
+                issuers: Arc::new(issuer_chains(global, &mut warnings, &mut errors)),
+                skips_self_issued: defaults.skips_self_issued,
+            },
             defaults,
             paths: HashMap::new(),
             certificates: BTreeMap::new(),
@@ -100,9 +120,14 @@ impl TlsBuilder {
             authorities: AuthorityFiles::default(),
             lists: BTreeMap::new(),
             sessions: None,
+            renewals: Renewals::of(global),
+            client: None,
             cache_size: kept_number(global, "tune.ssl.cachesize").unwrap_or(SESSIONS),
             generated: kept_number(global, "tune.ssl.ssl-ctx-cache-size").unwrap_or(GENERATED),
             lifetime: kept_seconds(global, "tune.ssl.lifetime").unwrap_or(LIFETIME),
+            early_data: early_data(global),
+            captured: kept_number(global, "tune.ssl.capture-buffer-size").unwrap_or(0).min(MOST_CAPTURED),
+            key_log: kept_switch(global, "tune.ssl.keylog").then(weir_tls::keep_keys),
             ticket_keys: VecDeque::new(),
             dh_parameters: global
                 .kept
@@ -118,12 +143,12 @@ impl TlsBuilder {
                 .filter(|section| section.scripts.connects_over_tls())
                 .map(|section| Arc::clone(&section.name))
                 .collect(),
-            warnings: Vec::new(),
-            errors: Vec::new(),
+            warnings,
+            errors,
         }
     }
 
-    /// Everything of a configuration, only to find what is wrong with it.
+    /// Builds everything of a configuration, only to find its faults.
     pub fn check(config: &model::Config) -> Self {
         let mut builder = TlsBuilder::new(&config.global, &config.health_checks);
         builder.load_stores(&config.certificate_stores);
@@ -138,6 +163,15 @@ impl TlsBuilder {
                     builder.log_server(log_subject(&proxy.name, &server.name), &server.settings, &server.at);
             }
         }
+        builder.other_listeners(&config.global.sockets, &config.log_forwards);
+        builder.prepare_client(&config.global);
+        for section in config.peers.iter().filter(|section| peers::shares(section)) {
+            let bind = section.bind.iter();
+            bind.for_each(|bind| _ = builder.listener(&section.name, bind, false));
+            for peer in &section.peers {
+                let _ = builder.log_server(peers::subject(section, peer), &peer.settings, &peer.at);
+            }
+        }
         for section in &config.rings {
             for server in section.servers.iter().filter(|server| !server.settings.disabled) {
                 let _ = builder.log_server(
@@ -150,8 +184,14 @@ impl TlsBuilder {
         builder
     }
 
+    /// Whether somebody speaks TLS, by what was made so far.
+    pub fn speaks(&self) -> bool {
+        self.speaks
+    }
+
     /// What the global section says of TLS and never has an effect is warned of once somebody speaks it.
     fn note_speaker(&mut self) {
+        weir_tls::set_capture(self.captured);
         if std::mem::replace(&mut self.speaks, true) {
             return;
         }
@@ -165,8 +205,8 @@ impl TlsBuilder {
         self.errors.push(BuildError { at: at.clone(), message: message.into() });
     }
 
-    /// What a `bind` line with `ssl` needs; none without, or when something is wrong, which is noted.
-    /// With `http`, a client may choose among the versions of HTTP where the line says nothing of it.
+    /// The listener for a `bind` line with `ssl`; none without, or with a fault, which is recorded. With
+    /// `http`, clients may choose among the versions of HTTP if the line has no `alpn`.
     pub fn listener(&mut self, frontend: &str, bind: &Bind, http: bool) -> Option<Arc<LiveListener>> {
         self.authorities.forget_used();
         let bind = self.with_protocols(bind, http);
@@ -176,7 +216,7 @@ impl TlsBuilder {
         Some(live)
     }
 
-    /// The line as if it said which versions of HTTP a client may choose among; lists of certificates may say others.
+    /// The line with a default list of HTTP versions as `alpn`; certificate lists may have others.
     fn with_protocols(&self, bind: &Bind, http: bool) -> Bind {
         let mut bind = bind.clone();
         if let Some(tls) = bind.options.tls.as_deref_mut()
@@ -188,8 +228,24 @@ impl TlsBuilder {
         bind
     }
 
+    /// Builds the listeners of `bind` lines without traffic: for operators and senders of log messages.
+    pub fn other_listeners(&mut self, sockets: &[Bind], log_forwards: &[model::LogForward]) {
+        for bind in sockets {
+            let _ = self.listener(OPERATORS, bind, false);
+        }
+        for section in log_forwards {
+            for bind in &section.binds {
+                let _ = self.listener(&section.name, bind, false);
+            }
+        }
+    }
+
     fn make_listener(&mut self, bind: &Bind) -> Option<Listener> {
-        let tls = bind.options.tls.as_deref().filter(|tls| tls.enabled)?;
+        let tls = bind.options.tls.as_deref()?;
+        if !tls.enabled {
+            self.check_unused(bind, tls);
+            return None;
+        }
         self.note_speaker();
         let before = self.errors.len();
         let strict = tls.strict_names.unwrap_or(self.defaults.strict_names);
@@ -213,6 +269,31 @@ impl TlsBuilder {
         }
         let forger = self.forger(bind, tls)?;
         Some(Listener::new(strict, entries).with_forger(forger))
+    }
+
+    /// Reads what a line without `ssl` names: a file that is missing is a mistake here, too.
+    fn check_unused(&mut self, bind: &Bind, tls: &BindTls) {
+        let subject = format!("'bind {}'", bind.spelling);
+        let paths = tls.certificates.iter().filter_map(|source| match source {
+            CertificateSource::Path(path) => Some(path),
+            CertificateSource::List(_) => None,
+        });
+        for path in tls.default_certificates.iter().chain(paths) {
+            let _ = self.load(path, &subject, &bind.at);
+        }
+        for source in &tls.certificates {
+            if let CertificateSource::List(path) = source
+                && let Err(fault) = self.read_list(path)
+            {
+                self.refuse(&bind.at, format!("{subject} : 'crt-list' : {fault}"));
+            }
+        }
+        let _ = self.check_files(&tls.options, &subject, &bind.at);
+        if let Some(file) = tls.options.ticket_keys.as_deref()
+            && let Err(fault) = self.keys_of_tickets(file)
+        {
+            self.refuse(&bind.at, format!("{subject} : 'tls-ticket-keys' : {fault}"));
+        }
     }
 
     /// Who makes certificates for names that nobody has, if somebody does; the outer none when that cannot be, which is noted.
@@ -269,6 +350,9 @@ impl TlsBuilder {
         }
         let Some(base) = self.server_settings(&tls.options, &subject, &bind.at) else { return };
         let base = Arc::new(base);
+        for certificate in &certificates {
+            self.note_renewal(certificate, None, &subject, &bind.at);
+        }
         let part = Part { is_default, ..Part::default() };
         entries.extend(certificates.iter().map(|certificate| Entry::new(certificate, &base, part.clone())));
     }
@@ -289,7 +373,7 @@ impl TlsBuilder {
                     );
                     return self.refuse(&bind.at, text);
                 }
-                // What is wrong was noted.
+                // The fault was recorded.
                 Err(None) => {}
             }
         }
@@ -308,7 +392,7 @@ impl TlsBuilder {
         Ok(())
     }
 
-    /// What a line of a list adds to a `bind` line. Lines without options share what `same` holds.
+    /// The additions of a list's line to a `bind` line. Lines without options share those in `same`.
     fn listed(
         &mut self,
         bind: &Bind,
@@ -321,6 +405,9 @@ impl TlsBuilder {
         let subject = format!("'bind {}'", bind.spelling);
         let at = Location::new(list.into(), line.number as u32);
         let certificates = self.load_listed(&parsed, &subject, &at).ok_or(None::<String>)?;
+        for certificate in &certificates {
+            self.note_renewal(certificate, parsed.files.ocsp_update, &subject, &at);
+        }
         let base = match same {
             Some(base) if parsed.written.is_empty() => Arc::clone(base),
             _ => Arc::new(self.server_settings(&parsed.options, &subject, &at).ok_or(None::<String>)?),
@@ -356,7 +443,7 @@ impl TlsBuilder {
     }
 
     fn load(&mut self, path: &str, subject: &str, at: &Location) -> Option<Vec<Arc<Certificate>>> {
-        // What was made by the runtime API has the name that it was given there.
+        // A certificate created by the runtime API has the name that it was given there.
         if let Some(Some(made)) = self.certificates.get(path) {
             return Some(vec![Arc::clone(made)]);
         }
@@ -394,7 +481,7 @@ impl TlsBuilder {
         }
     }
 
-    /// Warns of what is wrong with a certificate and does not keep it from being shown.
+    /// Warns about faults of a certificate that do not prevent its use.
     fn note_remarks(&mut self, certificate: &Certificate, subject: &str, at: &Location) {
         let now = Clock.current_time();
         let late = certificate.response().zip(now).and_then(|(response, now)| response.check(now).err());
@@ -415,7 +502,16 @@ impl TlsBuilder {
             None => vec![b"http/1.1".to_vec()],
         };
         let sessions = self.sessions();
+        if options.allow_early_data && options.ticket_keys.is_some() {
+            let text = "'tls-ticket-keys' has no effect beside 'allow-0rtt': early data need tickets that are good once.";
+            let warning = format!("[{at}] : {subject} : {text}");
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
         let tickets = match options.no_tickets {
+            // Early data can be replayed: only a session that is kept here, and removed when it is resumed, is safe.
+            _ if options.allow_early_data => None,
             Some(true) => None,
             _ => Some(self.tickets(&options, subject, at)?),
         };
@@ -424,7 +520,7 @@ impl TlsBuilder {
             client_order: options.client_order,
             tickets,
             sessions: Some(sessions.of_listener()),
-            key_log: None,
+            early_data: if options.allow_early_data { self.early_data } else { 0 },
         };
         match settings.build() {
             Ok(config) => Some(config),
@@ -440,7 +536,7 @@ impl TlsBuilder {
         Arc::clone(self.sessions.get_or_insert_with(made))
     }
 
-    /// The tickets of a line; none when the file of its keys cannot be used, which is noted.
+    /// The tickets of a line; none when the file of its keys cannot be used, which is recorded.
     fn tickets(
         &mut self,
         options: &TlsOptions,
@@ -457,7 +553,7 @@ impl TlsBuilder {
                 }
             },
         };
-        // Who was asked for less does not go on where more is asked for.
+        // A session with fewer requirements must not be resumed where more are required.
         let mode = match options.verify {
             None | Some(TlsVerify::None) => "",
             Some(TlsVerify::Optional) => "optional",
@@ -480,7 +576,7 @@ impl TlsBuilder {
         Ok(keys)
     }
 
-    /// What may be agreed on; none when nothing is left, which is noted.
+    /// The settings of a line; none when no parameter is left, which is recorded.
     fn settings(&mut self, options: &TlsOptions, subject: &str, at: &Location) -> Option<Settings> {
         let mut settings = Settings::new(Arc::new(Clock));
         let mut never: Vec<String> = Vec::new();
@@ -498,7 +594,7 @@ impl TlsBuilder {
             self.refuse(at, message);
             return None;
         }
-        // Who names an old version as the lowest one may expect to see it.
+        // A line with an old minimum version may expect that version to work.
         if let Some(lowest) = options.min_version.filter(|lowest| *lowest < TlsVersion::Tls12) {
             let allowed = TlsVersion::ALL.iter().filter(|version| {
                 (lowest..TlsVersion::Tls12).contains(version) && !options.refused_versions.contains(version)
@@ -533,6 +629,7 @@ impl TlsBuilder {
             return None;
         }
         settings.ciphers = chosen;
+        settings.key_log.clone_from(&self.key_log);
         if let Some(curves) = &options.curves {
             let selection = ciphers::select_groups(curves);
             if selection.chosen.is_empty() {
@@ -562,7 +659,7 @@ impl TlsBuilder {
         }
     }
 
-    /// The signature schemes of a list, the inner none where a line has none; the outer none when nothing is left, which is noted.
+    /// The signature schemes of a list, the inner none for a line without one; the outer none when none is left, which is recorded.
     fn schemes(
         &mut self,
         list: Option<&str>,
@@ -583,7 +680,31 @@ impl TlsBuilder {
         Some(Some(selection.chosen.into()))
     }
 
-    /// Who checks the peer's certificate; the outer none when that cannot be, which is noted.
+    /// Whether the files of authorities and revocations can be read, even if they are not used: a missing file is a mistake. Faults are
+    /// recorded.
+    fn check_files(&mut self, options: &TlsOptions, subject: &str, at: &Location) -> bool {
+        let base = self.defaults.authority_base.clone();
+        let named = |file: &Option<Box<str>>| file.as_deref().map(|file| based(file, base.as_deref()));
+        let (files, lists) =
+            ([&options.ca_file, &options.ca_verify_file].map(named), named(&options.crl_file));
+        for file in files.iter().flatten().chain(&lists) {
+            let is_known = self.authorities.knows(file);
+            let is_list = lists.as_ref() == Some(file);
+            let checked = match (is_known, self.keeps_to_known_files, is_list) {
+                (true, _, _) => Ok(()),
+                (false, true, _) => Err(format!("unable to load {file}.")),
+                (false, false, true) => self.authorities.read_lists(file),
+                (false, false, false) => self.authorities.read_certificates(file),
+            };
+            if let Err(fault) = checked {
+                self.refuse(at, format!("{subject} : {fault}"));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The verifier of the peer's certificate; the outer none for a fault, which is recorded.
     fn verifier(
         &mut self,
         options: &TlsOptions,
@@ -592,10 +713,13 @@ impl TlsBuilder {
         at: &Location,
     ) -> Option<Option<Arc<Verifier>>> {
         let mode = match options.verify {
-            None | Some(TlsVerify::None) => return Some(None),
+            None | Some(TlsVerify::None) => return self.check_files(options, subject, at).then_some(None),
             Some(TlsVerify::Optional) => VerifyMode::Optional,
             Some(TlsVerify::Required) => VerifyMode::Required,
         };
+        if !self.check_files(options, subject, at) {
+            return None;
+        }
         let Some(file) = options.ca_file.as_deref().or(options.ca_verify_file.as_deref()) else {
             self.refuse(
                 at,
@@ -603,7 +727,7 @@ impl TlsBuilder {
             );
             return None;
         };
-        // What clients sign by is what is signed by here, unless something else is said.
+        // The default of `client-sigalgs` is `sigalgs`.
         let list = options.client_signatures.as_deref().or(options.signatures.as_deref());
         let schemes = self.schemes(list, never, subject, at)?;
         let base = self.defaults.authority_base.as_deref();
@@ -647,15 +771,27 @@ fn cannot_open(path: &str, error: &std::io::Error) -> String {
     format!("unable to read '{path}': {text}.")
 }
 
-/// How many bytes a record that is sent carries at most (`tune.ssl.maxrecord`, `tune.ssl.hard-maxrecord`); none for as many as fit.
+/// How many bytes of early data a client may send: the size limit of a head, and less than a buffer, so that further bytes are noticed.
+fn early_data(global: &model::Global) -> u32 {
+    let tuning = &global.tuning;
+    tuning.buffer_size.saturating_sub(tuning.rewrite_room().max(LEAST_REWRITE))
+}
+
+/// The size limit of sent records in bytes (`tune.ssl.maxrecord`, `tune.ssl.hard-maxrecord`); none for the largest.
 pub(crate) fn largest_record(global: &model::Global) -> Option<usize> {
     let words = ["tune.ssl.maxrecord", "tune.ssl.hard-maxrecord"];
     words.iter().filter_map(|word| kept_number(global, word)).filter(|bytes| *bytes > 0).min()
 }
 
-/// How many sessions are remembered unless `tune.ssl.cachesize` says otherwise (manual).
+/// The frontend of the runtime API's sockets, in statistics and messages.
+const OPERATORS: &str = "GLOBAL";
+/// The default of `tune.ssl.cachesize` (manual).
 const SESSIONS: usize = 20_000;
-/// How many generated certificates are kept unless `tune.ssl.ssl-ctx-cache-size` says otherwise (manual).
+/// The default of `tune.ssl.ssl-ctx-cache-size` (manual).
 const GENERATED: usize = 1000;
-/// How many seconds a session is good for unless `tune.ssl.lifetime` says otherwise (manual).
+/// The largest capture of a hello: no list of a hello is longer.
+const MOST_CAPTURED: usize = 1 << 16;
+/// How many bytes of a buffer early data must leave free.
+const LEAST_REWRITE: u32 = 256;
+/// The default of `tune.ssl.lifetime`, in seconds (manual).
 const LIFETIME: u64 = 300;

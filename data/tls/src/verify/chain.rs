@@ -5,9 +5,9 @@
 //!   names that authorities may certify ◄──────────────────────────────────── from the authority down to the peer ◄──┘
 //! ```
 //!
-//! Each fault is told to who judges, and the check goes on where that one bears it: so a fault that is borne hides no other
-//! (openssl-verification-options(1)). Whatever is wrong and is not told is a hole; that is why every step is here and none in a
-//! library that stops at the first fault.
+//! Each fault is passed to `judge`, and the check continues if that ignores it: so an ignored fault hides no other
+//! (openssl-verification-options(1)). A fault that is not reported would be a security hole; therefore every step is here, and
+//! none in a library that stops at the first fault.
 
 use std::collections::HashMap;
 
@@ -28,34 +28,34 @@ use super::{
 pub struct Fault {
     /// OpenSSL's number for it (X509_V_ERR_*).
     pub code: u16,
-    /// Whose it is: 0 for the peer's own certificate, 1 for the one that issued that.
+    /// The certificate's position: 0 for the peer's own, 1 for its issuer, and so on.
     pub depth: u16,
 }
 
-/// Whom to trust, and what those revoked.
+/// The trusted certificates, and their revocation lists.
 #[derive(Debug, Default)]
 pub struct Authorities {
     trusted: Vec<CertificateDer<'static>>,
-    /// By what they are called.
+    /// Certificates by subject.
     by_subject: HashMap<Box<[u8]>, Vec<usize>>,
-    /// Their names, which a listener announces.
+    /// Their names, which a listener sends to clients.
     pub(super) names: Vec<DistinguishedName>,
     revoked: Vec<RevocationList>,
     checks_revocation: bool,
 }
 
 impl Authorities {
-    /// Trusts these certificates. Where there are lists, each certificate of a chain has to be covered by one.
+    /// Trusts these certificates. If there are revocation lists, each certificate of a chain must be covered by one.
     ///
     /// # Errors
-    /// What is wrong with one of them.
+    /// The error of one of them.
     pub fn new(
         certificates: &[CertificateDer<'_>],
         lists: &[CertificateRevocationListDer<'_>],
     ) -> Result<Authorities, String> {
         let mut authorities = Authorities { checks_revocation: !lists.is_empty(), ..Authorities::default() };
         for certificate in certificates {
-            // A damaged one is passed over: bundles of systems have such.
+            // Damaged certificates are skipped: bundles of systems contain some.
             let Some(parsed) = Parsed::of(certificate) else { continue };
             let same = authorities.by_subject.entry(parsed.subject.into()).or_default();
             if same.iter().any(|known| authorities.trusted[*known] == *certificate) {
@@ -72,10 +72,10 @@ impl Authorities {
         Ok(authorities)
     }
 
-    /// Checks a peer's certificate with the others that it sent. Each fault is told to `judge`, which returns whether it is borne.
+    /// Checks a peer's certificate with the others that it sent. Each fault is passed to `judge`, which returns whether it is ignored.
     ///
     /// # Errors
-    /// The first fault that is not.
+    /// The first fault that is not ignored.
     pub fn check(
         &self,
         certificate: &[u8],
@@ -89,7 +89,7 @@ impl Authorities {
             let fault = Fault { code, depth: depth as u16 };
             if judge(fault) { Ok(()) } else { Err(fault) }
         };
-        // Nothing can be said of what cannot be read, and so it is never borne.
+        // A damaged certificate cannot be checked, so this fault is never ignored.
         let Some(own) = Parsed::of(certificate) else { return Err(Fault { code: UNREADABLE, depth: 0 }) };
         if !own.has_strong_key() {
             judge(KEY_TOO_SMALL, 0)?;
@@ -112,16 +112,16 @@ impl Authorities {
         check_names(&chain.links, &mut judge)
     }
 
-    /// From the peer's certificate up to one that is trusted and signed itself, as far as there are issuers: the trusted ones first.
+    /// Builds the chain from the peer's certificate up to a trusted self-signed one, as far as there are issuers: trusted ones first.
     fn build<'c>(&'c self, own: Parsed<'c>, sent: &'c [CertificateDer<'_>], now: i64) -> Chain<'c> {
         let mut links = vec![own];
-        // Parsed when first needed, because most chains end at once.
+        // Parsed on demand, because most chains end at once.
         let mut others: Option<Vec<Parsed<'c>>> = None;
         let mut is_trusted = false;
         loop {
             let last = &links[links.len() - 1];
             if last.is_self_signed() {
-                // Who calls himself like one that is trusted has to be that very one.
+                // A certificate with the name of a trusted one must be that certificate.
                 is_trusted = is_trusted || self.holds(last);
                 let alone = links.len() == 1;
                 let fault = if alone { SELF_SIGNED } else { SELF_SIGNED_ABOVE };
@@ -135,7 +135,7 @@ impl Authorities {
                 links.push(issuer);
                 continue;
             }
-            // Above one that is trusted only trusted ones are looked for.
+            // Above a trusted certificate only trusted ones are searched.
             if is_trusted {
                 return Chain { links, fault: Some(ISSUER_NOT_TRUSTED) };
             }
@@ -152,21 +152,21 @@ impl Authorities {
         }
     }
 
-    /// The trusted certificate that issued this one.
+    /// The trusted issuer of this certificate.
     fn issuer(&self, certificate: &Parsed<'_>, now: i64) -> Option<Parsed<'_>> {
         let named = self.by_subject.get(&certificate.issuer[..])?;
         let parsed = named.iter().filter_map(|at| Parsed::of(&self.trusted[*at]));
         youngest(parsed.filter(|issuer| certificate.may_be_by(issuer)), now, |issuer| issuer)
     }
 
-    /// Whether this very certificate is trusted.
+    /// Whether this certificate itself is trusted.
     fn holds(&self, certificate: &Parsed<'_>) -> bool {
         let named = self.by_subject.get(&certificate.subject[..]);
         named.is_some_and(|named| named.iter().any(|at| *self.trusted[*at] == *certificate.der))
     }
 }
 
-/// The first that is good at this time, else the one that was good last.
+/// The first one that is valid at this time, else the one that expires last.
 fn youngest<T>(
     candidates: impl Iterator<Item = T>,
     now: i64,
@@ -185,17 +185,17 @@ fn youngest<T>(
     best
 }
 
-/// The peer's own certificate, and above each the one that issued it.
+/// The peer's own certificate, followed by each issuer.
 struct Chain<'c> {
     links: Vec<Parsed<'c>>,
-    /// Why it does not end at one that is trusted.
+    /// The fault of a chain that does not end at a trusted certificate.
     fault: Option<u16>,
 }
 
 type Judge<'j> = dyn FnMut(u16, usize) -> Result<(), Fault> + 'j;
 
 fn check_extensions(links: &[Parsed<'_>], purpose: Purpose, judge: &mut Judge<'_>) -> Result<(), Fault> {
-    // Authorities that issued themselves anew do not count (RFC 5280, 6.1.4).
+    // Self-issued authorities do not count (RFC 5280, 6.1.4).
     let mut below = 0;
     for (depth, link) in links.iter().enumerate() {
         if link.is_invalid {
@@ -220,7 +220,7 @@ fn check_extensions(links: &[Parsed<'_>], purpose: Purpose, judge: &mut Judge<'_
     Ok(())
 }
 
-/// As OpenSSL's security level 2 wants it, which is its default; what an authority signed itself with does not matter.
+/// Checks OpenSSL's default security level 2; the signature of a self-signed authority does not matter.
 fn check_strength(links: &[Parsed<'_>], judge: &mut Judge<'_>) -> Result<(), Fault> {
     for (depth, link) in links.iter().enumerate() {
         if depth > 0 && !link.has_strong_key() {
@@ -249,7 +249,7 @@ fn check_signatures(
                     judge(WRONG_SIGNATURE, depth)?;
                 }
             }
-            // Of a chain without an end nobody checked the last signature, which matters when it is the peer's own.
+            // In an incomplete chain the last signature was not checked, which matters if it is the peer's own.
             None if depth == 0 && !link.is_self_signed() => judge(NOT_CHECKED, depth)?,
             None => {}
         }
@@ -270,7 +270,7 @@ fn time_fault(link: &Parsed<'_>, now: i64) -> Option<u16> {
 
 fn check_names(links: &[Parsed<'_>], judge: &mut Judge<'_>) -> Result<(), Fault> {
     for (depth, link) in links.iter().enumerate().rev() {
-        // One that an authority issued to itself is under nobody else's constraints, unless it is the peer's.
+        // A self-issued certificate is not subject to name constraints, unless it is the peer's.
         if depth > 0 && link.is_self_issued() {
             continue;
         }
@@ -284,7 +284,7 @@ fn check_names(links: &[Parsed<'_>], judge: &mut Judge<'_>) -> Result<(), Fault>
     Ok(())
 }
 
-/// How many certificates above the peer's a chain has at most: OpenSSL's bound.
+/// The limit of certificates above the peer's in a chain: OpenSSL's.
 const MAX_DEPTH: usize = 100;
-/// How many of those that a peer sent are looked at.
+/// How many of the certificates that a peer sent are used.
 const MAX_SENT: usize = 100;

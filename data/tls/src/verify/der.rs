@@ -1,11 +1,11 @@
-//! The outer form of what authorities sign: certificates and revocation lists are both what is signed, how, and the signature.
+//! The outer DER structure of certificates and revocation lists: the signed content, the algorithm, and the signature.
 
 use aws_lc_rs::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
 use rustls::crypto::WebPkiSupportedAlgorithms;
 
-/// What an authority signed.
+/// A signed structure.
 #[derive(Clone, Copy)]
-pub(super) struct Signed<'d> {
+pub(crate) struct Signed<'d> {
     message: &'d [u8],
     /// The content of its AlgorithmIdentifier.
     algorithm: &'d [u8],
@@ -13,6 +13,11 @@ pub(super) struct Signed<'d> {
 }
 
 impl<'d> Signed<'d> {
+    /// What was signed, by the content of an AlgorithmIdentifier, and the signature's bits.
+    pub fn new(message: &'d [u8], algorithm: &'d [u8], signature: &'d [u8]) -> Signed<'d> {
+        Signed { message, algorithm, signature }
+    }
+
     /// What `der` holds; none if that is damaged.
     pub fn of(der: &'d [u8]) -> Option<Signed<'d>> {
         let (outer, rest) = element(der, SEQUENCE)?;
@@ -29,8 +34,8 @@ impl<'d> Signed<'d> {
         after.is_empty().then_some(Signed { message, algorithm: algorithm.content, signature })
     }
 
-    /// Whether it was signed with the key of this SubjectPublicKeyInfo. Algorithms that are not known have signed nothing. How strong
-    /// the key and the signature are is not looked at: that is a fault of its own, which may be borne.
+    /// Whether it was signed with the key of this SubjectPublicKeyInfo. Unknown algorithms give false. The strength of the key and
+    /// the signature is not checked here: that is a fault of its own, which may be ignored.
     pub fn is_by(&self, key: &[u8], algorithms: &WebPkiSupportedAlgorithms) -> bool {
         let Some(key) = Key::of(key) else { return false };
         let by_known = algorithms.all.iter().any(|known| {
@@ -49,12 +54,12 @@ impl<'d> Signed<'d> {
     }
 }
 
-/// A kind of signature that webpki does not know and OpenSSL checks: revocation lists of old are signed with SHA-1, whose strength
-/// nobody asks about.
+/// A signature algorithm that webpki does not support but OpenSSL does: old revocation lists are signed with SHA-1, whose strength
+/// is not checked.
 struct Weak {
     /// The content of the signature's AlgorithmIdentifier.
     signature: &'static [u8],
-    /// What that of the key begins with.
+    /// The beginning of the key's AlgorithmIdentifier.
     key: &'static [u8],
     algorithm: &'static dyn VerificationAlgorithm,
 }
@@ -100,7 +105,7 @@ impl<'d> Key<'d> {
         Some(Key { algorithm: algorithm.content, bits })
     }
 
-    /// How many bits the modulus of a key of RSA has.
+    /// The size of an RSA key's modulus in bits.
     pub fn modulus_bits(&self) -> Option<usize> {
         let (outer, _) = element(self.bits, SEQUENCE)?;
         let (modulus, _) = element(outer.content, INTEGER)?;
@@ -112,17 +117,17 @@ impl<'d> Key<'d> {
 
 /// An element of DER.
 pub(crate) struct Element<'d> {
-    /// What it holds.
+    /// Its content.
     pub content: &'d [u8],
 }
 
-/// The first element, which has this tag, and what is behind it.
+/// The first element, which must have this tag, and the rest.
 pub(crate) fn element(der: &[u8], tag: u8) -> Option<(Element<'_>, &[u8])> {
     let (found, element, rest) = any(der)?;
     (found == tag).then_some((element, rest))
 }
 
-/// The first element with its tag, and what is behind it.
+/// The first element with its tag, and the rest.
 pub(crate) fn any(der: &[u8]) -> Option<(u8, Element<'_>, &[u8])> {
     let (&tag, after) = der.split_first()?;
     let (&first, after) = after.split_first()?;
@@ -138,7 +143,7 @@ pub(crate) fn any(der: &[u8]) -> Option<(u8, Element<'_>, &[u8])> {
     Some((tag, Element { content }, rest))
 }
 
-/// An element of DER that holds these parts, one behind the other.
+/// Encodes a DER element with these parts.
 pub(crate) fn built(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let mut der = vec![tag];
@@ -152,7 +157,7 @@ pub(crate) fn built(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     der
 }
 
-/// The tag of an element around another.
+/// The tag of an explicitly tagged element.
 pub(crate) const fn explicit(number: u8) -> u8 {
     0xa0 | number
 }

@@ -1,12 +1,13 @@
 //! Whether a server's certificate is for a host (manual, "verify" and "verifyhost" of servers).
 //!
-//! The names are those of hosts among its alternative names, and each common name of its subject, whether or not there are
-//! alternative ones. A star in the first label stands for any characters of that label; two labels must follow it.
+//! The candidates are the host names among its alternative names, and each common name of its subject, whether or not
+//! there are alternative names. A star in the first label stands for any characters of that label; two labels must follow
+//! it.
 
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Whether one of the names of a certificate (DER) is that of `host`.
+/// Whether one of the names of a certificate (DER) matches `host`.
 pub(super) fn is_of(certificate: &[u8], host: &str) -> bool {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return false };
     let alternative = certificate.subject_alternative_name().ok().flatten();
@@ -18,7 +19,7 @@ pub(super) fn is_of(certificate: &[u8], host: &str) -> bool {
             .any(|name| name.as_str().is_ok_and(|name| covers(name, host)))
 }
 
-/// Whether a name of a certificate covers a host.
+/// Whether a certificate's name matches a host.
 fn covers(name: &str, host: &str) -> bool {
     let Some((before, after)) = name.split_once('*') else { return name.eq_ignore_ascii_case(host) };
     let Some((rest_of_label, domain)) = after.split_once('.') else { return false };
@@ -34,7 +35,7 @@ fn covers(name: &str, host: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// What HAProxy 3.2 finds of certificates with these names.
+    /// The results of HAProxy 3.2 for certificates with these names.
     #[test]
     fn stars_stand_for_parts_of_one_label() {
         for (name, host, expected) in [

@@ -1,7 +1,7 @@
-//! Names of certificates: when two are the same, and which of them an authority may certify (RFC 5280, 4.2.1.10).
+//! Names of certificates: equality, and constraints of authorities (RFC 5280, 4.2.1.10).
 //!
-//! Two names are the same when their parts are, whatever kind of text they are written in, in either case, with any number of
-//! spaces between words: as OpenSSL compares them.
+//! Two names are equal when their parts are, in any string type and case, and with any number of spaces between words, as in
+//! OpenSSL.
 
 use x509_parser::extensions::{GeneralName, NameConstraints};
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
@@ -9,7 +9,7 @@ use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 use super::parsed::Parsed;
 use super::{EXCLUDED, NOT_PERMITTED, TOO_MANY_NAMES, UNKNOWN_CONSTRAINT, WRONG_CONSTRAINT, WRONG_NAME};
 
-/// A name in the form in which names are compared: one that begins with all of another's parts has that one's form at its front.
+/// The canonical form of a name, for comparison: the form of a name that begins with all parts of another begins with that one's form.
 pub(super) fn canonical(name: &X509Name<'_>) -> Vec<u8> {
     let mut form = Vec::with_capacity(name.as_raw().len() * 2);
     for part in name.iter_rdn() {
@@ -36,7 +36,7 @@ fn add(form: &mut Vec<u8>, bytes: &[u8]) {
     form.extend_from_slice(bytes);
 }
 
-/// The text of a part, if it is one.
+/// The text of a part, if it is a string.
 fn text(attribute: &AttributeTypeAndValue<'_>) -> Option<String> {
     let bytes = attribute.attr_value().data;
     match attribute.attr_value().tag().0 as u8 {
@@ -50,13 +50,13 @@ fn text(attribute: &AttributeTypeAndValue<'_>) -> Option<String> {
     }
 }
 
-/// In lower case, with one space between words and none around them.
+/// The text in lower case, with one space between words and none around them.
 fn plain(text: &str) -> String {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     words.join(" ").to_ascii_lowercase()
 }
 
-/// A name that a certificate is for.
+/// A name of a certificate.
 #[derive(Clone, Copy)]
 enum Name<'n> {
     Directory(&'n [u8]),
@@ -64,11 +64,11 @@ enum Name<'n> {
     Mail(&'n str),
     Uri(&'n str),
     Address(&'n [u8]),
-    /// One that no constraint can be about here, of this kind.
+    /// A name of this kind, for which no constraint is supported.
     Other(u8),
 }
 
-/// What is wrong with a certificate under the constraints of one above it; `is_own` of the peer's own certificate.
+/// The fault of a certificate under the name constraints of one above it; `is_own` says that it is the peer's own certificate.
 pub(super) fn fault(
     certificate: &Parsed<'_>,
     constraints: &NameConstraints<'_>,
@@ -113,7 +113,7 @@ pub(super) fn fault(
     names.into_iter().find_map(|name| fault_of(name, constraints))
 }
 
-/// A number for each kind of name that is not looked into, of no meaning but that.
+/// A number that only distinguishes the kinds of unsupported names.
 fn kind(name: &GeneralName<'_>) -> u8 {
     match name {
         GeneralName::OtherName(..) => 0,
@@ -131,7 +131,7 @@ fn directory(name: &GeneralName<'_>) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether a common name is that of a host: labels of letters, digits, hyphens and underscores with dots between them.
+/// Whether a common name is a host name: labels of letters, digits, hyphens and underscores, separated by dots.
 fn is_host(name: &str) -> bool {
     let is_label = |label: &str| {
         !label.is_empty()
@@ -143,7 +143,7 @@ fn is_host(name: &str) -> bool {
 }
 
 fn fault_of(name: Name<'_>, constraints: &NameConstraints<'_>) -> Option<u16> {
-    // One permitted tree of its kind is enough, and needed where there is any.
+    // One matching permitted subtree of its kind is enough, and required if there is any.
     let mut permitted = None;
     for tree in constraints.permitted_subtrees.iter().flatten() {
         match (permitted, lies_in(name, &tree.base)) {
@@ -166,9 +166,9 @@ fn fault_of(name: Name<'_>, constraints: &NameConstraints<'_>) -> Option<u16> {
 enum Lies {
     Inside,
     Outside,
-    /// The constraint is about names of another kind.
+    /// The constraint is for another kind of names.
     OtherKind,
-    /// It cannot be told, for this reason.
+    /// It cannot be evaluated, with this fault.
     Unclear(u16),
 }
 
@@ -199,7 +199,7 @@ fn host_lies_in(name: &str, base: &str) -> bool {
     at_label && end.eq_ignore_ascii_case(base.as_bytes())
 }
 
-/// Whether `name` ends with `end`, which begins with a dot, and is more than that.
+/// Whether `name` ends with `end`, which begins with a dot, and is longer.
 fn ends_with(name: &str, end: &str) -> bool {
     name.len() > end.len() && name.as_bytes()[name.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
 }
@@ -225,7 +225,7 @@ fn uri_lies_in(name: &str, base: &str) -> Lies {
     }
 }
 
-/// `base` is an address and a mask behind it.
+/// `base` is an address followed by a mask.
 fn address_lies_in(address: &[u8], base: &[u8]) -> Lies {
     if !matches!(address.len(), 4 | 16) {
         return Lies::Unclear(WRONG_NAME);
@@ -240,7 +240,7 @@ fn address_lies_in(address: &[u8], base: &[u8]) -> Lies {
     address.iter().zip(network).zip(mask).all(|((byte, network), mask)| (byte ^ network) & mask == 0).into()
 }
 
-/// How many pairs of a name and a constraint are compared at most: OpenSSL's bound.
+/// The limit of comparisons between names and constraints: OpenSSL's.
 const MAX_COMPARED: usize = 1 << 20;
 
 // Tags of texts (X.680, 8.4).

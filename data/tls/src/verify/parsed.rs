@@ -1,4 +1,4 @@
-//! A certificate as a chain sees it: who issued whom, and what its extensions allow.
+//! A certificate as part of a chain: issuer relations, and what its extensions allow.
 
 use x509_parser::extensions::{AuthorityKeyIdentifier, GeneralName, NameConstraints, ParsedExtension};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -6,31 +6,31 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::der::{Key, Signed};
 use super::names;
 
-/// What a certificate is used for.
+/// The use of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To be a client.
+    /// By a client.
     Client,
-    /// To be a server.
+    /// By a server.
     Server,
 }
 
-/// A certificate with what a chain needs of it.
+/// The parts of a certificate that chains need.
 pub(super) struct Parsed<'c> {
     pub der: &'c [u8],
     pub signed: Signed<'c>,
     pub x509: X509Certificate<'c>,
-    /// The names in the form in which they are compared.
+    /// The names in canonical form.
     pub subject: Vec<u8>,
     pub issuer: Vec<u8>,
-    /// An extension is damaged, or stands there twice.
+    /// Whether an extension is damaged or repeated.
     pub is_invalid: bool,
-    /// An extension that nobody here knows must not be ignored.
+    /// Whether it has an unknown critical extension.
     pub has_unknown_critical: bool,
     key_usage: Option<u16>,
     extended_usage: Option<Extended>,
     netscape: Option<Netscape>,
-    /// Whether it says that it is an authority's, and how many authorities may follow below it.
+    /// Whether it is an authority's, and how many authorities may follow below it (basic constraints).
     constraints: Option<(bool, Option<u32>)>,
     key_id: Option<&'c [u8]>,
     issuer_key: Option<AuthorityKeyIdentifier<'c>>,
@@ -51,7 +51,7 @@ struct Netscape {
 }
 
 impl<'c> Parsed<'c> {
-    /// A certificate; none if it is damaged.
+    /// Parses a certificate; none if it is damaged.
     pub fn of(der: &'c [u8]) -> Option<Parsed<'c>> {
         let (rest, x509) = X509Certificate::from_der(der).ok()?;
         if !rest.is_empty() || x509.signature_algorithm != x509.tbs_certificate.signature {
@@ -102,7 +102,7 @@ impl<'c> Parsed<'c> {
                 });
             }
             ParsedExtension::BasicConstraints(constraints) => {
-                // A bound on what follows is for authorities.
+                // A path length is only allowed for authorities.
                 self.is_invalid |=
                     !constraints.ca && constraints.path_len_constraint.is_some_and(|limit| limit > 0);
                 self.constraints = Some((constraints.ca, constraints.path_len_constraint));
@@ -120,17 +120,17 @@ impl<'c> Parsed<'c> {
         }
     }
 
-    /// Whether it names itself as its issuer.
+    /// Whether its issuer is its own subject.
     pub fn is_self_issued(&self) -> bool {
         self.subject == self.issuer
     }
 
-    /// Whether it looks as if it had signed itself. Whether it has is not looked at.
+    /// Whether its names, key identifiers and key type are those of a self-signed certificate. The signature is not checked.
     pub fn is_self_signed(&self) -> bool {
         self.is_self_issued() && self.key_matches(self) && self.kind_matches(self)
     }
 
-    /// Whether `issuer` may have issued it: names, key identifiers and kinds of keys.
+    /// Whether `issuer` may have issued it, by names, key identifiers and key types.
     pub fn may_be_by(&self, issuer: &Parsed<'_>) -> bool {
         self.issuer == issuer.subject
             && !self.is_invalid
@@ -156,7 +156,7 @@ impl<'c> Parsed<'c> {
         named.is_none_or(|named| named == issuer.issuer)
     }
 
-    /// Whether its signature is of the kind that the issuer's key makes.
+    /// Whether its signature algorithm matches the type of the issuer's key.
     fn kind_matches(&self, issuer: &Parsed<'_>) -> bool {
         let key = issuer.x509.public_key().algorithm.algorithm.to_id_string();
         let signature = self.x509.signature_algorithm.algorithm.to_id_string();
@@ -167,17 +167,17 @@ impl<'c> Parsed<'c> {
         }
     }
 
-    /// What its key is called.
+    /// Its subject key identifier.
     pub fn key_id(&self) -> Option<&'c [u8]> {
         self.key_id
     }
 
-    /// Its public key, as it is written.
+    /// Its public key, as encoded.
     pub fn key(&self) -> &[u8] {
         self.x509.tbs_certificate.subject_pki.raw
     }
 
-    /// Whether it may issue others (RFC 5280, 4.2.1.9; version 1 knows no authorities, and who signed himself passes for one).
+    /// Whether it may issue certificates (RFC 5280, 4.2.1.9; in version 1 a self-signed certificate counts as an authority).
     pub fn is_authority(&self) -> bool {
         if !self.signs_certificates() {
             return false;
@@ -207,7 +207,7 @@ impl<'c> Parsed<'c> {
         self.key_usage.is_none_or(|usage| usage & LIST_SIGN != 0)
     }
 
-    /// Whether its extensions allow the purpose, as the peer's own or as an authority's for it.
+    /// Whether its extensions allow the purpose, as the peer's own certificate or as an authority's.
     pub fn serves(&self, purpose: Purpose, as_authority: bool) -> bool {
         let extended = |usage: Extended| match purpose {
             Purpose::Client => usage.client,
@@ -228,7 +228,7 @@ impl<'c> Parsed<'c> {
         self.key_usage.is_none_or(|usage| usage & allowed != 0) && netscape.unwrap_or(true)
     }
 
-    /// Whether its key is as strong as OpenSSL's security level 2 wants: 112 bits.
+    /// Whether its key is strong enough for OpenSSL's security level 2: 112 bits.
     pub fn has_strong_key(&self) -> bool {
         match self.x509.public_key().algorithm.algorithm.to_id_string().as_str() {
             RSA | "1.2.840.113549.1.1.10" => {
@@ -244,18 +244,18 @@ impl<'c> Parsed<'c> {
         }
     }
 
-    /// Whether its signature is as strong.
+    /// Whether its signature is strong enough for the same level.
     pub fn has_strong_signature(&self) -> bool {
         STRONG.contains(&self.x509.signature_algorithm.algorithm.to_id_string().as_str())
     }
 
-    /// Its serial number without zeros in front.
+    /// Its serial number without leading zeros.
     pub fn serial(&self) -> &[u8] {
         plain_serial(self.x509.raw_serial())
     }
 }
 
-/// A serial number without zeros in front.
+/// A serial number without leading zeros.
 pub(super) fn plain_serial(serial: &[u8]) -> &[u8] {
     let zeros = serial.iter().take_while(|byte| **byte == 0).count();
     &serial[zeros..]
@@ -268,7 +268,7 @@ const KEY_AGREEMENT: u16 = 1 << 4;
 const CERT_SIGN: u16 = 1 << 5;
 const LIST_SIGN: u16 = 1 << 6;
 
-/// Server gated cryptography, of Microsoft and Netscape: servers of old have it.
+/// Server gated cryptography of Microsoft and Netscape, in old server certificates.
 const GATED: [&str; 2] = ["1.3.6.1.4.1.311.10.3.3", "2.16.840.1.113730.4.1"];
 
 const RSA: &str = "1.2.840.113549.1.1.1";
@@ -280,7 +280,7 @@ const ECDSA_SIGNATURES: &str = "1.2.840.10045.4.";
 const CURVES: [&str; 5] =
     ["1.3.132.0.33", "1.2.840.10045.3.1.7", "1.3.132.0.34", "1.3.132.0.35", "1.3.132.0.10"];
 
-/// Signatures over SHA-224 and stronger; RSASSA-PSS, whose verification allows no weaker one.
+/// Signature algorithms with SHA-224 or stronger, and RSASSA-PSS, whose verification allows no weaker hash.
 const STRONG: [&str; 11] = [
     "1.2.840.113549.1.1.14",
     "1.2.840.113549.1.1.11",

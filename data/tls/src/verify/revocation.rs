@@ -1,4 +1,4 @@
-//! Lists of what authorities revoked, read once when the configuration is.
+//! Revocation lists, parsed when the configuration is read.
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -28,26 +28,26 @@ pub(super) struct RevocationList {
     serials: HashSet<Box<[u8]>>,
     scope: Scope,
     has_unknown_critical: bool,
-    /// The key that the signature was checked with, and whether it fits: it is the same for every chain.
+    /// The key with which the signature was last checked, and the result: usually all chains have the same key.
     checked: OnceLock<(Box<[u8]>, bool)>,
 }
 
-/// Whom a list is about (RFC 5280, 5.2.5).
+/// The certificates that a list covers (RFC 5280, 5.2.5).
 #[derive(Debug, Default)]
 struct Scope {
     authorities_only: bool,
     others_only: bool,
-    /// Some reasons only, attributes, or certificates of other issuers: nothing that counts here.
+    /// Only some reasons, attribute certificates, or certificates of other issuers: such a list is not used.
     nobody: bool,
-    /// Those that name one of these places.
+    /// Certificates that name one of these distribution points.
     places: Option<Vec<Box<str>>>,
 }
 
 impl RevocationList {
-    /// A list, from DER.
+    /// Parses a list from DER.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub fn of(der: &[u8]) -> Result<RevocationList, String> {
         let damaged = || "holds a damaged list".to_owned();
         let (rest, list) = CertificateRevocationList::from_der(der).map_err(|_| damaged())?;
@@ -131,7 +131,7 @@ impl Scope {
     }
 }
 
-/// The addresses of a place where lists are.
+/// The addresses of a distribution point.
 fn places(point: &DistributionPointName<'_>) -> Vec<Box<str>> {
     let DistributionPointName::FullName(names) = point else { return Vec::new() };
     let uris = names.iter().filter_map(|name| match name {
@@ -141,8 +141,8 @@ fn places(point: &DistributionPointName<'_>) -> Vec<Box<str>> {
     uris.collect()
 }
 
-/// Looks a certificate up in the list of its issuer, or in that which `issuer` signed for itself when it stands at the end of its
-/// chain. Each fault is told to `judge`, whose error ends it.
+/// Looks a certificate up in its issuer's list, or in the list that `issuer` signed for itself when it is at the end of its
+/// chain. Each fault is passed to `judge`, whose error ends the check.
 pub(super) fn check<E>(
     lists: &[RevocationList],
     certificate: &Parsed<'_>,

@@ -1,4 +1,4 @@
-//! Whom to trust: files of authorities and of what they revoked.
+//! Trusted authorities: their files, and revocation lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,7 +7,7 @@ use weir_tls::pem;
 use weir_tls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use weir_tls::verify::Authorities;
 
-/// Files of authorities and of what they revoked, as they were read or as the runtime API changed them.
+/// Files of authorities and revocation lists, as read or as changed by the runtime API.
 #[derive(Default)]
 pub(super) struct AuthorityFiles {
     pub certificates: BTreeMap<Box<str>, Vec<CertificateDer<'static>>>,
@@ -16,17 +16,17 @@ pub(super) struct AuthorityFiles {
 }
 
 impl AuthorityFiles {
-    /// From here on it is noted which files are used.
+    /// Starts to record which files are used.
     pub fn forget_used(&mut self) {
         self.used.clear();
     }
 
-    /// Those that were used since.
+    /// The files used since then.
     pub fn used(&self) -> BTreeSet<Box<str>> {
         self.used.clone()
     }
 
-    /// The authorities of these files, and the lists of what they revoked.
+    /// The authorities of these files, with these revocation lists.
     pub fn make(&mut self, files: &[String], lists: &[String]) -> Result<Authorities, String> {
         let (mut certificates, mut revoked) = (Vec::new(), Vec::new());
         for file in files {
@@ -42,7 +42,12 @@ impl AuthorityFiles {
             .map_err(|fault| format!("'ca-file' : '{}' {fault}.", files.join("', '")))
     }
 
-    /// A file that was never read, and which word names it.
+    /// Whether a file was read.
+    pub fn knows(&self, file: &str) -> bool {
+        self.certificates.contains_key(file) || self.lists.contains_key(file)
+    }
+
+    /// The first file that was never read, and the keyword that names it.
     pub fn unknown(&self, file: &str, lists: &[String]) -> Option<(&'static str, String)> {
         if !self.certificates.contains_key(file) {
             return Some(("ca-file", file.to_owned()));
@@ -51,7 +56,7 @@ impl AuthorityFiles {
         Some(("crl-file", list.clone()))
     }
 
-    fn read_certificates(&mut self, file: &str) -> Result<(), String> {
+    pub fn read_certificates(&mut self, file: &str) -> Result<(), String> {
         if self.certificates.contains_key(file) {
             return Ok(());
         }
@@ -59,11 +64,14 @@ impl AuthorityFiles {
         for path in expand(file)? {
             found.extend(pem::certificates(&read(&path, "ca-file")?));
         }
+        if found.is_empty() {
+            return Err(format!("'ca-file' : '{file}' holds no certificate of an authority."));
+        }
         self.certificates.insert(file.into(), found);
         Ok(())
     }
 
-    fn read_lists(&mut self, file: &str) -> Result<(), String> {
+    pub fn read_lists(&mut self, file: &str) -> Result<(), String> {
         if self.lists.contains_key(file) {
             return Ok(());
         }
@@ -76,7 +84,7 @@ impl AuthorityFiles {
     }
 }
 
-/// The files that a word means: itself, those of a folder, those of the system.
+/// The files that a value stands for: itself, those of a folder, those of the system.
 fn expand(file: &str) -> Result<Vec<String>, String> {
     if file == "@system-ca" {
         let found = SYSTEM.iter().find(|path| fs::metadata(path).is_ok());
@@ -103,6 +111,6 @@ fn read(path: &str, word: &str) -> Result<Vec<u8>, String> {
 
 /// Which files of a folder are read (manual, "ca-file").
 const ENDINGS: [&str; 4] = [".pem", ".crt", ".cer", ".crl"];
-/// Where systems keep whom they trust.
+/// The systems' default files of authorities.
 const SYSTEM: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];

@@ -1,10 +1,13 @@
-//! What the global section says of TLS: where files are, and what lines begin with.
+//! TLS defaults of the global section: paths, and options of lines.
 
 use weir_config::model::{Global, TlsOptions, TlsVerify, TlsVersion};
 use weir_syntax::units::{TimeUnit, parse_time_prefix};
 use weir_tls::certificate::ExtraFiles;
+use weir_tls::issuers::IssuerChains;
 
-/// What lines begin with.
+use crate::build::BuildError;
+
+/// The defaults.
 #[derive(Debug)]
 pub(super) struct Defaults {
     pub certificate_base: Option<Box<str>>,
@@ -12,6 +15,8 @@ pub(super) struct Defaults {
     pub authority_base: Option<Box<str>>,
     pub extra_files: ExtraFiles,
     pub replaces_extension: bool,
+    /// `ssl-skip-self-issued-ca`.
+    pub skips_self_issued: bool,
     pub strict_names: bool,
     pub listener: LineDefaults,
     pub server: LineDefaults,
@@ -19,16 +24,16 @@ pub(super) struct Defaults {
     pub server_verify: TlsVerify,
 }
 
-/// What a line has where it says nothing itself.
+/// The default options of a line.
 #[derive(Debug, Default)]
 pub(super) struct LineDefaults(TlsOptions);
 
 impl LineDefaults {
-    /// A line's options over these.
+    /// A line's options, with these as defaults.
     pub fn under(&self, line: &TlsOptions) -> TlsOptions {
         let default = &self.0;
         let mut options = line.clone();
-        // A line that names versions says all of them.
+        // A line that names versions replaces all of them.
         if line.min_version.is_none() && line.max_version.is_none() && line.refused_versions.is_empty() {
             options.min_version = default.min_version;
             options.max_version = default.max_version;
@@ -46,7 +51,7 @@ impl LineDefaults {
         options
     }
 
-    /// Whether they say which protocols are offered.
+    /// Whether they include protocols.
     pub fn name_protocols(&self) -> bool {
         self.0.protocols.is_some()
     }
@@ -60,6 +65,7 @@ impl Defaults {
             authority_base: None,
             extra_files: ExtraFiles::default(),
             replaces_extension: false,
+            skips_self_issued: false,
             strict_names: false,
             listener: LineDefaults::default(),
             server: LineDefaults::default(),
@@ -72,6 +78,7 @@ impl Defaults {
                 "crt-base" => defaults.certificate_base = first(),
                 "key-base" => defaults.key_base = first(),
                 "ca-base" => defaults.authority_base = first(),
+                "ssl-skip-self-issued-ca" => defaults.skips_self_issued = true,
                 "ssl-load-extra-del-ext" => defaults.replaces_extension = true,
                 "ssl-load-extra-files" => defaults.extra_files = extra_files(&kept.arguments),
                 "ssl-default-bind-ciphers" => listener.ciphers = first(),
@@ -100,6 +107,24 @@ impl Defaults {
     }
 }
 
+/// The chains of the folders that `issuers-chain-path` names.
+pub(super) fn issuer_chains(
+    global: &Global,
+    warnings: &mut Vec<String>,
+    errors: &mut Vec<BuildError>,
+) -> IssuerChains {
+    let mut chains = IssuerChains::default();
+    for kept in global.kept.iter().filter(|kept| kept.keyword == "issuers-chain-path") {
+        let folder = kept.arguments.first().map_or("", |folder| &**folder);
+        if let Err(error) = chains.read(folder, warnings) {
+            let message =
+                format!("'issuers-chain-path' expects a folder that can be read: '{folder}': {error}.");
+            errors.push(BuildError { at: kept.at.clone(), message });
+        }
+    }
+    chains
+}
+
 fn extra_files(words: &[Box<str>]) -> ExtraFiles {
     let has = |name: &str| words.iter().any(|word| **word == *name || **word == *"all");
     ExtraFiles {
@@ -111,7 +136,7 @@ fn extra_files(words: &[Box<str>]) -> ExtraFiles {
     }
 }
 
-/// The words of `ssl-default-bind-options` and `ssl-default-server-options`.
+/// Applies the words of `ssl-default-bind-options` and `ssl-default-server-options`.
 fn apply(options: &mut TlsOptions, words: &[Box<str>]) {
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -133,7 +158,7 @@ fn apply(options: &mut TlsOptions, words: &[Box<str>]) {
     }
 }
 
-/// The version that a word such as `no-tlsv11` is about.
+/// The version in a word such as `no-tlsv11`.
 fn named(word: &str, prefix: &str) -> Option<TlsVersion> {
     Some(match word.strip_prefix(prefix)? {
         "sslv3" => TlsVersion::Ssl3,
@@ -145,14 +170,20 @@ fn named(word: &str, prefix: &str) -> Option<TlsVersion> {
     })
 }
 
-/// The seconds that a word of the global section was given.
+/// The value in seconds of a keyword of the global section.
 pub(super) fn kept_seconds(global: &Global, keyword: &str) -> Option<u64> {
     let kept = global.kept.iter().rev().find(|kept| kept.keyword == keyword)?;
     let (seconds, _) = parse_time_prefix(kept.arguments.first()?, TimeUnit::Seconds).ok()?;
     Some(seconds)
 }
 
-/// The number that a word of the global section was given.
+/// Whether a keyword of the global section enables something.
+pub(super) fn kept_switch(global: &Global, keyword: &str) -> bool {
+    let kept = global.kept.iter().rev().find(|kept| kept.keyword == keyword);
+    kept.is_some_and(|kept| kept.arguments.first().is_some_and(|word| &**word == "on"))
+}
+
+/// The number of a keyword of the global section.
 pub(super) fn kept_number(global: &Global, keyword: &str) -> Option<usize> {
     let kept = global.kept.iter().rev().find(|kept| kept.keyword == keyword)?;
     kept.arguments.first()?.parse().ok()

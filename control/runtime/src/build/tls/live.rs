@@ -1,14 +1,14 @@
-//! What TLS is made of while the process runs: certificates, authorities and lists, as the runtime API sees and changes them.
+//! TLS objects at run time: certificates, authorities and lists, for the runtime API.
 //!
 //! ```text
 //!   set ─────► pending ─────commit─────► held: what uses it is made anew, and then published, one listener or server after the other
 //!                 └──abort──► nothing       └──── a fault: all stays as it was
 //! ```
 //!
-//! A handshake uses what was published when it began; workers take no lock. Whoever changes something holds the one lock here.
+//! A handshake uses the objects published when it began; workers take no lock. Changes are made under the one lock here.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use weir_cli::target::{
     ListLine, ListRefusal, OcspEntry, OcspRefusal, OcspView, ServedName, TicketKeyFile, TicketKeyRefusal,
@@ -25,7 +25,7 @@ use weir_tls::{Certificate, Entry, LiveListener, LiveUpstream, Parts, Upstream, 
 
 use super::{ListedLine, TlsBuilder, based};
 
-/// A `bind` line that speaks TLS.
+/// A `bind` line with TLS.
 pub(super) struct LiveBind {
     pub frontend: Box<str>,
     pub bind: Bind,
@@ -34,9 +34,9 @@ pub(super) struct LiveBind {
     pub files: BTreeSet<Box<str>>,
 }
 
-/// A server that speaks TLS.
+/// A server with TLS.
 pub(super) struct LiveServer {
-    /// What messages call it.
+    /// Its name in messages.
     pub subject: String,
     pub tls: Arc<ServerTls>,
     pub at: Location,
@@ -46,43 +46,66 @@ pub(super) struct LiveServer {
 }
 
 /// Everything of TLS that can change.
-pub struct LiveTls(Mutex<State>);
+pub struct LiveTls {
+    state: Mutex<TlsState>,
+    /// Who is woken after certificates changed. Set once.
+    on_change: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
 
-struct State {
-    builder: TlsBuilder,
+pub(super) struct TlsState {
+    pub(super) builder: TlsBuilder,
     certificate: Option<(Box<str>, Parts)>,
     authorities: Change<CertificateDer<'static>>,
     revocations: Change<CertificateRevocationListDer<'static>>,
 }
 
 impl LiveTls {
-    /// What a configuration was made into.
-    pub fn new(builder: TlsBuilder) -> LiveTls {
-        LiveTls(Mutex::new(State { builder, certificate: None, authorities: None, revocations: None }))
+    /// The objects built from a configuration.
+    pub fn new(mut builder: TlsBuilder) -> LiveTls {
+        builder.keeps_to_known_files = true;
+        let state = TlsState { builder, certificate: None, authorities: None, revocations: None };
+        LiveTls { state: Mutex::new(state), on_change: OnceLock::new() }
     }
 
-    /// What connections to a server that is added need; none where neither its traffic nor its checks speak TLS. No file is read for it.
+    /// The TLS settings of a server that is added; none where neither its traffic nor its checks use TLS. No file is read for it.
     ///
     /// # Errors
     /// A text for the operator, without newline.
     pub fn add_server(&self, proxy: &Proxy, server: &Server) -> Result<Option<Arc<LiveUpstream>>, String> {
         let mut state = self.state();
         let builder = &mut state.builder;
-        builder.keeps_to_known_files = true;
         let made = builder.server(proxy, server);
         builder.take_fault().map_or(Ok(made), Err)
     }
 
-    /// The server that needed this is gone.
+    /// Drops the settings of a server that was removed.
     pub fn forget_server(&self, upstream: &Arc<LiveUpstream>) {
         self.state().builder.servers.retain(|server| !Arc::ptr_eq(&server.live, upstream));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The TLS settings of a `bind` line; none without TLS.
+    pub fn listener(&self, bind: &Bind) -> Option<Arc<LiveListener>> {
+        let state = self.state();
+        let found = state.builder.binds.iter().find(|known| known.bind.at == bind.at);
+        Some(Arc::clone(&found?.live))
     }
 
-    /// The files of a kind: the one that is being changed, and all.
+    pub(super) fn state(&self) -> MutexGuard<'_, TlsState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `wake` called after each change of certificates, of lists and of OCSP responses.
+    pub fn watch(&self, wake: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_change.set(Box::new(wake));
+    }
+
+    fn note_change(&self) {
+        if let Some(wake) = self.on_change.get() {
+            wake();
+        }
+    }
+
+    /// The files of a kind: the one with a pending change, and all.
     pub fn files(&self, kind: TlsFileKind) -> (Option<TlsFileName>, Vec<TlsFileName>) {
         let state = self.state();
         let named = |name: &str, count| TlsFileName { name: name.to_owned(), count };
@@ -104,7 +127,7 @@ impl LiveTls {
         }
     }
 
-    /// What a file holds, or will hold.
+    /// The contents of a file, or of its pending change.
     pub fn file(&self, kind: TlsFileKind, name: &str, pending: bool) -> Option<TlsFileView> {
         let state = self.state();
         let used = state.is_used(kind, name);
@@ -114,8 +137,17 @@ impl LiveTls {
             };
             let mut certificates = parts.chain.iter().chain(&parts.issuer);
             let own = certificates.next().map(describe::certificate);
-            let chain = certificates.map(describe::chain_certificate).collect();
-            return Some(TlsFileView { used, parts: own.into_iter().collect(), chain });
+            let chain = certificates.map(describe::chain_certificate);
+            let held = state.builder.certificates.get(name).and_then(Option::as_ref).filter(|_| !pending);
+            let key = held.and_then(|held| Some(held.id().filter(|_| held.response().is_some())?.key()));
+            let key = key.map(|key| format!("OCSP Response Key: {key}\n"));
+            let file = held.and_then(|held| held.chain_path());
+            let file = file.map(|path| format!("Chain Filename: {path}\n")).unwrap_or_default();
+            return Some(TlsFileView {
+                used,
+                parts: own.into_iter().map(|own| format!("{file}{own}")).collect(),
+                chain: chain.chain(key).collect(),
+            });
         }
         let files = &state.builder.authorities;
         let parts: Vec<String> = match (kind, pending) {
@@ -138,7 +170,7 @@ impl LiveTls {
         Some(self.state().parts(name, pending)??.to_pem())
     }
 
-    /// Makes an empty file.
+    /// Creates an empty file.
     pub fn create(&self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal> {
         let mut state = self.state();
         if state.holds(kind, name) {
@@ -155,26 +187,32 @@ impl LiveTls {
         Ok(())
     }
 
-    /// Says what a file shall hold, or hold beside what it holds; whether that began a change.
+    /// Sets the new contents of a file, or adds to them; returns whether that began a change.
     pub fn set(&self, kind: TlsFileKind, name: &str, text: &str, add: bool) -> Result<bool, TlsRefusal> {
         let mut state = self.state();
         match kind {
             TlsFileKind::Certificate => state.set_certificate(name, text),
             TlsFileKind::Authorities => {
                 let new = pem::certificates(text.as_bytes());
-                let State { builder, authorities, .. } = &mut *state;
+                let TlsState { builder, authorities, .. } = &mut *state;
                 set_several(authorities, &builder.authorities.certificates, name, new, add)
             }
             TlsFileKind::Revocations => {
                 let new = pem::revocation_lists(text.as_bytes());
-                let State { builder, revocations, .. } = &mut *state;
+                let TlsState { builder, revocations, .. } = &mut *state;
                 set_several(revocations, &builder.authorities.lists, name, new, add)
             }
         }
     }
 
-    /// Has what was set used; how many places use it.
+    /// Puts a pending change into use; returns how many places use it.
     pub fn commit(&self, kind: TlsFileKind, name: &str) -> Result<usize, TlsRefusal> {
+        let places = self.commit_change(kind, name)?;
+        self.note_change();
+        Ok(places)
+    }
+
+    fn commit_change(&self, kind: TlsFileKind, name: &str) -> Result<usize, TlsRefusal> {
         let mut state = self.state();
         state.expect_change(kind, name)?;
         match kind {
@@ -187,7 +225,7 @@ impl LiveTls {
         }
     }
 
-    /// Forgets what was set.
+    /// Drops a pending change.
     pub fn abort(&self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal> {
         let mut state = self.state();
         state.expect_change(kind, name)?;
@@ -199,7 +237,7 @@ impl LiveTls {
         Ok(())
     }
 
-    /// Forgets a file.
+    /// Deletes a file.
     pub fn delete(&self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal> {
         let mut state = self.state();
         if !state.holds(kind, name) {
@@ -210,14 +248,19 @@ impl LiveTls {
         }
         let builder = &mut state.builder;
         match kind {
-            TlsFileKind::Certificate => drop(builder.certificates.remove(name)),
+            TlsFileKind::Certificate => {
+                builder.forget_renewal(name);
+                drop(builder.certificates.remove(name));
+            }
             TlsFileKind::Authorities => drop(builder.authorities.certificates.remove(name)),
             TlsFileKind::Revocations => drop(builder.authorities.lists.remove(name)),
         }
+        drop(state);
+        self.note_change();
         Ok(())
     }
 
-    /// The OCSP responses, of each the first certificate by name.
+    /// The OCSP responses, each with the first certificate by name.
     pub fn responses(&self) -> Vec<OcspEntry> {
         let state = self.state();
         let mut entries: Vec<OcspEntry> = Vec::new();
@@ -233,7 +276,7 @@ impl LiveTls {
         entries
     }
 
-    /// An OCSP response: that of a certificate by path, or of one that is being changed, or by its key.
+    /// An OCSP response: by a certificate's path, with its pending change, or by its key.
     pub fn response(&self, name: &str, pending: bool) -> Option<OcspView> {
         let state = self.state();
         let view = |response: &Response| OcspView {
@@ -254,24 +297,31 @@ impl LiveTls {
         by_path.or_else(by_key)?.response().map(|response| view(response))
     }
 
-    /// Has a new OCSP response shown by all certificates that it is about, until it ends.
+    /// Sets an OCSP response for all certificates that it is about, until it expires.
     pub fn set_response(&self, text: &str) -> Result<(), OcspRefusal> {
         let der = pem::decode_base64(text).ok_or(OcspRefusal::NotBase64)?;
         let unfit = |why: &str| OcspRefusal::Unfit(why.to_owned());
         let response = Response::parse(&der).map_err(unfit)?;
         let now = Clock.current_time().ok_or_else(|| unfit("the clock cannot be read."))?;
         response.check(now).map_err(unfit)?;
-        self.state().use_response(&response)
+        self.use_response(&response).map_err(OcspRefusal::Unfit)
     }
 
-    /// The files of keys for tickets.
+    /// Has a response shown by the certificates that it is about.
+    pub(super) fn use_response(&self, response: &Response) -> Result<(), String> {
+        self.state().use_response(response)?;
+        self.note_change();
+        Ok(())
+    }
+
+    /// The files of ticket keys.
     pub fn ticket_keys(&self) -> Vec<TicketKeyFile> {
         let view =
             |keys: &Arc<TicketKeys>| TicketKeyFile { file: keys.file().to_owned(), secrets: keys.secrets() };
         self.state().builder.ticket_keys.iter().map(view).collect()
     }
 
-    /// Gives a file of keys for tickets a new one.
+    /// Adds a key to a file of ticket keys.
     pub fn push_ticket_key(&self, file: &str, key: &str) -> Result<(), TicketKeyRefusal> {
         let state = self.state();
         let found = state.builder.ticket_keys.iter().find(|keys| keys.file() == file);
@@ -281,7 +331,7 @@ impl LiveTls {
         })
     }
 
-    /// How many sessions were asked for that are kept here, and how many of them were not.
+    /// The numbers of lookups and misses of the session cache.
     pub fn cache_lookups(&self) -> (u64, u64) {
         self.state().builder.sessions.as_ref().map(|cache| cache.lookups()).unwrap_or_default()
     }
@@ -294,6 +344,7 @@ impl LiveTls {
     /// The lines of a list.
     pub fn list(&self, name: &str) -> Option<Vec<ListLine>> {
         let mut state = self.state();
+        let name = &*state.list_name(name);
         let lines = state.builder.lists.get(name)?.clone();
         let options = weir_config::model::TlsOptions::default();
         let shown = lines.iter().filter_map(|line| {
@@ -308,9 +359,14 @@ impl LiveTls {
         Some(shown.collect())
     }
 
-    /// Adds a line to a list; the certificate that it names.
+    /// Adds a line to a list; returns its certificate.
     pub fn add_line(&self, list: &str, line: &str) -> Result<String, ListRefusal> {
-        self.state().add_line(list, line)
+        let mut state = self.state();
+        let list = state.list_name(list);
+        let added = state.add_line(&list, line)?;
+        drop(state);
+        self.note_change();
+        Ok(added)
     }
 
     /// Deletes a line of a list.
@@ -320,10 +376,12 @@ impl LiveTls {
         certificate: &str,
         number: Option<usize>,
     ) -> Result<(), ListRefusal> {
-        self.state().delete_line(list, certificate, number)
+        let mut state = self.state();
+        let list = state.list_name(list);
+        state.delete_line(&list, certificate, number)
     }
 
-    /// The names that certificates are chosen by.
+    /// The names by which certificates are selected.
     pub fn names(&self, frontend: Option<&str>, ending_before: Option<i64>) -> Vec<ServedName> {
         let state = self.state();
         let binds = state.builder.binds.iter();
@@ -332,15 +390,15 @@ impl LiveTls {
     }
 }
 
-/// What is being changed, if it is that of this name.
+/// The pending change, if it is of this name.
 fn of<'c, T>(change: &'c Option<(Box<str>, Vec<T>)>, name: &str) -> Option<&'c Vec<T>> {
     change.as_ref().filter(|(of, _)| **of == *name).map(|(_, new)| new)
 }
 
-/// What a file that is changed shall hold.
+/// The new contents of a file with a pending change.
 type Change<T> = Option<(Box<str>, Vec<T>)>;
 
-/// What files hold, by name.
+/// The contents of files, by name.
 type Held<T> = BTreeMap<Box<str>, Vec<T>>;
 
 fn set_several<T: Clone>(
@@ -364,7 +422,7 @@ fn set_several<T: Clone>(
     Ok(begun)
 }
 
-impl State {
+impl TlsState {
     fn holds(&self, kind: TlsFileKind, name: &str) -> bool {
         match kind {
             TlsFileKind::Certificate => self.builder.certificates.contains_key(name),
@@ -399,7 +457,7 @@ impl State {
         }
     }
 
-    /// What a certificate is put together from, or will be; the inner none for one that holds nothing yet.
+    /// The parts of a certificate, or of its pending change; the inner none for an empty one.
     fn parts(&self, name: &str, pending: bool) -> Option<Option<Parts>> {
         if pending {
             let (_, parts) = self.certificate.as_ref().filter(|(changed, _)| **changed == *name)?;
@@ -410,10 +468,10 @@ impl State {
     }
 
     fn set_certificate(&mut self, path: &str, text: &str) -> Result<bool, TlsRefusal> {
-        // A file that stands beside a certificate changes that one.
+        // A file beside a certificate changes that certificate.
         let beside = BESIDE.iter().find_map(|end| Some((path.strip_suffix(end)?, *end)));
         let known = |name: &str| self.builder.certificates.contains_key(name);
-        // Where what stands beside has an extension in the place of the certificate's, that one's is `.crt`.
+        // If extensions are replaced, the certificate's is `.crt`.
         let replaced =
             |stem: &str| Some(format!("{stem}.crt")).filter(|_| self.builder.loader.replaces_extension);
         let beside = beside.and_then(|(stem, end)| match known(stem) {
@@ -457,23 +515,23 @@ impl State {
         Ok(self.certificate.replace((name.into(), parts)).is_none())
     }
 
-    fn use_response(&mut self, response: &Response) -> Result<(), OcspRefusal> {
+    pub(super) fn use_response(&mut self, response: &Response) -> Result<(), String> {
         let held = self.builder.certificates.iter();
         let about =
             held.filter(|(_, held)| held.as_ref().is_some_and(|held| held.id() == Some(response.id())));
         let names: Vec<Box<str>> = about.map(|(name, _)| name.clone()).collect();
         if names.is_empty() {
             let why = "OCSP single response: Certificate ID does not match any certificate or issuer.";
-            return Err(OcspRefusal::Unfit(why.to_owned()));
+            return Err(why.to_owned());
         }
         let refused = |refusal| match refusal {
-            TlsRefusal::Unfit(why) => OcspRefusal::Unfit(why),
-            _ => OcspRefusal::Unfit("the certificate cannot be changed now.".to_owned()),
+            TlsRefusal::Unfit(why) => why,
+            _ => "the certificate cannot be changed now.".to_owned(),
         };
         for name in names {
             let Some(mut parts) = self.parts(&name, false).flatten() else { continue };
             parts.ocsp = Some(response.der().to_vec());
-            let made = self.builder.loader.assemble(&name, parts).map_err(OcspRefusal::Unfit)?;
+            let made = self.builder.loader.assemble(&name, parts)?;
             self.use_certificate(&name, &made).map_err(refused)?;
             self.builder.certificates.insert(name, Some(made));
         }
@@ -496,7 +554,7 @@ impl State {
         }
     }
 
-    /// Publishes all that shows this certificate; how many places that is.
+    /// Publishes everything that uses this certificate; returns the number of places.
     fn use_certificate(&mut self, name: &str, made: &Arc<Certificate>) -> Result<usize, TlsRefusal> {
         // What may fail comes first.
         let servers = self.builder.remade_servers(|builder, server| builder.shows(server, name))?;
@@ -516,11 +574,12 @@ impl State {
         Ok(places)
     }
 
-    /// Has what a file of several shall hold used; when that cannot be, all stays as it was, and the change is pending again.
+    /// Puts the pending contents of a file with several items into use; on failure everything stays as it was, and the change
+    /// is pending again.
     fn commit_several<T>(
         &mut self,
         name: &str,
-        of: fn(&mut State) -> (&mut Change<T>, &mut Held<T>),
+        of: fn(&mut TlsState) -> (&mut Change<T>, &mut Held<T>),
     ) -> Result<usize, TlsRefusal> {
         let (change, held) = of(self);
         let Some((_, new)) = change.take() else { return Err(TlsRefusal::Idle) };
@@ -535,7 +594,8 @@ impl State {
         made
     }
 
-    /// Makes all that uses a file of authorities or revocations anew, and publishes it when nothing is wrong; how many places it is.
+    /// Rebuilds everything that uses a file of authorities or revocations, and publishes it if there is no fault; returns the number
+    /// of places.
     fn remake(&mut self, file: &str) -> Result<usize, TlsRefusal> {
         let servers = self.builder.remade_servers(|_, server| server.files.contains(file))?;
         let mut binds = std::mem::take(&mut self.builder.binds);
@@ -650,12 +710,39 @@ impl State {
         if let Some(lines) = self.builder.lists.get_mut(list) {
             lines.retain(|line| line.number != number);
         }
+        self.forget_files(lines.iter().filter(|line| line.number == number));
         Ok(())
+    }
+
+    /// The name of a list as configured: a folder may be given with or without slashes at its end.
+    fn list_name(&self, name: &str) -> Box<str> {
+        let bare = |name: &str| name.trim_end_matches('/').len();
+        let mut known = self.builder.lists.keys();
+        let found = known.find(|known| known[..bare(known)] == name[..bare(name)]);
+        found.cloned().unwrap_or_else(|| name.into())
+    }
+
+    /// After lines were removed: files of authorities and revocations that only these lines named can be deleted now.
+    fn forget_files<'l>(&mut self, mut lines: impl Iterator<Item = &'l ListedLine>) {
+        // Most lines name none, and rebuilding a listener with thousands of certificates takes long.
+        if !lines.any(|line| line.text.contains("ca-") || line.text.contains("crl-")) {
+            return;
+        }
+        let mut binds = std::mem::take(&mut self.builder.binds);
+        for bind in &mut binds {
+            self.builder.authorities.forget_used();
+            // The listener does not change: it is only rebuilt to record which files it uses.
+            if self.builder.make_listener(&bind.bind).is_some() {
+                bind.files = self.builder.authorities.used();
+            }
+        }
+        self.builder.binds = binds;
+        let _ = self.builder.take_fault();
     }
 }
 
 impl TlsBuilder {
-    /// Whether a server is shown this certificate.
+    /// Whether connections to a server use this certificate.
     fn shows(&self, server: &LiveServer, name: &str) -> bool {
         let Some(path) = &server.tls.certificate else { return false };
         let based = based(path, self.defaults.certificate_base.as_deref());
@@ -663,7 +750,7 @@ impl TlsBuilder {
             || self.paths.get(&based).and_then(|names| names.first()).is_some_and(|first| **first == *name)
     }
 
-    /// What connections to some servers need, made anew.
+    /// The rebuilt TLS settings of some servers.
     fn remade_servers(
         &mut self,
         wanted: impl Fn(&TlsBuilder, &LiveServer) -> bool,
@@ -680,7 +767,7 @@ impl TlsBuilder {
         self.take_fault().map_or(Ok(made), |fault| Err(TlsRefusal::Unfit(fault)))
     }
 
-    /// What was found wrong since the start.
+    /// Takes all faults since the last call, joined by newlines.
     fn take_fault(&mut self) -> Option<String> {
         self.warnings.clear();
         let faults: Vec<String> = self.errors.drain(..).map(|error| error.message).collect();
@@ -702,7 +789,7 @@ fn has_list(bind: &Bind, list: &str, base: Option<&str>) -> bool {
     })
 }
 
-/// The names of a line: those that are written out, whoever names nobody known, wildcards.
+/// The names of a line: exact names, the default, wildcards.
 fn names_of(bind: &LiveBind, ending_before: Option<i64>) -> Vec<ServedName> {
     let now = bind.live.now();
     let served = |entry: &Entry, name: &str| {
@@ -741,5 +828,5 @@ fn names_of(bind: &LiveBind, ending_before: Option<i64>) -> Vec<ServedName> {
     plain.into_iter().chain(defaults).chain(wild).collect()
 }
 
-/// What the names of files end in that stand beside a certificate.
+/// The extensions of files beside a certificate.
 const BESIDE: [&str; 4] = [".key", ".issuer", ".ocsp", ".sctl"];

@@ -1,10 +1,10 @@
-//! TLS towards servers: of proxies, of their health checks, and of those that get log messages.
+//! TLS for connections to servers: of proxies, of their health checks, and of log servers.
 
 use std::sync::Arc;
 
 use weir_config::model::{self, Location, ServerTls, TlsOptions, TlsVerify};
 use weir_expr::context::DetachedContext;
-use weir_expr::{Place, SampleType, Value};
+use weir_expr::{EvaluationPoint, SampleType, Value};
 use weir_tls::settings::{Reuse, client_config};
 use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier};
 use weir_tls::{LiveUpstream, Upstream, VerifyMode};
@@ -14,14 +14,13 @@ use super::{TlsBuilder, based};
 use crate::build::rings::ForwardTls;
 
 impl TlsBuilder {
-    /// What connections to the servers of a proxy need; empty where none speaks TLS.
+    /// The TLS settings of a proxy's servers; empty where none uses TLS.
     pub fn servers(&mut self, proxy: &model::Proxy) -> Vec<Option<Arc<LiveUpstream>>> {
         let upstreams: Vec<_> = proxy.servers.iter().map(|server| self.server(proxy, server)).collect();
         if upstreams.iter().all(Option::is_none) { Vec::new() } else { upstreams }
     }
 
-    /// What connections to a server need; none where neither its traffic nor its checks speak TLS, or something is wrong, which is
-    /// noted.
+    /// The TLS settings of a server; none where neither its traffic nor its checks use TLS, or for a fault, which is recorded.
     pub(super) fn server(
         &mut self,
         proxy: &model::Proxy,
@@ -29,17 +28,20 @@ impl TlsBuilder {
     ) -> Option<Arc<LiveUpstream>> {
         let carries_traffic = server.settings.tls.as_ref().is_some_and(|tls| tls.enabled);
         let may_carry_traffic = server.settings.tls.as_ref().is_some_and(|tls| tls.may_be_enabled);
+        let subject = format!("server '{}/{}'", proxy.name, server.name);
         if !carries_traffic && !may_carry_traffic && !self.checks_need_tls(proxy, server) {
+            if let Some(tls) = &server.settings.tls {
+                let _ = self.check_files(&tls.options, &subject, &server.at);
+            }
             return None;
         }
         let tls = server.settings.tls.clone().unwrap_or_default();
         self.note_speaker();
-        let subject = format!("server '{}/{}'", proxy.name, server.name);
         self.authorities.forget_used();
         let before = self.errors.len();
         let upstream = self.upstream(&subject, &tls, &server.at);
         if upstream.is_none() && !carries_traffic && !self.checks_need_tls(proxy, server) {
-            // "no-ssl": nobody needs it now.
+            // With `no-ssl` the settings are not needed, so their faults do not count.
             self.errors.truncate(before);
         }
         let live = Arc::new(LiveUpstream::new(upstream?, carries_traffic));
@@ -49,7 +51,7 @@ impl TlsBuilder {
         Some(live)
     }
 
-    /// What connections to a server that gets log messages need; none where it speaks no TLS, or something is wrong, which is noted.
+    /// The TLS settings of a log server; none without TLS, or for a fault, which is recorded.
     pub fn log_server(
         &mut self,
         subject: String,
@@ -60,7 +62,7 @@ impl TlsBuilder {
         self.note_speaker();
         let server_name = match &tls.server_name {
             None => None,
-            Some(expression) if expression.places().contains(Place::ConfigParser) => {
+            Some(expression) if expression.points().contains(EvaluationPoint::ConfigParser) => {
                 let mut context = DetachedContext::default();
                 let value = expression.evaluate_as(&mut context, SampleType::Str);
                 value.into_owned().sample().and_then(|sample| match sample.value {
@@ -82,7 +84,7 @@ impl TlsBuilder {
         Some(ForwardTls { upstream: live, server_name })
     }
 
-    /// Whether health checks of a server speak TLS at some point, by what its line says of checks or by a rule.
+    /// Whether health checks of a server use TLS at some point, by the server's line or by a rule.
     fn checks_need_tls(&self, proxy: &model::Proxy, server: &model::Server) -> bool {
         let said = &server.settings.check;
         let by_rule = match &said.section {
@@ -98,8 +100,18 @@ impl TlsBuilder {
             Some(path) => Some(self.load(path, subject, at)?.into_iter().next()?),
             None => None,
         };
-        let mut settings = self.settings(&TlsOptions { verify: None, ..options.clone() }, subject, at)?;
-        // A server signs by what it is offered, and we by what is meant for clients.
+        let mut settings = self.settings(
+            &TlsOptions {
+                verify: None,
+                ca_file: None,
+                ca_verify_file: None,
+                crl_file: None,
+                ..options.clone()
+            },
+            subject,
+            at,
+        )?;
+        // A server signs with the schemes offered to it, and our key with those for clients.
         let schemes = settings.signatures.take();
         let mut never = Vec::new();
         settings.signatures = match options.client_signatures.as_deref() {
@@ -128,7 +140,7 @@ impl TlsBuilder {
             };
             client_config(&settings, Arc::new(verifier), certificate.as_deref(), sends_name, reuse)
         };
-        // The name that a server is asked for is the one that it must have; where it is asked for none, "verifyhost" says it.
+        // A server's certificate must have the SNI; without an SNI, `verifyhost` gives the name.
         let named = config(NameCheck::Asked, true);
         let nameless = config(tls.verify_host.clone().map(NameCheck::This).unwrap_or_default(), false);
         match (named, nameless) {
@@ -141,7 +153,7 @@ impl TlsBuilder {
         }
     }
 
-    /// Whom to trust about a server, none for everybody; the outer none when that cannot be, which is noted.
+    /// The trusted authorities for a server, none for every certificate; the outer none for a fault, which is recorded.
     fn authorities_of_server(
         &mut self,
         options: &TlsOptions,
@@ -150,7 +162,7 @@ impl TlsBuilder {
     ) -> Option<Option<Arc<Authorities>>> {
         let verify = options.verify.unwrap_or(self.defaults.server_verify);
         if verify == TlsVerify::None {
-            return Some(None);
+            return self.check_files(options, subject, at).then_some(None);
         }
         let Some(file) = options.ca_file.as_deref() else {
             let message = format!(

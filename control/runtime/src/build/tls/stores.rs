@@ -1,4 +1,4 @@
-//! Certificates whose files are named one by one: by `crt-store` sections, by lines of lists, by `ssl-f-use`.
+//! Certificates whose files are named individually: in `crt-store` sections, lines of lists, and `ssl-f-use`.
 
 use std::sync::Arc;
 
@@ -21,12 +21,14 @@ impl TlsBuilder {
                     continue;
                 };
                 let name = load.name.clone().unwrap_or_else(|| files.certificate.as_str().into());
-                self.load_files(&name, files, "'load'", &load.at);
+                if let Some(loaded) = self.load_files(&name, files, "'load'", &load.at) {
+                    self.note_stored(&loaded, load.files.ocsp_update, &load.at);
+                }
             }
         }
     }
 
-    /// What `ssl-f-use` lines of a proxy say becomes the list of its name.
+    /// The `ssl-f-use` lines of a proxy form the list of its name.
     pub fn declare_certificates(&mut self, proxy: &Proxy) {
         let lines = proxy.certificates.iter().enumerate();
         let lines: Vec<ListedLine> = lines
@@ -37,7 +39,7 @@ impl TlsBuilder {
         }
     }
 
-    /// The certificates of a line of a list; none when something is wrong, which is noted.
+    /// The certificates of a list's line; none for a fault, which is recorded.
     pub(super) fn load_listed(
         &mut self,
         line: &CrtListLine,
@@ -54,7 +56,7 @@ impl TlsBuilder {
         }
     }
 
-    /// Reads the certificate of some files, unless it was read from these before.
+    /// Reads a certificate from its files, unless it was read from the same files before.
     fn load_files(
         &mut self,
         name: &str,
@@ -85,7 +87,7 @@ impl TlsBuilder {
     }
 }
 
-/// Where files are: certificates and keys below their folders, the others as they are written. None without a certificate.
+/// The paths of files: certificates and keys below their base folders, the others as written. None without a certificate.
 fn files_of(
     files: &CertificateFiles,
     path: Option<&str>,

@@ -1,0 +1,187 @@
+//! Who asks: where names are asked for, how long what may take, what is tried again.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use weir_dns::Name;
+use weir_http::Method;
+use weir_net::{ConnectError, ConnectPlan, Connection, Greeting, Target};
+use weir_resolvers::{Reply, Resolvers};
+use weir_sched::{Tick, now, wait};
+use weir_sys::Address;
+use weir_tls::LiveUpstream;
+
+use crate::answer::{Answer, Failure};
+use crate::exchange;
+use crate::url::Url;
+
+/// Sends requests.
+#[derive(Debug)]
+pub struct Client {
+    settings: Settings,
+}
+
+/// How requests are sent.
+#[derive(Debug)]
+pub struct Settings {
+    /// How often a request is sent again when nothing came of it.
+    pub retries: u32,
+    /// How long a connection may take to stand, in milliseconds, and its handshake again as long.
+    pub connect_ms: u64,
+    /// How long an answer may take once the connection stands, in milliseconds.
+    pub answer_ms: u64,
+    /// The most bytes of an answer, those of its head included.
+    pub largest_answer: usize,
+    /// What connections over TLS need; none where that cannot be.
+    pub tls: Option<Arc<LiveUpstream>>,
+    /// Whom names are asked of; nobody where they are not resolved.
+    pub naming: Option<Naming>,
+}
+
+/// Whom names are asked of.
+#[derive(Debug)]
+pub struct Naming {
+    /// All sections of name servers.
+    pub resolvers: &'static Resolvers,
+    /// The one that is asked.
+    pub section: Box<str>,
+    /// An IPv4 address is asked for first.
+    pub prefers_ipv4: bool,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'r> {
+    /// The method.
+    pub method: &'r str,
+    /// Of what.
+    pub url: &'r Url,
+    /// The proxy that asks for us.
+    pub proxy: Option<SocketAddr>,
+    /// What the body is; without a body nothing is said.
+    pub content_type: &'r str,
+    /// The body.
+    pub body: &'r [u8],
+}
+
+/// What came of a request, and what it took.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The answer, or why there is none.
+    pub answer: Result<Answer, Failure>,
+    /// How often it was sent again.
+    pub retries: u32,
+    /// How long the last connection took, in milliseconds; none where it never stood.
+    pub connect_ms: Option<u64>,
+    /// How long all of it took, in milliseconds.
+    pub total_ms: u64,
+}
+
+impl Client {
+    /// A client that asks so.
+    pub fn new(settings: Settings) -> Self {
+        Client { settings }
+    }
+
+    /// Asks, and asks again where no connection came to stand.
+    pub async fn ask(&self, request: &Request<'_>) -> Outcome {
+        let began = now();
+        let (mut retries, mut connect_ms) = (0, None);
+        let answer = loop {
+            let tried = self.attempt(request, &mut connect_ms).await;
+            match tried {
+                Err(failure) if failure.is_before_request() && retries < self.settings.retries => {
+                    retries += 1;
+                    // A server that refuses at once may be about to start (manual, "retries").
+                    weir_sched::sleep_until(now().after(PAUSE_MS)).await;
+                }
+                ended => break ended,
+            }
+        };
+        let total_ms = now().as_ms().saturating_sub(began.as_ms());
+        Outcome { answer, retries, connect_ms, total_ms }
+    }
+
+    async fn attempt(&self, request: &Request<'_>, connect_ms: &mut Option<u64>) -> Result<Answer, Failure> {
+        let address = match request.proxy {
+            Some(proxy) => proxy,
+            None => SocketAddr::new(self.address_of(request.url).await?, request.url.port),
+        };
+        let began = now();
+        let mut connection = self.connect(address).await?;
+        *connect_ms = Some(now().as_ms().saturating_sub(began.as_ms()));
+        if request.url.is_secure {
+            self.secure(request.url, &mut connection).await?;
+        }
+        let deadline = now().after(self.settings.answer_ms);
+        let limit = self.settings.largest_answer;
+        let method = Method::from_bytes(request.method.as_bytes());
+        exchange::hold(connection, method, &written(request), limit, deadline).await
+    }
+
+    async fn address_of(&self, url: &Url) -> Result<IpAddr, Failure> {
+        if let Some(address) = url.address() {
+            return Ok(address);
+        }
+        let naming = self.settings.naming.as_ref().ok_or(Failure::UnknownHost)?;
+        let name = Name::parse(url.host.as_bytes()).map_err(|_| Failure::UnknownHost)?;
+        let address = match naming.resolvers.ask(&naming.section, name, naming.prefers_ipv4) {
+            Reply::Known(address) => address,
+            Reply::Later { question, limit_ms } => {
+                let deadline = now().after(limit_ms);
+                loop {
+                    if let Some(address) = question.answer() {
+                        break address;
+                    }
+                    if deadline <= now() {
+                        break None;
+                    }
+                    wait(deadline).await;
+                }
+            }
+        };
+        address.ok_or(Failure::UnknownHost)
+    }
+
+    async fn connect(&self, to: SocketAddr) -> Result<Connection, Failure> {
+        let deadline = now().after(self.settings.connect_ms);
+        let plan = ConnectPlan::to(Target::Address(Address::Inet(to)));
+        let mut connecting = plan.begin().map_err(Failure::NoConnection)?;
+        let stood = connecting.stand(Greeting::default(), deadline, || Ok(())).await;
+        stood.map_err(|error| match error {
+            ConnectError::Failed(fault) => Failure::NoConnection(fault),
+            ConnectError::TimedOut => Failure::NoConnectionInTime,
+        })?;
+        Ok(connecting.into_connection())
+    }
+
+    async fn secure(&self, url: &Url, connection: &mut Connection) -> Result<(), Failure> {
+        let tls = self.settings.tls.as_ref().ok_or(Failure::NoTls)?;
+        let deadline: Tick = now().after(self.settings.connect_ms);
+        // The name that is asked for is the one that is checked: an address, too.
+        let session = tls.session(Some(url.host.as_bytes()), None);
+        let session = session.map_err(|failure| Failure::Handshake(failure.why))?;
+        let made = connection.shake_hands(session, deadline).await;
+        made.map_err(|failure| Failure::Handshake(failure.why))
+    }
+}
+
+/// The request as it is sent.
+fn written(request: &Request<'_>) -> Vec<u8> {
+    let Request { method, url, proxy, content_type, body } = request;
+    let target = if proxy.is_some() { url.absolute() } else { url.target.to_string() };
+    let mut text = format!(
+        "{method} {target} HTTP/1.1\r\nhost: {}\r\naccept: */*\r\nuser-agent: weir\r\nconnection: close\r\n",
+        url.authority
+    );
+    if !body.is_empty() {
+        text.push_str(&format!("content-type: {content_type}\r\ncontent-length: {}\r\n", body.len()));
+    }
+    text.push_str("\r\n");
+    let mut bytes = text.into_bytes();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// How long nothing is done before a connection is tried again, in milliseconds.
+const PAUSE_MS: u64 = 1000;

@@ -1,0 +1,103 @@
+//! One request over one connection, and its answer.
+
+use weir_http::{BodySize, Method};
+use weir_mux::{BodyFlow, HeadOptions, Message, ReadHead, StreamConnector};
+use weir_net::{Connection, Received};
+use weir_sched::{Tick, now, wait};
+
+use crate::answer::{Answer, Failure};
+
+/// Sends a request, and takes in the answer: at most `limit` bytes of its body.
+pub(crate) async fn hold(
+    connection: Connection,
+    method: Method,
+    request: &[u8],
+    limit: usize,
+    deadline: Tick,
+) -> Result<Answer, Failure> {
+    let mut exchange = Exchange { connector: StreamConnector::own(connection), limit, deadline };
+    exchange.send(request).await?;
+    let mut head = Message::new(MOST_FIELDS);
+    exchange.read_head(&mut head).await?;
+    let size = BodySize::of_response(&head.head, method);
+    let body = exchange.read_body(BodyFlow::behind(&head.head, size)).await?;
+    Ok(Answer { head, body })
+}
+
+struct Exchange {
+    connector: StreamConnector,
+    limit: usize,
+    deadline: Tick,
+}
+
+impl Exchange {
+    async fn send(&mut self, request: &[u8]) -> Result<(), Failure> {
+        let Some(connection) = self.connector.connection_mut() else { return Err(Failure::Cut) };
+        match connection.send_all(request, self.deadline).await {
+            Some(()) => Ok(()),
+            None => Err(connection.fault().map_or(Failure::NoAnswerInTime, Failure::Broken)),
+        }
+    }
+
+    /// Reads the head of the answer, behind those that only say that one will come.
+    async fn read_head(&mut self, head: &mut Message) -> Result<(), Failure> {
+        for _ in 0..MOST_INTERIM {
+            self.read_one_head(head).await?;
+            head.detach(&mut self.connector);
+            if !(100..200).contains(&head.head.status()) {
+                return Ok(());
+            }
+            head.clear();
+        }
+        Err(Failure::Malformed)
+    }
+
+    async fn read_one_head(&mut self, head: &mut Message) -> Result<(), Failure> {
+        loop {
+            match head.read_response(&mut self.connector, &HeadOptions::default(), self.limit) {
+                ReadHead::Complete => return Ok(()),
+                ReadHead::Incomplete => self.rest().await?,
+                ReadHead::Failed(fault) => return Err(Failure::Broken(fault)),
+                ReadHead::Ended => return Err(Failure::Cut),
+                ReadHead::StartLineTooLarge | ReadHead::TooLarge => return Err(Failure::TooLarge),
+                ReadHead::Invalid(_) => return Err(Failure::Malformed),
+            }
+        }
+    }
+
+    /// Waits until the body is whole. It stays where it is received until then, so that it never holds more than a buffer.
+    async fn read_body(&mut self, mut body: BodyFlow) -> Result<Vec<u8>, Failure> {
+        loop {
+            if !body.inspect(&mut self.connector) {
+                return Err(Failure::Malformed);
+            }
+            let ends_by_closing = body.ends_with_source() && self.connector.ended();
+            if body.is_complete() || ends_by_closing {
+                let payload = body.waiting(&self.connector, Vec::new);
+                return Ok(payload.map(|payload| payload.into_owned()).unwrap_or_default());
+            }
+            match self.connector.receive(self.limit) {
+                Received::Bytes(_) => {}
+                Received::Nothing => self.rest().await?,
+                Received::End if body.ends_with_source() => {}
+                Received::End => return Err(Failure::Cut),
+                Received::Full => return Err(Failure::TooLarge),
+                Received::Failed(fault) => return Err(Failure::Broken(fault)),
+            }
+        }
+    }
+
+    /// Waits for something to happen, at most until the deadline.
+    async fn rest(&self) -> Result<(), Failure> {
+        if self.deadline <= now() {
+            return Err(Failure::NoAnswerInTime);
+        }
+        wait(self.deadline).await;
+        Ok(())
+    }
+}
+
+/// An answer may have so many fields.
+const MOST_FIELDS: u16 = 100;
+/// So many heads may stand before that of the answer.
+const MOST_INTERIM: usize = 8;

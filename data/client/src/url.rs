@@ -1,0 +1,145 @@
+//! Where a request goes.
+
+use std::net::IpAddr;
+
+/// An absolute URL of HTTP or HTTPS, without user and fragment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// It is one of HTTPS.
+    pub is_secure: bool,
+    /// The host: a name, or an address without brackets.
+    pub host: Box<str>,
+    /// The port that is written, or that of the scheme.
+    pub port: u16,
+    /// Host and port as they are written.
+    pub authority: Box<str>,
+    /// Path and query; `/` at least.
+    pub target: Box<str>,
+}
+
+impl Url {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Url, &'static str> {
+        if text.len() > LONGEST {
+            return Err("the URL is too long");
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) || text.contains('#') {
+            return Err("the URL has characters that no URL has");
+        }
+        let (scheme, rest) = text.split_once("://").ok_or("the URL has no scheme")?;
+        let is_secure = match scheme.to_ascii_lowercase().as_str() {
+            "http" => false,
+            "https" => true,
+            _ => return Err("the scheme of the URL is not http or https"),
+        };
+        let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let (host, port) = parts(authority).ok_or("the URL names no valid host and port")?;
+        let target = if target.starts_with('/') { target.into() } else { format!("/{target}").into() };
+        let port = port.unwrap_or(if is_secure { 443 } else { 80 });
+        Ok(Url { is_secure, host: host.into(), port, authority: authority.into(), target })
+    }
+
+    /// The host's address, where it is written.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.host.parse().ok()
+    }
+
+    /// The whole, as a proxy is told it.
+    pub fn absolute(&self) -> String {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.authority, self.target)
+    }
+
+    /// The URL of what is below this one.
+    #[must_use]
+    pub fn below(&self, last: &str) -> Url {
+        let target = format!("{}/{last}", self.target.trim_end_matches('/'));
+        Url { target: target.into(), ..self.clone() }
+    }
+}
+
+/// Host and port of an authority.
+fn parts(authority: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']')?;
+            host.parse::<std::net::Ipv6Addr>().ok()?;
+            (host, port)
+        }
+        None => {
+            let (host, port) = authority.split_at(authority.find(':').unwrap_or(authority.len()));
+            let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+            if host.is_empty() || host.len() > LONGEST_HOST || !host.bytes().all(is_of_host) {
+                return None;
+            }
+            (host, port)
+        }
+    };
+    match port.strip_prefix(':') {
+        None if port.is_empty() => Some((host, None)),
+        Some(digits) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
+            Some((host, Some(digits.parse().ok().filter(|port| *port != 0)?)))
+        }
+        _ => None,
+    }
+}
+
+/// No URL is longer.
+const LONGEST: usize = 8192;
+/// No name of a host is longer (RFC 1035, 2.3.4).
+const LONGEST_HOST: usize = 253;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Option<(bool, &str, u16, &str)>) {
+        let read = Url::parse(text).ok();
+        let read = read.as_ref().map(|url| (url.is_secure, &*url.host, url.port, &*url.target));
+        assert_eq!(read, expected, "{text}");
+    }
+
+    #[test]
+    fn urls_are_taken_apart() {
+        check("http://a.example", Some((false, "a.example", 80, "/")));
+        check("HTTPS://a.example:8443/x?y=/z", Some((true, "a.example", 8443, "/x?y=/z")));
+        check("http://[::1]:81?q", Some((false, "::1", 81, "/?q")));
+        check("http://192.0.2.1/", Some((false, "192.0.2.1", 80, "/")));
+    }
+
+    #[test]
+    fn what_could_become_another_request_is_no_url() {
+        for text in [
+            "a.example/x",
+            "ftp://a/",
+            "http://",
+            "http:///x",
+            "http://a:0/",
+            "http://a:65536/",
+            "http://a:8x/",
+            "http://u@a/",
+            "http://[::1/",
+            "http://[a]/",
+            "http://a/x y",
+            "http://a/\r\nX: y",
+            "http://a/#f",
+            "http://a\u{e9}/",
+            "http://a:/",
+        ] {
+            check(text, None);
+        }
+        check(&format!("http://a/{}", "x".repeat(LONGEST)), None);
+        check(&format!("http://{}/", "x".repeat(LONGEST_HOST + 1)), None);
+    }
+
+    #[test]
+    fn what_is_below_has_one_slash_before_it() {
+        for text in ["http://a/x", "http://a/x/"] {
+            assert_eq!(Url::parse(text).expect("a URL").below("y").absolute(), "http://a/x/y");
+        }
+        assert_eq!(&*Url::parse("http://a").expect("a URL").below("y").target, "/y");
+    }
+}

@@ -1,0 +1,186 @@
+//! Chains for certificates whose files have none (`issuers-chain-path`), and the root that need not be sent (`ssl-skip-self-issued-ca`).
+
+use std::fs;
+use std::io;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use x509_parser::extensions::ParsedExtension;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::certificate::files_of;
+
+/// The chains of folders.
+#[derive(Clone, Debug, Default)]
+pub struct IssuerChains(Vec<IssuerChain>);
+
+/// A chain for certificates that its first certificate issued.
+#[derive(Clone, Debug)]
+pub struct IssuerChain {
+    /// Its file.
+    pub path: Box<str>,
+    /// The issuer, then the authorities above it.
+    pub certificates: Vec<CertificateDer<'static>>,
+    issuer: Issuer,
+}
+
+/// The identification of an issuer in a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Issuer {
+    /// The distinguished name, in DER.
+    name: Box<[u8]>,
+    /// The identifier of its key (RFC 5280, 4.2.1.1 and 4.2.1.2), where the certificate has one.
+    key: Option<Box<[u8]>>,
+}
+
+impl IssuerChains {
+    /// Adds the chains of every file in a folder, sorted by name, and appends warnings to `warnings`.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn read(&mut self, folder: &str, warnings: &mut Vec<String>) -> io::Result<()> {
+        for path in files_of(folder)? {
+            let name = path.to_string_lossy();
+            match fs::read(&path) {
+                Ok(pem) => self.add(&name, &pem, warnings),
+                Err(error) => warnings.push(format!("unable to load issuers-chain {name} : {error}.")),
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, path: &str, pem: &[u8], warnings: &mut Vec<String>) {
+        let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        let first = certificates.as_ref().ok().and_then(|certificates| certificates.first());
+        let Some(issuer) = first.and_then(Issuer::itself) else {
+            warnings.push(format!("unable to load issuers-chain {path} : pem certificate not found."));
+            return;
+        };
+        if let Some(known) = self.0.iter().find(|known| known.issuer == issuer) {
+            warnings.push(format!("duplicate issuers-chain {path}: {} already in store", known.path));
+            return;
+        }
+        self.0.extend(certificates.into_iter().map(|certificates| IssuerChain {
+            path: path.into(),
+            certificates,
+            issuer: issuer.clone(),
+        }));
+    }
+
+    /// The chain whose first certificate issued this one.
+    pub fn above(&self, certificate: &CertificateDer<'_>) -> Option<&IssuerChain> {
+        let wanted = Issuer::above(certificate)?;
+        self.0.iter().find(|chain| chain.issuer.is(&wanted))
+    }
+}
+
+impl Issuer {
+    /// The identification of a certificate as an issuer.
+    fn itself(certificate: &CertificateDer<'_>) -> Option<Issuer> {
+        Issuer::of(
+            certificate,
+            |parsed| parsed.subject().as_raw().into(),
+            |extension| match extension {
+                ParsedExtension::SubjectKeyIdentifier(key) => Some(key.0.into()),
+                _ => None,
+            },
+        )
+    }
+
+    /// The identification of a certificate's issuer.
+    fn above(certificate: &CertificateDer<'_>) -> Option<Issuer> {
+        Issuer::of(
+            certificate,
+            |parsed| parsed.issuer().as_raw().into(),
+            |extension| match extension {
+                ParsedExtension::AuthorityKeyIdentifier(authority) => {
+                    authority.key_identifier.as_ref().map(|key| key.0.into())
+                }
+                _ => None,
+            },
+        )
+    }
+
+    fn of(
+        certificate: &CertificateDer<'_>,
+        name: impl FnOnce(&X509Certificate<'_>) -> Box<[u8]>,
+        key: impl Fn(&ParsedExtension<'_>) -> Option<Box<[u8]>>,
+    ) -> Option<Issuer> {
+        let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+        let key = parsed.extensions().iter().find_map(|extension| key(extension.parsed_extension()));
+        Some(Issuer { name: name(&parsed), key })
+    }
+
+    /// Whether this is the `wanted` issuer. The keys are compared if both have an identifier.
+    fn is(&self, wanted: &Issuer) -> bool {
+        let same_key = self.key.as_ref().zip(wanted.key.as_ref()).is_none_or(|(own, other)| own == other);
+        self.name == wanted.name && same_key
+    }
+}
+
+/// Whether a certificate's issuer is its own subject, as in roots.
+pub fn is_self_issued(certificate: &CertificateDer<'_>) -> bool {
+    X509Certificate::from_der(certificate).is_ok_and(|(_, parsed)| parsed.subject() == parsed.issuer())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{
+        BasicConstraints, CertificateParams, DnType, IsCa, Issuer as Signer, KeyPair, PKCS_ECDSA_P256_SHA256,
+    };
+
+    /// A certificate of that name, and an issuer with its key; self-signed without a signer.
+    fn issued(
+        name: &str,
+        by: Option<&Signer<'_, KeyPair>>,
+    ) -> (CertificateDer<'static>, Signer<'static, KeyPair>) {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
+        let made = match by {
+            Some(signer) => params.signed_by(&key, signer),
+            None => params.self_signed(&key),
+        };
+        (made.expect("a certificate").der().clone(), Signer::new(params, key))
+    }
+
+    fn chains(files: &[(&str, &[&CertificateDer<'_>])]) -> (IssuerChains, Vec<String>) {
+        let (mut chains, mut warnings) = (IssuerChains::default(), Vec::new());
+        for (path, certificates) in files {
+            let pem: String = certificates.iter().map(|der| crate::pem::encode("CERTIFICATE", der)).collect();
+            chains.add(path, pem.as_bytes(), &mut warnings);
+        }
+        (chains, warnings)
+    }
+
+    #[test]
+    fn a_chain_is_found_by_the_name_and_the_key_of_its_first() {
+        let (root, by_root) = issued("root", None);
+        let (middle, by_middle) = issued("middle", Some(&by_root));
+        let (namesake, by_namesake) = issued("middle", Some(&by_root));
+        let (leaf, _) = issued("leaf", Some(&by_middle));
+        let (other, _) = issued("other", Some(&by_namesake));
+        let (stranger, _) = issued("stranger", Some(&by_root));
+        let (chains, warnings) = chains(&[("a", &[&middle, &root]), ("b", &[&namesake])]);
+        assert_eq!(warnings, [""; 0]);
+        let of =
+            |certificate| chains.above(certificate).map(|chain| (&*chain.path, chain.certificates.len()));
+        assert_eq!((of(&leaf), of(&other), of(&stranger)), (Some(("a", 2)), Some(("b", 1)), None));
+        assert_eq!((is_self_issued(&root), is_self_issued(&middle)), (true, false));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told() {
+        let (root, _) = issued("root", None);
+        let (chains, warnings) = chains(&[("a", &[&root]), ("b", &[&root]), ("c", &[])]);
+        assert_eq!(chains.0.len(), 1);
+        let told = [
+            "duplicate issuers-chain b: a already in store",
+            "unable to load issuers-chain c : pem certificate not found.",
+        ];
+        assert_eq!(warnings, told);
+    }
+}

@@ -1,0 +1,75 @@
+//! Who signed a response: the authority itself, or somebody to whom it gave that right (RFC 6960, 4.2.2.2).
+
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use super::{Read, Response};
+use crate::inspect::sha1;
+use crate::verify::der::{OCTET_STRING, Signed, element};
+use rustls::pki_types::UnixTime;
+use x509_parser::time::ASN1Time;
+
+impl Response {
+    /// Whether `issuer`, who issued the certificate, answers for this response. A response from the network is believed only then.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn verify(&self, issuer: &[u8], now: UnixTime) -> Result<(), &'static str> {
+        let read = Read::of(&self.der)?;
+        let (_, authority) = X509Certificate::from_der(issuer).map_err(|_| DAMAGED_ISSUER)?;
+        if read.is_by(&authority) {
+            return if read.signature_is_of(&authority) { Ok(()) } else { Err(WRONG_SIGNATURE) };
+        }
+        let mut delegates = read.certificates.iter().filter_map(|der| {
+            let (_, delegate) = X509Certificate::from_der(der).ok()?;
+            read.is_by(&delegate).then_some((*der, delegate))
+        });
+        let (der, delegate) = delegates.next().ok_or("OCSP response: its signer is not known.")?;
+        may_sign(der, &delegate, &authority, now)?;
+        if read.signature_is_of(&delegate) { Ok(()) } else { Err(WRONG_SIGNATURE) }
+    }
+}
+
+/// Whether the authority has given somebody the right to sign responses.
+fn may_sign(
+    der: &[u8],
+    delegate: &X509Certificate<'_>,
+    authority: &X509Certificate<'_>,
+    now: UnixTime,
+) -> Result<(), &'static str> {
+    let signed = Signed::of(der).ok_or("OCSP response: its signer's certificate is damaged.")?;
+    let algorithms = crate::verify::algorithms();
+    if delegate.issuer().as_raw() != authority.subject().as_raw()
+        || !signed.is_by(authority.public_key().raw, &algorithms)
+    {
+        return Err("OCSP response: its signer is of another authority.");
+    }
+    let usage = delegate.extended_key_usage().ok().flatten();
+    if !usage.is_some_and(|usage| usage.value.ocsp_signing) {
+        return Err("OCSP response: its signer may not sign responses.");
+    }
+    let now = i64::try_from(now.as_secs()).ok().and_then(|now| ASN1Time::from_timestamp(now).ok());
+    if !now.is_some_and(|now| delegate.validity().is_valid_at(now)) {
+        return Err("OCSP response: its signer's certificate is not valid now.");
+    }
+    Ok(())
+}
+
+impl Read<'_> {
+    /// Whether the responder says that it is the owner of this certificate.
+    fn is_by(&self, certificate: &X509Certificate<'_>) -> bool {
+        if self.responder_is_key {
+            let digest = sha1(&certificate.public_key().subject_public_key.data);
+            return element(self.responder.content, OCTET_STRING)
+                .is_some_and(|(named, _)| named.content == digest.as_ref());
+        }
+        *certificate.subject().as_raw() == *self.responder.content
+    }
+
+    fn signature_is_of(&self, certificate: &X509Certificate<'_>) -> bool {
+        let signed = Signed::new(self.signed, self.algorithm, self.signature);
+        signed.is_by(certificate.public_key().raw, &crate::verify::algorithms())
+    }
+}
+
+const DAMAGED_ISSUER: &str = "OCSP response: the certificate of the issuer is damaged.";
+const WRONG_SIGNATURE: &str = "OCSP response: wrong signature.";

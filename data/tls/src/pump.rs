@@ -1,0 +1,110 @@
+//! Drives a handshake of rustls: received bytes go in, bytes to send come out.
+
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, ReadEarlyData, UnbufferedStatus};
+
+use crate::failure::{Alert, Failure};
+
+/// The handshake of either side; they differ only in a type.
+pub(crate) trait Engine {
+    type Data;
+    fn process<'c, 'i>(&'c mut self, wire: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
+    fn has_to_say(&self) -> bool;
+    /// Appends the early data of a client to `plain`.
+    fn read_early(early: ReadEarlyData<'_, '_, Self::Data>, plain: &mut Vec<u8>) -> Result<(), Failure>;
+}
+
+impl Engine for UnbufferedServerConnection {
+    type Data = ServerConnectionData;
+    fn process<'c, 'i>(&'c mut self, wire: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(wire)
+    }
+    fn has_to_say(&self) -> bool {
+        self.wants_write()
+    }
+    fn read_early(mut early: ReadEarlyData<'_, '_, Self::Data>, plain: &mut Vec<u8>) -> Result<(), Failure> {
+        while let Some(record) = early.next_record() {
+            let record = record.map_err(|error| Failure::from_rustls(&error))?;
+            plain.extend_from_slice(record.payload);
+        }
+        Ok(())
+    }
+}
+
+impl Engine for UnbufferedClientConnection {
+    type Data = ClientConnectionData;
+    fn process<'c, 'i>(&'c mut self, wire: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(wire)
+    }
+    fn has_to_say(&self) -> bool {
+        self.wants_write()
+    }
+    fn read_early(_: ReadEarlyData<'_, '_, Self::Data>, _: &mut Vec<u8>) -> Result<(), Failure> {
+        // Servers send no early data.
+        Err(Failure::INTERNAL)
+    }
+}
+
+/// Lets rustls work until it needs more bytes or is done; returns whether the peer has ended the session. Application data
+/// that arrived already is appended to `plain`.
+pub(crate) fn pump<E: Engine>(
+    engine: &mut E,
+    wire: &mut [u8],
+    used: &mut usize,
+    answer: &mut Vec<u8>,
+    plain: &mut Vec<u8>,
+) -> Result<bool, Failure> {
+    let mut ended = false;
+    loop {
+        let UnbufferedStatus { discard, state } = engine.process(&mut wire[*used..]);
+        *used += discard;
+        match state {
+            Ok(ConnectionState::EncodeTlsData(data)) => encode(data, answer)?,
+            Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+            Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                while let Some(record) = traffic.next_record() {
+                    let record = record.map_err(|error| Failure::from_rustls(&error))?;
+                    plain.extend_from_slice(record.payload);
+                    *used += record.discard;
+                }
+            }
+            Ok(ConnectionState::ReadEarlyData(early)) => E::read_early(early, plain)?,
+            Ok(ConnectionState::PeerClosed) => ended = true,
+            Ok(_) => return Ok(ended),
+            Err(error) => {
+                let told = tell(engine, &mut wire[*used..], answer);
+                let failure = Failure::from_rustls(&error);
+                return Err(Failure { alert: failure.alert.or(told), ..failure });
+            }
+        }
+    }
+}
+
+pub(crate) fn encode<D>(mut data: EncodeTlsData<'_, D>, answer: &mut Vec<u8>) -> Result<(), Failure> {
+    let start = answer.len();
+    loop {
+        match data.encode(&mut answer[start..]) {
+            Ok(written) => {
+                answer.truncate(start + written);
+                return Ok(());
+            }
+            Err(EncodeError::InsufficientSize(size)) => answer.resize(start + size.required_size, 0),
+            Err(EncodeError::AlreadyEncoded) => return Err(Failure::INTERNAL),
+        }
+    }
+}
+
+/// Appends the alert of a failed handshake, and returns it if it is not encrypted. The engine gets the bytes that it did not use,
+/// which it ignores as long as it has something to send.
+fn tell(engine: &mut impl Engine, wire: &mut [u8], answer: &mut Vec<u8>) -> Option<Alert> {
+    let start = answer.len();
+    while engine.has_to_say() {
+        let Ok(ConnectionState::EncodeTlsData(data)) = engine.process(wire).state else { break };
+        encode(data, answer).ok()?;
+    }
+    match answer[start..] {
+        [21, _, _, 0, 2, _, code] => Some(Alert::from(code)),
+        _ => None,
+    }
+}

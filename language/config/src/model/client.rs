@@ -1,0 +1,71 @@
+//! What the global section says of requests of the process itself.
+
+use std::time::Duration;
+
+use super::{Host, Location, TlsVerify};
+
+/// The built-in HTTP client (manual, "HTTPClient tuning").
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpClient {
+    /// `httpclient.resolvers.disabled`: names are not resolved.
+    pub resolves_nothing: bool,
+    /// `httpclient.resolvers.id`, and where it is said.
+    pub resolvers: Option<(Box<str>, Location)>,
+    /// `httpclient.resolvers.prefer ipv4`.
+    pub prefers_ipv4: bool,
+    /// `httpclient.retries`.
+    pub retries: u32,
+    /// `httpclient.ssl.ca-file`.
+    pub ca_file: Option<Box<str>>,
+    /// `httpclient.ssl.verify`.
+    pub verify: Option<TlsVerify>,
+    /// Where something is said of TLS: then what is wrong with it is a fault.
+    pub tls_at: Option<Location>,
+    /// `httpclient.timeout.connect`.
+    pub connect_timeout: Duration,
+}
+
+impl Default for HttpClient {
+    fn default() -> Self {
+        HttpClient {
+            resolves_nothing: false,
+            resolvers: None,
+            prefers_ipv4: false,
+            retries: 3,
+            ca_file: None,
+            verify: None,
+            tls_at: None,
+            connect_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// How OCSP responses are renewed (manual, "ocsp-update").
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OcspUpdates {
+    /// `ocsp-update.disable`: none is.
+    pub disabled: bool,
+    /// `ocsp-update.mode`: those of all certificates are, but where a line says otherwise.
+    pub of_all: bool,
+    /// `ocsp-update.mindelay`, in seconds, between two updates of one response.
+    pub least_delay: u32,
+    /// `ocsp-update.maxdelay`, in seconds.
+    pub most_delay: u32,
+    /// Where a delay is said.
+    pub at: Option<Location>,
+    /// `ocsp-update.httpproxy`, and where it is said.
+    pub proxy: Option<(Host, u16, Location)>,
+}
+
+impl Default for OcspUpdates {
+    fn default() -> Self {
+        OcspUpdates {
+            disabled: false,
+            of_all: false,
+            least_delay: 300,
+            most_delay: 3600,
+            at: None,
+            proxy: None,
+        }
+    }
+}

@@ -1,0 +1,262 @@
+"""Early data (TLS 1.3, 0-RTT): who takes them, what is told of them, and that they are taken once."""
+import select
+import struct
+import subprocess
+import threading
+
+from program import *  # noqa: F403
+from tls import Authority, World, openssl
+from tls_upstream import Speaker
+
+
+class Holding:
+    """Carries one connection to a port, and keeps back what the client says behind its early data until it is released."""
+
+    def __init__(self, port, records=1):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.released, self.flight = threading.Event(), b""
+        threading.Thread(target=self.carry, args=(port, records), daemon=True).start()
+
+    def carry(self, port, records):
+        try:
+            self.pass_on(port, records)
+        except OSError:
+            # One of them is gone; who asked finds out.
+            pass
+
+    def pass_on(self, port, records):
+        client, _ = self.listener.accept()
+        server = socket.create_connection(("127.0.0.1", port))
+        threading.Thread(target=self.back, args=(server, client), daemon=True).start()
+        file = client.makefile("rb")
+        while head := file.read(5):
+            record = head + file.read(int.from_bytes(head[3:]))
+            if records == 0:
+                self.released.wait(10)
+            server.sendall(record)
+            self.flight += record if records else b""
+            records -= head[0] == 23 and records > 0
+        server.shutdown(socket.SHUT_WR)
+
+    @staticmethod
+    def back(server, client):
+        try:
+            while more := server.recv(65536):
+                client.sendall(more)
+            client.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+class Origin(Speaker):
+    """A server that notes each request's head."""
+
+    def __init__(self, answer=b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"):
+        self.heads, self.answer, self.asked = [], answer, threading.Event()
+        super().__init__(self.one_request)
+
+    def one_request(self, connection):
+        head = b""
+        while b"\r\n\r\n" not in head:
+            more = connection.recv(65536)
+            if not more:
+                return
+            head += more
+        self.heads.append(head.lower())
+        self.asked.set()
+        connection.sendall(self.answer)
+
+
+class Client:
+    """openssl's client, which keeps a session and comes back with early data."""
+
+    def __init__(self, folder, port, name="one.example", more=()):
+        self.folder, self.session = folder, os.path.join(folder.path, "session")
+        self.words = ["s_client", "-quiet", "-tls1_3", "-servername", name, *more]
+        self.connect(port, "-sess_out", self.session, stdin=REQUEST % b"first")
+
+    def connect(self, port, *more, stdin=b""):
+        return openssl(*self.words, "-connect", f"127.0.0.1:{port}", *more, stdin=stdin)
+
+    def most_early(self):
+        said = openssl("sess_id", "-noout", "-text", "-in", self.session)
+        return int(said.split("Max Early Data:")[1].split()[0])
+
+    def early(self, port, said):
+        file = self.folder.file("early", "")
+        with open(file, "wb") as out:
+            out.write(said)
+        return self.connect(port, "-sess_in", self.session, "-early_data", file)
+
+
+REQUEST = b"GET /%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+EARLY = REQUEST % b"early"
+FRONTEND = """
+frontend f
+    timeout client-hs 400ms
+    bind 127.0.0.1:@port@ ssl crt {site} {words}
+    {rule}
+    default_backend b
+backend b
+    server s 127.0.0.1:{origin}
+"""
+
+
+def in_background(ask_):
+    """Asks in a thread; what gives the answer."""
+    answer = []
+    thread = threading.Thread(target=lambda: answer.append(ask_()), daemon=True)
+    thread.start()
+
+    def wait():
+        thread.join(15)
+        return answer[0]
+    return wait
+
+
+def early_requests_are_served_and_marked(binary, folder):
+    """A request that came early reaches the server, and is answered, before the handshake is over; it is marked."""
+    site, origin = Authority(folder).issue("one.example"), Origin()
+    rule = "http-request set-header x-early %[ssl_fc_has_early],%[ssl_fc_early_rcvd],%[ssl_fc_is_resumed]"
+    with World(binary, folder, FRONTEND.format(site=site, words="allow-0rtt", rule=rule, origin=origin.port)) as world:
+        client = Client(folder, world.port)
+        assert client.most_early() == 16384 - 1024, client.most_early()
+        assert b"x-early: 0,0,0\r\n" in origin.heads[0] and b"early-data" not in origin.heads[0], origin.heads
+        origin.asked.clear()
+        held = Holding(world.port)
+        answer = in_background(lambda: client.early(held.port, EARLY))
+        assert origin.asked.wait(5), "the handshake is not over, and will not be as long as nobody answers"
+        assert b"\r\nearly-data: 1\r\n" in origin.heads[1] and b"x-early: 1,1,1\r\n" in origin.heads[1], origin.heads
+        held.released.set()
+        assert answer().rstrip().endswith("ok")
+        assert world.log.line() and world.log.line().startswith("line 200")
+
+
+def early_requests_are_taken_once(binary, folder):
+    """Who recorded early data, and sends them again, asks for nothing."""
+    site, origin = Authority(folder).issue("one.example"), Origin()
+    with World(binary, folder, FRONTEND.format(site=site, words="allow-0rtt", rule="", origin=origin.port)) as world:
+        client = Client(folder, world.port)
+        held = Holding(world.port)
+        held.released.set()
+        assert client.early(held.port, EARLY).rstrip().endswith("ok")
+        assert len(origin.heads) == 2 and b"get /early " in origin.heads[1], origin.heads
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", world.port), 5) as replay:
+                replay.sendall(held.flight)
+                # A handshake that nobody can go on with, until it has lasted too long.
+                while replay.recv(65536):
+                    pass
+        assert len(origin.heads) == 2, origin.heads
+        # The client itself, whose ticket was taken: refused, so that it says everything again behind the handshake.
+        said = client.connect(world.port, "-sess_in", client.session, "-early_data", os.path.join(folder.path, "early"), stdin=EARLY)
+        assert said.rstrip().endswith("ok") and len(origin.heads) == 3 and b"early-data" not in origin.heads[2], (said, origin.heads)
+
+
+def rules_wait_for_the_handshake(binary, folder):
+    """R174: `wait-for-handshake` holds a request until its client has proven itself; one that never does is not served."""
+    site, origin = Authority(folder).issue("one.example"), Origin()
+    rule = ("http-request wait-for-handshake if { path /early }\n    timeout http-request 500ms\n"
+            "    http-request set-header x-early %[ssl_fc_has_early],%[ssl_fc_early_rcvd]")
+    with World(binary, folder, FRONTEND.format(site=site, words="allow-0rtt", rule=rule, origin=origin.port)) as world:
+        client = Client(folder, world.port)
+        origin.asked.clear()
+        held = Holding(world.port)
+        answer = in_background(lambda: client.early(held.port, EARLY))
+        assert not origin.asked.wait(0.25), origin.heads
+        held.released.set()
+        assert answer().rstrip().endswith("ok")
+        assert b"x-early: 0,1\r\n" in origin.heads[1] and b"early-data" not in origin.heads[1], origin.heads
+        # A body of which a part is early.
+        client = Client(folder, world.port)
+        head = b"POST /early HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 9000\r\n\r\n"
+        assert client.early(world.port, head + b"x" * 9000).rstrip().endswith("ok")
+        # Nobody ends this handshake.
+        client = Client(folder, world.port)
+        before = len(origin.heads)
+        held = Holding(world.port)
+        answer = in_background(lambda: client.early(held.port, EARLY))
+        lines = [world.log.line() for _ in range(6)]
+        assert lines[-1].startswith("line 408 cR--"), lines
+        held.released.set()
+        answer()
+        assert len(origin.heads) == before, origin.heads
+
+
+def early_data_are_refused_by_rules(binary, folder):
+    """A rule answers 425 while data are early, and the client may ask again."""
+    site, origin = Authority(folder).issue("one.example"), Origin()
+    rule = "http-request return status 425 if { ssl_fc_has_early }"
+    with World(binary, folder, FRONTEND.format(site=site, words="allow-0rtt", rule=rule, origin=origin.port)) as world:
+        client = Client(folder, world.port)
+        held = Holding(world.port)
+        answer = in_background(lambda: client.early(held.port, EARLY))
+        world.log.line()
+        assert world.log.line().startswith("line 425")
+        held.released.set()
+        assert "HTTP/1.1 425" in answer() and len(origin.heads) == 1
+        # Each early session has a new ticket.
+        assert client.connect(world.port, stdin=EARLY).rstrip().endswith("ok")
+
+
+def servers_that_find_it_too_early_are_asked_again(binary, folder):
+    """`retry-on 425`: the request is sent again."""
+    site = Authority(folder).issue("one.example")
+    origin = Origin(b"HTTP/1.1 425 Too Early\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    sections = FRONTEND.format(site=site, words="allow-0rtt", rule="", origin=origin.port) + "    retry-on 425\n    retries 2\n"
+    with World(binary, folder, sections) as world:
+        client = Client(folder, world.port)
+        origin.heads.clear()
+        assert "425" in client.early(world.port, EARLY) and len(origin.heads) == 3, origin.heads
+
+
+def lines_say_who_may_be_early(binary, folder):
+    """`allow-0rtt` of a line of a list is for its certificate; without it no client is told that it may."""
+    authority = Authority(folder)
+    one, two = authority.issue("one.example"), authority.issue("two.example")
+    listed = folder.file("list", f"{one} [allow-0rtt] one.example\n{two} two.example\n")
+    origin = Origin()
+    sections = FRONTEND.format(site=two, words=f"crt-list {listed}", rule="", origin=origin.port)
+    with World(binary, folder, sections) as world:
+        assert Client(folder, world.port).most_early() > 0
+        assert Client(folder, world.port, name="two.example").most_early() == 0
+    with World(binary, folder, FRONTEND.format(site=two, words="", rule="", origin=origin.port)) as world:
+        assert Client(folder, world.port).most_early() == 0
+    # Without a place to keep sessions none is taken once, so none is early.
+    sections = FRONTEND.format(site=one, words="allow-0rtt", rule="", origin=origin.port)
+    with World(binary, folder, sections, extra="tune.ssl.cachesize 0") as world:
+        assert not os.path.exists(folder.path + "/none") and "ok" in Client(folder, world.port).connect(world.port, stdin=EARLY)
+
+
+def early_data_of_http2_wait_by_themselves(binary, folder):
+    """The streams of one connection are not early: they begin once the handshake is over."""
+    site = Authority(folder).issue("one.example")
+    rule = "http-request return status 200 content-type text/plain lf-string early=%[ssl_fc_has_early],%[ssl_fc_early_rcvd]"
+    frame = lambda kind, flags, stream, bytes_: len(bytes_).to_bytes(3) + struct.pack(">BBI", kind, flags, stream) + bytes_  # noqa: E731
+    head = b"\x82\x84\x87\x41\x01x"
+    said = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(1, 5, 1, head)
+    with World(binary, folder, FRONTEND.format(site=site, words="allow-0rtt", rule=rule, origin=1)) as world:
+        client = Client(folder, world.port, more=("-alpn", "h2"))
+        file = folder.file("early", "")
+        with open(file, "wb") as out:
+            out.write(said)
+        words = ["openssl", *client.words, "-connect", f"127.0.0.1:{world.port}", "-sess_in", client.session, "-early_data", file]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:
+            heard = b""
+            while b"early=" not in heard:
+                assert select.select([program.stdout], [], [], 5)[0], heard
+                more = os.read(program.stdout.fileno(), 65536)
+                assert more, heard
+                heard += more
+            program.kill()
+        assert b"early=0,1" in heard, heard
+
+
+def keys_of_tickets_are_not_for_early_data(binary, folder):
+    """A warning says that a file of keys is of no use beside `allow-0rtt`."""
+    site = Authority(folder).issue("one.example")
+    keys = folder.file("keys", "".join(openssl("rand", "-base64", "48") for _ in range(3)))
+    text = FRONTEND.format(site=site, words=f"allow-0rtt tls-ticket-keys {keys}", rule="", origin=1).replace("@port@", "1")
+    status, _, printed = run(binary, "-c", "-f", folder.file("c.cfg", "defaults\n    mode http\n    timeout client 1s\n    timeout connect 1s\n    timeout server 1s\n" + text))
+    assert status == 0 and printed.count("has no effect beside 'allow-0rtt'") == 1, printed

@@ -1,0 +1,101 @@
+"""What rules know of a client's hello and of keys, beside what the client itself says of them."""
+import http.client
+import re
+import struct
+
+from program import *  # noqa: F403
+from tls import Authority, SecureServer, World, frontend, openssl
+
+LISTS = " ".join(f"{name}=%[{fetch}]" for name, fetch in {
+    "bin": "ssl_fc_cipherlist_bin,hex", "bin1": "ssl_fc_cipherlist_bin(1),hex", "hex": "ssl_fc_cipherlist_hex",
+    "hex1": "ssl_fc_cipherlist_hex(1)", "str": "ssl_fc_cipherlist_str", "str1": "ssl_fc_cipherlist_str(1)",
+    "xxh": "ssl_fc_cipherlist_xxh", "hello": "ssl_fc_protocol_hello_id", "ext": "ssl_fc_extlist_bin,hex",
+    "ext1": "ssl_fc_extlist_bin(1),hex", "ec": "ssl_fc_eclist_bin,hex", "ec1": "ssl_fc_eclist_bin(1),hex",
+    "fmt": "ssl_fc_ecformats_bin,hex", "sig": "ssl_fc_sigalgs_bin,hex", "ver": "ssl_fc_supported_versions_bin,hex",
+    "ver1": "ssl_fc_supported_versions_bin(1),hex"}.items())
+# What HAProxy 3.2 with OpenSSL 3.6 says of the same hello.
+WHOLE = {"bin": "0A0AFFFEC02B0005130100FF5600", "bin1": "FFFEC02B0005130100FF5600", "hex": "0A0AFFFEC02B0005130100FF5600",
+         "hex1": "FFFEC02B0005130100FF5600", "xxh": "-6306197766768083783", "hello": "771", "ext": "1A1A0000000A000B002B000D",
+         "str1": "UNKNOWN(fffe),ECDHE-ECDSA-AES128-GCM-SHA256,UNKNOWN(0005),TLS_AES_128_GCM_SHA256,TLS_EMPTY_RENEGOTIATION_INFO_SCSV,TLS_FALLBACK_SCSV",
+         "ext1": "0000000A000B002B000D", "ec": "2A2A001D0017", "ec1": "001D0017", "fmt": "00", "sig": "04030804", "ver": "3A3A0304", "ver1": "0304"}
+WHOLE["str"] = "UNKNOWN(0a0a)," + WHOLE["str1"]
+# How long the lists are, in the order in which they are kept.
+LENGTHS = {"bin": 14, "ext": 12, "ec": 6, "fmt": 1, "ver": 4, "sig": 4}
+
+
+def vector(size, bytes_):
+    return len(bytes_).to_bytes(size) + bytes_
+
+
+def hello():
+    """One with values that mean nothing in each list, a cipher that nobody knows, and no key: it is refused."""
+    ciphers = (0x0a0a, 0xfffe, 0xc02b, 0x0005, 0x1301, 0x00ff, 0x5600)
+    extensions = ((0x1a1a, b""), (0, vector(2, b"\0" + vector(2, b"one.example"))), (10, vector(2, bytes.fromhex("2a2a001d0017"))),
+                  (11, vector(1, b"\0")), (43, vector(1, bytes.fromhex("3a3a0304"))), (13, vector(2, bytes.fromhex("04030804"))))
+    listed = b"".join(struct.pack(">H", kind) + vector(2, content) for kind, content in extensions)
+    body = (b"\x03\x03" + bytes(range(32)) + vector(1, b"") + vector(2, b"".join(struct.pack(">H", cipher) for cipher in ciphers))
+            + vector(1, b"\0") + vector(2, listed))
+    return b"\x16\x03\x01" + vector(2, b"\x01" + vector(3, body))
+
+
+def lists_of_hellos_are_kept_as_far_as_there_is_room(binary, folder):
+    """Each list by its fetch, as HAProxy 3.2 has them; those that do not fit are cut, and a digest is of all."""
+    site = Authority(folder).issue("one.example")
+    sections = frontend(f"ssl crt {site}", more=f'error-log-format "{LISTS}"')
+    for room in (400, 41, 40, 33, 27, 20, 13, 1, 0):
+        with World(binary, folder, sections, extra=f"tune.ssl.capture-buffer-size {room}") as world:
+            with socket.create_connection(("127.0.0.1", world.port), 5) as client:
+                client.sendall(hello())
+                assert client.recv(100)[0] == 21
+            said = dict(re.findall(r"(\w+)=(\S*)", world.log.line()))
+        if room >= 41:
+            assert said == WHOLE, (room, said)
+            continue
+        left = room
+        for name, length in LENGTHS.items():
+            count = min(left, length)
+            left -= count
+            assert said[name] in (WHOLE[name][:2 * count], "-" if count == 0 else None), (room, name, said)
+        assert said["xxh"] == (WHOLE["xxh"] if room else "-"), (room, said)
+
+
+def keys_are_told_where_it_is_asked_for(binary, folder):
+    """`tune.ssl.keylog`: what the client's own key log has, for both versions; random numbers in any case."""
+    site = Authority(folder).issue("one.example")
+    labels = ("CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_HANDSHAKE_TRAFFIC_SECRET", "CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0",
+              "EXPORTER_SECRET")
+    answer = " ".join(["R=%[ssl_fc_client_random,hex,lower]", *(f"{label}=%[ssl_fc_{label.lower()}]" for label in labels)])
+    for switch in ("on", "off"):
+        with World(binary, folder, frontend(f"ssl crt {site}", answer), extra=f"tune.ssl.keylog {switch}") as world:
+            for version in ("-tls1_2", "-tls1_3"):
+                log = folder.path + "/keys"
+                said = openssl("s_client", "-quiet", "-connect", f"127.0.0.1:{world.port}", version, "-keylogfile", log,
+                               stdin=b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                said = dict(re.findall(r"(\w+)=(\S*)", said.split("\r\n\r\n")[-1]))
+                with open(log) as file:
+                    keys = [line.split() for line in file if not line.startswith("#")]
+                os.unlink(log)
+                assert {key[1] for key in keys} == {said["R"]}, (said, keys)
+                known = {label: key for label, _, key in keys}
+                wanted = {label: known.get(label, "") if switch == "on" else "" for label in labels}
+                assert {label: said[label] for label in labels} == wanted, (switch, version, said, keys)
+
+
+def keys_towards_servers_are_told_too(binary, folder):
+    """`ssl_bc_…`: the random numbers differ from the client's side, and the keys are those of the server's own log."""
+    server = SecureServer(Authority(folder).issue("one.example"))
+    server.context.keylog_filename = folder.path + "/keys"
+    words = " ".join(f"%[ssl_bc_{name}]" for name in ("client_random,hex,lower", "server_handshake_traffic_secret",
+                                                     "client_traffic_secret_0", "exporter_secret"))
+    sections = (f"listen f\n    bind 127.0.0.1:@port@\n    http-response set-header x-keys \"{words}\"\n"
+                f"    http-response set-header x-random %[ssl_bc_server_random,hex,length]\n    server s 127.0.0.1:{server.port} ssl verify none")
+    with World(binary, folder, sections, extra="tune.ssl.keylog on") as world:
+        client = http.client.HTTPConnection("127.0.0.1", world.port, timeout=10)
+        client.request("GET", "/")
+        response = client.getresponse()
+        told = response.headers["x-keys"].split()
+        assert (response.status, response.headers["x-random"]) == (200, "64"), response.headers.items()
+    with open(server.context.keylog_filename) as file:
+        keys = {label: (random_, key) for label, random_, key in (line.split() for line in file if not line.startswith("#"))}
+    labels = ("SERVER_HANDSHAKE_TRAFFIC_SECRET", "CLIENT_TRAFFIC_SECRET_0", "EXPORTER_SECRET")
+    assert told == [keys[labels[0]][0], *(keys[label][1] for label in labels)], (told, keys)
