@@ -1,9 +1,9 @@
-//! Where a server is.
+//! Server addresses.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Where a server is.
+/// Where connections to a server go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerAddress {
     /// An address and a port.

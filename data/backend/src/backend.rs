@@ -1,12 +1,15 @@
 //! The live backend: choosing a server, taking and giving back its slots. How servers change: `changing.rs`.
 //!
 //! One short lock, around `LbState`, guards everything that choosing and queueing decide on together: the
-//! usable members, the balancing structure and the queues. Nobody sleeps or wakes anybody while
+//! usable members, the balancing structure and the queues. No thread sleeps or wakes another while
 //! holding it. Counts of requests live outside, in the servers (see `queue.rs` for why that is safe).
 //! Where no server has a limit, requests take no lock: each worker chooses by its own view (`view.rs`).
 
 mod changing;
+mod ejecting;
 mod followers;
+#[cfg(all(test, not(loom)))]
+mod storms;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -34,8 +37,8 @@ use crate::view::{Chosen, WorkerView};
 use crate::waiting::{Outcome, Queues, Waiting};
 use weir_sync::{Lock, LockGuard, LockLabel, PerWorker};
 
-/// What profiles call backends' locks. Each critical section leaves its state consistent at each step, so a panic caught at
-/// the task that held it (design D8) leaves nothing to mend.
+/// The name of backends' locks in lock profiles. Each critical section leaves its state consistent at each step, so a panic
+/// caught at the task that held it (design D8) leaves nothing to repair.
 static LABEL: LockLabel = LockLabel::new("BACKEND");
 
 /// A backend, shared by all workers.
@@ -43,12 +46,12 @@ pub struct Backend {
     shared: Arc<Shared>,
     snapshot: ArcSwap<ServerSnapshot>,
     lb_state: Lock<LbState>,
-    /// Made when the worker first chooses.
+    /// Each worker's view is created at its first choice.
     views: PerWorker<Option<Box<WorkerView>>>,
     itself: Weak<Backend>,
-    /// Who follows which server's state (`track`). Changed when servers come and go.
+    /// Which servers follow the state of a server of this backend (`track`). Changed when servers are added or removed.
     followers: ArcSwap<HashMap<ServerKey, Vec<Follower>>>,
-    /// Whom its own servers follow.
+    /// The servers that this backend's own servers follow.
     leaders: ArcSwap<HashMap<ServerKey, Follower>>,
 }
 
@@ -82,7 +85,7 @@ impl Backend {
         })
     }
 
-    /// What it was configured with.
+    /// The configuration of the backend.
     #[must_use]
     pub fn settings(&self) -> &BackendSettings {
         &self.shared.settings
@@ -94,7 +97,7 @@ impl Backend {
         &self.shared.settings.name
     }
 
-    /// What it counts.
+    /// The backend's counters.
     #[must_use]
     pub fn figures(&self) -> &BackendFigures {
         &self.shared.figures
@@ -112,14 +115,14 @@ impl Backend {
         self.shared.figures.leave(worker);
     }
 
-    /// Streams inside.
+    /// Streams in the backend.
     #[must_use]
     pub fn sessions(&self) -> u32 {
         self.shared.figures.inside()
     }
 
-    /// The most streams inside at once that were seen since the last [`Backend::clear_maxima`]: all of a single worker's
-    /// peaks, and those of several that last.
+    /// The most streams in the backend at once since the last [`Backend::clear_maxima`]: exact with one worker; with
+    /// several workers a short peak may be missed.
     #[must_use]
     pub fn sessions_maximum(&self) -> u32 {
         raise(&self.shared.sessions_maximum, self.sessions());
@@ -138,7 +141,7 @@ impl Backend {
         self.shared.queued_maximum.load(Ordering::Relaxed)
     }
 
-    /// `clear counters`: maxima start again from what is, here and on the servers.
+    /// `clear counters`: maxima restart from the current values, of the backend and its servers.
     pub fn clear_maxima(&self) {
         self.shared.figures.forget_most_inside();
         self.shared.sessions_maximum.store(self.sessions(), Ordering::Relaxed);
@@ -146,7 +149,7 @@ impl Backend {
         self.servers().iter().for_each(|server| server.clear_maxima());
     }
 
-    /// All servers, in the order of the configuration, those that were added last.
+    /// All servers: those of the configuration in its order, then those added at run time.
     #[must_use]
     pub fn servers(&self) -> Arc<[Arc<Server>]> {
         Arc::clone(&self.snapshot.load().servers)
@@ -158,12 +161,12 @@ impl Backend {
         self.snapshot.load().get(key).cloned()
     }
 
-    /// Shows `look` a server, without counting a reference that all workers count.
+    /// Calls `look` with a server, without touching a reference count that all workers share.
     pub fn look_at<R>(&self, key: ServerKey, look: impl FnOnce(&Server) -> R) -> Option<R> {
         self.snapshot.load().get(key).map(|server| look(server))
     }
 
-    /// The server that has a place now.
+    /// The server whose index is `place`, if that place is taken.
     #[must_use]
     pub fn server_at(&self, place: usize) -> Option<Arc<Server>> {
         self.snapshot.load().places.get(place).cloned().flatten()
@@ -187,20 +190,21 @@ impl Backend {
         self.snapshot.load().by_cookie(value).cloned()
     }
 
-    /// Shows `look` that server, without counting a reference that all workers count.
+    /// Calls `look` with that server, without touching a reference count that all workers share.
     pub fn look_at_cookie<R>(&self, value: &str, look: impl FnOnce(&Server) -> R) -> Option<R> {
         self.snapshot.load().by_cookie(value).map(|server| look(server))
     }
 
-    /// What operators see of the farm.
+    /// The backend's status for statistics and the runtime API.
     #[must_use]
     pub fn status(&self, now_ms: u64) -> BackendStatus {
         let mut lb_state = self.lb_state.lock();
         lb_state.refresh(now_ms);
+        lb_state.settle();
         lb_state.status(now_ms)
     }
 
-    /// How many servers can take a new visitor, a moment ago.
+    /// How many servers could take a new visitor when this was last computed.
     #[must_use]
     pub fn usable_servers(&self) -> u32 {
         self.shared.usable.load(Ordering::Relaxed)
@@ -208,7 +212,7 @@ impl Backend {
 
     /// Picks a server by the configured algorithm and takes a slot, or joins a queue.
     ///
-    /// `wake` is only asked for when there is a queue to join.
+    /// `wake` is only called when the request joins a queue.
     pub fn choose(&self, input: &ChooseInput, wake: impl FnOnce() -> Box<dyn Wake>) -> Choice {
         if let Some(choice) = self.choose_alone(input) {
             return choice;
@@ -226,8 +230,8 @@ impl Backend {
         }
     }
 
-    /// Chooses by the worker's own view of the farm; none when that is not possible: there are limits or an order that
-    /// all workers share, or the farm changes all the time.
+    /// Chooses by the worker's own view of the farm; none when that is not possible: servers have limits, all workers
+    /// share the order, or the farm keeps changing.
     fn choose_alone(&self, input: &ChooseInput) -> Option<Choice> {
         let mut turns_over = false;
         for _ in 0..LOOKS {
@@ -264,14 +268,14 @@ impl Backend {
         None
     }
 
-    /// Takes a slot of a server that is up and has no limit, unless load orders the servers.
+    /// Takes a slot of a server that is up and has no limit, unless the algorithm orders servers by load.
     fn take_alone(&self, key: ServerKey, input: &ChooseInput) -> Option<Choice> {
         if self.shared.settings.algorithm == Algorithm::LeastConnections {
             return None;
         }
         let version = self.version();
         let snapshot = self.snapshot.load();
-        let server = snapshot.get(key).filter(|server| server.is_up() && server.is_unlimited())?;
+        let server = snapshot.get(key).filter(|server| server.is_available() && server.is_unlimited())?;
         let mut place = self.views.of(input.worker)?;
         let view = place.get_or_insert_with(|| Box::new(WorkerView::new(&self.shared, input.worker)));
         let lease = view.take(server, &self.shared);
@@ -299,7 +303,8 @@ impl Backend {
         let mut lb_state = self.lb_state.lock();
         lb_state.refresh(input.now_ms);
         let Some(server) = lb_state.server(key).map(Arc::clone) else { return Choice::None };
-        if !server.is_up() && !sticky {
+        let is_out = !server.is_up() || server.is_ejected() && !lb_state.takes_part(key);
+        if is_out && !sticky {
             return Choice::None;
         }
         if lb_state.has_room(&server) {
@@ -320,12 +325,14 @@ impl Backend {
         Some(lb_state.occupy_server(server))
     }
 
-    /// Shows the farm to `watcher`, now and each time it may have changed. There is one watcher at most: the last.
+    /// Calls `watcher` with the farm, now and each time it may have changed. There is at most one watcher: the last one set.
     pub fn watch(&self, watcher: Watcher) {
-        self.lb_state.lock().watch(watcher);
+        let mut lb_state = self.lb_state.lock();
+        lb_state.settle();
+        lb_state.watch(watcher);
     }
 
-    /// Changes what dynamic cookies are made with, and with it the cookies of the servers that have none of their own.
+    /// Changes the key of dynamic cookies, and with it the cookies of the servers that have none configured.
     pub fn change_dynamic_cookies(&self, change: impl FnOnce(&mut DynamicCookies)) {
         let lb_state = self.lb_state.lock();
         let mut changed = DynamicCookies::clone(&self.shared.dynamic_cookies.load());
@@ -335,7 +342,7 @@ impl Backend {
         self.publish(lb_state.servers());
     }
 
-    /// Takes in a server, which begins in maintenance.
+    /// Adds a server, in maintenance.
     ///
     /// Without an `id` it gets the lowest that is free.
     ///
@@ -367,7 +374,7 @@ impl Backend {
         Ok(server)
     }
 
-    /// Lets a server go. Its key finds nothing any more; who refers to it in another way keeps it alive.
+    /// Removes a server. Its key is then unknown; other references keep the server alive.
     ///
     /// # Errors
     /// When there is no such server, or it is in use.
@@ -377,8 +384,8 @@ impl Backend {
         if !server.admin_state().is_maintenance() {
             return Err(RemoveError::NotInMaintenance);
         }
-        // Who takes a slot without this lock sees the version that maintenance made, and gives it back: nobody comes
-        // while it goes.
+        // A worker that takes a slot without this lock sees the version that maintenance made and gives the slot
+        // back, so no request arrives during the removal.
         if !server.is_unused() {
             return Err(RemoveError::InUse);
         }
@@ -393,7 +400,7 @@ impl Backend {
         Ok(server)
     }
 
-    /// Lets time do its part: weights and limits of starting servers grow, which may free slots.
+    /// Updates the weights and limits of servers in slow start, which may free slots.
     ///
     /// To be called a few times per second while [`Backend::is_ramping`].
     pub fn tick(&self, now_ms: u64) {
@@ -401,6 +408,7 @@ impl Backend {
         {
             let mut lb_state = self.lb_state.lock();
             lb_state.refresh(now_ms);
+            lb_state.settle();
             lb_state.hand_out_all(&mut woken);
         }
         wake_all(woken);
@@ -412,12 +420,12 @@ impl Backend {
         self.lb_state.lock().is_ramping()
     }
 
-    /// Shows readers these servers from now on.
+    /// Publishes these servers to readers.
     fn publish(&self, servers: &[Arc<Server>]) {
         self.snapshot.store(Arc::new(ServerSnapshot::new(servers.to_vec())));
     }
 
-    /// Whether the algorithm ignores weight changes other than between nothing and everything.
+    /// Whether the algorithm ignores weight changes other than between 0 and the configured weight.
     #[must_use]
     pub fn is_static(&self) -> bool {
         match &self.shared.settings.algorithm {
@@ -434,7 +442,7 @@ impl Backend {
         wake: impl FnOnce() -> Box<dyn Wake>,
         sticky: bool,
     ) -> Choice {
-        // The backend is alive: somebody called a method on it.
+        // The backend is alive: this is one of its methods.
         let Some(itself) = self.itself.upgrade() else { return Choice::None };
         let stays = sticky || (self.shared.settings.persist && self.shared.settings.redispatch == 0);
         let sticky = stays && queue != QueueOf::Backend;
@@ -442,8 +450,8 @@ impl Backend {
         let order = lb_state.enqueue(queue, input, Arc::clone(&waiter));
         let mut woken = Vec::new();
         lb_state.hand_out_at(queue, &mut woken);
-        // Settled under the lock or not at all: once it is gone, others may decide, and then the
-        // caller has to hear of it.
+        // The decision is read under the lock: after the lock is released another thread may decide, and then
+        // the caller must be woken.
         let served_at_once = woken.iter().position(|other| Arc::ptr_eq(other, &waiter));
         drop(lb_state);
         if let Some(position) = served_at_once {
@@ -469,7 +477,7 @@ impl Queues for Backend {
             return;
         }
         drop(lb_state);
-        // Decided in the meantime: a granted slot goes to somebody else.
+        // A slot was granted in the meantime: it goes to the next waiter.
         if let Some(Decision::Granted(key)) = waiter.decision() {
             drop(self.leased(key));
         }
@@ -494,7 +502,7 @@ impl std::fmt::Debug for Backend {
     }
 }
 
-/// So often a worker looks again at a farm that changed while it chose; then it queues for the lock.
+/// How often a worker looks again at a farm that changed while it chose, before it takes the lock.
 const LOOKS: u32 = 3;
 
 fn wake_all(waiters: impl IntoIterator<Item = Arc<Waiter>>) {

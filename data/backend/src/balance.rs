@@ -5,6 +5,7 @@
 //! server's load changes, and asked to [`Balancer::pick`]. None of them knows locks or queues.
 
 mod first;
+mod latency;
 mod least;
 mod map;
 mod random;
@@ -24,11 +25,11 @@ pub(crate) struct Member {
     pub(crate) server: Arc<Server>,
     /// Its effective weight in sixteenths, never 0.
     pub(crate) weight: u32,
-    /// Since when: the number of the change with which it came.
+    /// The number of the change of the farm that added it.
     pub(crate) since: u64,
 }
 
-/// All of them, and where each is.
+/// All members, and the position of each.
 pub(crate) struct Members {
     pub(crate) list: Box<[Member]>,
     by_place: Box<[Option<usize>]>,
@@ -44,7 +45,7 @@ impl Members {
         Self { list: list.into(), by_place: by_place.into() }
     }
 
-    /// Where a server is among them, if it is.
+    /// The position of a server among the members, if it is one.
     pub(crate) fn position(&self, key: ServerKey) -> Option<usize> {
         let position = (*self.by_place.get(key.index())?)?;
         (self.list[position].server.key() == key).then_some(position)
@@ -60,14 +61,14 @@ pub(crate) struct Farm<'a> {
 }
 
 impl Farm<'_> {
-    /// A slot is free and nobody waits for this very server.
+    /// Whether a slot is free and nobody waits for this server.
     fn has_room(&self, member: usize) -> bool {
         let server = &self.members[member].server;
         let limit = server.slot_limit(self.backend_load, self.full, self.now_ms);
         limit == u32::MAX || (server.queued() == 0 && server.served() < limit)
     }
 
-    /// Its queue is bounded and full.
+    /// Whether the server's queue is bounded and full.
     fn queue_is_full(&self, member: usize) -> bool {
         let server = &self.members[member].server;
         let maximum = server.settings().maximum_queue;
@@ -94,9 +95,11 @@ pub(crate) struct Request {
     pub(crate) hash: Option<u32>,
     pub(crate) avoid: Option<usize>,
     pub(crate) random: u64,
+    /// The worker that makes the request.
+    pub(crate) worker: usize,
 }
 
-/// What an algorithm says.
+/// The choice of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pick {
     /// This member, which has room.
@@ -113,6 +116,7 @@ pub(crate) enum Balancer {
     Least(least::LeastLoaded),
     First(first::First),
     Random(random::Random),
+    Latency(latency::Latency),
     Map(map::Map),
     Sticky(sticky::Sticky),
     HashMap { map: map::Map, affinity: HashAffinity },
@@ -129,6 +133,7 @@ impl Balancer {
             Algorithm::LeastConnections => Self::Least(least::LeastLoaded::default()),
             Algorithm::First => Self::First(first::First::default()),
             Algorithm::Random { draws } => Self::Random(random::Random::new(draws, factor)),
+            Algorithm::Latency => Self::Latency(latency::Latency::new()),
             Algorithm::Sticky => Self::Sticky(sticky::Sticky::default()),
             Algorithm::Source
             | Algorithm::Uri(_)
@@ -151,6 +156,7 @@ impl Balancer {
             Self::Least(least) => least.rebuild(members),
             Self::First(first) => first.rebuild(members),
             Self::Random(random) => random.rebuild(members),
+            Self::Latency(latency) => latency.rebuild(members),
             Self::Map(map) | Self::HashMap { map, .. } => map.rebuild(members),
             Self::Sticky(sticky) => sticky.rebuild(members),
             Self::HashRing { ring, turns, .. } => {
@@ -160,12 +166,13 @@ impl Balancer {
         }
     }
 
-    /// One worker's structure takes over from the backend's what the farm determines, in the same memory where that is
-    /// large. Both are of the same settings. Turns are not among it: they are drawn (`rotation.rs`).
+    /// Copies from the backend's structure what the farm determines into a worker's; large tables are shared. Both
+    /// must have the same settings. Turns are not copied: workers draw them (`rotation.rs`).
     pub(crate) fn follow(&mut self, leader: &Self) {
         match (self, leader) {
             (Self::First(first), Self::First(leader)) => first.clone_from(leader),
             (Self::Random(random), Self::Random(leader)) => random.clone_from(leader),
+            (Self::Latency(latency), Self::Latency(leader)) => latency.clone_from(leader),
             (Self::Sticky(sticky), Self::Sticky(leader)) => sticky.follow(leader),
             (Self::HashMap { map, .. }, Self::HashMap { map: leader, .. }) => map.follow(leader),
             (Self::HashRing { ring, .. }, Self::HashRing { ring: leader, .. }) => ring.follow(leader),
@@ -174,36 +181,36 @@ impl Balancer {
         }
     }
 
-    /// Whether whoever has that hash, or none, gets the next in turn.
+    /// Whether a request with that hash, or with none, takes the next turn.
     #[inline]
     pub(crate) fn takes_turns(&self, hash: Option<u32>) -> bool {
         match self {
             Self::Turns(_) | Self::Map(_) => true,
             Self::HashMap { .. } | Self::HashRing { .. } => hash.is_none(),
-            Self::Least(_) | Self::First(_) | Self::Random(_) | Self::Sticky(_) => false,
+            Self::Least(_) | Self::First(_) | Self::Random(_) | Self::Latency(_) | Self::Sticky(_) => false,
         }
     }
 
-    /// Gives turns ahead, where the algorithm has some: from now on they are drawn, until [`Balancer::take_back`].
+    /// Computes turns in advance, where the algorithm can: workers draw them until [`Balancer::take_back`].
     pub(crate) fn give_ahead(&mut self) -> Option<Sequence> {
         match self {
             Self::Turns(turns) | Self::HashRing { turns, .. } => Some(turns.give_ahead()),
             Self::Map(map) | Self::HashMap { map, .. } => Some(map.give_ahead()),
-            Self::Least(_) | Self::First(_) | Self::Random(_) | Self::Sticky(_) => None,
+            Self::Least(_) | Self::First(_) | Self::Random(_) | Self::Latency(_) | Self::Sticky(_) => None,
         }
     }
 
-    /// Of the sequence that was given ahead so many turns were taken: it goes on from there.
+    /// `taken` turns of the sequence were drawn: the algorithm continues after them.
     pub(crate) fn take_back(&mut self, sequence: &Sequence, taken: u32) {
         let index = sequence.index(taken).unwrap_or(sequence.members.len());
         match self {
             Self::Turns(turns) | Self::HashRing { turns, .. } => turns.take_back(index),
             Self::Map(map) | Self::HashMap { map, .. } => map.take_back(index),
-            Self::Least(_) | Self::First(_) | Self::Random(_) | Self::Sticky(_) => {}
+            Self::Least(_) | Self::First(_) | Self::Random(_) | Self::Latency(_) | Self::Sticky(_) => {}
         }
     }
 
-    /// The members in the order in which they are preferred, where the algorithm has one that is not the configuration's.
+    /// The members in order of preference, where that is not the configuration's order.
     pub(crate) fn order(&self) -> Option<&[usize]> {
         match self {
             Self::Sticky(sticky) => Some(sticky.order()),
@@ -211,10 +218,17 @@ impl Balancer {
         }
     }
 
-    /// A member serves more or less, or more or fewer wait for it.
+    /// A member's number of served or queued requests changed.
     pub(crate) fn load_changed(&mut self, member: usize, members: &[Member]) {
         if let Self::Least(least) = self {
             least.load_changed(member, members);
+        }
+    }
+
+    /// A member takes no more visitors, before the farm is rebuilt: an algorithm that prefers idle members must not choose it any more.
+    pub(crate) fn leave(&mut self, member: usize) {
+        if let Self::Least(least) = self {
+            least.leave(member);
         }
     }
 
@@ -225,6 +239,7 @@ impl Balancer {
             Self::Least(least) => least.pick(farm, request.avoid),
             Self::First(first) => first.pick(farm, request.avoid),
             Self::Random(random) => random.pick(farm, request),
+            Self::Latency(latency) => latency.pick(farm, request),
             Self::Map(map) => map.next(farm, request.avoid),
             Self::Sticky(sticky) => sticky.pick(farm, request.avoid),
             Self::HashMap { map, affinity } => match request.hash {
@@ -239,8 +254,8 @@ impl Balancer {
     }
 }
 
-/// The first designated member, or, as far as `hash-preserve-affinity` allows, the first of the
-/// following ones that does not make the request wait (long).
+/// The first designated member, or the first of the following ones that makes the request wait less, as far
+/// as `hash-preserve-affinity` allows.
 fn settle(farm: &Farm<'_>, affinity: HashAffinity, mut designated: impl Iterator<Item = usize>) -> Pick {
     let Some(first) = designated.next() else { return Pick::Saturated };
     let passes = |member: &usize| match affinity {
@@ -252,7 +267,7 @@ fn settle(farm: &Farm<'_>, affinity: HashAffinity, mut designated: impl Iterator
     if farm.has_room(member) { Pick::Free(member) } else { Pick::Queue(member) }
 }
 
-/// The members after `start`, all around, the one to avoid last.
+/// The members after `start`, around the ring, the one to avoid last.
 fn around(count: usize, start: usize, avoid: Option<usize>) -> impl Iterator<Item = usize> {
     let start = if count == 0 { 0 } else { start % count };
     (start..count).chain(0..start).filter(move |member| Some(*member) != avoid).chain(avoid)

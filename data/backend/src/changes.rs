@@ -1,4 +1,4 @@
-//! What changes of servers bring along, and why they are refused.
+//! State carried over from a former process, and why changes of servers are refused.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use crate::server::state::{AdminState, OperationalState};
 /// What a server had in a former process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormerState {
-    /// The weight that an operator had set.
+    /// The weight set by an operator.
     pub weight: Option<u32>,
-    /// Where it was.
+    /// Its address.
     pub address: Option<ServerAddress>,
-    /// What operators had decided.
+    /// Its administrative state.
     pub admin: AdminState,
-    /// How it was; whatever it says, who is in maintenance is stopped.
+    /// Its operational state. A server in maintenance is stopped, whatever this value is.
     pub operational: OperationalState,
-    /// How far its health check was, if that is known.
+    /// The level of its health check, if known.
     pub check_level: Option<u32>,
-    /// When that began, on the caller's clock.
+    /// When the operational state began, on the caller's clock.
     pub last_change_ms: u64,
 }
 
@@ -45,7 +45,7 @@ impl std::fmt::Display for ChangeError {
 
 impl std::error::Error for ChangeError {}
 
-/// Why a server was not taken in.
+/// Why a server was not added.
 #[derive(Clone, Debug)]
 pub enum AddError {
     /// The algorithm needs to know all servers from the start.
@@ -56,14 +56,14 @@ pub enum AddError {
     IdentifierTaken(Arc<Server>),
 }
 
-/// Why a server was not let go.
+/// Why a server was not removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoveError {
     /// There is no such server.
     NoSuchServer,
-    /// It would take traffic.
+    /// It is not in maintenance.
     NotInMaintenance,
-    /// Something is on it, waits for it, or is kept for it.
+    /// It serves requests, requests wait for it, or idle connections to it are kept.
     InUse,
     /// Others follow its state.
     Followed,

@@ -1,4 +1,4 @@
-//! What goes into choosing a server, and what comes of it.
+//! The input and the result of choosing a server.
 
 use crate::lease::Lease;
 use crate::queue::Priority;
@@ -19,20 +19,20 @@ pub struct ChooseInput {
     pub priority: Priority,
     /// Entropy, for `balance random`.
     pub random: u64,
-    /// The worker that asks: it alone uses this number.
+    /// The number of the calling worker; no other worker may use it.
     pub worker: usize,
     /// The time on a monotonic clock.
     pub now_ms: u64,
 }
 
-/// What came of choosing.
+/// The result of choosing.
 #[derive(Debug)]
 pub enum Choice {
     /// A slot of a server.
     Server(Lease),
-    /// No slot yet: a place in a queue.
+    /// No slot is free: a place in a queue.
     Wait(Waiting),
-    /// The designated server takes no more waiters (`maxqueue`): choose freely.
+    /// The queue of the designated server is full (`maxqueue`): choose freely.
     Full,
     /// No server can serve.
     None,

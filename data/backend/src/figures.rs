@@ -1,8 +1,8 @@
 //! What proxies, listeners and servers count (design D9).
 //!
-//! [`Figures`] holds one block per worker: counters, rates and averages that only that worker writes,
-//! with plain stores. A worker's block is made when it first has something to write. Readers sum the blocks. Maxima of sums are folded when a second ends or when
-//! somebody reads. What is counted is a table of rows per kind of object, in `figures/rows.rs`.
+//! [`Figures`] holds one block per worker: counters, rates and averages that only that worker writes, with plain stores. A worker's block
+//! is allocated at its first write. Readers sum the blocks. Maxima of sums are updated when a second ends or when they are read. What is
+//! counted is a table of rows per kind of object, in `figures/rows.rs`.
 
 mod average;
 mod rate;
@@ -31,7 +31,7 @@ pub type ServerFigures = Figures<ServerCounter, { ServerCounter::COUNT }, 1>;
 /// The figures of a listener.
 pub type ListenerFigures = Figures<ListenerCounter, { ListenerCounter::COUNT }, 1>;
 /// The figures of the process as a whole.
-pub type ProcessRates = Figures<ProcessCounter, { ProcessCounter::COUNT }, 4>;
+pub type ProcessRates = Figures<ProcessCounter, { ProcessCounter::COUNT }, { ProcessRate::COUNT }>;
 
 /// Figures of one object: `C` names the counters, `COUNTERS` and `RATES` say how many there are.
 pub struct Figures<C, const COUNTERS: usize, const RATES: usize> {
@@ -40,15 +40,29 @@ pub struct Figures<C, const COUNTERS: usize, const RATES: usize> {
     counters: PhantomData<C>,
 }
 
-/// What one worker writes.
+/// The block of one worker.
 struct Block<const COUNTERS: usize, const RATES: usize> {
     counters: [Counter; COUNTERS],
     rates: [SecondCounts; RATES],
     phases: [Average; Phase::COUNT],
-    /// When the last session was seen, in milliseconds plus one; 0 is never.
+    /// When the last session was seen, in milliseconds plus one; 0 means never.
     last_session: Counter,
     log_lines: Counter,
     presence: Presence,
+    levels: [Counter; Level::COUNT],
+}
+
+/// Current numbers, summed over the workers. `clear counters` does not reset them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Connections of HTTP/2.
+    Http2Connections,
+    /// Streams on them.
+    Http2Streams,
+}
+
+impl Level {
+    const COUNT: usize = Level::Http2Streams as usize + 1;
 }
 
 impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTERS, RATES> {
@@ -81,6 +95,18 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
     #[inline]
     pub fn increment(&self, worker: usize, counter: C) {
         self.add(worker, counter, 1);
+    }
+
+    /// Changes a level by this much; only for that worker.
+    pub fn change(&self, worker: usize, level: Level, by: i64) {
+        self.block(worker).levels[level as usize].add(by as u64);
+    }
+
+    /// The current value of a level.
+    #[must_use]
+    pub fn level(&self, level: Level) -> u64 {
+        let values = self.workers.iter().map(|block| block.levels[level as usize].value());
+        values.fold(0, u64::wrapping_add)
     }
 
     /// A counter's sum.
@@ -119,7 +145,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
         self.rate_maxima[rate].load(Ordering::Relaxed)
     }
 
-    /// Notes how long the phases of a finished exchange took; only for that worker.
+    /// Records how long the phases of a finished exchange took; only for that worker.
     pub fn record(&self, worker: usize, phases: Phases) {
         for (average, milliseconds) in self.block(worker).phases.iter().zip(phases.0) {
             average.record(milliseconds);
@@ -138,7 +164,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
         self.workers.iter().map(|block| block.phases[phase as usize].longest()).max().unwrap_or(0)
     }
 
-    /// Notes that a session arrived now; only for that worker.
+    /// Records that a session arrived now; only for that worker.
     pub fn session_seen(&self, worker: usize, now_ms: u64) {
         let last = &self.block(worker).last_session;
         let moment = now_ms.saturating_add(1);
@@ -164,30 +190,30 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
         self.workers.iter().map(|block| block.log_lines.value()).sum()
     }
 
-    /// One more is inside, by that worker's count. Whether the sum over the workers may be the highest so far, and is
-    /// worth a look: always when this worker never had as many, else now and then.
+    /// Counts one more stream inside, on that worker. True if the sum over the workers may be a new maximum and
+    /// should be computed: always when this worker's own count is its highest, else every [`LOOK_EVERY`]th time.
     #[must_use = "a maximum follows from it"]
     pub(crate) fn enter(&self, worker: usize) -> bool {
         self.block(worker).presence.enter()
     }
 
-    /// One less is inside; by the count of the worker that counted it.
+    /// Counts one stream less inside. `worker` is the one that counted its entry.
     pub(crate) fn leave(&self, worker: usize) {
         self.block(worker).presence.now.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// How many are inside, by all workers' counts.
+    /// How many streams are inside, on all workers.
     pub(crate) fn inside(&self) -> u32 {
         let counts = self.workers.iter().map(|block| block.presence.now.load(Ordering::SeqCst));
         counts.fold(0, u32::wrapping_add)
     }
 
-    /// The next that enters is worth a look.
+    /// Has the next entry recompute the maximum.
     pub(crate) fn forget_most_inside(&self) {
         self.workers.iter().for_each(|block| block.presence.most.store(0, Ordering::Relaxed));
     }
 
-    /// `clear counters`: maxima start over.
+    /// `clear counters`: maxima restart.
     pub fn clear_maxima(&self) {
         for block in self.workers.iter() {
             block.phases.iter().for_each(Average::clear_longest);
@@ -196,7 +222,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
         self.rate_maxima.iter().for_each(|maximum| maximum.store(0, Ordering::Relaxed));
     }
 
-    /// `clear counters all`: everything starts over. What a worker adds in this very moment may stay.
+    /// `clear counters all`: everything restarts. What a worker adds at the same moment may remain.
     pub fn clear(&self) {
         self.clear_maxima();
         for block in self.workers.iter() {
@@ -226,15 +252,16 @@ impl<const COUNTERS: usize, const RATES: usize> Default for Block<COUNTERS, RATE
             last_session: Counter::new(),
             log_lines: Counter::new(),
             presence: Presence::default(),
+            levels: std::array::from_fn(|_| Counter::new()),
         }
     }
 }
 
-/// How many of something one worker has, and when the sum over all workers is worth a look.
+/// How many of something one worker has, and when the sum over all workers should be computed.
 ///
-/// The worker writes here for each request, so it is the only one that does: who wants the whole adds up. The highest
-/// sum cannot be known exactly that way; it is looked for at each record of a worker, at every [`LOOK_EVERY`]th entry
-/// and whenever somebody asks. With one worker each maximum is its record.
+/// The worker writes here for each request and is the only writer; readers sum over the workers. The highest sum
+/// cannot be known exactly that way: it is computed at each new maximum of a worker, at every [`LOOK_EVERY`]th entry
+/// and at each read. With one worker the maximum is exact.
 #[derive(Default)]
 struct Presence {
     /// Counted with locked instructions, so that an end on another thread is counted too.
@@ -243,7 +270,7 @@ struct Presence {
     entries: AtomicU32,
 }
 
-/// Often enough to see a peak that lasts, seldom enough that nobody feels the other workers' cache lines.
+/// Low enough to see a peak that lasts, high enough that reading the other workers' cache lines costs nothing noticeable.
 const LOOK_EVERY: u32 = 64;
 
 impl Presence {

@@ -60,7 +60,7 @@ pub fn avalanche(hash: u32) -> u32 {
     mixed.wrapping_mul(3_221_225_473)
 }
 
-/// The key as a number already: its last four bytes, most significant first.
+/// The key is the number: its last four bytes, most significant first.
 fn number(key: &[u8]) -> u32 {
     key.iter().fold(0, |number: u32, byte| (number << 8) | u32::from(*byte))
 }
@@ -78,7 +78,7 @@ mod tests {
         }
     }
 
-    /// What HAProxy's converters of the same names give.
+    /// The results of HAProxy's converters of the same names.
     #[test]
     fn hashes_are_those_of_haproxy() {
         #[track_caller]

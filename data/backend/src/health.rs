@@ -1,4 +1,4 @@
-//! What is known of a server from its checks: the last finding, and how far it is between up and down.
+//! The result of a server's checks: the last finding, and the level between down and up.
 //!
 //! ```text
 //!   0 ── failed ◄─┐                                   ┌─► failed: one step down
@@ -10,7 +10,7 @@
 //!
 //! The level says whether a server is up: from `rise` on. A success on the way up counts one step, and the step that reaches
 //! `rise` goes all the way; a failure counts one step down, and the step that leaves `rise` goes all the way down.
-//! Whoever checks reports through [`Backend::report`](crate::Backend::report), which makes the server follow.
+//! A check reports through [`Backend::report`](crate::Backend::report), which updates the server.
 
 pub mod observe;
 pub mod status;
@@ -24,10 +24,10 @@ use weir_sync::{Lock, LockGuard, LockLabel};
 pub use observe::{Consequence, Observation, ObserveRules};
 pub use status::{CheckResult, CheckStatus};
 
-/// What profiles call the locks of checks' records.
+/// The name of these locks in lock profiles.
 static CHECK: LockLabel = LockLabel::new("CHECK");
 
-/// How a server is checked, as far as its state follows from it.
+/// The check settings that determine a server's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckRules {
     /// `rise`, at least 1.
@@ -44,7 +44,7 @@ impl Default for CheckRules {
     }
 }
 
-/// How a checked server begins, and how it leaves maintenance.
+/// The initial state of a checked server, and its state after maintenance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StartLevel {
     /// Up, until as many checks failed as `fall` says.
@@ -77,7 +77,7 @@ impl CheckRules {
     }
 }
 
-/// Which of a server's checks.
+/// The two checks of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckKind {
     /// `check`.
@@ -91,30 +91,30 @@ pub enum CheckKind {
 pub struct Finding {
     /// The outcome.
     pub status: CheckStatus,
-    /// The code of the answer, where its protocol has one, or of a program's end; -1 for a program that a signal ended.
+    /// The code of the answer, where its protocol has one, or a program's exit status; -1 for a program that a signal ended.
     pub code: Option<i32>,
-    /// More about it; empty for nothing.
+    /// Details; empty for none.
     pub detail: Cow<'static, str>,
     /// How long the check took.
     pub duration_ms: u64,
-    /// Whether it says nothing of the server: the check could not be made.
+    /// Whether the check could not be made, so that the finding says nothing about the server.
     pub inconclusive: bool,
 }
 
 impl Finding {
-    /// An outcome with nothing to add.
+    /// A finding with a status only.
     #[must_use]
     pub fn new(status: CheckStatus) -> Self {
         Self { status, code: None, detail: Cow::Borrowed(""), duration_ms: 0, inconclusive: false }
     }
 
-    /// What it means.
+    /// The meaning of the status.
     #[must_use]
     pub fn result(&self) -> CheckResult {
         if self.inconclusive { CheckResult::Neutral } else { self.status.result() }
     }
 
-    /// What logs say of it: `, reason: ...`.
+    /// The part of a log line about the finding: `, reason: ...`.
     #[must_use]
     pub fn reason(&self) -> String {
         let mut text = format!(", reason: {}", self.status.description());
@@ -145,9 +145,9 @@ pub struct CheckRecord {
     pub level: u32,
     /// The last finding.
     pub last: Finding,
-    /// What the last finding that had a meaning meant.
+    /// The meaning of the last finding that was not neutral.
     pub result: CheckResult,
-    /// Whether operators let it run.
+    /// Whether the check is enabled (`enable health`, `disable agent`).
     pub enabled: bool,
     /// Whether it runs now.
     pub running: bool,
@@ -155,11 +155,11 @@ pub struct CheckRecord {
     pub failures: u64,
     /// How often traffic made it fail (`observe`).
     pub observed_failures: u64,
-    /// Where the check goes instead, as operators said.
+    /// Another target for the check, set by an operator.
     pub redirection: Option<Box<Redirection>>,
-    /// The next check comes soon, whatever the level.
+    /// The next check comes soon, at any level.
     pub hurries: bool,
-    /// Wakes whoever makes the checks.
+    /// Wakes the task of the check.
     pub wake: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -174,14 +174,14 @@ impl std::fmt::Debug for CheckRecord {
     }
 }
 
-/// Where a check goes instead of where the configuration says.
+/// A target that replaces the configured one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Redirection {
     /// The address.
     pub address: Option<IpAddr>,
     /// The port.
     pub port: Option<u16>,
-    /// What an agent is told first.
+    /// What an agent is sent first.
     pub send: Option<Arc<[u8]>>,
 }
 
@@ -190,7 +190,7 @@ pub struct Redirection {
 pub(crate) struct Step {
     /// Whether the level or the outcome differ from before.
     pub(crate) is_news: bool,
-    /// Whether the level went from up to down, or is down for good.
+    /// Whether the level went from up to down, or is 0.
     pub(crate) is_down: bool,
     /// Whether the level says up.
     pub(crate) is_up: bool,
@@ -217,13 +217,13 @@ impl Check {
         Self { kind, rules, record: Lock::new(record, &CHECK) }
     }
 
-    /// `rise`, `fall` and the beginning.
+    /// The check's settings.
     #[must_use]
     pub fn rules(&self) -> CheckRules {
         self.rules
     }
 
-    /// What is known. To be held for a moment: the check itself waits for it.
+    /// The check's record. Hold it only for a moment: the check itself waits for the lock.
     pub fn record(&self) -> LockGuard<'_, CheckRecord> {
         self.record.lock()
     }
@@ -234,7 +234,7 @@ impl Check {
         self.record().level >= self.rules.rise
     }
 
-    /// How far it is: `1/3 UP`, `0/2 DOWN`.
+    /// The progress towards the next change: `1/3 UP`, `0/2 DOWN`.
     #[must_use]
     pub fn progress(&self) -> (u32, u32, bool) {
         let level = self.record().level;
@@ -242,7 +242,7 @@ impl Check {
         if level >= rise { (level - rise + 1, fall, true) } else { (level, rise, false) }
     }
 
-    /// Has the next check come soon.
+    /// Makes the next check come soon.
     pub fn hurry(&self) {
         let mut record = self.record();
         record.hurries = true;
@@ -255,13 +255,13 @@ impl Check {
         self.record().level = level.min(self.rules.top());
     }
 
-    /// Takes note of a finding.
+    /// Records a finding.
     pub(crate) fn learn(&self, finding: Finding) -> Step {
         let mut record = self.record();
         let CheckRules { rise, .. } = self.rules;
         let (level, status) = (record.level, record.last.status);
         let result = match finding.result() {
-            // An agent that cannot be asked says nothing (manual, "agent-check").
+            // An agent that cannot be reached has no opinion (manual, "agent-check").
             CheckResult::Failed
                 if self.kind == CheckKind::Agent && finding.status != CheckStatus::L7Status =>
             {
@@ -300,7 +300,7 @@ mod tests {
         Check::new(CheckKind::Health, CheckRules { rise, fall, start })
     }
 
-    /// Levels after each of some findings: `+` passed, `-` failed, `~` neutral.
+    /// Checks the level after each finding: `+` passed, `-` failed, `~` neutral.
     #[track_caller]
     fn levels(check: &Check, findings: &str, expected: &[u32]) {
         let found: Vec<u32> = findings
@@ -322,6 +322,7 @@ mod tests {
     #[test]
     fn the_start_says_how_many_are_needed() {
         levels(&check(2, 3, StartLevel::FullyUp), "--~-", &[3, 2, 2, 0]);
+        levels(&check(2, 3, StartLevel::JustDown), "-+", &[0, 1]);
         levels(&check(3, 1, StartLevel::JustDown), "+-", &[3, 0]);
         levels(&check(3, 1, StartLevel::FullyDown), "++~+", &[1, 2, 2, 3]);
         levels(&check(1, 1, StartLevel::JustUp), "-+", &[0, 1]);

@@ -1,4 +1,4 @@
-//! Idle server connections: who may use one, how many there are, and how many are worth keeping.
+//! Idle server connections: which requests may use them, how many there are, and how many to keep.
 //!
 //! The connections themselves belong to the workers: each keeps its own in an [`IdlePool`] that nobody else
 //! touches, and hands one over when another worker asks. What the workers share is
@@ -26,9 +26,8 @@ pub enum ReuseScope {
     Any,
 }
 
-/// Which idle connections of others `http-reuse` lets a request take. A `risky` one would show its
-/// client a failure that the client does not repeat: the first of a session, unless it is sent again
-/// from here.
+/// Which idle connections of others `http-reuse` lets a request take. A request is `risky` if its client
+/// would see a failure of the connection: it is the first of a session and cannot be retried from here.
 #[must_use]
 pub fn reuse_scope(mode: HttpReuse, risky: bool) -> Option<ReuseScope> {
     match (mode, risky) {
@@ -45,21 +44,21 @@ pub fn may_reuse(settings: &PoolSettings, requests: u32) -> bool {
     settings.maximum_reuse.is_none_or(|maximum| requests <= maximum)
 }
 
-/// What each worker uses and keeps of the connections to one server.
+/// How many connections to one server each worker uses and keeps.
 #[derive(Debug)]
 pub struct IdlePools {
     workers: LazyPerWorker<Figures>,
 }
 
 impl IdlePools {
-    /// Nothing used or kept, for so many workers (at least one).
+    /// No connections, for `workers` workers (at least one).
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self { workers: LazyPerWorker::new(workers) }
     }
 
-    /// Nothing used or kept, for ever: connections in use refer to it without counting references, and what counted for
-    /// one server counts for the next one at its place.
+    /// The same, never freed: connections in use refer to it without counting references, and the next server at the
+    /// same place uses it again.
     #[must_use]
     pub fn leak(workers: usize) -> &'static Self {
         Box::leak(Box::new(Self::new(workers)))
@@ -74,7 +73,7 @@ impl IdlePools {
         raise(&figures.estimate, used);
     }
 
-    /// A worker uses a connection no more.
+    /// A worker no longer uses a connection.
     pub fn end_use(&self, worker: usize) {
         let figures = self.workers.of(worker);
         let used = figures.used.load(Ordering::Relaxed);
@@ -88,7 +87,7 @@ impl IdlePools {
         figures.private.store(figures.private.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// A connection waits for its only client no more.
+    /// A connection no longer waits for its only client.
     pub fn end_private(&self, worker: usize) {
         let figures = self.workers.of(worker);
         figures.private.store(figures.private.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
@@ -135,25 +134,25 @@ impl IdlePools {
         self.total().used
     }
 
-    /// How many idle ones have been used again at least once.
+    /// How many idle connections were reused at least once.
     #[must_use]
     pub fn safe(&self) -> u32 {
         self.total().safe
     }
 
-    /// How many wait for the only client that may use them. They count as used.
+    /// How many connections wait for the only client that may use them. They count as used.
     #[must_use]
     pub fn private(&self) -> u32 {
         self.workers.iter().map(|figures| figures.private.load(Ordering::Relaxed)).sum()
     }
 
-    /// The most in use since the last purge, added up over the workers.
+    /// The most connections in use since the last purge, summed over the workers.
     #[must_use]
     pub fn used_maximum(&self) -> u32 {
         self.total().used_maximum
     }
 
-    /// How many are expected to be needed at once.
+    /// The estimate of how many connections are needed at once.
     #[must_use]
     pub fn needed(&self) -> u32 {
         self.total().estimate
@@ -165,8 +164,8 @@ impl IdlePools {
         settings.purge_delay_ms > 0 && settings.maximum.is_none_or(|maximum| self.idle() < maximum)
     }
 
-    /// Whether a worker could use one more than it uses and keeps already. Where every client asks once and first requests
-    /// take no idle connection (`http-reuse safe`), each exchange leaves one that nobody will ever want.
+    /// Whether a worker may need one more connection than it uses and keeps. Where every client sends one request and
+    /// first requests take no idle connection (`http-reuse safe`), each exchange leaves a connection that is never reused.
     #[must_use]
     pub fn needs_more(&self, worker: usize, settings: &PoolSettings) -> bool {
         let usage = self.usage(worker);
@@ -184,8 +183,8 @@ impl IdlePools {
         others.max_by_key(|other| self.idle_of(*other)).filter(|other| self.idle_of(*other) > 0)
     }
 
-    /// How many idle connections a worker closes in this period: half of what is more than needed. To be asked once
-    /// every `pool-purge-delay`.
+    /// How many idle connections a worker closes in this period: half of the surplus. Call it once every
+    /// `pool-purge-delay`.
     #[must_use]
     pub fn purge(&self, worker: usize) -> u32 {
         let Some(figures) = self.workers.existing(worker) else { return 0 };
@@ -204,7 +203,7 @@ pub struct InUse {
 }
 
 impl InUse {
-    /// A connection to the server with these pools begins to be used by a worker.
+    /// Counts one connection of a worker as in use.
     #[inline]
     #[must_use]
     pub fn of(pools: &'static IdlePools, worker: usize) -> InUse {
@@ -220,7 +219,7 @@ impl Drop for InUse {
     }
 }
 
-/// One worker's figures. It alone writes them, so plain loads and stores do.
+/// One worker's figures. Only that worker writes them, so plain loads and stores suffice.
 #[derive(Debug, Default)]
 struct Figures {
     unproven: AtomicU32,

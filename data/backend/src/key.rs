@@ -1,7 +1,7 @@
 //! From a request to the bytes that hash-based balancing hashes.
 //!
-//! Which bytes those are decides which server a user reaches, so they equal those that HAProxy hashes,
-//! found with its 2.6 release: see the tables below.
+//! These bytes decide which server a user reaches, so they equal those that HAProxy hashes, determined with
+//! release 2.6: see the tables below.
 
 use std::net::IpAddr;
 
@@ -63,7 +63,7 @@ pub fn query(uri: &[u8]) -> &[u8] {
     uri.iter().position(|byte| *byte == b'?').map_or(&[], |at| &uri[at + 1..])
 }
 
-/// `balance hdr`: of a header's value, the first element of its list.
+/// `balance hdr`: the first element of a header's list.
 #[must_use]
 pub fn header_part(value: &[u8], use_domain_only: bool) -> &[u8] {
     let first = until(value, b',').trim_ascii();
@@ -78,7 +78,7 @@ fn domain(value: &[u8]) -> &[u8] {
     &value[start..end]
 }
 
-/// From the first slash of the path of an absolute or origin-form URI.
+/// The path and query of an absolute or origin-form URI.
 fn path(uri: &[u8]) -> &[u8] {
     if uri.first() == Some(&b'/') {
         return uri;

@@ -18,7 +18,7 @@ use crate::sync::{Ordering, handshake_point, raise};
 /// What the lock guards.
 pub(crate) struct LbState {
     shared: Arc<Shared>,
-    /// In the order of the configuration, those that were added last.
+    /// Those of the configuration in its order, then those added at run time.
     servers: Vec<Arc<Server>>,
     /// The places of servers, by key.
     slots: Vec<ServerSlot>,
@@ -29,42 +29,46 @@ pub(crate) struct LbState {
     balancer: Balancer,
     /// The turns that workers draw, while they do.
     rotation: Option<Arc<Rotation>>,
-    /// What workers that choose for themselves see of all that.
+    /// The current version, by which workers that choose without the lock notice changes.
     version: Version,
     /// Whether some server's limit follows the backend's load.
     limits_follow_load: bool,
     active: u32,
     backup: u32,
     arrivals: u64,
-    /// The latest time that anybody told.
+    /// The latest time that a caller passed.
     now_ms: u64,
-    /// How often weights are computed anew while a server starts.
+    /// How often weights are recomputed during a slow start.
     ramp_step_ms: Option<u64>,
+    /// When members were last computed.
     ramped_at_ms: u64,
+    /// Whether servers changed since then ([`LbState::postpone`]).
+    stale: bool,
+    rebuilds: u64,
     last_change_ms: u64,
     downtime_before_ms: u64,
     downs: u32,
     watcher: Option<Watcher>,
 }
 
-/// Is shown the farm each time it may have changed. It is called under the backend's lock: it must not call the backend.
+/// Called with the farm each time it may have changed. It runs under the backend's lock: it must not call the backend.
 pub type Watcher = Box<dyn Fn(&FarmView<'_>) + Send + Sync>;
 
 /// A farm as a [`Watcher`] sees it.
 #[derive(Debug)]
 pub struct FarmView<'f> {
-    /// All servers, in the order of the configuration, those that were added last.
+    /// All servers: those of the configuration in its order, then those added at run time.
     pub servers: &'f [Arc<Server>],
     /// Those that take new visitors now, the one that `balance sticky` uses first.
     pub usable: &'f [Arc<Server>],
 }
 
-/// What operators see of a farm.
+/// A backend's status for statistics and the runtime API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackendStatus {
     /// Whether any server can take a new visitor.
     pub up: bool,
-    /// Usable servers that are no backups.
+    /// Usable servers that are not backups.
     pub active: u32,
     /// Usable backup servers.
     pub backup: u32,
@@ -72,21 +76,21 @@ pub struct BackendStatus {
     pub weight: u32,
     /// When it last went up or down.
     pub last_change_ms: u64,
-    /// How long it has been down in all.
+    /// Its total downtime.
     pub downtime_ms: u64,
     /// How often it went from up to down.
     pub downs: u32,
 }
 
-/// A server's place.
+/// One place for a server.
 struct ServerSlot {
-    /// Who has it, if anybody does.
+    /// The server at this place, if any.
     server: Option<Arc<Server>>,
-    /// How many servers were added here so far.
+    /// How many servers were added at this place so far.
     generation: u32,
-    /// What is counted of connections to whoever has it.
+    /// Connections to the server at this place.
     pools: &'static IdlePools,
-    /// Who waits for the server.
+    /// The server's queue.
     queue: WaitQueue,
 }
 
@@ -97,10 +101,18 @@ impl ServerSlot {
     }
 }
 
-/// Generations begin anew after so many: nobody keeps a key that long.
+/// Generations restart after this many; no key is kept that long.
 const MAX_GENERATION: u32 = i32::MAX as u32;
 
-/// A slow start moves in about this many steps.
+/// In farms with at least this many members, changes are batched.
+pub(crate) const LARGE_FARM: usize = 256;
+/// How long changes are batched, in milliseconds. It bounds the delay until a server that comes up gets its first visitor.
+const TOGETHER_MS: u64 = 4;
+
+/// How many turns of servers that left are skipped before members are computed.
+const MOOT_TURNS: usize = 32;
+
+/// Number of steps of a slow start.
 const RAMP_STEPS: u64 = 50;
 
 impl LbState {
@@ -119,6 +131,8 @@ impl LbState {
             now_ms,
             ramp_step_ms: None,
             ramped_at_ms: now_ms,
+            stale: false,
+            rebuilds: 0,
             last_change_ms: now_ms,
             downtime_before_ms: 0,
             downs: 0,
@@ -127,25 +141,76 @@ impl LbState {
             shared,
         };
         lb_state.rebuild(now_ms);
-        // Born up or down: no downtime so far.
+        // Initial state, up or down: no downtime so far.
         lb_state.downtime_before_ms = 0;
         lb_state
     }
 
-    /// Takes note of the time; weights grow with it.
+    /// Advances the time, and recomputes the weights that depend on it.
     pub(crate) fn refresh(&mut self, now_ms: u64) {
         self.now_ms = self.now_ms.max(now_ms);
-        if self.now_ms >= self.refresh_at_ms() {
+        let is_due = self.stale && self.now_ms >= self.ramped_at_ms.saturating_add(TOGETHER_MS);
+        if is_due || self.now_ms >= self.refresh_at_ms() {
             self.rebuild(now_ms);
         }
     }
 
-    /// When weights have to be computed anew: some server starts.
+    /// Called after a change of a server, `weighed` saying whether its weight was above 0 before: true if the members can be computed
+    /// later, once for several changes. In a large farm the computation takes longer than a request may wait, and thousands of servers may
+    /// change at once.
+    ///
+    /// This is only possible where nothing else follows from the change: no request waits, no backups take over, and no weight depends on
+    /// time. Meanwhile choices are made under the lock, from the previous members, and skip those that left.
+    pub(crate) fn postpone(&mut self, server: &Server, weighed: bool, now_ms: u64) -> bool {
+        if server.settings().backup {
+            return false;
+        }
+        let weighs = server.effective_weight(now_ms) > 0;
+        let active = match (weighed, weighs) {
+            (false, true) => self.active + 1,
+            (true, false) => self.active.saturating_sub(1),
+            _ => self.active,
+        };
+        let nobody_waits = self.queue.is_empty() && self.slots[server.key().index()].queue.is_empty();
+        let is_possible = self.members.list.len() >= LARGE_FARM
+            && self.active > 0
+            && active > 0
+            && nobody_waits
+            && server.settings().slow_start_ms == 0
+            && self.shared.settings.outliers.is_none()
+            && self.watcher.is_none();
+        if !is_possible {
+            return false;
+        }
+        self.close_rotation();
+        if let Some(member) = self.members.position(server.key()).filter(|_| !weighs) {
+            self.balancer.leave(member);
+        }
+        (self.active, self.stale) = (active, true);
+        self.shared.usable.store(active, Ordering::Relaxed);
+        self.show_version(false);
+        true
+    }
+
+    /// Computes the members if that was postponed.
+    pub(crate) fn settle(&mut self) {
+        if self.stale {
+            self.rebuild(self.now_ms);
+        }
+    }
+
+    /// How often members were computed.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn rebuilds(&self) -> u64 {
+        self.rebuilds
+    }
+
+    /// When weights must be recomputed because of a slow start.
     pub(crate) fn refresh_at_ms(&self) -> u64 {
         self.ramp_step_ms.map_or(u64::MAX, |step| self.ramped_at_ms.saturating_add(step))
     }
 
-    /// What the farm is now, to workers that choose for themselves.
+    /// The version of the farm, for workers that choose without the lock.
     pub(crate) fn version(&self) -> Version {
         self.version
     }
@@ -155,12 +220,12 @@ impl LbState {
         &self.members
     }
 
-    /// The structure of the algorithm.
+    /// The algorithm's structure.
     pub(crate) fn balancer(&self) -> &Balancer {
         &self.balancer
     }
 
-    /// The turns to come, for workers to draw; none where the algorithm has none.
+    /// Turns for workers to draw; none where the algorithm has none.
     pub(crate) fn rotation(&mut self) -> Option<Arc<Rotation>> {
         if self.rotation.as_ref().is_none_or(|rotation| self.shared.turns.is_over(rotation)) {
             self.close_rotation();
@@ -170,7 +235,7 @@ impl LbState {
         self.rotation.clone()
     }
 
-    /// Nobody draws turns any more, and the balancing structure goes on from the last one that was drawn.
+    /// Ends the rotation: the balancing structure continues after the last turn that was drawn.
     fn close_rotation(&mut self) {
         if let Some(rotation) = self.rotation.take() {
             let taken = self.shared.turns.close(&rotation);
@@ -178,9 +243,10 @@ impl LbState {
         }
     }
 
-    /// Computes anew who is usable, and tells the balancing structure and whoever chooses for himself.
+    /// Recomputes the members, and updates the balancing structure and the workers' version.
     pub(crate) fn rebuild(&mut self, now_ms: u64) {
         self.close_rotation();
+        (self.stale, self.rebuilds) = (false, self.rebuilds + 1);
         self.now_ms = self.now_ms.max(now_ms);
         let now_ms = self.now_ms;
         let was_up = !self.members.list.is_empty();
@@ -202,6 +268,21 @@ impl LbState {
             let wanted = if self.shared.settings.all_backups { usize::MAX } else { 1 };
             members = usable(true).take(wanted).collect();
         }
+        if members.is_empty() {
+            // No other server is left: ejected servers serve.
+            let ejected = self.servers.iter().filter_map(|server| {
+                let weight = server.weight_if_taken_back(now_ms);
+                (weight > 0).then(|| Member {
+                    server: Arc::clone(server),
+                    weight,
+                    since: since(server.key()),
+                })
+            });
+            members = ejected.collect();
+            let backups = members.iter().filter(|member| member.server.settings().backup).count();
+            self.active = count(members.len() - backups);
+            self.backup = count(backups);
+        }
         if was_up == members.is_empty() {
             if !was_up {
                 self.downtime_before_ms = self.downtime_ms(now_ms);
@@ -220,16 +301,20 @@ impl LbState {
         self.show();
     }
 
-    /// From now on every worker looks again before it chooses.
+    /// Raises the version: every worker looks at the farm before its next choice.
     fn publish(&mut self) {
         let ordered_by_load = self.shared.settings.algorithm == Algorithm::LeastConnections;
         let is_free = !ordered_by_load && self.members.list.iter().all(|member| member.server.is_unlimited());
+        self.show_version(is_free);
+    }
+
+    fn show_version(&mut self, is_free: bool) {
         self.version = self.version.next(is_free);
         self.shared.version.store(self.version.to_number(), Ordering::SeqCst);
         handshake_point();
     }
 
-    /// Takes note of who wants to be shown the farm, and shows it.
+    /// Sets the watcher and calls it.
     pub(crate) fn watch(&mut self, watcher: Watcher) {
         self.watcher = Some(watcher);
         self.show();
@@ -245,7 +330,7 @@ impl LbState {
         watcher(&FarmView { servers: &self.servers, usable: &usable });
     }
 
-    /// What operators see of the farm.
+    /// The farm's status for statistics and the runtime API.
     pub(crate) fn status(&self, now_ms: u64) -> BackendStatus {
         BackendStatus {
             up: !self.members.list.is_empty(),
@@ -258,7 +343,7 @@ impl LbState {
         }
     }
 
-    /// How a server and its farm are now.
+    /// The state of a server and its farm.
     pub(crate) fn situation(&self, server: &Server, now_ms: u64) -> Situation {
         Situation {
             admin: server.admin_state(),
@@ -279,7 +364,7 @@ impl LbState {
         &self.servers
     }
 
-    /// A key for a server that is about to be added, and what counts the connections to it.
+    /// A key for a server to be added, and the connection counts of its place.
     pub(crate) fn vacancy(&self) -> (ServerKey, &'static IdlePools) {
         match (0..).zip(&self.slots).find(|(_, slot)| slot.server.is_none()) {
             Some((place, slot)) => {
@@ -291,7 +376,7 @@ impl LbState {
         }
     }
 
-    /// Takes a server in that was made for the current [`LbState::vacancy`].
+    /// Adds a server that was created for the current [`LbState::vacancy`].
     pub(crate) fn add(&mut self, server: Arc<Server>) {
         let place = server.key().index();
         match self.slots.get_mut(place) {
@@ -301,7 +386,7 @@ impl LbState {
         self.servers.push(server);
     }
 
-    /// Lets a server go that nobody waits for.
+    /// Removes a server that nobody waits for.
     pub(crate) fn remove(&mut self, key: ServerKey) {
         debug_assert!(self.slots[key.index()].queue.is_empty(), "who waits is sent away before");
         self.servers.retain(|server| server.key() != key);
@@ -321,23 +406,45 @@ impl LbState {
         }
     }
 
-    /// Which server, if any: nothing is taken yet.
+    /// Chooses a server, if any, without taking a slot.
     pub(crate) fn choose(&mut self, input: &ChooseInput) -> Option<Pick> {
         if self.members.list.is_empty() {
             return None;
         }
-        // Whoever may go anywhere does not overtake those who already wait to (R167): it joins them,
-        // and the hand-out that follows any joining serves the queue's head if there is room.
+        // A request that may use any server does not overtake those that already wait for any (R167): it
+        // joins their queue, and the hand-out after each join serves the head of the queue if there is room.
         if !self.shared.settings.algorithm.is_hash() && !self.queue.is_empty() {
             return Some(Pick::Saturated);
         }
-        Some(match self.preferred(input) {
-            Some(member) => Pick::Free(member),
-            None => self.pick(input),
-        })
+        let mut pick = self.pick_preferred(input);
+        for _ in 0..MOOT_TURNS {
+            if self.holds(pick) {
+                return Some(pick);
+            }
+            let moot = std::mem::replace(&mut pick, self.pick_preferred(input));
+            if moot == pick {
+                break;
+            }
+        }
+        self.settle();
+        Some(self.pick_preferred(input))
     }
 
-    /// The member that the session used last, if it may have it again.
+    fn pick_preferred(&mut self, input: &ChooseInput) -> Pick {
+        match self.preferred(input) {
+            Some(member) => Pick::Free(member),
+            None => self.pick(input),
+        }
+    }
+
+    /// Whether a choice among possibly outdated members is valid: the member did not leave, and the wait can end.
+    fn holds(&self, pick: Pick) -> bool {
+        let takes_visitors =
+            |member: usize| self.members.list[member].server.effective_weight(self.now_ms) > 0;
+        !self.stale || matches!(pick, Pick::Free(member) if takes_visitors(member))
+    }
+
+    /// The member that the session used last, if the request may use it again.
     fn preferred(&self, input: &ChooseInput) -> Option<usize> {
         let member = self.members.position(input.prefer?)?;
         let free =
@@ -354,17 +461,18 @@ impl LbState {
             now_ms: self.now_ms,
         };
         let avoid = input.avoid.and_then(|key| self.members.position(key));
-        self.balancer.pick(&farm, &Request { hash: input.hash, avoid, random: input.random })
+        self.balancer
+            .pick(&farm, &Request { hash: input.hash, avoid, random: input.random, worker: input.worker })
     }
 
-    /// Tells the balancing structure that a server serves or keeps waiting more or fewer.
+    /// Tells the balancing structure that a server's number of served or queued requests changed.
     pub(crate) fn load_changed(&mut self, key: ServerKey) {
         if let Some(member) = self.members.position(key) {
             self.balancer.load_changed(member, &self.members.list);
         }
     }
 
-    /// How many are in the backend, if some limit depends on it: each worker has its own count.
+    /// The number of streams in the backend, if a limit depends on it: it sums the counts of all workers.
     fn backend_load(&self) -> u32 {
         if self.limits_follow_load { self.shared.figures.inside() } else { 0 }
     }
@@ -373,7 +481,7 @@ impl LbState {
         server.slot_limit(self.backend_load(), self.shared.settings.full_connections, self.now_ms)
     }
 
-    /// A slot is free and nobody waits for this very server.
+    /// Whether a slot is free and nobody waits for this server.
     pub(crate) fn has_room(&self, server: &Server) -> bool {
         let limit = self.slot_limit(server);
         limit == u32::MAX || (server.queued() == 0 && server.served() < limit)
@@ -387,6 +495,20 @@ impl LbState {
     /// The key of a member.
     pub(crate) fn member_key(&self, member: usize) -> ServerKey {
         self.members.list[member].server.key()
+    }
+
+    /// Whether a server takes new visitors now.
+    pub(crate) fn takes_part(&self, key: ServerKey) -> bool {
+        self.members.position(key).is_some()
+    }
+
+    /// How many servers of the same kind would take part if none were ejected, and how many of these are ejected.
+    pub(crate) fn peers(&self, server: &Server, now_ms: u64) -> (usize, usize) {
+        let is_peer = |other: &&Arc<Server>| {
+            other.settings().backup == server.settings().backup && other.weight_if_taken_back(now_ms) > 0
+        };
+        let peers = || self.servers.iter().filter(is_peer);
+        (peers().count(), peers().filter(|peer| peer.is_ejected()).count())
     }
 
     /// Takes a slot of a server.
@@ -420,7 +542,7 @@ impl LbState {
         }
     }
 
-    /// Publishes a queue's length to those who release slots.
+    /// Publishes a queue's length to the threads that release slots.
     fn note_length(&mut self, queue: QueueOf) {
         match queue {
             QueueOf::Server(key) => {
@@ -472,7 +594,7 @@ impl LbState {
         }
     }
 
-    /// Gives all free slots to whoever waits.
+    /// Gives all free slots to waiters.
     pub(crate) fn hand_out_all(&mut self, woken: &mut Vec<Arc<Waiter>>) {
         for index in 0..self.servers.len() {
             let key = self.servers[index].key();
@@ -482,18 +604,22 @@ impl LbState {
         }
     }
 
-    /// Gives free slots after somebody joined a queue.
+    /// Hands out free slots after a request joined a queue.
     pub(crate) fn hand_out_at(&mut self, queue: QueueOf, woken: &mut Vec<Arc<Waiter>>) {
+        if !self.queue.is_empty() {
+            self.settle();
+        }
         match queue {
             QueueOf::Server(key) => self.hand_out(key, woken),
             QueueOf::Backend => self.hand_out_members(woken),
         }
     }
 
-    /// After a change of `server`: nobody waits for a server that is gone, nor for a farm that is (R169).
+    /// After a change of `server`: no request keeps waiting for a server that is gone, nor for a farm without servers (R169).
     pub(crate) fn redistribute(&mut self, server: &Server, woken: &mut Vec<Arc<Waiter>>) {
         let before = woken.len();
-        if !server.is_up() {
+        let is_out = server.is_ejected() && !self.takes_part(server.key());
+        if !server.is_up() || is_out {
             self.slots[server.key().index()].queue.evict(woken);
             self.note_length(QueueOf::Server(server.key()));
         }

@@ -1,4 +1,4 @@
-//! A slot of a server, while somebody has it.
+//! A slot of a server, while a request holds it.
 
 use std::sync::Arc;
 
@@ -7,29 +7,29 @@ use crate::server::Server;
 /// A slot of a server, given back on drop at the latest.
 pub struct Lease {
     server: LeasedServer,
-    /// The worker that counts it; none where all count together.
+    /// The worker whose count it is in; none if it is in the count that all workers share.
     worker: Option<usize>,
     held: bool,
 }
 
 enum LeasedServer {
-    /// Through a reference that only its worker counts.
+    /// By a reference that only its worker counts.
     OfWorker(Arc<Handle>),
     Common(Arc<Server>),
 }
 
 impl Lease {
-    /// For a slot that is counted already, under the lock.
+    /// For a slot that was counted under the lock.
     pub(crate) fn granted(server: Arc<Server>) -> Self {
         Self { server: LeasedServer::Common(server), worker: None, held: true }
     }
 
-    /// For a slot that was taken without the lock and is counted already.
+    /// For a slot that was taken and counted without the lock.
     pub(crate) fn alone(server: Arc<Handle>, worker: Option<usize>) -> Self {
         Self { server: LeasedServer::OfWorker(server), worker, held: true }
     }
 
-    /// The server, also once the slot was given back.
+    /// The server, even after the slot was given back.
     #[must_use]
     pub fn server(&self) -> &Arc<Server> {
         match &self.server {
@@ -38,7 +38,7 @@ impl Lease {
         }
     }
 
-    /// Gives the slot back now; what remains only says which server it was.
+    /// Gives the slot back now; the lease then only names the server.
     pub fn give_back(&mut self) {
         if std::mem::take(&mut self.held) {
             self.server().release(self.worker);
@@ -58,6 +58,6 @@ impl std::fmt::Debug for Lease {
     }
 }
 
-/// A worker's own reference to a server, to be counted by this worker only. Cloning an `Arc<Server>` for each request would
-/// write to a line that all workers write to.
+/// A worker's own reference to a server, counted by this worker only. Cloning an `Arc<Server>` for each request would write
+/// to a cache line that all workers write to.
 pub(crate) struct Handle(pub(crate) Arc<Server>);

@@ -3,12 +3,12 @@
 //! A [`Backend`] is the live object behind a `backend` or `listen` section: all workers share it.
 //! A stream asks it [`Backend::choose`] and gets a [`Choice`]: a [`Lease`] on a server's slot, a
 //! [`Waiting`] place in a queue, or the news that no server can serve. Everything that changes a
-//! server (runtime API, checks, DNS, agents, the state file) goes through one door,
+//! server (runtime API, checks, DNS, agents, the state file) goes through one method,
 //! [`Backend::change`].
 //!
 //! This crate refuses to know sockets, clocks, randomness and the configuration language: time and
-//! entropy come in as arguments, connections stay with those who opened them, and the settings are
-//! plain structs ([`BackendSettings`], [`ServerSettings`]) that somebody else fills.
+//! entropy come in as arguments, connections stay with their owners, and the settings are
+//! plain structs ([`BackendSettings`], [`ServerSettings`]) that the caller fills.
 //!
 //! Begin with `backend.rs` (the object and its lock), then `view.rs` (how a worker chooses without the
 //! lock), `queue.rs` (why no wake-up is lost) and `balance.rs` (one file per algorithm).
@@ -26,6 +26,7 @@ pub mod key;
 mod lb_state;
 mod lease;
 pub mod notice;
+mod outlier;
 pub mod persistence;
 pub mod queue;
 pub mod retry;
@@ -36,6 +37,7 @@ pub mod settings;
 mod shared;
 mod snapshot;
 mod sync;
+mod traffic;
 mod view;
 mod waiting;
 
@@ -58,7 +60,8 @@ pub use idle::{
 };
 pub use lb_state::{BackendStatus, FarmView, Watcher};
 pub use lease::Lease;
-pub use notice::{MailLevel, News, Notice, Passage, Reason, Urgency};
+pub use notice::{EjectionEnd, MailLevel, News, Notice, Passage, Reason, Urgency};
+pub use outlier::OutlierRules;
 pub use persistence::{
     CookieMode, CookieSettings, DynamicCookies, HeaderEdit, Presented, PresentedState, ResponseFacts,
     ResponsePlan,
@@ -73,4 +76,5 @@ pub use settings::{
     Algorithm, BackendSettings, HashAffinity, HashFunction, HashKey, HashMethod, HashType, HttpReuse,
     PoolSettings, ServerSettings, UriKey,
 };
+pub use traffic::Seen;
 pub use waiting::{Granted, Outcome, Positions, Waiting};

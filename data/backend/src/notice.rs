@@ -1,8 +1,7 @@
-//! What logs hear when a server changes.
+//! Log lines about changes of servers.
 //!
-//! Whoever changes a server gets these from [`Backend::change_for`](crate::Backend::change_for) and
-//! [`Backend::report`](crate::Backend::report), made under the backend's lock, so that the numbers belong together. The texts
-//! are what log processors of the reference program look for.
+//! [`Backend::change_for`](crate::Backend::change_for) and [`Backend::report`](crate::Backend::report) return them. They are
+//! made under the backend's lock, so that their numbers are consistent. Log processors for HAProxy look for these texts.
 
 use std::sync::Arc;
 
@@ -13,22 +12,22 @@ use crate::server::state::{AdminState, OperationalState};
 /// How urgent a notice is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// A whole farm is gone.
+    /// A farm has no server left.
     Emergency,
-    /// A server is gone.
+    /// A server is down.
     Alert,
-    /// A server is back, or leaves slowly.
+    /// A server is up, or drains.
     Notice,
 }
 
 /// One line for the logs of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The backend's place among the proxies.
+    /// The backend's index among the proxies.
     pub proxy: usize,
     /// How urgent it is.
     pub urgency: Urgency,
-    /// Which mails tell of it; none if no mail does.
+    /// The level of the mail about it; none if there is no mail.
     pub mail: Option<MailLevel>,
     /// The line.
     pub text: String,
@@ -48,7 +47,7 @@ pub enum MailLevel {
 /// A server that went up or down.
 #[derive(Clone, Debug)]
 pub struct Passage {
-    /// The place of its backend among the proxies.
+    /// The index of its backend among the proxies.
     pub proxy: usize,
     /// The server.
     pub server: Arc<Server>,
@@ -56,39 +55,67 @@ pub struct Passage {
     pub is_up: bool,
 }
 
-/// What came of a change: lines for logs, and servers that went up or down. Servers that follow others are among them.
+/// The result of a change: lines for logs, and servers that went up or down. Servers that follow others are included.
 #[derive(Clone, Debug, Default)]
 pub struct News {
     /// The lines, in their order.
     pub notices: Vec<Notice>,
     /// The servers that went up or down.
     pub passages: Vec<Passage>,
+    /// When ejected servers return, one entry for each.
+    pub ejections: Vec<EjectionEnd>,
+}
+
+/// When [`Backend::end_ejections`](crate::Backend::end_ejections) is to be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EjectionEnd {
+    /// The backend's index among the proxies.
+    pub proxy: usize,
+    /// The time on the caller's clock.
+    pub at_ms: u64,
+}
+
+impl News {
+    /// Appends `more`.
+    pub fn extend(&mut self, more: News) {
+        self.notices.extend(more.notices);
+        self.passages.extend(more.passages);
+        self.ejections.extend(more.ejections);
+    }
 }
 
 /// Why a server changed.
 #[derive(Clone, Debug)]
 pub enum Reason {
-    /// An operator said so.
+    /// An operator's command.
     Operator,
-    /// A check found this.
+    /// A check with this finding.
     Found(Finding),
-    /// A check found out; that was said already.
+    /// A check whose finding is already in the logs.
     Said,
-    /// It follows another server, of this name.
+    /// It follows another server, which has this name.
     Follows(String),
     /// This name has an address again.
     Resolves(String),
     /// Its name has no address, for this reason.
     Unresolved(&'static str),
+    /// Its traffic stands out; the text after the server's name.
+    Ejected(String),
+    /// Its ejection is over.
+    TakenBack,
 }
 
 impl Reason {
-    /// What follows "is DOWN".
+    /// The text after "is DOWN".
     fn of_health(&self) -> String {
         match self {
             Reason::Operator => ", changed from CLI".to_owned(),
             Reason::Found(finding) => finding.reason(),
-            Reason::Said | Reason::Resolves(_) | Reason::Unresolved(_) => String::new(),
+            Reason::Said
+            | Reason::Resolves(_)
+            | Reason::Unresolved(_)
+            | Reason::Ejected(_)
+            | Reason::TakenBack => String::new(),
             Reason::Follows(_) => self.via(),
         }
     }
@@ -102,22 +129,22 @@ impl Reason {
     }
 }
 
-/// How a server and its farm are at some moment.
+/// The state of a server and its farm at some moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation {
     pub(crate) admin: AdminState,
     pub(crate) operational: OperationalState,
     /// Requests that wait for the server.
     pub(crate) queued: u32,
-    /// Usable servers that are no backups.
+    /// Usable servers that are not backups.
     pub(crate) active: u32,
     /// Usable backups.
     pub(crate) backup: u32,
 }
 
-/// A server before and after.
+/// The state of a server before and after a change.
 pub(crate) struct Transition<'t> {
-    /// The place of the backend among the proxies.
+    /// The index of the backend among the proxies.
     pub(crate) proxy: usize,
     pub(crate) backend: &'t str,
     /// Whether the backend is a `listen` section.
@@ -142,9 +169,9 @@ impl Situation {
 }
 
 impl Transition<'_> {
-    /// What the logs hear of it.
+    /// The log lines of the change.
     pub(crate) fn lines(&self) -> Vec<Notice> {
-        let mut lines: Vec<_> = self.of_admin().into_iter().collect();
+        let mut lines: Vec<_> = self.of_ejection().or_else(|| self.of_admin()).into_iter().collect();
         if lines.is_empty() {
             lines.extend(self.of_health());
         } else if matches!(self.reason, Reason::Resolves(_)) {
@@ -164,13 +191,13 @@ impl Transition<'_> {
         lines.into_iter().map(notice).collect()
     }
 
-    /// Which mails tell of the server's own change.
+    /// The level of the mail about the server's own change.
     fn mail(&self) -> Option<MailLevel> {
         let is_down = |situation: &Situation| situation.operational == OperationalState::Stopped;
         if self.after.admin.is_maintenance() || !is_down(&self.after) {
             return Some(MailLevel::Notice);
         }
-        // Who was down already is not marked again.
+        // A server that was already down is not marked again.
         (!is_down(&self.before)).then_some(MailLevel::Alert)
     }
 
@@ -179,7 +206,7 @@ impl Transition<'_> {
         format!("{backup}Server {}/{}", self.backend, self.server.name())
     }
 
-    /// The sentences that say what is left of the farm when the server leaves.
+    /// The sentences about the rest of the farm when the server leaves.
     fn left(&self) -> String {
         let requeued = self.before.queued.saturating_sub(self.after.queued);
         format!(
@@ -190,7 +217,7 @@ impl Transition<'_> {
         )
     }
 
-    /// The sentences that say what the farm is when the server is there.
+    /// The sentences about the farm when the server is available.
     fn online(&self) -> String {
         let requeued = self.before.queued.saturating_sub(self.after.queued);
         format!(
@@ -198,6 +225,17 @@ impl Transition<'_> {
             self.after.farm("online"),
             self.waiting
         )
+    }
+
+    fn of_ejection(&self) -> Option<(Urgency, String)> {
+        let name = self.name();
+        match self.reason {
+            Reason::Ejected(text) => Some((Urgency::Alert, format!("{name} {text}. {}", self.left()))),
+            Reason::TakenBack => {
+                Some((Urgency::Notice, format!("{name} is back from its ejection. {}", self.online())))
+            }
+            _ => None,
+        }
     }
 
     fn of_health(&self) -> Option<(Urgency, String)> {
@@ -269,7 +307,7 @@ impl Transition<'_> {
     }
 }
 
-/// What `option log-health-checks` says of a check.
+/// The line of `option log-health-checks` for a check.
 pub(crate) fn check_line(
     backend: &str,
     server: &Server,

@@ -1,10 +1,10 @@
-//! Cookie persistence (`cookie`): which server a request's cookie designates, what the response tells
-//! the client, and the two letters that logs show for it.
+//! Cookie persistence (`cookie`): which server a request's cookie designates, what the response sends to
+//! the client, and the two letters of the termination state.
 //!
-//! Pure: header values and the date come in, edits and verdicts go out. Wherever the manual left a
-//! question open, HAProxy 2.6 was asked; the tables in the tests are its answers.
+//! Pure functions: header values and the date come in, edits and results go out. Wherever the manual leaves a
+//! question open, the answer was measured on HAProxy 2.6; the tables in the tests have its results.
 //!
-//! The way of one exchange: [`CookieSettings::examine`] the request, choose the server,
+//! The order of calls for one exchange: [`CookieSettings::examine`] the request, choose the server,
 //! [`CookieSettings::edit_request`] each `Cookie` header, then [`CookieSettings::plan_response`] and
 //! [`CookieSettings::edit_response`] each `Set-Cookie` header.
 
@@ -24,7 +24,7 @@ pub struct CookieSettings {
     pub name: String,
     /// What happens to it.
     pub mode: CookieMode,
-    /// `indirect`: servers do not see it, clients that have it are not sent it again.
+    /// `indirect`: servers do not see the cookie, and clients that have it do not get it again.
     pub indirect: bool,
     /// `nocache`: responses that carry it are private.
     pub no_cache: bool,
@@ -80,18 +80,18 @@ pub enum CookieMode {
     Prefix,
 }
 
-/// What a request's cookie says.
+/// The result of examining a request's cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Presented {
-    /// The verdict.
+    /// The state of the cookie.
     pub state: PresentedState,
-    /// The server to go to, if the verdict allows it.
+    /// The server to use, if the state allows it.
     pub server: Option<ServerKey>,
     first: Option<Date>,
     last: Option<Date>,
 }
 
-/// The verdict on a request's cookie: the third letter of the termination state.
+/// The state of a request's cookie: the third letter of the termination state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PresentedState {
     /// There was none.
@@ -100,7 +100,7 @@ pub enum PresentedState {
     Invalid,
     /// Its server is down, or could not be reached.
     Down,
-    /// It is good.
+    /// It is valid.
     Valid,
     /// It has not been used for too long.
     Expired,
@@ -139,7 +139,7 @@ impl Presented {
         }
     }
 
-    /// The same when its server could not be reached and the request went elsewhere.
+    /// The same, when the server could not be reached and the request was redispatched.
     #[must_use]
     pub fn redispatched(self) -> Self {
         match self.state {
@@ -154,7 +154,7 @@ impl Presented {
 pub struct ResponseFacts<'a> {
     /// The `cookie` value of the server that answered.
     pub server_cookie: Option<&'a str>,
-    /// That server was designated, by the cookie or by something else, and not given up for another.
+    /// That server was designated, by the cookie or by something else, and the request was not redispatched.
     pub designated: bool,
     /// The request was a POST.
     pub post: bool,
@@ -169,11 +169,11 @@ pub struct ResponseFacts<'a> {
 pub struct ResponsePlan {
     /// The fourth letter of the termination state.
     pub letter: char,
-    /// A `Set-Cookie` header to add, its value.
+    /// The value of a `Set-Cookie` header to add.
     pub set_cookie: Option<String>,
     /// Add `Cache-Control: private`.
     pub private: bool,
-    /// What becomes of the server's own.
+    /// What happens to the server's own `Set-Cookie`.
     provided: ProvidedCookie,
 }
 
@@ -188,8 +188,8 @@ enum ProvidedCookie {
 }
 
 impl CookieSettings {
-    /// Looks at a request's `Cookie` headers. `find` gives the server of a cookie value and whether it
-    /// is up; `stays` says that it is wanted even when down (`option persist`, `force-persist`).
+    /// Examines a request's `Cookie` headers. `find` gives the server of a cookie value and whether it is up;
+    /// `stays` says that the server is used even when down (`option persist`, `force-persist`).
     pub fn examine<'a>(
         &self,
         headers: impl IntoIterator<Item = &'a [u8]>,
@@ -233,7 +233,7 @@ impl CookieSettings {
         }
     }
 
-    /// The server's name in a value, then the dates of the last and the first visit.
+    /// Splits a value into the server's cookie and the dates of the last and the first visit.
     fn dissect<'a>(&self, value: &'a [u8]) -> (&'a [u8], Option<Date>, Option<Date>) {
         if self.mode == CookieMode::Prefix {
             return (header::before(value, PREFIX_END).unwrap_or(value), None, None);
@@ -245,7 +245,7 @@ impl CookieSettings {
         (name, last, date())
     }
 
-    /// What a server gets to see of a `Cookie` header.
+    /// The edit of a `Cookie` header before it is sent to the server.
     #[must_use]
     pub fn edit_request(&self, header: &[u8]) -> HeaderEdit {
         match self.mode {
@@ -309,7 +309,7 @@ impl CookieSettings {
         ResponsePlan { letter, set_cookie, private: self.no_cache, ..plan }
     }
 
-    /// Whether the dates of a good cookie differ from what they should be.
+    /// Whether the dates of a valid cookie need an update.
     fn is_stale(&self, presented: &Presented, wall_seconds: u64) -> bool {
         if self.is_dated() {
             presented.last.is_none_or(|last| last < Date::of(wall_seconds))
@@ -325,7 +325,7 @@ impl CookieSettings {
     fn inserted(&self, facts: &ResponseFacts<'_>, first: Option<Date>) -> String {
         let mut text = format!("{}=", self.name);
         match facts.server_cookie {
-            // Sent here without a name to come back with: what the client may have is void.
+            // The server has no cookie value: the client's cookie is deleted.
             None => text.push_str("; Expires=Thu, 01-Jan-1970 00:00:01 GMT"),
             Some(cookie) => {
                 text.push_str(cookie);
@@ -357,7 +357,7 @@ impl CookieSettings {
         }
     }
 
-    /// What the client gets to see of a server's `Set-Cookie` header.
+    /// The edit of a server's `Set-Cookie` header before it is sent to the client.
     #[must_use]
     pub fn edit_response(&self, plan: &ResponsePlan, header: &[u8]) -> HeaderEdit {
         let Some((value, end)) = header::set_cookie_value(header, &self.name) else {
@@ -385,10 +385,10 @@ impl CookieSettings {
     }
 }
 
-/// What dynamic cookies are made with. It may change while the backend runs.
+/// How dynamic cookies are made. It may change while the backend runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DynamicCookies {
-    /// Whether there are any: `dynamic` of `cookie`.
+    /// Whether they are used: `dynamic` of `cookie`.
     pub enabled: bool,
     /// `dynamic-cookie-key`.
     pub key: Option<String>,
@@ -417,11 +417,11 @@ impl ResponsePlan {
     }
 }
 
-/// The letter when there is nothing to say.
+/// The letter when cookies play no part.
 pub const NOT_CONCERNED: char = '-';
-/// Between a server's name and the value that the server gave.
+/// Separates the server's cookie from the value that the server gave.
 const PREFIX_END: u8 = b'~';
-/// Before each date.
+/// Precedes each date.
 const DATE_START: u8 = b'|';
 
 #[cfg(test)]

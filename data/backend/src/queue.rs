@@ -6,7 +6,7 @@
 //! lock: the waiter is *granted* the slot before it is woken, so nobody can overtake it and it never
 //! has to try again.
 //!
-//! What happens outside the lock is one thing only: a finished request gives its slot back. The two
+//! Only one thing happens outside the lock: a finished request gives its slot back. The two
 //! sides do, in this order and sequentially consistent:
 //!
 //! ```text
@@ -23,9 +23,9 @@
 //! critical section, so no decision goes stale. `tests/queue_loom.rs` lets loom walk through the
 //! interleavings of this very code, `tests/queue_sequences.rs` through random histories of a backend.
 //!
-//! What remains is that every waiter has somebody whose release will come: a limit is never below 1
-//! (`weight::slot_limit`), so a server that a waiter waits for is either serving a request, whose
-//! release hands out, or has room, and then the hand-out under the lock would have used it. Changes of
+//! It remains to show that every waiter has a release to wait for: a limit is never below 1
+//! (`weight::slot_limit`), so a server with waiters either serves a request, whose release hands out, or has
+//! room, and then the hand-out under the lock would have used it. Changes of
 //! limits, weights and states hand out before they give the lock back. A server that goes down sends
 //! its waiters to choose again, and the last one sends the backend's queue too (R169).
 
@@ -35,7 +35,7 @@ use std::sync::Arc;
 use crate::server_key::ServerKey;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// How a waiter is told that its [`Waiting`](crate::Waiting) has news. Called from any thread, at most once.
+/// Notifies the owner of a [`Waiting`](crate::Waiting) that it has an outcome. Called from any thread, at most once.
 pub trait Wake: Send + Sync {
     /// Makes the waiter look at its [`Waiting`](crate::Waiting) again. Must not call back into the backend.
     fn wake(&self);
@@ -50,7 +50,7 @@ impl<F: Fn() + Send + Sync> Wake for WakeFn<F> {
     }
 }
 
-/// `set-priority-class` and `set-priority-offset`: who is served first. Lower values come first.
+/// `set-priority-class` and `set-priority-offset`: the order in queues. Lower values come first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Priority {
     class: i16,
@@ -85,14 +85,14 @@ impl Priority {
     const OFFSET_LIMIT: i64 = 524_287;
 }
 
-/// Which queue.
+/// One of the queues of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueOf {
     Server(ServerKey),
     Backend,
 }
 
-/// Who comes first: class, then time with its offset, then arrival.
+/// A position in a queue: class, then time with its offset, then arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Order {
     class: i16,
@@ -108,7 +108,7 @@ impl Order {
     }
 }
 
-/// What the two sides of a wait share.
+/// The state that a waiter shares with the backend.
 pub(crate) struct Waiter {
     state: AtomicU64,
     ahead: AtomicU32,
@@ -117,7 +117,7 @@ pub(crate) struct Waiter {
     wake: Box<dyn Wake>,
 }
 
-/// What became of a waiter.
+/// The outcome of a wait.
 pub(crate) enum Decision {
     Granted(ServerKey),
     ChooseAgain,
@@ -125,7 +125,7 @@ pub(crate) enum Decision {
 
 const UNDECIDED: u64 = 0;
 const CHOOSE_AGAIN: u64 = 1;
-/// Above it, the key of the server whose slot was granted.
+/// Values from this one on are this value plus the key of the server whose slot was granted.
 const GRANTED: u64 = 2;
 
 impl Waiter {
@@ -133,7 +133,7 @@ impl Waiter {
         Self { state: AtomicU64::new(UNDECIDED), ahead: AtomicU32::new(0), sticky, wake }
     }
 
-    /// Decides, under the lock. The wake-up follows when the lock is gone.
+    /// Sets the decision, under the lock. The wake-up follows after the lock is released.
     pub(crate) fn decide(&self, decision: &Decision) {
         let state = match decision {
             Decision::ChooseAgain => CHOOSE_AGAIN,
@@ -159,7 +159,7 @@ impl Waiter {
 #[derive(Default)]
 pub(crate) struct WaitQueue {
     entries: BTreeMap<Order, (u64, Arc<Waiter>)>,
-    /// How many were ever served from it.
+    /// How many waiters were ever served from it.
     served: u64,
 }
 
@@ -186,7 +186,7 @@ impl WaitQueue {
         Some(waiter)
     }
 
-    /// Takes out all that need not stay.
+    /// Takes out all waiters that are not sticky.
     pub(crate) fn evict(&mut self, into: &mut Vec<Arc<Waiter>>) {
         let served = self.served;
         self.entries.retain(|_, (joined, waiter)| {
@@ -209,7 +209,7 @@ impl WaitQueue {
 }
 
 impl Waiter {
-    /// How many left the queue since it was joined; known once this one left it.
+    /// How many left the queue since this one joined it; known once this one left it.
     pub(crate) fn ahead(&self) -> u32 {
         self.ahead.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What follows a failed attempt: the same server again, another one, or giving up.
+//! What to do after a failed attempt: the same server again, another one, or give up.
 //!
 //! Pure functions over the configuration (`retries`, `option redispatch`) and the history of the
 //! request. The cases were compared with what HAProxy 2.6 does.
@@ -12,7 +12,7 @@ pub struct Failure {
     pub retries_made: u32,
     /// `retries`, or what `set-retries` made of it.
     pub retries_allowed: u32,
-    /// Persistence or a rule designated the server, balancing did not.
+    /// Persistence or a rule designated the server, not balancing.
     pub designated: bool,
     /// `force-persist` applies: never another server.
     pub forced: bool,
@@ -34,15 +34,15 @@ pub enum NextAttempt {
         /// Milliseconds to wait before.
         wait_ms: u64,
     },
-    /// Give the slot back, forget what designated the server, and choose again, at once, avoiding it.
-    /// If the same server comes out after all, that is a retry; another one is a redispatch.
+    /// Give the slot back, forget what designated the server, and choose again at once, avoiding it. If the
+    /// same server is chosen after all, that is a retry; another one is a redispatch.
     Elsewhere,
 }
 
 /// A server that refuses at once is not tried again sooner than this (manual, "retries").
 pub const TURN_AROUND_MS: u64 = 1_000;
 
-/// Decides what follows a failure.
+/// Decides what to do after a failure.
 #[must_use]
 pub fn after_failure(backend: &BackendSettings, failure: &Failure) -> NextAttempt {
     if failure.retries_made >= failure.retries_allowed {
@@ -63,19 +63,19 @@ fn goes_elsewhere(backend: &BackendSettings, failure: &Failure) -> bool {
     if backend.redispatch == 0 || failure.forced || failure.usable_servers < 2 {
         return false;
     }
-    // Nothing binds the request to its server, so nothing is gained by insisting.
+    // Nothing binds the request to its server, so there is no reason to try it again.
     let bound = failure.designated || backend.algorithm.is_hash();
     !bound || is_redispatch_turn(backend.redispatch, failure.retries_made + 1, failure.retries_allowed)
 }
 
-/// Whether the retry with this number (from 1) goes elsewhere: every `interval`th, or, when that is
-/// negative, the one as far before the end, -1 being the last, and its multiples.
+/// Whether the retry with this number (from 1) goes elsewhere: every `interval`th one. A negative interval
+/// means the retry as far before the end, -1 being the last, and its multiples.
 fn is_redispatch_turn(interval: i32, retry: u32, allowed: u32) -> bool {
     let step = match u32::try_from(interval) {
         Ok(step) => step,
         Err(_) => (allowed + 1).saturating_sub(interval.unsigned_abs()),
     };
-    // An interval before the first retry means the first one, and so all.
+    // An interval that reaches before the first retry is every retry.
     retry.is_multiple_of(step.max(1))
 }
 

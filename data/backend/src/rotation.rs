@@ -1,11 +1,11 @@
-//! Turns that workers take without the lock: a precomputed sequence, and one counter that says who has which.
+//! Turns that workers take without the lock: a precomputed sequence, and a shared counter of the next turn.
 //!
 //! "In turn" means that the next request goes to the next server, whichever worker serves it. So the position is shared: a
 //! worker draws a [`Ticket`], one relaxed addition, and looks in the [`Rotation`] whose turn that is. A rotation is made under
-//! the lock and never changes. It repeats itself for ever where the sequence does; else it ends after some turns, and
-//! the next one is made. A ticket says of which rotation it is; one of a rotation that the worker does not know is worth
-//! nothing, and the worker looks at the farm again. When the farm changes, the counter tells how many turns were taken,
-//! and the algorithm goes on from there ([`TurnCounter::close`]).
+//! the lock and never changes. A repeating sequence repeats for ever; any other ends after some turns, and the next
+//! rotation is made. A ticket holds the number of its rotation; a worker that draws a ticket of a rotation that it does
+//! not know looks at the farm again. When the farm changes, the counter holds the number of turns taken, and the
+//! algorithm continues from there ([`TurnCounter::close`]).
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::sync::{AtomicU64, Ordering};
 #[derive(Clone)]
 pub(crate) struct Sequence {
     pub(crate) members: Arc<[u32]>,
-    /// Where the first turn is.
+    /// The index of the first turn.
     pub(crate) first: usize,
-    /// Where it goes on after its end, if it does.
+    /// The index at which the sequence continues after its end, if it repeats.
     pub(crate) repeats_from: Option<usize>,
 }
 
 impl Sequence {
-    /// Where a turn is, counted from 0; none after the end.
+    /// The index of a turn, counted from 0; none after the end.
     pub(crate) fn index(&self, turn: u32) -> Option<usize> {
         let index = self.first as u64 + u64::from(turn);
         if let Some(index) = usize::try_from(index).ok().filter(|index| *index < self.members.len()) {
@@ -36,14 +36,14 @@ impl Sequence {
     }
 }
 
-/// A sequence that is given out.
+/// A sequence that workers draw turns from.
 pub(crate) struct Rotation {
     number: u32,
     sequence: Sequence,
 }
 
 impl Rotation {
-    /// Whose turn it is; none when the ticket is of another rotation, or this one is at its end.
+    /// The member of a ticket; none when the ticket is of another rotation, or this one is at its end.
     #[inline]
     pub(crate) fn member(&self, ticket: Ticket) -> Option<usize> {
         if ticket.rotation != self.number {
@@ -52,7 +52,7 @@ impl Rotation {
         Some(self.sequence.members[self.sequence.index(ticket.turn)?] as usize)
     }
 
-    /// What is given out.
+    /// The sequence of turns.
     pub(crate) fn sequence(&self) -> &Sequence {
         &self.sequence
     }
@@ -76,8 +76,8 @@ impl Ticket {
     }
 }
 
-/// The next ticket: the number of a rotation above, the number of a turn below. After 2^32 turns the rotation's number
-/// changes by itself, and the next rotation begins where this one is.
+/// The next ticket: the number of the rotation in the upper half, the number of the turn in the lower. After 2^32
+/// turns the rotation's number changes by itself, and the next rotation continues from there.
 pub(crate) struct TurnCounter(CachePadded<AtomicU64>);
 
 const TURN_BITS: u32 = 32;
@@ -87,13 +87,13 @@ impl TurnCounter {
         Self(CachePadded::new(AtomicU64::new(0)))
     }
 
-    /// Takes a turn, without the lock. Its own order is all that matters: a rotation is handed over by the lock.
+    /// Takes a turn, without the lock. Relaxed ordering suffices: rotations are handed over under the lock.
     #[inline]
     pub(crate) fn draw(&self) -> Ticket {
         Ticket::of(self.0.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Begins to give out a sequence. Under the lock.
+    /// Begins a rotation over a sequence. Under the lock.
     pub(crate) fn begin(&self, sequence: Sequence) -> Rotation {
         let next = Ticket::of(self.0.load(Ordering::Relaxed)).of_next_rotation();
         self.0.store(next, Ordering::Relaxed);
@@ -105,7 +105,7 @@ impl TurnCounter {
         rotation.member(Ticket::of(self.0.load(Ordering::Relaxed))).is_none()
     }
 
-    /// Ends a rotation: how many of its turns were taken. Tickets drawn from now on are of none. Under the lock.
+    /// Ends a rotation and returns how many of its turns were taken. Tickets drawn from now on belong to no rotation. Under the lock.
     pub(crate) fn close(&self, rotation: &Rotation) -> u32 {
         let last = self.0.fetch_add(1 << TURN_BITS, Ordering::Relaxed);
         let next = Ticket::of(last);

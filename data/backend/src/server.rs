@@ -1,9 +1,9 @@
 //! A live server: what all workers see of it.
 //!
-//! Everything here is read freely and changed through [`Backend::change`](crate::Backend::change)
-//! only, because a change of weight, state or limit concerns the balancing structures and the queues
-//! too. The fields are atomics written under the backend's lock, except what counts requests: workers that
-//! choose without it count for themselves (see `view.rs`), and a finished request gives back without it.
+//! Readers are free; every change goes through [`Backend::change`](crate::Backend::change), because a change
+//! of weight, state or limit concerns the balancing structures and the queues too. The fields are atomics
+//! written under the backend's lock, except the counts of requests: workers that choose without the lock
+//! count for themselves (see `view.rs`), and a finished request gives its slot back without it.
 
 pub mod state;
 pub mod weight;
@@ -20,6 +20,7 @@ use crate::server_key::ServerKey;
 use crate::settings::{Algorithm, MAXIMUM_WEIGHT, ServerSettings};
 use crate::shared::Home;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, handshake_point, raise};
+use crate::traffic::Traffic;
 use state::{AdminState, OperationalState, RequestedState};
 use weight::{Ramp, WeightChange};
 
@@ -30,25 +31,25 @@ pub enum Change {
     Weight(WeightChange),
     /// `set server state`, `enable server`, `disable server`.
     State(RequestedState),
-    /// Maintenance or drain that tracking or resolution decides: bits to set, then bits to clear.
+    /// Maintenance or drain decided by tracking or resolution: bits to set, then bits to clear.
     Admin {
         /// Bits to set.
         set: AdminState,
         /// Bits to clear.
         clear: AdminState,
     },
-    /// What health checks would have found out. Ignored while in maintenance.
+    /// Forces the result of health checks. Ignored in maintenance.
     Health(OperationalState),
-    /// What the agent would have said: up or down.
+    /// Forces the result of the agent check.
     Agent {
         /// Whether it is up.
         up: bool,
     },
     /// `set server addr`.
     Address(ServerAddress),
-    /// Name servers say where it is.
+    /// Name servers gave this address.
     Resolved(ServerAddress),
-    /// Name servers say that it is nowhere, or nothing for too long.
+    /// Name servers gave no address, or did not answer for too long.
     Unresolved,
     /// `set maxconn server`; 0 is unlimited.
     MaximumConnections(u32),
@@ -68,19 +69,21 @@ pub struct Server {
     last_change_ms: AtomicU64,
     downtime_ms: AtomicU64,
     downs: AtomicU32,
-    /// Slots taken under the lock, or where the algorithm compares what all workers count.
+    /// Slots taken under the lock, or where the algorithm compares the load of all workers.
     served: AtomicU32,
-    /// Whether some were ever taken in a worker's own count, which `figures` has.
+    /// Whether slots were ever counted in a worker's own count, which is in `figures`.
     counted_apart: AtomicBool,
     pub(crate) queued: AtomicU32,
     served_maximum: AtomicU32,
     queued_maximum: AtomicU32,
     figures: ServerFigures,
-    /// Boxed: many servers have none.
+    /// The checks, boxed because many servers have none.
     health: Option<Box<Check>>,
     agent: Option<Box<Check>>,
     /// Errors in a row of its traffic, where that is observed.
     errors_in_a_row: AtomicU32,
+    /// Statistics of its traffic, where something depends on them.
+    traffic: Option<Box<Traffic>>,
     pools: &'static IdlePools,
     home: Home,
 }
@@ -127,6 +130,10 @@ impl Server {
             health: settings.check.map(|rules| Box::new(Check::new(CheckKind::Health, rules))),
             agent: settings.agent.map(|rules| Box::new(Check::new(CheckKind::Agent, rules))),
             errors_in_a_row: AtomicU32::new(0),
+            traffic: {
+                let settings = &home.shared.settings;
+                settings.weighs_traffic().then(|| Box::new(Traffic::new(settings.workers)))
+            },
             pools,
             home,
             settings,
@@ -135,7 +142,7 @@ impl Server {
         server
     }
 
-    /// Its place in the backend.
+    /// Its key in the backend.
     #[must_use]
     pub fn key(&self) -> ServerKey {
         self.key
@@ -153,24 +160,24 @@ impl Server {
         &self.settings.name
     }
 
-    /// What it was configured with; what changes at run time has its own methods.
+    /// Its configuration; values that change at run time have methods of their own.
     #[must_use]
     pub fn settings(&self) -> &ServerSettings {
         &self.settings
     }
 
-    /// Where it is now.
+    /// Its current address.
     #[must_use]
     pub fn address(&self) -> Arc<ServerAddress> {
         self.address.load_full()
     }
 
-    /// Shows `look` where it is now, without counting a reference that all workers count.
+    /// Calls `look` with its current address, without touching a reference count that all workers share.
     pub fn look_at_address<R>(&self, look: impl FnOnce(&ServerAddress) -> R) -> R {
         look(&self.address.load())
     }
 
-    /// Whether it is elsewhere than its line says.
+    /// Whether its address differs from the configured one.
     #[must_use]
     pub fn has_moved(&self) -> bool {
         self.has_moved.load(Ordering::Acquire)
@@ -194,7 +201,7 @@ impl Server {
         self.settings.weight
     }
 
-    /// `maxconn` as it is now; 0 is unlimited.
+    /// The current `maxconn`; 0 is unlimited.
     #[must_use]
     pub fn maximum_connections(&self) -> u32 {
         self.maximum_connections.load(Ordering::Relaxed)
@@ -206,7 +213,7 @@ impl Server {
         AdminState::from_bits(self.admin.load(Ordering::Relaxed))
     }
 
-    /// The operational state at `now_ms`: a start whose ramp is over is running.
+    /// The operational state at `now_ms`: `Starting` ends with the slow start.
     #[must_use]
     pub fn operational_state(&self, now_ms: u64) -> OperationalState {
         match self.recorded_state() {
@@ -221,7 +228,7 @@ impl Server {
         self.last_change_ms.load(Ordering::Relaxed)
     }
 
-    /// How long it has been down in all, the current downtime included.
+    /// Its total downtime in milliseconds, the current one included.
     #[must_use]
     pub fn downtime_ms(&self, now_ms: u64) -> u64 {
         let past = self.downtime_ms.load(Ordering::Relaxed);
@@ -238,7 +245,7 @@ impl Server {
         self.downs.load(Ordering::Relaxed)
     }
 
-    /// How far its slow start is.
+    /// The progress of its slow start.
     #[must_use]
     pub fn ramp(&self, now_ms: u64) -> Ramp {
         if self.recorded_state() != OperationalState::Starting {
@@ -253,6 +260,11 @@ impl Server {
     /// The weight that balancing uses, in sixteenths: 0 when it takes no new visitors.
     #[must_use]
     pub fn effective_weight(&self, now_ms: u64) -> u32 {
+        if self.is_ejected() { 0 } else { self.weight_if_taken_back(now_ms) }
+    }
+
+    /// The effective weight that it would have if it were not ejected.
+    pub(crate) fn weight_if_taken_back(&self, now_ms: u64) -> u32 {
         let up = matches!(self.recorded_state(), OperationalState::Starting | OperationalState::Running);
         if !up || self.admin_state().is_drain() || self.admin_state().is_maintenance() {
             return 0;
@@ -260,10 +272,45 @@ impl Server {
         weight::effective(self.user_weight(), self.ramp(now_ms))
     }
 
-    /// Whether it serves requests that persistence or a rule sends to it.
+    /// Whether it is up: it then serves requests that persistence or a rule sends to it.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.recorded_state() != OperationalState::Stopped
+    }
+
+    /// Whether it is up and not ejected.
+    #[must_use]
+    pub fn is_available(&self) -> bool {
+        self.is_up() && !self.is_ejected()
+    }
+
+    /// Whether it is ejected because of its traffic (`outlier-ejection`).
+    #[must_use]
+    pub fn is_ejected(&self) -> bool {
+        self.traffic().is_some_and(Traffic::is_ejected)
+    }
+
+    /// How often it was ejected; none where servers are not ejected.
+    #[must_use]
+    pub fn ejections(&self) -> Option<u64> {
+        self.home.shared.settings.outliers?;
+        self.traffic().map(Traffic::ejections)
+    }
+
+    pub(crate) fn traffic(&self) -> Option<&Traffic> {
+        self.traffic.as_deref()
+    }
+
+    /// The average time of its answers to that worker, in 1/1024 ms; none while unknown.
+    pub(crate) fn pace(&self, worker: usize, now_ms: u64) -> Option<u64> {
+        self.traffic()?.pace(worker, now_ms)
+    }
+
+    /// Whether its traffic is observed ([`Backend::observe`](crate::Backend::observe)).
+    #[inline]
+    #[must_use]
+    pub fn is_observed(&self) -> bool {
+        self.settings.observe.is_some() || self.traffic.is_some()
     }
 
     /// Requests that hold one of its slots.
@@ -296,14 +343,14 @@ impl Server {
         self.queued_maximum.load(Ordering::Relaxed)
     }
 
-    /// `clear counters`: maxima start again from what is.
+    /// `clear counters`: maxima restart from the current values.
     pub fn clear_maxima(&self) {
         self.figures.forget_most_inside();
         self.served_maximum.store(self.served(), Ordering::Relaxed);
         self.queued_maximum.store(self.queued(), Ordering::Relaxed);
     }
 
-    /// What it counts.
+    /// Its counters.
     #[must_use]
     pub fn figures(&self) -> &ServerFigures {
         &self.figures
@@ -330,17 +377,17 @@ impl Server {
         }
     }
 
-    /// Whether every check that it has, and that is enabled, says that it is up.
+    /// Whether all its enabled checks say that it is up.
     pub(crate) fn checks_say_up(&self) -> bool {
         let says_up = |check: &Check| !check.record().enabled || check.says_up();
         self.health().is_none_or(says_up) && self.agent().is_none_or(says_up)
     }
 
-    /// Takes note of what traffic showed, where that is observed: true with so many errors in a row that something follows.
+    /// Records an observation of traffic; true when the errors in a row reach the limit.
     #[inline]
     pub(crate) fn observe(&self, observation: Observation) -> bool {
         let Some(rules) = &self.settings.observe else { return false };
-        // Who looks at responses is not content with a connection.
+        // Where responses are observed, a connection alone is not a success.
         let is_ignored =
             if rules.layer7 { observation == Observation::Connected } else { observation.is_layer7() };
         if is_ignored {
@@ -352,7 +399,7 @@ impl Server {
             }
             return false;
         }
-        // One of those that count at the same time reaches the limit.
+        // Of several workers that count at the same time, one reaches the limit.
         let count = self.errors_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
         let is_enough = count >= rules.limit;
         if is_enough {
@@ -361,7 +408,7 @@ impl Server {
         is_enough
     }
 
-    /// The state that a finding of a check leads to, if another than now.
+    /// The state that follows from a check's finding, if it differs from the current one.
     pub(crate) fn state_after(&self, step: &Step, now_ms: u64) -> Option<OperationalState> {
         let now = self.operational_state(now_ms);
         let next = match step.result {
@@ -370,7 +417,7 @@ impl Server {
                 OperationalState::Starting => OperationalState::Starting,
                 _ => OperationalState::Running,
             },
-            // Who is down stays down (manual, "http-check disable-on-404").
+            // A server that is down stays down (manual, "http-check disable-on-404").
             CheckResult::ConditionallyPassed if step.is_up && now != OperationalState::Stopped => {
                 OperationalState::Stopping
             }
@@ -379,13 +426,13 @@ impl Server {
         (next != now).then_some(next)
     }
 
-    /// The connections to it that workers use and keep. They outlive the server: a connection may end after it.
+    /// Counts of the connections to it that workers use and keep. They outlive the server: a connection may end after it.
     #[must_use]
     pub fn pools(&self) -> &'static IdlePools {
         self.pools
     }
 
-    /// Whether nothing is on it, waits for it or is kept for it.
+    /// Whether no request uses it or waits for it and no idle connection to it is kept.
     #[must_use]
     pub fn is_unused(&self) -> bool {
         let usage = self.pools.total();
@@ -420,7 +467,7 @@ impl Server {
         raise(&self.served_maximum, self.served());
     }
 
-    /// Takes a slot in a worker's own count. There is no limit, or the caller will see that there is one now.
+    /// Takes a slot in a worker's own count. There is no limit, or the caller checks afterwards whether there is one.
     pub(crate) fn occupy_apart(&self, worker: usize) {
         if !self.counted_apart.load(Ordering::Relaxed) {
             self.counted_apart.store(true, Ordering::SeqCst);
@@ -430,8 +477,8 @@ impl Server {
         }
     }
 
-    /// Gives back a slot, which that worker counted or all together. The lock is only taken when somebody waits or load
-    /// orders the servers.
+    /// Gives back a slot, from that worker's count or from the shared one. The lock is only taken when a request waits
+    /// or the algorithm orders servers by load.
     pub(crate) fn release(&self, worker: Option<usize>) {
         match worker {
             Some(worker) => self.figures.leave(worker),
@@ -460,7 +507,7 @@ impl Server {
         self.has_moved.store(has_moved, Ordering::Release);
     }
 
-    /// Computes the dynamic cookie anew, unless the server has one of its own.
+    /// Recomputes the dynamic cookie, unless the server has a configured one.
     pub(crate) fn refresh_cookie(&self) {
         if self.settings.cookie.is_none() {
             let cookie = self.home.shared.dynamic_cookies.load().of(&self.address());
@@ -480,7 +527,7 @@ impl Server {
         self.admin.store(admin.bits(), Ordering::Relaxed);
     }
 
-    /// Records a new operational state and what it does to the times.
+    /// Sets a new operational state and updates the times of the last change and of downtime.
     pub(crate) fn set_operational(&self, state: OperationalState, now_ms: u64) {
         if self.recorded_state() == OperationalState::Stopped {
             self.downtime_ms.store(self.downtime_ms(now_ms), Ordering::Relaxed);
@@ -491,7 +538,8 @@ impl Server {
         self.last_change_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// It was never up: nothing is counted. Its checks begin when an operator says so (management manual, "add server").
+    /// Starts in maintenance without counting a transition. Its checks begin when an operator enables them (management
+    /// manual, "add server").
     pub(crate) fn begin_in_maintenance(&self) {
         for check in [self.health(), self.agent()].into_iter().flatten() {
             check.record().enabled = false;
@@ -500,7 +548,7 @@ impl Server {
         self.operational.store(OperationalState::Stopped as u8, Ordering::Relaxed);
     }
 
-    /// How it was in a former process: nothing is counted. The check goes on from where it was.
+    /// Restores the state of a former process without counting a transition. The check continues from its former level.
     pub(crate) fn restore(
         &self,
         admin: AdminState,
@@ -508,7 +556,7 @@ impl Server {
         check_level: Option<u32>,
         last_change_ms: u64,
     ) {
-        // Who waits for an address goes on waiting.
+        // A server that waits for an address continues to wait.
         let waits = self.admin_state().contains(AdminState::RESOLUTION_MAINTENANCE);
         let admin = if waits { admin.with(AdminState::RESOLUTION_MAINTENANCE) } else { admin };
         let operational = match operational {

@@ -1,7 +1,7 @@
-//! How a server is referred to for longer than a moment.
+//! Keys that name a server and may be kept.
 
-/// A server's place in its backend, and which of the servers that had the place: safe to keep, because the key of a server
-/// that was removed finds nothing, whoever has its place now.
+/// A server's place in its backend, and the generation of that place. It is safe to keep: the key of a removed server
+/// finds nothing, even if another server has its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerKey {
     place: u32,
@@ -20,30 +20,30 @@ impl ServerKey {
         Self { place, generation }
     }
 
-    /// The place as an index, from 0: places are few and taken again.
+    /// The place as an index, from 0. Places are reused, so indices stay small.
     #[must_use]
     pub const fn index(self) -> usize {
         self.place as usize
     }
 
-    /// Whether the server is of the configuration, and so the [`ServerKey::index`]th of its servers.
+    /// Whether the server comes from the configuration; [`ServerKey::index`] is then its rank there.
     #[must_use]
     pub const fn is_configured(self) -> bool {
         self.generation == 0
     }
 
-    /// Which of the servers that had the place.
+    /// Counts the servers that had this place.
     pub(crate) const fn generation(self) -> u32 {
         self.generation
     }
 
-    /// The key as a number.
+    /// The key as a number, for [`ServerKey::from_number`].
     #[must_use]
     pub const fn to_number(self) -> u64 {
         (self.generation as u64) << 32 | self.place as u64
     }
 
-    /// The key of a number that [`ServerKey::to_number`] gave.
+    /// The key from a number that [`ServerKey::to_number`] gave.
     #[must_use]
     pub const fn from_number(number: u64) -> Self {
         Self { place: number as u32, generation: (number >> 32) as u32 }

@@ -1,10 +1,11 @@
-//! What a backend and its servers are configured with, as plain values.
+//! The configuration of a backend and its servers, as plain values.
 //!
-//! These structs are filled from the typed configuration by whoever builds the runtime objects, so
-//! that this crate does not depend on the language. `Default` gives the manual's defaults.
+//! The caller fills these structs from the typed configuration, so that this crate does not depend on the
+//! language. `Default` gives the manual's defaults.
 
 use crate::address::ServerAddress;
 use crate::health::{CheckRules, ObserveRules};
+use crate::outlier::OutlierRules;
 use crate::persistence::{CookieSettings, DynamicCookies};
 
 /// The part of a `backend` or `listen` section that choosing and queueing need.
@@ -14,7 +15,7 @@ pub struct BackendSettings {
     pub name: String,
     /// Its numeric identifier (`id`, or the position).
     pub id: u32,
-    /// Its place among the proxies, for whoever hears of its changes.
+    /// Its index among the proxies, which notices carry.
     pub place: usize,
     /// Whether it is a `listen` section.
     pub is_listen: bool,
@@ -44,8 +45,12 @@ pub struct BackendSettings {
     pub http_reuse: HttpReuse,
     /// `cookie`.
     pub cookie: Option<CookieSettings>,
-    /// `dynamic-cookie-key`, and whether it is used.
+    /// `dynamic-cookie-key`, and whether dynamic cookies are used.
     pub dynamic_cookies: DynamicCookies,
+    /// `outlier-ejection`.
+    pub outliers: Option<OutlierRules>,
+    /// Whether responses are observed: then a connection alone is not a success.
+    pub judges_responses: bool,
 }
 
 impl Default for BackendSettings {
@@ -69,20 +74,28 @@ impl Default for BackendSettings {
             http_reuse: HttpReuse::Safe,
             cookie: None,
             dynamic_cookies: DynamicCookies::default(),
+            outliers: None,
+            judges_responses: true,
         }
     }
 }
 
 impl BackendSettings {
-    /// Whether choosing compares how many requests the servers have, so that all workers count them in one place.
+    /// Whether the algorithm compares the servers' numbers of requests, so that all workers must count them in one place.
     #[must_use]
     pub fn compares_load(&self) -> bool {
         let compares = match self.algorithm {
-            Algorithm::LeastConnections => true,
+            Algorithm::LeastConnections | Algorithm::Latency => true,
             Algorithm::Random { draws } => draws > 1,
             _ => false,
         };
         compares || self.hash_balance_factor > 0
+    }
+
+    /// Whether `outlier-ejection` or the algorithm depends on observed traffic.
+    #[must_use]
+    pub fn weighs_traffic(&self) -> bool {
+        self.outliers.is_some() || self.algorithm == Algorithm::Latency
     }
 }
 
@@ -109,6 +122,8 @@ pub enum Algorithm {
         /// How many servers are drawn, at least one.
         draws: u32,
     },
+    /// Of two drawn at random by weight, the one with the shorter expected wait.
+    Latency,
     /// Hash of the client's address.
     Source,
     /// Hash of the request's URI, or of a part of it.
@@ -129,7 +144,7 @@ pub enum Algorithm {
     },
     /// Hash of a sample expression that the caller evaluates.
     Expression,
-    /// Hash of what converters make of a log message: whoever has the message does so.
+    /// Hash of a log message after converters; the caller computes it.
     LogMessage,
     /// Always the same server until it cannot serve.
     Sticky,
@@ -167,7 +182,7 @@ pub struct UriKey {
 /// `hash-type <method> <function> <modifier>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashType {
-    /// How a hash designates a server.
+    /// How a hash selects a server.
     pub method: HashMethod,
     /// How a key becomes a hash.
     pub function: HashFunction,
@@ -182,7 +197,7 @@ impl Default for HashType {
 }
 
 impl HashType {
-    /// `hash-type consistent` with nothing else said: sdbm and avalanche.
+    /// `hash-type consistent` without further arguments: sdbm and avalanche.
     #[must_use]
     pub fn consistent() -> Self {
         Self { method: HashMethod::Consistent, function: HashFunction::Sdbm, avalanche: true }
@@ -263,7 +278,7 @@ pub struct ServerSettings {
     pub backup: bool,
     /// `disabled`.
     pub disabled: bool,
-    /// Its name has no address yet, and name servers are asked for one.
+    /// Its name has no address yet; name servers are being asked for one.
     pub unresolved: bool,
     /// `cookie`.
     pub cookie: Option<String>,
@@ -283,7 +298,7 @@ pub struct ServerSettings {
     pub agent: Option<CheckRules>,
     /// Which traffic counts as a check.
     pub observe: Option<ObserveRules>,
-    /// What bounds its idle connections.
+    /// Limits of its idle connections.
     pub pool: PoolSettings,
 }
 
@@ -336,7 +351,7 @@ impl Default for PoolSettings {
 mod tests {
     use super::*;
 
-    /// Counting in one place costs: only who compares does it.
+    /// Counting in one place costs, so only the algorithms that compare loads do it.
     #[test]
     fn loads_are_compared_where_the_choice_needs_them() {
         #[track_caller]
@@ -348,6 +363,7 @@ mod tests {
         check(Algorithm::Source, 0, false);
         check(Algorithm::Source, 150, true);
         check(Algorithm::LeastConnections, 0, true);
+        check(Algorithm::Latency, 0, true);
         check(Algorithm::Random { draws: 1 }, 0, false);
         check(Algorithm::Random { draws: 2 }, 0, true);
         check(Algorithm::Random { draws: 3 }, 0, true);

@@ -1,4 +1,4 @@
-//! What a backend, its servers and the workers' views have in common, readable without the lock.
+//! State that a backend, its servers and the workers' views share, readable without the lock.
 
 use std::sync::{Arc, Weak};
 
@@ -16,20 +16,22 @@ use crate::sync::{AtomicU32, AtomicU64};
 pub(crate) struct Shared {
     pub(crate) settings: BackendSettings,
     pub(crate) figures: BackendFigures,
-    /// The most streams inside that were seen.
+    /// The most streams inside at once that were seen.
     pub(crate) sessions_maximum: AtomicU32,
-    /// Which state of the farm this is, as a [`Version`]. Written under the lock, and read for each request.
+    /// The version of the farm, as a [`Version`]. Written under the lock, and read for each request.
     pub(crate) version: CachePadded<AtomicU64>,
     /// The turns that workers draw.
     pub(crate) turns: TurnCounter,
-    /// Whether the algorithm compares what all workers count.
+    /// Whether the algorithm compares the load of all workers.
     pub(crate) compares_load: bool,
     /// Requests in the backend's queue. Written under the lock.
     pub(crate) queued: AtomicU32,
     pub(crate) queued_maximum: AtomicU32,
     /// How many servers can take a new visitor. Written under the lock.
     pub(crate) usable: AtomicU32,
-    /// What dynamic cookies are made with. Changed under the lock.
+    /// When servers are next compared (`outlier-ejection`).
+    pub(crate) compares_at_ms: AtomicU64,
+    /// How dynamic cookies are made. Changed under the lock.
     pub(crate) dynamic_cookies: ArcSwap<DynamicCookies>,
 }
 
@@ -44,27 +46,28 @@ impl Shared {
             queued: AtomicU32::new(0),
             queued_maximum: AtomicU32::new(0),
             usable: AtomicU32::new(0),
+            compares_at_ms: AtomicU64::new(0),
             dynamic_cookies: ArcSwap::from_pointee(settings.dynamic_cookies.clone()),
             settings,
         }
     }
 }
 
-/// A server's way back to its backend.
+/// A server's reference to its backend.
 pub(crate) struct Home {
     pub(crate) owner: Weak<dyn Owner>,
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What a server asks of its backend, once in a while.
+/// What a server calls on its backend.
 pub(crate) trait Owner: Send + Sync {
-    /// A slot of `key` came free while somebody waited for it, or while load orders the servers.
+    /// A slot of `key` came free while a request waited for it, or while the algorithm orders servers by load.
     fn released(&self, key: ServerKey);
 }
 
 #[cfg(test)]
 impl Home {
-    /// For a server on its own.
+    /// For a server without a backend.
     pub(crate) fn nowhere() -> Self {
         struct Nobody;
         impl Owner for Nobody {
@@ -74,17 +77,17 @@ impl Home {
     }
 }
 
-/// The number of a state of the farm, and whether it may be chosen from without the lock.
+/// The number of a version of the farm, and whether workers may choose without the lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Version(u64);
 
 impl Version {
-    /// The next one.
+    /// The next version.
     pub(crate) fn next(self, is_free: bool) -> Self {
         Self(((self.0 >> 1) + 1) << 1 | u64::from(is_free))
     }
 
-    /// Whether no member has a limit and no order depends on the load of all.
+    /// Whether no member has a limit and no order depends on the load of all workers.
     #[inline]
     pub(crate) fn is_free(self) -> bool {
         self.0 & 1 != 0

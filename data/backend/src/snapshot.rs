@@ -1,4 +1,4 @@
-//! The servers of a backend as readers see them.
+//! The list of a backend's servers for readers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::server::Server;
 use crate::server_key::ServerKey;
 
-/// All of them, replaced as a whole.
+/// All servers. The list is replaced as a whole.
 pub(crate) struct ServerSnapshot {
     pub(crate) servers: Arc<[Arc<Server>]>,
     pub(crate) places: Box<[Option<Arc<Server>>]>,
@@ -29,7 +29,7 @@ impl ServerSnapshot {
 
     pub(crate) fn by_cookie(&self, value: &str) -> Option<&Arc<Server>> {
         let servers = || self.by_cookie.get(value).into_iter().flatten().filter_map(|key| self.get(*key));
-        servers().find(|server| server.is_up()).or_else(|| servers().next())
+        servers().find(|server| server.is_available()).or_else(|| servers().next())
     }
 
     pub(crate) fn get(&self, key: ServerKey) -> Option<&Arc<Server>> {

@@ -1,9 +1,9 @@
-//! Choosing without the lock: what a worker knows of the farm, and where it stands in it.
+//! Choosing without the lock: each worker's copy of the farm.
 //!
-//! As long as no member has a limit, nobody waits for anybody, and a worker chooses by its own [`WorkerView`]: the members
-//! as they were when it last looked, turns that it draws (`rotation.rs`), its own counts. It takes the lock once
-//! after each change, to look again. That it misses none is a handshake over the version that every change raises, with
-//! sequentially consistent accesses:
+//! As long as no member has a limit, no request waits, and a worker chooses by its own [`WorkerView`]: the members at its
+//! last look, turns that it draws (`rotation.rs`), its own counts. After each change it takes the lock once, to look
+//! again. It misses no change, because of a handshake over the version that every change raises, with sequentially
+//! consistent accesses:
 //!
 //! ```text
 //!   a worker chooses                       a change, under the lock
@@ -13,9 +13,10 @@
 //!       else count -= 1, and look again
 //! ```
 //!
-//! Either W2 comes before what C2 reads, and who changes sees the request; or C2 reads before W2, then C1 comes before
-//! W3, and the worker takes its choice back. So a server whose end was told gets nothing any more, one is only let go
-//! when nobody is on it, and a new limit knows all who are there. `tests/queue_loom.rs` walks through it.
+//! Either W2 comes before what C2 reads, and the change sees the request; or C2 reads before W2, then C1 comes before
+//! W3, and the worker takes its choice back. So a server that was announced as down gets no more requests, a server is
+//! only removed when it serves none, and a new limit counts all current requests. `tests/queue_loom.rs` explores the
+//! interleavings.
 
 use std::sync::Arc;
 
@@ -32,29 +33,29 @@ use crate::shared::{Shared, Version};
 /// One worker's view of a farm.
 pub(crate) struct WorkerView {
     worker: usize,
-    /// What it is a view of; 0 before there was a look.
+    /// The version that this view shows; 0 before the first look.
     version: Version,
     members: Arc<Members>,
     refresh_at_ms: u64,
     balancer: Balancer,
-    /// The turns that it may draw.
+    /// The turns that the worker may draw.
     rotation: Option<Arc<Rotation>>,
     passed_over: PassedOver,
     handles: Handles,
 }
 
-/// What came of choosing without the lock.
+/// The result of choosing without the lock.
 pub(crate) enum Chosen {
-    /// A slot, if the farm is still the one that was seen.
+    /// A slot, valid if the version has not changed since.
     Slot(Lease),
-    /// The turns that are known are over: the worker has to look at the farm for the next ones.
+    /// The known turns are used up: the worker must look at the farm for the next ones.
     TurnsOver,
-    /// The algorithm has somebody wait.
+    /// The algorithm makes the request wait.
     Wait,
 }
 
 impl WorkerView {
-    /// A view of nothing yet.
+    /// An empty view.
     pub(crate) fn new(shared: &Shared, worker: usize) -> Self {
         Self {
             worker,
@@ -68,13 +69,13 @@ impl WorkerView {
         }
     }
 
-    /// Whether it shows the farm as it is in that version and at that time.
+    /// Whether the view is up to date with that version and that time.
     #[inline]
     pub(crate) fn shows(&self, version: Version, now_ms: u64) -> bool {
         self.version == version && now_ms < self.refresh_at_ms
     }
 
-    /// Looks at the farm. Turns are computed when some worker needs them, for requests with a hash draw none.
+    /// Looks at the farm. Turns are only computed when a worker needs them: requests with a hash draw none.
     #[cold]
     pub(crate) fn look(&mut self, lb_state: &mut LbState, hash: Option<u32>) {
         if self.version != lb_state.version() {
@@ -89,13 +90,13 @@ impl WorkerView {
         self.rotation = if draws { lb_state.rotation() } else { None };
     }
 
-    /// What was seen.
+    /// The version that the view shows.
     #[inline]
     pub(crate) fn version(&self) -> Version {
         self.version
     }
 
-    /// Whether it shows nobody who takes new visitors.
+    /// Whether it has no members.
     pub(crate) fn is_empty(&self) -> bool {
         self.members.list.is_empty()
     }
@@ -115,7 +116,10 @@ impl WorkerView {
         } else {
             // No member has a limit, so none depends on the backend's load.
             let farm = Farm { members: &self.members.list, backend_load: 0, full: 0, now_ms: input.now_ms };
-            match self.balancer.pick(&farm, &Request { hash: input.hash, avoid, random: input.random }) {
+            match self
+                .balancer
+                .pick(&farm, &Request { hash: input.hash, avoid, random: input.random, worker: self.worker })
+            {
                 Pick::Free(member) => member,
                 Pick::Queue(_) | Pick::Saturated => return Chosen::Wait,
             }
@@ -124,7 +128,7 @@ impl WorkerView {
         Chosen::Slot(self.handles.take(&self.members.list[member].server, self.worker, together))
     }
 
-    /// Whose turn it is.
+    /// Draws the member of the next turn.
     #[inline]
     fn draw(&mut self, shared: &Shared, avoid: Option<usize>) -> Option<usize> {
         let rotation = self.rotation.as_deref()?;
@@ -140,13 +144,13 @@ impl WorkerView {
         self.handles.take(server, self.worker, together)
     }
 
-    /// Whether the next choice, whoever's it is, compares the count with another server's.
+    /// Whether the count of requests is compared with another server's at some worker's next choice.
     fn counts_together(&self, shared: &Shared) -> bool {
         shared.compares_load && self.members.list.len() > 1
     }
 }
 
-/// Turns of a member that a request was to avoid (redispatch). Whoever comes next has them, as the member is still due.
+/// Turns of a member that a request had to avoid (redispatch). The next request takes them, as the member is still due.
 #[derive(Default)]
 struct PassedOver {
     member: usize,
@@ -154,7 +158,7 @@ struct PassedOver {
 }
 
 impl PassedOver {
-    /// A member that is not to be avoided.
+    /// Draws a member that is not to be avoided.
     #[cold]
     fn draw(&mut self, avoid: Option<usize>, mut draw: impl FnMut() -> Option<usize>) -> Option<usize> {
         if self.turns > 0 && avoid != Some(self.member) {
@@ -164,7 +168,7 @@ impl PassedOver {
         for passed in 0..PASSES_LIMIT {
             let member = draw()?;
             if Some(member) != avoid {
-                // Who is avoided again and again does not save up turns for later.
+                // A member that is avoided repeatedly does not save up turns.
                 self.turns = self.turns.max(passed);
                 return Some(member);
             }
@@ -174,15 +178,15 @@ impl PassedOver {
     }
 }
 
-/// So many turns in a row are passed over at most: more than a member of the largest weight has beside one of the smallest.
+/// How many turns in a row are passed over at most: more than a member of the largest weight has beside one of the smallest.
 const PASSES_LIMIT: u32 = 2 * MAXIMUM_WEIGHT;
 
-/// One for each server that the worker chose so far, by their places.
+/// The handles of the servers that the worker has chosen, by their places.
 #[derive(Default)]
 struct Handles(Vec<Option<Arc<Handle>>>);
 
 impl Handles {
-    /// A slot of a server, counted with those of all workers or apart.
+    /// Takes a slot of a server, in the count of all workers or in this worker's own.
     fn take(&mut self, server: &Arc<Server>, worker: usize, together: bool) -> Lease {
         let handle = self.of(server);
         if together {
@@ -211,7 +215,7 @@ impl Handles {
         handle
     }
 
-    /// A server that was let go is not kept alive for long.
+    /// Drops the handles of removed servers, so that they can be freed.
     fn forget_all_but(&mut self, is_known: impl Fn(ServerKey) -> bool) {
         for handle in &mut self.0 {
             if handle.as_ref().is_some_and(|handle| !is_known(handle.0.key())) {

@@ -1,4 +1,4 @@
-//! One request's wait for a slot: how it is asked for news, and how it ends.
+//! One request's wait for a slot: how to poll it, and how it ends.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// Adds what a further wait counted.
+    /// Adds the counts of another wait.
     pub fn add(&mut self, other: Self) {
         self.server = self.server.saturating_add(other.server);
         self.backend = self.backend.saturating_add(other.backend);
@@ -26,18 +26,18 @@ impl Positions {
 /// How a wait ended.
 #[derive(Debug)]
 pub enum Outcome {
-    /// A slot is there.
+    /// A slot was granted.
     Granted(Granted),
-    /// The server went away: choose again.
+    /// The server went down: choose again.
     ChooseAgain(Positions),
 }
 
-/// A slot that was waited for.
+/// A slot granted after a wait.
 #[derive(Debug)]
 pub struct Granted {
     /// The slot.
     pub lease: Lease,
-    /// Who was served before.
+    /// How many were served before.
     pub positions: Positions,
 }
 
@@ -55,7 +55,7 @@ impl Waiting {
         Self { owner, waiter, queue, order, settled: false }
     }
 
-    /// The outcome, once there is one; after that nothing any more.
+    /// The outcome, once there is one; `None` again after it was returned.
     pub fn poll(&mut self) -> Option<Outcome> {
         if self.settled {
             return None;
@@ -67,7 +67,7 @@ impl Waiting {
             Decision::ChooseAgain => Outcome::ChooseAgain(positions),
             Decision::Granted(key) => match self.owner.leased(key) {
                 Some(lease) => Outcome::Granted(Granted { lease, positions }),
-                // A granted slot keeps its server from being removed; without one there is nothing to give back.
+                // A granted slot prevents the removal of its server; without a server there is nothing to give back.
                 None => Outcome::ChooseAgain(positions),
             },
         })
@@ -82,7 +82,7 @@ impl Waiting {
         }
     }
 
-    /// Leaves the queue, or gives back a slot that was just granted; what logs show of such a wait.
+    /// Leaves the queue, or gives back a slot that was just granted. Returns the positions for the logs.
     #[must_use]
     pub fn give_up(mut self) -> Positions {
         self.leave();
@@ -117,11 +117,11 @@ impl std::fmt::Debug for Waiting {
     }
 }
 
-/// The backend, as whoever waits needs it.
+/// The part of the backend that a waiter calls.
 pub(crate) trait Queues: Send + Sync {
-    /// The slot of that server which was granted; none when there is no such server any more.
+    /// The granted slot of that server; none when the server does not exist any more.
     fn leased(&self, key: ServerKey) -> Option<Lease>;
 
-    /// A waiter gives up: it leaves its queue, or a slot that it was just granted goes to somebody else.
+    /// A waiter gives up: it leaves its queue, or a slot that it was just granted goes to the next waiter.
     fn abandon(&self, queue: QueueOf, order: Order, waiter: &Waiter);
 }

@@ -55,7 +55,7 @@ fn the_key_of_a_removed_server_finds_nobody() {
     assert_eq!(ServerKey::from_number(c.to_number()), c);
 }
 
-/// However often a place is taken again, no key of who had it before finds who has it now.
+/// However often a place is reused, a former server's key never finds the current one.
 #[test]
 fn each_server_of_a_place_has_a_key_of_its_own() {
     let backend = backend(Algorithm::RoundRobin, vec![server("a"), server("b")]);
@@ -134,7 +134,7 @@ fn a_ring_moves_few_keys_when_a_server_comes_and_none_when_it_has_gone() {
     assert_eq!(owners(), before);
 }
 
-/// Threads take slots while another one adds, removes and adds: nobody is lost, nobody gets a server that has gone.
+/// Threads take slots while another one adds and removes servers: no request is lost, none gets a removed server.
 #[test]
 fn threads_choose_while_servers_come_and_go() {
     let backend = backend(Algorithm::RoundRobin, vec![limited("a", 2)]);

@@ -1,9 +1,9 @@
-//! Workers that choose on their own: what they take no lock for, and how their choices add up.
+//! Workers that choose on their own: which operations take no lock, and how their choices add up.
 #![cfg(not(loom))]
 
 mod fixture;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fixture::*;
 use proptest::prelude::*;
@@ -18,8 +18,10 @@ fn weighted(weights: &[u32]) -> Vec<ServerSettings> {
     names.map(|(name, weight)| ServerSettings { weight, ..server(&name) }).collect()
 }
 
-/// How often this thread locks a backend while `work` runs.
+/// How often a backend is locked while `work` runs. The count is of all threads, so only one such measurement runs at a time.
 fn locks_of(work: impl FnOnce()) -> u64 {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let count = || {
         let figures = weir_sync::lock_figures().into_iter().filter(|figures| figures.name == "BACKEND");
         figures.flat_map(|figures| figures.modes).map(|mode| mode.locks).sum::<u64>()
@@ -31,7 +33,7 @@ fn locks_of(work: impl FnOnce()) -> u64 {
     count() - before
 }
 
-/// The whole way of a request: entering, choosing or taking, leaving. Only what means all workers' load needs the lock.
+/// All steps of a request: entering, choosing or taking, leaving. Only algorithms over the load of all workers need the lock.
 #[test]
 fn requests_take_no_lock_unless_the_algorithm_means_all_workers() {
     const REQUESTS: u32 = 1_000;
@@ -82,14 +84,14 @@ fn a_lease_counts_no_reference_that_all_workers_count() {
     let taken = lease(backend.take(a, false, &input, || Bell::default().wake()));
     assert_eq!((Arc::strong_count(&server), server.served()), (before, 2));
     drop((chosen, taken));
-    // A view keeps no server for long that was let go.
+    // A view soon drops a server that was removed.
     backend.change(a, Change::State(RequestedState::Maintenance), 0).unwrap();
     backend.remove(a, 0).unwrap();
     assert!(matches!(choose_on(&backend, 1), Choice::None));
     assert_eq!(Arc::strong_count(&server), 1);
 }
 
-/// A change is seen at the next choice, for one lock of each worker.
+/// A change is seen at the next choice, at the cost of one lock per worker.
 #[test]
 fn a_change_costs_each_worker_one_look() {
     let backend = shared_by(4, Algorithm::Random { draws: 1 }, weighted(&[1, 1]));
@@ -120,7 +122,7 @@ fn all_turns() -> impl Iterator<Item = (&'static Algorithm, HashType)> {
     TURNS.iter().map(|algorithm| (algorithm, HashType::default())).chain([consistent])
 }
 
-/// Who serves a request does not show: the next one goes to the next server.
+/// It does not matter which worker serves a request: the next one goes to the next server.
 #[test]
 fn workers_take_turns_with_each_other() {
     for kind in all_turns() {
@@ -138,8 +140,8 @@ fn workers_take_turns_with_each_other() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever changes in between, and whoever chooses: turns that are drawn are those that the lock gives. A limit that is
-    /// never reached makes the second farm choose under its lock.
+    /// Whatever changes in between, and whichever worker chooses: turns drawn without the lock equal those given under it. A
+    /// limit that is never reached makes the second farm choose under its lock.
     #[test]
     fn turns_are_the_same_with_and_without_the_lock(
         weights in prop::collection::vec(1u32..20, 2..6),
@@ -171,7 +173,7 @@ proptest! {
     }
 }
 
-/// What a second attempt passes over stays due: the next request has it.
+/// A turn that a second attempt passes over stays due: the next request has it.
 #[test]
 fn a_server_to_avoid_keeps_its_turn() {
     #[track_caller]
@@ -192,12 +194,12 @@ fn a_server_to_avoid_keeps_its_turn() {
     check(&[1, 1, 1], &[3], &[0, 100], "012102");
     check(&[4, 1], &[], &[0, 100], "0000100001");
     check(&[4, 1], &[6], &[0, 100], "00001010000000100001");
-    // Under the lock, the turns of a newcomer that steps in count from there.
+    // Under the lock, the turns of a newcomer count from its first one.
     check(&[4, 1], &[1], &[0], "0100000001");
     check(&[4, 1], &[0, 1, 2, 3], &[0], "11110000000010000100001");
 }
 
-/// The counter of turns is shared, so weights hold whatever each worker has to do, also while they change.
+/// The counter of turns is shared, so weights hold whatever the load of each worker, also while they change.
 #[test]
 fn weights_change_under_load() {
     const WORKERS: usize = 4;
@@ -243,19 +245,19 @@ fn weights_change_under_load() {
     }
 }
 
-/// One server has every turn: nobody locks or draws for it.
+/// A single server has every turn: no worker locks or draws for it.
 #[test]
 fn a_single_server_needs_no_turns() {
     let backend = shared_by(2, Algorithm::RoundRobin, vec![server("a")]);
     drop(choose_on(&backend, 1));
     assert_eq!(locks_of(|| (0..10).for_each(|_| drop(choose_on(&backend, 1)))), 0);
-    // It had its turn when another one comes.
+    // It had its turn when a second server is added.
     backend.add(ServerSettings { weight: 2, ..server("b") }, 0).unwrap();
     backend.change(key(&backend, "b"), Change::State(RequestedState::Ready), 0).unwrap();
     assert_eq!(sequence(&backend, 6), "abbabb");
 }
 
-/// Eight workers at once: together they are as fair as a single one.
+/// Eight workers at once are together as fair as a single one.
 #[test]
 fn the_shares_of_eight_workers_add_up_to_the_weights() {
     const WORKERS: usize = 8;
@@ -283,18 +285,18 @@ fn the_shares_of_eight_workers_add_up_to_the_weights() {
     }
 }
 
-/// Each worker counts for itself, readers add up, whichever way a slot was taken.
+/// Each worker counts for itself, and readers sum, whether a slot was taken with or without the lock.
 #[test]
 fn readers_add_up_what_workers_count() {
     let backend = shared_by(3, Algorithm::RoundRobin, vec![server("a")]);
     let mut held: Vec<_> = (0..6).map(|request| lease(choose_on(&backend, request % 3))).collect();
     let server = &backend.servers()[0];
     assert_eq!((server.served(), server.served_maximum()), (6, 6));
-    // A lease may end on another thread than it began.
+    // A lease may end on another thread than the one on which it began.
     let other = held.split_off(2);
     std::thread::spawn(move || drop(other)).join().unwrap();
     assert_eq!((server.served(), server.served_maximum()), (2, 6));
-    // With a limit, who came before counts on.
+    // With a limit, earlier requests still count.
     backend.change(server.key(), Change::MaximumConnections(3), 0).unwrap();
     held.push(lease(choose_on(&backend, 0)));
     let mut waits = waiting(choose_on(&backend, 1));
@@ -311,7 +313,7 @@ fn readers_add_up_what_workers_count() {
     assert_eq!(server.served_maximum(), 1);
 }
 
-/// Who is away comes back as a newcomer, also where no request came meanwhile.
+/// A server that was away comes back as a newcomer, even if no request came meanwhile.
 #[test]
 fn a_server_that_was_away_for_a_moment_keeps_no_place() {
     let sequence_after = |between: u64| {

@@ -1,4 +1,4 @@
-//! Choosing through the whole backend: who gets how much, and who steps in for whom.
+//! Choosing through the whole backend: the shares of servers, and which server replaces another.
 #![cfg(not(loom))]
 
 mod fixture;
@@ -111,7 +111,7 @@ fn a_server_to_avoid_is_taken_when_it_is_the_only_one() {
     }
 }
 
-/// Random draws look for the least loaded among those that are not to be avoided.
+/// Random draws look for the least loaded server among those that are not to be avoided.
 #[test]
 fn the_least_loaded_of_the_others_is_drawn() {
     #[track_caller]
@@ -240,7 +240,7 @@ fn states_and_times_are_kept() {
     assert_eq!(backend.status(12_000).downtime_ms, 7_000);
     backend.change(a, Change::Health(OperationalState::Running), 13_000).unwrap();
     assert_eq!((server.downtime_ms(20_000), backend.status(20_000).downtime_ms), (8_000, 8_000));
-    // Checks have no say while an operator keeps it out.
+    // Checks have no effect while an operator keeps it in maintenance.
     backend.change(a, Change::State(RequestedState::Maintenance), 14_000).unwrap();
     backend.change(a, Change::Health(OperationalState::Running), 15_000).unwrap();
     assert!(!server.is_up());
@@ -314,7 +314,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Random draws and hashing spread roughly by weight.
+    /// Random draws and hashing distribute roughly by weight.
     #[test]
     fn chance_respects_weights(weights in prop::collection::vec(1u32..6, 2..5), seed in any::<u64>()) {
         const REQUESTS: u32 = 6_000;

@@ -1,11 +1,11 @@
-//! What checks, agents, traffic and operators do to servers together, and what the logs hear of it.
+//! The combined effects of checks, agents, traffic and operators on servers, and the resulting log lines.
 
 use std::sync::Arc;
 
 use weir_backend::{
     AdminState, Backend, BackendSettings, Change, CheckKind, CheckRules, CheckStatus, Consequence, Finding,
-    Follower, Observation, ObserveRules, OperationalState, Reason, RemoveError, RequestedState, ServerKey,
-    ServerSettings, StartLevel,
+    Follower, MailLevel, Observation, ObserveRules, OperationalState, Reason, RemoveError, RequestedState,
+    Seen, ServerKey, ServerSettings, StartLevel,
 };
 
 const FIRST: ServerKey = ServerKey::configured(0);
@@ -19,7 +19,7 @@ fn backend(name: &str, servers: Vec<ServerSettings>) -> Arc<Backend> {
     Backend::new(BackendSettings { name: name.to_owned(), ..BackendSettings::default() }, servers, 0)
 }
 
-/// Reports an outcome, and gives the lines for the logs.
+/// Reports an outcome, and returns the lines for the logs.
 fn report(backend: &Backend, kind: CheckKind, status: CheckStatus) -> Vec<String> {
     let news = backend.report(FIRST, kind, Finding { code: Some(200), ..Finding::new(status) }, 1);
     news.notices.into_iter().map(|notice| notice.text).collect()
@@ -53,6 +53,28 @@ fn a_server_goes_down_and_comes_up_and_the_logs_hear_it() {
     );
     assert_eq!(state(&backend), OperationalState::Running);
     assert_eq!(backend.server(FIRST).expect("a server").downs(), 1);
+}
+
+/// Who leaves a state is said to leave it, who is down for maintenance is no alert, and that nobody is left is said once.
+#[test]
+fn each_order_of_an_operator_has_its_line() {
+    use RequestedState::{Drain, Maintenance, Ready};
+    let backend = backend("be", vec![checked("s", StartLevel::JustUp)]);
+    let nobody_left = "backend be has no server available!";
+    for (order, line, is_last) in [
+        (Drain, "Server be/s enters drain state. ", true),
+        (Ready, "Server be/s is UP (leaving forced drain).", false),
+        (Maintenance, "Server be/s is going DOWN for maintenance. ", true),
+        (Drain, "Server be/s is UP/DRAIN (leaving forced maintenance).", false),
+        (Maintenance, "Server be/s is going DOWN for maintenance. ", false),
+        (Ready, "Server be/s is UP/READY (leaving forced maintenance).", false),
+    ] {
+        let news = backend.change_for(FIRST, Change::State(order), Reason::Operator, 1).expect("a server");
+        let texts: Vec<_> = news.notices.iter().map(|notice| notice.text.as_str()).collect();
+        assert!(texts[0].starts_with(line), "{order:?}: {texts:?}");
+        assert_eq!(texts.get(1) == Some(&nobody_left), is_last, "{order:?}: {texts:?}");
+        assert_eq!(news.notices[0].mail, Some(MailLevel::Notice), "{order:?}");
+    }
 }
 
 #[test]
@@ -186,7 +208,8 @@ fn errors_in_a_row_have_consequences() {
         observations
             .iter()
             .map(|observation| {
-                drop(backend.observe(&server, *observation, 1));
+                let seen = Seen { observation: *observation, worker: 0, took_ms: 0 };
+                drop(backend.observe(&server, seen, 1));
                 level()
             })
             .collect()

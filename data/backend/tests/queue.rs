@@ -1,4 +1,4 @@
-//! Queues: order, limits, fairness, leaving, and servers that go and come.
+//! Queues: order, limits, fairness, leaving, and servers that go down and come up.
 #![cfg(not(loom))]
 
 mod fixture;
@@ -32,7 +32,7 @@ fn designated_requests_wait_at_their_server() {
     let mut waiter = waiting(backend.take(a, false, &at(0), || Bell::default().wake()));
     assert_eq!(waiter.server(), Some(a));
     assert_eq!(backend.server(a).unwrap().queued(), 1);
-    // b is free, and stays so for others.
+    // b is free, and stays free for other requests.
     assert_eq!(lease(choose(&backend)).server().name(), "b");
     drop(held);
     assert_eq!(granted(&mut waiter).positions, Positions { server: 1, backend: 0 });
@@ -136,7 +136,7 @@ fn priorities_keep_to_their_bounds() {
     check((i64::MIN, i64::MAX), (-2_047, 524_287));
 }
 
-/// `%sq` and `%bq`: who left the queue before, and the request itself; what several waits counted is added up.
+/// `%sq` and `%bq`: requests that left the queue before, and the request itself; several waits are added up.
 #[test]
 fn who_gives_up_knows_how_many_left_before() {
     let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
@@ -160,7 +160,7 @@ fn who_gives_up_knows_how_many_left_before() {
     assert_eq!(backend.servers()[0].served(), 0);
 }
 
-/// Who left before a request joined does not count for it, in each way to leave.
+/// Requests that left before a request joined do not count for it, however they left.
 #[test]
 fn who_joins_later_counts_from_there() {
     #[track_caller]
@@ -217,7 +217,7 @@ fn who_gives_up_leaves_no_gap() {
     drop(quitter);
     assert_eq!(backend.queued(), 2);
     drop(held);
-    // Granted but never looked at: the slot goes on to the next.
+    // Granted but never polled: the slot goes to the next waiter.
     let served = granted(&mut patient);
     drop(served);
     let mut last = waiting(choose(&backend));
@@ -240,8 +240,8 @@ fn newcomers_do_not_overtake_r167() {
     granted(&mut newcomer);
 }
 
-/// R167: with one thread, one slot and a server that always fails, redispatching requests queue while
-/// nothing is being served. They must get the slot at once, not try in a circle.
+/// R167: with one thread, one slot and a server that always fails, redispatching requests queue while nothing
+/// is being served. They must get the slot at once instead of retrying in a loop.
 #[test]
 fn redispatch_with_nothing_being_served_makes_progress_r167() {
     for algorithm in [Algorithm::RoundRobin, Algorithm::LeastConnections, Algorithm::First] {
@@ -257,7 +257,7 @@ fn redispatch_with_nothing_being_served_makes_progress_r167() {
         let mut retry = waiting(backend.choose(&again, || Bell::default().wake()));
         assert!(retry.poll().is_none());
         drop(granted(&mut queued));
-        // Nothing is served on the failed server now: the retry got its slot, although it would avoid it.
+        // Nothing is served on the failed server now: the retry got its slot, although it avoids that server.
         drop(granted(&mut retry));
         drop(b);
         assert_eq!(lease(backend.choose(&again, || Bell::default().wake())).server().name(), "b");
@@ -323,7 +323,7 @@ fn a_raised_limit_serves_those_who_wait() {
     assert!(waiters[2].poll().is_some());
 }
 
-/// Who waits for a server gets its new slots, although nobody waits for any server.
+/// Requests that wait for a server get its new slots, even if no request waits for any server.
 #[test]
 fn a_raised_limit_serves_those_who_wait_for_that_server() {
     let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1), limited("b", 1)]);
@@ -367,7 +367,7 @@ fn the_dynamic_limit_follows_the_backends_load() {
     let mut held = vec![lease(choose(&backend))];
     let mut waiter = waiting(choose(&backend));
     (0..5).for_each(|_| backend.enter(0));
-    // Load 5 of 10: two of four slots. Whoever joins next finds out for all.
+    // Load 5 of 10: two of four slots. The next join updates the limit for all.
     let mut next = waiting(choose(&backend));
     held.push(granted(&mut waiter).lease);
     assert!(next.poll().is_none());
@@ -377,7 +377,7 @@ fn the_dynamic_limit_follows_the_backends_load() {
     assert_eq!((backend.sessions(), backend.sessions_maximum()), (0, 10));
 }
 
-/// Either the newcomer or the one before got the slot first; the one before does.
+/// The slot went to the newcomer or to the earlier waiter; returns the lease of the earlier one.
 fn lease_or_granted(choice: Choice, waiter: &mut Waiting) -> Lease {
     drop(lease(choice));
     granted(waiter).lease

@@ -10,7 +10,7 @@ use fixture::*;
 use loom::thread;
 use weir_backend::*;
 
-/// A slot by now, however it came.
+/// The lease, granted at once or by the queue.
 #[track_caller]
 fn settled(choice: Choice) -> Lease {
     match choice {
@@ -28,7 +28,7 @@ fn check_idle(backend: &Backend) {
     }
 }
 
-/// The one who releases and the one who joins meet: one of them hands the slot over.
+/// A release and a join at once: one of them hands the slot over.
 #[test]
 fn no_wake_up_is_lost_between_release_and_joining_r168() {
     for algorithm in [Algorithm::RoundRobin, Algorithm::LeastConnections] {
@@ -76,7 +76,7 @@ fn a_slot_granted_to_a_quitter_goes_on_r168() {
     });
 }
 
-/// The last server goes down while somebody joins: he is sent away, not forgotten.
+/// The last server goes down while a request joins: it is sent to choose again, not forgotten.
 #[test]
 fn nobody_waits_for_a_farm_that_is_gone_r169() {
     loom::model(|| {
@@ -99,7 +99,7 @@ fn nobody_waits_for_a_farm_that_is_gone_r169() {
     });
 }
 
-/// A server comes up while another one's slot is released and somebody joins.
+/// A server comes up while another one's slot is released and a request joins.
 #[test]
 fn a_server_that_comes_up_and_a_release_serve_both_waiters_r169() {
     loom::model(|| {
@@ -132,7 +132,7 @@ fn free() -> (Arc<Backend>, ServerKey) {
     (backend, a)
 }
 
-/// A server is let go while a worker chooses it without the lock: one of them sees the other.
+/// A server is removed while a worker chooses it without the lock: one of them sees the other.
 #[test]
 fn nobody_chooses_a_server_that_was_let_go() {
     loom::model(|| {
@@ -149,7 +149,7 @@ fn nobody_chooses_a_server_that_was_let_go() {
     });
 }
 
-/// A limit comes while a worker chooses without the lock: it holds for that request too.
+/// A limit is set while a worker chooses without the lock: it counts that request too.
 #[test]
 fn a_new_limit_knows_who_chose_without_the_lock() {
     loom::model(|| {
@@ -162,7 +162,7 @@ fn a_new_limit_knows_who_chose_without_the_lock() {
         for choice in [mine, choosing.join().unwrap()] {
             match choice {
                 Choice::Server(lease) => held.push(lease),
-                // A worker that takes its choice back hands the slot to whoever waits.
+                // A worker that takes its choice back hands the slot to the waiter.
                 Choice::Wait(mut wait) => match wait.poll() {
                     Some(Outcome::Granted(granted)) => held.push(granted.lease),
                     Some(other) => panic!("{other:?}"),
@@ -178,7 +178,7 @@ fn a_new_limit_knows_who_chose_without_the_lock() {
     });
 }
 
-/// Who releases what it took without the lock hands it to whoever began to wait for it meanwhile.
+/// A request that took its slot without the lock hands it to a request that began to wait meanwhile.
 #[test]
 fn a_slot_taken_without_the_lock_is_handed_on() {
     loom::model(|| {
@@ -210,7 +210,7 @@ fn a_turn_is_drawn_once() {
     });
 }
 
-/// Weights change while a worker draws: the turns go on behind what it drew, and nobody is chosen who has no weight.
+/// Weights change while a worker draws: the turns continue after the ones it drew, and no server of weight 0 is chosen.
 #[test]
 fn turns_go_on_after_a_change() {
     loom::model(|| {

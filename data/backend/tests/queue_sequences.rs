@@ -1,5 +1,5 @@
-//! Random histories of a backend: after every step nobody waits who could be served, and nothing is
-//! counted wrong (R167 to R169).
+//! Random histories of a backend: after every step no request waits that could be served, and all counts are right (R167 to
+//! R169): with operators, checks, agents that drain, ejections, limits that change and weights of 0.
 #![cfg(not(loom))]
 
 mod fixture;
@@ -11,14 +11,44 @@ use weir_backend::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Choose { hash: Option<u32>, avoid: Option<u32>, class: i64 },
-    Take { server: u32, sticky: bool },
+    Choose {
+        hash: Option<u32>,
+        avoid: Option<u32>,
+        class: i64,
+    },
+    Take {
+        server: u32,
+        sticky: bool,
+    },
     Release(usize),
     Quit(usize),
     Poll(usize),
-    State { server: u32, state: RequestedState },
-    Weight { server: u32, weight: u32 },
-    Limit { server: u32, limit: u32 },
+    State {
+        server: u32,
+        state: RequestedState,
+    },
+    Weight {
+        server: u32,
+        weight: u32,
+    },
+    Limit {
+        server: u32,
+        limit: u32,
+    },
+    /// A check passes or fails.
+    Check {
+        server: u32,
+        is_well: bool,
+    },
+    /// The agent sets or ends drain mode.
+    Agent {
+        server: u32,
+        drains: bool,
+    },
+    /// A failed response, after which the server is ejected.
+    Fail {
+        server: u32,
+    },
     Enter,
     Leave,
     Pass(u64),
@@ -42,7 +72,10 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0..8usize).prop_map(Step::Poll),
         2 => (server.clone(), state).prop_map(|(server, state)| Step::State { server, state }),
         1 => (server.clone(), 0..3u32).prop_map(|(server, weight)| Step::Weight { server, weight }),
-        1 => (server, 0..4u32).prop_map(|(server, limit)| Step::Limit { server, limit }),
+        1 => (server.clone(), 0..4u32).prop_map(|(server, limit)| Step::Limit { server, limit }),
+        2 => (server.clone(), any::<bool>()).prop_map(|(server, is_well)| Step::Check { server, is_well }),
+        2 => (server.clone(), any::<bool>()).prop_map(|(server, drains)| Step::Agent { server, drains }),
+        1 => server.prop_map(|server| Step::Fail { server }),
         1 => Just(Step::Enter),
         1 => Just(Step::Leave),
         1 => (1..400u64).prop_map(Step::Pass),
@@ -56,16 +89,28 @@ fn algorithm() -> impl Strategy<Value = Algorithm> {
         Just(Algorithm::LeastConnections),
         Just(Algorithm::First),
         Just(Algorithm::Random { draws: 2 }),
+        Just(Algorithm::Latency),
         Just(Algorithm::Source),
     ]
 }
+
+/// One error is enough, and half a second is long for these histories.
+const EJECTION: OutlierRules = OutlierRules {
+    errors: Some(1),
+    ratio: None,
+    latency: None,
+    interval_ms: 100,
+    base_ms: 250,
+    longest_ms: 500,
+    at_most_percent: 100,
+};
 
 struct World {
     backend: Arc<Backend>,
     leases: Vec<Lease>,
     waiters: Vec<Waiting>,
     now_ms: u64,
-    /// Limits were lowered or passed over: more may be served than now allowed.
+    /// Limits were lowered or bypassed: more may be served than now allowed.
     keys: Vec<ServerKey>,
 }
 
@@ -74,13 +119,16 @@ impl World {
         let line = |(name, limit)| ServerSettings {
             slow_start_ms: 500,
             maximum_queue: limit / 2,
+            check: Some(CheckRules { rise: 1, fall: 1, start: StartLevel::FullyUp }),
             ..limited(name, limit)
         };
         let mut servers: Vec<_> = ["a", "b", "c"].into_iter().zip(limits).map(line).collect();
         servers[1].minimum_connections = 1;
         servers[2].backup = true;
         let hash_type = HashType { method, ..HashType::default() };
-        let settings = BackendSettings { algorithm, hash_type, full_connections: 4, ..Default::default() };
+        let outliers = Some(EJECTION);
+        let settings =
+            BackendSettings { algorithm, hash_type, full_connections: 4, outliers, ..Default::default() };
         let backend = with(settings, servers);
         let keys = backend.servers().iter().map(|server| server.key()).collect();
         Self { backend, leases: Vec::new(), waiters: Vec::new(), now_ms: 0, keys }
@@ -111,10 +159,25 @@ impl World {
                 self.change(key(server), Change::Weight(WeightChange::Absolute(weight)));
             }
             Step::Limit { server, limit } => self.change(key(server), Change::MaximumConnections(limit)),
+            Step::Check { server, is_well } => {
+                let status = if is_well { CheckStatus::L4Ok } else { CheckStatus::L4Timeout };
+                drop(backend.report(key(server), CheckKind::Health, Finding::new(status), self.now_ms));
+            }
+            Step::Agent { server, drains } => {
+                let (on, off) = (AdminState::FORCED_DRAIN, AdminState::READY);
+                let (set, clear) = if drains { (on, off) } else { (off, on) };
+                self.change(key(server), Change::Admin { set, clear });
+            }
+            Step::Fail { server } => {
+                let seen = Seen { observation: Observation::WrongStatus, worker: 0, took_ms: 1 };
+                let server = backend.server(key(server)).expect("it stays");
+                drop(backend.observe(&server, seen, self.now_ms));
+            }
             Step::Enter => backend.enter(0),
             Step::Leave if backend.sessions() > 0 => backend.leave(0),
             Step::Pass(milliseconds) => {
                 self.now_ms += milliseconds;
+                drop(backend.end_ejections(self.now_ms));
                 backend.tick(self.now_ms);
             }
             _ => {}
@@ -152,7 +215,7 @@ impl World {
         (0..self.waiters.len()).rev().for_each(|index| self.poll(index));
     }
 
-    /// Dynamic limits move with the load; who notices is the next to come, go or tick.
+    /// Dynamic limits move with the load; the next request that comes or ends, or the next tick, applies them.
     fn check(&mut self) {
         self.backend.tick(self.now_ms);
         self.settle();
@@ -195,9 +258,10 @@ proptest! {
             world.run(step);
             world.check();
         }
-        // When every request ends and every server is there, everybody gets a turn.
+        // When every request ends and every server is up, each waiter is served.
         for key in world.keys.clone() {
             world.change(key, Change::State(RequestedState::Ready));
+            world.run(&Step::Check { server: key.index() as u32, is_well: true });
             world.change(key, Change::Weight(WeightChange::Percentage(100)));
         }
         let mut rounds = 0;

@@ -1,4 +1,4 @@
-//! Who watches a farm is shown it at once, and each time that it may have changed.
+//! A watcher of a farm is called at once, and each time that the farm may have changed.
 
 mod fixture;
 
@@ -28,7 +28,7 @@ fn a_watcher_is_shown_the_farm_at_once_and_after_each_change() {
     }
 }
 
-/// Weights of a slow start are computed anew fifty times, not for each request.
+/// Weights of a slow start are recomputed fifty times, not for each request.
 #[test]
 fn a_slow_start_moves_in_steps() {
     let backend = backend(
@@ -54,7 +54,7 @@ fn a_slow_start_moves_in_steps() {
     check(12_000, 4);
 }
 
-/// Usable servers are shown in the configuration's order, and with `balance sticky` in that of the line: who is in use first.
+/// Usable servers are shown in the configuration's order, and with `balance sticky` in the order of its line: the server in use first.
 #[test]
 fn the_order_of_a_farm_is_the_one_in_which_it_is_used() {
     #[track_caller]

@@ -1,4 +1,5 @@
-//! The one door through which a server changes: what operators, checks, agents and name servers say of it, and what follows.
+//! Changes of a server: by operators, checks, agents and name servers, and their consequences. Changes because of traffic go through
+//! `ejecting.rs`, with the same consequences.
 
 use std::sync::Arc;
 
@@ -7,14 +8,17 @@ use super::{Backend, wake_all};
 use crate::address::ServerAddress;
 use crate::changes::{ChangeError, FormerState};
 use crate::health::{CheckKind, CheckStatus, Consequence, Finding, Observation};
-use crate::notice::{self, MailLevel, News, Notice, Passage, Reason, Transition, Urgency};
-use crate::server::state::{AdminState, OperationalState};
+use crate::lb_state::LbState;
+use crate::notice::{self, MailLevel, News, Notice, Passage, Reason, Situation, Transition, Urgency};
+use crate::queue::Waiter;
+use crate::server::state::{AdminState, OperationalState, RequestedState};
 use crate::server::weight::WeightChange;
 use crate::server::{Change, Server};
 use crate::server_key::ServerKey;
+use crate::traffic::Seen;
 
 impl Backend {
-    /// The one door through which a server changes.
+    /// Changes a server.
     ///
     /// # Errors
     /// When there is no such server or the change is not possible.
@@ -22,7 +26,7 @@ impl Backend {
         self.change_for(key, change, Reason::Operator, now_ms).map(drop)
     }
 
-    /// The same for a reason, and what is to be told of it. Servers that follow this one change with it.
+    /// The same with a reason; returns the news for the logs. Servers that follow this one change with it.
     ///
     /// # Errors
     /// When there is no such server or the change is not possible.
@@ -38,7 +42,7 @@ impl Backend {
         Ok(news)
     }
 
-    /// A check of a server found something: the server follows, and with it those that follow it.
+    /// Reports a check's finding: the server changes its state, and so do the servers that follow it.
     pub fn report(&self, key: ServerKey, kind: CheckKind, finding: Finding, now_ms: u64) -> News {
         let mut news = News::default();
         let Some(server) = self.server(key) else { return news };
@@ -55,7 +59,7 @@ impl Backend {
         }
         let Some(state) = server.state_after(&step, now_ms) else { return news };
         let reason = if says_all { Reason::Said } else { Reason::Found(finding) };
-        // The server was there a moment ago: if it is gone now, there is nothing to tell.
+        // If the server was removed in the meantime, there is nothing to report.
         let _ = self.alter(key, &reason, now_ms, &mut news, |server| {
             apply_health(server, state, now_ms);
             Ok(())
@@ -63,13 +67,22 @@ impl Backend {
         news
     }
 
-    /// Traffic showed something of a server (`observe`); news only where something follows from it.
+    /// Records an observation of traffic (`observe`, `outlier-ejection`, `balance latency`); returns news only if something changed.
     #[inline]
-    pub fn observe(&self, server: &Server, observation: Observation, now_ms: u64) -> Option<News> {
-        server.observe(observation).then(|| self.conclude(server, observation, now_ms))
+    pub fn observe(&self, server: &Server, seen: Seen, now_ms: u64) -> Option<News> {
+        let observation = seen.observation;
+        let news = server.observe(observation).then(|| self.conclude(server, observation, now_ms));
+        let Some(traffic) = server.traffic() else { return news };
+        match (news, self.weigh(server, traffic, seen, now_ms)) {
+            (Some(mut news), Some(more)) => {
+                news.extend(more);
+                Some(news)
+            }
+            (news, more) => news.or(more),
+        }
     }
 
-    /// What follows from many errors in a row.
+    /// The consequence of too many errors in a row.
     #[cold]
     fn conclude(&self, server: &Server, observation: Observation, now_ms: u64) -> News {
         let (Some(check), Some(rules)) = (server.health(), server.settings().observe) else {
@@ -94,7 +107,7 @@ impl Backend {
         self.report(server.key(), CheckKind::Health, finding, now_ms)
     }
 
-    /// Changes a server under the lock, and has others follow.
+    /// Changes a server and its followers under the lock.
     pub(super) fn alter(
         &self,
         key: ServerKey,
@@ -103,39 +116,20 @@ impl Backend {
         news: &mut News,
         apply: impl FnOnce(&Server) -> Result<(), ChangeError>,
     ) -> Result<(), ChangeError> {
-        let mut woken = Vec::new();
         let leader = self.leader_of(key);
+        let woken;
         let server = {
             let mut lb_state = self.lb_state.lock();
             let server = Arc::clone(lb_state.server(key).ok_or(ChangeError::NoSuchServer)?);
             let before = lb_state.situation(&server, now_ms);
+            let weighed = server.effective_weight(now_ms) > 0;
             apply(&server)?;
             let returns = before.admin.is_maintenance() && !server.admin_state().is_maintenance();
             if let Some(leader) = leader.filter(|_| returns) {
-                // It has no checks of its own that say how it is.
+                // It has no checks of its own.
                 apply_lead(&server, &leader, now_ms);
             }
-            lb_state.rebuild(now_ms);
-            lb_state.redistribute(&server, &mut woken);
-            lb_state.hand_out_all(&mut woken);
-            let after = lb_state.situation(&server, now_ms);
-            let settings = self.settings();
-            let transition = Transition {
-                proxy: settings.place,
-                backend: self.name(),
-                is_listen: settings.is_listen,
-                server: &server,
-                before,
-                after,
-                waiting: self.queued(),
-                reason,
-            };
-            news.notices.extend(transition.lines());
-            let was_up = before.operational != OperationalState::Stopped;
-            let is_up = after.operational != OperationalState::Stopped;
-            if was_up != is_up {
-                news.passages.push(Passage { proxy: settings.place, server: Arc::clone(&server), is_up });
-            }
+            woken = self.follow_up(&mut lb_state, &server, (before, weighed), reason, now_ms, news);
             server
         };
         wake_all(woken);
@@ -146,7 +140,45 @@ impl Backend {
         Ok(())
     }
 
-    /// Gives a server back what it had in a former process. It was not in use since it was made.
+    /// The consequences of a server's change: members are recomputed, waiters get free slots, and log lines are made. `before` says whether
+    /// the server had a weight. Returns the waiters to wake after the lock is released.
+    pub(super) fn follow_up(
+        &self,
+        lb_state: &mut LbState,
+        server: &Arc<Server>,
+        (before, weighed): (Situation, bool),
+        reason: &Reason,
+        now_ms: u64,
+        news: &mut News,
+    ) -> Vec<Arc<Waiter>> {
+        let mut woken = Vec::new();
+        if !lb_state.postpone(server, weighed, now_ms) {
+            lb_state.rebuild(now_ms);
+            lb_state.redistribute(server, &mut woken);
+            lb_state.hand_out_all(&mut woken);
+        }
+        let after = lb_state.situation(server, now_ms);
+        let settings = self.settings();
+        let transition = Transition {
+            proxy: settings.place,
+            backend: self.name(),
+            is_listen: settings.is_listen,
+            server,
+            before,
+            after,
+            waiting: self.queued(),
+            reason,
+        };
+        news.notices.extend(transition.lines());
+        let was_up = before.operational != OperationalState::Stopped;
+        let is_up = after.operational != OperationalState::Stopped;
+        if was_up != is_up {
+            news.passages.push(Passage { proxy: settings.place, server: Arc::clone(server), is_up });
+        }
+        woken
+    }
+
+    /// Restores the state that a server had in a former process. The server has not been used yet.
     ///
     /// # Errors
     /// When there is no such server.
@@ -179,7 +211,14 @@ impl Backend {
                 let admin = server.admin_state().with(AdminState::RESOLUTION_MAINTENANCE);
                 apply_admin(server, admin, now_ms);
             }
-            Change::State(state) => apply_admin(server, state.apply(server.admin_state()), now_ms),
+            Change::State(state) => {
+                if let (RequestedState::Ready, Some(traffic)) = (state, server.traffic())
+                    && traffic.is_ejected()
+                {
+                    traffic.end_ejection(now_ms);
+                }
+                apply_admin(server, state.apply(server.admin_state()), now_ms);
+            }
             Change::Admin { set, clear } => {
                 apply_admin(server, server.admin_state().without(clear).with(set), now_ms);
             }
@@ -189,7 +228,7 @@ impl Backend {
         Ok(())
     }
 
-    /// A dynamic cookie follows the address, and who looks for it finds the server by the new one.
+    /// A dynamic cookie follows the address, and requests find the server by the new one.
     fn apply_address(&self, server: &Server, address: ServerAddress) {
         server.store_address(address);
         server.refresh_cookie();
@@ -206,7 +245,7 @@ impl Backend {
     }
 }
 
-/// A changed administrative state, and the operational one that follows.
+/// Sets the administrative state, and the operational state that follows from it.
 pub(super) fn apply_admin(server: &Server, admin: AdminState, now_ms: u64) {
     let before = server.admin_state();
     server.store_admin(admin);
@@ -218,7 +257,7 @@ pub(super) fn apply_admin(server: &Server, admin: AdminState, now_ms: u64) {
     }
 }
 
-/// What checks find out from now on says more; until then a server is how it begins.
+/// The server starts in its initial state, until checks report.
 fn leave_maintenance(server: &Server, now_ms: u64) {
     for check in [server.health(), server.agent()].into_iter().flatten() {
         check.set_level(check.rules().first_level());
@@ -241,7 +280,7 @@ pub(super) fn apply_health(server: &Server, state: OperationalState, now_ms: u64
     }
 }
 
-/// An operator says how a server is: its check goes on from there.
+/// Sets the level of the health check by an operator's command.
 fn force_health(server: &Server, state: OperationalState, now_ms: u64) {
     if let Some(check) = server.health() {
         check.set_level(if state == OperationalState::Stopped { 0 } else { check.rules().top() });
@@ -249,7 +288,7 @@ fn force_health(server: &Server, state: OperationalState, now_ms: u64) {
     apply_health(server, state, now_ms);
 }
 
-/// An operator says what the agent would say.
+/// Sets the level of the agent check by an operator's command.
 fn force_agent(server: &Server, up: bool, now_ms: u64) {
     let Some(agent) = server.agent() else { return };
     agent.set_level(if up { agent.rules().top() } else { 0 });

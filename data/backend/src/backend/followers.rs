@@ -15,12 +15,12 @@ use crate::server_key::ServerKey;
 pub struct Follower {
     /// Its backend.
     pub backend: Weak<Backend>,
-    /// Itself.
+    /// Its key.
     pub server: ServerKey,
 }
 
 impl Backend {
-    /// Has a server of some backend follow the state of one of this backend from now on.
+    /// Makes a server of some backend follow the state of a server of this backend.
     pub fn add_follower(&self, leader: ServerKey, follower: Follower) {
         if let Some(backend) = follower.backend.upgrade() {
             let itself = Follower { backend: Weak::clone(&self.itself), server: leader };
@@ -44,7 +44,7 @@ impl Backend {
         leader.backend.upgrade()?.server(leader.server)
     }
 
-    /// How many servers one of this backend follows, each the next one.
+    /// The length of the chain of servers that a server of this backend follows.
     #[must_use]
     pub fn leaders_of(&self, key: ServerKey) -> usize {
         let next = |backend: &Backend, key: ServerKey| backend.leaders.load().get(&key).cloned();
@@ -57,7 +57,7 @@ impl Backend {
         count
     }
 
-    /// A server is gone: it follows nobody any more.
+    /// After a server was removed: it follows no server any more.
     pub(super) fn forget_leader(&self, key: ServerKey) {
         let Some(leader) = self.leaders.load().get(&key).cloned() else { return };
         self.leaders.rcu(|leaders| {
@@ -78,7 +78,7 @@ impl Backend {
         });
     }
 
-    /// Has those that follow a server be what it is, without a word.
+    /// Applies a server's state to its followers, without log lines.
     pub fn lead(&self, key: ServerKey, now_ms: u64) {
         // A server that is gone leads nobody.
         let _ = self.alter(key, &Reason::Operator, now_ms, &mut News::default(), |_| Ok(()));

@@ -25,7 +25,13 @@ impl LeastLoaded {
         }
     }
 
-    /// Moves a member to where its load belongs, behind its equals.
+    /// A member takes no more visitors. It is not chosen until its load or the farm changes.
+    pub(super) fn leave(&mut self, member: usize) {
+        let (load, turn) = self.places[member];
+        self.order.remove(&(load, turn, member));
+    }
+
+    /// Moves a member to the position of its load, behind its equals.
     pub(super) fn load_changed(&mut self, member: usize, members: &[Member]) {
         let (load, turn) = self.places[member];
         let now = relative_load(&members[member]);
@@ -49,7 +55,7 @@ impl LeastLoaded {
     }
 }
 
-/// An explicit `maxqueue` invites to wait at the least loaded server instead of in the backend.
+/// With an explicit `maxqueue`, requests wait at the least loaded server instead of in the backend.
 fn accepts_waiter(farm: &Farm<'_>, member: usize) -> bool {
     farm.members[member].server.settings().maximum_queue > 0 && !farm.queue_is_full(member)
 }

@@ -1,16 +1,18 @@
-//! The static map: each server as often as its weight says, well mixed.
+//! The static map: each server as often as its weight, evenly mixed.
 //!
 //! `static-rr` walks over it; map-based hashing indexes it with the hash modulo its length. Its
-//! order is that of HAProxy, found by watching it: for each position everybody earns its weight, then
+//! order equals HAProxy's, determined by observation: for each position every server earns its weight, then
 //! the server that can pay the total weight most often wins (the first one among equals) and pays it.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use super::{Farm, Member, Pick, around};
 use crate::rotation::Sequence;
 use crate::server::weight::displayed;
 
-/// The map, and where `static-rr` stands in it.
+/// The map, and the position of `static-rr` in it.
 #[derive(Default)]
 pub(crate) struct Map {
     slots: Arc<[u32]>,
@@ -27,17 +29,17 @@ impl Map {
         }
     }
 
-    /// Has the same map as `leader`, in the same memory.
+    /// Shares the map of `leader`.
     pub(super) fn follow(&mut self, leader: &Self) {
         self.slots = Arc::clone(&leader.slots);
     }
 
-    /// The turns to come: the map, around and around.
+    /// The coming turns: the map, repeated for ever.
     pub(super) fn give_ahead(&self) -> Sequence {
         Sequence { members: Arc::clone(&self.slots), first: self.next, repeats_from: Some(0) }
     }
 
-    /// The next turn is that of a slot.
+    /// Sets the position of the next turn.
     pub(super) fn take_back(&mut self, slot: usize) {
         self.next = slot;
     }
@@ -73,26 +75,44 @@ impl Map {
     }
 }
 
-/// Positions for each weight, spread as evenly as may be.
+/// Positions for each weight, spread as evenly as possible.
+///
+/// A server with `credit` can pay `credit / total` times, rounded down. That rises by one when the earnings pass a multiple of the total,
+/// which happens as often as there are positions: so one step need not compare all servers.
 fn interleave(weights: &[u32]) -> Vec<u32> {
     let divisor = weights.iter().copied().fold(0, greatest_common_divisor).max(1);
-    let weights: Vec<i64> = weights.iter().map(|weight| i64::from(weight / divisor)).collect();
-    let total: i64 = weights.iter().sum();
-    let mut credits = vec![0i64; weights.len()];
-    (0..total).map(|_| next_slot(&weights, total, &mut credits)).collect()
-}
-
-fn next_slot(weights: &[i64], total: i64, credits: &mut [i64]) -> u32 {
-    let mut best = (0, i64::MIN);
-    for (member, (credit, weight)) in credits.iter_mut().zip(weights).enumerate() {
-        *credit += weight;
-        let payments = credit.div_euclid(total);
-        if payments > best.1 {
-            best = (member, payments);
-        }
+    let weights: Vec<u64> = weights.iter().map(|weight| u64::from(weight / divisor)).collect();
+    let total: u64 = weights.iter().sum();
+    if weights.iter().all(|weight| *weight == 1) {
+        return (0..u32::try_from(weights.len()).unwrap_or(u32::MAX)).collect();
     }
-    credits[best.0] -= total;
-    u32::try_from(best.0).unwrap_or_default()
+    let rises_at = |member: usize, times: u64| (times * total).div_ceil(weights[member]);
+    let earning = || (0..weights.len()).filter(|member| weights[*member] > 0);
+    // When each server can pay once more, and how often it could then have paid in all.
+    let mut rises: BinaryHeap<_> =
+        earning().map(|member| Reverse((rises_at(member, 1), member, 1))).collect();
+    let mut payments = vec![0_i64; weights.len()];
+    let mut order: BTreeSet<_> = (0..weights.len()).map(|member| (Reverse(0), member)).collect();
+    let change = |order: &mut BTreeSet<_>, payments: &mut [i64], member: usize, by: i64| {
+        order.remove(&(Reverse(payments[member]), member));
+        payments[member] += by;
+        order.insert((Reverse(payments[member]), member));
+    };
+    let mut slots = Vec::with_capacity(usize::try_from(total).unwrap_or(0));
+    for position in 1..=total {
+        while let Some(Reverse((at, member, times))) =
+            rises.peek().copied().filter(|rise| rise.0.0 <= position)
+        {
+            debug_assert_eq!(at, position, "nothing rises between two positions");
+            rises.pop();
+            rises.push(Reverse((rises_at(member, times + 1), member, times + 1)));
+            change(&mut order, &mut payments, member, 1);
+        }
+        let Some((_, best)) = order.first().copied() else { break };
+        change(&mut order, &mut payments, best, -1);
+        slots.push(u32::try_from(best).unwrap_or_default());
+    }
+    slots
 }
 
 fn greatest_common_divisor(left: u32, right: u32) -> u32 {
@@ -123,5 +143,47 @@ mod tests {
         check(&[4, 2, 1, 1], "aababacd");
         check(&[50, 50, 100], "acbc");
         check(&[], "");
+    }
+
+    /// The algorithm as observed: it compares all servers for each position.
+    fn interleave_slowly(weights: &[u32]) -> Vec<u32> {
+        let total: i64 = weights.iter().map(|weight| i64::from(*weight)).sum();
+        let mut credits = vec![0_i64; weights.len()];
+        let next = |_| {
+            let mut best = (0, i64::MIN);
+            for (member, credit) in credits.iter_mut().enumerate() {
+                *credit += i64::from(weights[member]);
+                let payments = credit.div_euclid(total);
+                if payments > best.1 {
+                    best = (member, payments);
+                }
+            }
+            credits[best.0] -= total;
+            best.0 as u32
+        };
+        (0..total).map(next).collect()
+    }
+
+    #[test]
+    fn the_order_does_not_depend_on_how_it_is_computed() {
+        let mut random = 1_u64;
+        for _ in 0..500 {
+            let mut draw = |bound: u64| {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (random >> 33) % bound
+            };
+            // The last weight has no common divisor with any other.
+            let count = draw(20);
+            let weights: Vec<u32> = (0..count).map(|_| draw(256) as u32 + 1).chain([1]).collect();
+            assert_eq!(interleave(&weights), interleave_slowly(&weights), "{weights:?}");
+        }
+    }
+
+    #[test]
+    fn many_members_are_no_trouble() {
+        let many = interleave(&vec![7; 100_000]);
+        assert!((0..100_000).eq(many.iter().copied()));
+        assert_eq!(interleave(&[vec![1; 5_000], vec![256; 5_000]].concat()).len(), 5_000 * 257);
     }
 }

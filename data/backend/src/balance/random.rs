@@ -14,7 +14,7 @@ pub(crate) struct Random {
     sums: Arc<[u64]>,
 }
 
-/// More draws than this find nothing better and only cost.
+/// More draws find no better server.
 const DRAWS_LIMIT: u32 = 1_024;
 
 impl Random {
@@ -37,7 +37,7 @@ impl Random {
         let wanted = drawn.filter(|member| Some(*member) != request.avoid);
         let best = wanted.reduce(|best, other| if less_loaded(farm, other, best) { other } else { best });
         let start = best.or_else(|| self.draw(&mut entropy)).unwrap_or_default();
-        // A saturated draw falls to its neighbours: nobody waits while somebody has room.
+        // If the drawn members have no room, their neighbours are tried: no request waits while a member has room.
         let mut candidates =
             around(farm.members.len(), start, request.avoid).filter(|member| farm.has_room(*member));
         let first = candidates.next();
@@ -46,7 +46,8 @@ impl Random {
         light.or(first).map_or(Pick::Saturated, Pick::Free)
     }
 
-    fn draw(&self, entropy: &mut u64) -> Option<usize> {
+    /// One of the members, by weight; none where there are none.
+    pub(super) fn draw(&self, entropy: &mut u64) -> Option<usize> {
         let total = *self.sums.last()?;
         // Maps 64 random bits to 0..total without a division; the bias is below 2^-40.
         let point = (u128::from(split_mix(entropy)) * u128::from(total)) >> 64;
@@ -74,7 +75,7 @@ fn split_mix(state: &mut u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The first numbers that the author's program prints for this seed.
+    /// The first numbers of the author's reference program for this seed.
     #[test]
     fn entropy_is_that_of_split_mix() {
         let mut state = 1_234_567;

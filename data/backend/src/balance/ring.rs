@@ -1,7 +1,7 @@
 //! Consistent hashing: many points of each server on a ring of 2^32, the closest one wins.
 //!
-//! A server has sixteen points for each unit of weight, at places that follow from its identifier
-//! (or address) alone, so that a farm's change moves only what it must and several balancers agree.
+//! A server has sixteen points for each unit of weight, at places that depend only on its identifier (or
+//! address): a change of the farm moves as few keys as possible, and several balancers agree.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -40,13 +40,13 @@ impl Ring {
         self.points = all.into();
     }
 
-    /// Has the same points as `leader`, in the same memory.
+    /// Shares the points of `leader`.
     pub(super) fn follow(&mut self, leader: &Self) {
         self.points = Arc::clone(&leader.points);
     }
 
-    /// The closest member, then the following ones around the ring; those with more than their share
-    /// of the load last.
+    /// The closest member, then the following ones around the ring; members above their share of the load
+    /// come last.
     pub(super) fn designated(
         &self,
         farm: &Farm<'_>,
@@ -99,7 +99,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// `hash-balance-factor`: how many requests each member may have been sent, as things are now. Who waits for it does not count.
+/// `hash-balance-factor`: how many requests each member may have at the current load. Waiting requests do not count.
 pub(super) struct Bound {
     /// Hundredths of the load that all would have after one more request, times the factor; `None` is
     /// no bound.
@@ -133,7 +133,7 @@ mod tests {
     use crate::settings::{HashFunction, HashMethod, HashType, ServerSettings};
     use crate::sync::Ordering;
 
-    /// Equal servers of two lists stand at equal places if they are known by what they have in common.
+    /// Equal servers of two lists have equal places if their `hash-key` values are equal.
     #[test]
     fn a_place_is_that_of_what_the_server_is_known_by() {
         let place = |id: u32, hash_key: HashKey, address: &str| {
@@ -229,7 +229,7 @@ mod tests {
         assert!(most <= 38, "150% of 25 is 37.5, not {most}");
     }
 
-    /// Who waits was not sent to a server yet: it is neither its load nor the average's (manual, "hash-balance-factor").
+    /// Waiting requests were not sent to a server yet: they count neither as its load nor in the average (manual, "hash-balance-factor").
     #[test]
     fn who_waits_is_no_load_to_balance() {
         let members = members(&[1, 1, 1, 1]);
@@ -239,7 +239,7 @@ mod tests {
         let wanted = first();
         let other = &members[(wanted + 1) % 4].server;
         let wanted_server = &members[wanted].server;
-        // Nobody may have more than 150% of a quarter of one request, rounded up.
+        // The bound is 150% of a quarter of one request, rounded up.
         wanted_server.queued.fetch_add(100, Ordering::SeqCst);
         assert_eq!(first(), wanted);
         wanted_server.occupy();

@@ -1,7 +1,7 @@
 //! `balance sticky`: always the same server, until it cannot serve.
 //!
-//! Members stand in a line. Who leaves loses its place, who comes back joins at the end, so a server that returns takes
-//! nothing away from the one that replaced it (manual, "balance").
+//! Members form a line. A server that leaves loses its place; one that comes back joins at the end, so that it takes
+//! nothing away from the server that replaced it (manual, "balance").
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -27,12 +27,12 @@ impl Sticky {
         self.order = self.line.iter().filter_map(|key| positions.get(key).copied()).collect();
     }
 
-    /// Stands in the same line as `leader`, who knows who left and came back when.
+    /// Copies the line of `leader`, which knows when servers left and came back.
     pub(super) fn follow(&mut self, leader: &Self) {
         self.order = Arc::clone(&leader.order);
     }
 
-    /// The first, even if it has no room: another one is only taken when that one is to be avoided.
+    /// The first member, even if it has no room. Another one is only used when the first is to be avoided.
     pub(super) fn pick(&self, farm: &Farm<'_>, avoid: Option<usize>) -> Pick {
         let others = self.order.iter().copied().filter(|member| Some(*member) != avoid);
         match others.chain(avoid).next() {

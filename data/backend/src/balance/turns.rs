@@ -1,11 +1,11 @@
-//! `balance roundrobin`: each server in turn, by weight, as smoothly as may be.
+//! `balance roundrobin`: each server in turn, by weight, as evenly as possible.
 //!
-//! A clock counts the turns given out. A server that got one is due again after total weight / own
-//! weight turns. A turn goes to who is due, the earliest first and the heaviest among those; when
-//! nobody is, to a server that has no place yet, the heaviest first; when there is none either, to
-//! whoever will be due next. So newcomers slip into the gaps that they cause, and the servers of a
-//! whole farm spread over its first round. Weights may change between any two turns (slow start).
-//! The sequences equal those that HAProxy was seen to give.
+//! A clock counts the turns given out. A server that got one is due again after total weight / own weight
+//! turns. A turn goes to the server that is due, the earliest first and the heaviest among those; if none is
+//! due, to a server without a rank, the heaviest first; if there is none either, to the server that is due
+//! next. So new servers fill the gaps that they cause, and the servers of a whole farm spread over its first
+//! round. Weights may change between any two turns (slow start). The sequences equal those observed on
+//! HAProxy.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
@@ -14,18 +14,18 @@ use super::{Farm, Member, Pick};
 use crate::rotation::Sequence;
 use crate::server_key::ServerKey;
 
-/// Who is due when.
+/// The members by the turn at which they are due.
 #[derive(Default)]
 pub(crate) struct Turns {
     entries: Vec<Entry>,
-    /// Those who have a rank.
+    /// Members with a rank.
     ranked: BTreeSet<Rank>,
-    /// Those who have none yet, in the order of introduction.
+    /// Members without a rank yet, in the order of introduction.
     newcomers: VecDeque<usize>,
     total: u64,
     clock: u64,
     arrivals: u64,
-    /// Turns that are given already, though nobody may have taken them: what undoes each.
+    /// Turns given ahead, which may not have been taken: how to undo each.
     ahead: Vec<Given>,
 }
 
@@ -37,7 +37,7 @@ struct Entry {
     due: Option<(Due, Rank)>,
 }
 
-/// A moment of the clock: whole turns, and a rest in units of 1/weight, so that nothing drifts.
+/// A moment of the clock: whole turns, and a remainder in units of 1/weight, so that errors do not add up.
 #[derive(Clone, Copy)]
 struct Due {
     turn: u64,
@@ -45,7 +45,7 @@ struct Due {
 }
 
 impl Due {
-    /// Where it stands among others: by turn, then the heaviest with the smallest rest, then by `arrival`.
+    /// The rank of a member: by turn, then the heaviest with the smallest remainder, then by `arrival`.
     fn rank(self, weight: u32, arrival: u64, member: usize) -> Rank {
         let credit = u64::from(weight).saturating_sub(self.rest);
         Rank { turn: self.turn, credit: Reverse(credit), arrival, member }
@@ -68,7 +68,7 @@ struct Rank {
     member: usize,
 }
 
-/// A turn that was given, and how the member stood before.
+/// A turn that was given, and the former state of the member.
 struct Given {
     member: usize,
     before: Before,
@@ -76,18 +76,18 @@ struct Given {
 
 enum Before {
     Ranked(Due, Rank),
-    /// With its place among the newcomers.
+    /// Its index among the newcomers.
     Newcomer(usize),
 }
 
-/// At most so many turns are computed ahead: a round of most farms, and little to wait for under the lock.
+/// How many turns are computed ahead at most: a round of most farms, and a short time under the lock.
 const AHEAD_LIMIT: usize = 1_024;
 
 impl Turns {
     pub(super) fn rebuild(&mut self, members: &[Member]) {
         self.ahead.clear();
         if self.entries.len() == 1 && self.ranked.is_empty() {
-            // Who is alone takes its turns without asking for them.
+            // A single member takes its turns without asking for them.
             self.give(0);
         }
         let mut before = std::mem::take(&mut self.entries);
@@ -97,10 +97,10 @@ impl Turns {
         self.newcomers.clear();
         for (position, member) in members.iter().enumerate() {
             let (key, weight) = (member.server.key(), member.weight);
-            // Who was away in between is a newcomer, also where nobody chose meanwhile.
+            // A member that was away in between is a newcomer, even if no request came meanwhile.
             let known = before.binary_search_by_key(&key, |entry| entry.key).ok();
             let known = known.filter(|entry| before[*entry].since == member.since);
-            // Its place stays, but with more weight than before it need not wait a long stride's rest.
+            // It keeps its place, but with a larger weight than before it need not wait for the rest of its long stride.
             let latest = Due { turn: self.clock, rest: 0 }.after(self.total, weight);
             self.entries.push(Entry { key, since: member.since, weight, due: None });
             match known.and_then(|entry| before[entry].due) {
@@ -114,7 +114,7 @@ impl Turns {
 
     pub(super) fn pick(&mut self, farm: &Farm<'_>, avoid: Option<usize>) -> Pick {
         let Some(member) = self.next(|member| farm.has_room(member), avoid) else { return Pick::Saturated };
-        // Who is alone takes its turns without asking for them, with and without the lock.
+        // A single member takes its turns without asking for them, with and without the lock.
         if self.entries.len() == 1 {
             return Pick::Free(member);
         }
@@ -123,16 +123,16 @@ impl Turns {
             && due.turn > self.clock
             && self.ranked.first().is_some_and(is_passed_over)
         {
-            // Others take the turns of who has no room, before they are due. The clock goes with them: else they would
-            // stand back, once there is room again, until all those turns were made up for.
+            // Others take the turns of a member without room before they are due. The clock advances with them: else
+            // they would not be chosen, once there is room again, until those turns are made up for.
             self.clock = due.turn;
         }
         self.give(member);
         Pick::Free(member)
     }
 
-    /// Gives the next turns ahead: until they repeat themselves, as those of most farms do after a round or two, or as
-    /// many as may be.
+    /// Gives the next turns ahead: until they repeat, as those of most farms do after a round or two, or up to the
+    /// limit.
     pub(super) fn give_ahead(&mut self) -> Sequence {
         let divisor =
             self.entries.iter().map(|entry| u64::from(entry.weight)).fold(0, greatest_common_divisor);
@@ -159,7 +159,7 @@ impl Turns {
         }
     }
 
-    /// All that the turns to come depend on, however long the clock has run; none while there are newcomers.
+    /// The state that determines all coming turns, whatever the clock; none while there are newcomers.
     fn standing(&self) -> Option<Vec<(u64, u64, usize)>> {
         let relative = |rank: &Rank| {
             let rest = self.entries[rank.member].due.map_or(0, |(due, _)| due.rest);
@@ -168,7 +168,7 @@ impl Turns {
         self.newcomers.is_empty().then(|| self.ranked.iter().map(relative).collect())
     }
 
-    /// Takes back the turns that were given ahead, from one on.
+    /// Takes back the turns given ahead, from this one on.
     pub(super) fn take_back(&mut self, from: usize) {
         while self.ahead.len() > from {
             let Some(Given { member, before }) = self.ahead.pop() else { return };
@@ -203,13 +203,13 @@ impl Turns {
         last_resort
     }
 
-    /// Gives the current turn to a member and finds it its next rank.
+    /// Gives the current turn to a member and computes its next rank.
     fn give(&mut self, member: usize) -> Given {
         let Entry { weight, due, .. } = self.entries[member];
         let (now, before) = match due {
             Some((due, rank)) => {
                 self.ranked.remove(&rank);
-                // Who was passed over for lack of room does not save up turns for later.
+                // A member that was passed over for lack of room does not save up turns.
                 let earliest = self.clock.saturating_sub(self.total / u64::from(weight));
                 let now = if due.turn < earliest { Due { turn: earliest, rest: 0 } } else { due };
                 (now, Before::Ranked(due, rank))
@@ -261,7 +261,7 @@ mod tests {
     }
 
     proptest! {
-        /// Turns given ahead are those that would be given one by one; what nobody took is given again.
+        /// Turns given ahead equal those given one by one; a turn that no request took is given again.
         #[test]
         fn turns_ahead_are_the_turns_to_come(
             weights in prop::collection::vec(1u32..40, 2..6),
@@ -281,7 +281,7 @@ mod tests {
         }
     }
 
-    /// Most farms' turns repeat themselves soon, so nobody ever has to compute the next ones.
+    /// Most farms' turns soon repeat, so the next ones never have to be computed.
     #[test]
     fn turns_repeat_themselves() {
         #[track_caller]
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(picks(&mut turns, &members, 1), [2], "the fourth follows the third");
     }
 
-    /// A rest is in units of the weight that left it: with another weight it is none.
+    /// A remainder is in units of the weight that left it, so a new weight discards it.
     #[test]
     fn a_new_weight_takes_no_rest_along() {
         let mut members = members(&[1, 1]);
@@ -351,7 +351,7 @@ mod tests {
         assert!((199..=201).contains(&of_second), "{of_second} of 300 turns");
     }
 
-    /// What HAProxy 2.6 gives for two rounds.
+    /// The sequence of HAProxy 2.6 for two rounds.
     #[test]
     fn the_sequence_is_that_of_haproxy() {
         #[track_caller]

@@ -23,10 +23,10 @@ impl Phase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases(pub [u32; Phase::COUNT]);
 
-/// The averages are over about so many exchanges (manual of statistics, `qtime` and the others).
+/// The number of exchanges that the averages cover (manual of statistics, `qtime` and the others).
 const WINDOW: u64 = 1_024;
 
-/// A sliding average: each new value replaces an average one, once the window is full.
+/// A sliding average: once the window is full, each new value replaces an average one.
 #[derive(Default)]
 pub(super) struct Average {
     total: AtomicU64,
@@ -35,7 +35,7 @@ pub(super) struct Average {
 }
 
 impl Average {
-    /// For the owner only.
+    /// Only for the worker that owns it.
     pub(super) fn record(&self, milliseconds: u32) {
         let total = self.total.load(Ordering::Relaxed);
         let samples = self.samples.load(Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl Average {
     }
 }
 
-/// The average of several workers' exchanges, each worker by the number of its samples.
+/// The average of all workers' exchanges, weighted by each worker's number of samples.
 pub(super) fn combined<'a>(averages: impl Iterator<Item = &'a Average>) -> u32 {
     let (total, samples) = averages.fold((0, 0), |(total, samples), average| {
         let own = u64::from(average.samples.load(Ordering::Relaxed));
@@ -94,6 +94,17 @@ mod tests {
         (0..20_000).for_each(|_| average.record(0));
         assert_eq!(combined([&average].into_iter()), 0);
         assert_eq!(average.longest(), 500);
+    }
+
+    #[test]
+    fn what_is_cleared_begins_anew() {
+        let average = Average::default();
+        average.record(30);
+        average.clear_longest();
+        assert_eq!((average.longest(), combined([&average].into_iter())), (0, 30));
+        average.record(40);
+        average.clear();
+        assert_eq!((average.longest(), combined([&average].into_iter())), (0, 0));
     }
 
     #[test]

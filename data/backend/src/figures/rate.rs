@@ -1,9 +1,9 @@
-//! Events per second of several workers, and the most that a second has seen.
+//! Events per second over several workers, and the highest number in one second.
 //!
-//! `weir_events::Rate` measures one writer. Here the sum over workers needs a maximum that is exact
-//! although nobody sees the sum grow, so all workers count by the same seconds of the clock and keep the
-//! counts of the last two of them: each packed with its second into one word, so that no reader ever
-//! sees half a change. Whoever overwrites an old count has folded that second's sum before.
+//! `weir_events::Rate` measures one writer. Here the sum over workers needs an exact maximum, although no
+//! thread sees the sum grow. So all workers count by the same seconds of the clock and keep the counts of the
+//! last two of them, each packed with its second into one word, so that a reader never sees half a change. A
+//! worker that overwrites an old count has folded that second's sum before.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -19,7 +19,7 @@ impl SecondCounts {
         (counted != second && count > 0).then_some(counted)
     }
 
-    /// For the owner only.
+    /// Only for the worker that owns it.
     pub(super) fn add(&self, now_ms: u64) {
         let second = second_of(now_ms);
         let count = self.of_second(second).saturating_add(1);
@@ -31,7 +31,7 @@ impl SecondCounts {
         if counted == second { count } else { 0 }
     }
 
-    /// The seconds that are still known.
+    /// The seconds whose counts are kept.
     pub(super) fn seconds(&self) -> [u32; 2] {
         [0, 1].map(|parity: usize| unpack(self.0[parity].load(Ordering::Relaxed)).0)
     }
@@ -45,15 +45,15 @@ impl SecondCounts {
     }
 }
 
-/// The events of all workers in a window of one second that ends now: this second's, and of the one
-/// before the share that the window still covers.
+/// The events of all workers in the second that ends now: those of the current clock second, and of the one
+/// before the share that still falls into it.
 pub(super) fn read<'a>(workers: impl Iterator<Item = &'a SecondCounts>, now_ms: u64) -> u32 {
     let second = second_of(now_ms);
     let (current, previous) = workers.fold((0u64, 0u64), |(current, previous), counts| {
         let before = counts.of_second(second.wrapping_sub(1));
         (current + u64::from(counts.of_second(second)), previous + u64::from(before))
     });
-    // A single event would flap between 1 and 0: it counts in full for its two seconds.
+    // A single event would alternate between 1 and 0: it counts in full for its two seconds.
     if current == 0 && previous <= 1 {
         return previous as u32;
     }
@@ -75,6 +75,17 @@ fn unpack(slot: u64) -> (u32, u32) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_second_ends_when_another_one_takes_its_place() {
+        let counts = SecondCounts::default();
+        assert_eq!(counts.ended_second(10_500), None, "nothing was counted");
+        counts.add(10_500);
+        assert_eq!(
+            [10_900, 11_500, 12_000].map(|now_ms| counts.ended_second(now_ms)),
+            [None, None, Some(10)]
+        );
+    }
 
     #[test]
     fn the_previous_second_fades() {

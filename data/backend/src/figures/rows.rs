@@ -71,6 +71,22 @@ counters! {
         RequestsOther "Requests of any other protocol."
         SplicedIn "Bytes that came from HTTP/1 clients through the kernel only."
         SplicedOut "Bytes that went to HTTP/1 clients through the kernel only."
+        Http2Headers "HEADERS frames that clients sent."
+        Http2Data "DATA frames that clients sent."
+        Http2Settings "SETTINGS frames that clients sent."
+        Http2Resets "RST_STREAM frames that clients sent."
+        Http2GoAways "GOAWAY frames that clients sent."
+        Http2ConnectionErrors "Errors of clients that ended a connection of HTTP/2."
+        Http2StreamErrors "Errors of clients that ended a stream of HTTP/2."
+        Http2ResetsSent "RST_STREAM frames that answered errors of clients."
+        Http2GoAwaysSent "GOAWAY frames that answered errors of clients."
+        Http2Connections "Connections of HTTP/2 with clients."
+        Http2Streams "Streams of HTTP/2 with clients."
+        TlsSessions "Sessions of TLS with a key of their own."
+        TlsResumed "Sessions of TLS that went on with an earlier one."
+        TlsFailures "Handshakes of TLS that failed."
+        StapledResponses "OCSP responses that were shown beside a certificate."
+        EndedResponses "OCSP responses that were not shown since they had ended."
     }
 }
 
@@ -111,6 +127,20 @@ counters! {
         CompressedResponses "Responses that were compressed."
         SplicedIn "Bytes that came from HTTP/1 servers through the kernel only."
         SplicedOut "Bytes that went to HTTP/1 servers through the kernel only."
+        Http2Headers "HEADERS frames that servers sent."
+        Http2Data "DATA frames that servers sent."
+        Http2Settings "SETTINGS frames that servers sent."
+        Http2Resets "RST_STREAM frames that servers sent."
+        Http2GoAways "GOAWAY frames that servers sent."
+        Http2ConnectionErrors "Errors of servers that ended a connection of HTTP/2."
+        Http2StreamErrors "Errors of servers that ended a stream of HTTP/2."
+        Http2ResetsSent "RST_STREAM frames that answered errors of servers."
+        Http2GoAwaysSent "GOAWAY frames that answered errors of servers."
+        Http2Connections "Connections of HTTP/2 with servers."
+        Http2Streams "Streams of HTTP/2 with servers."
+        TlsSessions "Sessions of TLS with a key of their own."
+        TlsResumed "Sessions of TLS that went on with an earlier one."
+        TlsFailures "Handshakes of TLS that failed."
     }
 }
 
@@ -142,6 +172,9 @@ counters! {
         Http4xx "Responses with status 400 to 499."
         Http5xx "Responses with status 500 to 599."
         HttpOther "Responses with any other status."
+        TlsSessions "Sessions of TLS with a key of their own."
+        TlsResumed "Sessions of TLS that went on with an earlier one."
+        TlsFailures "Handshakes of TLS that failed."
     }
 }
 
@@ -160,11 +193,16 @@ counters! {
         BadRequests "Requests that were invalid, aborted or timed out."
         InternalErrors "Faults of the process itself."
         FailedRewrites "Header rewrites that found no room or failed."
+        TlsSessions "Sessions of TLS with a key of their own."
+        TlsResumed "Sessions of TLS that went on with an earlier one."
+        TlsFailures "Handshakes of TLS that failed."
+        StapledResponses "OCSP responses that were shown beside a certificate."
+        EndedResponses "OCSP responses that were not shown since they had ended."
     }
 }
 
 counters! {
-    /// What the process counts beside what its objects do.
+    /// What the process counts in addition to its objects.
     ProcessCounter {
         LimitReached "Connections whose arrival brought the process to its limit."
         TlsSessions "Sessions of TLS that clients and the process agreed on."
@@ -175,7 +213,7 @@ counters! {
 macro_rules! by_status {
     ($($set:ident)*) => {$(
         impl $set {
-            /// The counter of a response status; 0 and what is above 599 count as other.
+            /// The counter of a response status; 0 and values above 599 count as other.
             #[must_use]
             pub fn of_status(status: u16) -> Self {
                 match status / 100 {
@@ -217,10 +255,17 @@ pub enum ProcessRate {
     Connections,
     /// Sessions: `SessRate`.
     Sessions,
-    /// Connections of clients that speak TLS: `SslRate`.
+    /// TLS connections of clients: `SslRate`.
     TlsConnections,
-    /// Keys that were agreed on with clients: `SslFrontendKeyRate`.
+    /// Key exchanges with clients: `SslFrontendKeyRate`.
     TlsKeys,
+    /// Key exchanges with servers: `SslBackendKeyRate`.
+    TlsServerKeys,
+}
+
+impl ProcessRate {
+    /// How many there are.
+    pub const COUNT: usize = Self::TlsServerKeys as usize + 1;
 }
 
 impl From<ProcessRate> for usize {

@@ -1,26 +1,26 @@
-//! What traffic shows of a server (manual, "observe").
+//! Observations of a server's traffic (manual, "observe").
 
-/// What one connection or response showed.
+/// An observation of one connection or response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observation {
-    /// A connection stands.
+    /// A connection was established.
     Connected,
-    /// No connection stands.
+    /// A connection could not be established.
     NotConnected,
-    /// A response that is well.
+    /// A response with a good status.
     Responded,
-    /// A response with a status that is not.
+    /// A response with a bad status.
     WrongStatus,
-    /// No response that could be understood.
+    /// An invalid response.
     WrongResponse,
     /// No response in time.
     NoResponse,
-    /// The connection broke.
+    /// The connection broke before the response was complete.
     BrokenConnection,
 }
 
 impl Observation {
-    /// What a response's status shows: 100 to 499, 501 and 505 are well.
+    /// The observation of a response's status: 100 to 499, 501 and 505 are good.
     #[must_use]
     pub fn of_status(status: u16) -> Self {
         match status {
@@ -35,13 +35,13 @@ impl Observation {
         !matches!(self, Observation::Connected | Observation::NotConnected)
     }
 
-    /// Whether the server is well.
+    /// Whether it is a success.
     #[must_use]
     pub fn is_well(self) -> bool {
         matches!(self, Observation::Connected | Observation::Responded)
     }
 
-    /// The words of logs.
+    /// The text for logs.
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
@@ -56,10 +56,10 @@ impl Observation {
     }
 }
 
-/// What is observed, and what follows from errors.
+/// What is observed, and the consequence of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObserveRules {
-    /// Responses too, not only connections.
+    /// Whether responses are observed, not only connections.
     pub layer7: bool,
     /// `error-limit`, at least 1.
     pub limit: u32,
@@ -67,15 +67,15 @@ pub struct ObserveRules {
     pub consequence: Consequence,
 }
 
-/// What follows from errors (manual, "on-error"). All have the next check come soon.
+/// The consequence of errors (manual, "on-error"). Each also makes the next check come soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consequence {
     /// Nothing more.
     CheckSoon,
-    /// A failed check.
+    /// It counts as a failed check.
     FailCheck,
-    /// The check before the last failed.
+    /// It counts as the failed check before the last: one more failure marks the server down.
     SuddenDeath,
-    /// The server is down.
+    /// The server is marked down.
     MarkDown,
 }

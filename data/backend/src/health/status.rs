@@ -1,4 +1,4 @@
-//! What a check can find: the manual's words for it, and what each means for the server.
+//! The outcomes of checks: the manual's words for them, and the result for the server.
 
 /// The outcome of a check, with the numbers that `show servers state` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,25 +8,25 @@ pub enum CheckStatus {
     Unknown = 0,
     /// No check ended yet.
     Initializing = 1,
-    /// An agent said nothing of the server's state.
+    /// An agent answered without a word about the server's state.
     Checked = 3,
-    /// What traffic showed (`observe`).
+    /// An observation of traffic (`observe`).
     Observed = 4,
-    /// No socket, or one that broke.
+    /// No socket could be created, or it broke.
     SocketError = 5,
     /// Layer 1 to 4: connected.
     L4Ok = 6,
-    /// Layer 1 to 4: nobody answered in time.
+    /// Layer 1 to 4: timeout.
     L4Timeout = 7,
     /// Layer 1 to 4: refused, unreachable.
     L4Connection = 8,
     /// Layer 6: handshake done.
     L6Ok = 9,
-    /// Layer 6: nothing in time.
+    /// Layer 6: timeout.
     L6Timeout = 10,
     /// Layer 6: invalid response.
     L6Response = 11,
-    /// Layer 5 to 7: nothing in time.
+    /// Layer 5 to 7: timeout.
     L7Timeout = 12,
     /// Layer 5 to 7: invalid response.
     L7Response = 13,
@@ -34,29 +34,29 @@ pub enum CheckStatus {
     L7Ok = 15,
     /// Layer 5 to 7: passed, but the server wants no new visitors.
     L7OkConditional = 16,
-    /// Layer 5 to 7: the response says that something is wrong.
+    /// Layer 5 to 7: the response reports an error.
     L7Status = 17,
-    /// An external program said so, or died.
+    /// An external program reported a failure, or was killed.
     ProcessError = 18,
     /// An external program did not end in time.
     ProcessTimeout = 19,
-    /// An external program is content.
+    /// An external program reported success.
     ProcessOk = 20,
 }
 
-/// What an outcome means, with the numbers that `show servers state` prints.
+/// The result of an outcome, with the numbers that `show servers state` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CheckResult {
     /// Nothing yet.
     Unknown = 0,
-    /// Nothing to be concluded.
+    /// No conclusion.
     Neutral = 1,
     /// The server failed.
     Failed = 2,
-    /// The server is well.
+    /// The server is up.
     Passed = 3,
-    /// The server is well, and wants no new visitors.
+    /// The server is up, and wants no new visitors.
     ConditionallyPassed = 4,
 }
 
@@ -116,7 +116,7 @@ impl CheckStatus {
         }
     }
 
-    /// The words of logs, which log processors look for.
+    /// The text for logs; log processors look for it.
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
@@ -142,7 +142,7 @@ impl CheckStatus {
         }
     }
 
-    /// What it means.
+    /// The result for the server.
     #[must_use]
     pub fn result(self) -> CheckResult {
         match self {
@@ -154,7 +154,7 @@ impl CheckStatus {
         }
     }
 
-    /// Whether it comes from an answer of layer 5 to 7, which may have had a code.
+    /// Whether it comes from an answer of layer 5 to 7, which may carry a code.
     #[must_use]
     pub fn has_code(self) -> bool {
         self as u8 > Self::L7Response as u8
@@ -171,6 +171,16 @@ mod tests {
             assert_eq!(CheckStatus::from_number(status as u32), Some(status), "{status:?}");
         }
         assert_eq!(CheckStatus::from_number(14), None);
+    }
+
+    /// An answer that came too late or said nothing has no code (manual, 9.1, "check_code").
+    #[test]
+    fn only_answers_have_codes() {
+        for status in CheckStatus::ALL {
+            let answered =
+                ["L7OK", "L7OKC", "L7STS", "PROCERR", "PROCTOUT", "PROCOK"].contains(&status.word());
+            assert_eq!(status.has_code(), answered, "{status:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How many idle connections are worth keeping.
 
-/// What is used and kept.
+/// Connections in use and idle connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Idle connections that have not been reused yet (`unsafe_nb`, `idle_conn_cur`).
@@ -22,7 +22,7 @@ impl Usage {
         self.unproven.saturating_add(self.safe)
     }
 
-    /// Two workers' together.
+    /// The sum of two workers' values.
     #[must_use]
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
@@ -38,14 +38,14 @@ impl Usage {
 /// What a purge does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PurgePlan {
-    /// So many idle connections are closed.
+    /// How many idle connections are closed.
     pub close: u32,
-    /// The estimate from now on.
+    /// The new estimate.
     pub estimate: u32,
 }
 
-/// The plan of one period: the estimate rises with the use at once and sinks half way to it each
-/// period; of what is kept beyond the estimate, half is closed.
+/// The plan of one period: the estimate rises with the use at once and falls half way to it each period; half
+/// of the connections above the estimate are closed.
 #[must_use]
 pub fn purge_plan(usage: Usage) -> PurgePlan {
     let estimate = if usage.used_maximum >= usage.estimate {

@@ -11,7 +11,7 @@ pub struct ConnectionParts<'a> {
     pub source: Option<SocketAddr>,
     /// The destination, where the request decides it (`set-dst`, address `0.0.0.0`).
     pub destination: Option<SocketAddr>,
-    /// What the connection begins with: a PROXY protocol header.
+    /// The PROXY protocol header that the connection begins with.
     pub announced: Option<&'a [u8]>,
     /// The server name indicated in TLS.
     pub server_name: Option<&'a [u8]>,
@@ -21,13 +21,13 @@ pub struct ConnectionParts<'a> {
     pub marks: Option<(Option<u32>, Option<u8>)>,
 }
 
-/// Makes keys. The hash is seeded at random, so that nobody can choose a server name that shares
-/// another's connections.
+/// Makes keys. The hash has a random seed, so that an attacker cannot choose a server name that shares the
+/// connections of another.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionKeys(RandomState);
 
 impl ConnectionKeys {
-    /// The key of such connections; 0 when nothing depends on the request.
+    /// The key for these parts; 0 when nothing depends on the request.
     #[must_use]
     pub fn key(&self, parts: &ConnectionParts<'_>) -> u64 {
         if *parts == ConnectionParts::default() { 0 } else { self.0.hash_one(parts).max(1) }

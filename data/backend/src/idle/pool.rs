@@ -1,8 +1,9 @@
-//! One worker's connections to one server, as far as another request may use them.
+//! One worker's idle connections to one server.
 //!
-//! There are two kinds. One is lent whole: while a request has it, it is not here ([`Idle`]). One carries several streams at once: it
-//! stays with its multiplexer, and here is how many streams it has and may have ([`shared`]). Both count alike for
-//! `pool-max-conn`, `pool-low-conn`, `pool-purge-delay` and `max-reuse`, and for the worker that asks for one:
+//! There are two kinds. A connection of the first kind is lent whole: while a request has it, it is not here ([`Idle`]). One of the
+//! second kind carries several streams at once: it stays with its multiplexer, and the pool knows how many streams it has and may
+//! have ([`shared`]). Both count alike for `pool-max-conn`, `pool-low-conn`, `pool-purge-delay` and `max-reuse`, and when another
+//! worker asks for one:
 //!
 //! ```text
 //!            lent whole               shared
@@ -10,7 +11,7 @@
 //!   idle     in the pool              has none
 //! ```
 //!
-//! What goes is handed back, to be closed where that may take its time.
+//! Connections that leave the pool are returned, so that the caller can close them gradually.
 
 mod shared;
 
@@ -24,10 +25,10 @@ use super::{IdlePools, ReuseScope};
 use crate::server_key::ServerKey;
 use crate::settings::PoolSettings;
 
-/// A connection, as the pool needs to know it.
+/// The operations on a connection that the pool needs.
 pub trait Reusable {
-    /// Whether the server neither closed it nor said anything unasked. To find out may take in what is nobody's business, as
-    /// the tickets of TLS.
+    /// Whether the server neither closed it nor sent unexpected data. The check may consume protocol messages that concern
+    /// no request, such as TLS session tickets.
     fn is_fresh(&mut self) -> bool;
 
     /// Whether another worker may have it.
@@ -36,7 +37,7 @@ pub trait Reusable {
     }
 }
 
-/// The shared kind where there is none: all connections are lent whole.
+/// The shared kind for callers without one: all connections are lent whole.
 #[derive(Debug)]
 pub enum NeverShared {}
 
@@ -53,12 +54,12 @@ pub struct Idle<C> {
     pub connection: C,
     /// How many requests it served.
     pub requests: u32,
-    /// What makes it differ from others to this server ([`super::ConnectionKeys`]).
+    /// The parts in which it differs from others to this server ([`super::ConnectionKeys`]).
     pub key: u64,
 }
 
 impl<C: Reusable> Idle<C> {
-    /// Whether the server is known to keep it: it was reused before.
+    /// Whether the server is known to keep it open, because it was reused before.
     #[must_use]
     pub fn is_safe(&self) -> bool {
         self.requests > 1
@@ -78,12 +79,12 @@ pub enum Removed<C, S = NeverShared> {
     Shared(Idle<S>),
 }
 
-/// What is to be done for one more idle connection.
+/// The decision about one more idle connection.
 #[derive(Debug)]
 pub enum Admission<C, S = NeverShared> {
     /// There is room.
     Free,
-    /// It takes the place of this one.
+    /// It replaces this one.
     InPlaceOf(Removed<C, S>),
     /// It is not worth keeping.
     Refused,
@@ -92,15 +93,15 @@ pub enum Admission<C, S = NeverShared> {
 /// The connections to one server that this worker keeps.
 #[derive(Debug)]
 pub struct IdlePool<C, S = NeverShared> {
-    /// Whose place it is at, once there was something to keep.
+    /// The server of this pool, once there was a connection to keep.
     owner: Option<(ServerKey, &'static IdlePools)>,
-    /// Those that are lent whole, the youngest last.
+    /// Connections that are lent whole, the youngest last.
     idle: Vec<Idle<C>>,
-    /// How many of them were reused before.
+    /// How many of `idle` were reused before.
     safe: usize,
-    /// Most servers have none.
+    /// Boxed, because most servers have none.
     shared: Option<Box<SharedConnections<S>>>,
-    /// When surplus is looked for again, on the caller's clock.
+    /// The time of the next purge, on the caller's clock.
     pub purge_at_ms: u64,
 }
 
@@ -111,8 +112,8 @@ impl<C, S> Default for IdlePool<C, S> {
 }
 
 impl<C: Reusable, S: Reusable> IdlePool<C, S> {
-    /// Makes it a server's. What is left of a server that had the place before is dropped. False when it is that of a
-    /// server that came later.
+    /// Assigns the pool to a server. Connections of a former server at the same place are dropped. False when the
+    /// pool already belongs to a later server.
     #[inline]
     pub fn claim(&mut self, key: ServerKey, figures: &'static IdlePools) -> bool {
         self.owner.is_some_and(|(owner, _)| owner == key) || self.claim_anew(key, figures)
@@ -132,7 +133,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         }
     }
 
-    /// The server, and what all workers know of its connections.
+    /// The server, and the connection counts of all workers.
     #[must_use]
     pub fn owner(&self) -> Option<(ServerKey, &'static IdlePools)> {
         self.owner
@@ -144,7 +145,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         self.idle.len() + self.shared.as_ref().map_or(0, |shared| shared.idle())
     }
 
-    /// Tells the other workers how many there are.
+    /// Publishes the counts to the other workers.
     #[inline]
     pub fn tell(&self, worker: usize) {
         let Some((_, figures)) = self.owner else { return };
@@ -156,8 +157,8 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         figures.note(worker, idle - safe, safe);
     }
 
-    /// Whether one more is worth keeping (`pool-max-conn`, `pool-low-conn`, `pool-purge-delay 0`, the estimate of what is
-    /// needed), and which one goes for it.
+    /// Whether one more is worth keeping (`pool-max-conn`, `pool-low-conn`, `pool-purge-delay 0`, the estimated need),
+    /// and which one it replaces.
     #[inline]
     pub fn admit(&mut self, worker: usize, settings: &PoolSettings) -> Admission<C, S> {
         let Some((_, figures)) = self.owner else { return Admission::Refused };
@@ -177,7 +178,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         self.idle.push(idle);
     }
 
-    /// The youngest that fits: its memory is warm, and its server least likely to have closed it.
+    /// The youngest that fits: its memory is in the cache, and its server is least likely to have closed it.
     pub fn take(&mut self, key: u64, scope: ReuseScope) -> Option<Idle<C>> {
         let mut at = self.idle.len();
         let last = at.saturating_sub(LOOK);
@@ -194,8 +195,8 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         None
     }
 
-    /// The oldest that anybody may use, for another worker: this worker's own requests use the youngest. A shared one goes only
-    /// whole, without streams.
+    /// The oldest in that scope, for another worker: this worker's own requests use the youngest. A shared one is only handed
+    /// over without streams.
     pub fn lend(&mut self, scope: ReuseScope) -> Option<Removed<C, S>> {
         let fits = |idle: &mut Idle<C>| {
             idle.fits(0, scope) && idle.connection.can_move() && idle.connection.is_fresh()
@@ -214,7 +215,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         Some(Removed::Whole(self.remove(0)))
     }
 
-    /// The oldest that its server closed or that was never reused, to make place for one that its session may want next.
+    /// The oldest that its server closed or that was never reused, to make room for one that its session may use next.
     fn give_up_one(&mut self) -> Option<Removed<C, S>> {
         let goes = |idle: &mut Idle<C>| !idle.is_safe() || !idle.connection.is_fresh();
         match self.idle.iter_mut().take(LOOK).position(goes) {
@@ -223,8 +224,8 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         }
     }
 
-    /// Takes away what servers closed, then the `surplus` oldest, those that are lent whole first. To close one takes as long as a
-    /// small request, so who has many of them closes them bit by bit.
+    /// Removes connections that servers closed, then the `surplus` oldest, those that are lent whole first. Closing one takes as
+    /// long as a small request, so a caller with many closes them gradually.
     pub fn sweep(&mut self, surplus: usize, away: &mut Vec<Removed<C, S>>) {
         away.extend(self.idle.extract_if(.., |idle| !idle.connection.is_fresh()).map(Removed::Whole));
         let whole = surplus.min(self.idle.len());
@@ -241,14 +242,14 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         idle
     }
 
-    /// A shared connection was opened for a stream, and may have `limit` streams at once (at least one).
+    /// Adds a shared connection that was opened for a stream. It may have `limit` streams at once (at least one).
     pub fn open_shared(&mut self, worker: usize, connection: S, key: u64, limit: u32) -> Option<SharedId> {
         let (_, figures) = self.owner?;
         figures.begin_use(worker);
         Some(self.shared.get_or_insert_default().open(connection, key, limit))
     }
 
-    /// Lends a stream of a shared connection that fits and has one free. It has to be given back by [`IdlePool::end_stream`].
+    /// Lends a stream of a shared connection that fits and has one free. The caller gives it back with [`IdlePool::end_stream`].
     pub fn begin_stream(
         &mut self,
         worker: usize,
@@ -264,7 +265,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         Some(connection)
     }
 
-    /// A stream of a shared connection ended. With its last stream it becomes idle, or goes.
+    /// A stream of a shared connection ended. With its last stream the connection becomes idle, or is removed.
     pub fn end_stream(
         &mut self,
         worker: usize,
@@ -275,7 +276,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         if !self.shared.as_mut()?.end_stream(id)? {
             return None;
         }
-        // It counts as used or as idle, never as both.
+        // A connection counts as used or as idle, never as both.
         figures.end_use(worker);
         let may_be_kept = self.shared.as_mut()?.may_be_kept(id, settings);
         let place_of = match if may_be_kept { self.admit(worker, settings) } else { Admission::Refused } {
@@ -287,15 +288,15 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         place_of
     }
 
-    /// The server says how many streams a shared connection may have at once.
+    /// Sets the server's limit of streams on a shared connection.
     pub fn limit_streams(&mut self, id: SharedId, limit: u32) {
         if let Some(shared) = &mut self.shared {
             shared.limit(id, limit);
         }
     }
 
-    /// A shared connection takes no more streams (GOAWAY, a broken transport). It is handed out with its last stream, or now
-    /// if it has none.
+    /// A shared connection takes no more streams (GOAWAY, a broken transport). It is returned now if it has no stream, else
+    /// with its last one.
     pub fn retire(&mut self, id: SharedId) -> Option<Removed<C, S>> {
         self.shared.as_mut()?.retire(id).map(Removed::Shared)
     }

@@ -23,7 +23,7 @@ impl Date {
         text.extend(digits.map(char::from));
     }
 
-    /// Whether it lies back more than `seconds`, or ahead more than a day: clocks differ, but not so much.
+    /// Whether it is more than `seconds` in the past, or more than a day in the future: clocks do not differ by more.
     pub(super) fn is_out(self, now: Self, seconds: u32) -> bool {
         let age = (i64::from(now.0) - i64::from(self.0)) << STEP_BITS;
         age > i64::from(seconds) || age < -AHEAD_LIMIT_SECONDS
@@ -58,7 +58,7 @@ mod tests {
             Date::of(seconds).encode(&mut text);
             assert_eq!(Date::decode(text.as_bytes()), Some(Date::of(seconds)));
         }
-        // What HAProxy 2.6 wrote at these seconds.
+        // What HAProxy 2.6 wrote at these times.
         for (seconds, expected) in [(1_795_182_572, "awBP7"), (1_795_194_564, "awB+x")] {
             let mut text = String::new();
             Date::of(seconds).encode(&mut text);

@@ -1,16 +1,16 @@
 //! Reading and editing `Cookie` and `Set-Cookie` headers.
 //!
-//! `Cookie` is a list of `name=value` between semicolons (or commas, as once was), where quotes protect.
+//! `Cookie` is a list of `name=value` separated by semicolons (formerly also commas), with quoted values.
 //! Edits touch only the cookie that they concern and the gap around it.
 
-/// What becomes of a header.
+/// The edit of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderEdit {
-    /// It stays as it is.
+    /// The header stays.
     Keep,
-    /// It goes.
+    /// The header is removed.
     Remove,
-    /// It gets this value.
+    /// The header gets this value.
     Replace(Vec<u8>),
 }
 
@@ -34,7 +34,7 @@ pub(super) fn without(header: &[u8], name: &str) -> HeaderEdit {
             continue;
         }
         match end {
-            // The gap as it was, unless something was taken out of it.
+            // The gap stays as it was, unless something was removed from it.
             Some(end) if end == piece.previous_end => kept.extend(&header[end..piece.start]),
             Some(_) if piece.text.is_empty() => kept.push(b';'),
             Some(_) => kept.extend(b"; "),
@@ -73,16 +73,16 @@ pub(super) fn set_cookie_value<'a>(header: &'a [u8], name: &str) -> Option<(&'a 
     Some((unquoted.unwrap_or(value), text.len()))
 }
 
-/// What comes before a byte, if it is there.
+/// The part before a byte, if the byte occurs.
 pub(super) fn before(text: &[u8], end: u8) -> Option<&[u8]> {
     text.iter().position(|byte| *byte == end).map(|at| &text[..at])
 }
 
-/// One element of the list, without the spaces around it.
+/// One element of the list, without surrounding spaces.
 struct Piece<'a> {
     text: &'a [u8],
     start: usize,
-    /// Where the text of the element before ended.
+    /// Where the text of the previous element ended.
     previous_end: usize,
 }
 
@@ -193,7 +193,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever clients send: nothing panics, nothing of ours is left, other cookies stay.
+        /// For any client input: no panic, nothing of weir's own cookie remains, other cookies stay.
         #[test]
         fn any_header_can_be_edited(header in "[S=A~;, \"\\\\$x1]{0,40}") {
             let header = header.as_bytes();

@@ -18,7 +18,7 @@ fn insert() -> CookieSettings {
     CookieSettings::new("S", CookieMode::Insert)
 }
 
-struct Exchange<'a> {
+struct Passage<'a> {
     cookie: &'a str,
     /// The server that answers when the cookie designates none: its cookie.
     balanced_to: Option<&'a str>,
@@ -28,7 +28,7 @@ struct Exchange<'a> {
     stays: bool,
 }
 
-const EXCHANGE: Exchange<'_> = Exchange {
+const PASSAGE: Passage<'_> = Passage {
     cookie: "",
     balanced_to: Some("B"),
     provided: None,
@@ -37,30 +37,30 @@ const EXCHANGE: Exchange<'_> = Exchange {
     stays: false,
 };
 
-/// Runs one exchange: the letters, what the server's own cookie became, what was added.
-fn run(settings: &CookieSettings, exchange: &Exchange<'_>) -> String {
-    let headers = (!exchange.cookie.is_empty()).then_some(exchange.cookie.as_bytes());
-    let mut presented = settings.examine(headers, NOW, exchange.stays, find);
-    if exchange.other_designation {
+/// Runs one exchange: the letters, the edit of the server's own cookie, the added cookie.
+fn run(settings: &CookieSettings, passage: &Passage<'_>) -> String {
+    let headers = (!passage.cookie.is_empty()).then_some(passage.cookie.as_bytes());
+    let mut presented = settings.examine(headers, NOW, passage.stays, find);
+    if passage.other_designation {
         presented = presented.unused();
     }
     let server_cookie = match presented.server {
         Some(key) if key == ServerKey::configured(0) => Some("A"),
         Some(key) if key == ServerKey::configured(3) => Some("D"),
         Some(_) => Some("B"),
-        None => exchange.balanced_to,
+        None => passage.balanced_to,
     };
     let facts = ResponseFacts {
         server_cookie,
-        designated: presented.server.is_some() || exchange.other_designation,
-        post: exchange.post,
-        provided: exchange.provided.is_some_and(|header| settings.is_set_by(header.as_bytes())),
+        designated: presented.server.is_some() || passage.other_designation,
+        post: passage.post,
+        provided: passage.provided.is_some_and(|header| settings.is_set_by(header.as_bytes())),
         wall_seconds: NOW,
     };
     let plan = settings.plan_response(&presented, &facts);
     let (third, fourth) = settings.letters(&presented, Some(&plan));
     let mut seen = format!("{third}{fourth}");
-    if let Some(header) = exchange.provided {
+    if let Some(header) = passage.provided {
         match settings.edit_response(&plan, header.as_bytes()) {
             HeaderEdit::Keep => seen += &format!(" {header}"),
             HeaderEdit::Remove => {}
@@ -78,7 +78,7 @@ fn run(settings: &CookieSettings, exchange: &Exchange<'_>) -> String {
 
 #[track_caller]
 fn check(settings: &CookieSettings, cookie: &str, expected: &str) {
-    assert_eq!(run(settings, &Exchange { cookie, ..EXCHANGE }), expected, "{cookie}");
+    assert_eq!(run(settings, &Passage { cookie, ..PASSAGE }), expected, "{cookie}");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn insertion() {
     check(&settings, "S=D", "DI S=B; path=/");
     check(&settings, "S=A|ZZZZZ|ZZZZZ", "VU S=A; path=/");
     check(&settings, "S=A|x", "VN");
-    assert_eq!(run(&settings, &Exchange { cookie: "S=D", stays: true, ..EXCHANGE }), "DN");
+    assert_eq!(run(&settings, &Passage { cookie: "S=D", stays: true, ..PASSAGE }), "DN");
 }
 
 #[test]
@@ -142,12 +142,12 @@ fn only_posts() {
     let settings = CookieSettings { post_only: true, ..insert() };
     check(&settings, "", "NN");
     check(&settings, "S=A", "VN");
-    assert_eq!(run(&settings, &Exchange { post: true, ..EXCHANGE }), "NI S=B; path=/");
+    assert_eq!(run(&settings, &Passage { post: true, ..PASSAGE }), "NI S=B; path=/");
 }
 
 #[test]
 fn servers_without_a_cookie_void_the_clients() {
-    let balanced = |cookie| Exchange { cookie, balanced_to: None, ..EXCHANGE };
+    let balanced = |cookie| Passage { cookie, balanced_to: None, ..PASSAGE };
     let void = "S=; Expires=Thu, 01-Jan-1970 00:00:01 GMT; path=/";
     assert_eq!(run(&insert(), &balanced("")), format!("NI {void}"));
     assert_eq!(run(&insert(), &balanced("S=Z")), format!("II {void}"));
@@ -157,8 +157,8 @@ fn servers_without_a_cookie_void_the_clients() {
 fn the_servers_own_cookie() {
     #[track_caller]
     fn check(settings: &CookieSettings, cookie: &str, expected: &str) {
-        let exchange = Exchange { cookie, provided: Some("S=foo; path=/"), ..EXCHANGE };
-        assert_eq!(run(settings, &exchange), expected, "{cookie}");
+        let passage = Passage { cookie, provided: Some("S=foo; path=/"), ..PASSAGE };
+        assert_eq!(run(settings, &passage), expected, "{cookie}");
     }
     check(&insert(), "", "NI S=B; path=/");
     check(&insert(), "S=A", "VD");
@@ -173,18 +173,18 @@ fn the_servers_own_cookie() {
     check(&prefix, "", "NR S=B~foo; path=/");
     check(&prefix, "S=A~val", "VR S=A~foo; path=/");
     check(&CookieSettings::new("S", CookieMode::Passive), "S=A", "-- S=foo; path=/");
-    let odd = Exchange { provided: Some("S = \"bar\" ;secure"), ..EXCHANGE };
+    let odd = Passage { provided: Some("S = \"bar\" ;secure"), ..PASSAGE };
     assert_eq!(run(&rewrite, &odd), "NR S=B ;secure");
     assert_eq!(run(&prefix, &odd), "NR S=B~bar ;secure");
-    let other = Exchange { provided: Some("T=1"), ..EXCHANGE };
+    let other = Passage { provided: Some("T=1"), ..PASSAGE };
     assert_eq!(run(&rewrite, &other), "NN T=1");
-    let nameless = Exchange { provided: Some("S=foo"), balanced_to: None, ..EXCHANGE };
+    let nameless = Passage { provided: Some("S=foo"), balanced_to: None, ..PASSAGE };
     assert_eq!(run(&rewrite, &nameless), "NP S=foo");
 }
 
 #[test]
 fn other_designations_leave_the_cookie_alone() {
-    let ruled = |cookie| Exchange { cookie, other_designation: true, ..EXCHANGE };
+    let ruled = |cookie| Passage { cookie, other_designation: true, ..PASSAGE };
     assert_eq!(run(&insert(), &ruled("")), "NN");
     assert_eq!(run(&insert(), &ruled("S=A")), "UN");
     assert_eq!(run(&insert(), &ruled("S=Z")), "UN");

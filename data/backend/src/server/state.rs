@@ -17,14 +17,14 @@
 pub struct AdminState(u8);
 
 impl AdminState {
-    /// Nothing asked.
+    /// No bit set.
     pub const READY: Self = Self(0);
     /// An operator put it in maintenance.
     pub const FORCED_MAINTENANCE: Self = Self(0x01);
     /// Maintenance inherited from the tracked server.
     pub const INHERITED_MAINTENANCE: Self = Self(0x02);
-    /// The configuration put it in maintenance at start (with the forced bit). A mere memory: it stays
-    /// when an operator makes the server ready, and does not keep it out of service.
+    /// The configuration put it in maintenance at start (with the forced bit). Informational only: the bit
+    /// stays when an operator makes the server ready, and does not keep it out of service.
     pub const CONFIGURED_MAINTENANCE: Self = Self(0x04);
     /// An operator put it in drain mode.
     pub const FORCED_DRAIN: Self = Self(0x08);
@@ -65,7 +65,7 @@ impl AdminState {
         self.0 & other.0 == other.0
     }
 
-    /// Out of service by anybody's wish. The changed-name mark is not such a wish (R166).
+    /// In maintenance for any reason. The changed-name bit is not one (R166).
     #[must_use]
     pub const fn is_maintenance(self) -> bool {
         self.0 & (0x01 | 0x02 | 0x20) != 0
@@ -111,14 +111,14 @@ impl OperationalState {
 pub enum RequestedState {
     /// Normal service.
     Ready,
-    /// Only what persistence sends.
+    /// Only requests of persistence.
     Drain,
     /// No traffic at all.
     Maintenance,
 }
 
 impl RequestedState {
-    /// The administrative state after this was asked in `current`.
+    /// The administrative state after this request in state `current`.
     #[must_use]
     pub const fn apply(self, current: AdminState) -> AdminState {
         let asked = AdminState::FORCED_MAINTENANCE.with(AdminState::FORCED_DRAIN);

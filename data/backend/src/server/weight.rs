@@ -28,14 +28,14 @@ impl Ramp {
         self.elapsed_ms >= self.duration_ms
     }
 
-    /// This much of `full`, growing linearly from 1.
+    /// The share of `full` at this point of the ramp, growing linearly from 1.
     #[must_use]
     pub fn share_of(self, full: u32) -> u32 {
         if self.is_over() || full == 0 {
             return full;
         }
         let share = u128::from(full) * u128::from(self.elapsed_ms) / u128::from(self.duration_ms);
-        // Less than `full`, for the ramp is not over; so it fits.
+        // The share is less than `full`, because the ramp is not over; so it fits.
         u32::try_from(share).unwrap_or(full).max(1)
     }
 

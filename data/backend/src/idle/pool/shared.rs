@@ -9,8 +9,8 @@
 //!                          gone
 //! ```
 //!
-//! There are few: as many as a worker's streams need at once, divided by what each connection carries. So they are looked for
-//! one by one.
+//! There are few: as many as a worker's concurrent streams, divided by the streams of each connection. So a linear search is
+//! enough.
 
 use super::{Idle, Removed, Reusable};
 use crate::idle::{ReuseScope, may_reuse};
@@ -20,14 +20,14 @@ use crate::settings::PoolSettings;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedId(u64);
 
-/// A shared connection of which a stream was lent.
+/// A shared connection that lent a stream.
 #[derive(Debug)]
 pub struct SharedConnection<'p, S> {
-    /// What to end the stream with.
+    /// The identifier for [`super::IdlePool::end_stream`].
     pub id: SharedId,
     /// The connection.
     pub connection: &'p mut S,
-    /// How many streams it had so far, this one included.
+    /// How many streams it has had, this one included.
     pub requests: u32,
 }
 
@@ -41,11 +41,11 @@ pub(super) struct SharedConnections<S> {
 #[derive(Debug)]
 struct Shared<S> {
     id: SharedId,
-    /// With the number of streams so far.
+    /// Its `requests` counts the streams so far.
     kept: Idle<S>,
     streams: u32,
     limit: u32,
-    /// Counts as idle. Without streams and without this it is about to be kept or to go.
+    /// Whether it counts as idle. A connection without streams that is not idle is about to be kept or removed.
     is_idle: bool,
     is_retired: bool,
 }
@@ -87,8 +87,8 @@ impl<S: Reusable> SharedConnections<S> {
         id
     }
 
-    /// The one with most streams that has one free, so that others fall idle; of the idle ones the youngest. And whether it was
-    /// idle. What turns out to be closed takes no more streams.
+    /// The connection with most streams that has one free, so that others become idle; of the idle ones the youngest. Also
+    /// returns whether it was idle. A connection that turns out to be closed takes no more streams.
     pub(super) fn begin_stream(
         &mut self,
         key: u64,
@@ -102,7 +102,7 @@ impl<S: Reusable> SharedConnections<S> {
             if self.all[at].kept.connection.is_fresh() {
                 break at;
             }
-            // An idle one is swept with the other closed ones.
+            // An idle one is removed by the next sweep.
             self.all[at].is_retired = true;
         };
         let shared = &mut self.all[at];
@@ -113,7 +113,7 @@ impl<S: Reusable> SharedConnections<S> {
         Some((was_idle, SharedConnection { id: shared.id, connection, requests: *requests }))
     }
 
-    /// Whether that was its last stream; none when it is not known.
+    /// Whether that was its last stream; none when the connection is unknown.
     pub(super) fn end_stream(&mut self, id: SharedId) -> Option<bool> {
         let shared = self.get(id)?;
         debug_assert!(shared.streams > 0, "what ends has begun");
@@ -121,7 +121,7 @@ impl<S: Reusable> SharedConnections<S> {
         Some(shared.streams == 0)
     }
 
-    /// Whether one without streams may serve another request.
+    /// Whether a connection without streams may serve another request.
     pub(super) fn may_be_kept(&mut self, id: SharedId, settings: &PoolSettings) -> bool {
         self.get(id).is_some_and(|shared| {
             !shared.is_retired
@@ -130,7 +130,7 @@ impl<S: Reusable> SharedConnections<S> {
         })
     }
 
-    /// From now on it counts as idle.
+    /// Counts it as idle from now on.
     pub(super) fn keep(&mut self, id: SharedId) {
         if let Some(shared) = self.get(id) {
             shared.is_idle = true;

@@ -24,7 +24,7 @@ fn whole(name: &'static str, requests: u32) -> Idle<Fake> {
 
 type Pool = IdlePool<Fake, Fake>;
 
-/// The pool of worker 0 of 2, of which so many were needed at once.
+/// The pool of worker 0 of 2, with this estimated need.
 fn pool(needed: u32) -> (Pool, &'static IdlePools) {
     let figures = IdlePools::leak(2);
     let mut pool = Pool::default();
@@ -92,7 +92,7 @@ fn one_with_streams_is_in_use_once_and_takes_as_many_as_it_may() {
     assert_eq!((figures.used(), figures.idle()), (1, 0));
 }
 
-/// Streams gather where there are some already, so that other connections fall idle.
+/// A stream goes to a connection that has streams already, so that other connections become idle.
 #[test]
 fn the_busiest_with_a_free_stream_is_taken() {
     let (mut pool, _) = pool(3);
@@ -118,7 +118,7 @@ fn what_was_never_reused_is_not_safe() {
     assert_eq!(begin(&mut pool, 0, ReuseScope::Safe), Some(("a", id)));
 }
 
-/// `max-reuse` counts streams, and what is used up goes with its last one.
+/// `max-reuse` counts streams, and a connection that reached it is removed with its last stream.
 #[test]
 fn one_that_served_enough_takes_no_more() {
     let (mut pool, figures) = pool(2);
@@ -151,7 +151,7 @@ fn kinds_share_the_room() {
     assert!(matches!(pool.admit(0, &low), Admission::Free));
 }
 
-/// What has streams is neither purged nor lent whole to another worker.
+/// A connection with streams is neither purged nor lent whole to another worker.
 #[test]
 fn streams_keep_a_connection() {
     let (mut pool, figures) = pool(4);
@@ -172,7 +172,7 @@ fn streams_keep_a_connection() {
     assert_eq!(names(away), ["a"]);
 }
 
-/// GOAWAY: no stream begins, those alive end, and then it goes.
+/// After GOAWAY no stream begins, those alive end, and then the connection is removed.
 #[test]
 fn one_that_retires_goes_with_its_last_stream() {
     let (mut pool, figures) = pool(2);
@@ -201,7 +201,7 @@ fn a_closed_one_is_not_offered() {
     assert_eq!((figures.used(), pool.idle()), (0, 0));
 }
 
-/// A place is its latest server's.
+/// A place belongs to its latest server.
 #[test]
 fn a_server_that_came_later_has_the_place() {
     let (mut pool, figures) = pool(0);

@@ -1,0 +1,103 @@
+//! `balance latency`: of two servers drawn by weight, the one with the shorter expected wait.
+//!
+//! The expected wait is the recent average time of answers, times the number of current requests plus the new one. The
+//! average is each worker's own; errors count as slow answers (`traffic.rs`).
+
+use super::random::Random;
+use super::{Farm, Member, Pick, Request, around};
+
+/// Draws two.
+#[derive(Clone)]
+pub(crate) struct Latency {
+    random: Random,
+}
+
+/// How often the second draw is repeated while it gives the first member again.
+const REDRAWS: usize = 4;
+
+impl Latency {
+    pub(super) fn new() -> Self {
+        Self { random: Random::new(2, 0) }
+    }
+
+    pub(super) fn rebuild(&mut self, members: &[Member]) {
+        self.random.rebuild(members);
+    }
+
+    pub(super) fn pick(&self, farm: &Farm<'_>, request: &Request) -> Pick {
+        let mut entropy = request.random;
+        let draw = |entropy: &mut u64, not: Option<usize>| {
+            (0..REDRAWS)
+                .filter_map(|_| self.random.draw(entropy))
+                .find(|member| Some(*member) != not && Some(*member) != request.avoid)
+        };
+        let one = draw(&mut entropy, None);
+        let other = draw(&mut entropy, one);
+        let best = match (one, other) {
+            (Some(one), Some(other)) if is_better(farm, request.worker, other, one) => other,
+            (Some(one), _) => one,
+            (None, other) => other.unwrap_or_default(),
+        };
+        // If the drawn members have no room, their neighbours are tried: no request waits while a member has room.
+        let mut candidates = around(farm.members.len(), best, request.avoid);
+        candidates.find(|member| farm.has_room(*member)).map_or(Pick::Saturated, Pick::Free)
+    }
+}
+
+/// Whether the expected wait is shorter at `left`. If one average is unknown, only the numbers of requests are compared.
+fn is_better(farm: &Farm<'_>, worker: usize, left: usize, right: usize) -> bool {
+    let pace = |member: usize| farm.members[member].server.pace(worker, farm.now_ms);
+    let (left_pace, right_pace) = match (pace(left), pace(right)) {
+        (Some(left), Some(right)) => (left.max(LEAST), right.max(LEAST)),
+        _ => (1, 1),
+    };
+    let expected = |member: usize, pace: u64, other: usize| {
+        u128::from(pace)
+            * u128::from(farm.in_flight(member).saturating_add(1))
+            * u128::from(farm.members[other].weight)
+    };
+    expected(left, left_pace, right) < expected(right, right_pace, left)
+}
+
+/// Times have a resolution of a millisecond: smaller averages count as one. In 1/1024 ms.
+const LEAST: u64 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{farm, members};
+    use super::*;
+
+    fn request(random: u64, avoid: Option<usize>) -> Request {
+        Request { hash: None, avoid, random, worker: 0 }
+    }
+
+    #[test]
+    fn every_member_is_drawn_and_the_one_to_avoid_is_not() {
+        let members = members(&[1, 1, 1]);
+        let mut latency = Latency::new();
+        latency.rebuild(&members);
+        let picks = |avoid| {
+            let mut counts = [0; 3];
+            for random in 0..3_000 {
+                match latency.pick(&farm(&members), &request(random, avoid)) {
+                    Pick::Free(member) => counts[member] += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+            counts
+        };
+        assert!(picks(None).iter().all(|count| (800..1200).contains(count)), "{:?}", picks(None));
+        let without = picks(Some(1));
+        // All draws may have given the server to avoid: then its neighbour is used.
+        assert!(without[1] == 0 && without[0] > 1000 && without[2] > 1000, "{without:?}");
+    }
+
+    #[test]
+    fn load_and_weight_decide_while_nothing_else_is_known() {
+        let members = members(&[1, 4]);
+        members[1].server.occupy();
+        assert!(is_better(&farm(&members), 0, 1, 0), "two fourths are less than one");
+        (0..3).for_each(|_| members[1].server.occupy());
+        assert!(!is_better(&farm(&members), 0, 1, 0), "five fourths are more than one");
+    }
+}
