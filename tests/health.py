@@ -5,8 +5,8 @@
 """
 import sys
 
-from health import consequences, mails, programs, services, spreading
+from health import consequences, dialogues, hard_times, http2, mails, programs, services, spreading
 from program import main
 
 if __name__ == "__main__":
-    sys.exit(main("health checks", [programs, mails, consequences, spreading, services]))
+    sys.exit(main("health checks", [programs, mails, consequences, dialogues, hard_times, spreading, services, http2]))

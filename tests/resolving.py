@@ -6,6 +6,7 @@
 import csv
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -467,6 +468,39 @@ def a_real_name_server(binary, folder):
         lines = SERVER + "\n    server-template t 2 _h._tcp.test resolvers r init-addr none"
         with World(binary, folder, [], lines, written=f"nameserver ns1 127.0.0.1:{port}") as world:
             assert world.is_at("192.0.2.1") and world.is_at("192.0.2.2", "t1"), world.count()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def bind_is_asked(binary, folder):
+    """`named`, where it is installed: two addresses of one name, a service, and a zone that is emptied while it is asked."""
+    program = shutil.which("named", path=os.environ["PATH"] + ":/usr/sbin")
+    if not program:
+        raise LeftOut("named is not installed")
+    port = free_port()
+    beginning = "$TTL 1\n@ SOA ns.test. a.test. {serial} 60 60 60 1\n  NS ns.test.\nns A 127.0.0.1\n"
+    full = "a A 192.0.2.1\nb AAAA 2001:db8::2\nb A 192.0.2.2\n_h._tcp SRV 1 10 81 b.test.\n"
+    zone = folder.file("zone", beginning.format(serial=1) + full)
+    text = f"""options {{ directory "{folder.path}"; listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }};
+    pid-file none; session-keyfile none; recursion no; dnssec-validation no; }};
+controls {{ }};
+zone "test" {{ type primary; file "{zone}"; }};
+"""
+    command = [program, "-f", "-c", folder.file("named.conf", text)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        lines = SERVER + "\n    server-template t 2 _h._tcp.test resolvers r resolve-prefer ipv4 init-addr none"
+        words = "hold valid 100ms\n    hold nx 200ms\n    timeout resolve 100ms\n    timeout retry 200ms"
+        with World(binary, folder, [], lines, words=words, written=f"nameserver ns1 127.0.0.1:{port}") as world:
+            assert world.is_at("192.0.2.1") and world.is_at("192.0.2.2", "t1"), world.count()
+            folder.file("zone", beginning.format(serial=2))
+            process.send_signal(signal.SIGHUP)
+            assert wait_until(lambda: "MAINT" in world.status() and "MAINT" in world.status("t1")), (world.status(), world.status("t1"))
+            folder.file("zone", beginning.format(serial=3) + full.replace("192.0.2.1\n", "192.0.2.9\n"))
+            process.send_signal(signal.SIGHUP)
+            assert world.is_at("192.0.2.9") and world.is_at("192.0.2.2", "t1"), world.count()
+            assert wait_until(lambda: "UP" in world.status() or "no check" in world.status()), world.status()
     finally:
         process.kill()
         process.wait()

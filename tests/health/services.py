@@ -100,3 +100,39 @@ def mysql_answers(binary, folder):
         with Scene(binary, folder, checked("option mysql-check user stranger", port), name="stranger.cfg") as scene:
             # Access denied.
             scene.expect("b", "s", status="DOWN", check_status="L7STS", check_code="1045", seconds=20)
+
+
+def slapd_answers(binary, folder):
+    server = found("slapd", "/usr/sbin")
+    schema = "/etc/ldap/schema/core.schema"
+    if not os.path.exists(schema):
+        raise LeftOut(f"{schema} is not installed")
+    port = free_port()
+    path, who = owned(folder, "slapd")
+
+    def command(name, more):
+        text = f'include {schema}\n{more}database ldif\nsuffix "dc=test"\nrootdn "cn=a,dc=test"\ndirectory {path}\n'
+        return [server, "-h", f"ldap://127.0.0.1:{port}", "-d", "0", "-f", folder.file(name, text)]
+    with Scene(binary, folder, checked("option ldap-check", port)) as scene:
+        scene.expect("b", "s", status="DOWN", check_status="L4CON")
+        with serving(port, *command("slapd.conf", ""), **who):
+            scene.expect("b", "s", status="UP", check_status="L7OK")
+        scene.expect("b", "s", status="DOWN", check_status="L4CON")
+        # One that lets nobody in without a name.
+        with serving(port, *command("closed.conf", "disallow bind_anon\n"), **who):
+            scene.expect("b", "s", status="DOWN", check_status="L7STS")
+
+
+def opensmtpd_answers(binary, folder):
+    server = found("smtpd", "/usr/sbin")
+    with socket.socket(socket.AF_UNIX) as control:
+        if os.geteuid() != 0 or control.connect_ex("/var/run/smtpd.sock") == 0:
+            raise LeftOut("OpenSMTPD runs as root, and once on a machine")
+    port = free_port()
+    text = f'listen on 127.0.0.1 port {port} hostname mail.test\naction "drop" relay\nmatch from local for any action "drop"\n'
+    command = [server, "-d", "-f", folder.file("smtpd.conf", text)]
+    with Scene(binary, folder, checked("option smtpchk EHLO check.test", port)) as scene:
+        scene.expect("b", "s", status="DOWN", check_status="L4CON")
+        with serving(port, *command):
+            scene.expect("b", "s", status="UP", check_status="L7OK", check_code="221")
+        scene.expect("b", "s", status="DOWN", check_status="L4CON")

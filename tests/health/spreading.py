@@ -41,6 +41,27 @@ def answer(connection):
         connection.sendall(b"x")
 
 
+def own_memory(pid):
+    """Bytes of a process that are nobody else's."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return int(re.search(r"^RssAnon:\s+(\d+)", file.read(), re.M)[1]) * 1024
+
+
+def a_check_that_sleeps_takes_less_than_a_kilobyte(binary, folder):
+    """5,000 servers whose checks do not run, beside the same without checks."""
+    server, count = Listening(answer), 5000
+
+    def measure(name, words):
+        servers = "\n".join(f"    server s{number} 127.0.0.1:{server.port} weight 10 {words}" for number in range(count))
+        with Scene(binary, folder, f"backend b\n{servers}\n", "nbthread 1", name=f"{name}.cfg") as scene:
+            assert scene.ask("show servers state b").count("127.0.0.1") == count
+            return own_memory(scene.program.pid)
+
+    without = measure("without", "")
+    each = (measure("with", "check inter 24h") - without) / count
+    assert 100 < each < 1024, each
+
+
 def workers_wake_for_their_own_checks_r87_r95(binary, folder):
     """With 8 workers and 100 checks a second, threads sleep as often as the checks themselves ask for, not once for each worker."""
     server = Listening(answer)

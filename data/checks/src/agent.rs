@@ -1,13 +1,15 @@
-//! What an agent answers (manual, "agent-check"): one line of words about weight, limit, administrative and operational state.
+//! An agent's answer (manual, "agent-check"): one line of words about weight, limit, administrative and operational state.
+
+use std::sync::Arc;
 
 use weir_backend::{Change, CheckStatus, Finding, Reason, RequestedState, WeightChange};
 use weir_config::model::CheckConnect;
-use weir_net::Received;
+use weir_net::{Connection, Received};
 use weir_sched::{now, wait};
 
-use crate::attempt::{self, Attempt};
+use crate::attempt::{self, Attempt, ConnectionRequest, Established};
 
-/// Asks a server's agent, and does what it says to the server: what it says of being up or down is the finding.
+/// Asks a server's agent, and applies its answer to the server. Its word about up or down is the finding.
 pub(crate) async fn ask(attempt: &Attempt<'_>) -> Finding {
     let line = match listen(attempt).await {
         Ok(line) => line,
@@ -28,12 +30,25 @@ pub(crate) async fn ask(attempt: &Attempt<'_>) -> Finding {
 
 const STATIC: &str = "Backend is using a static LB algorithm and only accepts weights '0%' and '100%'. ";
 
-/// The line that the agent says.
+/// Reads the agent's line.
 async fn listen(attempt: &Attempt<'_>) -> Result<Vec<u8>, Finding> {
-    let mut connection = attempt.connect(&CheckConnect::default(), None, None).await?;
-    let deadline = attempt.answer_deadline();
     let redirected = attempt.check.record().redirection.as_ref().and_then(|said| said.send.clone());
-    if let Some(text) = redirected.as_ref().or(attempt.plan.agent_send.as_ref())
+    let question = redirected.as_ref().or(attempt.plan.agent_send.as_ref());
+    let said = CheckConnect::default();
+    let wanted = ConnectionRequest { speaks_first: question.is_some(), ..ConnectionRequest::usual(&said) };
+    let Established { mut connection, socket, .. } = attempt.connect(wanted).await?;
+    let line = converse(attempt, &mut connection, question).await;
+    socket.end(connection);
+    line
+}
+
+async fn converse(
+    attempt: &Attempt<'_>,
+    connection: &mut Connection,
+    question: Option<&Arc<[u8]>>,
+) -> Result<Vec<u8>, Finding> {
+    let deadline = attempt.answer_deadline();
+    if let Some(text) = question
         && connection.send_all(text, deadline).await.is_none()
     {
         return Err(Finding::new(CheckStatus::L7Timeout));
@@ -65,22 +80,22 @@ async fn listen(attempt: &Attempt<'_>) -> Result<Vec<u8>, Finding> {
 /// An answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// `<n>%`, `weight:<n>`, `weight:<n>%`; or why it is none.
+    /// `<n>%`, `weight:<n>`, `weight:<n>%`; or why it is invalid.
     pub(crate) weight: Option<Result<WeightChange, &'static str>>,
-    /// `maxconn:<n>`; or why it is none.
+    /// `maxconn:<n>`; or why it is invalid.
     pub(crate) maximum_connections: Option<Result<u32, &'static str>>,
     /// `ready`, `drain`, `maint`.
     pub(crate) state: Option<RequestedState>,
     /// `up`, `down`, `fail`, `stopped`: the word.
     pub(crate) health: Option<&'static str>,
-    /// What follows a sharp.
+    /// The text after `#`.
     pub(crate) description: String,
-    /// The first word that nobody knows.
+    /// The first unknown word.
     pub(crate) unknown: Option<String>,
 }
 
 impl Answer {
-    /// What is to change of the server. What is wrong with the words is added to `remarks`.
+    /// The changes to the server. Errors in the words are added to `remarks`.
     fn changes(&self, remarks: &mut Vec<String>) -> Vec<Change> {
         let mut changes = Vec::new();
         match self.weight {
@@ -97,7 +112,7 @@ impl Answer {
         changes
     }
 
-    /// What it says of the server's health, in the words of the reference program.
+    /// The finding about the server's health, in the words of HAProxy.
     fn finding(&self, remarks: &[String]) -> Finding {
         let Some(word) = self.health else {
             let detail = match (&self.unknown, remarks.first()) {
@@ -115,7 +130,7 @@ impl Answer {
     }
 }
 
-/// The first line of what came, once its end did.
+/// The first line of the received bytes, once its end has arrived.
 pub(crate) fn line(came: &[u8], complete: bool) -> Option<&[u8]> {
     match came.iter().position(|byte| matches!(byte, b'\r' | b'\n')) {
         Some(end) => Some(&came[..end]),
@@ -128,7 +143,7 @@ pub(crate) fn line(came: &[u8], complete: bool) -> Option<&[u8]> {
 pub(crate) fn parse(line: &[u8]) -> Answer {
     let text = String::from_utf8_lossy(line);
     let (words, description) = match text.split_once('#') {
-        // A sharp begins a description where a word may begin.
+        // A `#` begins a description only at the beginning of a word.
         Some((words, rest)) if words.is_empty() || words.ends_with([' ', '\t', ',']) => (words, rest),
         _ => (&*text, ""),
     };

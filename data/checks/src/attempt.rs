@@ -1,13 +1,17 @@
-//! One check's way to its server.
+//! The connection of one check to its server.
+
+use std::borrow::Cow;
+use std::cell::Cell;
 
 use weir_backend::{Check, CheckStatus, Finding, Server};
-use weir_config::model::CheckConnect;
-use weir_net::{ConnectError, Connection, Fault, Greeting};
+use weir_config::model::{CheckConnect, Protocol};
+use weir_net::{ConnectError, ConnectPlan, Connecting, Connection, Fault, Greeting, Probe};
 use weir_proxy::{Addresses, Command, Transport, V2};
 use weir_sched::{Tick, now};
-use weir_sys::{Errno, socket};
+use weir_sys::{AddressFamily, Errno, socket};
 use weir_tls::Why;
 
+use crate::http2::Http2Bounds;
 use crate::plan::{CheckPlan, CheckTls, Dial, Greets};
 use crate::process_view::ProcessView;
 
@@ -19,71 +23,164 @@ pub(crate) struct Attempt<'a> {
     pub(crate) view: &'a dyn ProcessView,
     began: Tick,
     interval_ms: u64,
+    /// When what goes on must be over.
+    due: Cell<Tick>,
+}
+
+/// A connection that a check asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectionRequest<'w> {
+    /// What a rule says of it.
+    pub(crate) said: &'w CheckConnect,
+    /// The port that the rule says.
+    pub(crate) port: Option<u16>,
+    /// The name of what will be asked for: TLS asks for it if nothing else is said.
+    pub(crate) host: Option<&'w [u8]>,
+    /// HTTP is spoken over it, in one of two versions.
+    pub(crate) is_http: bool,
+    /// The check speaks first.
+    pub(crate) speaks_first: bool,
+}
+
+impl<'w> ConnectionRequest<'w> {
+    /// One of which nothing is said, to a server that speaks first.
+    pub(crate) fn usual(said: &'w CheckConnect) -> Self {
+        ConnectionRequest { said, port: None, host: None, is_http: false, speaks_first: false }
+    }
+}
+
+/// A connection that stands.
+#[derive(Debug)]
+pub(crate) struct Established {
+    pub(crate) connection: Connection,
+    /// It is one of HTTP/2.
+    pub(crate) http2: Option<Http2Bounds>,
+    /// What its socket is good for when it ends.
+    pub(crate) socket: Socket,
+}
+
+/// Whether the socket of a connection may be used for another one thereafter: the family of those that are kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Socket(Option<AddressFamily>);
+
+impl Socket {
+    /// The connection is over.
+    pub(crate) fn end(self, connection: Connection) {
+        if let Some(family) = self.0 {
+            weir_net::keep(connection, family);
+        }
+    }
 }
 
 impl<'a> Attempt<'a> {
-    /// One that begins now.
+    /// A check that begins now.
     pub(crate) fn new(
         plan: &'a CheckPlan,
         server: &'a Server,
         check: &'a Check,
         view: &'a dyn ProcessView,
     ) -> Self {
-        Attempt { plan, server, check, view, began: now(), interval_ms: plan.intervals.of(check) }
+        let (began, interval_ms, due) = (now(), plan.intervals.of(check), Cell::new(Tick::NEVER));
+        Attempt { plan, server, check, view, began, interval_ms, due }
     }
 }
 
 impl Attempt<'_> {
-    /// Connects as the plan says, and a rule, within the time that the manual gives ("timeout check"). `host` is the name of what will be
-    /// asked for: TLS asks for it if nothing else is said.
-    pub(crate) async fn connect(
-        &self,
-        said: &CheckConnect,
-        port: Option<u16>,
-        host: Option<&[u8]>,
-    ) -> Result<Connection, Finding> {
-        let dial = self.dial(said, port);
-        let target = dial.target(self.server).ok_or_else(|| Finding::new(CheckStatus::Unknown))?;
-        let connect_plan = dial.connect_plan(target, weir_sched::random() as u32);
+    /// Connects as the plan says, and a rule, within the time that the manual gives ("timeout check").
+    pub(crate) async fn connect(&self, wanted: ConnectionRequest<'_>) -> Result<Established, Finding> {
+        let dial = self.dial(wanted.said, wanted.port);
         let deadline = self.connect_deadline();
-        let mut connecting = connect_plan.begin().map_err(not_begun)?;
-        match connecting.stand(Greeting::default(), deadline, || Ok(())).await {
-            Ok(()) => {}
-            Err(ConnectError::Failed(fault)) => return Err(no_connection(fault)),
-            Err(ConnectError::TimedOut) => return Err(Finding::new(CheckStatus::L4Timeout)),
-        }
-        let mut connection = connecting.into_connection();
+        let mut plan = self.connect_plan(&dial)?;
+        let speaks_first = wanted.speaks_first || dial.greets != Greets::No || dial.tls.is_some();
+        // Who waits for the peer's first word has it know at once that the connection stands.
+        plan.options.delays_acknowledgement &= speaks_first;
+        // What the server's traffic may have thereafter is made like its connections, and not shut by a reset.
+        let family = plan.kept_family().filter(|_| dial.tls.is_none() && self.plan.reuse.is_none());
+        let begun = if family.is_some() { plan.begin_kept() } else { plan.begin_now() };
+        let mut connection = stand(begun.map_err(not_begun)?, deadline).await?;
         greet(dial.greets, &mut connection, deadline).await?;
         if let Some(tls) = &dial.tls {
-            let name = tls.server_name.as_deref().map(str::as_bytes).or(host.filter(|_| tls.takes_host));
-            secure(tls, name, &mut connection, deadline).await?;
+            let host = wanted.host.filter(|_| tls.takes_host);
+            let name = tls.server_name.as_deref().map(str::as_bytes).or(host);
+            let http2 = wanted.is_http && dial.protocol != Some(Protocol::H1);
+            secure((tls, http2), name, &mut connection, deadline).await?;
         }
-        Ok(connection)
+        let is_http2 = match dial.protocol {
+            None => connection.tls().is_some_and(|facts| facts.protocol.as_deref() == Some(b"h2")),
+            forced => forced == Some(Protocol::H2),
+        };
+        let http2 = (wanted.is_http && is_http2).then_some(dial.http2);
+        Ok(Established { connection, http2, socket: Socket(family) })
     }
 
-    /// Whether an operator had the check go elsewhere (`set server check-addr`).
+    /// Only checks whether the server accepts connections, where that is the whole check.
+    pub(crate) async fn probe(&self) -> Result<CheckStatus, Finding> {
+        let said = CheckConnect::default();
+        let dial = self.dial(&said, None);
+        if dial.greets != Greets::No || dial.tls.is_some() {
+            let mut connection = self.connect(ConnectionRequest::usual(&said)).await?.connection;
+            connection.say_goodbye();
+            return Ok(stands(connection.tls().is_some()));
+        }
+        let deadline = self.connect_deadline();
+        if let Probe::Awaited(connecting) = self.connect_plan(&dial)?.probe().map_err(not_begun)? {
+            stand(connecting, deadline).await?;
+        }
+        Ok(CheckStatus::L4Ok)
+    }
+
+    fn connect_plan<'d>(&self, dial: &'d Dial) -> Result<ConnectPlan<'d>, Finding> {
+        let target = dial.target(self.server).ok_or_else(|| Finding::new(CheckStatus::Unknown))?;
+        Ok(dial.connect_plan(target, weir_sched::random() as u32))
+    }
+
+    /// Whether an operator redirected the check (`set server check-addr`).
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.check.record().redirection.is_some()
     }
 
+    /// Whether this process looked much later than it meant to: it was stopped, its machine was, or others had the processor. What it
+    /// then finds is not the server's doing.
+    pub(crate) fn is_late(&self) -> bool {
+        now().since(self.due.get()) > MOST_LATE_MS
+    }
+
+    /// What goes on must be over by then.
+    pub(crate) fn expect_by(&self, due: Tick) {
+        self.due.set(due);
+    }
+
     /// When a connection that begins now must stand.
     pub(crate) fn connect_deadline(&self) -> Tick {
-        match (self.plan.timings.check_ms, self.plan.timings.connect_ms) {
+        let due = match (self.plan.timings.check_ms, self.plan.timings.connect_ms) {
             (Some(_), Some(connect_ms)) => now().after(connect_ms.min(self.interval_ms)),
             _ => self.began.after(self.interval_ms),
-        }
+        };
+        self.expect_by(due);
+        due
     }
 
-    /// When an answer must have come on a connection that stands since now.
+    /// The deadline for an answer on a connection established now.
     pub(crate) fn answer_deadline(&self) -> Tick {
-        match self.plan.timings.check_ms {
+        let due = match self.plan.timings.check_ms {
             Some(check_ms) => now().after(check_ms),
             None => self.began.after(self.interval_ms),
-        }
+        };
+        self.expect_by(due);
+        due
     }
 
-    /// How a rule connects: the plan's own way, unless the rule says something else.
-    fn dial(&self, said: &CheckConnect, port: Option<u16>) -> Dial {
+    /// How a rule connects: as the plan says, unless the rule says otherwise.
+    fn dial(&self, said: &CheckConnect, port: Option<u16>) -> Cow<'_, Dial> {
+        let usual = &*self.plan.dial;
+        let is_usual = !said.is_written
+            && !said.lingers
+            && usual.tls.as_ref().is_none_or(|tls| tls.is_usual)
+            && self.check.record().redirection.is_none();
+        if is_usual { Cow::Borrowed(usual) } else { Cow::Owned(self.special_dial(said, port)) }
+    }
+
+    fn special_dial(&self, said: &CheckConnect, port: Option<u16>) -> Dial {
         let mut dial = Dial::clone(&self.plan.dial);
         if let Some(elsewhere) = &self.check.record().redirection {
             dial.address = elsewhere.address.or(dial.address);
@@ -95,7 +192,9 @@ impl Attempt<'_> {
             if !said.by_default {
                 dial.greets = Greets::No;
                 dial.socks4 = None;
+                dial.protocol = None;
             }
+            dial.protocol = said.protocol.or(dial.protocol);
             if let Some(tls) = &mut dial.tls {
                 apply(said, tls);
             }
@@ -117,7 +216,19 @@ impl Attempt<'_> {
     }
 }
 
-/// What a rule says of TLS.
+/// A worker that is busy is some milliseconds late.
+const MOST_LATE_MS: u64 = 250;
+
+/// Waits for a connection that was begun.
+async fn stand(mut connecting: Connecting, deadline: Tick) -> Result<Connection, Finding> {
+    match connecting.stand(Greeting::default(), deadline, || Ok(())).await {
+        Ok(()) => Ok(connecting.into_connection()),
+        Err(ConnectError::Failed(fault)) => Err(no_connection(fault)),
+        Err(ConnectError::TimedOut) => Err(Finding::new(CheckStatus::L4Timeout)),
+    }
+}
+
+/// Applies a rule's TLS settings.
 fn apply(said: &CheckConnect, tls: &mut CheckTls) {
     if !said.by_default {
         *tls = CheckTls { is_usual: false, server_name: None, protocols: None, ..tls.clone() };
@@ -127,16 +238,16 @@ fn apply(said: &CheckConnect, tls: &mut CheckTls) {
     tls.protocols = said.protocols.clone().or(tls.protocols.take());
 }
 
-/// Makes the handshake of TLS.
+/// Makes the TLS handshake.
 async fn secure(
-    tls: &CheckTls,
+    (tls, http2): (&CheckTls, bool),
     name: Option<&[u8]>,
     connection: &mut Connection,
     deadline: Tick,
 ) -> Result<(), Finding> {
     let failed =
         |detail: &'static str| Finding { detail: detail.into(), ..Finding::new(CheckStatus::L6Response) };
-    let session = tls.upstream.check_session(name, tls.protocols.as_deref());
+    let session = tls.upstream.check_session(name, tls.protocols.as_deref(), http2);
     let session = session.map_err(|_| failed("Invalid name for SNI"))?;
     let Err(failure) = connection.shake_hands(session, deadline).await else { return Ok(()) };
     Err(match failure.why {
@@ -149,9 +260,9 @@ async fn secure(
     })
 }
 
-/// That a connection stands, and all that is below what is said over it.
-pub(crate) fn stands(connection: &Connection) -> CheckStatus {
-    if connection.is_plain() { CheckStatus::L4Ok } else { CheckStatus::L6Ok }
+/// The status of an established connection: layer 4, or layer 6 with TLS.
+pub(crate) fn stands(is_secured: bool) -> CheckStatus {
+    if is_secured { CheckStatus::L6Ok } else { CheckStatus::L4Ok }
 }
 
 /// Sends the PROXY header.
@@ -168,7 +279,7 @@ async fn greet(greets: Greets, connection: &mut Connection, deadline: Tick) -> R
                 tlvs: &[],
                 checksum: false,
             };
-            // Nothing in it is long.
+            // The header is short, so writing does not fail.
             let _ = weir_proxy::write_v2(&local, &mut header);
         }
     }
@@ -188,7 +299,7 @@ fn ends(connection: &Connection) -> Addresses<'static> {
     }
 }
 
-/// What a connection that does not stand says of the server: nothing, when it is our own fault.
+/// The finding of a connection that was not established; inconclusive if the cause is this process.
 fn no_connection(fault: Fault) -> Finding {
     let is_ours = fault.is_lack_of_descriptors() || fault == Fault::Shortage;
     let status = match fault {
@@ -199,7 +310,7 @@ fn no_connection(fault: Fault) -> Finding {
     Finding { detail: in_words(fault).into(), inconclusive: is_ours, ..Finding::new(status) }
 }
 
-/// What a connection that could not even begin says of the server.
+/// The finding of a connection that could not even be started.
 fn not_begun(fault: Fault) -> Finding {
     let finding = no_connection(fault);
     let detail = match fault {
@@ -211,7 +322,7 @@ fn not_begun(fault: Fault) -> Finding {
     Finding { detail: detail.into(), ..finding }
 }
 
-/// A fault as the system's messages have it, without its number.
+/// The system's message for a fault, without its number.
 pub(crate) fn in_words(fault: Fault) -> String {
     let text = fault.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()

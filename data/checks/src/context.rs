@@ -1,4 +1,4 @@
-//! What expressions of a check ask for: the server, what it answered, variables.
+//! The data for a check's expressions: the server, its answer, variables.
 
 use weir_backend::{Backend, Server};
 use weir_expr::{
@@ -15,9 +15,9 @@ pub(crate) struct CheckContext<'c> {
     pub(crate) view: &'c dyn ProcessView,
     pub(crate) backend: &'c Backend,
     pub(crate) server: &'c Server,
-    /// Of the scopes `check` and `sess`: a check has no other session.
+    /// Variables of the scopes `check` and `sess`: a check has no other session.
     variables: VariableStore,
-    /// What came: bytes, or the body of an HTTP response.
+    /// What was received: bytes, or the body of an HTTP response.
     pub(crate) payload: Vec<u8>,
     /// The head of the response.
     pub(crate) response: Option<Message>,
@@ -48,7 +48,7 @@ impl<'c> CheckContext<'c> {
 impl Context for CheckContext<'_> {
     fn fetch<'a>(&'a mut self, fetch: FetchIndex, args: &'a Args, _: &mut Cursor) -> Fetched<'a> {
         let text = |text: &'a str| Some(Value::Str(text.as_bytes().into()));
-        // What is not here was refused when the configuration was read.
+        // Fetches that are not listed here were refused when the configuration was read.
         let value = match self.view.fetch_name(fetch).unwrap_or_default() {
             "be_id" => Some(Value::Int(self.backend.settings().id.into())),
             "be_name" => text(self.backend.name()),
@@ -145,7 +145,7 @@ impl Drop for CheckContext<'_> {
     }
 }
 
-/// `res.payload(<offset>,<length>)`; length 0 is all that came.
+/// `res.payload(<offset>,<length>)`; length 0 means everything received.
 fn block<'p>(payload: &'p [u8], args: &Args) -> Option<&'p [u8]> {
     let offset = usize::try_from(args.int(0).unwrap_or(0)).ok()?;
     let length = usize::try_from(args.int(1).unwrap_or(0)).ok()?;

@@ -6,7 +6,7 @@
 //!      └───────────┴──────────┴──► a Finding: what failed, at which step
 //! ```
 //!
-//! What came stays until the next thing is sent, so that several rules may look at it.
+//! Received bytes are kept until the next send, so that several rules may examine them.
 
 use weir_backend::{CheckStatus, Finding};
 use weir_config::model::{
@@ -19,32 +19,37 @@ use weir_net::{Fault, Received};
 use weir_sched::{Tick, now, wait};
 use weir_sys::Errno;
 
-use crate::attempt::{self, Attempt};
+use crate::attempt::{self, Attempt, ConnectionRequest, Established, Socket};
 use crate::context::CheckContext;
 use crate::expected::{self, Look};
+use crate::http2::Http2Connection;
 use crate::request;
 use crate::reuse::{self, Lent};
 use crate::script::{Script, Style};
 
-/// A dialogue while it is held.
+/// A dialogue in progress.
 pub(crate) struct Conversation<'c> {
     attempt: &'c Attempt<'c>,
     script: &'c Script,
     context: CheckContext<'c>,
     connector: StreamConnector,
+    /// The connection of HTTP/2 that the connector is a stream of.
+    http2: Option<Http2Connection>,
+    /// What the connection's socket is good for when it ends.
+    socket: Socket,
     /// When what goes on must be over.
     deadline: Tick,
-    /// Of the last request.
+    /// The method of the last request.
     method: Method,
-    /// How much of an HTTP body came, and how long it is; none until its head did.
+    /// The progress and size of an HTTP body; none until its head has arrived.
     body: Option<(BodyFlow, BodySize)>,
-    /// The last request lets the server keep the connection.
+    /// Whether the last request lets the server keep the connection.
     persists: bool,
-    /// The connection is one that the server's traffic shares.
+    /// Set if the connection is shared with the server's traffic.
     lent: Option<Lent>,
-    /// Something came over it.
+    /// Whether anything was received over it.
     has_answer: bool,
-    /// Nothing more will come.
+    /// Whether nothing more will be received.
     complete: bool,
 }
 
@@ -55,6 +60,8 @@ impl<'c> Conversation<'c> {
             script,
             context: CheckContext::new(attempt.view, &attempt.plan.backend, attempt.server),
             connector: StreamConnector::CLOSED,
+            http2: None,
+            socket: Socket::default(),
             deadline: Tick::NEVER,
             method: Method::Options,
             body: None,
@@ -65,7 +72,7 @@ impl<'c> Conversation<'c> {
         }
     }
 
-    /// Holds it. A connection that the server closed while it was idle says nothing of the server: then another one is opened.
+    /// Runs the dialogue. If the server closed a shared connection while it was idle, another connection is opened.
     pub(crate) async fn hold(mut self) -> Finding {
         let mut takes_idle = true;
         loop {
@@ -77,19 +84,20 @@ impl<'c> Conversation<'c> {
                 continue;
             }
             self.leave_connection().await;
+            self.end_connection();
             return match outcome {
                 Ok(finding) | Err(finding) => finding,
             };
         }
     }
 
-    /// Whether the connection was the traffic's, and broke or closed before anything came over it.
+    /// Whether the connection was taken from the traffic, and broke or closed before anything was received over it.
     fn was_stale(&self) -> bool {
         let is_reused = self.lent.as_ref().is_some_and(Lent::is_reused);
         is_reused && !self.has_answer && (self.complete || self.connector.fault().is_some())
     }
 
-    /// Leaves the connection to the server's traffic, if that may have it and it is ready for another request.
+    /// Returns the connection to the server's traffic, if the traffic may have it and it is ready for another request.
     async fn leave_connection(&mut self) {
         if self.lent.is_none() || !self.persists {
             return;
@@ -100,6 +108,14 @@ impl<'c> Conversation<'c> {
             && let Some(lent) = self.lent.take()
         {
             lent.leave(self.attempt, std::mem::replace(&mut self.connector, StreamConnector::CLOSED));
+        }
+    }
+
+    /// What is connected, if anything, is of no use any more.
+    fn end_connection(&mut self) {
+        let socket = std::mem::take(&mut self.socket);
+        if let Some(connection) = self.connector.take_connection() {
+            socket.end(connection);
         }
     }
 
@@ -121,7 +137,7 @@ impl<'c> Conversation<'c> {
                 }
                 CheckAction::Expect(expect) => {
                     let found = self.expect(rule, expect).await?;
-                    // What a later answer does not say, an earlier one said.
+                    // If a later answer has no detail, that of an earlier one is kept.
                     let keeps = found.detail.is_empty() && matches!(expect.what, Expected::Own(_));
                     greeting = if keeps { greeting } else { found.detail.clone() };
                     last = Finding { detail: greeting.clone(), ..found };
@@ -152,13 +168,12 @@ impl<'c> Conversation<'c> {
         Ok(last)
     }
 
-    /// That the connection stands.
+    /// The finding of an established connection.
     fn stands(&self) -> Finding {
-        let status = self.connector.connection().map_or(CheckStatus::L4Ok, attempt::stands);
-        self.with_style(Finding::new(status))
+        self.with_style(Finding::new(attempt::stands(self.connector.tls().is_some())))
     }
 
-    /// A success with the words that `tcp-check` rules leave.
+    /// A success, with the text of `tcp-check` rules.
     fn with_style(&self, finding: Finding) -> Finding {
         match self.script.style {
             Style::Tcp => Finding { detail: "(tcp-check)".into(), ..finding },
@@ -166,7 +181,7 @@ impl<'c> Conversation<'c> {
         }
     }
 
-    /// A failure of `tcp-check` rules says where it happened.
+    /// A failure of `tcp-check` rules includes the step.
     fn at_step(&self, finding: Finding, rule: &CheckRule, what: &str) -> Finding {
         if self.script.style != Style::Tcp {
             return finding;
@@ -176,10 +191,11 @@ impl<'c> Conversation<'c> {
         Finding { detail: detail.into(), ..finding }
     }
 
-    /// Connects in the server's way, or takes a connection of its traffic.
+    /// Connects as the server's settings say, or takes an idle connection of its traffic.
     async fn begin(&mut self, takes_idle: bool) -> Result<(), Finding> {
         if takes_idle && let Some((lent, connector)) = Lent::take(self.attempt) {
             self.forget();
+            self.http2 = None;
             self.has_answer = false;
             self.deadline = self.attempt.answer_deadline();
             (self.lent, self.connector) = (Some(lent), connector);
@@ -192,9 +208,10 @@ impl<'c> Conversation<'c> {
         Ok(())
     }
 
-    /// Connects, for the sake of the rules that follow.
+    /// Connects for the following rules.
     async fn connect(&mut self, said: &CheckConnect, following: &[CheckRule]) -> Result<(), Finding> {
-        self.connector = StreamConnector::CLOSED;
+        self.end_connection();
+        self.http2 = None;
         (self.lent, self.has_answer) = (None, false);
         self.forget();
         let host = request::host(following, &mut self.context);
@@ -210,13 +227,25 @@ impl<'c> Conversation<'c> {
                 })?)
             }
         };
-        let connection = self.attempt.connect(said, port, host.as_deref()).await?;
+        let is_http = self.script.style == Style::Http;
+        let next = following.iter().find(|rule| !is_silent(rule));
+        let speaks_first = next.is_some_and(|rule| !matches!(rule.action, CheckAction::Expect(_)));
+        let wanted = ConnectionRequest { said, port, host: host.as_deref(), is_http, speaks_first };
+        let Established { connection, http2, socket } = self.attempt.connect(wanted).await?;
+        self.socket = socket;
         self.deadline = self.attempt.answer_deadline();
-        self.connector = StreamConnector::own(connection);
+        match http2 {
+            None => self.connector = StreamConnector::own(connection),
+            Some(bounds) => {
+                let http2 = Http2Connection::new(connection, bounds);
+                self.connector = http2.stream();
+                self.http2 = Some(http2);
+            }
+        }
         Ok(())
     }
 
-    /// What came is of no use any more.
+    /// Drops everything that was received.
     fn forget(&mut self) {
         let waiting = self.connector.input().len();
         self.connector.consume(waiting);
@@ -238,7 +267,7 @@ impl<'c> Conversation<'c> {
             CheckAction::SendFormat(format) => self.format(format),
             CheckAction::SendHexFormat(format) => {
                 let digits = self.format(format);
-                // What are no digits sends nothing.
+                // Invalid digits send nothing.
                 expected::from_hex(&digits).unwrap_or_default()
             }
             CheckAction::SendHttp(said) => self.request(said),
@@ -256,6 +285,10 @@ impl<'c> Conversation<'c> {
 
     async fn send(&mut self, bytes: &[u8]) -> Result<(), Finding> {
         self.forget();
+        if let Some(http2) = &self.http2 {
+            self.connector = http2.stream();
+            return http2.send(bytes, &mut self.connector).map_err(broken);
+        }
         let deadline = self.deadline;
         let Some(connection) = self.connector.connection_mut() else {
             return Err(Finding::new(CheckStatus::SocketError));
@@ -302,7 +335,7 @@ impl<'c> Conversation<'c> {
         }
     }
 
-    /// What a look at what came concludes; none if more has to come.
+    /// Examines what was received; none if more has to come.
     fn conclude(&mut self, rule: &CheckRule, said: &Expect) -> Option<Result<Finding, Finding>> {
         if self.script.disable_on_404 && self.status() == Some(404) {
             let found = Finding::new(CheckStatus::L7OkConditional);
@@ -334,7 +367,7 @@ impl<'c> Conversation<'c> {
         Finding { code: self.code(said), detail: detail.into(), ..Finding::new(status) }
     }
 
-    /// A failed rule; `error-status L7OKC` makes a success of it.
+    /// The finding of a failed rule; `error-status L7OKC` makes it a success.
     fn failed(&mut self, rule: &CheckRule, said: &Expect) -> Result<Finding, Finding> {
         let of_answer =
             matches!(said.what, Expected::Status(_) | Expected::StatusRegex(_) | Expected::Header(_));
@@ -388,7 +421,7 @@ impl<'c> Conversation<'c> {
         Finding { detail: detail.into(), ..Finding::new(CheckStatus::L7Response) }
     }
 
-    /// Shows the bytes that came to expressions and rules.
+    /// Makes the received bytes available to expressions and rules.
     fn take_bytes(&mut self) -> Result<bool, Stop> {
         let input = self.connector.input();
         if self.context.payload.len() != input.len() {
@@ -398,7 +431,7 @@ impl<'c> Conversation<'c> {
         Ok(!input.is_empty() || self.complete)
     }
 
-    /// Takes in a response's head, then what there is of its body; false as long as the head is not whole.
+    /// Takes a response's head, then the available part of its body; false as long as the head is not complete.
     async fn take_response(&mut self, said: &Expect) -> Result<bool, Stop> {
         if self.context.response.is_none() {
             let limit = self.attempt.view.buffer_size();
@@ -414,7 +447,7 @@ impl<'c> Conversation<'c> {
             message.detach(&mut self.connector);
             let status = message.head.status();
             if (100..200).contains(&status) && status != SWITCHING_PROTOCOLS {
-                // Something before the answer.
+                // An interim response.
                 return Ok(false);
             }
             let size = BodySize::of_response(&message.head, self.method);
@@ -434,23 +467,30 @@ impl<'c> Conversation<'c> {
         Ok(true)
     }
 
-    /// Waits until more came, or nothing more will.
+    /// Waits until more is received, or nothing more will be.
     async fn more(&mut self) -> Result<(), Stop> {
         let limit = self.attempt.view.buffer_size();
         loop {
+            if let Some(http2) = &mut self.http2
+                && http2.turn(&mut self.connector).await
+                && self.context.response.is_none()
+            {
+                // It may have been a head.
+                return Ok(());
+            }
             match self.connector.receive(limit) {
                 Received::Bytes(_) => {
                     self.has_answer = true;
                     return Ok(());
                 }
-                // What does not fit is not looked at (manual, "tune.bufsize").
+                // What does not fit the buffer is not examined (manual, "tune.bufsize").
                 Received::End | Received::Full if !self.complete => {
                     self.complete = true;
                     return Ok(());
                 }
                 Received::Failed(fault) => return Err(Stop::Failed(broken(fault))),
                 Received::Nothing => {}
-                // Everything was looked at.
+                // Everything was examined.
                 Received::End | Received::Full => {
                     return Err(Stop::Failed(Finding::new(CheckStatus::SocketError)));
                 }
@@ -463,15 +503,15 @@ impl<'c> Conversation<'c> {
     }
 }
 
-/// Why a rule cannot be looked at.
+/// Why a rule cannot be evaluated.
 enum Stop {
     TimedOut,
     Failed(Finding),
 }
 
-/// Nothing of HTTP follows this interim status.
+/// After this interim status the connection is no longer HTTP.
 const SWITCHING_PROTOCOLS: u16 = 101;
-/// A response may have so many fields.
+/// How many fields a response may have.
 const MOST_FIELDS: u16 = 100;
 
 /// Whether a rule only handles variables.
@@ -491,7 +531,7 @@ fn connect_in_words(connect: &CheckConnect) -> String {
     }
 }
 
-/// What a connection that broke says of the server.
+/// The finding of a connection that broke.
 fn broken(fault: Fault) -> Finding {
     let detail = match fault {
         Fault::Io(errno) => {

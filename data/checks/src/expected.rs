@@ -1,4 +1,4 @@
-//! Whether what came is what a rule expects. Nothing here waits: who has more to come asks again.
+//! Whether the received data is what a rule expects. Nothing here waits: the caller asks again when more arrives.
 
 use weir_config::model::{CheckText, Expect, Expected, HeaderMatch, TextMatch};
 use weir_http::Head;
@@ -6,16 +6,16 @@ use weir_http::Head;
 use crate::context::CheckContext;
 use crate::own;
 
-/// What a look at what came told.
+/// The result of examining the received data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// It is there.
+    /// The expected data is there.
     Found,
-    /// It is not there.
+    /// The expected data is not there.
     Absent,
-    /// More may bring it.
+    /// It may still arrive.
     Later,
-    /// A dialogue of an option's own has its own conclusion.
+    /// The conclusion of an option's own dialogue.
     Own(own::Conclusion),
 }
 
@@ -49,14 +49,14 @@ pub(crate) fn look(expect: &Expect, context: &mut CheckContext<'_>, complete: bo
         Expected::HexFormat(format) => {
             let mut digits = Vec::new();
             format.render(context, &mut digits);
-            // What are no digits is nowhere.
+            // Invalid digits match nothing.
             from_hex(&digits).is_some_and(|bytes| contains(&context.payload, &bytes))
         }
         Expected::Regex(regex) => regex.is_match(&context.payload),
         Expected::HexRegex(regex) => regex.is_match(&to_hex(&context.payload)),
         Expected::Own(_) => false,
     };
-    // Without a bound, what is not there yet may still come (manual, "min-recv").
+    // Without a minimum, what is missing may still arrive (manual, "min-recv").
     if !found && !complete && expect.min_receive.is_none() {
         return Look::Later;
     }
@@ -67,7 +67,7 @@ fn conclude(found: bool) -> Look {
     if found { Look::Found } else { Look::Absent }
 }
 
-/// How messages call what was looked for in bytes.
+/// The expected bytes, for messages.
 pub(crate) fn in_words(what: &Expected) -> String {
     match what {
         Expected::Text(text) => format!("'{}'", String::from_utf8_lossy(text)),
@@ -80,7 +80,7 @@ pub(crate) fn in_words(what: &Expected) -> String {
     }
 }
 
-/// How messages call the rule.
+/// The rule, for messages.
 pub(crate) fn rule_in_words(what: &Expected) -> String {
     match what {
         Expected::Text(text) => format!("expect string '{}'", String::from_utf8_lossy(text)),
@@ -92,7 +92,7 @@ fn contains(payload: &[u8], text: &[u8]) -> bool {
     text.is_empty() || payload.windows(text.len()).any(|window| window == text)
 }
 
-/// The bytes that hexadecimal digits write.
+/// Decodes hexadecimal digits.
 pub(crate) fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     if !digits.len().is_multiple_of(2) {
@@ -122,7 +122,7 @@ fn has_header(wanted: &HeaderMatch, context: &mut CheckContext<'_>) -> bool {
     })
 }
 
-/// A text to compare with, rendered.
+/// A rendered text to compare with.
 struct Text<'m> {
     how: &'m TextMatch,
     text: Vec<u8>,
@@ -153,7 +153,7 @@ impl<'m> Text<'m> {
     }
 }
 
-/// A text as it is now.
+/// Renders a text with the current values.
 pub(crate) fn render(text: &CheckText, context: &mut CheckContext<'_>) -> Vec<u8> {
     match text {
         CheckText::Fixed(bytes) => bytes.to_vec(),

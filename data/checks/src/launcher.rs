@@ -1,4 +1,4 @@
-//! Who starts programs that check servers: a thread of its own, so that no worker waits for a file to be found and loaded.
+//! A thread that starts the programs of external checks, so that no worker waits for a file to be found and loaded.
 //!
 //! At most [`MOST_PROGRAMS`] run at once; the others wait for their turn.
 
@@ -17,7 +17,7 @@ use weir_sys::program::{Invocation, Program};
 pub struct Launcher {
     jobs: Sender<Job>,
     turns: Turns,
-    /// What programs inherit of the process's environment, `NAME=value` each.
+    /// The environment variables that programs inherit, `NAME=value` each.
     pub(crate) environment: Vec<Vec<u8>>,
 }
 
@@ -25,26 +25,26 @@ pub struct Launcher {
 #[derive(Debug)]
 struct Job {
     invocation: Invocation,
-    /// Where it is looked for, when its name has no slash.
+    /// The search path, for a name without a slash.
     path: Vec<u8>,
     launch: Arc<Launch>,
 }
 
-/// Where a task waits for its program.
+/// The shared state of a task that waits for its program to start.
 #[derive(Debug)]
 struct Launch {
     outcome: Mutex<Option<Result<Program, Errno>>>,
     task: TaskKey,
 }
 
-/// So many programs run at once at most.
+/// How many programs run at once at most.
 const MOST_PROGRAMS: u32 = 64;
 
 impl Launcher {
-    /// Begins its thread. To be called before the process changes its root directory: the new one need not have `/dev/null`.
+    /// Starts the thread. Call it before the process changes its root directory: the new one need not have `/dev/null`.
     ///
     /// # Errors
-    /// When there is no thread for it, or no `/dev/null`.
+    /// When the thread cannot be created, or there is no `/dev/null`.
     pub fn start(environment: Vec<Vec<u8>>) -> io::Result<Launcher> {
         let streams = NullDevice::open()?;
         let (jobs, received) = channel();
@@ -52,12 +52,12 @@ impl Launcher {
         Ok(Launcher { jobs, turns: Turns::new(MOST_PROGRAMS), environment })
     }
 
-    /// Waits until a program may run; none when that takes until `deadline`. It may run until what is returned is dropped.
+    /// Waits until a program may run; none if that takes until `deadline`. The program may run until the returned value is dropped.
     pub(crate) async fn turn(&self, deadline: Tick) -> Option<Turn<'_>> {
         self.turns.turn(deadline).await
     }
 
-    /// Has a program started; none when that takes until `deadline`.
+    /// Starts a program; none if that takes until `deadline`.
     pub(crate) async fn launch(
         &self,
         invocation: Invocation,
@@ -65,7 +65,7 @@ impl Launcher {
         deadline: Tick,
     ) -> Option<Result<Program, Errno>> {
         let launch = Arc::new(Launch { outcome: Mutex::default(), task: weir_sched::current() });
-        // The thread lives as long as somebody can send to it.
+        // The thread lives as long as this sender.
         let _ = self.jobs.send(Job { invocation, path, launch: Arc::clone(&launch) });
         loop {
             let outcome = launch.outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -77,7 +77,7 @@ impl Launcher {
     }
 }
 
-/// The thread's whole life.
+/// The main loop of the thread.
 fn launch_all(jobs: &Receiver<Job>, streams: &NullDevice) {
     for job in jobs {
         // Nobody waits for it any more.
@@ -87,12 +87,12 @@ fn launch_all(jobs: &Receiver<Job>, streams: &NullDevice) {
         let outcome = start(job.invocation, &job.path, streams);
         *job.launch.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         weir_sched::wake(job.launch.task);
-        // If its task has given up, the program ends here, with the last that knows of it.
+        // If its task has given up, dropping the last reference ends the program here.
     }
 }
 
-/// Starts a program as `execvp` finds it: by its name alone in each of the folders of `path`, and by a shell when it does not
-/// say by what.
+/// Starts a program as `execvp` finds it: a bare name in each of the folders of `path`, and a script without an interpreter
+/// line by a shell.
 fn start(mut invocation: Invocation, path: &[u8], streams: &NullDevice) -> Result<Program, Errno> {
     if invocation.file.contains(&b'/') {
         return start_file(invocation, streams);
@@ -121,7 +121,7 @@ fn start_file(mut invocation: Invocation, streams: &NullDevice) -> Result<Progra
     Program::start(&invocation, streams)
 }
 
-/// What runs scripts that name no interpreter.
+/// Runs scripts that name no interpreter.
 const SHELL: &[u8] = b"/bin/sh";
 
 #[cfg(test)]
@@ -130,7 +130,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use weir_sys::child::Exit;
 
-    /// How a program that is looked for in `path` ends.
+    /// Runs a program that is searched in `path`, and returns its exit.
     fn run(file: &str, path: &str) -> Result<Exit, Errno> {
         let streams = NullDevice::open().expect("a device");
         let file = file.as_bytes().to_vec();

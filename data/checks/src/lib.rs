@@ -1,4 +1,4 @@
-//! Health checks: tasks over connections that find out how servers are.
+//! Health checks: tasks that connect to servers and determine their state.
 //!
 //! ```text
 //!              ┌───────────── nothing but a timer ◄──────────────┐
@@ -7,17 +7,18 @@
 //!              └► moves to a worker with less than half of the checks, once a wake-up
 //! ```
 //!
-//! A check stays on its worker: nobody else wakes for it. What it finds goes through the backend's door for checks, which says
-//! what follows; whoever made the checks is told ([`ProcessView`]).
+//! A check stays on its worker between wake-ups. Its findings go through [`weir_backend::Backend::report`], which returns the
+//! consequences; the creator of the checks gets them ([`ProcessView`]).
 //!
-//! The crate refuses to know proxies, sessions and where logs go. Begin with `plan.rs` (what a check shall be), then `task.rs`
-//! (its life), `run.rs` (one check) and `conversation.rs` (what is said).
+//! The crate refuses to know proxies, sessions and where logs go. Begin with `plan.rs` (the settings of a check), then
+//! `task.rs` (its task), `run.rs` (one check) and `conversation.rs` (its dialogue).
 
 mod agent;
 mod attempt;
 mod context;
 mod conversation;
 mod expected;
+mod http2;
 mod launcher;
 mod load;
 mod own;
@@ -31,6 +32,7 @@ mod schedule;
 mod script;
 mod task;
 
+pub use http2::Http2Bounds;
 pub use launcher::Launcher;
 pub use load::{CheckCounts, CheckLoad};
 pub use plan::{CheckPlan, CheckTls, Dial, Greets, OwnedSource, ProgramPlan, ReusePlan, Timings};

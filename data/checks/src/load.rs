@@ -1,7 +1,7 @@
-//! How many checks the workers run, and who may run one more.
+//! How many checks the workers run, and which worker runs one more.
 //!
-//! A check that wakes from its sleep looks at one other worker, at random: if that one runs less than half as many checks, the
-//! check moves there, and there it runs (R88, R89). So checks that came together drift apart, and no thread looks at all others.
+//! A check that wakes up looks at one other worker, at random: if that worker runs less than half as many checks, the check
+//! moves there and runs there (R88, R89). So checks that started together spread out, and no thread looks at all others.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -11,20 +11,20 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use weir_sched::TaskKey;
 use weir_sync::CachePadded;
 
-/// What one worker counts of checks. It alone writes, except that it is told of checks that move to it.
+/// One worker's counts of checks. Only that worker writes, except for checks that move to it.
 #[derive(Debug, Default)]
 pub struct CheckCounts {
-    /// Checks that began, since the start.
+    /// Checks started since the process started.
     pub started: AtomicU64,
     /// Checks that woke and did not end yet: they run, or wait for their turn.
     pub active: AtomicU32,
     /// Checks that run.
     pub running: AtomicU32,
-    /// Checks that came from other workers, since the start.
+    /// Checks that came from other workers, since the process started.
     pub adopted: AtomicU64,
 }
 
-/// What all workers run of checks.
+/// The check counts of all workers.
 #[derive(Debug)]
 pub struct CheckLoad {
     workers: Box<[CachePadded<CheckCounts>]>,
@@ -33,17 +33,17 @@ pub struct CheckLoad {
 }
 
 impl CheckLoad {
-    /// Nothing runs yet.
+    /// No checks.
     pub fn new(workers: usize, most: u32) -> Self {
         CheckLoad { workers: (0..workers.max(1)).map(|_| CachePadded::default()).collect(), most }
     }
 
-    /// What a worker counts.
+    /// The counts of a worker.
     pub fn of(&self, worker: usize) -> Option<&CheckCounts> {
         self.workers.get(worker).map(|counts| &**counts)
     }
 
-    /// The worker that a check that woke on `own` had better run on, if another; `random` is any number.
+    /// The worker to which a check that woke on `own` should move, if any; `random` is any number.
     pub(crate) fn better_place(&self, own: usize, random: u64) -> Option<usize> {
         let others = self.workers.len() - 1;
         if others == 0 {
@@ -55,7 +55,7 @@ impl CheckLoad {
         attracts(active(own), active(other)).then_some(other)
     }
 
-    /// Waits for a turn on the current worker, then counts the check as running until it is dropped.
+    /// Waits for a turn on the current worker; the check counts as running until the turn is dropped.
     pub(crate) async fn turn(&'static self, worker: usize) -> Turn {
         let counts = &self.workers[worker];
         counts.active.fetch_add(1, Relaxed);
@@ -73,8 +73,8 @@ impl CheckLoad {
     }
 }
 
-/// Whether a worker that has `other` checks attracts one of another that has `own` beside it: it has less than half. Halves are
-/// exact, nothing is rounded: 2 and 0, 3 and 1, 1 and 0 move; 2 and 1 stay.
+/// Whether a check moves from a worker with `own` other checks to one with `other`: if that is less than half. Halves are
+/// exact, not rounded: 2 and 0, 3 and 1, 1 and 0 move; 2 and 1 stay.
 fn attracts(own: u32, other: u32) -> bool {
     u64::from(other) * 2 < u64::from(own)
 }
@@ -84,7 +84,7 @@ thread_local! {
     static QUEUE: RefCell<ManuallyDrop<VecDeque<TaskKey>>> = const { RefCell::new(ManuallyDrop::new(VecDeque::new())) };
 }
 
-/// A check that runs, or waits to.
+/// A check that runs, or waits to run.
 #[derive(Debug)]
 pub(crate) struct Turn {
     counts: &'static CheckCounts,
@@ -97,7 +97,7 @@ impl Drop for Turn {
         if self.runs {
             self.counts.running.fetch_sub(1, Relaxed);
         }
-        // The next one looks again whether there is room.
+        // The next check examines again whether there is room.
         if let Some(next) = QUEUE.with_borrow_mut(|queue| queue.pop_front()) {
             weir_sched::wake(next);
         }
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(CheckLoad::new(1, 0).better_place(0, 5), None);
     }
 
-    /// However checks begin, after a few wake-ups each worker has none or one more than another (R90).
+    /// However checks begin, after a few wake-ups the numbers of checks of any two workers differ by at most one (R90).
     #[test]
     fn checks_drift_apart_r90() {
         for seed in 0..200_u64 {

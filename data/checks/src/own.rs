@@ -1,16 +1,16 @@
-//! What the dialogues that options stand for look for: MySQL, LDAP, SMTP, SPOP.
+//! The expectations of dialogues that options stand for: MySQL, LDAP, SMTP, SPOP.
 //!
-//! Pure functions of what came. Each gives its conclusion, or none as long as more may come.
+//! Pure functions of the received bytes. Each returns its conclusion, or none as long as more bytes may come.
 
 use weir_backend::CheckStatus;
 use weir_config::model::OwnExpected;
 
-/// What such a dialogue concludes.
+/// The conclusion of such a dialogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Conclusion {
-    /// Whether the dialogue goes on.
+    /// Whether the dialogue continues.
     pub(crate) is_well: bool,
-    /// The outcome: of the check, if the dialogue ends here.
+    /// The status of the check, if the dialogue ends here.
     pub(crate) status: CheckStatus,
     /// The code of the answer.
     pub(crate) code: u16,
@@ -32,7 +32,7 @@ impl Conclusion {
     }
 }
 
-/// Looks at what came; `complete` when nothing more will come.
+/// Examines the received bytes; `complete` when nothing more will come.
 pub(crate) fn look(what: OwnExpected, came: &[u8], complete: bool) -> Option<Conclusion> {
     let found = match what {
         OwnExpected::MysqlGreeting => mysql_packet(came, mysql_greeting),
@@ -51,12 +51,12 @@ fn mysql_packet(came: &[u8], judge: fn(&[u8]) -> Conclusion) -> Option<Conclusio
     split_mysql_packet(came).map(|(packet, _)| judge(packet))
 }
 
-/// What came behind the greeting, which is the first packet.
+/// The bytes after the greeting, which is the first packet.
 fn behind_greeting(came: &[u8]) -> Option<&[u8]> {
     split_mysql_packet(came).map(|(_, rest)| rest)
 }
 
-/// A packet, and what follows it: three bytes of length, a sequence number, and that many bytes.
+/// A packet and the rest: three bytes of length, a sequence number, and that many bytes.
 fn split_mysql_packet(came: &[u8]) -> Option<(&[u8], &[u8])> {
     let [a, b, c, _, rest @ ..] = came else { return None };
     let length = usize::from(*a) | usize::from(*b) << 8 | usize::from(*c) << 16;
@@ -75,7 +75,7 @@ fn mysql_greeting(packet: &[u8]) -> Conclusion {
     }
 }
 
-/// The answer to a name: an error, or anything else, of which there is nothing more to say than the greeting did.
+/// The answer to a user name: an error, or anything else, which adds nothing to the greeting.
 fn mysql_answer(packet: &[u8]) -> Conclusion {
     match packet {
         [0xff, ..] => mysql_error(packet),
@@ -104,7 +104,7 @@ fn ldap_bind(came: &[u8]) -> Option<Conclusion> {
     }
     let (length, message) = ber_length(rest)?;
     let message = message.get(..length)?;
-    // A message identifier, then the bind response and in it first the result code.
+    // A message identifier, then the bind response, which begins with the result code.
     let Some(after_id) = message.strip_prefix(&[0x02, 0x01, 0x01]) else { return not_ldap() };
     let Some(response) = after_id.strip_prefix(&[0x61]) else { return not_ldap() };
     let (_, response) = ber_length(response)?;
@@ -118,7 +118,7 @@ fn ldap_bind(came: &[u8]) -> Option<Conclusion> {
     }
 }
 
-/// A length of the basic encoding rules, and what follows it.
+/// A BER length and the rest.
 fn ber_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     if first < 0x80 {
@@ -129,7 +129,7 @@ fn ber_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     Some((digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest))
 }
 
-/// A reply, which may have several lines (RFC 5321, 4.2): good when its code begins with 2.
+/// A reply of one or several lines (RFC 5321, 4.2): a success when its code begins with 2.
 fn smtp_reply(came: &[u8], complete: bool) -> Option<Conclusion> {
     let mut rest = came;
     loop {
@@ -168,7 +168,7 @@ fn postgresql_answer(came: &[u8]) -> Option<Conclusion> {
     }
 }
 
-/// `+PONG`. Something else may be followed by it, as long as more may come.
+/// `+PONG`. Any other bytes are a failure only when they are complete.
 fn redis_pong(came: &[u8], complete: bool) -> Option<Conclusion> {
     const PONG: &[u8] = b"+PONG\r\n";
     if came.windows(PONG.len()).any(|window| window == PONG) {
@@ -178,7 +178,7 @@ fn redis_pong(came: &[u8], complete: bool) -> Option<Conclusion> {
     (complete && !came.is_empty()).then(|| Conclusion::refused(0, String::from_utf8_lossy(first)))
 }
 
-/// An agent's hello: a frame of type 101 (SPOP, 3.2.5). A frame of type 103 says why there is none.
+/// An agent's hello: a frame of type 101 (SPOP, 3.2.5). A frame of type 103 carries an error instead.
 fn spop_hello(came: &[u8]) -> Option<Conclusion> {
     let (length, frame) = came.split_at_checked(4)?;
     let length = u32::from_be_bytes(length.try_into().ok()?);
@@ -195,7 +195,7 @@ fn spop_hello(came: &[u8]) -> Option<Conclusion> {
 
 const INVALID_FRAME: &str = "invalid frame received";
 
-/// Whether an agent's hello, from its flags on, is one that can be spoken with; why not, in the words of SPOP, 3.5.
+/// Whether an agent's hello, from its flags on, is acceptable; else the error, in the words of SPOP, 3.5.
 fn spop_agent(frame: &[u8]) -> Result<(), &'static str> {
     let (flags, rest) = frame.split_at_checked(4).ok_or(INVALID_FRAME)?;
     if flags[3] & 1 == 0 {
@@ -234,7 +234,7 @@ fn is_spop_2(text: &[u8]) -> bool {
     text.trim_ascii().split(|byte| *byte == b'.').next() == Some(b"2")
 }
 
-/// A frame has this much room at least.
+/// The smallest `max-frame-size` that an agent may announce.
 const SMALLEST_FRAME: u64 = 256;
 
 /// A typed value (SPOP, 3.1).
@@ -247,7 +247,7 @@ enum SpopValue<'v> {
 fn spop_value(bytes: &[u8]) -> Option<(SpopValue<'_>, &[u8])> {
     let (kind, rest) = bytes.split_first()?;
     Some(match kind & 0x0f {
-        // Nothing, and a truth that is in the upper half.
+        // Null, and a boolean, whose value is in the upper half of the byte.
         0 | 1 => (SpopValue::Other, rest),
         2..=5 => {
             let (number, rest) = spop_number(rest)?;
@@ -264,13 +264,13 @@ fn spop_value(bytes: &[u8]) -> Option<(SpopValue<'_>, &[u8])> {
     })
 }
 
-/// A length and as many bytes.
+/// A length and that many bytes.
 fn spop_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = spop_number(bytes)?;
     rest.split_at_checked(usize::try_from(length).ok()?)
 }
 
-/// A number of variable length: one byte below 240, else four bits of it, then seven of each byte until one is below 128.
+/// A variable-length integer: one byte below 240, else four bits of it, then seven of each byte until one is below 128.
 fn spop_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (&first, mut rest) = bytes.split_first()?;
     let mut number = u64::from(first);
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(found, expected, "{what:?} {came:?}");
     }
 
-    /// A whole answer, and each of its beginnings, which say nothing yet.
+    /// Checks a whole answer, and that each of its prefixes is inconclusive.
     #[track_caller]
     fn check_whole(what: OwnExpected, came: &[u8], expected: (bool, u16, &str)) {
         check(what, came, false, Some(expected));

@@ -1,13 +1,15 @@
-//! What a check shall be, as plain values that somebody else fills.
+//! The settings of a check, as plain values that the caller fills.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use weir_backend::{Backend, CheckKind, Server, ServerAddress, ServerKey};
+use weir_config::model::Protocol;
 use weir_net::{ConnectOptions, ConnectPlan, Source, SourceAddress, Target};
 use weir_sys::Address;
 use weir_tls::LiveUpstream;
 
+use crate::http2::Http2Bounds;
 use crate::launcher::Launcher;
 use crate::schedule::Intervals;
 use crate::script::Script;
@@ -21,7 +23,7 @@ pub struct CheckPlan {
     pub server: ServerKey,
     /// Which of its checks.
     pub kind: CheckKind,
-    /// How often.
+    /// Its intervals.
     pub intervals: Intervals,
     /// How long it may take.
     pub timings: Timings,
@@ -31,108 +33,131 @@ pub struct CheckPlan {
     pub agent_send: Option<Arc<[u8]>>,
     /// How it uses the server's idle connections, if it does. Only HTTP checks do.
     pub reuse: Option<ReusePlan>,
-    /// What it says; none where it only connects.
+    /// Its dialogue; none where it only connects.
     pub script: Option<Arc<Script>>,
-    /// The program that checks instead.
+    /// The program to run instead.
     pub program: Option<Arc<ProgramPlan>>,
 }
 
 /// How a check uses the idle connections of its server's traffic (`check-reuse-pool`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReusePlan {
-    /// Which ones: the key that they have in their pool.
+    /// The key of usable connections in their pool.
     pub key: u64,
-    /// A connection that the check opened is like one of the traffic, and is left to it.
+    /// Whether a connection opened by the check is like those of the traffic, and is left to it.
     pub leaves_own: bool,
 }
 
-/// A program that checks a server, and what it is told whatever happens.
+/// A program that checks a server, and its constant arguments.
 #[derive(Clone, Debug)]
 pub struct ProgramPlan {
-    /// Who starts it.
+    /// The thread that starts it.
     pub launcher: Arc<Launcher>,
     /// `external-check command`.
     pub command: Arc<str>,
-    /// `external-check path`; empty where it is not said.
+    /// `external-check path`; empty if not configured.
     pub path: Arc<str>,
     /// The number of the proxy.
     pub proxy_id: u32,
-    /// The first address that the proxy listens at; none for a backend.
+    /// The first address of the proxy's listeners; none for a backend.
     pub listener: Option<Address>,
     /// Whether the server speaks TLS.
     pub tls: bool,
-    /// What the server speaks: `h1`, `h2`, `tcp`, `syslog`.
+    /// The server's protocol: `h1`, `h2`, `tcp`, `syslog`.
     pub protocol: &'static str,
 }
 
 /// How long a check may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
-    /// `timeout connect`, in milliseconds; none for no bound but the interval.
+    /// `timeout connect`, in milliseconds; none means that only the interval bounds it.
     pub connect_ms: Option<u64>,
-    /// `timeout check`, in milliseconds: after the connection stands. Without it, the interval is for all.
+    /// `timeout check`, in milliseconds: counted from the established connection. Without it, the interval bounds the whole check.
     pub check_ms: Option<u64>,
 }
 
 /// How a check connects.
 #[derive(Clone, Debug, Default)]
 pub struct Dial {
-    /// `addr`: elsewhere than the server's own address.
+    /// `addr`: replaces the server's own address.
     pub address: Option<IpAddr>,
-    /// `port`: elsewhere than the server's own port.
+    /// `port`: replaces the server's own port.
     pub port: Option<u16>,
-    /// The SOCKS4 proxy that connects for us.
+    /// The SOCKS4 proxy to connect through.
     pub socks4: Option<SocketAddr>,
-    /// The one that the server's line names, for rules that ask for it.
+    /// The SOCKS4 proxy of the server's line, for rules that ask for it.
     pub server_socks4: Option<SocketAddr>,
-    /// Where connections come from.
+    /// The source address and interface of connections.
     pub source: OwnedSource,
-    /// What the kernel is told.
+    /// Socket options.
     pub options: ConnectOptions,
     /// The PROXY header that connections begin with.
     pub greets: Greets,
     /// TLS, where some connections speak it.
     pub tls: Option<CheckTls>,
+    /// `check-proto`, or the server's `proto`: the protocol of HTTP checks; none means ALPN over TLS, else HTTP/1.
+    pub protocol: Option<Protocol>,
+    /// Limits of HTTP/2 connections.
+    pub http2: Http2Bounds,
 }
 
 /// How checks of a server speak TLS.
 #[derive(Clone, Debug)]
 pub struct CheckTls {
-    /// What connections to the server need.
+    /// The TLS settings of the server.
     pub upstream: Arc<LiveUpstream>,
-    /// Whether connections speak it that no rule says otherwise of.
+    /// Whether connections use TLS when no rule says otherwise.
     pub is_usual: bool,
-    /// `check-sni`: the name that those ask for.
+    /// `check-sni`: the SNI of those connections.
     pub server_name: Option<Arc<str>>,
-    /// `check-alpn`: what those offer; none for what the server's line says.
+    /// `check-alpn`: the protocols that those connections offer; none for the server line's `alpn`.
     pub protocols: Option<Arc<[Box<str>]>>,
-    /// Connections that ask for no name ask for that of the request's `Host`.
+    /// Whether connections without a configured SNI use the request's `Host`.
     pub takes_host: bool,
 }
 
-/// A [`Source`] that borrows from nobody.
-#[derive(Clone, Debug, Default)]
+/// A [`Source`] that owns its data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnedSource {
     /// The interface that connections leave through.
     pub interface: Option<Box<str>>,
-    /// Where they come from.
+    /// The source address.
     pub address: SourceAddress,
 }
 
-/// Which PROXY header connections begin with.
+/// The PROXY header at the beginning of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Greets {
     /// None.
     #[default]
     No,
-    /// Of version 1, with the connection's own ends.
+    /// Version 1, with the connection's own addresses.
     V1,
-    /// Of version 2, which says that nobody is behind it.
+    /// Version 2, with the LOCAL command: there is no client.
     V2,
 }
 
 impl Dial {
-    /// Where a check of a server goes; none where there is nothing to connect to.
+    /// An `Arc` of this, or `other` if that is equal: servers share equal settings. Those with TLS have their own.
+    pub fn shared(self, other: &mut Option<Arc<Dial>>) -> Arc<Dial> {
+        match other {
+            Some(other) if self.is_like(other) => Arc::clone(other),
+            _ => Arc::clone(other.insert(Arc::new(self))),
+        }
+    }
+
+    fn is_like(&self, other: &Dial) -> bool {
+        let Dial { address, port, socks4, server_socks4, source, options, greets, tls, protocol, http2 } =
+            self;
+        (address, port, socks4, server_socks4)
+            == (&other.address, &other.port, &other.socks4, &other.server_socks4)
+            && (source, options, greets) == (&other.source, &other.options, &other.greets)
+            && (protocol, http2) == (&other.protocol, &other.http2)
+            && tls.is_none()
+            && other.tls.is_none()
+    }
+
+    /// The target of a server's check; none where there is nothing to connect to.
     pub(crate) fn target(&self, server: &Server) -> Option<Target> {
         let own = server.address();
         Some(match (self.address, &*own) {
@@ -146,7 +171,7 @@ impl Dial {
         })
     }
 
-    /// A plan to connect there. `turn` chooses the first port of a range that is tried.
+    /// A plan to connect there. `turn` selects the first source port of a range to try.
     pub(crate) fn connect_plan(&self, target: Target, turn: u32) -> ConnectPlan<'_> {
         let address = match self.source.address {
             SourceAddress::Ports { ip, first, last, .. } => SourceAddress::Ports { ip, first, last, turn },
@@ -161,7 +186,7 @@ impl Dial {
     }
 }
 
-/// Port 0 is nowhere.
+/// The target of an address; none for port 0.
 fn inet(ip: IpAddr, port: u16) -> Option<Target> {
     (port > 0).then(|| Target::Address(Address::Inet(SocketAddr::new(ip, port))))
 }

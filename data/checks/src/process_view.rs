@@ -1,10 +1,10 @@
-//! What checks ask of the process around them, and what they tell it.
+//! What checks need of the process, and what they report to it.
 
 use weir_backend::{Backend, News, Server};
 use weir_expr::{FetchIndex, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
 use weir_net::Connection;
 
-/// A connection of the server's traffic that is idle.
+/// An idle connection of the server's traffic.
 #[derive(Debug)]
 pub struct IdleConnection {
     /// The connection.
@@ -13,18 +13,18 @@ pub struct IdleConnection {
     pub requests: u32,
 }
 
-/// The process around the checks: it hears what they find, and answers what their expressions ask.
+/// The process around the checks: it receives their findings, and provides the data of their expressions.
 pub trait ProcessView: Send + Sync {
-    /// A check changed a server, or there is a line about it.
+    /// A check changed a server, or has a log line about it.
     fn news(&self, news: News);
 
-    /// An idle connection to a server that the current worker has, taken off its pool; none where there is none with this key.
+    /// Takes an idle connection to a server from the current worker's pool; none if there is none with this key.
     fn take_idle(&self, backend: &Backend, server: &Server, key: u64) -> Option<IdleConnection>;
 
-    /// Leaves a connection to the server's traffic.
+    /// Returns a connection to the server's traffic.
     fn keep_idle(&self, backend: &Backend, server: &Server, key: u64, idle: IdleConnection);
 
-    /// How many bytes of an answer are looked at (`tune.bufsize`).
+    /// How many bytes of an answer are examined (`tune.bufsize`).
     fn buffer_size(&self) -> usize;
 
     /// The name of this node.
@@ -51,9 +51,9 @@ pub trait ProcessView: Send + Sync {
     /// Forgets a variable of the process.
     fn unset_variable(&self, variable: VariableId) -> bool;
 
-    /// How many bytes more the variables of a check may take, which take `own` already (`tune.vars.check-max-size`).
+    /// How many more bytes the variables of a check may take, besides the `own` bytes they already take (`tune.vars.check-max-size`).
     fn variable_room(&self, own: usize) -> usize;
 
-    /// The variables of a check took `from` bytes, and take `to` now.
+    /// The size of a check's variables changed from `from` to `to` bytes.
     fn charge_variables(&self, from: usize, to: usize);
 }

@@ -1,4 +1,4 @@
-//! Checks by a program of the operator's: what it is told, and how its end is read (manual, "external-check command").
+//! Checks by an external program: its arguments, and the meaning of its exit (manual, "external-check command").
 
 use std::net::SocketAddr;
 
@@ -11,14 +11,15 @@ use weir_sys::{Address, Errno};
 use crate::attempt::{self, Attempt};
 use crate::plan::ProgramPlan;
 
-/// Has the program check the server. It may take as long as a connection may.
+/// Runs the program. It may take as long as a connection may.
 pub(crate) async fn run(attempt: &Attempt<'_>, plan: &ProgramPlan) -> Finding {
     let most_ms = attempt.connect_deadline().since(now());
     let Some(_turn) = plan.launcher.turn(now().after(most_ms)).await else {
         return not_run("too many programs run".to_owned());
     };
-    // Waiting for others is not the program's affair.
+    // Waiting for other programs does not reduce the program's own time.
     let deadline = now().after(most_ms);
+    attempt.expect_by(deadline);
     let path = plan.path.as_bytes().to_vec();
     match plan.launcher.launch(invocation(attempt, plan), path, deadline).await {
         Some(Ok(program)) => wait_for(program, deadline).await,
@@ -60,8 +61,7 @@ fn finding(exit: Exit) -> Finding {
     }
 }
 
-/// A program that cannot be had counts as one that is not content; when it is this process that lacks something, that says nothing
-/// of the server.
+/// A program that cannot be started counts as a failure; if this process lacks resources, the check is inconclusive.
 fn not_started(errno: Errno) -> Finding {
     if matches!(errno, Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::PERM) {
         return not_run(format!("cannot create a process: {}", in_words(errno)));

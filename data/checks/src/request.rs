@@ -11,16 +11,16 @@ use crate::expected::render;
 use crate::process_view::ProcessView;
 use crate::script::HTTP_1_1;
 
-/// A request as it is sent.
+/// A serialized request.
 pub(crate) struct Written {
     pub(crate) bytes: Vec<u8>,
     pub(crate) method: Method,
-    /// The server may keep its connection.
+    /// Whether the server may keep its connection.
     pub(crate) persists: bool,
 }
 
-/// Writes a request. What is not said has the manual's defaults ("http-check send"). `keeps` has the server keep its connection,
-/// unless the request says something of that.
+/// Writes a request. Missing parts have the manual's defaults ("http-check send"). `keeps` lets the server keep its connection,
+/// unless the request has a `Connection` field of its own.
 pub(crate) fn write(
     said: &HttpRequest,
     state: Option<&str>,
@@ -46,7 +46,7 @@ pub(crate) fn write(
     for (name, format) in &said.headers {
         let mut value = Vec::new();
         format.render(context, &mut value);
-        // No value begins a line of its own.
+        // A value cannot begin a new line.
         value.retain(|byte| !matches!(byte, b'\r' | b'\n' | 0));
         if **name == *b"connection" {
             says_connection = true;
@@ -71,8 +71,7 @@ pub(crate) fn write(
     Written { bytes: out, method: Method::from_bytes(method), persists }
 }
 
-/// The name of the host that the next request is for, without its port: of those rules up to the next connection. None for an
-/// address, which is no name.
+/// The host of the next request, without its port, from the rules up to the next connection. None for an IP address.
 pub(crate) fn host(following: &[CheckRule], context: &mut CheckContext<'_>) -> Option<Vec<u8>> {
     let on_this_connection =
         following.iter().take_while(|rule| !matches!(rule.action, CheckAction::Connect(_)));
@@ -86,10 +85,10 @@ pub(crate) fn host(following: &[CheckRule], context: &mut CheckContext<'_>) -> O
     weir_tls::host_name(&value).map(<[u8]>::to_vec)
 }
 
-/// Most requests of checks are shorter.
+/// Most requests of checks are shorter than this.
 const FIRST_ROOM: usize = 256;
 
-/// How this process sees the server, as `http-check send-state` tells it.
+/// The server's state for `http-check send-state`.
 pub(crate) fn state(attempt: &Attempt<'_>, view: &dyn ProcessView) -> String {
     let (server, backend) = (attempt.server, &attempt.plan.backend);
     let now_ms = now().as_ms();

@@ -14,7 +14,7 @@ use crate::process_view::IdleConnection;
 pub(crate) struct Lent {
     in_use: InUse,
     key: u64,
-    /// How many requests it served before.
+    /// How many requests it carried before.
     requests: u32,
 }
 
@@ -31,30 +31,30 @@ impl Lent {
         Some((Lent::new(server, key, idle.requests), StreamConnector::own(idle.connection)))
     }
 
-    /// A connection that the check opened, if the traffic may have it thereafter.
+    /// Marks a connection that the check opened as one that the traffic may have afterwards, if it may.
     pub(crate) fn opened(attempt: &Attempt<'_>) -> Option<Lent> {
         let reuse = attempt.plan.reuse.filter(|reuse| reuse.leaves_own && !attempt.is_elsewhere())?;
         Some(Lent::new(attempt.server, reuse.key, 0))
     }
 
-    /// Whether others used it before, so that the server may have closed it just when the check began.
+    /// Whether it was used before, so that the server may have closed it just when the check began.
     pub(crate) fn is_reused(&self) -> bool {
         self.requests > 0
     }
 
-    /// Leaves the connection to the traffic.
+    /// Returns the connection to the traffic.
     pub(crate) fn leave(self, attempt: &Attempt<'_>, mut connector: StreamConnector) {
         let Some(connection) = connector.take_connection() else { return };
         let Lent { in_use, key, requests } = self;
-        // It counts as used or as idle, never as both.
+        // A connection counts as used or as idle, never as both.
         drop(in_use);
         let idle = IdleConnection { connection, requests: requests.saturating_add(1) };
         attempt.view.keep_idle(&attempt.plan.backend, attempt.server, key, idle);
     }
 }
 
-/// Whether a response of which the head is known leaves its connection ready for another request. Waits a moment for what is
-/// still to come of the body, and takes it away.
+/// Whether a response with a known head leaves its connection ready for another request. Waits a moment for the rest of the
+/// body, and discards it.
 pub(crate) async fn is_over(
     response: &Message,
     body: &mut BodyFlow,
@@ -71,7 +71,7 @@ pub(crate) async fn is_over(
         match connector.receive(limit) {
             Received::Bytes(_) => {}
             Received::Nothing if now() < deadline => _ = wait(deadline).await,
-            // It closes, or sends more than is worth a connection.
+            // The server closes it, or sends more than the connection is worth.
             _ => return false,
         }
     }
@@ -80,5 +80,5 @@ pub(crate) async fn is_over(
     is_whole && !connector.ended() && connector.fault().is_none()
 }
 
-/// So long the rest of a body is waited for, in milliseconds: it is there within one, unless somebody writes bit by bit.
+/// How long to wait for the rest of a body, in milliseconds: usually it arrives within one.
 const REST_MS: u64 = 50;

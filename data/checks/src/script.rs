@@ -1,4 +1,4 @@
-//! What a check says: the rules of a backend, completed by what its options mean.
+//! The dialogue of a check: the rules of a backend, completed by its options.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use weir_config::model::{
     CheckAction, CheckMethod, CheckRule, CheckScripts, CheckText, Expect, Expected, HttpRequest,
 };
 
-/// A dialogue, ready to be held.
+/// A dialogue, ready to run.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub(crate) rules: Vec<CheckRule>,
-    /// Which words it is written in.
+    /// Its kind of rules.
     pub(crate) style: Style,
     /// `http-check disable-on-404`.
     pub(crate) disable_on_404: bool,
@@ -18,14 +18,14 @@ pub struct Script {
     pub(crate) send_state: bool,
 }
 
-/// Which words a dialogue is written in: how failures are told depends on it.
+/// The kind of rules of a dialogue: it determines the messages of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     /// `http-check` rules.
     Http,
     /// `tcp-check` rules.
     Tcp,
-    /// None: an option stands for it.
+    /// An option's own dialogue.
     Own,
 }
 
@@ -49,8 +49,8 @@ impl Script {
 }
 
 impl Script {
-    /// Whether any connection of the server will do: it is one of HTTP, says nothing of how it connects, and its requests let the
-    /// connection persist.
+    /// Whether any connection of the server will do: the rules are for HTTP, have no `connect` options of their own, and the
+    /// requests let the connection persist.
     pub fn takes_any_connection(&self) -> bool {
         let binds = |rule: &CheckRule| match &rule.action {
             CheckAction::Connect(_) => true,
@@ -61,7 +61,7 @@ impl Script {
     }
 }
 
-/// `http-check` rules with what need not be written: the request of the option, and that its answer must be 2xx or 3xx.
+/// `http-check` rules with their implicit parts: the request of the option, and the expectation of status 2xx or 3xx.
 fn completed(said: &[CheckRule], request: &HttpRequest) -> Vec<CheckRule> {
     let mut rules = Vec::with_capacity(said.len() + 2);
     let mut first_send = true;
@@ -99,12 +99,12 @@ fn unwritten(action: CheckAction) -> CheckRule {
     CheckRule { comment: None, step: 0, action }
 }
 
-/// What is well unless somebody says otherwise (manual, "http-check expect").
+/// The default expectation (manual, "http-check expect").
 fn well() -> Expect {
     Expect::plain(Expected::Status(Arc::from([(200, 399)])))
 }
 
-/// What a rule says, and of what it does not say what the option does.
+/// A rule's request; missing parts come from the option.
 fn merge(own: &HttpRequest, option: &HttpRequest) -> HttpRequest {
     let text = |own: &Option<CheckText>, other: &Option<CheckText>| own.clone().or_else(|| other.clone());
     let mut headers = option.headers.clone();
@@ -119,7 +119,7 @@ fn merge(own: &HttpRequest, option: &HttpRequest) -> HttpRequest {
     }
 }
 
-/// From this version on connections persist unless somebody says otherwise.
+/// From this version on connections persist by default.
 pub(crate) const HTTP_1_1: &[u8] = b"HTTP/1.1";
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The life of a check: it sleeps, finds its worker, waits for its turn, runs, reports, and sleeps again. A panic ends one run
-//! of it, and nothing more.
+//! The task of a check: it sleeps, finds its worker, waits for its turn, runs, reports, and sleeps again. A panic ends only
+//! the current run.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,13 +11,13 @@ use crate::load::CheckLoad;
 use crate::plan::CheckPlan;
 use crate::process_view::ProcessView;
 use crate::run;
-use crate::schedule::{first_delay_ms, next};
+use crate::schedule::{beginning, first_delay_ms, next};
 
 /// All checks of a process.
 pub struct Checks {
-    /// What the workers run of them.
+    /// How many checks the workers run.
     pub load: CheckLoad,
-    /// Those of the configuration.
+    /// The checks of the configuration.
     plans: Vec<Arc<CheckPlan>>,
     view: Box<dyn ProcessView>,
     /// `max-spread-checks`, in milliseconds.
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Checks {
 }
 
 impl Checks {
-    /// Checks that nobody started yet.
+    /// Checks that are not started yet.
     pub fn new(
         plans: Vec<CheckPlan>,
         load: CheckLoad,
@@ -41,7 +41,7 @@ impl Checks {
         Checks { load, plans: plans.into_iter().map(Arc::new).collect(), view, most_spread_ms }
     }
 
-    /// Starts those of the configuration that begin on the current worker. To be called once on each.
+    /// Starts those checks of the configuration that begin on the current worker. Call it once on each worker.
     pub fn start(&'static self) {
         let (worker, workers) = (weir_sched::worker_index(), weir_sched::worker_count().max(1));
         let shortest = self.plans.iter().map(|plan| plan.intervals.usual_ms).min().unwrap_or(0);
@@ -51,7 +51,7 @@ impl Checks {
         }
     }
 
-    /// Starts a check of a server that was added: at some moment of its first interval.
+    /// Starts a check of a server that was added, at a random time within its first interval.
     pub fn add(&'static self, plan: CheckPlan) {
         let delay = weir_sched::random() % plan.intervals.usual_ms.max(1);
         self.begin(Arc::new(plan), now().after(delay));
@@ -62,10 +62,11 @@ impl Checks {
     }
 }
 
-/// Checks a server again and again, from `at` on, until it is gone or the check has moved to another worker.
+/// Checks a server repeatedly, from `at` on, until the server is removed or the check has moved to another worker.
 async fn run(checks: &'static Checks, plan: Arc<CheckPlan>, mut at: Tick, mut adopted: bool) {
+    be_woken(&plan);
     loop {
-        sleep(&plan, at).await;
+        sleep(&plan, beginning(at, plan.intervals.usual_ms)).await;
         let Some(server) = plan.backend.server(plan.server) else { return };
         let Some(check) = server.check(plan.kind) else { return };
         let may_move = !std::mem::take(&mut adopted);
@@ -76,7 +77,7 @@ async fn run(checks: &'static Checks, plan: Arc<CheckPlan>, mut at: Tick, mut ad
             }
             let turn = checks.load.turn(worker).await;
             check.record().running = true;
-            // What a check needs while it runs is not kept while it sleeps.
+            // What a check needs only while it runs is not part of the sleeping task.
             let judged = caught(judge(checks, &plan, &server, check)).await;
             drop(turn);
             if judged.is_err() {
@@ -93,17 +94,17 @@ async fn run(checks: &'static Checks, plan: Arc<CheckPlan>, mut at: Tick, mut ad
     }
 }
 
-/// Checks a server once, and reports what that found.
+/// Checks a server once, and reports the finding.
 async fn judge(checks: &Checks, plan: &CheckPlan, server: &Server, check: &Check) {
     let finding = run::run(plan, server, check, &*checks.view).await;
     check.record().running = false;
-    // Who was put into maintenance meanwhile is not judged by it.
+    // A server that was put into maintenance meanwhile gets no finding.
     if is_due(plan, server, check) && finding.status != CheckStatus::Unknown {
         checks.view.news(plan.backend.report(plan.server, plan.kind, finding, now().as_ms()));
     }
 }
 
-/// A check that panicked says nothing of its server: operators see that, and the next check decides.
+/// Records the panic of a check: it says nothing of the server, and the next check decides.
 fn note_panic(check: &Check) {
     let mut record = check.record();
     record.running = false;
@@ -114,16 +115,21 @@ fn note_panic(check: &Check) {
     };
 }
 
-/// Sleeps until `at`, or for a short interval from when somebody has the check hurry.
-async fn sleep(plan: &CheckPlan, mut at: Tick) {
+/// Has [`Check::hurry`] wake the current task from now on.
+fn be_woken(plan: &CheckPlan) {
     let task = weir_sched::current();
-    let mut can_be_woken = false;
+    if let Some(server) = plan.backend.server(plan.server)
+        && let Some(check) = server.check(plan.kind)
+    {
+        check.record().wake = Some(Box::new(move || weir_sched::wake(task)));
+    }
+}
+
+/// Sleeps until `at`, or a short interval from the moment at which the check is to hurry.
+async fn sleep(plan: &CheckPlan, mut at: Tick) {
     while now() < at {
         let Some(server) = plan.backend.server(plan.server) else { return };
         let Some(check) = server.check(plan.kind) else { return };
-        if !std::mem::replace(&mut can_be_woken, true) {
-            check.record().wake = Some(Box::new(move || weir_sched::wake(task)));
-        }
         if std::mem::take(&mut check.record().hurries) {
             at = at.min(now().after(plan.intervals.fast_ms));
         }
@@ -134,11 +140,11 @@ async fn sleep(plan: &CheckPlan, mut at: Tick) {
 
 /// Whether a check is to run now.
 fn is_due(plan: &CheckPlan, server: &Server, check: &Check) -> bool {
-    // An agent may end the maintenance that it asked for.
+    // An agent may end the maintenance that it requested.
     check.record().enabled && (plan.kind == CheckKind::Agent || !server.admin_state().is_maintenance())
 }
 
-/// Moves a check to a worker that has much less to do, if the one drawn is such; then it runs there at once. False if it stays.
+/// Moves a check to a worker with much less load, if the randomly drawn one is such; the check then runs there at once. False if it stays.
 fn has_moved(checks: &'static Checks, plan: &Arc<CheckPlan>, worker: usize) -> bool {
     let Some(other) = checks.load.better_place(worker, weir_sched::random()) else { return false };
     let plan = Arc::clone(plan);
@@ -152,3 +158,20 @@ fn has_moved(checks: &'static Checks, plan: &Arc<CheckPlan>, worker: usize) -> b
 }
 
 static CHECK: Kind = Kind::new("check");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<F: Future>(_: impl FnOnce(&'static Checks, Arc<CheckPlan>, Tick, bool) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// There may be thousands of checks, and most sleep: what a running check needs is not kept meanwhile.
+    #[test]
+    fn a_check_that_sleeps_is_small() {
+        let (task, plan) = (size_of_future(run), size_of::<CheckPlan>());
+        println!("task {task}, plan {plan}, way {}", size_of::<crate::plan::Dial>());
+        assert!(task + plan <= 600, "{task} + {plan} bytes");
+    }
+}

@@ -5,10 +5,10 @@
 //!  Mailers::send ────┤
 //!                    └► queue of another
 //! ```
-//! Each mailer gets every mail, one at a time. A mail that cannot be delivered is not tried again: the next change of a server is
-//! news enough. A queue is bounded; what finds it full is dropped and counted. Nobody waits for a mail.
+//! Each mailer gets every mail, one at a time. A mail that cannot be delivered is not tried again: the next change of a server
+//! sends another. A queue is bounded; mails that find it full are dropped and counted. No caller waits for a mail.
 //!
-//! The crate refuses to know servers, checks and proxies: a mail is a text that somebody else wrote. Begin with [`Mailers::send`],
+//! The crate refuses to know servers, checks and proxies: the caller writes a mail's text. Begin with [`Mailers::send`],
 //! then `smtp.rs`.
 
 #![forbid(unsafe_code)]

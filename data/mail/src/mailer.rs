@@ -1,4 +1,4 @@
-//! The mail servers of a section: what waits for each of them, and who delivers it.
+//! The mail servers of a section: the queue of each, and the task that delivers.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -16,9 +16,9 @@ pub struct Mailers {
 
 /// A mail server.
 pub struct Mailer {
-    /// Its name, and that of its section: `section/name`.
+    /// Its section and its name: `section/name`.
     pub name: Box<str>,
-    /// Where it is.
+    /// Its address.
     pub address: SocketAddr,
     /// How long the delivery of one mail may take, in milliseconds.
     pub timeout_ms: u64,
@@ -29,19 +29,19 @@ pub struct Mailer {
     dropped: AtomicU64,
 }
 
-/// Hears what operators should know of a mailer.
+/// Called with messages for operators about a mailer.
 type Report = Box<dyn Fn(&str) + Send + Sync>;
 
 #[derive(Default)]
 struct Waiting {
     mails: VecDeque<Arc<Mail>>,
-    /// A task takes them.
+    /// Whether a task delivers its mails.
     is_served: bool,
-    /// The last delivery failed, or the last mail was dropped: that was said.
+    /// Whether the last delivery failed or the last mail was dropped, which was reported.
     is_failing: bool,
 }
 
-/// So many mails wait for one mailer at most.
+/// How many mails wait for one mailer at most.
 const MOST_WAITING: usize = 128;
 
 impl std::fmt::Debug for Mailers {
@@ -63,12 +63,12 @@ impl Mailers {
         Mailers { mailers: mailers.into_iter().map(Arc::new).collect() }
     }
 
-    /// What each of them did so far: mails that were delivered, could not be, and were dropped because too many waited.
+    /// The counts of each: mails delivered, not delivered, and dropped because the queue was full.
     pub fn counts(&self) -> Vec<[u64; 3]> {
         self.mailers.iter().map(|mailer| mailer.counts()).collect()
     }
 
-    /// Sends a mail by each of them. To be called on a worker, which delivers it unless another is at it already.
+    /// Queues a mail for each of them. Call it on a worker, which delivers it unless another worker already delivers.
     pub fn send(&self, mail: Mail) {
         let mail = Arc::new(mail);
         for mailer in &self.mailers {
@@ -81,7 +81,7 @@ impl Mailers {
 }
 
 impl Mailer {
-    /// A mail server with nothing to do. `report` hears when deliveries begin to fail.
+    /// A mail server with an empty queue. `report` is called when deliveries begin to fail.
     pub fn new(
         name: &str,
         address: SocketAddr,
@@ -104,7 +104,7 @@ impl Mailer {
         [&self.sent, &self.failed, &self.dropped].map(|count| count.load(Relaxed))
     }
 
-    /// Puts a mail into the queue; true if somebody has to begin to deliver.
+    /// Puts a mail into the queue; true if the caller must start to deliver.
     fn enqueue(&self, mail: Arc<Mail>) -> bool {
         let mut waiting = self.waiting();
         if waiting.mails.len() >= MOST_WAITING {
@@ -120,7 +120,7 @@ impl Mailer {
         !std::mem::replace(&mut waiting.is_served, true)
     }
 
-    /// Delivers until nothing waits.
+    /// Delivers until the queue is empty.
     async fn deliver_all(&self) {
         while let Some(mail) = self.next() {
             let outcome = caught(smtp::deliver(&mail, self.address, self.timeout_ms)).await;
@@ -140,7 +140,7 @@ impl Mailer {
         }
     }
 
-    /// The next mail; none when the caller is not needed any more.
+    /// The next mail; none when the queue is empty and the task is to end.
     fn next(&self) -> Option<Arc<Mail>> {
         let mut waiting = self.waiting();
         let mail = waiting.mails.pop_front();

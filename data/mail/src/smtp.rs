@@ -4,7 +4,7 @@
 //!   connected ──220──► HELO ──250──► MAIL ──250──► RCPT ──250──► DATA ──354──► the mail ──250──► QUIT
 //!        any other code, the end, a fault, the deadline: a Failure
 //! ```
-//! Nothing is sent before the reply to what was sent last: some servers refuse those who hurry.
+//! Each command waits for the reply to the one before: some servers refuse clients that do not.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,17 +16,17 @@ use weir_sys::Address;
 /// A mail.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mail {
-    /// Who sends it.
+    /// The address of the sender.
     pub from: String,
-    /// Who gets it.
+    /// The address of the recipient.
     pub to: String,
-    /// The name that we greet the server with.
+    /// The host name for HELO.
     pub host_name: String,
-    /// The date, as RFC 5322 has it.
+    /// The date, in the format of RFC 5322.
     pub date: String,
     /// The subject.
     pub subject: String,
-    /// What it says.
+    /// Its body.
     pub text: String,
 }
 
@@ -39,16 +39,16 @@ pub enum Failure {
     TimedOut,
     /// The server closed the connection.
     Ended,
-    /// The server answered something else than it should, to this command.
+    /// The server's reply to this command had an unexpected code.
     Refused {
         /// The command.
         command: &'static str,
         /// The first line of the reply.
         reply: String,
     },
-    /// The reply is longer than any.
+    /// The reply exceeds the limit.
     TooLong,
-    /// It is our own fault.
+    /// This process lacked a resource.
     OurOwn,
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Delivers a mail; all of it may take so many milliseconds.
+/// Delivers a mail within `timeout_ms` milliseconds.
 pub(crate) async fn deliver(mail: &Mail, to: SocketAddr, timeout_ms: u64) -> Result<(), Failure> {
     let deadline = now().after(timeout_ms);
     let plan = ConnectPlan::to(Target::Address(Address::Inet(to)));
@@ -83,7 +83,7 @@ pub(crate) async fn deliver(mail: &Mail, to: SocketAddr, timeout_ms: u64) -> Res
     session.say("RCPT", &format!("RCPT TO:<{}>\r\n", one_line(&mail.to)), "250").await?;
     session.say("DATA", "DATA\r\n", "354").await?;
     session.say("the mail", &content(mail), "250").await?;
-    // It is delivered, whatever comes now.
+    // The mail is delivered, whatever the reply.
     let _ = session.say("QUIT", "QUIT\r\n", "221").await;
     Ok(())
 }
@@ -132,9 +132,9 @@ impl Session {
     }
 }
 
-/// Replies are not longer than this.
+/// The limit for a reply, in bytes.
 const LONGEST_REPLY: usize = 4096;
-/// So much of a reply is told to operators.
+/// How many bytes of a reply are shown to operators.
 const LONGEST_TOLD: usize = 200;
 
 /// The length of a whole reply, and where its last line begins: the one whose code is not followed by `-` (RFC 5321, 4.2.1).
@@ -167,7 +167,7 @@ fn content(mail: &Mail) -> String {
     text
 }
 
-/// Nothing becomes a line of its own.
+/// Removes line breaks, so that a text cannot add lines.
 fn one_line(text: &str) -> String {
     text.replace(|character: char| character.is_control(), " ")
 }

@@ -11,7 +11,7 @@ use weir_sys::Address;
 const PLACE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 25);
 const TIMEOUT_MS: u64 = 2000;
 
-/// What operators heard.
+/// The messages for operators.
 type Reports = Arc<Mutex<Vec<String>>>;
 
 /// Runs a test with one mailer, as the first task of a worker.
@@ -59,7 +59,7 @@ async fn pass(milliseconds: u64) {
     sleep_until(now().after(milliseconds)).await;
 }
 
-/// What the client says up to the end of a line, or of the mail.
+/// What the client sends up to the end of a line, or of the mail.
 async fn hear(peer: &Peer, end: &str) -> String {
     let mut heard = Vec::new();
     while !heard.ends_with(end.as_bytes()) {
@@ -70,7 +70,7 @@ async fn hear(peer: &Peer, end: &str) -> String {
     String::from_utf8(heard).expect("text")
 }
 
-/// Takes one mail; what was said.
+/// Takes one mail; returns what the client sent.
 async fn take_mail(service: &Service) -> Vec<String> {
     let peer = service.accept().await;
     let mut heard = Vec::new();
@@ -142,7 +142,7 @@ fn a_mailer_that_says_nothing_has_its_time_and_no_more() {
             "Mailer staff/one (10.0.0.1:25): a mail was not delivered: it took too long ('timeout mail').";
         desk.check([0, 1, 0], &[report]);
         drop(silent);
-        // What follows is news only once something was delivered.
+        // A further failure is only reported after a successful delivery.
         drop(service);
         pass(TIMEOUT_MS).await;
         desk.check([0, 2, 0], &[report]);
@@ -158,7 +158,7 @@ fn a_queue_has_an_end() {
     simulate(|network, desk| async move {
         let service = listen(&network);
         desk.send("first");
-        // It is being delivered, and does not wait any more.
+        // This one is being delivered, so it is not in the queue.
         let _silent = service.accept().await;
         (0..130).for_each(|_| desk.send("more"));
         desk.check(

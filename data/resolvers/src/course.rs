@@ -1,4 +1,4 @@
-//! Which question is asked next (manual, "The resolvers section").
+//! Selects the next question (manual, "The resolvers section").
 //!
 //! ```text
 //!   begin ──► preferred kind ──valid──────────────────────────────► over
@@ -18,17 +18,17 @@ use weir_dns::Kind;
 pub(crate) enum Failure {
     /// There is no such name.
     NoSuchName,
-    /// No server wanted to answer.
+    /// Every server refused to answer.
     Refused,
     /// No server answered.
     Timeout,
-    /// Anything else that servers said.
+    /// Any other error code.
     Other,
-    /// Nobody could be asked, for a reason of our own: it says nothing about the name.
+    /// No question could be sent, for a local reason: it says nothing about the name.
     NotAsked,
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Ask for this kind now.
@@ -49,17 +49,17 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// A resolution that asks for `preferred`, then for `other`, so many times.
+    /// A resolution that asks for `preferred`, then for `other`, in up to `rounds` rounds.
     pub(crate) fn new(preferred: Kind, other: Option<Kind>, rounds: u32) -> Self {
         Course { preferred, other, asks_other: false, rounds_left: rounds.max(1) }
     }
 
-    /// What is asked first.
+    /// The first question.
     pub(crate) fn first(&self) -> Kind {
         self.preferred
     }
 
-    /// The last question failed.
+    /// The next step after the last question failed.
     pub(crate) fn failed(&mut self, failure: Failure) -> Next {
         if failure != Failure::Timeout
             && !self.asks_other

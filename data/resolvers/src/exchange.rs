@@ -1,7 +1,7 @@
 //! One question to all name servers at once: the first valid answer is taken.
 //!
-//! Each server is a task of its own, which ends when its time is over. Nobody but the server that was asked is heard, because
-//! the sockets are connected, each has a port of its own, and an answer must have the identifier and the letters of the question.
+//! Each server is a task of its own, which ends at its deadline. Only answers of the asked server are received: the sockets are
+//! connected, each has a port of its own, and an answer must have the identifier and the letter case of the question.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use crate::course::Failure;
 use crate::figures::Figure;
 use crate::section::{NameServer, Section};
 
-/// Asks all name servers of a section; gives the first valid answer and who gave it, or the last failure.
+/// Asks all name servers of a section; returns the first valid answer and its server, or the last failure.
 pub(crate) async fn ask(
     section: &'static Section,
     name: &Name,
@@ -24,7 +24,7 @@ pub(crate) async fn ask(
     let count = section.name_servers.len();
     let deadline = now().after(section.settings.retry_ms);
     let gathering = Rc::new(Gathering {
-        asker: weir_sched::current(),
+        waiter: weir_sched::current(),
         found: RefCell::new(None),
         failure: Cell::new(Failure::NotAsked),
         left: Cell::new(count),
@@ -33,7 +33,7 @@ pub(crate) async fn ask(
         let exchange = exchange(section, index, name.clone(), kind, deadline, Rc::clone(&gathering));
         weir_sched::spawn(&EXCHANGE, Class::Normal, exchange);
     }
-    // Somewhat later: a task that ended in another way says nothing.
+    // A little later than the tasks' own deadline, for a task that ended without a report.
     let limit = deadline.after(GRACE_MS);
     while gathering.left.get() > 0 && now() < limit {
         wait(limit).await;
@@ -44,9 +44,9 @@ pub(crate) async fn ask(
     gathering.found.take().ok_or(gathering.failure.get())
 }
 
-/// What the exchanges of one question share.
+/// State shared by the exchanges of one question.
 struct Gathering {
-    asker: TaskKey,
+    waiter: TaskKey,
     found: RefCell<Option<(Answer, usize)>>,
     failure: Cell<Failure>,
     left: Cell<usize>,
@@ -68,14 +68,14 @@ async fn exchange(
         Ok(answer) => judge(answer, kind, server),
         Err(failure) => Err(failure),
     };
-    // Nobody waits any more when another server's answer was taken.
+    // The answer is late when another server's was taken.
     let is_late = gathering.left.get() == 0;
     match result {
         Ok(_) if is_late => server.figures.count(Figure::Outdated),
         Ok(answer) => {
             *gathering.found.borrow_mut() = Some((answer, index));
             gathering.left.set(0);
-            weir_sched::wake(gathering.asker);
+            weir_sched::wake(gathering.waiter);
         }
         Err(_) if is_late => {}
         Err(failure) => {
@@ -84,13 +84,13 @@ async fn exchange(
             }
             gathering.left.set(gathering.left.get() - 1);
             if gathering.left.get() == 0 {
-                weir_sched::wake(gathering.asker);
+                weir_sched::wake(gathering.waiter);
             }
         }
     }
 }
 
-/// What an answer means, and counts.
+/// Interprets and counts an answer.
 fn judge(answer: Answer, kind: Kind, server: &NameServer) -> Result<Answer, Failure> {
     let is_empty = match kind {
         Kind::A | Kind::Aaaa => answer.addresses.is_empty(),
@@ -122,7 +122,7 @@ struct Query<'q> {
 }
 
 impl Query<'_> {
-    /// Asks, over datagrams unless connections are wanted; what does not fit into a datagram is asked for again over a connection.
+    /// Asks over datagrams, unless the server is configured for connections; a truncated answer is asked for again over a connection.
     async fn put(&self, payload_size: u16) -> Result<Answer, Failure> {
         let mut message = Vec::new();
         self.question.write(self.identifier, payload_size, &mut message);
@@ -147,7 +147,7 @@ impl Query<'_> {
             }
         };
         self.count(Figure::Sent);
-        // One byte more than is allowed, to see what is too large.
+        // One byte more than allowed, to detect answers that are too large.
         let mut space = vec![0; payload_size + 1];
         let mut lies = 0;
         loop {
@@ -216,7 +216,7 @@ impl Query<'_> {
         self.read(&answer).map_err(|_| Failure::Other)
     }
 
-    /// The message that comes over a connection; none when it does not come in time.
+    /// The message on a connection; none when it does not arrive in time.
     async fn receive_message(&self, connection: &mut Connection) -> Option<Vec<u8>> {
         let mut message: Vec<u8> = Vec::new();
         loop {
@@ -232,7 +232,7 @@ impl Query<'_> {
             }
             match received {
                 Received::End | Received::Failed(_) => {
-                    // Whoever closes too early is not asked again before the next round.
+                    // A server that closes too early is not asked again before the next round.
                     weir_sched::sleep_until(self.deadline).await;
                     return None;
                 }
@@ -254,7 +254,7 @@ impl Query<'_> {
         read
     }
 
-    /// The question did not reach the server. It is asked again in the next round, not at once.
+    /// The question could not be sent. It is asked again in the next round, not at once.
     async fn unsent(&self, failure: Failure) -> Failure {
         self.count(Figure::SendErrors);
         weir_sched::sleep_until(self.deadline).await;
@@ -266,14 +266,14 @@ impl Query<'_> {
     }
 }
 
-/// What nobody can guess. Without the system's randomness it is only hard to guess.
+/// An unpredictable number. Without the system's randomness it is only hard to predict.
 fn random() -> u64 {
     weir_sys::random::number().unwrap_or_else(|_| weir_sched::random())
 }
 
-/// So many messages that are no answer are passed over.
+/// How many wrong messages are skipped.
 const MOST_LIES: u32 = 64;
-/// How much longer than the exchanges the asker waits.
+/// How much later than the exchanges the caller's own deadline is, in milliseconds.
 const GRACE_MS: u64 = 100;
 
 static EXCHANGE: TaskKind = TaskKind::new("DNS query");

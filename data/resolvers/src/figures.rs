@@ -1,8 +1,8 @@
-//! What is counted of each name server (management manual, "show resolvers").
+//! The counters of each name server (management manual, "show resolvers").
 
 use weir_sync::Counter;
 
-/// What is counted, in the order of the statistics.
+/// The counters, in the order of the statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     /// Queries that were sent.
@@ -11,29 +11,29 @@ pub enum Figure {
     SendErrors,
     /// Valid answers.
     Valid,
-    /// Answers that gave a server another address.
+    /// Answers that changed a server's address.
     Updates,
-    /// Answers with aliases that lead nowhere yet: there was no address with them.
+    /// Answers with aliases but without an address.
     Aliases,
-    /// Answers whose aliases cannot be followed.
+    /// Answers whose aliases cannot be followed, such as loops.
     AliasErrors,
-    /// Answers with nothing in them.
+    /// Answers without records.
     Empty,
-    /// There is no such name.
+    /// The name does not exist.
     NoSuchName,
     /// No answer in time.
     Timeouts,
-    /// The server did not want to answer.
+    /// The server refused to answer.
     Refused,
-    /// Any other failure that the server told.
+    /// Any other error code of the server.
     Other,
-    /// Messages that were no answer to the question.
+    /// Messages that do not answer the question.
     Invalid,
     /// Answers larger than the announced size.
     TooBig,
-    /// Answers that did not fit.
+    /// Truncated answers.
     Truncated,
-    /// Answers that came when another server's was taken already.
+    /// Answers that came after another server's was taken.
     Outdated,
 }
 
@@ -58,17 +58,17 @@ impl Figure {
     ];
 }
 
-/// The figures of one name server. The section's worker writes them.
+/// The counters of one name server. Only the section's worker writes them.
 #[derive(Debug, Default)]
 pub struct NameServerFigures([Counter; Figure::ALL.len()]);
 
 impl NameServerFigures {
-    /// One more.
+    /// Counts one.
     pub(crate) fn count(&self, figure: Figure) {
         self.0[figure as usize].increment();
     }
 
-    /// How many there were.
+    /// The value of a counter.
     #[must_use]
     pub fn value(&self, figure: Figure) -> u64 {
         self.0[figure as usize].value()

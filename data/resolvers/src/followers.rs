@@ -1,6 +1,6 @@
-//! Servers that follow names: which address each takes, and what happens to those that get none.
+//! Servers that follow names: which address each gets, and what happens to those that get none.
 //!
-//! Nothing here waits or asks: what is known comes as an argument, and backends change through their one door.
+//! Nothing here waits or asks: the knowledge is an argument, and servers change through [`Backend::change_for`].
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,54 +15,54 @@ use weir_dns::{Kind, Name, Service};
 use crate::course::Failure;
 use crate::knowledge::Knowledge;
 
-/// A server whose address is what its name stands for.
+/// A server that gets its address from a name.
 #[derive(Clone, Debug)]
 pub struct Follower {
     /// Its backend.
     pub backend: Arc<Backend>,
     /// The server.
     pub server: ServerKey,
-    /// The name of its host; none while its service has no host for it.
+    /// Its host name; none while its service has no host for it.
     pub name: Option<Name>,
-    /// Its service, whose hosts and ports it takes, one of them.
+    /// Its service (SRV), if it follows one: it gets one of the hosts and ports.
     pub service: Option<Name>,
-    /// Its port; a service says it for those that follow one.
+    /// Its port; servers of a service get theirs from the answer.
     pub port: u16,
-    /// IPv4 addresses are asked for first.
+    /// Whether IPv4 addresses are asked for first.
     pub prefers_ipv4: bool,
     /// Addresses in these networks are preferred.
     pub networks: Arc<[IpNetwork]>,
-    /// It may have the address of another server of its backend.
+    /// Whether it may have the same address as another server of its backend.
     pub allows_duplicates: bool,
-    /// Weights of services mean nothing.
+    /// Whether weights of SRV records are ignored.
     pub ignores_weight: bool,
-    /// Its host's addresses came with those of its service: nobody asks for them.
+    /// Whether its host's addresses came with the SRV answer: then they are not asked for.
     pub is_given: bool,
 }
 
-/// What is asked for: a name, and the kind that comes first.
+/// A question: a name, and the preferred kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Wanted {
+pub(crate) struct Lookup {
     pub(crate) name: Name,
     pub(crate) first: Kind,
 }
 
-/// What came of an answer.
+/// The consequences of an answer.
 #[derive(Default)]
 pub(crate) struct Followed {
     pub(crate) news: Vec<News>,
-    /// How many servers have another address because of this very answer.
+    /// How many servers got another address from this answer.
     pub(crate) updates: u64,
 }
 
 impl Follower {
-    /// What it wants to be asked for.
-    pub(crate) fn wants(&self) -> impl Iterator<Item = Wanted> {
-        // Nobody is asked for a server that was removed.
+    /// The questions that it needs.
+    pub(crate) fn wants(&self) -> impl Iterator<Item = Lookup> {
+        // A removed server needs no questions.
         let is_here = !self.has_left();
-        let service = self.service.clone().filter(|_| is_here).map(|name| Wanted { name, first: Kind::Srv });
+        let service = self.service.clone().filter(|_| is_here).map(|name| Lookup { name, first: Kind::Srv });
         let host = self.name.clone().filter(|_| is_here && !self.is_given);
-        service.into_iter().chain(host.map(|name| Wanted { name, first: self.first_kind() }))
+        service.into_iter().chain(host.map(|name| Lookup { name, first: self.first_kind() }))
     }
 
     pub(crate) fn is(&self, backend: &Arc<Backend>, server: ServerKey) -> bool {
@@ -73,8 +73,8 @@ impl Follower {
         if self.prefers_ipv4 { Kind::A } else { Kind::Aaaa }
     }
 
-    fn follows(&self, wanted: &Wanted) -> bool {
-        !self.is_given && self.first_kind() == wanted.first && self.name.as_ref() == Some(&wanted.name)
+    fn follows(&self, lookup: &Lookup) -> bool {
+        !self.is_given && self.first_kind() == lookup.first && self.name.as_ref() == Some(&lookup.name)
     }
 
     fn live(&self) -> Option<Arc<Server>> {
@@ -88,7 +88,7 @@ impl Follower {
         }
     }
 
-    /// The best of these addresses for it: the one that it has, unless another is in a preferred family or network.
+    /// The best of these addresses for it: its current one, unless another is in a preferred family or network.
     fn best(&self, found: impl Iterator<Item = IpAddr>, taken: &[IpAddr]) -> Option<IpAddr> {
         let own = self.address();
         let rank = |address: &IpAddr| {
@@ -128,7 +128,7 @@ impl Follower {
         has_moved
     }
 
-    /// The line about another address.
+    /// The log line about a changed address.
     fn note(&self, server: &Server, old: Option<SocketAddr>, new: SocketAddr, by: &str) -> News {
         let was = old.map_or_else(|| "(none)".to_owned(), |old| old.ip().to_string());
         let mut changes = Vec::new();
@@ -147,10 +147,10 @@ impl Follower {
     fn remark(&self, text: String) -> News {
         let notice =
             Notice { proxy: self.backend.settings().place, urgency: Urgency::Notice, text, mail: None };
-        News { notices: vec![notice], passages: Vec::new() }
+        News { notices: vec![notice], ..News::default() }
     }
 
-    /// Takes its address from the server.
+    /// Removes the server's address.
     fn unsettle(&self, why: &'static str, now_ms: u64, followed: &mut Followed) {
         let Some(server) = self.live() else { return };
         let is_out = server.admin_state().contains(AdminState::RESOLUTION_MAINTENANCE);
@@ -160,7 +160,7 @@ impl Follower {
     }
 
     fn change(&self, change: Change, reason: Reason, now_ms: u64, followed: &mut Followed) {
-        // A server that is gone follows nobody.
+        // A removed server follows no name.
         if let Ok(news) = self.backend.change_for(self.server, change, reason, now_ms) {
             followed.news.push(news);
         }
@@ -174,7 +174,7 @@ impl Follower {
         self.live().is_none()
     }
 
-    /// Becomes the host that a service names.
+    /// Takes over a host that a service names.
     fn take_over(&mut self, service: &Service, now_ms: u64, followed: &mut Followed) {
         let Some(server) = self.live() else { return };
         self.name = Some(service.target.clone());
@@ -190,11 +190,11 @@ impl Follower {
         self.change(change, Reason::Operator, now_ms, followed);
     }
 
-    /// Has the weight and, if they came along, the addresses that a service says.
+    /// Applies the weight and, if they were included, the addresses of an SRV record.
     fn follow_service(&mut self, service: &Service, taken: &[IpAddr], now_ms: u64, followed: &mut Followed) {
         let weight = weight_of(service);
         if !self.ignores_weight && self.live().is_some_and(|server| server.user_weight() != weight) {
-            // Static algorithms refuse.
+            // Static algorithms refuse a weight.
             self.change(Change::Weight(WeightChange::Absolute(weight)), Reason::Operator, now_ms, followed);
         }
         self.is_given = !service.addresses.is_empty();
@@ -207,7 +207,7 @@ impl Follower {
     }
 }
 
-/// A weight of a service as one of a server: 0 to 65535 becomes 0 to 256, and what is not nothing does not become nothing.
+/// A weight of an SRV record as a server weight: 0 to 65535 becomes 0 to 256, and a weight above 0 stays above 0.
 fn weight_of(service: &Service) -> u32 {
     u32::from(service.weight).div_ceil(256)
 }
@@ -224,12 +224,12 @@ fn contains(network: &IpNetwork, address: IpAddr) -> bool {
     (bits ^ network_bits).checked_shr(host_bits).unwrap_or(0) == 0
 }
 
-/// What is said of a server for which no address is left.
+/// The log text for a server without an address.
 const NO_ADDRESS: &str = "No IP for server ";
-/// What is said of a server whose service does not name its host any more.
+/// The log text for a server whose SRV record is gone.
 const REMOVED: &str = "entry removed from SRV record";
 
-/// What is said of a server whose name failed.
+/// The log text for a server whose name could not be resolved.
 fn failed(failure: Option<Failure>) -> &'static str {
     match failure {
         Some(Failure::NoSuchName) => "DNS NX status",
@@ -239,7 +239,7 @@ fn failed(failure: Option<Failure>) -> &'static str {
     }
 }
 
-/// The addresses that other servers of a follower's backend have that follow the same name.
+/// The addresses of other servers of a follower's backend that follow the same name.
 fn taken(followers: &[Follower], index: usize) -> Vec<IpAddr> {
     let own = &followers[index];
     let others = followers.iter().enumerate().filter(|(other, follower)| {
@@ -248,10 +248,10 @@ fn taken(followers: &[Follower], index: usize) -> Vec<IpAddr> {
     others.filter_map(|(_, follower)| follower.address()).collect()
 }
 
-/// Has the followers of a name be where it is known to be. `by` is who said so.
+/// Updates the addresses of a name's followers. `by` is the source of the knowledge.
 pub(crate) fn follow_addresses(
     followers: &mut [Follower],
-    wanted: &Wanted,
+    lookup: &Lookup,
     known: &Knowledge,
     by: &str,
     now_ms: u64,
@@ -261,7 +261,7 @@ pub(crate) fn follow_addresses(
         return followed;
     }
     let (mut keepers, mut others) = (Vec::new(), Vec::new());
-    for (index, follower) in followers.iter_mut().enumerate().filter(|(_, follower)| follower.follows(wanted))
+    for (index, follower) in followers.iter_mut().enumerate().filter(|(_, follower)| follower.follows(lookup))
     {
         if !known.holds() {
             follower.unsettle(failed(known.failure()), now_ms, &mut followed);
@@ -288,7 +288,7 @@ pub(crate) fn follow_addresses(
     followed
 }
 
-/// Has the followers of a service be its hosts.
+/// Assigns the hosts of a service to its followers.
 pub(crate) fn follow_services(
     followers: &mut [Follower],
     label: &Name,

@@ -1,4 +1,4 @@
-//! What is known of a name: what answers said, for as long as it holds.
+//! What is known of a name: the contents of answers, for as long as they hold.
 
 use std::net::IpAddr;
 
@@ -6,20 +6,20 @@ use weir_dns::{Answer, Service};
 
 use crate::course::Failure;
 
-/// How long after the last valid answer a name is believed, by what came instead; milliseconds.
+/// How long a name's last valid answer holds, by what followed it; milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldTimes {
-    /// How long an answer is used again by those who ask for themselves.
+    /// How long an answer is reused for `do-resolve`.
     pub valid_ms: u64,
-    /// How long what answers do not repeat is kept.
+    /// How long records are kept that answers do not repeat.
     pub obsolete_ms: u64,
-    /// After there is no such name.
+    /// After an answer that the name does not exist.
     pub no_such_name_ms: u64,
-    /// After no server wanted to answer.
+    /// After refusals.
     pub refused_ms: u64,
-    /// After no server answered.
+    /// After timeouts.
     pub timeout_ms: u64,
-    /// After anything else.
+    /// After any other failure.
     pub other_ms: u64,
 }
 
@@ -35,7 +35,7 @@ impl HoldTimes {
     }
 }
 
-/// What is known of one name.
+/// The knowledge of one name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Knowledge {
     addresses: Vec<Seen<IpAddr>>,
@@ -44,14 +44,14 @@ pub(crate) struct Knowledge {
     failure: Option<Failure>,
 }
 
-/// Whether a name is believed.
+/// Whether the records of a name hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Belief {
-    /// No valid answer came yet, and the first failure was then: what servers began with holds as if it had come then.
+    /// No valid answer yet, and the time of the first failure: the initial addresses of servers hold as if answered then.
     Untold { failed_ms: Option<u64> },
-    /// The last valid answer came then.
+    /// The time of the last valid answer.
     Valid { at_ms: u64 },
-    /// What was known holds no more.
+    /// The records do not hold any more.
     Lost,
 }
 
@@ -61,18 +61,18 @@ impl Default for Belief {
     }
 }
 
-/// A part of an answer, and when one had it last.
+/// A record of an answer, and the time of the last answer that had it.
 #[derive(Clone, Debug)]
 struct Seen<T> {
     part: T,
     at_ms: u64,
 }
 
-/// The most parts of answers that are kept of one name.
+/// The most records that are kept of one name.
 const MOST_PARTS: usize = 1024;
 
 impl Knowledge {
-    /// A valid answer came.
+    /// Adds a valid answer.
     pub(crate) fn learn(&mut self, answer: Answer, hold: &HoldTimes, now_ms: u64) {
         refresh(&mut self.addresses, answer.addresses, |known, new| known == new, now_ms);
         let same = |known: &Service, new: &Service| known.target == new.target && known.port == new.port;
@@ -82,7 +82,7 @@ impl Knowledge {
         self.forget(hold, now_ms);
     }
 
-    /// A resolution failed: what was known holds for a while.
+    /// A resolution failed: the records hold for a while longer.
     pub(crate) fn fail(&mut self, failure: Failure, hold: &HoldTimes, now_ms: u64) {
         if failure == Failure::NotAsked {
             return;
@@ -98,9 +98,9 @@ impl Knowledge {
         }
     }
 
-    /// Forgets what answers do not repeat any more.
+    /// Drops records that answers have not repeated for too long.
     pub(crate) fn forget(&mut self, hold: &HoldTimes, now_ms: u64) {
-        // Without a valid answer since, nobody said that a part is gone.
+        // Without a valid answer since then, records are not obsolete.
         let Belief::Valid { at_ms: valid_ms } = self.belief else { return };
         let holds = |at_ms: u64| at_ms == valid_ms || now_ms.saturating_sub(at_ms) <= hold.obsolete_ms;
         self.addresses.retain(|seen| holds(seen.at_ms));
@@ -112,33 +112,33 @@ impl Knowledge {
         self.addresses.iter().map(|seen| seen.part)
     }
 
-    /// Where the service is.
+    /// The SRV records of the service.
     pub(crate) fn services(&self) -> impl Iterator<Item = &Service> {
         self.services.iter().map(|seen| &seen.part)
     }
 
-    /// The name is believed to be what is known.
+    /// Whether the records hold.
     pub(crate) fn holds(&self) -> bool {
         matches!(self.belief, Belief::Valid { .. })
     }
 
-    /// Nothing is known yet, and no time is over: servers stay where they began.
+    /// Whether there was no answer and no hold time is over: servers keep their initial addresses.
     pub(crate) fn is_untold(&self) -> bool {
         matches!(self.belief, Belief::Untold { .. })
     }
 
-    /// How the last resolution failed, if it did.
+    /// The failure of the last resolution, if it failed.
     pub(crate) fn failure(&self) -> Option<Failure> {
         self.failure
     }
 
-    /// Whether an answer may be used again by whoever asks for himself.
+    /// Whether an answer may be reused for `do-resolve`.
     pub(crate) fn is_fresh(&self, hold: &HoldTimes, now_ms: u64) -> bool {
         matches!(self.belief, Belief::Valid { at_ms } if now_ms.saturating_sub(at_ms) < hold.valid_ms)
     }
 }
 
-/// Takes in the parts of an answer: those that were known are seen again, others are new, at the end.
+/// Merges the records of an answer: known ones are refreshed, new ones are appended.
 fn refresh<T>(known: &mut Vec<Seen<T>>, parts: Vec<T>, same: impl Fn(&T, &T) -> bool, now_ms: u64) {
     for part in parts {
         let is_full = known.len() >= MOST_PARTS;
@@ -201,7 +201,7 @@ mod tests {
             knowledge.learn(answer(&[1]), &HOLD, 10);
             knowledge.fail(failure, &HOLD, 10 + hold_ms);
             assert!(knowledge.holds() && knowledge.failure() == Some(failure), "{failure:?}");
-            // Nobody said that the address is gone, so it is not obsolete.
+            // No answer omitted the address, so it is not obsolete.
             assert_eq!(known(&knowledge), ["192.0.2.1"]);
             knowledge.fail(failure, &HOLD, 11 + hold_ms);
             assert!(!knowledge.holds() && known(&knowledge).is_empty(), "{failure:?}");

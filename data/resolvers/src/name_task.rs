@@ -1,4 +1,4 @@
-//! The life of a name: it is asked for, servers follow, it rests, and is asked for again.
+//! The task of a name: it resolves the name, updates the servers, sleeps, and repeats.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use weir_sched::{Class, Kind as TaskKind, Tick, caught, now, sleep_until, wait};
 
 use crate::course::{Course, Failure, Next};
 use crate::exchange;
-use crate::followers::{Follower, Wanted};
+use crate::followers::{Follower, Lookup};
 use crate::section::{Asked, Families, Question, Section};
 
 /// All sections of a process.
 pub struct Resolvers {
     sections: Vec<Section>,
-    /// Hears what became of servers.
+    /// Called with the changes of servers.
     tell: Box<dyn Fn(News) + Send + Sync>,
 }
 
 impl Resolvers {
-    /// Sections that nobody started yet. `tell` hears what becomes of servers.
+    /// Sections that are not started yet. `tell` is called with the changes of servers.
     #[must_use]
     pub fn new(sections: Vec<Section>, tell: Box<dyn Fn(News) + Send + Sync>) -> Self {
         Resolvers { sections, tell }
@@ -32,13 +32,13 @@ impl Resolvers {
         &self.sections
     }
 
-    /// What a server follows, if it follows anything.
+    /// The follower of a server, if the server follows a name.
     #[must_use]
     pub fn follower(&self, backend: &Arc<Backend>, server: ServerKey) -> Option<Follower> {
         self.sections.iter().find_map(|section| section.follower(backend, server))
     }
 
-    /// Has a server follow another name from now on (`set server fqdn`). Gives the name that it followed before.
+    /// Makes a server follow another name (`set server fqdn`). Returns the name that it followed before.
     ///
     /// # Errors
     /// When no section resolves the server.
@@ -58,7 +58,7 @@ impl Resolvers {
         if let Ok(news) = backend.change_for(server, change, Reason::Operator, now().as_ms()) {
             (self.tell)(news);
         }
-        // The tasks of a section run where its counters are written. A worker that is gone asks nobody any more.
+        // The tasks of a section run on the worker that writes its counters. If that worker is gone, nothing is asked.
         let home = index % weir_sched::worker_count().max(1);
         let _ = weir_sched::send_to(home, move || {
             if let Some(section) = self.sections.get(index) {
@@ -68,24 +68,24 @@ impl Resolvers {
         Ok(former)
     }
 
-    /// Asks a section for the address of a name (`do-resolve`). The current task is woken once there is an answer.
+    /// Resolves a name in a section (`do-resolve`). The current task is woken once there is an answer.
     #[must_use]
     pub fn ask(&'static self, section: &str, name: Name, prefers_ipv4: bool) -> Reply {
         let found = self.sections.iter().position(|known| *known.settings.name == *section);
         let Some((index, section)) = found.and_then(|index| Some((index, self.sections.get(index)?))) else {
             return Reply::Known(None);
         };
-        let wanted = Wanted { name, first: if prefers_ipv4 { Kind::A } else { Kind::Aaaa } };
+        let lookup = Lookup { name, first: if prefers_ipv4 { Kind::A } else { Kind::Aaaa } };
         let settings = &section.settings;
-        // Two questions a round, and some time in the queue.
+        // The time of two questions a round, and some time in the queue.
         let limit_ms = settings.retry_ms.saturating_mul(2).saturating_mul(settings.retries.into()) + QUEUE_MS;
-        match section.ask(&wanted, weir_sched::current(), now().as_ms()) {
+        match section.ask(&lookup, weir_sched::current(), now().as_ms()) {
             Asked::Known(address) => Reply::Known(address),
             Asked::Later(question) => Reply::Later { question, limit_ms },
             Asked::Begin(question) => {
                 let home = index % weir_sched::worker_count().max(1);
                 let begin = move || {
-                    weir_sched::spawn(&NAME, Class::Normal, self.keep(section, wanted));
+                    weir_sched::spawn(&NAME, Class::Normal, self.keep(section, lookup));
                 };
                 match weir_sched::send_to(home, begin) {
                     Ok(()) => Reply::Later { question, limit_ms },
@@ -95,7 +95,7 @@ impl Resolvers {
         }
     }
 
-    /// Starts what is to be asked on the current worker. To be called once on each.
+    /// Starts the tasks of the sections of the current worker. Call it once on each worker.
     pub fn start(&'static self) {
         let (worker, workers) = (weir_sched::worker_index(), weir_sched::worker_count().max(1));
         for section in self.sections.iter().skip(worker).step_by(workers) {
@@ -103,41 +103,41 @@ impl Resolvers {
         }
     }
 
-    /// Has tasks keep the names that servers of a section follow and nobody keeps.
+    /// Starts tasks for the names that servers of a section follow and that have none.
     fn keep_all(&'static self, section: &'static Section) {
-        for wanted in section.unkept() {
-            weir_sched::spawn(&NAME, Class::Normal, self.keep(section, wanted));
+        for lookup in section.unkept() {
+            weir_sched::spawn(&NAME, Class::Normal, self.keep(section, lookup));
         }
     }
 
-    /// Asks for a name as long as somebody follows it.
-    async fn keep(&'static self, section: &'static Section, wanted: Wanted) {
-        section.keep(&wanted, weir_sched::current());
-        while section.is_kept(&wanted) {
-            // A panic ends one resolution, and not what keeps the name.
-            let outcome = caught(in_turn(section, &wanted)).await.unwrap_or(Err(Failure::NotAsked));
-            for news in section.conclude(&wanted, outcome, now().as_ms()) {
+    /// Resolves a name as long as servers follow it.
+    async fn keep(&'static self, section: &'static Section, lookup: Lookup) {
+        section.keep(&lookup, weir_sched::current());
+        while section.is_kept(&lookup) {
+            // A panic ends one resolution, not the task.
+            let outcome = caught(in_turn(section, &lookup)).await.unwrap_or(Err(Failure::NotAsked));
+            for news in section.conclude(&lookup, outcome, now().as_ms()) {
                 (self.tell)(news);
             }
             self.keep_all(section);
             let concluded_ms = now().as_ms();
-            while now().as_ms() < section.rests_until(&wanted, concluded_ms) {
-                wait(Tick::from_ms(section.rests_until(&wanted, concluded_ms))).await;
+            while now().as_ms() < section.rests_until(&lookup, concluded_ms) {
+                wait(Tick::from_ms(section.rests_until(&lookup, concluded_ms))).await;
             }
         }
     }
 }
 
-/// What comes of a question.
+/// The result of a question.
 #[derive(Debug)]
 pub enum Reply {
     /// The address, or none.
     Known(Option<IpAddr>),
-    /// It is asked for.
+    /// The question was sent.
     Later {
-        /// Where the answer will be.
+        /// The place of the answer.
         question: Arc<Question>,
-        /// How long it takes at most, in milliseconds.
+        /// The limit of the wait, in milliseconds.
         limit_ms: u64,
     },
 }
@@ -155,21 +155,21 @@ impl std::fmt::Debug for Resolvers {
     }
 }
 
-/// Resolves a name when it is its turn.
-async fn in_turn(section: &'static Section, wanted: &Wanted) -> Result<(Answer, usize), Failure> {
-    // Without a deadline there is one.
+/// Resolves a name when its turn comes.
+async fn in_turn(section: &'static Section, lookup: &Lookup) -> Result<(Answer, usize), Failure> {
+    // This always returns a turn, because there is no deadline.
     let _turn = section.turns.turn(Tick::NEVER).await;
-    resolve(section, wanted).await
+    resolve(section, lookup).await
 }
 
-/// Resolves a name: the answer, and which name server gave it.
-async fn resolve(section: &'static Section, wanted: &Wanted) -> Result<(Answer, usize), Failure> {
-    let (first, other) = kinds(wanted.first, section.families, routes_ipv6);
+/// Resolves a name: returns the answer, and the index of its name server.
+async fn resolve(section: &'static Section, lookup: &Lookup) -> Result<(Answer, usize), Failure> {
+    let (first, other) = kinds(lookup.first, section.families, routes_ipv6);
     let mut course = Course::new(first, other, section.settings.retries);
     let mut kind = course.first();
     let mut round = now().after(section.settings.retry_ms);
     loop {
-        let failure = match exchange::ask(section, &wanted.name, kind).await {
+        let failure = match exchange::ask(section, &lookup.name, kind).await {
             Ok(found) => return Ok(found),
             Err(failure) => failure,
         };
@@ -185,7 +185,7 @@ async fn resolve(section: &'static Section, wanted: &Wanted) -> Result<(Answer, 
     }
 }
 
-/// What is asked for first, and then, where not all families are wanted.
+/// The kind to ask for first, and then the other one, as far as the families are wanted.
 fn kinds(first: Kind, families: Families, routes_ipv6: impl Fn() -> bool) -> (Kind, Option<Kind>) {
     let other = match first {
         Kind::A => Kind::Aaaa,

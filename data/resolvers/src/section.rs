@@ -1,4 +1,4 @@
-//! A `resolvers` section, live: who is asked, what is known, and who follows.
+//! A live `resolvers` section: its name servers, its knowledge, and its followers.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -13,34 +13,34 @@ use weir_sync::{Lock, LockLabel};
 
 use crate::course::Failure;
 use crate::figures::{Figure, NameServerFigures};
-use crate::followers::{self, Followed, Follower, Wanted};
+use crate::followers::{self, Followed, Follower, Lookup};
 use crate::knowledge::{HoldTimes, Knowledge};
 
-/// How a section's name servers are asked.
+/// The settings of a section's questions.
 #[derive(Clone, Debug)]
 pub struct SectionSettings {
     /// Its name.
     pub name: Arc<str>,
     /// The largest answer in one datagram, in bytes.
     pub payload_size: u16,
-    /// How often a question is asked before it failed.
+    /// How often a question is asked before it fails.
     pub retries: u32,
-    /// From one resolution of a name to the next, in milliseconds.
+    /// The time between two resolutions of a name, in milliseconds.
     pub resolve_ms: u64,
-    /// How long an answer is waited for, in milliseconds.
+    /// How long to wait for an answer, in milliseconds.
     pub retry_ms: u64,
-    /// How long what was known holds.
+    /// How long answers hold.
     pub hold: HoldTimes,
 }
 
-/// Which addresses are asked for.
+/// The address families to ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Families {
     /// IPv4.
     pub ipv4: bool,
     /// IPv6.
     pub ipv6: bool,
-    /// IPv6 only while the system has a route for it.
+    /// IPv6, but only while the system has a route for it.
     pub ipv6_if_routed: bool,
 }
 
@@ -49,20 +49,20 @@ pub struct Families {
 pub struct NameServer {
     /// Its name.
     pub name: Box<str>,
-    /// Where it is.
+    /// Its address.
     pub address: SocketAddr,
-    /// It is asked over connections.
+    /// Whether it is asked over TCP.
     pub over_tcp: bool,
-    /// `maxconn`: how many connections there are at once, where that is bounded.
+    /// `maxconn`: limits the concurrent connections to it, if configured.
     pub(crate) connections: Option<Turns>,
-    /// What is counted of it.
+    /// Its counters.
     pub figures: NameServerFigures,
-    /// Until when it is asked in small letters, because it does not keep them.
+    /// Until when it is asked in lower case, because it does not preserve the case.
     small_letters_until_ms: AtomicU64,
 }
 
 impl NameServer {
-    /// One that was not asked yet. At most `most_connections` lead to it at once, if that is said.
+    /// A name server with at most `most_connections` concurrent connections, if given.
     #[must_use]
     pub fn new(name: &str, address: SocketAddr, over_tcp: bool, most_connections: Option<u32>) -> Self {
         NameServer {
@@ -79,54 +79,54 @@ impl NameServer {
         now_ms >= self.small_letters_until_ms.load(Relaxed)
     }
 
-    /// It answered in other letters than those of the question.
+    /// Records that its answer did not preserve the case of the question.
     pub(crate) fn changes_letters(&self, now_ms: u64) {
         self.small_letters_until_ms.store(now_ms + SMALL_LETTERS_MS, Relaxed);
     }
 }
 
-/// So long a name server that does not keep letters is asked in small ones.
+/// How long a name server that does not preserve case is asked in lower case.
 const SMALL_LETTERS_MS: u64 = 600_000;
 
 /// A section.
 pub struct Section {
-    /// How it asks.
+    /// Its settings.
     pub settings: SectionSettings,
-    /// Whom it asks, all at once.
+    /// The name servers, which are all asked at once.
     pub name_servers: Vec<NameServer>,
     pub(crate) families: Families,
-    /// Resolutions that go on.
+    /// Limits the concurrent resolutions.
     pub(crate) turns: Turns,
-    state: Lock<State>,
+    state: Lock<SectionState>,
 }
 
-/// What a section knows.
-pub(crate) struct State {
-    names: HashMap<Wanted, Entry>,
+/// The knowledge of a section.
+pub(crate) struct SectionState {
+    names: HashMap<Lookup, Entry>,
     followers: Vec<Follower>,
 }
 
-/// A name that a task keeps.
+/// A name with a task.
 struct Entry {
     known: Knowledge,
     /// The task.
     keeper: TaskKey,
-    /// It rests as one that servers follow.
+    /// Whether its task sleeps as for a name that servers follow.
     is_followed: bool,
-    /// Who asks for himself and waits.
-    askers: Vec<Arc<Question>>,
+    /// Questions of `do-resolve` that wait.
+    questions: Vec<Arc<Question>>,
 }
 
 impl Default for Entry {
     fn default() -> Self {
-        Entry { known: Knowledge::default(), keeper: TaskKey::NONE, is_followed: true, askers: Vec::new() }
+        Entry { known: Knowledge::default(), keeper: TaskKey::NONE, is_followed: true, questions: Vec::new() }
     }
 }
 
-/// A question of somebody who waits for its answer.
+/// A question of `do-resolve`.
 #[derive(Debug)]
 pub struct Question {
-    asker: TaskKey,
+    waiter: TaskKey,
     found: OnceLock<Option<IpAddr>>,
 }
 
@@ -138,26 +138,26 @@ impl Question {
     }
 }
 
-/// What comes of a question.
+/// The result of a question.
 pub(crate) enum Asked {
-    /// It is known.
+    /// The answer is known.
     Known(Option<IpAddr>),
-    /// It is being asked for.
+    /// It is being resolved.
     Later(Arc<Question>),
-    /// It is to be asked for: the caller has a task keep the name.
+    /// The caller must start a task for the name.
     Begin(Arc<Question>),
 }
 
-/// So many names are kept at the same time: clients may choose them.
+/// How many names are kept at the same time: clients may choose them.
 const MOST_NAMES: usize = 10_000;
 
-/// So many names are resolved at the same time; each holds a descriptor a name server.
+/// How many names are resolved at the same time; each takes one descriptor per name server.
 const MOST_AT_ONCE: u32 = 64;
 
 static SECTION: LockLabel = LockLabel::new("RESOLVERS");
 
 impl Section {
-    /// A section that asks nobody yet.
+    /// A section that has not asked anything yet.
     #[must_use]
     pub fn new(
         settings: SectionSettings,
@@ -165,18 +165,18 @@ impl Section {
         families: Families,
         followers: Vec<Follower>,
     ) -> Self {
-        let state = State { names: HashMap::new(), followers };
+        let state = SectionState { names: HashMap::new(), followers };
         let turns = Turns::new(MOST_AT_ONCE);
         Section { settings, name_servers, families, turns, state: Lock::new(state, &SECTION) }
     }
 
-    /// What a server follows here, if it does.
+    /// The follower of a server in this section, if any.
     #[must_use]
     pub fn follower(&self, backend: &Arc<Backend>, server: ServerKey) -> Option<Follower> {
         self.state.lock().followers.iter().find(|follower| follower.is(backend, server)).cloned()
     }
 
-    /// Has a server follow another name; gives the one that it followed, or nothing when it follows none here.
+    /// Makes a server follow another name; returns the former one, or nothing when it follows none here.
     pub(crate) fn rename(
         &self,
         backend: &Arc<Backend>,
@@ -189,18 +189,18 @@ impl Section {
         Some(follower.name.replace(name.clone()))
     }
 
-    /// The names that servers follow and nobody keeps yet; from now on the caller does.
-    pub(crate) fn unkept(&self) -> Vec<Wanted> {
+    /// The names that servers follow and that have no task yet; the caller must start their tasks.
+    pub(crate) fn unkept(&self) -> Vec<Lookup> {
         let mut state = self.state.lock();
-        let State { names, followers, .. } = &mut *state;
+        let SectionState { names, followers, .. } = &mut *state;
         let mut found = Vec::new();
-        for wanted in followers.iter().flat_map(Follower::wants) {
-            match names.get_mut(&wanted) {
+        for lookup in followers.iter().flat_map(Follower::wants) {
+            match names.get_mut(&lookup) {
                 None => {
-                    names.insert(wanted.clone(), Entry::default());
-                    found.push(wanted);
+                    names.insert(lookup.clone(), Entry::default());
+                    found.push(lookup);
                 }
-                // It rested for those who ask for themselves; a server does not wait that long.
+                // Its task slept as for `do-resolve` only; a server needs an earlier wake-up.
                 Some(entry) if !entry.is_followed => {
                     entry.is_followed = true;
                     weir_sched::wake(entry.keeper);
@@ -211,16 +211,16 @@ impl Section {
         found
     }
 
-    /// A resolution of a name is over: servers follow. `by` is the name server that answered.
+    /// A resolution is over: updates the servers. `by` is the name server that answered.
     pub(crate) fn conclude(
         &self,
-        wanted: &Wanted,
+        lookup: &Lookup,
         outcome: Result<(Answer, usize), Failure>,
         now_ms: u64,
     ) -> Vec<News> {
         let mut state = self.state.lock();
-        let State { names, followers, .. } = &mut *state;
-        let Some(entry) = names.get_mut(wanted) else { return Vec::new() };
+        let SectionState { names, followers, .. } = &mut *state;
+        let Some(entry) = names.get_mut(lookup) else { return Vec::new() };
         let hold = &self.settings.hold;
         let server = outcome.as_ref().ok().and_then(|(_, server)| self.name_servers.get(*server));
         match outcome {
@@ -228,14 +228,14 @@ impl Section {
             Err(failure) => entry.known.fail(failure, hold, now_ms),
         }
         entry.known.forget(hold, now_ms);
-        let address = preferred(&entry.known, wanted).filter(|_| entry.known.failure().is_none());
-        for question in entry.askers.drain(..) {
-            // Nobody else answers it.
+        let address = preferred(&entry.known, lookup).filter(|_| entry.known.failure().is_none());
+        for question in entry.questions.drain(..) {
+            // The question is answered only here.
             let _ = question.found.set(address);
-            weir_sched::wake(question.asker);
+            weir_sched::wake(question.waiter);
         }
         let by = server.map(|server| format!("{}/{}", self.settings.name, server.name));
-        let followed = follow(followers, wanted, &entry.known, by.as_deref().unwrap_or("DNS cache"), now_ms);
+        let followed = follow(followers, lookup, &entry.known, by.as_deref().unwrap_or("DNS cache"), now_ms);
         if let Some(server) = server
             && followed.updates > 0
         {
@@ -244,71 +244,71 @@ impl Section {
         followed.news
     }
 
-    /// Asks for a name for a task, which is woken once there is an answer.
-    pub(crate) fn ask(&self, wanted: &Wanted, asker: TaskKey, now_ms: u64) -> Asked {
+    /// Asks for a name on behalf of a task, which is woken once there is an answer.
+    pub(crate) fn ask(&self, lookup: &Lookup, waiter: TaskKey, now_ms: u64) -> Asked {
         let mut state = self.state.lock();
-        let question = Arc::new(Question { asker, found: OnceLock::new() });
-        if let Some(entry) = state.names.get_mut(wanted) {
+        let question = Arc::new(Question { waiter, found: OnceLock::new() });
+        if let Some(entry) = state.names.get_mut(lookup) {
             if entry.known.is_fresh(&self.settings.hold, now_ms) {
-                return Asked::Known(preferred(&entry.known, wanted));
+                return Asked::Known(preferred(&entry.known, lookup));
             }
-            entry.askers.push(Arc::clone(&question));
+            entry.questions.push(Arc::clone(&question));
             weir_sched::wake(entry.keeper);
             return Asked::Later(question);
         }
         if state.names.len() >= MOST_NAMES {
             return Asked::Known(None);
         }
-        let entry = Entry { askers: vec![Arc::clone(&question)], ..Entry::default() };
-        state.names.insert(wanted.clone(), entry);
+        let entry = Entry { questions: vec![Arc::clone(&question)], ..Entry::default() };
+        state.names.insert(lookup.clone(), entry);
         Asked::Begin(question)
     }
 
-    /// From now on this task keeps a name.
-    pub(crate) fn keep(&self, wanted: &Wanted, keeper: TaskKey) {
-        if let Some(entry) = self.state.lock().names.get_mut(wanted) {
+    /// Records that this task resolves a name.
+    pub(crate) fn keep(&self, lookup: &Lookup, keeper: TaskKey) {
+        if let Some(entry) = self.state.lock().names.get_mut(lookup) {
             entry.keeper = keeper;
         }
     }
 
-    /// Until when a name rests; not at all when somebody waits for it.
-    pub(crate) fn rests_until(&self, wanted: &Wanted, concluded_ms: u64) -> u64 {
+    /// When a name is resolved next; at once when a question waits for it.
+    pub(crate) fn rests_until(&self, lookup: &Lookup, concluded_ms: u64) -> u64 {
         let mut state = self.state.lock();
-        let State { names, followers, .. } = &mut *state;
-        let Some(entry) = names.get_mut(wanted) else { return concluded_ms };
-        let is_followed = followers.iter().flat_map(Follower::wants).any(|other| other == *wanted);
+        let SectionState { names, followers, .. } = &mut *state;
+        let Some(entry) = names.get_mut(lookup) else { return concluded_ms };
+        let is_followed = followers.iter().flat_map(Follower::wants).any(|other| other == *lookup);
         entry.is_followed = is_followed;
         match () {
-            () if !entry.askers.is_empty() => concluded_ms,
+            () if !entry.questions.is_empty() => concluded_ms,
             () if is_followed => concluded_ms + self.settings.resolve_ms,
             () if entry.known.holds() => concluded_ms + self.settings.hold.valid_ms,
             () => concluded_ms,
         }
     }
 
-    /// Whether somebody still follows a name. If nobody does it is forgotten.
-    pub(crate) fn is_kept(&self, wanted: &Wanted) -> bool {
+    /// Whether a name is still needed. If not, it is removed.
+    pub(crate) fn is_kept(&self, lookup: &Lookup) -> bool {
         let mut state = self.state.lock();
-        let is_asked = state.names.get(wanted).is_some_and(|entry| !entry.askers.is_empty());
+        let is_asked = state.names.get(lookup).is_some_and(|entry| !entry.questions.is_empty());
         let is_wanted =
-            is_asked || state.followers.iter().flat_map(Follower::wants).any(|other| other == *wanted);
+            is_asked || state.followers.iter().flat_map(Follower::wants).any(|other| other == *lookup);
         if !is_wanted {
-            state.names.remove(wanted);
+            state.names.remove(lookup);
         }
         is_wanted
     }
 }
 
-/// The address that whoever asks for himself gets.
-fn preferred(known: &Knowledge, wanted: &Wanted) -> Option<IpAddr> {
-    let is_preferred = |address: &IpAddr| address.is_ipv4() == (wanted.first == Kind::A);
+/// The address that `do-resolve` gets.
+fn preferred(known: &Knowledge, lookup: &Lookup) -> Option<IpAddr> {
+    let is_preferred = |address: &IpAddr| address.is_ipv4() == (lookup.first == Kind::A);
     known.addresses().find(is_preferred).or_else(|| known.addresses().next())
 }
 
-fn follow(followers: &mut [Follower], wanted: &Wanted, known: &Knowledge, by: &str, now_ms: u64) -> Followed {
-    match wanted.first {
-        Kind::Srv => followers::follow_services(followers, &wanted.name, known, now_ms),
-        Kind::A | Kind::Aaaa => followers::follow_addresses(followers, wanted, known, by, now_ms),
+fn follow(followers: &mut [Follower], lookup: &Lookup, known: &Knowledge, by: &str, now_ms: u64) -> Followed {
+    match lookup.first {
+        Kind::Srv => followers::follow_services(followers, &lookup.name, known, now_ms),
+        Kind::A | Kind::Aaaa => followers::follow_addresses(followers, lookup, known, by, now_ms),
     }
 }
 

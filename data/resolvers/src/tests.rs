@@ -1,4 +1,4 @@
-//! Sections against name servers that err, without sockets: time is a number, and each resolution is a course whose questions
+//! Sections against faulty name servers, without sockets: time is a number, and each resolution is a course whose questions
 //! are answered here.
 
 mod simulated;
@@ -12,7 +12,7 @@ use weir_config::model::IpNetwork;
 use weir_dns::{Answer, Kind, Name, ResponseCode, Service};
 
 use crate::course::{Course, Failure, Next};
-use crate::followers::{Follower, Wanted};
+use crate::followers::{Follower, Lookup};
 use crate::knowledge::HoldTimes;
 use crate::section::{Families, NameServer, Section, SectionSettings};
 
@@ -94,7 +94,7 @@ fn service(target: &str, port: u16, weight: u16, addresses: &[u8]) -> Service {
     Service { target: name(target), port, priority: 1, weight, addresses }
 }
 
-/// A section and its backends, with what logs hear.
+/// A section and its backends, with the resulting log lines.
 struct World {
     section: Section,
     said: Vec<String>,
@@ -108,9 +108,9 @@ impl World {
     }
 
     fn hear(&mut self, of: &str, first: Kind, outcome: Result<Answer, Failure>, now_ms: u64) {
-        let wanted = Wanted { name: name(of), first };
+        let lookup = Lookup { name: name(of), first };
         let outcome = outcome.map(|answer| (answer, 0));
-        let news = self.section.conclude(&wanted, outcome, now_ms);
+        let news = self.section.conclude(&lookup, outcome, now_ms);
         self.note(news);
         self.section.unkept();
     }
@@ -133,7 +133,7 @@ impl World {
     }
 }
 
-/// Where the servers of a backend are: `-` for nowhere.
+/// The addresses of a backend's servers: `-` for none.
 fn places(backend: &Backend) -> Vec<String> {
     let servers = backend.servers();
     let of = |server: &Arc<weir_backend::Server>| match &*server.address() {
@@ -159,7 +159,7 @@ fn a_server_follows_its_name_and_the_logs_say_so() {
         "Server b0/s ('a.test') is UP/READY (resolves again).",
         "Server b0/s administratively READY thanks to valid DNS answer.",
     ]);
-    // The address that it has is as good as any other.
+    // The current address is as good as any other.
     world.addresses("a.test", &[2, 1], 2000);
     world.said(&[]);
     world.addresses("a.test", &[2], 6000);
@@ -208,7 +208,7 @@ fn servers_of_a_backend_share_no_address_unless_they_may() {
     assert!(
         world.said.iter().any(|line| line == "b0/t: IP changed from '(none)' to '192.0.2.2' by 'DNS cache'.")
     );
-    // One leaves, another comes: who can stay stays.
+    // One address goes, another comes: servers keep their address if they can.
     world.addresses("a.test", &[3, 2], 10_000);
     assert_eq!(places(&be), ["192.0.2.3:80", "192.0.2.2:80", "-"]);
     world.addresses("a.test", &[2], 20_000);
@@ -254,7 +254,7 @@ fn servers_take_the_hosts_of_their_service() {
     let weights = |be: &Backend| be.servers().iter().map(|server| server.user_weight()).collect::<Vec<_>>();
     assert_eq!(weights(&be), [1, 256, 1]);
     assert!(be.servers()[0].admin_state().contains(AdminState::FQDN_CHANGED));
-    // A host leaves; once that is sure another one takes its server.
+    // A host goes; after the hold time another one takes its server.
     world.said.clear();
     world.services("_h._tcp.test", &[service("b.test", 82, 0, &[]), service("c.test", 83, 1000, &[7])], 1000);
     assert_eq!(places(&be), ["192.0.2.1:81", "192.0.2.2:82", "192.0.2.7:83"]);
@@ -270,7 +270,7 @@ fn servers_take_the_hosts_of_their_service() {
     );
     world.services("_h._tcp.test", &[service("d.test", 84, 1, &[9])], 4001);
     assert_eq!(places(&be)[0], "192.0.2.9:84");
-    // No answer for too long: nobody knows where the service is.
+    // No answer for too long: the hosts of the service are unknown.
     world.hear("_h._tcp.test", Kind::Srv, Err(Failure::Timeout), 60_000);
     assert_eq!(places(&be), ["-"; 3]);
 }
@@ -290,9 +290,9 @@ fn a_server_that_gets_another_name_is_not_kept_out_r164() {
     world.addresses("a.test", &[1], 0);
     let former = world.section.rename(&be, ServerKey::configured(0), &name("b.test"));
     assert_eq!(former, Some(Some(name("a.test"))));
-    assert!(!world.section.is_kept(&Wanted { name: name("a.test"), first: Kind::A }));
+    assert!(!world.section.is_kept(&Lookup { name: name("a.test"), first: Kind::A }));
     world.section.unkept();
-    // What came for the former name is nobody's.
+    // Answers for the former name have no effect.
     world.addresses("a.test", &[5], 1);
     world.addresses("b.test", &[2], 2);
     assert_eq!(places(&be), ["192.0.2.2:80"]);
@@ -303,14 +303,14 @@ fn a_server_that_gets_another_name_is_not_kept_out_r164() {
 fn nobody_is_asked_for_servers_that_were_removed() {
     let be = backend(0, &["s", "t"]);
     let world = World::new(vec![follower(&be, 0, "a.test"), follower(&be, 1, "a.test")]);
-    let wanted = Wanted { name: name("a.test"), first: Kind::A };
+    let lookup = Lookup { name: name("a.test"), first: Kind::A };
     be.remove(ServerKey::configured(0), 0).expect("it is in maintenance");
-    assert!(world.section.is_kept(&wanted));
+    assert!(world.section.is_kept(&lookup));
     be.remove(ServerKey::configured(1), 0).expect("it is in maintenance");
-    assert!(!world.section.is_kept(&wanted));
+    assert!(!world.section.is_kept(&lookup));
 }
 
-/// Numbers from a seed.
+/// Random numbers from a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -323,11 +323,11 @@ impl Dice {
     }
 }
 
-/// What is true of names.
+/// The correct answers for names.
 #[derive(Default)]
 struct Truth {
     hosts: BTreeMap<&'static str, BTreeSet<u8>>,
-    /// Target, port, weight, and whether the addresses come along.
+    /// Target, port, weight, and whether the addresses are included.
     services: Vec<(&'static str, u16, u16, bool)>,
 }
 
@@ -367,7 +367,7 @@ impl Truth {
     }
 }
 
-/// What a name server that errs says.
+/// The answer of a faulty name server.
 fn erring(truth: &Truth, of: &Name, kind: Kind, dice: &mut Dice) -> Result<Answer, Failure> {
     let mut found = match dice.roll(8) {
         0 => return Err(Failure::NoSuchName),
@@ -378,7 +378,7 @@ fn erring(truth: &Truth, of: &Name, kind: Kind, dice: &mut Dice) -> Result<Answe
         _ => truth.answer(of, kind)?,
     };
     if dice.roll(2) == 0 {
-        // Part of the truth, or what was never true.
+        // Part of the truth, or something that was never true.
         let keep = dice.roll(3) as usize;
         found.addresses.truncate(keep);
         found.services.truncate(keep);
@@ -389,26 +389,26 @@ fn erring(truth: &Truth, of: &Name, kind: Kind, dice: &mut Dice) -> Result<Answe
     if found.addresses.is_empty() && found.services.is_empty() { Err(Failure::Other) } else { Ok(found) }
 }
 
-/// Names that tasks keep, with the time at which each is asked for again.
-struct Tasks(Vec<(Wanted, u64)>);
+/// Names that tasks resolve, with the time of each next resolution.
+struct Tasks(Vec<(Lookup, u64)>);
 
 impl Tasks {
-    /// Lets the first name that is due be resolved; the time at which it was over.
+    /// Resolves the first name that is due; returns the time at which it was over.
     fn step(
         &mut self,
         world: &mut World,
         ask: &mut dyn FnMut(&Name, Kind) -> Result<Answer, Failure>,
     ) -> u64 {
         let Some(at) = (0..self.0.len()).min_by_key(|at| self.0[*at].1) else { return u64::MAX };
-        let (wanted, mut now_ms) = self.0.swap_remove(at);
-        if !world.section.is_kept(&wanted) {
+        let (lookup, mut now_ms) = self.0.swap_remove(at);
+        if !world.section.is_kept(&lookup) {
             return now_ms;
         }
-        let other = (wanted.first != Kind::Srv).then_some(Kind::Aaaa);
-        let mut course = Course::new(wanted.first, other, 2);
+        let other = (lookup.first != Kind::Srv).then_some(Kind::Aaaa);
+        let mut course = Course::new(lookup.first, other, 2);
         let mut kind = course.first();
         let outcome = loop {
-            match ask(&wanted.name, kind) {
+            match ask(&lookup.name, kind) {
                 Ok(found) => break Ok((found, 0)),
                 Err(failure) => match course.failed(failure) {
                     Next::Ask(next) => kind = next,
@@ -420,21 +420,21 @@ impl Tasks {
                 },
             }
         };
-        let news = world.section.conclude(&wanted, outcome, now_ms);
+        let news = world.section.conclude(&lookup, outcome, now_ms);
         world.note(news);
         world.said.clear();
-        self.0.push((wanted, now_ms + 1000));
-        self.0.extend(world.section.unkept().into_iter().map(|wanted| (wanted, now_ms)));
+        self.0.push((lookup, now_ms + 1000));
+        self.0.extend(world.section.unkept().into_iter().map(|lookup| (lookup, now_ms)));
         now_ms
     }
 }
 
-/// Servers that follow names are where these say, within the hold times after the last error, whatever was answered before.
+/// Servers that follow names have the right addresses within the hold times after the last fault, whatever was answered before.
 #[test]
 fn it_cannot_stick() {
     for seed in 0..seeds(SEEDS) {
         let mut dice = Dice(seed);
-        // An address that a server of the same name has in a backend is not free there: services have a backend of their own.
+        // A server cannot take an address that another server of the same name in its backend has: services have a backend of their own.
         let (be, of_service) = (backend(0, &["s0", "s1", "s2", "s3"]), backend(1, &["t0", "t1", "t2"]));
         let mut followers: Vec<_> =
             (0..4).map(|rank| follower(&be, rank, HOSTS[dice.roll(3) as usize])).collect();
@@ -444,7 +444,7 @@ fn it_cannot_stick() {
         let names: Vec<_> = followers.iter().map(|follower| follower.name.clone()).collect();
         let mut world = World { section: section(followers), said: Vec::new() };
         let mut truth = Truth::default();
-        let mut tasks = Tasks(world.section.unkept().into_iter().map(|wanted| (wanted, 0)).collect());
+        let mut tasks = Tasks(world.section.unkept().into_iter().map(|lookup| (lookup, 0)).collect());
         let mut now_ms = 0;
         while now_ms < 20_000 {
             if dice.roll(4) == 0 {
@@ -460,11 +460,11 @@ fn it_cannot_stick() {
     }
 }
 
-/// So many worlds are tried where nothing is optimized.
+/// How many seeds are tried in builds without optimization.
 const SEEDS: u64 = 200;
 
-/// How many worlds are tried: ten thousand where the code is optimized (the step `optimized`), `few` elsewhere; `WEIR_SEEDS` says
-/// another number.
+/// How many seeds are tried: ten thousand in optimized builds (the step `optimized`), `few` elsewhere; `WEIR_SEEDS` sets another
+/// number.
 fn seeds(few: u64) -> u64 {
     let said = std::env::var("WEIR_SEEDS").ok().and_then(|text| text.parse().ok());
     said.unwrap_or(if cfg!(debug_assertions) { few } else { 10_000 })
@@ -513,7 +513,7 @@ fn check_right(
         .filter(|(target, ..)| truth.hosts.get(target).is_some_and(|addresses| !addresses.is_empty()));
     let (all, distinct) =
         (truth.services.len(), reachable.clone().map(|(target, ..)| target).collect::<BTreeSet<_>>().len());
-    // With as many servers as hosts each reachable one has its server, one at least for each of its addresses' names.
+    // With as many servers as hosts, each reachable host has its server, at least one for each of its addresses' names.
     if all <= 3 {
         let least = if shares { reachable.count() } else { distinct };
         assert!(of_service.len() >= least, "{seed}: {places:?} for {:?}, {:?}", truth.services, truth.hosts);

@@ -1,4 +1,4 @@
-//! Servers, plans to check them, and a process that listens to what comes of it.
+//! Servers, plans to check them, and a process that records the results.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,16 +12,16 @@ use weir_checks::{CheckLoad, CheckPlan, Checks, Dial, IdleConnection, Intervals,
 use weir_expr::{FetchIndex, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
 use weir_sched::{now, sleep_until};
 
-/// What the process heard.
+/// What the process received.
 #[derive(Default)]
 pub(crate) struct Heard {
     /// The lines for the logs.
     pub(crate) lines: Mutex<Vec<String>>,
-    /// Hearing the next one fails.
+    /// Receiving the next notice panics.
     pub(crate) fails_once: AtomicBool,
 }
 
-/// A process that only listens.
+/// A process that only records.
 struct Listener(Arc<Heard>);
 
 impl ProcessView for Listener {
@@ -80,19 +80,19 @@ impl ProcessView for Listener {
     fn charge_variables(&self, _: usize, _: usize) {}
 }
 
-/// Servers at one address, all alike.
+/// Servers with the same address and settings.
 pub(crate) struct Farm {
     pub(crate) backend: Arc<Backend>,
     pub(crate) heard: Arc<Heard>,
-    /// How the checks of them are.
+    /// The plan of their checks.
     pub(crate) plan: CheckPlan,
 }
 
-/// Where servers of the simulated network are, unless a test needs several places.
+/// The address of servers of the simulated network, unless a test needs several.
 pub(crate) const PLACE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 80);
 
 impl Farm {
-    /// So many servers, each checked every second, for whom one finding decides.
+    /// `count` servers, each checked every second, with a rise and fall of one.
     pub(crate) fn new(place: SocketAddr, count: u32) -> Farm {
         Farm::with(place, count, CheckRules { rise: 1, fall: 1, start: StartLevel::JustUp })
     }
@@ -128,7 +128,7 @@ impl Farm {
         CheckPlan { server: ServerKey::configured(rank), ..self.plan.clone() }
     }
 
-    /// Checks of all servers, which begin at one moment.
+    /// Checks of all servers, which begin at the same time.
     pub(crate) fn checks(&self, load: CheckLoad) -> &'static Checks {
         let count = self.backend.servers().len() as u32;
         self.checks_of((0..count).map(|rank| self.plan_of(rank)).collect(), load)
@@ -150,7 +150,7 @@ impl Farm {
         self.backend.servers().iter().filter(|server| is_up(server)).count()
     }
 
-    /// What the last check of a server found, and what it says of it.
+    /// The last finding of a check of a server: its status and text.
     pub(crate) fn last(&self, rank: u32) -> (CheckStatus, String) {
         let server = self.server(rank);
         let record = server.health().expect("it is checked").record();

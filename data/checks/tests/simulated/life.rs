@@ -1,4 +1,4 @@
-//! What becomes of checks when servers, the process and the machine misbehave.
+//! Checks while servers, the process and the machine misbehave.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ fn a_panic_ends_one_run_of_a_check_and_not_the_check() {
         farm.heard.fails_once.store(true, Relaxed);
         let checks = farm.checks(CheckLoad::new(1, 1));
         checks.start();
-        // Nobody listens, and the process fails when it hears that.
+        // Nothing listens, and the process panics at the report.
         pass(500).await;
         assert_eq!(activity(0, |activity| activity.panics.value()), Some(1));
         assert_eq!(farm.last(0), (CheckStatus::SocketError, "the check itself failed".to_owned()));
@@ -119,7 +119,7 @@ fn checks_that_were_missed_are_not_made_up_for() {
         usual.checks_of(plans, CheckLoad::new(1, 1)).start();
         pass(59_900).await;
         assert_eq!(count.get(), 0);
-        // One at once, then one a second.
+        // One immediately, then one a second.
         pass(200).await;
         assert_eq!(count.get(), 1);
         pass(10_000).await;

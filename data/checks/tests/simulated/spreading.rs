@@ -1,8 +1,8 @@
 //! Checks on several workers: where they run.
 //!
-//! Their connections go to a socket of this process. No event ever says that they stand, so each check lasts until it times out.
+//! Their connections go to a socket of this process whose queue is full, so each check lasts until it times out.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_checks::{CheckLoad, Checks};
@@ -15,16 +15,19 @@ fn world(seed: u64, workers: usize) -> World {
     World::new(seed, workers, Tuning::default(), Faults::default()).expect("a world")
 }
 
-/// Somewhere to connect to.
-fn somewhere() -> (TcpListener, SocketAddr) {
+/// An address that never answers.
+fn nowhere() -> (TcpListener, Vec<TcpStream>, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it has one");
-    (listener, address)
+    weir_sys::socket::listen(&listener, 0).expect("it listens");
+    let soon = std::time::Duration::from_millis(50);
+    let waiting = std::iter::from_fn(|| TcpStream::connect_timeout(&address, soon).ok()).collect();
+    (listener, waiting, address)
 }
 
 /// Lets that much time pass.
 fn pass(world: &mut World, milliseconds: u64) {
-    // A worker that sleeps does not look at the clock, but knows it.
+    // A sleeping worker does not read the clock, so read it here.
     let time_ns = |world: &World| world.look(0, precise_ns);
     let end = time_ns(world) + milliseconds * 1_000_000;
     while time_ns(world) < end {
@@ -40,10 +43,10 @@ fn started(checks: &Checks, worker: usize) -> u64 {
     checks.load.of(worker).expect("a worker").started.load(Relaxed)
 }
 
-/// R89: the worker that gets a check runs it, even where another has less still.
+/// R89: the worker that gets a check runs it, even if another one has still less load.
 #[test]
 fn a_check_moves_once_a_wake_up_r89() {
-    let (_listener, address) = somewhere();
+    let (_listener, _waiting, address) = nowhere();
     let mut places = [0; 3];
     for seed in 0..32 {
         let mut world = world(seed, 3);
@@ -64,10 +67,10 @@ fn a_check_moves_once_a_wake_up_r89() {
     assert_eq!((places[0], places[1] > 0, places[2] > 0), (0, true, true), "{places:?}");
 }
 
-/// R90, R94: checks of servers that were added, all on one worker, run on one each after some intervals.
+/// R90, R94: checks of servers that were added, all on one worker, run on one worker each after some intervals.
 #[test]
 fn checks_of_added_servers_drift_apart_r94() {
-    let (_listener, address) = somewhere();
+    let (_listener, _waiting, address) = nowhere();
     for seed in 0..8 {
         let mut world = world(seed, 4);
         let farm = Farm::new(address, 4);

@@ -1,5 +1,5 @@
-//! The tasks of a section over a simulated network, against name servers that err: answers are late, wrong, cut, of somebody else,
-//! or do not come, connections break, descriptors run out. Then answers are right, and so must the servers be.
+//! The tasks of a section over a simulated network, against faulty name servers: answers are late, wrong, truncated, from another
+//! source, or missing, connections break, descriptors run out. Then answers become right, and so must the servers' addresses.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use weir_sys::Address;
 use super::*;
 use crate::name_task::{Reply, Resolvers};
 
-/// What a name server knows, and whether it says that.
+/// The records of a name server, and its faults.
 struct Zone {
     truth: Truth,
     errs: bool,
@@ -26,7 +26,7 @@ struct Query {
     kind: Kind,
 }
 
-/// What a name server does about a query.
+/// The reaction of a name server to a query.
 enum Deed {
     Say(Vec<u8>),
     SayLate(u64, Vec<u8>),
@@ -57,7 +57,7 @@ impl Query {
         Some(Query { identifier, question, name: Name::parse(&text).ok()?, kind })
     }
 
-    /// The answer with these records, and with those that come along.
+    /// The answer with these records and additional records.
     fn answer(&self, code: u8, records: &[Vec<u8>], additional: &[Vec<u8>]) -> Vec<u8> {
         let mut out = self.identifier.to_vec();
         out.extend([0x81, 0x80 | code]);
@@ -69,7 +69,7 @@ impl Query {
         out
     }
 
-    /// The answer that says this.
+    /// The answer that encodes this result.
     fn say(&self, found: &Result<Answer, Failure>) -> Vec<u8> {
         let found = match found {
             Ok(found) => found,
@@ -154,13 +154,13 @@ fn alias_loop(query: &Query) -> [Vec<u8>; 2] {
     [record(query.name.wire(), 5, other.wire()), record(other.wire(), 5, query.name.wire())]
 }
 
-/// An answer that says that it is not whole.
+/// An answer with the truncation flag.
 fn cut_off(mut answer: Vec<u8>) -> Vec<u8> {
     answer[2] |= 2;
     answer
 }
 
-/// A name server takes connections, as long as the world is.
+/// Accepts connections to a name server until the end of the test.
 async fn serve(listening: Listening, zone: Rc<RefCell<Zone>>) {
     loop {
         let peer = listening.accept().await;
@@ -168,7 +168,7 @@ async fn serve(listening: Listening, zone: Rc<RefCell<Zone>>) {
     }
 }
 
-/// Answers the query that comes over a connection.
+/// Answers the query on a connection.
 async fn answer_one(peer: Peer, zone: Rc<RefCell<Zone>>) {
     let mut came = Vec::new();
     let query = loop {
@@ -195,13 +195,13 @@ async fn answer_one(peer: Peer, zone: Rc<RefCell<Zone>>) {
         Deed::Vanish => return peer.vanish(),
     };
     if !bytes.is_empty() {
-        // Whoever asked may be gone.
+        // The client may be gone.
         let _ = peer.send(&[&(bytes.len() as u16).to_be_bytes()[..], &bytes].concat()).await;
     }
     while peer.receive(512).await.is_ok_and(|bytes| !bytes.is_empty()) {}
 }
 
-/// Asks for names again and again, as rules do: there is an answer in time, whatever name servers do.
+/// Asks for names repeatedly, as rules do: each question ends in time, whatever name servers do.
 async fn ask_for_oneself(resolvers: &'static Resolvers, mut dice: Dice) {
     loop {
         sleep_until(now().after(dice.roll(2_000))).await;
@@ -219,7 +219,7 @@ async fn ask_for_oneself(resolvers: &'static Resolvers, mut dice: Dice) {
     }
 }
 
-/// Never, or once in so many times: two at least, because what follows from itself each time never ends.
+/// Never, or once in at most `most` times: at least two, because a fault at every time would never end.
 fn once_in(dice: &mut Dice, most: u64) -> u32 {
     match dice.roll(3) {
         0 => 0,
@@ -243,7 +243,7 @@ async fn live(network: SimulatedNetwork, seed: u64) {
     let mut silent = None;
     for (index, place) in places.into_iter().enumerate() {
         let listen = || network.listen(&Address::Inet(place)).expect("a free address");
-        // The second one may be as the first, be silent, or not be there.
+        // The second server may be like the first, be silent, or not exist.
         match if index == 0 { 0 } else { dice.roll(3) } {
             0 => _ = spawn(&NAME_SERVER, Class::Normal, serve(listen(), Rc::clone(&zone))),
             1 => silent.insert(listen()).answer(false),
@@ -256,7 +256,7 @@ async fn live(network: SimulatedNetwork, seed: u64) {
     let section = Section::new(settings(), name_servers, FAMILIES, followers);
     let resolvers: &'static Resolvers = Box::leak(Box::new(Resolvers::new(vec![section], Box::new(|_| {}))));
     resolvers.start();
-    spawn(&ASKER, Class::Normal, ask_for_oneself(resolvers, Dice(dice.roll(u64::MAX))));
+    spawn(&CLIENT, Class::Normal, ask_for_oneself(resolvers, Dice(dice.roll(u64::MAX))));
 
     let over = now().after(20_000);
     while now() < over {
@@ -283,7 +283,7 @@ async fn live(network: SimulatedNetwork, seed: u64) {
     check_right(seed, (&be, &of_service), &names, &zone.borrow().truth, shares);
 }
 
-/// Servers are right within the hold times after the last error, and who asks for himself is answered, whatever came before.
+/// Servers have the right addresses within the hold times after the last fault, and questions of rules are answered, whatever came before.
 #[test]
 fn tasks_cannot_stick_either() {
     for seed in 0..seeds(SIMULATED_SEEDS) {
@@ -292,9 +292,9 @@ fn tasks_cannot_stick_either() {
     }
 }
 
-/// So many worlds are tried where nothing is optimized.
+/// How many seeds are tried in builds without optimization.
 const SIMULATED_SEEDS: u64 = 30;
 
 static NAME_SERVER: TaskKind = TaskKind::new("name server");
 static CONNECTION: TaskKind = TaskKind::new("connection");
-static ASKER: TaskKind = TaskKind::new("asker");
+static CLIENT: TaskKind = TaskKind::new("client");
