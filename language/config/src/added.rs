@@ -1,6 +1,6 @@
 //! Servers that are added while their backend runs: the words of a `server` line that come from the runtime API.
 //!
-//! Such a server has nothing from `default-server`, and of the words only those that make sense for it (management manual,
+//! Such a server takes nothing from `default-server`, and accepts only the words that make sense for it (management manual,
 //! "add server").
 
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use crate::resources::Resources;
 use crate::server::{SERVER_EXPECTS, ServerLine, ServerLineKind, check_server_name, read_server_options};
 use crate::words::{Parsed, Words};
 
-/// Reads the words that follow `add server <backend>/<name>`. Its `id` is 0 unless they say one.
+/// Reads the words that follow `add server <backend>/<name>`. Its `id` is 0 unless they set one.
 ///
 /// # Errors
 /// A text for the operator, without newline.
@@ -34,7 +34,7 @@ pub fn added_server(resources: Resources<'_>, name: &str, words: &[String]) -> R
     })
 }
 
-/// Where messages and `last_rule_file` say that such a server was written.
+/// The file name of such a server in messages and in `last_rule_file`.
 const PLACE: &str = "CLI";
 
 fn read(resources: Resources<'_>, line: &Line) -> Parsed<Server> {
@@ -44,7 +44,7 @@ fn read(resources: Resources<'_>, line: &Line) -> Parsed<Server> {
     let address = words.expect(SERVER_EXPECTS)?;
     let subject = format!("server {name}");
     let address = server_address(address, &subject).map_err(|mut fault| {
-        // The operator knows which server it is about.
+        // The operator knows which server the command was for.
         if let Some(rest) = fault.message.strip_prefix(&format!("'{subject}' : ")) {
             fault.message = rest.to_owned();
         }

@@ -1,7 +1,7 @@
 //! Addresses: `[family@]host:port`, `/path`, `abns@name`, `fd@N`.
 //!
 //! One grammar serves `bind`, `server`, `source` and `log`; what differs is which families and which forms of port
-//! each accepts. Host names stay names: resolving them is not a parser's work.
+//! each accepts. Host names stay names: the parser does not resolve them.
 
 pub(crate) mod variables;
 
@@ -13,7 +13,7 @@ use weir_syntax::{Span, Word};
 use crate::model::{Family, Host, IpNetwork, ListenAddress, LogAddress, ServerAddress, ServerPort};
 use crate::words::{Parsed, fault, not_yet};
 
-/// An address taken apart, before anybody asks whether it suits.
+/// A parsed address, before its family and port are checked.
 #[derive(Debug)]
 enum Raw<'w> {
     /// A host and what follows the last colon, if there is one.
@@ -39,7 +39,7 @@ enum Port {
     Offset(i32),
 }
 
-/// The words that may stand before `@`, and what becomes of them.
+/// The words that may stand before `@`, and their meaning.
 const PREFIXES: &[(&str, Prefix)] = &[
     ("ipv4", Prefix::Family(Family::V4)),
     ("ipv6", Prefix::Family(Family::V6)),
@@ -78,7 +78,7 @@ const PREFIXES: &[(&str, Prefix)] = &[
     ("rhttp", Prefix::NotYet),
 ];
 
-/// What a prefix demands.
+/// The meaning of a prefix.
 #[derive(Clone, Copy, Debug)]
 enum Prefix {
     Family(Family),
@@ -103,7 +103,7 @@ pub fn listen_addresses(word: &Word, keyword: &str) -> Parsed<Vec<ListenAddress>
     all_listen_addresses(word, keyword, Transport::Stream)
 }
 
-/// The same for a line whose sockets receive datagrams.
+/// Parses the comma-separated addresses of a line whose sockets receive datagrams.
 pub fn datagram_addresses(word: &Word, keyword: &str) -> Parsed<Vec<ListenAddress>> {
     all_listen_addresses(word, keyword, Transport::Datagram)
 }
@@ -147,7 +147,7 @@ pub fn server_address(word: &Word, subject: &str) -> Parsed<ServerAddress> {
     address_of_server(word, subject, Transport::Stream)
 }
 
-/// The same for a server that may be a log server: also says whether it wants datagrams.
+/// Parses the address of a server that may be a log server; also returns whether it takes datagrams.
 pub(crate) fn any_server_address(word: &Word, subject: &str) -> Parsed<(ServerAddress, bool)> {
     let prefix = word.text().split_once('@').map_or("", |(prefix, _)| prefix);
     let datagrams = PREFIXES
@@ -181,7 +181,7 @@ fn address_of_server(word: &Word, subject: &str, transport: Transport) -> Parsed
     }
 }
 
-/// Parses where log messages go, which messages call `keyword`.
+/// Parses the address of a log target, which messages call `keyword`.
 pub fn log_address(word: &Word, keyword: &str) -> Parsed<LogAddress> {
     let (text, span) = (word.text(), word.span());
     match text {
@@ -254,7 +254,7 @@ pub(crate) fn source_address(word: &Word, subject: &str) -> Parsed<(Host, u16, u
     }
 }
 
-/// Parses `<address>:<port>`, where somebody listens who is no server.
+/// Parses `<address>:<port>` of a proxy that connections are made through.
 pub(crate) fn proxy_address(word: &Word, subject: &str) -> Parsed<(Host, u16)> {
     let (text, span) = (word.text(), word.span());
     let complain = |message: String| fault(span, format!("'{subject}' : {message}"));
@@ -270,7 +270,7 @@ pub(crate) fn proxy_address(word: &Word, subject: &str) -> Parsed<(Host, u16)> {
     }
 }
 
-/// Parses where a name server is, which messages call `subject`, and whether it is asked over connections.
+/// Parses the address of a name server, which messages call `subject`, and whether it is queried over TCP.
 pub(crate) fn name_server_address(word: &Word, subject: &str) -> Parsed<(SocketAddr, bool)> {
     let (text, span) = (word.text(), word.span());
     let complain = |message: String| fault(span, format!("'{subject}' : {message}"));
@@ -319,7 +319,7 @@ fn dotted_mask(text: &str) -> Option<u8> {
     (bits.count_ones() == length).then_some(length as u8)
 }
 
-/// Where logs go unless told.
+/// The default port of a log target.
 const SYSLOG_PORT: u16 = 514;
 
 fn raw<'w>(text: &'w str, span: Span, subject: &str, wanted: Transport) -> Parsed<Raw<'w>> {
@@ -401,7 +401,7 @@ fn host_of(text: &str, family: Family) -> Option<Host> {
         return suits.then_some(Host::Ip(ip));
     }
     if text.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit())) {
-        // No top-level domain is a number: this is an address, or a mistake.
+        // A top-level domain is never a number: this is an address, or an error.
         return numeric_address(text).filter(|_| family != Family::V6).map(|ip| Host::Ip(ip.into()));
     }
     let is_name = text.len() <= MAX_HOST_NAME
@@ -409,7 +409,7 @@ fn host_of(text: &str, family: Family) -> Option<Host> {
     is_name.then(|| Host::Name { name: text.into(), family })
 }
 
-/// An IPv4 address of one to four decimal numbers, the last of which fills what is left: `127.1` is 127.0.0.1.
+/// An IPv4 address of one to four decimal numbers, the last of which fills the remaining bytes: `127.1` is 127.0.0.1.
 fn numeric_address(text: &str) -> Option<Ipv4Addr> {
     let mut numbers = Vec::new();
     for part in text.split('.') {

@@ -57,12 +57,26 @@ pub static BIND_OPTIONS: Table<BindReader> =
     Table::new(&[READY, tls::BIND_ROWS, tls_rows!(BindReader, BindReader::tls), NOT_YET]);
 
 /// Reads a line from its address word at `words` on. `keyword` is how messages call the line (`bind`), `section` the
-/// kind of section that it stands in; `at` is its place.
+/// kind of section that it is in; `at` is its location.
 pub(crate) fn read_bind(words: &mut Words<'_>, keyword: &str, section: &str, at: Location) -> Parsed<Bind> {
     read_line(words, keyword, section, at, listen_addresses)
 }
 
-/// The same for a line whose sockets receive datagrams. What concerns connections has no effect on them (manual,
+/// Like [`read_bind`], with options that earlier lines (`default-bind`) set.
+pub(crate) fn read_bind_with(
+    words: &mut Words<'_>,
+    keyword: &str,
+    section: &str,
+    at: Location,
+    options: BindOptions,
+) -> Parsed<Bind> {
+    let mut bind = read_addresses(words, keyword, at, listen_addresses)?;
+    bind.options = options;
+    read_bind_options(&mut bind, words, keyword, section)?;
+    Ok(bind)
+}
+
+/// Like [`read_bind`], for sockets that receive datagrams. Words about connections have no effect on them (manual,
 /// "dgram-bind").
 pub(crate) fn read_datagram_bind(
     words: &mut Words<'_>,
@@ -78,21 +92,28 @@ fn read_line(
     keyword: &str,
     section: &str,
     at: Location,
-    read_addresses: fn(&Word, &str) -> Parsed<Vec<ListenAddress>>,
+    read: ReadAddresses,
 ) -> Parsed<Bind> {
+    let mut bind = read_addresses(words, keyword, at, read)?;
+    read_bind_options(&mut bind, words, keyword, section)?;
+    Ok(bind)
+}
+
+/// Reads the addresses of a line; its keyword is how messages call it.
+type ReadAddresses = fn(&Word, &str) -> Parsed<Vec<ListenAddress>>;
+
+fn read_addresses(words: &mut Words<'_>, keyword: &str, at: Location, read: ReadAddresses) -> Parsed<Bind> {
     let address = words.expect(&format!(
         "'{keyword}' expects {{<path>|[addr1]:port1[-end1]}}{{,[addr]:port[-end]}}... as arguments."
     ))?;
-    let mut bind = Bind {
+    Ok(Bind {
         at,
         spelling: address.text().into(),
-        addresses: read_addresses(address, keyword)?,
+        addresses: read(address, keyword)?,
         name: None,
         id: None,
         options: BindOptions::default(),
-    };
-    read_bind_options(&mut bind, words, keyword, section)?;
-    Ok(bind)
+    })
 }
 
 /// Reads the words after the address of a `bind` line to its end.
@@ -119,7 +140,7 @@ pub(crate) fn read_bind_options(
             Handler::Ready(reader) => {
                 faults.known();
                 if let Err(fault) = reader.read(bind, words) {
-                    // Where the next word begins is not known.
+                    // The number of arguments is unknown, so the rest of the line is not read.
                     faults.push(prefix(fault));
                     break;
                 }
@@ -133,10 +154,8 @@ pub(crate) fn read_bind_options(
             }
         }
     }
-    // What connects operators and senders of logs stays in clear for now.
-    if bind.options.tls.as_ref().is_some_and(|tls| tls.enabled)
-        && matches!(section, "global" | "log-forward" | "command line")
-    {
+    // The master has no certificates: its sockets cannot use TLS.
+    if section == "command line" && bind.options.tls.as_ref().is_some_and(|tls| tls.enabled) {
         faults.push(prefix(not_yet(words.here(), "ssl")));
     }
     faults.into_result()
@@ -201,14 +220,14 @@ const READY: &[Row<BindReader>] = &[
         "interface",
         "<interface>",
         "eth0",
-        "accept only what comes through an interface",
+        "accept connections of one network interface only",
         |bind, words| {
             let name = words.expect("'interface' : missing interface name")?;
             bind.options.interface = Some(name.text().into());
             Ok(())
         },
     ),
-    option("level", "<level>", "admin", "rights of those who connect to the runtime API", |bind, words| {
+    option("level", "<level>", "admin", "runtime API: rights of its clients", |bind, words| {
         let word = words.expect("'level' : missing level")?;
         bind.options.level = Some(match word.text() {
             "user" => Level::User,
@@ -315,6 +334,12 @@ const READY: &[Row<BindReader>] = &[
             Ok(())
         },
     ),
+    option("idle-ping", "<delay>", "10s", "HTTP/2: how often idle clients are tested", |bind, words| {
+        let word = words.expect("'idle-ping' : missing delay")?;
+        let delay = delay_of(words, word, "idle-ping")?;
+        bind.options.idle_ping = Some(delay).filter(|delay| !delay.is_zero());
+        Ok(())
+    }),
     option("tcp-ut", "<delay>", "10s", "how long sent data may stay unacknowledged", |bind, words| {
         let word = words.expect("'tcp-ut' : missing TCP User Timeout value")?;
         let delay = delay_of(words, word, "tcp-ut")?;
@@ -359,12 +384,10 @@ const READY: &[Row<BindReader>] = &[
 
 const NOT_YET: &[Row<BindReader>] = &[
     Row::not_yet("accept-netscaler-cip", "<magic number>", "expect a NetScaler client address header"),
-    Row::not_yet("allow-0rtt", "", "TLS: accept early data"),
     Row::not_yet("ca-sign-pass", "<passphrase>", "TLS: passphrase of the signing key"),
     Row::not_yet("cc", "<algo>", "TCP congestion control algorithm"),
     Row::not_yet("ech", "<dir>", "TLS: encrypted client hello"),
     Row::not_yet("guid-prefix", "<string>", "prefix of the listeners' global identifiers"),
-    Row::not_yet("idle-ping", "<delay>", "HTTP/2: test idle connections"),
     Row::not_yet("ktls", "<on|off>", "TLS in the kernel"),
     Row::not_yet("label", "<label>", "label of the listener"),
     Row::not_yet("namespace", "<name>", "network namespace to listen in"),

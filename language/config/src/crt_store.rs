@@ -1,4 +1,4 @@
-//! `crt-store` sections: certificates by name, with the files that each is put together from (manual, section "Certificate Storage").
+//! `crt-store` sections: certificates by name, with the files that each is loaded from (manual, section "Certificate Storage").
 
 use std::collections::HashSet;
 
@@ -40,7 +40,7 @@ pub(crate) static CRT_STORE_KEYWORDS: Table<CrtStoreKeyword> = Table::new(&[&[
 /// Reads the argument of one word of a `load` line.
 pub(crate) type LoadKeyword = fn(&mut CertificateFiles, &mut Words<'_>) -> Parsed;
 
-/// Every word of a `load` line; lines of lists have them, too, but for `alias`.
+/// Every word of a `load` line; lines of a `crt-list` accept them, too, except `alias`.
 pub(crate) static LOAD_KEYWORDS: Table<LoadKeyword> = Table::new(&[&[
     Row::not_yet("acme", "<string>", "certificate by ACME"),
     Row::ready("alias", "<string>", "site", "name of the certificate", |files, words| {
@@ -56,10 +56,16 @@ pub(crate) static LOAD_KEYWORDS: Table<LoadKeyword> = Table::new(&[&[
     Row::not_yet("domains", "<string>", "certificate by ACME: its names"),
     Row::not_yet("generate-dummy", "[ off | on ]", "a certificate to begin with"),
     Row::not_yet("ips", "<string>", "certificate by ACME: its addresses"),
-    Row::ready("issuer", "<filename>", "issuer.pem", "file of who issued the certificate", |files, words| {
-        files.issuer = Some(file(words, "issuer")?);
-        Ok(())
-    }),
+    Row::ready(
+        "issuer",
+        "<filename>",
+        "issuer.pem",
+        "file with the certificate of the issuer",
+        |files, words| {
+            files.issuer = Some(file(words, "issuer")?);
+            Ok(())
+        },
+    ),
     Row::not_yet("jwt", "[ off | on ]", "a certificate that verifies tokens"),
     Row::ready("key", "<filename>", "site.key", "file of the key", |files, words| {
         files.key = Some(file(words, "key")?);
@@ -74,7 +80,7 @@ pub(crate) static LOAD_KEYWORDS: Table<LoadKeyword> = Table::new(&[&[
         let word = words.expect("'ocsp-update' expects 'on' or 'off' as an argument.")?;
         files.ocsp_update = Some(match word.text() {
             "off" => false,
-            "on" => return Err(not_yet(word.span(), "ocsp-update on")),
+            "on" => true,
             _ => {
                 let message =
                     format!("cannot parse 'ocsp-update' value '{word}', 'on' or 'off' is expected.");
@@ -86,7 +92,7 @@ pub(crate) static LOAD_KEYWORDS: Table<LoadKeyword> = Table::new(&[&[
     Row::not_yet("sctl", "<filename>", "file of signed certificate timestamps"),
 ]]);
 
-/// So many certificates in one section at most.
+/// The most certificates in one section.
 const MOST_LOADS: usize = 1 << 20;
 
 /// Begins the section of a line.
@@ -158,7 +164,7 @@ fn load(store: &mut CertificateStore, words: &mut Words<'_>, at: Location) -> Pa
     if store.loads.len() == MOST_LOADS {
         return Err(words.fault(format!("more than {MOST_LOADS} certificates in one 'crt-store' section.")));
     }
-    // A file of the store without a name is called as other lines call it.
+    // In the store without a name, a certificate is referred to by its path.
     let name = match (files.alias.as_deref(), &*store.name) {
         (Some(alias), store) => Some(format!("@{store}/{alias}").into()),
         (None, "") => None,
@@ -168,7 +174,7 @@ fn load(store: &mut CertificateStore, words: &mut Words<'_>, at: Location) -> Pa
     Ok(())
 }
 
-/// Reads the argument of a word of a `load` line; none if it is none of these.
+/// Reads the argument of a word of a `load` line; none if it is not such a word.
 pub(crate) fn read_load_word(
     files: &mut CertificateFiles,
     word: &str,

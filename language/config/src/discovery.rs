@@ -1,8 +1,8 @@
-//! Discovery: what a master has to know before it starts its worker, and nothing else (R148 to R155).
+//! Discovery: the settings that a master needs before it starts its worker, and nothing else (R148 to R155).
 //!
-//! Only `global` sections are looked at, and in them only the words whose rows are marked for it. Whatever else is there,
-//! garbage included, is the worker's to read and to complain about; so are mistakes in the marked words, which the worker
-//! reads again from the same bytes. Nothing is said here, so everything is said once.
+//! Only `global` sections are read, and in them only the words whose rows are marked for it. Everything else,
+//! invalid lines included, is parsed and reported by the worker; so are errors in the marked words, which the worker
+//! reads again from the same bytes. Discovery reports nothing, so every error is reported once.
 
 use std::io;
 
@@ -15,16 +15,16 @@ use crate::resources::Resources;
 use crate::sections::SECTIONS;
 use crate::world::World;
 
-/// What the marked words say.
+/// The result of discovery.
 #[derive(Debug)]
 pub struct Discovery {
-    /// The words that are not marked have their defaults.
+    /// The settings; words that are not marked have their defaults.
     pub global: Global,
-    /// The environment as `setenv` and its kin left it.
+    /// The environment after `setenv`, `presetenv`, `unsetenv` and `resetenv`.
     pub environment: Environment,
 }
 
-/// Looks through the configuration for what a master has to know.
+/// Reads the marked words of a configuration.
 pub fn discover(
     sources: &SourceMap,
     conditions: &dyn ConditionContext,
@@ -62,14 +62,14 @@ pub fn discover(
                 keyword: "",
                 diagnostics: &mut unsaid,
             };
-            // The worker finds the same mistake again.
+            // The worker finds the same error again and reports it.
             let _ = global::discover_line(&mut context, &line);
         }
     }
     Discovery { global, environment: world.into_environment() }
 }
 
-/// Words that are marked name no files that have to be read.
+/// A loader without files: marked words name none that have to be read.
 struct NoFiles;
 
 impl Loader for NoFiles {

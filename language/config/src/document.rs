@@ -32,7 +32,7 @@ use crate::userlist::UserlistReader;
 use crate::words::{Parsed, Words, fault};
 use crate::world::World;
 
-/// What parsing takes from outside.
+/// The inputs of parsing.
 #[derive(Clone, Copy)]
 pub struct Inputs<'i> {
     /// The configuration files, in memory (R149).
@@ -41,22 +41,22 @@ pub struct Inputs<'i> {
     pub loader: &'i dyn Loader,
     /// The fetches and ACL keywords that expressions may use.
     pub registry: &'i Registry,
-    /// Where maps and ACL files end up.
+    /// The store for maps and ACL files.
     pub patterns: &'i PatternStore,
-    /// Where the names of variables end up.
+    /// The table for the names of variables.
     pub variables: &'i VariableNames,
-    /// What `.if` may ask about the program.
+    /// The facts about the program that `.if` may test.
     pub conditions: &'i dyn ConditionContext,
 }
 
-/// What comes out.
+/// The result of parsing.
 #[derive(Debug)]
 pub struct Outcome {
     /// The configuration: usable only if no diagnostic is an alert.
     pub config: Config,
-    /// The environment as `setenv` and its kin left it.
+    /// The environment after `setenv`, `presetenv`, `unsetenv` and `resetenv`.
     pub environment: Environment,
-    /// Everything that was found.
+    /// All diagnostics.
     pub diagnostics: Diagnostics,
 }
 
@@ -81,7 +81,7 @@ struct Document<'d> {
     rings: Vec<Ring>,
     /// The groups of each userlist.
     groups: HashMap<Arc<str>, HashSet<Box<str>>>,
-    /// The userlist, the group and the place of each group that an ACL looks for.
+    /// The userlist, the group and the location of each group that an ACL tests.
     group_uses: Vec<(Box<str>, Box<str>, Span)>,
     /// `ring@` targets, and where they were written.
     ring_uses: Vec<(Box<str>, Span)>,
@@ -105,7 +105,7 @@ struct Document<'d> {
     file: Option<(FileId, Arc<str>)>,
     /// Whether a section other than `global` was read (R155).
     late: bool,
-    /// The kinds and names of sections that were refused. Whoever refers to them is not at fault.
+    /// The kinds and names of sections that were refused. References to them are not reported.
     refused: HashSet<(&'static str, Box<str>)>,
 }
 
@@ -113,7 +113,7 @@ struct Document<'d> {
 enum Current {
     /// None: the beginning of a file.
     Outside,
-    /// One that cannot be read; its lines are not looked at.
+    /// One that cannot be read; its lines are skipped.
     Skipped,
     Global,
     Proxy,
@@ -361,7 +361,7 @@ impl<'d> Document<'d> {
             Current::CrtStore(store) => {
                 crt_store::read_line(store, &mut self.stored_certificates, line, at, diagnostics);
             }
-            Current::Peers(reader) => reader.line(line, at, diagnostics),
+            Current::Peers(reader) => reader.line(line, at, self.resources, diagnostics),
             Current::Healthcheck(reader) => reader.line(line, &at, self.resources, diagnostics),
             Current::Resolvers(reader) => reader.line(line, at, self.resources.loader, diagnostics),
             Current::Traces => traces::read_line(&mut self.traces, line, at, diagnostics),
@@ -444,7 +444,7 @@ impl<'d> Document<'d> {
             first_proxy_id: if self.global.sockets.is_empty() { 1 } else { 2 },
         };
         for (list, group, span) in &self.group_uses {
-            // A list that is not there is told by whoever looks for it.
+            // A missing list is reported where it is looked up.
             if self.groups.get(&**list).is_some_and(|groups| !groups.contains(group)) {
                 diagnostics.alert(*span, format!("acl http_auth_group(): invalid group '{group}'."));
             }
@@ -511,7 +511,7 @@ impl<'d> Document<'d> {
     }
 }
 
-/// The sections that rules ask: the name of the proxy, and of the section.
+/// The `resolvers` sections that rules use: the name of the proxy, and of the section.
 fn asked_sections(proxies: &[Proxy]) -> impl Iterator<Item = (&str, &str)> {
     proxies.iter().flat_map(|proxy| {
         let kinds = [RulesetKind::TcpRequestContent, RulesetKind::HttpRequest];
@@ -522,7 +522,7 @@ fn asked_sections(proxies: &[Proxy]) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The sections that servers are resolved by: what messages call the backend, its name, the server's, and the section's.
+/// The `resolvers` sections of servers: the backend's kind in messages, its name, the server's, and the section's.
 fn named_resolvers(proxies: &[Proxy]) -> impl Iterator<Item = (&'static str, &str, &str, &str)> {
     proxies.iter().flat_map(|proxy| {
         proxy.servers.iter().filter_map(move |server| {
@@ -543,7 +543,7 @@ fn any_error() -> Arc<ErrorReplies> {
     Arc::new(replies)
 }
 
-/// The groups that `http_auth_group` is compared with on a line: the userlist, the group, its place.
+/// The groups that `http_auth_group` is compared with on a line: the userlist, the group, its location.
 fn groups_of(line: &Line) -> Vec<(Box<str>, Box<str>, Span)> {
     let list =
         |word: &Word| Some(word.text().strip_prefix("http_auth_group(")?.strip_suffix(')')?.to_owned());
@@ -554,7 +554,7 @@ fn groups_of(line: &Line) -> Vec<(Box<str>, Box<str>, Span)> {
             (None, _) => current = list(word),
             (Some(_), "}") => current = None,
             (Some(_), "-i" | "--") => {}
-            // A file, another way to match: what follows is no name of a group.
+            // A file or another way to match: the following words are not names of groups.
             (Some(_), flag) if flag.starts_with('-') => return found,
             (Some(list), group) => found.push((list.as_str().into(), group.into(), word.span())),
         }
@@ -562,7 +562,7 @@ fn groups_of(line: &Line) -> Vec<(Box<str>, Box<str>, Span)> {
     found
 }
 
-/// Warns of backends that want the states of their servers from a file that is not named.
+/// Warns of backends that load server states from a file without naming one.
 fn warn_about_states(proxies: &[Proxy], diagnostics: &mut Diagnostics) {
     let wants = |proxy: &&Proxy| proxy.is_backend() && proxy.settings.server_states == ServerStates::Global;
     for proxy in proxies.iter().filter(wants) {
@@ -576,7 +576,7 @@ fn warn_about_states(proxies: &[Proxy], diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Complains of listeners that no thread would serve.
+/// Reports listeners that no thread would serve.
 fn check_threads(proxies: &[Proxy], threads: u16, diagnostics: &mut Diagnostics) {
     for proxy in proxies {
         for bind in &proxy.binds {
@@ -594,7 +594,7 @@ fn check_threads(proxies: &[Proxy], threads: u16, diagnostics: &mut Diagnostics)
     }
 }
 
-/// What is wrong with `log backend@<name>`.
+/// The error of a `log backend@<name>` line, if there is one.
 fn log_backend_fault(name: &str, span: Span, proxies: &[Proxy]) -> Option<Diagnostic> {
     let backends = || proxies.iter().filter(|proxy| proxy.is_backend());
     let Some(found) = backends().find(|proxy| *proxy.name == *name) else {
@@ -622,7 +622,7 @@ fn same_name(section: &LogForward, span: Span, proxies: &[Proxy]) -> Option<Box<
     Some(fault(span, message))
 }
 
-/// What `.SECTION` says: the section's name, or its kind when it has none.
+/// The value of `.SECTION`: the section's name, or its kind when it has none.
 fn section_name(line: &Line) -> &str {
     match line.text(1) {
         "" => line.text(0),

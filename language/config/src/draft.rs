@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use weir_expr::{AclTable, Places, Reference};
+use weir_expr::{AclTable, EvaluationPoints, Reference};
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span, Word};
 
 use self::log_notes::LogNotes;
@@ -27,27 +27,27 @@ pub(crate) struct Draft {
     pub(crate) section: Section,
     /// The section line.
     pub(crate) span: Span,
-    /// What becomes of it. A `defaults` section uses its name, place, settings and rules only.
+    /// The resulting proxy. A `defaults` section uses its name, location, settings and rules only.
     pub(crate) proxy: Proxy,
-    /// What becomes of it, beside the model.
+    /// Settings that are not part of the model.
     pub(crate) extras: Extras,
     /// The section's ACLs.
     pub(crate) acls: AclTable,
-    /// What is settled later.
+    /// References that are resolved later.
     pub(crate) pending: Pending,
     /// Where servers were declared, by name: the line, the index.
     pub(crate) server_names: HashMap<Box<str>, (u32, u32)>,
-    /// The conditions of the section's rules, to be looked at once all its ACLs are known.
+    /// The conditions of the section's rules, to be checked once all its ACLs are known.
     pub(crate) conditions: Vec<WrittenCondition>,
-    /// What was noticed in expressions.
+    /// Notes taken while expressions were parsed.
     pub(crate) notes: RefCell<Notes>,
-    /// What the order of rules has to remember.
+    /// State for warnings about the order of rules.
     pub(crate) rule_memory: RuleMemory,
-    /// What depends on whether log messages are balanced.
+    /// Notes that depend on whether log messages are balanced.
     pub(crate) logs: LogNotes,
     /// The comment for the next rule of checks: of which keyword, and the text.
     pub(crate) pending_comment: Option<(&'static str, Arc<str>)>,
-    /// What was written and could not be read.
+    /// Names whose declarations were refused.
     pub(crate) refused: Refused,
 }
 
@@ -103,21 +103,21 @@ impl Draft {
     }
 }
 
-/// What a draft has beside the proxy's settings, and a `defaults` section can give too.
+/// Settings of a draft that are not in the model and that a `defaults` section can set too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extras {
-    /// What `errorfile` and relatives said, in order.
+    /// The steps of `errorfile` and similar words, in order.
     pub(crate) error_steps: Arc<Vec<ErrorStep>>,
     /// Which word chose the log line, and where, for warnings.
     pub(crate) log_line_word: Option<(&'static str, Span)>,
 }
 
-/// What one line says about error messages.
+/// One line about error messages.
 #[derive(Clone, Debug)]
 pub(crate) enum ErrorStep {
     /// This reply for this status.
     Set(u16, ErrorReply),
-    /// Messages of an `http-errors` section: of these statuses, or of all that it has.
+    /// Messages of an `http-errors` section: for these statuses, or for all that it has.
     Section {
         /// The section.
         name: Arc<str>,
@@ -125,12 +125,12 @@ pub(crate) enum ErrorStep {
         statuses: Vec<u16>,
         /// Where it is named.
         span: Span,
-        /// The same, for the message.
+        /// The location for messages.
         at: Location,
     },
 }
 
-/// Names and positions to settle when everything was read.
+/// Names and positions to resolve when everything was read.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     /// `use_backend` rules by index, with the name and its place.
@@ -147,11 +147,11 @@ pub(crate) struct Pending {
     pub(crate) filter_sequences: Vec<(FilterDirection, Box<str>, Span)>,
     /// `stick-table`.
     pub(crate) table: Option<StickTable>,
-    /// The filters that `set-bandwidth-limit` rules name.
-    pub(crate) bandwidth_limits: Vec<(Box<str>, Span)>,
+    /// The filters that `set-bandwidth-limit` rules name, and whether the rule sets a limit or a period.
+    pub(crate) bandwidth_limits: Vec<(Box<str>, Span, bool)>,
 }
 
-/// The names of what a section declares in lines that were refused. Whoever refers to them is not at fault.
+/// Names that a section declares in lines that were refused. References to them are not reported.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
     pub(crate) servers: HashSet<Box<str>>,
@@ -172,25 +172,25 @@ impl Refused {
         }
     }
 
-    /// Whether the fault is nothing but a name whose own line was refused.
+    /// Whether the fault is only a reference to a name whose own line was refused.
     pub(crate) fn explains(&self, fault: &Fault) -> bool {
         let Some((_, name)) = fault.message.rsplit_once("no such ACL : '") else { return false };
         name.split_once('\'').is_some_and(|(name, _)| self.acls.contains(name))
     }
 }
 
-/// Where a condition is, and where it was written.
+/// The position of a condition in its list, and its location in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WrittenCondition {
     /// The list of rules, and the position in it.
     pub(crate) rule: (ConditionList, usize),
     /// Where its tests are evaluated.
-    pub(crate) places: Places,
+    pub(crate) points: EvaluationPoints,
     /// The condition's words.
     pub(crate) span: Span,
 }
 
-/// The lists of rules whose conditions are looked at when the section ends.
+/// The lists of rules whose conditions are checked when the section ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ConditionList {
     /// A ruleset.
@@ -270,7 +270,7 @@ impl Section {
         }
     }
 
-    /// How messages call what the section makes: a `listen` section makes a proxy.
+    /// The word for the section's object in messages: a `listen` section makes a proxy.
     pub(crate) fn noun(self) -> &'static str {
         match self {
             Section::Proxy(ProxySection::Listen) => "proxy",
@@ -295,11 +295,11 @@ impl Section {
     }
 }
 
-/// A line while it is read: the section that it changes, and what it may use.
+/// A line while it is read: the section that it changes, and the resources that it may use.
 pub(crate) struct LineContext<'c> {
     /// The section.
     pub(crate) draft: &'c mut Draft,
-    /// What comes from outside.
+    /// Resources from outside.
     pub(crate) resources: Resources<'c>,
     /// The line's place.
     pub(crate) at: &'c Location,
@@ -313,7 +313,7 @@ impl<'c> LineContext<'c> {
         &mut self.draft.proxy.settings
     }
 
-    /// What parses expressions at this line.
+    /// The parser of expressions for this line.
     pub(crate) fn expressions(&self) -> Expressions<'_> {
         Expressions {
             resources: self.resources,
@@ -323,16 +323,16 @@ impl<'c> LineContext<'c> {
         }
     }
 
-    /// Remembers the condition of a rule that is about to be added, to look at when the section ends.
+    /// Remembers the condition of a rule that is about to be added, to check it when the section ends.
     pub(crate) fn note_condition(
         &mut self,
         exists: bool,
         rule: (ConditionList, usize),
-        places: Places,
+        points: EvaluationPoints,
         span: Span,
     ) {
         if exists {
-            self.draft.conditions.push(WrittenCondition { rule, places, span });
+            self.draft.conditions.push(WrittenCondition { rule, points, span });
         }
     }
 
@@ -341,9 +341,9 @@ impl<'c> LineContext<'c> {
         self.draft.proxy.name.clone()
     }
 
-    /// Remembers the name of a filter that a rule enables, to be found when the section ends.
-    pub(crate) fn note_bandwidth_limit(&mut self, name: &Word) {
-        self.draft.pending.bandwidth_limits.push((name.text().into(), name.span()));
+    /// Remembers the name of a filter that a rule enables, to look it up when the section ends.
+    pub(crate) fn note_bandwidth_limit(&mut self, name: &Word, says_limit: bool) {
+        self.draft.pending.bandwidth_limits.push((name.text().into(), name.span(), says_limit));
     }
 
     /// Remembers where a rule names a stick-table.

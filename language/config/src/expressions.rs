@@ -1,11 +1,11 @@
-//! The border to `weir-expr`: expressions, formats and conditions among the words of a line.
+//! The interface to `weir-expr`: expressions, formats and conditions among the words of a line.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use weir_expr::{
-    AclTable, ArgKind, Chain, Condition, Expr, FormatOptions, LogFormat, ParseError, Place, Places,
-    Reference, Scope, Warnings,
+    AclTable, ArgKind, Chain, Condition, EvaluationPoint, EvaluationPoints, Expr, FormatOptions, LogFormat,
+    ParseError, Reference, Scope, Warnings,
 };
 use weir_syntax::{Diagnostic, Severity, Span, Word};
 
@@ -22,18 +22,18 @@ pub(crate) struct Expressions<'r> {
     pub(crate) acls: &'r AclTable,
     /// The line.
     pub(crate) at: &'r Location,
-    /// What is noticed on the way.
+    /// Where notes go.
     pub(crate) notes: &'r RefCell<Notes>,
 }
 
-/// What is noticed while expressions are parsed.
+/// Notes taken while expressions are parsed.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     /// References to other objects, to be looked up when all are known.
     pub references: Vec<WrittenReference>,
-    /// What is unusual but legal.
+    /// Warnings.
     pub warnings: Vec<Diagnostic>,
-    /// Fetches of a connection's bytes in text for HTTP, and where that was written. Whether HTTP is spoken is known later.
+    /// Fetches of raw bytes in texts for HTTP, and their location. The proxy's mode is known only later.
     pub bytes_in_text: Vec<(&'static str, Span)>,
 }
 
@@ -55,8 +55,8 @@ impl std::fmt::Debug for Expressions<'_> {
 }
 
 impl Expressions<'_> {
-    /// What `weir-expr` wants to know about the place.
-    pub fn scope<'s>(&'s self, places: Places, warnings: &'s Warnings) -> Scope<'s> {
+    /// The scope that `weir-expr` needs.
+    pub fn scope<'s>(&'s self, points: EvaluationPoints, warnings: &'s Warnings) -> Scope<'s> {
         Scope {
             warnings,
             registry: self.resources.registry,
@@ -64,18 +64,18 @@ impl Expressions<'_> {
             variables: self.resources.variables,
             acls: Some(self.acls),
             loader: self.resources.loader,
-            places,
+            points,
             at: self.at,
         }
     }
 
     /// Reads an expression, which may be several words long.
-    pub fn expression(&self, words: &mut Words<'_>, places: Places) -> Parsed<Arc<Expr>> {
+    pub fn expression(&self, words: &mut Words<'_>, points: EvaluationPoints) -> Parsed<Arc<Expr>> {
         let bytes = words.all_bytes();
         let mut at = words.position();
         let span = words.here();
         let warnings = Warnings::new();
-        let expression = Expr::parse(&bytes, &mut at, &self.scope(places, &warnings))
+        let expression = Expr::parse(&bytes, &mut at, &self.scope(points, &warnings))
             .map_err(|error| located(words, error))?;
         self.keep(warnings, |warning| located(words, warning));
         words.seek(at);
@@ -89,22 +89,28 @@ impl Expressions<'_> {
             return Ok(Arc::new(Chain::empty()));
         }
         let warnings = Warnings::new();
-        let chain = Chain::parse(&words.all_bytes(), words.position(), &self.scope(Places::ALL, &warnings))
-            .map_err(|error| located(words, error))?;
+        let chain =
+            Chain::parse(&words.all_bytes(), words.position(), &self.scope(EvaluationPoints::ALL, &warnings))
+                .map_err(|error| located(words, error))?;
         self.keep(warnings, |warning| located(words, warning));
         words.take();
         Ok(Arc::new(chain))
     }
 
     /// Parses a format that is a whole word.
-    pub fn format(&self, word: &Word, places: Places) -> Parsed<LogFormat> {
-        self.format_with(word, places, FormatOptions::PLAIN)
+    pub fn format(&self, word: &Word, points: EvaluationPoints) -> Parsed<LogFormat> {
+        self.format_with(word, points, FormatOptions::PLAIN)
     }
 
     /// Parses a format with the given rules of quoting.
-    pub fn format_with(&self, word: &Word, places: Places, options: FormatOptions) -> Parsed<LogFormat> {
+    pub fn format_with(
+        &self,
+        word: &Word,
+        points: EvaluationPoints,
+        options: FormatOptions,
+    ) -> Parsed<LogFormat> {
         let warnings = Warnings::new();
-        let format = LogFormat::parse(word.bytes(), options, &self.scope(places, &warnings))
+        let format = LogFormat::parse(word.bytes(), options, &self.scope(points, &warnings))
             .map_err(|error| in_word(word, error))?;
         self.keep(warnings, |warning| in_word(word, warning));
         format.visit_references(&mut |reference| self.note(reference, word.span()));
@@ -116,34 +122,38 @@ impl Expressions<'_> {
     }
 
     /// Parses the format of a body that is the whole of a file, which `path` names.
-    pub fn format_of_file(&self, path: &Word, text: &[u8], places: Places) -> Parsed<LogFormat> {
+    pub fn format_of_file(&self, path: &Word, text: &[u8], points: EvaluationPoints) -> Parsed<LogFormat> {
         let warnings = Warnings::new();
-        let format = LogFormat::parse(text, FormatOptions::BODY, &self.scope(places, &warnings))
+        let format = LogFormat::parse(text, FormatOptions::BODY, &self.scope(points, &warnings))
             .map_err(|error| fault(path.span(), format!("'{path}' : {}", error.message)))?;
         format.visit_references(&mut |reference| self.note(reference, path.span()));
         Ok(format)
     }
 
-    /// A format that is nothing but this text.
+    /// A format of literal text only.
     pub fn literal(&self, word: &Word, text: &str) -> Parsed<LogFormat> {
         let escaped = text.replace('%', "%%");
-        LogFormat::parse(escaped.as_bytes(), FormatOptions::PLAIN, &self.scope(Places::ALL, &Warnings::new()))
-            .map_err(|error| in_word(word, error))
+        LogFormat::parse(
+            escaped.as_bytes(),
+            FormatOptions::PLAIN,
+            &self.scope(EvaluationPoints::ALL, &Warnings::new()),
+        )
+        .map_err(|error| in_word(word, error))
     }
 
-    /// `option tcplog`, or `option tcplog clf`: what TCP mode has instead of an HTTP line.
+    /// The line of `option tcplog` or `option tcplog clf`, which replaces an HTTP line in TCP mode.
     pub fn tcp_line(&self, clf: bool) -> Option<LogLine> {
         let (kind, text) = match clf {
             true => (LogLineKind::TcpClf, weir_expr::format::CLF_TCP),
             false => (LogLineKind::Tcp, weir_expr::format::TCP),
         };
         let warnings = Warnings::new();
-        let scope = self.scope(Places::only(Place::Log), &warnings);
+        let scope = self.scope(EvaluationPoints::only(EvaluationPoint::Log), &warnings);
         let format = LogFormat::parse(text.as_bytes(), FormatOptions::LOG, &scope).ok()?;
         Some(LogLine::Format { kind, format: Arc::new(format) })
     }
 
-    /// The line that an `option` such as `httplog` stands for.
+    /// The line of an `option` such as `httplog`.
     pub fn builtin_line(&self, word: &Word, kind: LogLineKind) -> Parsed<LogLine> {
         let text = match kind {
             LogLineKind::Http => weir_expr::format::HTTP,
@@ -153,21 +163,21 @@ impl Expressions<'_> {
             LogLineKind::Tcp | LogLineKind::Custom => weir_expr::format::TCP,
         };
         let warnings = Warnings::new();
-        let scope = self.scope(Places::only(Place::Log), &warnings);
+        let scope = self.scope(EvaluationPoints::only(EvaluationPoint::Log), &warnings);
         let format = LogFormat::parse(text.as_bytes(), FormatOptions::LOG, &scope)
             .map_err(|error| fault(word.span(), error.message))?;
         Ok(LogLine::Format { kind, format: Arc::new(format) })
     }
 
     /// Reads `if <condition>` or `unless <condition>` to the end of the line, none if the line ends here.
-    pub fn condition(&self, words: &mut Words<'_>, places: Places) -> Parsed<Option<Condition>> {
+    pub fn condition(&self, words: &mut Words<'_>, points: EvaluationPoints) -> Parsed<Option<Condition>> {
         if words.at_end() {
             return Ok(None);
         }
         let bytes = words.all_bytes();
         let span = words.here();
         let warnings = Warnings::new();
-        let condition = Condition::parse(&bytes, words.position(), &self.scope(places, &warnings))
+        let condition = Condition::parse(&bytes, words.position(), &self.scope(points, &warnings))
             .map_err(|error| located(words, error))?;
         self.keep(warnings, |warning| located(words, warning));
         words.seek(words.line().len());
@@ -179,7 +189,7 @@ impl Expressions<'_> {
     pub fn acl(&self, words: &Words<'_>, at: usize) -> Result<(), ParseError> {
         let bytes = words.all_bytes();
         let warnings = Warnings::new();
-        self.acls.parse(&bytes, at, &self.scope(Places::ALL, &warnings))?;
+        self.acls.parse(&bytes, at, &self.scope(EvaluationPoints::ALL, &warnings))?;
         self.keep(warnings, |warning| located(words, warning));
         Ok(())
     }

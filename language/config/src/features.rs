@@ -1,7 +1,7 @@
-//! What `feature(<name>)` finds and `-vv` lists.
+//! The features of `feature(<name>)` and `-vv`.
 //!
-//! The names are the reference's build options. A name that weir has no equivalent of is absent (`-`), even where weir
-//! does the same by other means, because configurations use these tests to decide which words they may write.
+//! The names are the reference's build options. A feature is absent (`-`) if weir does not support its words, even if weir
+//! does the same by other means, because configurations use these tests to decide which words they may use.
 
 /// Every name, and whether weir has it, in the order in which `-vv` lists them.
 pub const FEATURES: &[(&str, bool)] = &[
@@ -35,8 +35,8 @@ pub const FEATURES: &[(&str, bool)] = &[
     ("NETFILTER", true),
     ("NS", false),
     ("OBSOLETE_LINKER", false),
-    ("OPENSSL", false),
-    ("OPENSSL_AWSLC", false),
+    ("OPENSSL", true),
+    ("OPENSSL_AWSLC", true),
     ("OPENSSL_WOLFSSL", false),
     ("PCRE", false),
     ("PCRE2", true),
@@ -53,7 +53,7 @@ pub const FEATURES: &[(&str, bool)] = &[
     ("SHM_OPEN", false),
     ("SLZ", false),
     ("SPOE", false),
-    ("SSL", false),
+    ("SSL", true),
     ("STATIC_PCRE", false),
     ("STATIC_PCRE2", true),
     ("TFO", true),
@@ -78,7 +78,8 @@ mod tests {
     fn names_are_sorted_and_known_ones_are_found() {
         assert!(FEATURES.is_sorted_by(|a, b| a.0 < b.0));
         assert!(has_feature("THREAD"));
-        assert!(!has_feature("OPENSSL"));
+        // The tests that guard lines about TLS in configurations for builds with and without it.
+        assert!(has_feature("OPENSSL") && has_feature("SSL") && !has_feature("OPENSSL_WOLFSSL"));
         assert!(!has_feature("thread"));
     }
 }

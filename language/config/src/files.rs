@@ -39,7 +39,7 @@ pub fn load_sources(
     sources
 }
 
-/// What `HAPROXY_CFGFILES` says: the names of all files.
+/// The value of `HAPROXY_CFGFILES`: the names of all files.
 pub fn file_list(sources: &SourceMap) -> String {
     let names: Vec<&str> = sources.iter().map(|(_, source)| source.name()).collect();
     names.join(";")

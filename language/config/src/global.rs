@@ -1,8 +1,9 @@
-//! The `global` section: what concerns the process as a whole (manual, section "Global parameters").
+//! The `global` section: settings of the whole process (manual, section "Global parameters").
 //!
 //! [`GLOBAL_KEYWORDS`] holds one row for each word, grouped by subject in the files below; each fills a field of
 //! [`crate::model::Global`]. There may be several `global` sections: they add up.
 
+mod client;
 mod context;
 mod cpu;
 mod environment;
@@ -29,6 +30,7 @@ pub(crate) use context::{GlobalContext, GlobalReader};
 /// Every word of the `global` section.
 pub(crate) static GLOBAL_KEYWORDS: Table<GlobalReader> = Table::new(&[
     process::ROWS,
+    client::ROWS,
     profiling::ROWS,
     cpu::ROWS,
     limits::ROWS,

@@ -5,8 +5,8 @@
 //! drives, and each row fills a field of the [`model`]. All faults of a file are collected as diagnostics with the
 //! exact words; a word that the language has and weir does not have yet is an error, never ignored.
 //!
-//! It refuses to know sockets, clocks, threads and the process: files come through a loader, names are resolved by
-//! whoever starts, and nothing here runs traffic. Begin with [`parse`], which gives a
+//! It refuses to know sockets, clocks, threads and the process: files come through a loader, names are resolved at
+//! start by other crates, and nothing here runs traffic. Begin with [`parse`], which gives a
 //! [`model::Config`].
 
 mod added;

@@ -180,7 +180,7 @@ impl LogForwardReader {
         }
     }
 
-    /// The section is over.
+    /// Ends the section.
     pub fn end(self, diagnostics: &mut Diagnostics) -> LogForward {
         let section = self.section;
         if section.all_binds().next().is_none() {

@@ -28,7 +28,7 @@ pub(crate) static MAILERS_KEYWORDS: Table<MailersKeyword> = Table::new(&[&[
     ),
 ]]);
 
-/// So many mail servers in one section at most.
+/// The most mail servers in one section.
 const MOST_MAILERS: usize = 64;
 
 /// Begins the section of a line.

@@ -9,6 +9,7 @@ mod balance;
 mod bind;
 mod check;
 mod check_script;
+mod client;
 mod config;
 mod filter;
 mod global;
@@ -42,7 +43,7 @@ pub use address::{
 };
 pub use balance::{
     Algorithm, BackendTarget, Balance, CookieMode, CookiePersistence, HashFunction, HashMethod, HashType,
-    PersistRule, PreserveAffinity, ProxyIndex, RetryOn, ServerTarget, UseBackend, UseServer,
+    OutlierEjection, PersistRule, PreserveAffinity, ProxyIndex, RetryOn, ServerTarget, UseBackend, UseServer,
 };
 pub use bind::{
     Account, Bind, BindOptions, Level, SeverityOutput, Shards, SocketOwnership, ThreadRange, ThreadSet,
@@ -55,8 +56,11 @@ pub use check_script::{
     Expect, ExpectStatus, Expected, HeaderMatch, HealthCheck, HttpRequest, OwnExpected, TextMatch,
     is_check_fetch,
 };
+pub use client::{HttpClient, OcspUpdates};
 pub use config::Config;
-pub use filter::{BandwidthFilter, Filter, FilterDirection, FilterKind, FilterSequences, TraceFilter};
+pub use filter::{
+    BandwidthFilter, Filter, FilterDirection, FilterKind, FilterSequences, SharedBandwidth, TraceFilter,
+};
 pub use global::{
     Chroot, CloseSpread, CoreDump, CpuMap, CpuSet, ExternalCheck, Global, Http1, Kept, Limits, MAX_THREADS,
     MasterWorker, ProcessValue, ProcessVariable, SentHostName, UnixBind,

@@ -1,6 +1,6 @@
-//! Numbers, times and addresses' numeric parts as words write them.
+//! Numbers, times and sizes in words of the configuration.
 //!
-//! The reference reads many numbers with `atol`, which takes "abc" for 0. A number that is none is an error here.
+//! HAProxy reads many numbers with `atol`, which takes "abc" for 0. An invalid number is an error here.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -70,7 +70,7 @@ pub(crate) fn seconds_of(words: &Words<'_>, word: &Word, keyword: &str) -> Parse
     duration(words, word, keyword, TimeUnit::Seconds)
 }
 
-/// What follows the unit, as in `30sec`, is warned of: HAProxy 3.2 does the same.
+/// Text after the unit, as in `30sec`, causes a warning, as in HAProxy 3.2.
 fn duration(words: &Words<'_>, word: &Word, keyword: &str, unit: TimeUnit) -> Parsed<Duration> {
     let text = word.text();
     let (count, length) = parse_time_prefix(text, unit)

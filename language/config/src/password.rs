@@ -2,7 +2,7 @@
 //!
 //! The three hashes that today's C libraries share are implemented after their published descriptions: MD5 (`$1$`, as
 //! FreeBSD introduced it), SHA-256 (`$5$`) and SHA-512 (`$6$`, both after Ulrich Drepper's "Unix crypt using SHA-256
-//! and SHA-512"). They are slow by design: [`Password::is_costly`] tells those who must not block.
+//! and SHA-512"). They are slow by design: callers that must not block check [`Password::is_costly`].
 
 use md5::Md5;
 use sha2::{Digest, Sha256, Sha512};
@@ -14,7 +14,7 @@ pub enum Password {
     Clear(Box<[u8]>),
     /// `password`: hashed.
     Hashed(PasswordHash),
-    /// A hash that nothing hashes to: it was cut, or made up.
+    /// A malformed hash, which no password matches.
     Never,
 }
 
@@ -178,7 +178,7 @@ fn md5_crypt(key: &[u8], salt: &[u8]) -> Vec<u8> {
     encode(&digest, &MD5_ORDER)
 }
 
-/// Gives `length` bytes of `block`, repeated as often as needed.
+/// Passes `length` bytes to `give`: `block`, repeated as often as needed.
 fn for_length(length: usize, block: &[u8], mut give: impl FnMut(&[u8])) {
     let mut left = length;
     while left > 0 {
@@ -217,10 +217,10 @@ fn same(left: &[u8], right: &[u8]) -> bool {
 
 const ALPHABET: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// What both SHA schemes do unless told otherwise.
+/// The default number of rounds of both SHA schemes.
 const DEFAULT_ROUNDS: u32 = 5_000;
 
-/// The work of a SHA scheme grows with the square of the password's length: nobody types more than this.
+/// The work of a SHA scheme grows with the square of the password's length: a longer candidate never matches.
 const MAX_PASSWORD_BYTES: usize = 256;
 
 const MD5_ORDER: [[Option<u8>; 3]; 6] = [
@@ -285,7 +285,7 @@ mod tests {
         assert!(!parsed.verify(b""), "empty {hash}");
     }
 
-    /// The vectors of the published descriptions, and what glibc and OpenSSL make of other lengths.
+    /// The vectors of the published descriptions, and results of glibc and OpenSSL for other lengths.
     #[test]
     fn known_hashes() {
         check("secret", "$1$abc$iCQ2D3nhptRYi27fDYv2s1");

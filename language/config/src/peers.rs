@@ -1,13 +1,25 @@
-//! `peers` sections: who shares stick-tables, and which (manual, 11.2).
+//! `peers` sections: peers and the stick-tables that they share (manual, 11.2).
 
-use weir_syntax::{Diagnostic, Diagnostics, Line, Span, Word};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use weir_expr::AclTable;
+use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span, Word};
 
 use crate::address::{listen_addresses, server_address};
-use crate::bind::read_bind;
-use crate::model::{Bind, BindOptions, Location, Peer, Peers, ServerAddress, ServerPort, StickTable};
+use crate::bind::{read_bind_options, read_bind_with};
+use crate::expressions::{Expressions, Notes};
+use crate::model::{
+    Bind, BindOptions, Location, Peer, Peers, ServerAddress, ServerPort, ServerSettings, StickTable,
+};
+use crate::numbers::integer_in;
+use crate::resources::Resources;
+use crate::ring::needs_a_stream;
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
-use crate::server::{SERVER_OPTIONS, check_server_name};
+use crate::server::{
+    SERVER_OPTIONS, ServerLine, ServerLineKind, check_server_name, is_of_tls, read_server_options,
+};
 use crate::table::read_table;
 use crate::words::{Parsed, Words, fault, is_name_character, not_yet};
 
@@ -16,11 +28,22 @@ use crate::words::{Parsed, Words, fault, is_name_character, not_yet};
 pub(crate) struct PeersReader {
     section: Peers,
     tables: Vec<StickTable>,
+    /// `default-server`.
+    default_server: ServerSettings,
+    /// `default-bind`.
+    default_bind: BindOptions,
     span: Span,
 }
 
 /// Reads one line of the section.
-pub(crate) type PeersKeyword = fn(&mut PeersReader, Location, &mut Words<'_>) -> Parsed;
+pub(crate) type PeersKeyword = fn(&mut PeersReader, &mut PeersContext<'_>, &mut Words<'_>) -> Parsed;
+
+/// The resources to read a line.
+pub(crate) struct PeersContext<'c> {
+    at: Location,
+    resources: Resources<'c>,
+    diagnostics: &'c mut Diagnostics,
+}
 
 /// Every word of the section.
 pub(crate) static PEERS_KEYWORDS: Table<PeersKeyword> = Table::new(&[&[
@@ -29,13 +52,30 @@ pub(crate) static PEERS_KEYWORDS: Table<PeersKeyword> = Table::new(&[&[
         "<addr> [param*]",
         "127.0.0.1:10000",
         "where peers connect to this instance",
-        |reader, at, words| {
-            let bind = read_bind(words, "bind", SECTION, at)?;
+        |reader, context, words| {
+            let options = reader.default_bind.clone();
+            let bind = read_bind_with(words, "bind", SECTION, context.at.clone(), options)?;
             reader.listen(words, bind)
         },
     ),
-    Row::not_yet("default-bind", "[param*]", "what bind lines of the section have in common"),
-    Row::not_yet("default-server", "[param*]", "what peers of the section have in common"),
+    Row::ready(
+        "default-bind",
+        "[param*]",
+        "ssl crt site.pem",
+        "how peers connect to this instance, wherever its address is said",
+        |reader, context, words| reader.default_bind(context, words),
+    ),
+    Row::ready(
+        "default-server",
+        "[param*]",
+        "ssl verify none",
+        "settings of the 'server' and 'peer' lines that follow",
+        |reader, context, words| {
+            let settings = reader.default_server.clone();
+            reader.default_server = reader.settings(settings, context, words, "default-server")?;
+            Ok(())
+        },
+    ),
     Row::ready("disabled", "", "", "nothing is shared", |reader, _, words| {
         reader.section.disabled = true;
         words.end("disabled")
@@ -47,30 +87,40 @@ pub(crate) static PEERS_KEYWORDS: Table<PeersKeyword> = Table::new(&[&[
     Row::not_yet("log", "<target> <facility>", "where the listener's events are logged"),
     Row::ready(
         "peer",
-        "<name> <addr>:<port>",
+        "<name> <addr>:<port> [param*]",
         "lb1 127.0.0.1:10000",
         "an instance; of this one, where peers connect",
-        |reader, at, words| reader.peer(at, words, "peer"),
+        |reader, context, words| reader.peer(context, words, "peer"),
     ),
     Row::ready(
         "server",
-        "<name> [<addr>:<port>]",
+        "<name> [<addr>:<port>] [param*]",
         "lb1 127.0.0.1:10000",
         "an instance; of this one without an address where there is a 'bind'",
-        |reader, at, words| reader.peer(at, words, "server"),
+        |reader, context, words| reader.peer(context, words, "server"),
     ),
-    Row::not_yet("shards", "<number>", "how many parts the peers share the keys in"),
+    Row::ready(
+        "shards",
+        "<number>",
+        "2",
+        "number of shards: a peer with a 'shard' receives the keys of that one",
+        |reader, _, words| {
+            let word = words.expect("'shards' expects an integer as argument.")?;
+            reader.section.shards = integer_in(word, "shards", 1..=u32::MAX)?;
+            words.end("shards")
+        },
+    ),
     Row::ready(
         "table",
         "<name> type <type> size <size> [param*]",
         "t type ip size 1k store gpc0",
         "a stick-table that all peers have",
-        |reader, at, words| reader.table(&at, words),
+        |reader, context, words| reader.table(&context.at, words),
     ),
 ]]);
 
 const SECTION: &str = "peers";
-/// So many peers in one section at most.
+/// The most peers in one section.
 const MOST_PEERS: usize = 64;
 
 impl PeersReader {
@@ -95,14 +145,27 @@ impl PeersReader {
             at,
             local: local.into(),
             disabled: false,
+            shards: 0,
             peers: Vec::new(),
             bind: None,
         };
-        Ok(PeersReader { section, tables: Vec::new(), span: line.span() })
+        Ok(PeersReader {
+            section,
+            tables: Vec::new(),
+            default_server: ServerSettings::default(),
+            default_bind: BindOptions::default(),
+            span: line.span(),
+        })
     }
 
     /// Reads one line.
-    pub fn line(&mut self, line: &Line, at: Location, diagnostics: &mut Diagnostics) {
+    pub fn line(
+        &mut self,
+        line: &Line,
+        at: Location,
+        resources: Resources<'_>,
+        diagnostics: &mut Diagnostics,
+    ) {
         let keyword = line.keyword();
         let Some((row, count)) = PEERS_KEYWORDS.find_phrase(line, 0) else {
             let message = format!("unknown keyword '{keyword}' in '{SECTION}' section");
@@ -114,12 +177,13 @@ impl PeersReader {
             Handler::Ready(read) => read,
             _ => return diagnostics.push(*not_yet(keyword.span(), row.name)),
         };
-        if let Err(fault) = read(self, at, &mut Words::new(line, count)) {
+        let mut context = PeersContext { at, resources, diagnostics };
+        if let Err(fault) = read(self, &mut context, &mut Words::new(line, count)) {
             diagnostics.push(*fault);
         }
     }
 
-    /// The section is over.
+    /// Ends the section.
     pub fn end(self, diagnostics: &mut Diagnostics) -> (Peers, Vec<StickTable>) {
         let section = &self.section;
         let (name, local) = (&section.name, &section.local);
@@ -129,7 +193,7 @@ impl PeersReader {
             );
             diagnostics.push(Diagnostic::warning(self.span, message));
         } else if !section.disabled && section.bind.is_none() {
-            let message = format!("peers section '{name}' says nowhere where peers connect to '{local}'.");
+            let message = format!("peers section '{name}' has no address for '{local}'.");
             diagnostics.push(Diagnostic::alert(self.span, message));
         }
         (self.section, self.tables)
@@ -141,14 +205,68 @@ impl PeersReader {
                 words.fault("there is another address where peers connect in this section.".to_owned())
             );
         }
-        if bind.options.tls.as_ref().is_some_and(|tls| tls.enabled) {
-            return Err(not_yet(words.here(), "ssl"));
-        }
+        check_bind(&bind.options, words)?;
         self.section.bind = Some(bind);
         Ok(())
     }
 
-    fn peer(&mut self, at: Location, words: &mut Words<'_>, keyword: &str) -> Parsed {
+    /// Reads `default-bind`, which applies to the section's `bind` line, before or after it.
+    fn default_bind(&mut self, context: &PeersContext<'_>, words: &mut Words<'_>) -> Parsed {
+        let mut said = Bind {
+            at: context.at.clone(),
+            spelling: "default-bind".into(),
+            addresses: Vec::new(),
+            name: None,
+            id: None,
+            options: self.default_bind.clone(),
+        };
+        let target = self.section.bind.as_mut().unwrap_or(&mut said);
+        read_bind_options(target, words, "default-bind", SECTION)?;
+        check_bind(&target.options, words)?;
+        self.default_bind = target.options.clone();
+        Ok(())
+    }
+
+    /// Reads the words of a line about connections to a peer, over the defaults.
+    fn settings(
+        &self,
+        settings: ServerSettings,
+        context: &mut PeersContext<'_>,
+        words: &mut Words<'_>,
+        subject: &str,
+    ) -> Parsed<ServerSettings> {
+        let (acls, notes) = (AclTable::new(), RefCell::new(Notes::default()));
+        let expressions =
+            Expressions { resources: context.resources, acls: &acls, at: &context.at, notes: &notes };
+        let (id, guid, used) = (0, None, Vec::new());
+        let mut line = ServerLine { kind: ServerLineKind::Peer, settings, id, guid, used, expressions };
+        read_server_options(&mut line, words, Some(subject)).map_err(|mut fault| {
+            fault.layout = Layout::default();
+            fault
+        })?;
+        let ServerLine { settings, used, .. } = line;
+        for (word, span) in used {
+            match use_of(word) {
+                UseOfWord::Connects => {}
+                UseOfWord::None => context
+                    .diagnostics
+                    .warning(span, format!("'{subject}' : '{word}' has no effect on a peer.")),
+                UseOfWord::Refused => {
+                    let message = format!(
+                        "'{subject}' : '{word}' is not supported on a peer, whose address is fixed and which is not checked."
+                    );
+                    return Err(fault(span, message));
+                }
+            }
+        }
+        if let Some(what) = needs_a_stream(&settings) {
+            return Err(words.fault(format!("'{subject}' : {what} has no meaning on a peer")));
+        }
+        notes.into_inner().warnings.into_iter().for_each(|warning| context.diagnostics.push(warning));
+        Ok(settings)
+    }
+
+    fn peer(&mut self, context: &mut PeersContext<'_>, words: &mut Words<'_>, keyword: &str) -> Parsed {
         let name = words.expect(&format!("'{keyword}' expects <name> and <addr>[:<port>] as arguments."))?;
         check_server_name(name)?;
         if self.section.peers.iter().any(|peer| *peer.name == *name.text()) {
@@ -158,7 +276,9 @@ impl PeersReader {
             return Err(fault(name.span(), format!("more than {MOST_PEERS} peers in one section.")));
         }
         let is_local = *name.text() == *self.section.local;
-        let address = match words.take() {
+        // The local peer has no address of its own in its line where a 'bind' line says it.
+        let has_address = !is_local || keyword == "peer" || !begins_with_option(words);
+        let address = match has_address.then(|| words.take()).flatten() {
             Some(word) => Some((word, peer_address(word, name)?)),
             None if is_local && keyword == "server" => None,
             None => {
@@ -167,13 +287,8 @@ impl PeersReader {
                 );
             }
         };
-        if let Some(word) = words.take() {
-            let is_known = SERVER_OPTIONS.find(word.text()).is_some();
-            return Err(match is_known {
-                true => not_yet(word.span(), word.text()),
-                false => fault(word.span(), format!("'{keyword} {name}' : unknown keyword '{word}'")),
-            });
-        }
+        let (at, subject) = (context.at.clone(), format!("{keyword} {name}"));
+        let settings = Arc::new(self.settings(self.default_server.clone(), context, words, &subject)?);
         if let (true, Some((word, _))) = (is_local, &address) {
             let bind = Bind {
                 at: at.clone(),
@@ -181,18 +296,18 @@ impl PeersReader {
                 addresses: listen_addresses(word, keyword)?,
                 name: None,
                 id: None,
-                options: BindOptions::default(),
+                options: self.default_bind.clone(),
             };
             self.listen(words, bind)?;
         }
         let address = address.map(|(_, address)| address);
-        self.section.peers.push(Peer { name: name.text().into(), at, address });
+        self.section.peers.push(Peer { name: name.text().into(), at, address, settings });
         Ok(())
     }
 
     fn table(&mut self, at: &Location, words: &mut Words<'_>) -> Parsed {
         let name = words.expect("'table' expects <name> and parameters as arguments.")?;
-        // Others name it with the section's name before it (manual, 11.2, "table").
+        // Other sections refer to it as `<section>/<name>` (manual, 11.2, "table").
         let whole = format!("{}/{name}", self.section.name);
         if self.tables.iter().any(|table| *table.declaration.name == *whole) {
             return Err(fault(name.span(), format!("there is a table '{name}' already in this section.")));
@@ -204,7 +319,45 @@ impl PeersReader {
     }
 }
 
-/// Where a peer is: an address with a port of its own, or a path.
+/// The effect of a word of a server line on a peer (manual, 11.2, "server").
+enum UseOfWord {
+    /// It applies to connections.
+    Connects,
+    /// It has no effect.
+    None,
+    /// Peers do not support it.
+    Refused,
+}
+
+fn use_of(word: &str) -> UseOfWord {
+    let connects = ["source", "socks4", "tcp-ut", "tfo", "send-proxy", "send-proxy-v2", "no-send-proxy"];
+    let others = ["no-send-proxy-v2", "proxy-v2-options", "shard", "no-tfo"];
+    let of_checks = ["addr", "port", "inter", "fastinter", "downinter", "rise", "fall", "track", "disabled"];
+    let prefixes = ["check", "agent-", "resolve", "init-"];
+    if connects.contains(&word) || others.contains(&word) || is_of_tls(word) {
+        UseOfWord::Connects
+    } else if of_checks.contains(&word) || prefixes.iter().any(|prefix| word.starts_with(prefix)) {
+        UseOfWord::Refused
+    } else {
+        UseOfWord::None
+    }
+}
+
+/// Whether the next word is a word of a server line, not an address.
+fn begins_with_option(words: &Words<'_>) -> bool {
+    let name = words.peek_text();
+    name.is_empty() || SERVER_OPTIONS.find(name).is_some()
+}
+
+/// Refuses protocols that peers do not use.
+fn check_bind(options: &BindOptions, words: &Words<'_>) -> Parsed {
+    match options.accept_proxy {
+        true => Err(not_yet(words.here(), "accept-proxy")),
+        false => Ok(()),
+    }
+}
+
+/// The address of a peer: with a port, or a path.
 fn peer_address(word: &Word, name: &Word) -> Parsed<ServerAddress> {
     let subject = format!("peer {name}");
     let address = server_address(word, &subject)?;
@@ -223,6 +376,7 @@ fn peer_address(word: &Word, name: &Word) -> Parsed<ServerAddress> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::document::tests::{check, parse_text};
 
     #[test]
@@ -246,6 +400,16 @@ mod tests {
     }
 
     #[test]
+    fn instances_may_count_together() {
+        let read = parse_text(
+            "global\n localpeer A\npeers p\n peer A 127.0.0.1:1\n table t type ip size 1 aggregate store conn_rate(1s)\n\
+             backend b\n stick-table type ip size 1 store gpc0 aggregate peers p\n",
+        );
+        assert_eq!(read.messages, [""; 0]);
+        assert!(read.config.tables.iter().all(|table| table.aggregate));
+    }
+
+    #[test]
     fn the_local_peer_may_have_a_bind_line() {
         let read = parse_text(
             "global\n localpeer A\npeers p\n bind 127.0.0.1:1024\n server A\n server B 127.0.0.1:1025\n",
@@ -254,6 +418,36 @@ mod tests {
         let section = &read.config.peers[0];
         assert_eq!(section.bind.as_ref().map(|bind| &*bind.spelling), Some("127.0.0.1:1024"));
         assert_eq!(section.peers[0].address, None);
+    }
+
+    #[test]
+    fn what_lines_have_in_common_is_said_once() {
+        let read = parse_text(
+            "global\n localpeer A\npeers p\n default-bind ssl crt x.pem\n default-server ssl verify none source 127.0.0.3\n shards 2\n \
+             bind 127.0.0.1:1024\n server A\n server B 127.0.0.1:1025 shard 2\n server C 127.0.0.1:1026 no-ssl\n",
+        );
+        assert_eq!(read.messages, [""; 0]);
+        let section = &read.config.peers[0];
+        let bind = section.bind.as_ref().expect("an address");
+        assert!(bind.options.tls.as_ref().is_some_and(|tls| tls.enabled && tls.certificates.len() == 1));
+        let of = |peer: &Peer| {
+            let settings = &peer.settings;
+            (settings.tls.as_ref().is_some_and(|tls| tls.enabled), settings.source.is_some(), settings.shard)
+        };
+        assert_eq!(section.shards, 2);
+        let peers: Vec<_> = section.peers.iter().map(of).collect();
+        assert_eq!(peers, [(true, true, 0), (true, true, 2), (false, true, 0)]);
+    }
+
+    #[test]
+    fn a_default_bind_may_come_last() {
+        for lines in [" peer A 127.0.0.1:1\n", " bind 127.0.0.1:1\n server A\n"] {
+            let text = format!("global\n localpeer A\npeers p\n{lines} default-bind ssl crt x.pem\n");
+            let read = parse_text(&text);
+            assert_eq!(read.messages, [""; 0]);
+            let bind = read.config.peers[0].bind.as_ref().expect("an address");
+            assert!(bind.options.tls.as_ref().is_some_and(|tls| tls.enabled), "{lines}");
+        }
     }
 
     #[track_caller]
@@ -268,15 +462,20 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told() {
         check_lines(" peer B 127.0.0.1:1\n", "has no line for the local peer 'A'");
-        check_lines(" server A\n", "says nowhere where peers connect to 'A'");
+        check_lines(" server A\n", "has no address for 'A'");
         check_lines(" peer A 127.0.0.1:1\n bind 127.0.0.1:2\n", "another address where peers connect");
         check_lines(" peer A 127.0.0.1:1\n peer A 127.0.0.1:2\n", "there is a peer 'A' already");
         check_lines(" peer A 127.0.0.1:1\n peer B 127.0.0.1\n", "missing port specification");
         check_lines(" peer A 127.0.0.1:1\n peer B\n", "'peer' expects");
-        check_lines(" peer A 127.0.0.1:1\n peer B 127.0.0.1:2 ssl\n", "not implemented");
         check_lines(" peer A 127.0.0.1:1\n peer B 127.0.0.1:2 nonsense\n", "unknown keyword 'nonsense'");
-        check_lines(" bind 127.0.0.1:1 ssl crt x\n server A\n", "ssl");
-        check_lines(" peer A 127.0.0.1:1\n shards 3\n", "not implemented");
+        check_lines(" bind 127.0.0.1:1 accept-proxy\n server A\n", "accept-proxy");
+        check_lines(" default-bind accept-proxy\n", "accept-proxy");
+        check_lines(" peer A 127.0.0.1:1\n shards 0\n", "shards");
+        check_lines(" peer A 127.0.0.1:1\n log global\n", "not implemented");
+        check_lines(" peer A 127.0.0.1:1\n peer B 127.0.0.1:2 check\n", "'check' is not supported on a peer");
+        check_lines(" default-server init-addr none\n", "'init-addr' is not supported on a peer");
+        check_lines(" default-server weight 3\n peer A 127.0.0.1:1\n", "'weight' has no effect on a peer");
+        check_lines(" default-server source 0.0.0.0 usesrc clientip\n", "the address of a client");
         check_lines(" peer A 127.0.0.1:1\n tabel t\n", "unknown keyword 'tabel'");
         check_lines(
             " peer A 127.0.0.1:1\n table t type ip size 1\n table t type ip size 1\n",

@@ -1,9 +1,9 @@
 //! The proxy sections: `defaults`, `frontend`, `backend`, `listen`.
 //!
-//! [`ProxyParser`] takes one line at a time. A section line begins a draft that starts as a copy of what a `defaults`
-//! section says; the lines that follow change it, each through the row of its keyword; the next section line, or the
-//! end, completes it. `defaults` sections are read-only for everybody else (R29): a draft owns its settings, and shares
-//! what is large behind `Arc`. Names that may be written before what they name (backends, servers, `http-errors`
+//! [`ProxyParser`] takes one line at a time. A section line begins a draft that starts as a copy of a `defaults`
+//! section; the lines that follow change it, each through the row of its keyword; the next section line, or the
+//! end, completes it. `defaults` sections are read-only for others (R29): a draft owns its settings, and shares
+//! large parts behind `Arc`. Names that may be used before their declaration (backends, servers, `http-errors`
 //! sections) are remembered, and resolved in [`ProxyParser::finish`].
 
 pub(crate) mod balancing;
@@ -19,6 +19,7 @@ mod log_mode;
 mod logging;
 mod mail;
 mod options;
+mod outliers;
 mod resolve;
 mod routing;
 mod stats;
@@ -84,7 +85,7 @@ impl DefaultsSection {
     }
 }
 
-/// Who took a `defaults` section.
+/// Which proxies used a `defaults` section.
 #[derive(Clone, Copy, Debug, Default)]
 struct DefaultsUses {
     explicitly: bool,
@@ -92,7 +93,7 @@ struct DefaultsUses {
     by_backend: bool,
 }
 
-/// A proxy that is read to its end, with what can only be settled when all are.
+/// A completely read proxy, with the references that can only be resolved when all are read.
 #[derive(Debug)]
 struct Finished {
     proxy: Proxy,
@@ -153,7 +154,7 @@ impl<'r> ProxyParser<'r> {
             Ok(header) => header,
             Err(fault) => {
                 diagnostics.push(*fault);
-                // What refers to it finds it: this is its one fault.
+                // References to the section find it, so that this is the only fault.
                 let name = line.get(1).unwrap_or(line.keyword());
                 Header { section: section_of(line.text(0), line.len() > 1), name, from: None }
             }
@@ -226,7 +227,7 @@ impl<'r> ProxyParser<'r> {
     fn inherit(&mut self, header: &Header<'_>, draft: &mut Draft, diagnostics: &mut Diagnostics) -> Parsed {
         let index = match header.from {
             Some(from) => self.named_defaults(header, from)?,
-            // A defaults section starts from nothing unless it says otherwise.
+            // A defaults section starts empty unless it has `from`.
             None if draft.section.is_defaults() => return Ok(()),
             None => match self.implicit_defaults {
                 Some(index) => index,
@@ -369,7 +370,7 @@ impl<'l> Header<'l> {
     }
 }
 
-/// Which prefix a line has.
+/// The prefix of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Polarity {
     /// None.

@@ -2,39 +2,43 @@
 
 use std::sync::{Arc, OnceLock};
 
-use weir_expr::{FormatOptions, Loader, Places};
+use weir_expr::{EvaluationPoints, FormatOptions, Loader};
 use weir_syntax::{Span, Word};
 
 use crate::draft::LineContext;
 use crate::model::{ErrorMessage, ErrorReplies, ErrorSection, Reply, ReplyContent, ReplyHeader};
 use crate::words::{Parsed, Words, fault};
 
-/// What differs between the words that take replies.
+/// Differences between the words that take replies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplyRules {
-    /// The status unless told.
+    /// The default status.
     pub default_status: u16,
     /// The statuses that may be given.
     pub lowest_status: u16,
-    /// Whether, without any content, the proxy's own error message is meant.
+    /// Whether a reply without content means the proxy's own error message.
     pub falls_back: bool,
     /// Where formats stand.
-    pub places: Places,
+    pub points: EvaluationPoints,
 }
 
 impl ReplyRules {
     /// `http-error`.
-    pub const HTTP_ERROR: ReplyRules =
-        ReplyRules { default_status: 0, lowest_status: 200, falls_back: false, places: Places::ALL };
+    pub const HTTP_ERROR: ReplyRules = ReplyRules {
+        default_status: 0,
+        lowest_status: 200,
+        falls_back: false,
+        points: EvaluationPoints::ALL,
+    };
 
     /// `deny`.
-    pub fn deny(default_status: u16, places: Places) -> Self {
-        ReplyRules { default_status, lowest_status: 200, falls_back: true, places }
+    pub fn deny(default_status: u16, points: EvaluationPoints) -> Self {
+        ReplyRules { default_status, lowest_status: 200, falls_back: true, points }
     }
 
     /// `return`.
-    pub fn answer(places: Places) -> Self {
-        ReplyRules { default_status: 200, lowest_status: 200, falls_back: false, places }
+    pub fn answer(points: EvaluationPoints) -> Self {
+        ReplyRules { default_status: 200, lowest_status: 200, falls_back: false, points }
     }
 }
 
@@ -44,7 +48,7 @@ const MAX_FILE: u64 = 1 << 20;
 /// A reply has at most this many headers of its own.
 const MAX_HEADERS: usize = 256;
 
-/// Reads the arguments of a reply as far as they are ones.
+/// Reads the arguments of a reply up to the first other word.
 pub(crate) fn read_reply(
     context: &mut LineContext<'_>,
     words: &mut Words<'_>,
@@ -73,7 +77,7 @@ pub(crate) fn read_reply(
                 if draft.headers.len() == MAX_HEADERS {
                     return Err(fault(name.span(), format!("more than {MAX_HEADERS} 'hdr' arguments")));
                 }
-                let format = context.expressions().format_with(value, rules.places, FormatOptions::HTTP)?;
+                let format = context.expressions().format_with(value, rules.points, FormatOptions::HTTP)?;
                 draft.headers.push(ReplyHeader { name: name.text().into(), value: format });
             }
             "default-errorfiles" | "errorfile" | "errorfiles" | "file" | "lf-file" | "string"
@@ -141,12 +145,12 @@ fn read_content(
         "lf-file" => {
             let path = words.expect("'lf-file' expects <file> as argument.")?;
             let text = read_file(loader, path)?;
-            let format = context.expressions().format_of_file(path, &text, rules.places)?;
+            let format = context.expressions().format_of_file(path, &text, rules.points)?;
             ("lf-file", ReplyContent::Format(Arc::new(format)))
         }
         _ => {
             let text = words.expect("'lf-string' expects <fmt> as argument.")?;
-            let format = context.expressions().format_with(text, rules.places, FormatOptions::BODY)?;
+            let format = context.expressions().format_with(text, rules.points, FormatOptions::BODY)?;
             ("lf-string", ReplyContent::Format(Arc::new(format)))
         }
     };
@@ -159,12 +163,20 @@ impl ReplyDraft {
         let ReplyDraft { status, status_span, mut content_type, content, headers } = self;
         let (keyword, content, span) = match content {
             Some(content) => content,
-            // Headers alone are a reply of their own.
-            None if rules.falls_back && headers.is_empty() => {
+            // Headers alone are a reply of their own, and so is a status without an error message.
+            None if rules.falls_back && headers.is_empty() && ErrorReplies::STATUSES.contains(&status) => {
                 ("default-errorfiles", ReplyContent::ProxyDefault, status_span)
             }
             None => ("", ReplyContent::Empty, status_span),
         };
+        let has_body = match &content {
+            ReplyContent::Body(body) => !body.is_empty(),
+            ReplyContent::Format(_) => true,
+            _ => false,
+        };
+        if has_body && matches!(status, 204 | 304) {
+            return Err(fault(span, format!("No body expected for {status} responses.")));
+        }
         match &content {
             ReplyContent::ProxyDefault if status != 0 && !ErrorReplies::STATUSES.contains(&status) => {
                 let message =
@@ -188,11 +200,6 @@ impl ReplyDraft {
             }
             _ => {}
         }
-        let has_body = match &content {
-            ReplyContent::Body(body) => !body.is_empty(),
-            ReplyContent::Format(_) => true,
-            _ => false,
-        };
         if !has_body && let Some((content_type, span)) = content_type.take() {
             let message = format!(
                 "content-type '{content_type}' ignored by the http reply because neither errorfile nor payload defined."
@@ -232,7 +239,7 @@ pub(crate) fn cannot_open(path: &Word, error: &std::io::Error) -> String {
 
 /// Reads an error message: a complete response, or nothing at all (`/dev/null`).
 pub(crate) fn read_error_file(loader: &dyn Loader, path: &Word) -> Parsed<Arc<ErrorMessage>> {
-    // Nothing to read, and no loader should be asked for a device.
+    // `/dev/null` is empty, and loaders need not support devices.
     let raw = if path.is("/dev/null") { Vec::new() } else { read_file(loader, path)? };
     if let Err(offset) = check_message(&raw) {
         let message = format!("'{path}': unable to parse headers (error offset: {offset}).");
@@ -243,7 +250,7 @@ pub(crate) fn read_error_file(loader: &dyn Loader, path: &Word) -> Parsed<Arc<Er
 
 /// Whether `raw` is a response with a complete head; the error is the offset at which it stops being one.
 ///
-/// Only the outline is looked at: whoever sends it parses it with the HTTP/1 engine, which this crate does not know.
+/// Only the outline is checked: the sender parses it with the HTTP/1 engine, which this crate does not depend on.
 fn check_message(raw: &[u8]) -> Result<(), usize> {
     if raw.is_empty() {
         return Ok(());

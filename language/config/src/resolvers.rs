@@ -1,4 +1,4 @@
-//! `resolvers` sections: name servers, and how they are asked (manual, section "The resolvers section").
+//! `resolvers` sections: name servers, and how they are queried (manual, section "The resolvers section").
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -48,7 +48,7 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
         "hold",
         "{ nx | refused | timeout | other | valid | obsolete } <period>",
         "nx 10s",
-        "how long what was known holds",
+        "how long a result stays valid, by kind of response",
         |line, words| {
             let expects = "'hold' expects one of 'nx', 'refused', 'timeout', 'other', 'valid' or 'obsolete', and a time.";
             let event = words.expect(expects)?;
@@ -96,7 +96,7 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
                     "maxconn" => {
                         let count = words.expect("'maxconn' expects a number of connections as argument.")?;
                         let count: u32 = integer_in(count, "maxconn", 0..=i32::MAX as u32)?;
-                        // 0 is no bound, as for servers.
+                        // 0 means no bound, as for servers.
                         most_connections = (count > 0).then_some(count);
                     }
                     other => return Err(not_yet(word.span(), &format!("nameserver {other}"))),
@@ -112,7 +112,7 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
             words.fault(format!("'parse-resolv-conf' : cannot read {RESOLV_CONF}: {error}."))
         })?;
         for address in system_name_servers(&known) {
-            // The same one twice in the file, or on a line of its own, is asked once.
+            // A server that is listed twice, or also has a line of its own, is queried once.
             if !line.section.name_servers.iter().any(|server| server.address == address) {
                 line.add(of_system(address, &line.at)).map_err(|message| words.fault(message))?;
             }
@@ -123,7 +123,7 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
         "resolve_retries",
         "<nb>",
         "2",
-        "how often a question is asked before it failed",
+        "number of tries of a query before it fails",
         |line, words| {
             let word = words.expect("'resolve_retries' expects <nb> as argument.")?;
             line.section.retries = integer_in(word, "resolve_retries", 0..=MOST_RETRIES)?.max(1);
@@ -156,13 +156,13 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
 ]]);
 
 const SECTION: &str = "resolvers";
-/// What everybody takes (RFC 6891, 6.2.3).
+/// The payload size that every implementation accepts (RFC 6891, 6.2.3).
 const SMALLEST_PAYLOAD: u16 = 512;
-/// More often nobody means to ask.
+/// A sanity bound.
 const MOST_RETRIES: u32 = 1000;
-/// Without a pause name servers would be asked all the time.
+/// Without a pause name servers would be queried continuously.
 const SHORTEST_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(1);
-/// A section asks at most this many name servers: each is sent every question.
+/// The most name servers of a section: each is sent every query.
 const MOST_NAME_SERVERS: usize = 64;
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 const MAX_RESOLV_CONF: u64 = 1 << 16;
@@ -212,13 +212,13 @@ impl ResolversReader {
         }
     }
 
-    /// The section is over.
+    /// Ends the section.
     pub fn end(self, diagnostics: &mut Diagnostics) -> Resolvers {
         let section = self.section;
         if section.name_servers.is_empty() {
             let message =
                 format!("resolvers '{}' [{}] has no nameservers configured!", section.name, section.at);
-            diagnostics.push(Diagnostic::warning(self.span, message).layout(Layout::Place));
+            diagnostics.push(Diagnostic::warning(self.span, message).layout(Layout::Location));
         }
         section
     }
@@ -248,7 +248,7 @@ fn of_system(address: SocketAddr, at: &Location) -> NameServer {
     }
 }
 
-/// The `nameserver` lines of a `resolv.conf` (resolv.conf(5)). What is no address is passed over, as the system does.
+/// The `nameserver` lines of a `resolv.conf` (resolv.conf(5)). Invalid addresses are skipped, as the system does.
 fn system_name_servers(text: &[u8]) -> impl Iterator<Item = SocketAddr> {
     String::from_utf8_lossy(text)
         .lines()

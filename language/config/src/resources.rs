@@ -1,4 +1,4 @@
-//! What parsing takes from outside.
+//! The resources that parsing takes from outside.
 
 use weir_expr::{Loader, PatternStore, Registry, VariableNames};
 

@@ -26,7 +26,7 @@ pub(crate) struct RingReader {
 /// Reads one line of the section.
 pub(crate) type RingKeyword = fn(&mut RingContext<'_>, &mut Words<'_>) -> Parsed;
 
-/// What reading a line needs.
+/// The resources to read a line.
 pub(crate) struct RingContext<'c> {
     reader: &'c mut RingReader,
     resources: Resources<'c>,
@@ -111,9 +111,9 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
     ),
 ]]);
 
-/// The longest `maxlen`: what a log line can have.
+/// The longest `maxlen`: that of a log line.
 const LONGEST_MESSAGE: u32 = 65_535;
-/// A ring has a bounded number of readers, one for each server; operators need the others.
+/// The most servers of a ring. Each uses one of its readers, whose number is bounded; operators need the rest.
 const MOST_SERVERS: usize = 64;
 
 impl RingReader {
@@ -151,7 +151,7 @@ impl RingReader {
         }
     }
 
-    /// The section is over.
+    /// Ends the section.
     pub fn end(self, diagnostics: &mut Diagnostics, line: weir_syntax::Span) -> Ring {
         let mut ring = self.ring;
         if u64::from(ring.length_max) > ring.size {
@@ -187,8 +187,8 @@ impl RingReader {
 }
 
 impl RingContext<'_> {
-    /// A server: it takes the words of any server line, but for those that a ring has no stream for (manual, "server" of
-    /// rings). Those that are about load, queues and idle connections have no effect.
+    /// Reads a server: it accepts the words of any server line, except those that need a stream (manual, "server" of
+    /// rings). Words about load, queues and idle connections have no effect.
     fn server(&mut self, words: &mut Words<'_>) -> Parsed {
         let name = words.expect(SERVER_EXPECTS)?;
         let address = words.expect(SERVER_EXPECTS)?;
@@ -215,7 +215,7 @@ impl RingContext<'_> {
         if let Some(what) = needs_a_stream(&settings) {
             return Err(fault(
                 name.span(),
-                format!("'{subject}' : {what} has no meaning on a server of a ring"),
+                format!("'{subject}' : {what} has no effect on a server of a ring"),
             ));
         }
         notes.into_inner().warnings.into_iter().for_each(|warning| self.diagnostics.push(warning));
@@ -224,8 +224,8 @@ impl RingContext<'_> {
     }
 }
 
-/// What of a server line can only be known of a client or a request.
-fn needs_a_stream(settings: &ServerSettings) -> Option<&'static str> {
+/// The first setting of a server line that needs a client or a request.
+pub(crate) fn needs_a_stream(settings: &ServerSettings) -> Option<&'static str> {
     let header = settings.proxy_v2.as_deref();
     let transparent = settings.source.as_deref().and_then(|source| source.transparent.as_ref());
     match transparent {
@@ -243,9 +243,9 @@ fn needs_a_stream(settings: &ServerSettings) -> Option<&'static str> {
     header.map(|_| "what the PROXY header says of a request")
 }
 
-/// Sinks that are there without a section.
+/// Sinks that exist without a section.
 const BUILT_IN: [&str; 3] = ["stdout", "stderr", BUILT_IN_RING];
-/// The ring that is there without a section.
+/// The ring that exists without a section.
 pub(crate) const BUILT_IN_RING: &str = "buf0";
 
 #[cfg(test)]
@@ -304,7 +304,7 @@ mod tests {
         );
     }
 
-    /// R105: a place in a ring has one bit less than an address; and what no process can address is refused before one tries.
+    /// R105: an offset in a ring has one bit less than an address; a larger size is refused before any allocation.
     #[test]
     fn r105_sizes_have_an_upper_limit() {
         for size in ["9223372036854775807", "9223372036854775808", "65537g"] {
@@ -329,18 +329,18 @@ mod tests {
     #[test]
     fn words_that_need_a_stream_are_not_accepted() {
         check(
-            "ring r\n server s 127.0.0.1:1 weigth 5\n server s 127.0.0.1:1 source 0.0.0.0 usesrc client\n server s 127.0.0.1:1 send-proxy-v2 proxy-v2-options unique-id\n server s 127.0.0.1:1 init-addr never\n server s 127.0.0.1:1 shard 1\n",
+            "ring r\n server s 127.0.0.1:1 weigth 5\n server s 127.0.0.1:1 source 0.0.0.0 usesrc client\n server s 127.0.0.1:1 send-proxy-v2 proxy-v2-options unique-id\n server s 127.0.0.1:1 init-addr never\n server s 127.0.0.1:1 strict-maxconn\n",
             &[
                 "parsing [test.cfg:2] : 'server r/s' : unknown keyword 'weigth'; did you mean 'weight' maybe ?",
-                "parsing [test.cfg:3] : 'server r/s' : the address of a client ('usesrc') has no meaning on a server of a ring",
-                "parsing [test.cfg:4] : 'server r/s' : what the PROXY header says of a request has no meaning on a server of a ring",
+                "parsing [test.cfg:3] : 'server r/s' : the address of a client ('usesrc') has no effect on a server of a ring",
+                "parsing [test.cfg:4] : 'server r/s' : what the PROXY header says of a request has no effect on a server of a ring",
                 "parsing [test.cfg:5] : 'server r/s' : 'init-addr' : unknown init-addr method 'never', supported methods are 'libc', 'last', 'none'.",
-                "parsing [test.cfg:6] : 'server r/s' : 'shard' is not implemented yet",
+                "parsing [test.cfg:6] : 'server r/s' : 'strict-maxconn' is not implemented yet",
             ],
         );
     }
 
-    /// Elsewhere it has no effect, and that is said.
+    /// Elsewhere it has no effect, and a warning says so.
     #[test]
     fn the_framing_of_logs_is_nothing_to_a_server_of_a_proxy() {
         check(

@@ -23,7 +23,7 @@ pub struct Row<F> {
     pub handler: Handler<F>,
     /// Whether the master reads it too, before it starts its worker (R148).
     pub discovery: bool,
-    /// Where else than in its ordinary place it may be used, or not, as its table has it.
+    /// Bits that its table defines for further places where it may or may not be used.
     pub uses: u8,
 }
 
@@ -34,7 +34,7 @@ pub enum Handler<F> {
     Ready(F),
     /// Not yet.
     NotYet,
-    /// Never again; this says what to use instead.
+    /// Removed from the language; this says what to use instead.
     Removed(&'static str),
 }
 
@@ -79,13 +79,13 @@ impl<F> Row<F> {
         Row { name, arguments, help, example, handler: Handler::Ready(read), discovery: true, uses: 0 }
     }
 
-    /// The same with further uses.
+    /// The row with these bits of [`Row::uses`].
     pub const fn with(mut self, uses: u8) -> Self {
         self.uses |= uses;
         self
     }
 
-    /// The same word read by somebody else.
+    /// The row with another handler.
     pub(crate) const fn handled_by<G>(&self, handler: Handler<G>) -> Row<G> {
         let Row { name, arguments, help, example, discovery, uses, .. } = *self;
         Row { name, arguments, help, example, handler, discovery, uses }
@@ -137,7 +137,7 @@ impl<F> Table<F> {
         })
     }
 
-    /// What may follow `first`, none if no row begins with it or it stands alone.
+    /// The words that may follow `first`; none if no row begins with it, or it stands alone.
     pub fn continuations(&self, first: &str) -> Vec<&'static str> {
         let rows = self.phrases().get(first).map_or(&[][..], Vec::as_slice);
         let mut words: Vec<_> = rows.iter().filter_map(|row| Some(row.name.split_once(' ')?.1)).collect();

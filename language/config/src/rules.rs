@@ -1,7 +1,7 @@
 //! Rules: an action with its arguments, then `if` or `unless` and a condition.
 //!
-//! The actions are rows in the files below; each says in which rulesets it may stand. Here is what all rules share:
-//! finding the row, the condition, the order of rulesets, and what can never be reached.
+//! The actions are rows in the files below; each says in which rulesets it may stand. This file has what all rules share:
+//! finding the row, the condition, the order of rulesets, and unreachable rules.
 
 mod answers;
 mod connection;
@@ -13,7 +13,7 @@ mod values;
 
 use std::time::Duration;
 
-use weir_expr::{Place, Places};
+use weir_expr::{EvaluationPoint, EvaluationPoints};
 use weir_syntax::{Layout, Span, Word};
 
 pub(crate) use answers::read_redirect;
@@ -145,7 +145,6 @@ const NOT_YET: &[Row<ActionReader>] = &[
     Row::not_yet("send-spoe-group", "<engine-name> <group-name>", "ask an agent"),
     Row::not_yet("set-headers-bin", "<expr> [ prefix <str> ]", "set headers from a binary list"),
     Row::not_yet("switch-mode", "http [ proto <name> ]", "go on as an HTTP stream"),
-    Row::not_yet("wait-for-handshake", "", "wait until early data is safe"),
     Row::removed("block", "use 'deny' instead."),
 ];
 
@@ -156,42 +155,46 @@ pub(crate) struct ActionContext<'a, 'c> {
     /// The ruleset.
     pub kind: RulesetKind,
     /// Where its expressions stand.
-    pub places: Places,
-    /// The action's own word, for `set-var(...)` and its like.
+    pub points: EvaluationPoints,
+    /// The action's own word, for `set-var(...)` and similar actions.
     pub word: &'a Word,
 }
 
 impl ActionContext<'_, '_> {
-    /// What stands in parentheses after the action's name.
+    /// The text in parentheses after the action's name.
     pub fn parenthesized(&self) -> Option<&str> {
         self.word.text().split_once('(')?.1.strip_suffix(')')
     }
 }
 
 /// Where the expressions of a ruleset stand, in a section of that kind.
-pub(crate) fn places_of(kind: RulesetKind, section: Section) -> Places {
+pub(crate) fn points_of(kind: RulesetKind, section: Section) -> EvaluationPoints {
     let (frontend, backend) = match kind {
-        RulesetKind::TcpRequestConnection => (Place::FrontendConnection, None),
-        RulesetKind::TcpRequestSession => (Place::FrontendSession, None),
-        RulesetKind::TcpRequestContent => (Place::FrontendRequestContent, Some(Place::BackendRequestContent)),
-        RulesetKind::TcpResponseContent => {
-            (Place::FrontendResponseContent, Some(Place::BackendResponseContent))
+        RulesetKind::TcpRequestConnection => (EvaluationPoint::FrontendConnection, None),
+        RulesetKind::TcpRequestSession => (EvaluationPoint::FrontendSession, None),
+        RulesetKind::TcpRequestContent => {
+            (EvaluationPoint::FrontendRequestContent, Some(EvaluationPoint::BackendRequestContent))
         }
-        RulesetKind::HttpRequest => (Place::FrontendRequestHeader, Some(Place::BackendRequestHeader)),
+        RulesetKind::TcpResponseContent => {
+            (EvaluationPoint::FrontendResponseContent, Some(EvaluationPoint::BackendResponseContent))
+        }
+        RulesetKind::HttpRequest => {
+            (EvaluationPoint::FrontendRequestHeader, Some(EvaluationPoint::BackendRequestHeader))
+        }
         RulesetKind::HttpResponse | RulesetKind::HttpAfterResponse => {
-            (Place::FrontendResponseHeader, Some(Place::BackendResponseHeader))
+            (EvaluationPoint::FrontendResponseHeader, Some(EvaluationPoint::BackendResponseHeader))
         }
     };
-    let mut places = Places::NONE;
+    let mut points = EvaluationPoints::NONE;
     if section != Section::Proxy(ProxySection::Backend) {
-        places = places.or(Places::only(frontend));
+        points = points.or(EvaluationPoints::only(frontend));
     }
     if section != Section::Proxy(ProxySection::Frontend)
         && let Some(backend) = backend
     {
-        places = places.or(Places::only(backend));
+        points = points.or(EvaluationPoints::only(backend));
     }
-    places
+    points
 }
 
 /// A ruleset has at most this many rules.
@@ -212,8 +215,8 @@ pub(crate) fn read_rule(context: &mut LineContext<'_>, words: &mut Words<'_>, ki
         }
         Handler::Removed(instead) => return Err(fault(word.span(), format!("'{name}' : {instead}"))),
     };
-    let places = places_of(kind, context.draft.section);
-    let mut action_context = ActionContext { line: context, kind, places, word };
+    let points = points_of(kind, context.draft.section);
+    let mut action_context = ActionContext { line: context, kind, points, word };
     let action = (reader.read)(&mut action_context, words).map_err(|fault| prefixed(fault, &parsing))?;
     if !words.at_end() && !words.at_condition() {
         let mut fault = words.fault(if kind.is_http() {
@@ -238,9 +241,9 @@ pub(crate) fn read_rule(context: &mut LineContext<'_>, words: &mut Words<'_>, ki
         }
     };
     let condition =
-        context.expressions().condition(words, places).map_err(|fault| prefixed(fault, &failed))?;
+        context.expressions().condition(words, points).map_err(|fault| prefixed(fault, &failed))?;
     let index = context.draft.proxy.rules.get(kind).len();
-    context.note_condition(condition.is_some(), (ConditionList::Rules(kind), index), places, span);
+    context.note_condition(condition.is_some(), (ConditionList::Rules(kind), index), points, span);
     let rule = Rule { action, condition, at: context.at.clone() };
     add_rule(context, kind, rule, line.span())
 }
@@ -321,7 +324,7 @@ fn unknown_action(context: &LineContext<'_>, word: &Word, kind: RulesetKind) -> 
     fault
 }
 
-/// Reads the delay of `tcp-request inspect-delay` and its sibling; zero is none.
+/// Reads the delay of `tcp-request inspect-delay` or `tcp-response inspect-delay`; zero means none.
 pub(crate) fn read_inspect_delay(
     context: &mut LineContext<'_>,
     words: &mut Words<'_>,

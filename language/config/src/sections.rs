@@ -4,7 +4,7 @@ use weir_syntax::did_you_mean;
 
 use crate::rows::{Row, Table};
 
-/// Who reads a section.
+/// The parser that reads a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SectionKind {
     /// `global`.
@@ -75,7 +75,13 @@ pub(crate) static SECTIONS: Table<SectionKind> = Table::new(&[&[
     Row::ready("mailers", "<name>", "staff", "mail servers for alerts", SectionKind::Mailers),
     Row::ready("peers", "<name>", "fleet", "instances that share stick-tables", SectionKind::Peers),
     Row::removed("program", "let the service manager start other programs"),
-    Row::ready("resolvers", "<name>", "dns", "name servers, asked while it runs", SectionKind::Resolvers),
+    Row::ready(
+        "resolvers",
+        "<name>",
+        "dns",
+        "name servers for names that are resolved at run time",
+        SectionKind::Resolvers,
+    ),
     Row::ready("ring", "<name>", "events", "a buffer of events", SectionKind::Ring),
     Row::not_yet("spoe-agent", "<name>", "an agent that processes streams"),
     Row::not_yet("spoe-group", "<name>", "messages to an agent"),

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_expr::{Place, Places};
+use weir_expr::{EvaluationPoint, EvaluationPoints};
 use weir_syntax::{Diagnostic, Layout, Span, Word};
 
 use crate::address::proxy_address;
@@ -34,7 +34,7 @@ pub(crate) struct ServerLine<'l> {
     pub(crate) id: u32,
     /// `guid`.
     pub(crate) guid: Option<Box<str>>,
-    /// The words of the line, for what depends on the proxy's mode.
+    /// The words of the line, for checks that depend on the proxy's mode.
     pub(crate) used: Vec<(&'static str, Span)>,
     /// Parses expressions.
     pub(crate) expressions: Expressions<'l>,
@@ -53,6 +53,8 @@ pub(crate) enum ServerLineKind {
     Added,
     /// `server` of a `ring` section.
     Ring,
+    /// `peer`, `server` and `default-server` of a `peers` section.
+    Peer,
 }
 
 /// Reads the arguments of one word of a server line.
@@ -90,7 +92,7 @@ const fn option(
     Row::ready(name, arguments, example, help, ServerReader(Read::Server(read)))
 }
 
-/// What a `server` line begins with.
+/// The error of a `server` line that begins wrong.
 pub(crate) const SERVER_EXPECTS: &str = "'server' expects <name> and <addr>[:<port>] as arguments.";
 
 pub(crate) fn check_server_name(name: &Word) -> Parsed {
@@ -103,7 +105,7 @@ pub(crate) fn check_server_name(name: &Word) -> Parsed {
     }
 }
 
-/// No ring can have so many bytes.
+/// The error for a size that no ring can have.
 pub(crate) fn too_large(word: &Word) -> String {
     format!(
         "invalid size '{word}' for new sink buffer: a ring has at most {} bytes (65536g).",
@@ -111,11 +113,11 @@ pub(crate) fn too_large(word: &Word) -> String {
     )
 }
 
-/// Of a word: `add server` does not take it.
+/// A bit of [`Row::uses`]: `add server` does not accept the word.
 const NOT_ADDED: u8 = 1;
-/// Of a word: it makes sense where log messages are sent (manual, the contexts of each keyword).
+/// A bit of [`Row::uses`]: the word is valid for log servers (manual, the contexts of each keyword).
 const LOGS: u8 = 1 << 1;
-/// The same, over a connection only.
+/// The same, for log servers over connections only.
 const LOG_STREAMS: u8 = LOGS | 1 << 2;
 
 /// Whether a word of a server line makes sense in a backend of log servers.
@@ -128,12 +130,17 @@ pub(crate) fn is_for_log_streams(name: &str) -> bool {
     SERVER_OPTIONS.find(name).is_some_and(|row| row.uses & LOG_STREAMS == LOG_STREAMS) || is_about_tls(name)
 }
 
-/// The words about TLS that `bind` lines have as well; which protocol is spoken is no question where messages are sent.
+/// The words about TLS that `bind` lines have as well; log servers need no application protocol.
 fn is_about_tls(name: &str) -> bool {
     name != "alpn" && crate::tls_words::TLS_ROWS.iter().any(|row| row.name == name)
 }
 
-/// The words that `add server` takes, those that are there.
+/// Whether a word is about TLS.
+pub(crate) fn is_of_tls(name: &str) -> bool {
+    is_about_tls(name) || tls::ROWS.iter().any(|row| row.name == name)
+}
+
+/// The implemented words that `add server` accepts.
 pub fn added_server_words() -> impl Iterator<Item = &'static str> {
     let mut words: Vec<_> = SERVER_OPTIONS
         .rows()
@@ -144,7 +151,7 @@ pub fn added_server_words() -> impl Iterator<Item = &'static str> {
     words.into_iter()
 }
 
-/// Complains about a word that a server that is added cannot have.
+/// Refuses a word that `add server` does not accept.
 fn check_added(word: &Word, row: &Row<ServerReader>) -> Parsed {
     if row.uses & NOT_ADDED == 0 {
         return Ok(());
@@ -173,7 +180,7 @@ pub(crate) fn read_server_options(
         if let Some(subject) = subject {
             fault.message = format!("'{subject}' : {}", fault.message);
         }
-        fault.layout = Layout::Place;
+        fault.layout = Layout::Location;
         fault
     };
     let mut faults = LineFaults::default();
@@ -192,7 +199,7 @@ pub(crate) fn read_server_options(
             }
             Some((Handler::Removed(_), _)) => faults.push(located(fault)),
             Some((Handler::Ready(_), _)) => {
-                // Where the next word begins is not known.
+                // The number of arguments is unknown, so the rest of the line is not read.
                 faults.push(located(fault));
                 break;
             }
@@ -313,7 +320,7 @@ const READY: &[Row<ServerReader>] = &[
             if server.kind == ServerLineKind::Ring {
                 return Err(fault(
                     word.span(),
-                    "'log-bufsize' has no meaning on a server of a ring: 'size' of the section says it",
+                    "'log-bufsize' has no effect on a server of a ring: the section's 'size' is used",
                 ));
             }
             server.settings.log_buffer = Some(size);
@@ -324,7 +331,7 @@ const READY: &[Row<ServerReader>] = &[
         "log-proto",
         "<logproto>",
         "legacy",
-        "how log messages are told from one another on a connection",
+        "framing of log messages on a connection",
         |server, words| {
             let word = words.expect("'log-proto' expects one of 'legacy' or 'octet-count' but got ''.")?;
             server.settings.framing = match word.text() {
@@ -378,7 +385,7 @@ const READY: &[Row<ServerReader>] = &[
         "str(a)",
         "what must be equal to reuse a connection",
         |server, words| {
-            let expression = server.expressions.expression(words, Places::only(Place::BackendSetServer))?;
+            let expression = server.expressions.expression(words, EvaluationPoints::only(EvaluationPoint::BackendSetServer))?;
             server.settings.pool_connection_name = Some(expression);
             Ok(())
         },
@@ -458,7 +465,7 @@ const READY: &[Row<ServerReader>] = &[
         },
     ).with(NOT_ADDED),
     option("send-proxy", "", "", "begin connections with a version 1 PROXY header", |server, _| {
-        // Version 2 is sent where both are asked for, in whatever order.
+        // Version 2 wins if both are set, in any order.
         server.settings.send_proxy.get_or_insert(SendProxy::V1);
         Ok(())
     }),
@@ -523,6 +530,16 @@ const READY: &[Row<ServerReader>] = &[
             Ok(())
         },
     ).with(LOGS),
+    option("shard", "<shard>", "1", "of a peer: the shard of keys that it receives", |server, words| {
+        let word = words.expect("'shard' expects an integer as argument.")?;
+        if server.kind != ServerLineKind::Peer {
+            let message = "'shard' has no effect: it is for the lines of a 'peers' section.";
+            let warning = Diagnostic::warning(word.span(), message);
+            server.expressions.notes.borrow_mut().warnings.push(warning);
+        }
+        server.settings.shard = integer_in(word, "shard", 0..=u32::MAX)?;
+        Ok(())
+    }).with(NOT_ADDED),
     option("tcp-ut", "<delay>", "10s", "how long sent data may stay unacknowledged", |server, words| {
         let word = words.expect("'tcp-ut' : missing TCP User Timeout value")?;
         let delay = delay_of(words, word, "tcp-ut")?;
@@ -557,7 +574,7 @@ const READY: &[Row<ServerReader>] = &[
     }),
 ];
 
-/// Words that switch something off that is off, or that `default-server` switched on.
+/// Words that switch off a setting, for instance one of `default-server`.
 const NEGATIONS: &[Row<ServerReader>] = &[
     option("no-backup", "", "", "undo 'backup' of default-server", |server, _| {
         server.settings.backup = false;
@@ -608,7 +625,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("quic-cc-algo", "{ cubic | newreno | bbr | nocc }[(<args,...>)]", "QUIC congestion control")
         .with(NOT_ADDED),
     Row::not_yet("renegotiate", "", "TLS: allow renegotiation"),
-    Row::not_yet("shard", "<shard>", "peers: shard of the server"),
     Row::not_yet("strict-maxconn", "", "idle connections count against 'maxconn'"),
     Row::not_yet("tcp-md5sig", "<password>", "TCP MD5 signatures").with(NOT_ADDED),
 ];
@@ -657,7 +673,8 @@ fn read_tlv(server: &mut ServerLine<'_>, words: &mut Words<'_>) -> Parsed {
         fault(keyword.span(), "'set-proxy-v2-tlv-fmt' expects a type between 0 and 255 in parentheses")
     })?;
     let format = words.expect("'set-proxy-v2-tlv-fmt' expects a format")?;
-    let format = server.expressions.format(format, Places::only(Place::BackendSetServer))?;
+    let format =
+        server.expressions.format(format, EvaluationPoints::only(EvaluationPoint::BackendSetServer))?;
     let header = proxy_v2(server);
     if header.tlvs.len() == MAX_TLVS {
         return Err(fault(keyword.span(), format!("'set-proxy-v2-tlv-fmt' : more than {MAX_TLVS} fields")));
@@ -696,7 +713,7 @@ fn initial_addresses(word: &Word) -> Parsed<Arc<[InitialAddress]>> {
     Ok(methods.into())
 }
 
-/// More methods than this are not tried.
+/// The most methods of an `init-addr`.
 const MAX_INITIAL_ADDRESSES: usize = 10;
 
 /// Global identifiers are letters, digits and some signs, at most 127 of them.

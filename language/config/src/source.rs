@@ -1,10 +1,10 @@
-//! `source`: where connections to servers come from.
+//! `source`: the source address of connections to servers.
 
 use crate::address::source_address;
 use crate::model::{Source, TransparentSource};
 use crate::words::{Parsed, Words, fault};
 
-/// Reads `<address>[:<port>[-<port>]]` and what belongs to it, as far as it belongs to it.
+/// Reads `<address>[:<port>[-<port>]]` and the words that belong to it.
 pub(crate) fn read_source(words: &mut Words<'_>) -> Parsed<Source> {
     let address = words.expect(
         "'source' expects <addr>[:<port>[-<port>]], and optionally 'usesrc' <addr>, and 'interface' <name> as argument.",

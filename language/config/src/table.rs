@@ -1,4 +1,4 @@
-//! A table's line: `stick-table` in proxies, `table` in `peers` sections (manual, 11.1).
+//! The line of a table: `stick-table` in proxies, `table` in `peers` sections (manual, 11.1).
 
 use weir_expr::table::{DataKind, DataType, Declaration, KeyType, ServerKeyKind, Stored};
 use weir_syntax::Word;
@@ -7,7 +7,7 @@ use crate::model::{Location, StickTable};
 use crate::numbers::{delay_of, integer_in};
 use crate::words::{Parsed, Words, fault};
 
-/// Reads everything behind the table's name. `keyword` is what the line begins with.
+/// Reads everything after the table's name. `keyword` is what the line begins with.
 pub(crate) fn read_table(
     words: &mut Words<'_>,
     name: &str,
@@ -29,6 +29,7 @@ pub(crate) fn read_table(
         },
         at: at.clone(),
         receive_only: false,
+        aggregate: false,
         write_to: None,
         peers: None,
     };
@@ -40,13 +41,15 @@ pub(crate) fn read_table(
             "expire" => {
                 let word = line.argument(words, "expire")?;
                 let delay = delay_of(words, word, "expire")?;
-                // No delay of the language is longer.
+                // Delays of the language never exceed this bound.
                 declaration.expire_ms = u32::try_from(delay.as_millis()).unwrap_or(MAX_EXPIRE_MS);
             }
             "brates-factor" => {
                 let word = line.argument(words, "brates-factor")?;
                 declaration.bytes_rate_factor = integer_in(word, "brates-factor", 1..=1024)?;
             }
+            // Of ours: the reference's instances overwrite each other's counts.
+            "aggregate" => table.aggregate = true,
             "nopurge" => declaration.no_purge = true,
             "recv-only" => table.receive_only = true,
             "write-to" => table.write_to = Some(line.argument(words, "write-to")?.text().into()),
@@ -73,18 +76,24 @@ pub(crate) fn read_table(
     table.declaration.key = line.key.ok_or_else(|| missing("type"))?;
     table.declaration.size = line.size.ok_or_else(|| missing("size"))?;
     line.check_stored(words, &table.declaration.stored)?;
+    if table.aggregate && !table.declaration.stored.iter().any(|stored| stored.data.is_sum()) {
+        return Err(words.fault(format!("{keyword}: 'aggregate' needs a count or a rate in 'store'.")));
+    }
+    if table.aggregate && table.receive_only {
+        return Err(words.fault(format!("{keyword}: 'aggregate' and 'recv-only' exclude each other.")));
+    }
     Ok(table)
 }
 
-/// Time wraps after this.
+/// The longest expiry in milliseconds: times wrap after this.
 const MAX_EXPIRE_MS: u32 = i32::MAX as u32;
-/// A period has at most as much.
+/// The longest period in milliseconds.
 const MAX_PERIOD_MS: u32 = i32::MAX as u32;
-/// No table has more entries.
+/// The most entries of a table.
 const MAX_SIZE: u64 = i32::MAX as u64;
-/// No key is longer.
+/// The longest key in bytes.
 const MAX_KEY: u32 = 16_384;
-/// Strings and blocks that say nothing of their length.
+/// The default length of strings and binary keys in bytes.
 const DEFAULT_KEY: u32 = 32;
 
 struct TableLine<'k> {
@@ -101,7 +110,7 @@ impl TableLine<'_> {
     fn read_type(&self, words: &mut Words<'_>) -> Parsed<KeyType> {
         let word = self.argument(words, "type")?;
         Ok(match word.text() {
-            // What 'ip' alone means to 3.5 (manual, 11.1).
+            // `ip` means IPv4 in 3.5 (manual, 11.1).
             "ip" | "ipv4" => KeyType::Ipv4,
             "ipv6" => KeyType::Ipv6,
             "integer" => KeyType::Integer,
@@ -216,7 +225,7 @@ impl TableLine<'_> {
         Ok(Stored { data, elements, period_ms })
     }
 
-    /// An array excludes the older single ones (manual, 11.1, "gpc", "gpc_rate", "gpt").
+    /// An array excludes the older single counters (manual, 11.1, "gpc", "gpc_rate", "gpt").
     fn check_stored(&self, words: &Words<'_>, stored: &[Stored]) -> Parsed {
         let has = |data: DataType| stored.iter().any(|other| other.data == data);
         for Stored { data, .. } in stored {

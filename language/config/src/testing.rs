@@ -1,4 +1,4 @@
-//! What the tests of the proxy sections share: a few fetches, a few files, and a driver for the proxy sections alone.
+//! Helpers for the tests of the proxy sections: a few fetches, a few files, and a driver for the proxy sections alone.
 
 use std::collections::HashMap;
 use std::io;
@@ -56,7 +56,7 @@ static FETCHES: &[FetchDecl] = &[
     FetchDecl::new("http_auth", SampleType::Bool, "known user").args(ArgSpec::new(1, &[ArgKind::UserList])),
 ];
 
-/// What a configuration of proxy sections gives.
+/// The result of parsing proxy sections.
 pub(crate) struct Outcome {
     pub proxies: Vec<Proxy>,
     /// The diagnostics in their classic form, each with the first letter of its severity before it.

@@ -1,4 +1,4 @@
-//! Words about TLS that `bind` and `server` lines have alike: one table of rows over the options of both.
+//! Words about TLS that `bind` and `server` lines share: one table of rows over the options of both.
 
 use weir_syntax::Diagnostic;
 
@@ -42,10 +42,10 @@ const fn word(
     Row::ready(name, arguments, example, help, read)
 }
 
-/// What both lines say with the same words.
+/// The rows of words that both lines share.
 pub(crate) const TLS_ROWS: &[Row<ReadTls>] = &[
     word("alpn", "<protocols>", "http/1.1", "TLS: protocols to negotiate", |options, words| {
-        options.protocols = Some(protocols(words, "'alpn'", NOT_SPOKEN)?);
+        options.protocols = Some(protocols(words, "'alpn'")?);
         Ok(())
     }),
     word("ca-file", "<cafile>", "ca.pem", "TLS: authorities to trust", |options, words| {
@@ -118,7 +118,7 @@ pub(crate) const TLS_ROWS: &[Row<ReadTls>] = &[
 
 const VERSIONS: &str = "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]";
 
-/// The one word that `keyword` takes; `what` is what a message calls it.
+/// The argument of `keyword`, which messages call `what`.
 pub(crate) fn text(words: &mut Words<'_>, keyword: &str, what: &str) -> Parsed<Box<str>> {
     words.expect(&format!("'{keyword}' : missing {what}")).map(|word| word.text().into())
 }
@@ -140,21 +140,19 @@ fn version(words: &mut Words<'_>, keyword: &str) -> Parsed<TlsVersion> {
         .ok_or_else(|| fault(word.span(), format!("'{word}' : unknown ssl/tls version")))
 }
 
-/// What nobody speaks yet.
-pub(crate) const NOT_SPOKEN: &[&str] = &["h3"];
-/// What health checks do not speak yet.
-pub(crate) const NOT_SPOKEN_BY_CHECKS: &[&str] = &["h2", "h3"];
+/// Protocols that are not implemented yet.
+const NOT_SPOKEN: &[&str] = &["h3"];
 
-/// Protocols of ALPN, without those that are not spoken yet, of which one warning tells. `subject` is what a message calls
+/// Protocols of ALPN, without those that are not implemented yet, which one warning names. `subject` is what a message calls
 /// the keyword.
-pub(crate) fn protocols(words: &mut Words<'_>, subject: &str, not_spoken: &[&str]) -> Parsed<Vec<Box<str>>> {
+pub(crate) fn protocols(words: &mut Words<'_>, subject: &str) -> Parsed<Vec<Box<str>>> {
     let word = words.expect(&format!("{subject} : missing the comma-delimited ALPN protocol suite"))?;
     let mut spoken: Vec<Box<str>> = Vec::new();
     let mut left_out = Vec::new();
     for name in word.text().split(',') {
         match name {
             "" => return Err(fault(word.span(), format!("{subject} : empty protocol name"))),
-            name if not_spoken.contains(&name) => left_out.push(name),
+            name if NOT_SPOKEN.contains(&name) => left_out.push(name),
             _ if name.len() > 255 => {
                 return Err(fault(word.span(), format!("{subject} : protocol name too long")));
             }

@@ -31,7 +31,7 @@ pub(crate) static TRACES_KEYWORDS: Table<TracesKeyword> = Table::new(&[&[Row::re
     },
 )]]);
 
-/// More lines than all sources have settings.
+/// A bound that exceeds the number of settings of all sources.
 const MOST_LINES: usize = 1024;
 
 /// Reads one line.

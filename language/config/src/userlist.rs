@@ -1,6 +1,6 @@
 //! `userlist` sections: users, their passwords, and the groups they belong to (manual, section "Userlists").
 //!
-//! Either side may say who belongs where: `group g users a,b` and `user a groups g`. Both are joined when the section
+//! Membership may be set on either side: `group g users a,b` and `user a groups g`. Both are joined when the section
 //! ends, so the order of lines does not matter.
 
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ const ROWS: &[Row<UserlistKeyword>] = &[
     ),
 ];
 
-/// A section being read, and where to complain about what does not stop it.
+/// A section being read, and where warnings go.
 #[derive(Debug)]
 pub(crate) struct Entries<'r> {
     reader: &'r mut UserlistReader,

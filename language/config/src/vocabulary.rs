@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::bind::BIND_OPTIONS;
 use crate::crt_store::{CRT_STORE_KEYWORDS, LOAD_KEYWORDS};
-use crate::draft::{BACKENDS, FRONTENDS, Sections};
+use crate::draft::{BACKEND, BACKENDS, DEFAULTS, FRONTEND, FRONTENDS, LISTEN, Sections};
 use crate::global::GLOBAL_KEYWORDS;
 use crate::http_errors::HTTP_ERRORS_KEYWORDS;
 use crate::log_forward::LOG_FORWARD_KEYWORDS;
@@ -16,7 +16,7 @@ use crate::proxy::health_section::HEALTHCHECK_KEYWORDS;
 use crate::proxy::{FILTERS, OPTIONS, PROXY_KEYWORDS};
 use crate::resolvers::RESOLVERS_KEYWORDS;
 use crate::ring::RING_KEYWORDS;
-use crate::rows::{Handler, Row};
+use crate::rows::{Handler, Row, Table};
 use crate::rules::ACTIONS;
 use crate::sections::SECTIONS;
 use crate::server::SERVER_OPTIONS;
@@ -32,11 +32,11 @@ pub struct ConfigWord {
     pub name: &'static str,
     /// What follows it, as the manual writes it.
     pub arguments: &'static str,
-    /// Arguments that it takes, other than what holds without it.
+    /// Example arguments, different from the default.
     pub example: &'static str,
     /// What it is for, in one line.
     pub help: &'static str,
-    /// Whether it is understood, will be, or never again.
+    /// Whether it is implemented, not yet implemented, or removed.
     pub state: WordState,
 }
 
@@ -86,11 +86,11 @@ pub enum WordPlace {
 /// Whether a word is understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WordState {
-    /// It is.
+    /// It is implemented.
     Ready,
-    /// It will be: until then it is an error that says so.
+    /// Not yet: it is an error that says so.
     NotYet,
-    /// The language no longer has it: it is an error that says what to use instead.
+    /// Removed from the language: it is an error that says what to use instead.
     Removed,
 }
 
@@ -117,6 +117,24 @@ impl WordPlace {
         WordPlace::CrtStore,
         WordPlace::Load,
     ];
+
+    /// The section whose lines begin with these words, where it is one.
+    pub fn section(self) -> Option<&'static str> {
+        match self {
+            WordPlace::Global => Some("global"),
+            WordPlace::Userlist => Some("userlist"),
+            WordPlace::HttpErrors => Some("http-errors"),
+            WordPlace::Ring => Some("ring"),
+            WordPlace::LogForward => Some("log-forward"),
+            WordPlace::Mailers => Some("mailers"),
+            WordPlace::Peers => Some("peers"),
+            WordPlace::Healthcheck => Some("healthcheck"),
+            WordPlace::Resolvers => Some("resolvers"),
+            WordPlace::Traces => Some("traces"),
+            WordPlace::CrtStore => Some("crt-store"),
+            _ => None,
+        }
+    }
 
     /// As a heading.
     pub fn title(self) -> &'static str {
@@ -193,6 +211,52 @@ fn add<F: 'static>(
     }));
 }
 
+/// Where a word may be written: sections, rules or lines.
+pub fn written_in(word: &ConfigWord) -> Vec<&'static str> {
+    match word.place {
+        WordPlace::Section => vec!["at the top of a file"],
+        WordPlace::Proxy => {
+            ready(&PROXY_KEYWORDS, word.name).map_or(Vec::new(), |reader| section_names(reader.sections))
+        }
+        WordPlace::Option => {
+            ready(&OPTIONS, word.name).map_or(Vec::new(), |reader| section_names(reader.sections))
+        }
+        WordPlace::Action => {
+            let rulesets = ready(&ACTIONS, word.name).map(|reader| reader.rulesets);
+            let kinds =
+                RulesetKind::ALL.into_iter().filter(|kind| rulesets.is_some_and(|set| set.contains(*kind)));
+            kinds.map(RulesetKind::keyword).collect()
+        }
+        WordPlace::Global => vec!["global"],
+        WordPlace::Bind => vec!["bind lines"],
+        WordPlace::Server => vec!["server lines"],
+        WordPlace::Filter => vec!["filter lines"],
+        WordPlace::Userlist => vec!["userlist"],
+        WordPlace::HttpErrors => vec!["http-errors"],
+        WordPlace::Ring => vec!["ring"],
+        WordPlace::LogForward => vec!["log-forward"],
+        WordPlace::Mailers => vec!["mailers"],
+        WordPlace::Peers => vec!["peers"],
+        WordPlace::Healthcheck => vec!["healthcheck"],
+        WordPlace::Resolvers => vec!["resolvers"],
+        WordPlace::Traces => vec!["traces"],
+        WordPlace::CrtStore => vec!["crt-store"],
+        WordPlace::Load => vec!["load lines"],
+    }
+}
+
+fn ready<F: Copy>(table: &'static Table<F>, name: &str) -> Option<F> {
+    match table.find(name)?.handler {
+        Handler::Ready(reader) => Some(reader),
+        _ => None,
+    }
+}
+
+fn section_names(sections: Sections) -> Vec<&'static str> {
+    let names = [(DEFAULTS, "defaults"), (FRONTEND, "frontend"), (LISTEN, "listen"), (BACKEND, "backend")];
+    names.into_iter().filter(|(section, _)| sections.contains(*section)).map(|(_, name)| name).collect()
+}
+
 /// The filters that are there, by name, each with its family.
 pub fn filters() -> impl Iterator<Item = (&'static str, &'static str)> {
     FILTERS.rows().filter_map(|row| match row.handler {
@@ -201,13 +265,13 @@ pub fn filters() -> impl Iterator<Item = (&'static str, &'static str)> {
     })
 }
 
-/// What `-dKflt` prints.
+/// The output of `-dKflt`.
 pub fn filter_dump() -> String {
     let rows = filters().map(|(name, family)| format!("{name} [{family}]\n"));
     format!("# List of registered filter names:\n{}", rows.collect::<String>())
 }
 
-/// What `-dKcfg` prints: the words that are understood, in the reference's layout.
+/// The output of `-dKcfg`: the implemented words, in HAProxy's layout.
 pub fn dump() -> String {
     let mut text = String::from("# List of registered configuration keywords:\n");
     section(&mut text, "global", first_words(GLOBAL_KEYWORDS.rows()));
@@ -263,7 +327,7 @@ fn sorted<F: 'static>(rows: impl Iterator<Item = &'static Row<F>>) -> Vec<&'stat
     rows
 }
 
-/// How many words follow at least, as the reference writes it.
+/// The least number of arguments, in HAProxy's notation.
 fn count<F>(row: &Row<F>) -> &'static str {
     if row.arguments.is_empty() || row.arguments.starts_with('[') { "" } else { " +1" }
 }
@@ -288,6 +352,19 @@ mod tests {
             assert!(!word.help.trim().is_empty(), "{word:?}");
         }
         assert!(not_yet().any(|word| word.name == "log-profile"));
+    }
+
+    #[test]
+    fn every_word_that_is_there_is_written_somewhere() {
+        for word in words().iter().filter(|word| word.state == WordState::Ready) {
+            assert!(!written_in(word).is_empty(), "{word:?}");
+        }
+        let of = |place, name| {
+            words().iter().find(|word| (word.place, word.name) == (place, name)).map(written_in)
+        };
+        assert_eq!(of(WordPlace::Proxy, "use_backend"), Some(vec!["frontend", "listen"]));
+        assert_eq!(of(WordPlace::Action, "tarpit"), Some(vec!["http-request"]));
+        assert_eq!(of(WordPlace::Option, "redispatch"), Some(vec!["defaults", "listen", "backend"]));
     }
 
     #[test]

@@ -4,10 +4,10 @@ use weir_syntax::{Diagnostic, Layout, Line, Span, Word};
 
 use crate::model::Location;
 
-/// What is wrong with a line. Boxed, because nearly every parser returns one and nearly none happens.
+/// The error of a line. Boxed, because nearly every parser can return one and errors are rare.
 pub(crate) type Fault = Box<Diagnostic>;
 
-/// What a parser gives.
+/// The result of a parser.
 pub(crate) type Parsed<T = ()> = Result<T, Fault>;
 
 /// The words of a line and how far they were read.
@@ -62,7 +62,7 @@ impl<'l> Words<'l> {
         found
     }
 
-    /// Reads a word that is not empty, or complains with `message` where it should be.
+    /// Reads a word that is not empty, or returns an error with `message` at its position.
     pub fn expect(&mut self, message: &str) -> Parsed<&'l Word> {
         match self.peek() {
             Some(word) if !word.bytes().is_empty() => {
@@ -78,7 +78,7 @@ impl<'l> Words<'l> {
         self.line.span_at(self.next)
     }
 
-    /// Complains about the next word.
+    /// An error about the next word.
     pub fn fault(&self, message: impl Into<String>) -> Fault {
         fault(self.here(), message)
     }
@@ -93,7 +93,7 @@ impl<'l> Words<'l> {
         self.next >= self.line.len()
     }
 
-    /// Complains if anything is left after the arguments of `keyword`.
+    /// Returns an error if any word is left after the arguments of `keyword`.
     pub fn end(&self, keyword: &str) -> Parsed {
         match self.peek() {
             None => Ok(()),
@@ -109,11 +109,11 @@ impl<'l> Words<'l> {
     }
 }
 
-/// The faults of a line that goes on after one: all unknown words, and all that are not there yet.
+/// Collects the faults of a line that is read on after the first: unknown words and words that are not implemented yet.
 #[derive(Debug, Default)]
 pub(crate) struct LineFaults {
     first: Option<Fault>,
-    /// Whether the word before was unknown: then what follows may be its arguments.
+    /// Whether the word before was unknown: then the following words may be its arguments.
     after_unknown: bool,
 }
 
@@ -128,7 +128,7 @@ impl LineFaults {
         }
     }
 
-    /// Adds an unknown word, unless it is what an unknown word before it may take: a number, an address, a path.
+    /// Adds an unknown word, unless it looks like an argument of an unknown word before it: a number, an address, a path.
     pub fn unknown(&mut self, word: &Word, fault: Fault) {
         let regular = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
         let text = word.text();
@@ -140,12 +140,12 @@ impl LineFaults {
         self.after_unknown = true;
     }
 
-    /// A known word follows.
+    /// Notes that a known word follows.
     pub fn known(&mut self) {
         self.after_unknown = false;
     }
 
-    /// Passes over the arguments of a word that is not there yet: those that it must have, or one that is not known.
+    /// Skips the arguments of a word that is not implemented yet: its mandatory ones, or one that is not a known word.
     pub fn skip_arguments(
         &mut self,
         words: &mut Words<'_>,
@@ -157,16 +157,16 @@ impl LineFaults {
         }
     }
 
-    /// The first fault with all others.
+    /// The first fault, which carries all others.
     pub fn into_result(self) -> Parsed {
         self.first.map_or(Ok(()), Err)
     }
 }
 
-/// No more faults of one line are told.
+/// The most faults that are reported for one line.
 const MAX_LINE_FAULTS: usize = 16;
 
-/// The fault of a section of this kind whose name another one has.
+/// The error for a section whose name another one of this kind has.
 pub(crate) fn same_section(kind: &str, name: &Word, twin: &Location) -> Fault {
     fault(
         name.span(),

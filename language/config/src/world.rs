@@ -1,4 +1,4 @@
-//! What parsing sees of the world: files through a loader, and an environment that lines may change.
+//! The outside world for parsing: files through a loader, and an environment that lines may change.
 
 use std::cell::RefCell;
 use std::io;
@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use weir_expr::Loader;
 use weir_syntax::Environment;
 
-/// Where the relative names of files that the configuration names begin.
+/// The folder for relative file names in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DefaultPath {
-    /// In the folder that weir was started in.
+    /// The folder that weir was started in.
     #[default]
     Current,
-    /// In the folder of the configuration file that names them.
+    /// The folder of the configuration file that contains the name.
     Configuration,
-    /// In the parent of that folder.
+    /// The parent of that folder.
     Parent,
-    /// In this folder.
+    /// This folder.
     Origin(PathBuf),
 }
 
@@ -26,7 +26,7 @@ pub(crate) enum DefaultPath {
 pub(crate) struct World<'w> {
     loader: &'w dyn Loader,
     environment: RefCell<Environment>,
-    /// Where the runtime API is reached whatever the configuration says: by the master of this process.
+    /// The master's socket pair to this process, at which the runtime API is always reached.
     channel: Option<String>,
     default_path: RefCell<DefaultPath>,
     /// The configuration file that is being read.
@@ -46,7 +46,7 @@ impl<'w> World<'w> {
         }
     }
 
-    /// Says which configuration file is being read.
+    /// Sets the configuration file that is being read.
     pub fn enter_file(&self, name: &str) {
         *self.file.borrow_mut() = PathBuf::from(name);
     }
@@ -56,7 +56,7 @@ impl<'w> World<'w> {
         *self.default_path.borrow_mut() = path;
     }
 
-    /// Where the runtime API is reached, as the environment said before the first line.
+    /// The address of the runtime API in the environment before the first line.
     pub fn channel(&self) -> Option<&str> {
         self.channel.as_deref()
     }
@@ -71,17 +71,17 @@ impl<'w> World<'w> {
         change(&mut self.environment.borrow_mut());
     }
 
-    /// Looks at the environment.
+    /// Calls `look` with the environment.
     pub fn with_environment<T>(&self, look: impl FnOnce(&Environment) -> T) -> T {
         look(&self.environment.borrow())
     }
 
-    /// The environment that is left.
+    /// The environment after all changes.
     pub fn into_environment(self) -> Environment {
         self.environment.into_inner()
     }
 
-    /// Where a file named by the configuration is.
+    /// The path of a file that the configuration names.
     pub fn resolve(&self, path: &str) -> PathBuf {
         let path = Path::new(path);
         let file = self.file.borrow();

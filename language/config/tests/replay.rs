@@ -25,7 +25,7 @@ impl Loader for Files {
 }
 
 /// Reads any bytes as a configuration: nothing panics, every diagnostic can be shown, and a second reading of the same
-/// bytes says the same.
+/// bytes gives the same result.
 pub fn fuzz_configuration(data: &[u8]) {
     let mut sources = SourceMap::new();
     sources.add("fuzz.cfg", data.to_vec());

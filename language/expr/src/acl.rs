@@ -11,7 +11,7 @@ use crate::args::Reference;
 use crate::context::{Context, Cursor, Fetched};
 use crate::error::{ParseError, show};
 use crate::expr::{Expr, name_end};
-use crate::fetch::Places;
+use crate::fetch::EvaluationPoints;
 use crate::pattern::{IntOperator, MatchMethod, Parsed, PatternIndex, undot};
 use crate::sample::{Flags, SampleType, Value};
 use crate::scope::Scope;
@@ -224,8 +224,8 @@ pub struct AclExpr {
 impl AclExpr {
     /// Parses a test from `words[at..end]`.
     pub fn parse(words: &[&[u8]], at: usize, end: usize, scope: &Scope<'_>) -> Result<AclExpr, ParseError> {
-        // Where the ACL will be used is not known yet: the user of a condition asks for conflicts.
-        let scope = &Scope { places: Places::ALL, ..*scope };
+        // The points where the ACL will be used are not known yet: users of a condition check for conflicts.
+        let scope = &Scope { points: EvaluationPoints::ALL, ..*scope };
         let words = &words[..end];
         let criterion = Criterion::parse(words, at, scope).map_err(|error| {
             let written = words.get(at).map_or(Cow::Borrowed(""), |word| show(word));
@@ -282,7 +282,7 @@ impl AclExpr {
     }
 }
 
-/// What is tested.
+/// What a test applies to.
 struct Criterion {
     expr: Expr,
     /// The match method that the keyword or the type implies.
@@ -313,7 +313,7 @@ impl Criterion {
             return Err(error.at(0..end));
         };
         let (head, head_end) = Expr::head(decl, answer, word, end, at, scope)?;
-        // What follows may be a pattern, so the expression goes on only after a comma.
+        // The next word may be a pattern, so the expression continues only after a comma.
         let mut last = at;
         while words[last].ends_with(b",") && last + 1 < words.len() {
             last += 1;
@@ -329,7 +329,7 @@ impl Criterion {
 struct TestParser<'p, 's> {
     method: Option<MatchMethod>,
     dotted: bool,
-    /// A host name may stand for its address: until `-n`.
+    /// Whether host names are resolved to addresses: until `-n`.
     resolves_names: bool,
     words: &'p [&'p [u8]],
     at: usize,
@@ -391,7 +391,7 @@ impl<'p> TestParser<'p, '_> {
             if patterns.is_empty() && indexes.is_empty() && !explicit_end {
                 self.warn_of_no_pattern();
             }
-            // Also without patterns: the runtime API may add some.
+            // A set is made even without patterns: the runtime API may add some.
             let set =
                 self.scope.patterns.anonymous(number, patterns).map_err(|message| self.error(message))?;
             set.used_by_acl(self.keyword(), self.scope.at);
@@ -519,7 +519,7 @@ impl<'p> TestParser<'p, '_> {
         Ok(text)
     }
 
-    /// The network that a host name before an optional mask stands for; none if it is no host name, or none that is known.
+    /// The network of a host name with an optional mask; none if it is not a host name, or not known.
     fn network_of_host(&self, text: &[u8]) -> Option<Vec<u8>> {
         let text = std::str::from_utf8(text).ok()?;
         let (host, mask) = text.split_at(text.find('/').unwrap_or(text.len()));

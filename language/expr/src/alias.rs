@@ -1,6 +1,6 @@
-//! The aliases: what a percent sign and a short name stand for.
+//! The aliases of log formats: a percent sign and a short name.
 
-/// One row for each alias: its name, its variant, where it is restricted to, what it gives, and help.
+/// One row for each alias: its name, its variant, its restriction, its type, and help.
 macro_rules! aliases {
     ($($name:literal $variant:ident $restriction:ident $kind:ident $help:literal)*) => {
         /// A log alias.
@@ -33,9 +33,9 @@ pub struct AliasRow {
     pub alias: Alias,
     /// Where it can be used.
     pub restriction: Restriction,
-    /// What it gives.
+    /// Its type.
     pub kind: AliasKind,
-    /// One line for the reader.
+    /// Its help text in one line.
     pub help: &'static str,
 }
 
@@ -52,7 +52,7 @@ pub enum Restriction {
     Log,
 }
 
-/// What an alias gives.
+/// The type of an alias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AliasKind {
     /// Text.

@@ -83,7 +83,7 @@ impl ArgKind {
     }
 }
 
-/// A check of parsed arguments, which may replace them by something better. The error is a message.
+/// A check of parsed arguments, which may replace them by a prepared form. The error is a message.
 pub type Check = fn(&mut Args, &Scope<'_>) -> Result<(), String>;
 
 /// How many arguments a row takes, and of which kinds.
@@ -111,7 +111,7 @@ impl fmt::Display for ArgSpec {
         if self.kinds.is_empty() {
             return Ok(());
         }
-        // A table is shown as if it had to be named, although it is the proxy's own where none is.
+        // A table is shown as mandatory, although it defaults to the proxy's own.
         let named = self.kinds.iter().skip(self.required).take_while(|kind| **kind == ArgKind::Table);
         let required = self.required + named.count();
         f.write_str("(")?;
@@ -135,7 +135,7 @@ pub struct Reference {
     pub kind: ArgKind,
     /// The name as written; `None` for the current proxy.
     pub name: Option<Box<str>>,
-    /// Which object it is, in the numbering of whoever resolves names.
+    /// The object, in the numbering of the code that resolves names.
     target: OnceLock<(u32, u32)>,
 }
 
@@ -145,8 +145,8 @@ impl Reference {
         Reference { kind, name: name.map(Into::into), target: OnceLock::new() }
     }
 
-    /// Says which object it is: two numbers, so that a server can be told by its backend and its rank.
-    /// The first answer stays.
+    /// Sets the object: two numbers, so that a server is identified by its backend and its position.
+    /// Only the first call has an effect.
     pub fn resolve(&self, target: (u32, u32)) {
         let _ = self.target.set(target);
     }
@@ -180,7 +180,7 @@ pub enum Arg {
     FieldNumber(Box<[u32]>),
     /// Conditions of the `acl` fetch: each ACL and whether it is negated.
     Acls(Box<[(bool, Arc<Acl>)]>),
-    /// What the row's check function made of it.
+    /// The result of the row's check function.
     Custom(Arc<dyn Any + Send + Sync>),
 }
 
@@ -214,7 +214,7 @@ impl Args {
         Args(list)
     }
 
-    /// How many were given, left-out ones in between included.
+    /// How many were given, including omitted ones in between.
     pub fn len(&self) -> usize {
         self.0.len()
     }

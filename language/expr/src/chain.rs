@@ -1,4 +1,4 @@
-//! Converters one after the other, without a fetch: what is made of a text that is there already.
+//! A chain of converters without a fetch, applied to a given text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::expr::{Call, MAX_CONVERTERS, apply_pure};
 use crate::sample::{Flags, Sample, SampleType, Value};
 use crate::scope::Scope;
 
-/// A list of converters that work on a text alone: there is no stream that one could ask.
+/// A list of converters that need only a text, no stream.
 #[derive(Clone)]
 pub struct Chain {
     calls: Box<[Call]>,
@@ -25,8 +25,8 @@ impl Chain {
     /// Parses `words[at]`, all of it: converters with commas between them.
     ///
     /// # Errors
-    /// When a converter is unknown, asks a stream, or cannot take what the one before it gives; when the last one gives
-    /// what has no form as a string.
+    /// When a converter is unknown, needs a stream, or cannot take the type of the one before it; when the last one's result
+    /// cannot be cast to a string.
     pub fn parse(words: &[&[u8]], at: usize, scope: &Scope<'_>) -> Result<Self, ParseError> {
         let word = words.get(at).copied().unwrap_or_default();
         let (mut calls, mut output, mut start) = (Vec::new(), SampleType::Str, 0);
@@ -59,7 +59,7 @@ impl Chain {
         Ok(Chain { calls: calls.into(), text: show(word).into() })
     }
 
-    /// What the converters make of `text`, as a string; none when one of them makes nothing of it.
+    /// The result of the converters for `text`, as a string; none when one of them has no result.
     pub fn apply<'t>(&'t self, text: &'t [u8]) -> Option<Cow<'t, [u8]>> {
         let sample = Sample { value: Value::from(text), flags: Flags::empty() };
         match apply_pure(&self.calls, sample) {

@@ -1,4 +1,4 @@
-//! Conditions: what follows `if` and `unless`.
+//! Conditions after `if` and `unless`.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::acl::{Acl, AclExpr, Truth};
 use crate::args::Reference;
 use crate::context::Context;
 use crate::error::{ParseError, show};
-use crate::fetch::Places;
+use crate::fetch::EvaluationPoints;
 use crate::scope::Scope;
 
 /// Alternatives (`or`) of tests that must all hold.
@@ -86,15 +86,15 @@ impl Condition {
         truth.negated_if(self.unless)
     }
 
-    /// The first test that can never match in the given places: its name (empty for an anonymous one) and the
+    /// The first test that can never match in the given points: its name (empty for an anonymous one) and the
     /// fetch at fault. Ask after the ACL table was sealed.
-    pub fn conflict(&self, places: Places) -> Option<(&str, &'static str)> {
+    pub fn conflict(&self, points: EvaluationPoints) -> Option<(&str, &'static str)> {
         self.alternatives.iter().flatten().find_map(|term| {
             let (name, lines) = match &term.test {
                 Test::Named(acl) => (acl.name(), acl.lines()),
                 Test::Anonymous(line) => ("", std::slice::from_ref(&**line)),
             };
-            let wrong = lines.iter().find(|line| !line.expr().places().intersects(places))?;
+            let wrong = lines.iter().find(|line| !line.expr().points().intersects(points))?;
             Some((name, wrong.expr().decl().name))
         })
     }
@@ -126,7 +126,7 @@ impl Condition {
     }
 }
 
-/// Ends an alternative. An empty one never matches; the reference program accepts it, so it is only unusual.
+/// Ends an alternative. An empty one never matches; HAProxy accepts it, so it is only a warning.
 fn close(alternatives: &mut Vec<Box<[Term]>>, terms: &mut Vec<Term>, at: usize, scope: &Scope<'_>) {
     if terms.is_empty() {
         scope
@@ -141,7 +141,7 @@ impl Term {
     fn parse(words: &[&[u8]], at: &mut usize, scope: &Scope<'_>) -> Result<Term, ParseError> {
         let mut negated = false;
         let mut word = words[*at];
-        // The negation may stand alone, and may be repeated.
+        // The negation may be a word of its own, and may be repeated.
         while let [b'!', rest @ ..] = word {
             negated = !negated;
             word = rest;
@@ -179,7 +179,7 @@ impl Term {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fetch::Place;
+    use crate::fetch::EvaluationPoint;
     use crate::testing::{Fixture, TestContext};
 
     fn truth(fixture: &Fixture, text: &str) -> Result<Truth, ParseError> {
@@ -188,7 +188,7 @@ mod tests {
         Ok(condition.evaluate(&mut TestContext::default()))
     }
 
-    /// What the packaged reference program (2.6) made of these conditions.
+    /// Results of the packaged HAProxy 2.6 for these conditions.
     #[test]
     fn the_reference_program_gave_the_same() {
         for line in include_str!("../tests/data/conditions.tsv").lines() {
@@ -276,8 +276,8 @@ mod tests {
         let fixture = Fixture::new();
         let condition = fixture.condition("if TRUE { res.hdr -m found }").unwrap();
         fixture.acls.seal();
-        assert_eq!(condition.conflict(Place::FrontendRequestHeader.into()), Some(("", "res.hdr")));
-        assert_eq!(condition.conflict(Place::BackendResponseHeader.into()), None);
+        assert_eq!(condition.conflict(EvaluationPoint::FrontendRequestHeader.into()), Some(("", "res.hdr")));
+        assert_eq!(condition.conflict(EvaluationPoint::BackendResponseHeader.into()), None);
         assert!(condition.needs_http());
     }
 

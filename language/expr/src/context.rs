@@ -1,4 +1,4 @@
-//! What an expression asks of the world while it is evaluated.
+//! The interface of expressions to the outside while they are evaluated.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::writer::LogWriter;
 pub enum Fetched<'a> {
     /// There is a value.
     Sample(Sample<'a>),
-    /// There is none, and waiting does not help.
+    /// There is none, and more data cannot bring it.
     Missing,
     /// There is none yet: more data may bring it.
     Later,
@@ -55,14 +55,14 @@ impl<'a> From<Option<Value<'a>>> for Fetched<'a> {
 /// Where a fetch stands among several values of the same name (each occurrence of a header, each cookie).
 ///
 /// An ACL looks at all of them: it calls the fetch again with the same cursor as long as [`Cursor::more`] is set.
-/// Any other use wants exactly one: then [`Cursor::iterating`] is false and the fetch chooses (for `hdr`: the last).
+/// Any other use needs exactly one: then [`Cursor::iterating`] is false and the fetch chooses (for `hdr`: the last).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cursor {
-    /// The caller will come back for further values.
+    /// Whether the caller will ask for further values.
     pub iterating: bool,
     /// Set by the fetch: another value may follow. Cleared by the caller before each call.
     pub more: bool,
-    /// Where the fetch stands; zero on the first call, then whatever it left.
+    /// State of the fetch; zero on the first call, then as the fetch left it.
     pub position: [usize; 2],
 }
 
@@ -78,7 +78,7 @@ impl Cursor {
     }
 }
 
-/// Questions about named objects that a few converters ask (`nbsrv`, `srv_queue`, `srv_is_up`, `fe_exists`).
+/// Look-ups of named objects for a few converters (`nbsrv`, `srv_queue`, `srv_is_up`, `fe_exists`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {
     /// Number of usable servers of the backend of that name.
@@ -113,11 +113,11 @@ pub struct ProcessFacts<'a> {
     pub thread_group: u32,
     /// Seconds since the process started.
     pub uptime: u64,
-    /// The process is leaving (soft stop).
+    /// The process is in a soft stop.
     pub stopping: bool,
 }
 
-/// What an expression asks of the world.
+/// The interface of expressions to the outside.
 ///
 /// A sample borrows the context as long as it lives, so a fetch can hand out pieces of the message without a copy.
 pub trait Context {
@@ -130,7 +130,7 @@ pub trait Context {
     /// Sets a variable if `condition` holds; false if the scope does not exist or has no room.
     fn set_variable(&mut self, variable: VariableId, value: Value<'_>, condition: SetCondition) -> bool;
 
-    /// Forgets a variable; false if the scope does not exist here.
+    /// Unsets a variable; false if the scope does not exist here.
     fn unset_variable(&mut self, variable: VariableId) -> bool;
 
     /// The wall clock.
@@ -147,13 +147,13 @@ pub trait Context {
     /// Facts about the process.
     fn process(&self) -> ProcessFacts<'_>;
 
-    /// Answers a question about a named object; `None` if there is no such object.
+    /// Looks up a fact about a named object; `None` if there is no such object.
     fn lookup(&mut self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
         let _ = (lookup, name);
         None
     }
 
-    /// Looks a key up in a stick-table; `None` if there is no table, or if it does not store what is asked for. Without an entry
+    /// Looks a key up in a stick-table; `None` if there is no table, or if it does not store this data. Without an entry
     /// counts are 0, and times the default.
     fn table(&mut self, lookup: TableLookup<'_>) -> Option<i64> {
         let _ = lookup;
@@ -166,7 +166,7 @@ pub trait Context {
         false
     }
 
-    /// Emits what the `debug` converter saw.
+    /// Emits the output of the `debug` converter.
     fn debug(&mut self, destination: &str, line: &[u8]) {
         let _ = (destination, line);
     }
@@ -178,7 +178,7 @@ pub trait Context {
     }
 }
 
-/// A context without a stream: what the configuration parser, the command line and tests evaluate with.
+/// A context without a stream, for the configuration parser, the command line and tests.
 ///
 /// It knows variables of the process scope only through `variables`, and no external fetch.
 #[derive(Debug, Default)]

@@ -31,34 +31,34 @@ pub struct Converter {
     pub args: ArgSpec,
     /// The type its input is cast to.
     pub input: SampleType,
-    /// What it gives.
+    /// The type of its result.
     pub output: SampleType,
-    /// Checks the parsed arguments and may replace them by something better.
+    /// Checks the parsed arguments and may replace them by a prepared form.
     pub check: Option<Check>,
     /// What it does.
     pub run: Run,
-    /// More bytes do not change what it gives, even of an input that grows: it gives nothing until it knows.
+    /// Whether its result is final even for an input that still grows: it has no result until it is certain.
     pub decides: bool,
-    /// One line for the reader.
+    /// Its help text in one line.
     pub help: &'static str,
 }
 
-/// A conversion that needs nothing but the value.
+/// A conversion that needs only the value.
 pub type Pure = for<'a> fn(Value<'a>, &'a Args) -> Option<Value<'a>>;
 
-/// A conversion that asks or changes the context.
+/// A conversion that reads or changes the context.
 pub type WithContext = fn(Value<'static>, &Args, &mut dyn Context) -> Option<Value<'static>>;
 
 /// What a converter does.
 #[derive(Debug, Clone, Copy)]
 pub enum Run {
-    /// Needs nothing but the value.
+    /// Needs only the value.
     Pure(Pure),
     /// As `Pure`, but an argument may be a variable, which is replaced by its value before.
     Resolved(Pure),
     /// An operation of two integers; the argument may be a variable.
     Operand(fn(i64, i64) -> i64),
-    /// Asks or changes the context.
+    /// Reads or changes the context.
     Context(WithContext),
 }
 

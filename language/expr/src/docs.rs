@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::converters;
-use crate::fetch::{Place, Registry};
+use crate::fetch::{EvaluationPoint, Registry};
 
 /// The ACL keywords (`-dKacl`).
 pub fn acl_keywords(registry: &Registry) -> String {
@@ -29,23 +29,23 @@ pub fn fetches(registry: &Registry) -> String {
     legend(&mut out);
     for decl in registry.fetches() {
         out.push('[');
-        for place in Place::ALL {
-            out.push_str(if decl.valid.contains(place) { " Y" } else { " ." });
+        for point in EvaluationPoint::ALL {
+            out.push_str(if decl.valid.contains(point) { " Y" } else { " ." });
         }
         let _ = writeln!(out, " ] {}{}: {}", decl.name, decl.args, decl.output.name());
     }
     out
 }
 
-/// One slanted line from the name of each place down to its column.
+/// One slanted line from the name of each point down to its column.
 fn legend(out: &mut String) {
-    let count = Place::ALL.len();
-    for (index, place) in Place::ALL.iter().enumerate() {
+    let count = EvaluationPoint::ALL.len();
+    for (index, point) in EvaluationPoint::ALL.iter().enumerate() {
         let _ = write!(out, "#{:1$}", "", count + 1 - index);
         for _ in 0..index {
             out.push_str("/ ");
         }
-        let _ = writeln!(out, "_.{:-<1$} {2}", "", count - index, place.name());
+        let _ = writeln!(out, "_.{:-<1$} {2}", "", count - index, point.name());
     }
     for mark in ["/", "|"] {
         out.push('#');
@@ -60,7 +60,7 @@ fn legend(out: &mut String) {
 mod tests {
     use super::*;
 
-    /// The list that the reference program prints; not all of it is implemented.
+    /// HAProxy's list; not all of it is implemented.
     const CONVERTERS: &str = include_str!("../tests/data/converters.txt");
 
     #[test]

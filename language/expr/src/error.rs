@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-/// An error in a list of words: which word, which bytes of it, what is wrong and what would help.
+/// An error in a list of words: which word, which bytes of it, what is wrong, and a suggestion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     /// Index of the word at fault, in the list that was given to the parser.

@@ -6,7 +6,7 @@ use crate::args::{ArgError, Args, Reference, parse_args, split_args};
 use crate::context::{Context, Cursor, Fetched};
 use crate::converters::{self, Converter};
 use crate::error::{ParseError, show};
-use crate::fetch::{Answer, FetchDecl, Places};
+use crate::fetch::{Answer, EvaluationPoints, FetchDecl};
 use crate::internal;
 use crate::sample::{Flags, Sample, SampleType, Value};
 use crate::scope::Scope;
@@ -18,7 +18,7 @@ pub struct Expr {
     answer: Answer,
     args: Args,
     converters: Box<[Call]>,
-    /// How many converters at the beginning need nothing but the sample.
+    /// How many converters at the beginning need only the sample.
     pure: usize,
     output: SampleType,
     text: Box<str>,
@@ -53,7 +53,7 @@ impl Expr {
         Expr::parse(&[text], &mut at, scope)
     }
 
-    /// Parses the fetch at the beginning of a word; also says where it ends.
+    /// Parses the fetch at the beginning of a word; also returns its end.
     pub(crate) fn parse_head(
         words: &[&[u8]],
         at: usize,
@@ -82,7 +82,7 @@ impl Expr {
         let fail = |error: ArgError| {
             ParseError::new(at, format!("fetch method '{}' : {}", decl.name, error.message)).at(error.span)
         };
-        if !decl.valid.intersects(scope.places) {
+        if !decl.valid.intersects(scope.points) {
             return Err(ParseError::new(
                 at,
                 format!(
@@ -117,7 +117,7 @@ impl Expr {
         Ok((expr, end))
     }
 
-    /// Parses the converters after a fetch that ended at byte `end` of `words[at]`; gives the expression and the
+    /// Parses the converters after a fetch that ended at byte `end` of `words[at]`; returns the expression and the
     /// index of the word after it.
     pub(crate) fn finish(
         mut self,
@@ -133,7 +133,7 @@ impl Expr {
             if end == word.len() {
                 at += 1;
                 end = 0;
-                // A word that is no converter belongs to what follows the expression.
+                // A word that is not a converter is not part of the expression.
                 let Some(next) = words.get(at) else { break };
                 let name = show(&next[..name_end(next)]);
                 if converters::find(&name).is_none() {
@@ -178,7 +178,7 @@ impl Expr {
         self.next(context, &mut Cursor::single())
     }
 
-    /// Evaluates the expression and casts the result to a string, as headers and logs want it.
+    /// Evaluates the expression and casts the result to a string, for headers and logs.
     pub fn evaluate_str<'c>(&'c self, context: &'c mut dyn Context) -> Fetched<'c> {
         self.evaluate_as(context, SampleType::Str)
     }
@@ -206,7 +206,7 @@ impl Expr {
                 other => other,
             };
         }
-        // The rest asks the context, which the sample must not borrow any more.
+        // The others use the context, so the sample must not borrow from it any more.
         let (pure, rest) = self.converters.split_at(self.pure);
         let mut sample = match self.fetch(&mut *context, cursor) {
             Fetched::Sample(sample) => match apply_pure(pure, sample) {
@@ -248,7 +248,7 @@ impl Expr {
     }
 
     /// Where the fetch may be used.
-    pub fn places(&self) -> Places {
+    pub fn points(&self) -> EvaluationPoints {
         self.decl.valid
     }
 
@@ -353,7 +353,7 @@ pub(crate) fn apply_pure<'c>(calls: &'c [Call], mut sample: Sample<'c>) -> Fetch
     Fetched::Sample(sample)
 }
 
-/// What to say when a converter makes nothing of a sample: of one that still grows it may make something later.
+/// The result when a converter has none for a sample: if the sample still grows, there may be one later.
 fn unfit<'c>(flags: Flags) -> Fetched<'c> {
     if flags.contains(Flags::MAY_CHANGE) { Fetched::Later } else { Fetched::Missing }
 }
@@ -366,9 +366,10 @@ pub(crate) fn name_end(word: &[u8]) -> usize {
 }
 
 fn unknown_fetch(name: &str, at: usize, name_end: usize, scope: &Scope<'_>) -> ParseError {
-    let error = match crate::fetch::known::is_known(name) {
-        true => ParseError::new(at, format!("fetch method '{name}' is not implemented yet")),
-        false => ParseError::new(at, format!("unknown fetch method '{name}'"))
+    let error = match (crate::fetch::known::why_never(name), crate::fetch::known::is_known(name)) {
+        (Some(why), _) => ParseError::new(at, format!("fetch method '{name}' is not available: {why}")),
+        (None, true) => ParseError::new(at, format!("fetch method '{name}' is not implemented yet")),
+        (None, false) => ParseError::new(at, format!("unknown fetch method '{name}'"))
             .suggest(scope.registry.closest_fetch(name)),
     };
     error.at(0..name_end)
@@ -393,7 +394,7 @@ mod tests {
             .file("/dev/null", "")
     }
 
-    /// What the packaged reference program (2.6) gave for these expressions, written into a body.
+    /// Results of the packaged HAProxy 2.6 for these expressions, written into a body.
     #[test]
     fn the_reference_program_gave_the_same() {
         let fixture = with_maps();
@@ -413,7 +414,7 @@ mod tests {
         assert_eq!(with_maps().eval(expression), expected, "{expression}");
     }
 
-    /// What the manual says of converters that are younger than the packaged program.
+    /// Results from the manual, for converters that are newer than HAProxy 2.6.
     #[test]
     fn younger_converters() {
         check("bin(a501),base2", "1010010100000001");
@@ -451,7 +452,7 @@ mod tests {
         check("str(zz),map_str_ip(e.map,10.0.0.1)", "10.0.0.1");
     }
 
-    /// What was cut away is empty; what was never there is no value, and of a sample that still grows it may come.
+    /// A part that was cut away is empty; a part that never existed is no value, or may still come if the sample grows.
     #[test]
     fn parts_that_are_not_there() {
         check("str(a/b),field(3,/)", "-");
@@ -463,7 +464,7 @@ mod tests {
         check("path,field(3,/),set-var(txn.a)", "later");
     }
 
-    /// A message that is known to be broken is refused at once, however much still comes.
+    /// A message that is known to be invalid is refused at once, even if more bytes may come.
     #[test]
     fn some_converters_decide() {
         let fixture = with_maps();
@@ -574,7 +575,7 @@ mod tests {
     #[test]
     fn a_fetch_must_be_available() {
         let fixture = Fixture::new();
-        let scope = Scope { places: crate::Place::FrontendRequestHeader.into(), ..fixture.scope() };
+        let scope = Scope { points: crate::EvaluationPoint::FrontendRequestHeader.into(), ..fixture.scope() };
         let error = Expr::parse_text(b"res.hdr", &scope).unwrap_err();
         assert_eq!(
             error.message,

@@ -18,15 +18,15 @@ pub struct FetchDecl {
     pub name: &'static str,
     /// Its arguments.
     pub args: ArgSpec,
-    /// What it gives.
+    /// The type of its result.
     pub output: SampleType,
     /// Where it may be written.
-    pub valid: Places,
+    pub valid: EvaluationPoints,
     /// Which information it is taken from.
     pub needs: Needs,
-    /// Checks the parsed arguments and may replace them by something better.
+    /// Checks the parsed arguments and may replace them by a prepared form.
     pub check: Option<Check>,
-    /// One line for the reader.
+    /// Its help text in one line.
     pub help: &'static str,
 }
 
@@ -37,7 +37,7 @@ impl FetchDecl {
             name,
             args: ArgSpec::NONE,
             output,
-            valid: Places::ALL,
+            valid: EvaluationPoints::ALL,
             needs: Needs::INTERNAL,
             check: None,
             help,
@@ -51,10 +51,10 @@ impl FetchDecl {
         self
     }
 
-    /// Valid in the places of a 22 character mask (see [`Places::from_mask`]).
+    /// Valid in the points of a 22 character mask (see [`EvaluationPoints::from_mask`]).
     #[must_use]
     pub const fn valid(mut self, mask: &str) -> Self {
-        self.valid = Places::from_mask(mask);
+        self.valid = EvaluationPoints::from_mask(mask);
         self
     }
 
@@ -72,14 +72,14 @@ impl FetchDecl {
         self
     }
 
-    /// Whether it looks at the bytes of a connection, which HTTP does not keep.
+    /// Whether it reads the raw bytes of a connection, which are not kept in HTTP mode.
     pub fn needs_bytes(&self) -> bool {
-        // Whether the bytes are HTTP is known without them.
+        // `req.proto_http` and the like are answered without the bytes.
         self.needs.intersects(Needs::L6_REQUEST.or(Needs::L6_RESPONSE)) && !self.name.ends_with("proto_http")
     }
 }
 
-/// A declaration with the function that answers it; `R` is a function pointer type of whoever answers.
+/// A declaration with the function that answers it; `R` is the answering crate's function pointer type.
 #[derive(Debug, Clone, Copy)]
 pub struct Fetch<R> {
     /// The declaration.
@@ -88,9 +88,9 @@ pub struct Fetch<R> {
     pub run: R,
 }
 
-/// The places where an expression can be written, one bit each.
+/// The points where an expression can be written, one bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum EvaluationPoint {
     /// Frontend `tcp-request connection`.
     FrontendConnection,
     /// Frontend `tcp-request session`.
@@ -137,95 +137,95 @@ pub enum Place {
     CliParser,
 }
 
-impl Place {
-    /// Every place, in the order of the columns of documentation dumps.
-    pub const ALL: [Place; 22] = [
-        Place::FrontendConnection,
-        Place::FrontendSession,
-        Place::FrontendRequestContent,
-        Place::FrontendRequestHeader,
-        Place::FrontendRequestBody,
-        Place::FrontendUseBackend,
-        Place::BackendRequestContent,
-        Place::BackendRequestHeader,
-        Place::BackendRequestBody,
-        Place::BackendSetServer,
-        Place::ServerSource,
-        Place::BackendResponseContent,
-        Place::BackendResponseHeader,
-        Place::BackendResponseBody,
-        Place::BackendStore,
-        Place::FrontendResponseContent,
-        Place::FrontendResponseHeader,
-        Place::FrontendResponseBody,
-        Place::Log,
-        Place::Check,
-        Place::ConfigParser,
-        Place::CliParser,
+impl EvaluationPoint {
+    /// Every point, in the order of the columns of documentation dumps.
+    pub const ALL: [EvaluationPoint; 22] = [
+        EvaluationPoint::FrontendConnection,
+        EvaluationPoint::FrontendSession,
+        EvaluationPoint::FrontendRequestContent,
+        EvaluationPoint::FrontendRequestHeader,
+        EvaluationPoint::FrontendRequestBody,
+        EvaluationPoint::FrontendUseBackend,
+        EvaluationPoint::BackendRequestContent,
+        EvaluationPoint::BackendRequestHeader,
+        EvaluationPoint::BackendRequestBody,
+        EvaluationPoint::BackendSetServer,
+        EvaluationPoint::ServerSource,
+        EvaluationPoint::BackendResponseContent,
+        EvaluationPoint::BackendResponseHeader,
+        EvaluationPoint::BackendResponseBody,
+        EvaluationPoint::BackendStore,
+        EvaluationPoint::FrontendResponseContent,
+        EvaluationPoint::FrontendResponseHeader,
+        EvaluationPoint::FrontendResponseBody,
+        EvaluationPoint::Log,
+        EvaluationPoint::Check,
+        EvaluationPoint::ConfigParser,
+        EvaluationPoint::CliParser,
     ];
 
-    /// How errors and documentation dumps call the place.
+    /// The name of the point in errors and documentation dumps.
     pub const fn name(self) -> &'static str {
         match self {
-            Place::FrontendConnection => "frontend tcp-request connection rule",
-            Place::FrontendSession => "frontend tcp-request session rule",
-            Place::FrontendRequestContent => "frontend tcp-request content rule",
-            Place::FrontendRequestHeader => "frontend http-request header rule",
-            Place::FrontendRequestBody => "frontend http-request body rule",
-            Place::FrontendUseBackend => "frontend use-backend rule",
-            Place::BackendRequestContent => "backend tcp-request content rule",
-            Place::BackendRequestHeader => "backend http-request header rule",
-            Place::BackendRequestBody => "backend http-request body rule",
-            Place::BackendSetServer => "backend use-server, balance or stick-match rule",
-            Place::ServerSource => "server source selection",
-            Place::BackendResponseContent => "backend tcp-response content rule",
-            Place::BackendResponseHeader => "backend http-response header rule",
-            Place::BackendResponseBody => "backend http-response body rule",
-            Place::BackendStore => "backend stick-store rule",
-            Place::FrontendResponseContent => "frontend tcp-response content rule",
-            Place::FrontendResponseHeader => "frontend http-response header rule",
-            Place::FrontendResponseBody => "frontend http-response body rule",
-            Place::Log => "logs",
-            Place::Check => "backend tcp-check rule",
-            Place::ConfigParser => "configuration parser",
-            Place::CliParser => "CLI parser",
+            EvaluationPoint::FrontendConnection => "frontend tcp-request connection rule",
+            EvaluationPoint::FrontendSession => "frontend tcp-request session rule",
+            EvaluationPoint::FrontendRequestContent => "frontend tcp-request content rule",
+            EvaluationPoint::FrontendRequestHeader => "frontend http-request header rule",
+            EvaluationPoint::FrontendRequestBody => "frontend http-request body rule",
+            EvaluationPoint::FrontendUseBackend => "frontend use-backend rule",
+            EvaluationPoint::BackendRequestContent => "backend tcp-request content rule",
+            EvaluationPoint::BackendRequestHeader => "backend http-request header rule",
+            EvaluationPoint::BackendRequestBody => "backend http-request body rule",
+            EvaluationPoint::BackendSetServer => "backend use-server, balance or stick-match rule",
+            EvaluationPoint::ServerSource => "server source selection",
+            EvaluationPoint::BackendResponseContent => "backend tcp-response content rule",
+            EvaluationPoint::BackendResponseHeader => "backend http-response header rule",
+            EvaluationPoint::BackendResponseBody => "backend http-response body rule",
+            EvaluationPoint::BackendStore => "backend stick-store rule",
+            EvaluationPoint::FrontendResponseContent => "frontend tcp-response content rule",
+            EvaluationPoint::FrontendResponseHeader => "frontend http-response header rule",
+            EvaluationPoint::FrontendResponseBody => "frontend http-response body rule",
+            EvaluationPoint::Log => "logs",
+            EvaluationPoint::Check => "backend tcp-check rule",
+            EvaluationPoint::ConfigParser => "configuration parser",
+            EvaluationPoint::CliParser => "CLI parser",
         }
     }
 }
 
-/// A set of places.
+/// A set of points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Places(u32);
+pub struct EvaluationPoints(u32);
 
-impl Places {
-    /// No place.
-    pub const NONE: Places = Places(0);
-    /// Every place.
-    pub const ALL: Places = Places((1 << 22) - 1);
+impl EvaluationPoints {
+    /// No point.
+    pub const NONE: EvaluationPoints = EvaluationPoints(0);
+    /// Every point.
+    pub const ALL: EvaluationPoints = EvaluationPoints((1 << 22) - 1);
 
-    /// One place.
-    pub const fn only(place: Place) -> Places {
-        Places(1 << place as u32)
+    /// One point.
+    pub const fn only(point: EvaluationPoint) -> EvaluationPoints {
+        EvaluationPoints(1 << point as u32)
     }
 
     /// Both sets.
     #[must_use]
-    pub const fn or(self, other: Places) -> Places {
-        Places(self.0 | other.0)
+    pub const fn or(self, other: EvaluationPoints) -> EvaluationPoints {
+        EvaluationPoints(self.0 | other.0)
     }
 
-    /// True if the place is in the set.
-    pub const fn contains(self, place: Place) -> bool {
-        self.0 & (1 << place as u32) != 0
+    /// True if the point is in the set.
+    pub const fn contains(self, point: EvaluationPoint) -> bool {
+        self.0 & (1 << point as u32) != 0
     }
 
-    /// True if the sets have a place in common.
-    pub const fn intersects(self, other: Places) -> bool {
+    /// True if the sets have a point in common.
+    pub const fn intersects(self, other: EvaluationPoints) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// From a mask of 22 characters, `Y` or `.`, in the order of [`Place::ALL`] (spaces are skipped).
-    pub const fn from_mask(mask: &str) -> Places {
+    /// From a mask of 22 characters, `Y` or `.`, in the order of [`EvaluationPoint::ALL`] (spaces are skipped).
+    pub const fn from_mask(mask: &str) -> EvaluationPoints {
         let bytes = mask.as_bytes();
         let mut set = 0;
         let mut bit = 0;
@@ -239,20 +239,20 @@ impl Places {
             }
             at += 1;
         }
-        assert!(bit == 22, "a mask names 22 places");
-        Places(set)
+        assert!(bit == 22, "a mask names 22 points");
+        EvaluationPoints(set)
     }
 }
 
-impl From<Place> for Places {
-    fn from(place: Place) -> Self {
-        Places::only(place)
+impl From<EvaluationPoint> for EvaluationPoints {
+    fn from(point: EvaluationPoint) -> Self {
+        EvaluationPoints::only(point)
     }
 }
 
-impl std::ops::BitOr for Places {
-    type Output = Places;
-    fn bitor(self, other: Places) -> Places {
+impl std::ops::BitOr for EvaluationPoints {
+    type Output = EvaluationPoints;
+    fn bitor(self, other: EvaluationPoints) -> EvaluationPoints {
         self.or(other)
     }
 }
@@ -276,7 +276,7 @@ impl Needs {
     pub const TRACKED: Needs = Needs(1 << 5);
     /// The request buffer, layer 6.
     pub const L6_REQUEST: Needs = Needs(1 << 6);
-    /// What stays known of the HTTP request (method, captures).
+    /// Facts about the HTTP request that are kept (method, captures).
     pub const HTTP_REQUEST_META: Needs = Needs(1 << 7);
     /// The HTTP request headers, gone after they were sent.
     pub const HTTP_REQUEST: Needs = Needs(1 << 8);
@@ -292,22 +292,22 @@ impl Needs {
     pub const L5_SERVER: Needs = Needs(1 << 13);
     /// The response buffer, layer 6.
     pub const L6_RESPONSE: Needs = Needs(1 << 14);
-    /// What stays known of the HTTP response (status, captures).
+    /// Facts about the HTTP response that are kept (status, captures).
     pub const HTTP_RESPONSE_META: Needs = Needs(1 << 15);
     /// The HTTP response headers, gone after they were sent.
     pub const HTTP_RESPONSE: Needs = Needs(1 << 16);
     /// The HTTP response body.
     pub const HTTP_RESPONSE_BODY: Needs = Needs(1 << 17);
-    /// Statistics of the whole exchange.
+    /// Statistics of the whole stream.
     pub const FINAL: Needs = Needs(1 << 18);
 
-    /// Everything of either list.
+    /// The union of both sets.
     #[must_use]
     pub const fn or(self, other: Needs) -> Needs {
         Needs(self.0 | other.0)
     }
 
-    /// True if something is in both lists.
+    /// True if the sets have an element in common.
     pub const fn intersects(self, other: Needs) -> bool {
         self.0 & other.0 != 0
     }
@@ -367,7 +367,7 @@ pub fn names() -> &'static [&'static str] {
     known::NAMES
 }
 
-/// Who answers a fetch.
+/// The part that answers a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// A row of [`internal::FETCHES`].
@@ -385,7 +385,7 @@ pub struct AclKeyword {
     pub fetch: &'static str,
     /// The match method.
     pub method: MatchMethod,
-    /// Its integers may be written as two with a dot between (`3.1`), for versions.
+    /// Whether its integers may be written as two with a dot between (`3.1`), for versions.
     pub dotted: bool,
 }
 

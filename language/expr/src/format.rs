@@ -75,7 +75,7 @@ impl LogFormat {
                 }
                 _ => node.render(self.options, context, out),
             }
-            // An empty item has no place between two blanks.
+            // An empty item between two blanks leaves only one of them.
             after_space &= out.len() == before;
         }
     }
@@ -94,7 +94,7 @@ impl LogFormat {
         encoding.close(out);
     }
 
-    /// The text, if nothing in it depends on anything.
+    /// The text, if the format has no dynamic item.
     pub fn constant(&self) -> Option<&[u8]> {
         match &*self.nodes {
             [] => Some(b""),
@@ -172,7 +172,7 @@ impl Node {
                     &mut LogWriter::new(&mut text, FormatFlags::NONE, FormatOptions::PLAIN),
                 );
                 match alias_value(*alias, &text) {
-                    // No header is captured: that is no empty text.
+                    // No header is captured: null, not an empty text.
                     None if matches!(alias, Alias::RequestHeaders | Alias::ResponseHeaders) => {
                         encoding.null(out)
                     }
@@ -193,7 +193,7 @@ impl Node {
     }
 }
 
-/// The value of an alias, with the type that its row declares as far as it is one.
+/// The value of an alias, with the type that its row declares if the text can be parsed as that.
 fn alias_value(alias: Alias, text: &[u8]) -> Option<Value<'_>> {
     let number = || std::str::from_utf8(text).ok()?.parse().ok();
     match alias.row().kind {
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(Fixture::new().render(format, options), expected, "{format}");
     }
 
-    /// The packaged reference program wrote these into its log.
+    /// Logs of the packaged HAProxy 2.6.
     #[test]
     fn logs() {
         let log = |format, expected| check(FormatOptions::LOG, format, expected);
@@ -252,7 +252,7 @@ mod tests {
         log("%[str(\"a\\nb\")]", "a#0Ab");
     }
 
-    /// The packaged reference program wrote these into a body.
+    /// Bodies of the packaged HAProxy 2.6.
     #[test]
     fn values_in_http() {
         let http = |format, expected| check(FormatOptions::HTTP, format, expected);
@@ -291,7 +291,7 @@ mod tests {
             "%{+json,+utf8}[bin(c3a9)] %{+json}[bin(c3a9)]",
             "\\\"\\xc3\\xa9\\\" \\\"\\\\u00C3\\\\u00A9\\\"",
         );
-        // Names and types are for encodings alone.
+        // Names and types are only for encodings.
         plain("%(n:sint)[str(x)] %(n:bool)[int(5)]", "x 5");
         plain("%(a.b)[str(x)]", "error: invalid character '.' in the name of an item");
     }

@@ -1,4 +1,4 @@
-//! Whatever is written, and whatever is fed to it, nothing panics.
+//! No text and no input makes anything panic.
 
 use proptest::prelude::*;
 
@@ -32,7 +32,7 @@ fn run(text: &[u8]) {
     }
 }
 
-/// Inputs that once were, or could have been, too much.
+/// Inputs that once caused a fault, or could have.
 #[test]
 fn corpus() {
     let long = format!("str({})", "x".repeat(100_000));
@@ -116,7 +116,7 @@ fn corpus() {
     }
 }
 
-/// Pieces of the language, so that random sequences of them often mean something.
+/// Pieces of the language, so that random sequences of them are often valid.
 const PIECES: [&str; 64] = [
     "str",
     "int",
@@ -195,7 +195,7 @@ proptest! {
         run(&bytes);
     }
 
-    /// Every converter takes any input its type allows.
+    /// Every converter accepts any input that its type allows.
     #[test]
     fn every_converter_takes_any_input(input in prop::collection::vec(any::<u8>(), 0..48), number: i64) {
         let fixture = Fixture::new().file("file", "a 1\n[ 2\n");

@@ -20,7 +20,7 @@ use crate::scratch;
 pub struct InternalFetch {
     /// The declaration.
     pub decl: FetchDecl,
-    /// Always the same value for the same arguments.
+    /// Whether the value is always the same for the same arguments.
     pub constant: bool,
     run: Run,
 }

@@ -1,10 +1,10 @@
 //! Samples, converters, patterns, ACLs, variables and log-format strings.
 //!
-//! The engine behind everything that is written `%[...]`, `acl ...`, `if ...` or `map(...)`. It is a pure
-//! engine: it knows no socket, no clock and no stream. What an expression needs from the world comes through
+//! The engine behind `%[...]`, `acl ...`, `if ...` and `map(...)`. It is a pure
+//! engine: it knows no socket, no clock and no stream. What an expression needs from outside comes through
 //! [`Context`], what a configuration needs while it is parsed comes through [`Scope`].
 //!
-//! Begin with [`Expr`] (a fetch and its converters), then [`Condition`] (what follows `if`), then
+//! Begin with [`Expr`] (a fetch and its converters), then [`Condition`] (the words after `if`), then
 //! [`LogFormat`]. The rows, one per keyword, are in [`internal::FETCHES`] and [`converters::CONVERTERS`];
 //! the fetches of layers 4 to 7 live next to the code that can answer them, and enter the [`Registry`] from there.
 
@@ -48,7 +48,7 @@ pub use condition::Condition;
 pub use context::{Context, Cursor, Fetched, Lookup, ProcessFacts};
 pub use error::ParseError;
 pub use expr::Expr;
-pub use fetch::{Fetch, FetchDecl, FetchIndex, Needs, Place, Places, Registry};
+pub use fetch::{EvaluationPoint, EvaluationPoints, Fetch, FetchDecl, FetchIndex, Needs, Registry};
 pub use format::LogFormat;
 pub use loader::Loader;
 pub use location::Location;

@@ -1,4 +1,4 @@
-//! Where files come from: parsing itself opens none.
+//! The source of files: parsing itself opens none.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -23,7 +23,7 @@ pub trait Loader {
         None
     }
 
-    /// The IPv4 address of a host name, which may stand for a plain address in a pattern (manual, 7.1.6).
+    /// The IPv4 address of a host name, which a pattern may contain instead of an address (manual, 7.1.6).
     fn address_of(&self, host: &str) -> Option<Ipv4Addr> {
         let _ = host;
         None

@@ -1,11 +1,11 @@
-//! Where something was written.
+//! Locations in configuration files.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The file and line that declared an object: for messages, `last_rule_file` and `last_rule_line`. By default of none.
+/// The file and line that declared an object: for messages, `last_rule_file` and `last_rule_line`. The default has no file.
 ///
-/// Columns live only in diagnostics: what runs never needs them.
+/// Columns are only in diagnostics: they are not needed at run time.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Location {
     /// The file's name as given on the command line, shared by every line of the file.

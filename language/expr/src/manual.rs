@@ -1,7 +1,7 @@
-//! The walk through the manual: what converters make of values and arguments, and what matches, at and beyond the bounds.
+//! The walk through the manual: results of converters and of matches, at and beyond the bounds.
 //!
 //! `tests/data/manual.tsv` has a line for each case, under the section of the manual that it belongs to: the expression,
-//! what the reference program (3.2) makes of it, and, where weir differs, what it makes of it and why. `-` is no value,
+//! the result of HAProxy 3.2, and, if weir differs, weir's result and the reason. `-` means no value,
 //! `error` a fault of the configuration.
 
 use hashbrown::HashMap;
@@ -39,7 +39,7 @@ const VARIABLES: [(&str, Value<'static>); 8] = [
     ("txn.empty", Value::str(b"")),
 ];
 
-/// What weir makes of an expression.
+/// weir's result for an expression.
 fn made(fixture: &Fixture, expression: &str) -> String {
     let Ok(parsed) = fixture.parse(expression) else { return "error".into() };
     let mut context = TestContext::default();
@@ -73,7 +73,7 @@ fn fixture() -> Fixture {
     FILES.iter().fold(Fixture::new(), |fixture, (name, content)| fixture.file(name, content))
 }
 
-/// Compares each line of a table with what `look` says of it; gives the number of cases of each section.
+/// Compares each line of a table with the result of `look`; returns the number of cases of each section.
 #[track_caller]
 fn walk(table: &str, look: impl Fn(&str) -> String) -> HashMap<&str, usize> {
     let (mut section, mut faults, mut cases) = ("", Vec::new(), HashMap::<&str, usize>::new());
@@ -85,7 +85,7 @@ fn walk(table: &str, look: impl Fn(&str) -> String) -> HashMap<&str, usize> {
         let parts: Vec<&str> = line.split('\t').collect();
         let expected = match parts[..] {
             [_, expected] => expected,
-            // A difference that is none any more needs no reason.
+            // A line with a reason must still differ.
             [_, reference, ours, reason] if reference != ours && !reason.is_empty() => ours,
             _ => panic!("{line:?} is no case"),
         };
@@ -108,7 +108,7 @@ fn each_converter_does_what_the_manual_says() {
 
 #[test]
 fn each_match_does_what_the_manual_says() {
-    // Each test has a world of its own: identifiers of lists are unique.
+    // Each test has a fixture of its own, since identifiers of lists are unique.
     let table = include_str!("../tests/data/manual_conditions.tsv");
     let cases = walk(table, |test| holds(&fixture(), test));
     assert!(cases.values().sum::<usize>() > 100, "the table has lost its cases");

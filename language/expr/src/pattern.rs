@@ -1,7 +1,7 @@
 //! Patterns: what samples are compared with, in ACLs and maps.
 //!
-//! A [`PatternSet`] is a list of entries: a file, or the words of one ACL line. For each way it is matched with
-//! (method and case) it has a [`PatternIndex`], built for lookups that do not slow down as the list grows. The
+//! A [`PatternSet`] is a list of entries: a file, or the words of one ACL line. For each combination of
+//! method and case it has a [`PatternIndex`], built for lookups that do not slow down as the list grows. The
 //! runtime API changes sets while workers read them: readers take no lock, they see one published state or the
 //! next.
 
@@ -104,7 +104,7 @@ impl MatchMethod {
         Self::ALL.into_iter().find(|method| method.name() == name)
     }
 
-    /// The method for samples of a type, when none was asked for. Binaries and unknown types have none.
+    /// The default method for samples of a type. Binaries and unknown types have none.
     pub const fn default_for(output: SampleType) -> Option<MatchMethod> {
         match output {
             SampleType::Bool => Some(MatchMethod::Bool),
@@ -132,7 +132,7 @@ impl MatchMethod {
         !matches!(self, MatchMethod::Found | MatchMethod::Bool)
     }
 
-    /// True if the finest of several matching entries wins; with the other methods it is the first.
+    /// True if the most specific of several matching entries wins; with the other methods it is the first.
     const fn prefers_finest(self) -> bool {
         matches!(self, MatchMethod::Beg | MatchMethod::Ip)
     }

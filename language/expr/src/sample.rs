@@ -67,7 +67,7 @@ impl SampleType {
     }
 }
 
-/// What is known about a sample beside its value.
+/// Flags of a sample besides its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags(u8);
 
@@ -105,7 +105,7 @@ impl Flags {
 pub struct Sample<'a> {
     /// The value.
     pub value: Value<'a>,
-    /// What is known about it.
+    /// Its flags.
     pub flags: Flags,
 }
 

@@ -1,10 +1,10 @@
-//! What the parser of an expression may use: names, files and the place it is written at.
+//! What the parser of an expression may use: names, files and the location of the expression.
 
 use std::cell::RefCell;
 
 use crate::acl::AclTable;
 use crate::error::ParseError;
-use crate::fetch::{Places, Registry};
+use crate::fetch::{EvaluationPoints, Registry};
 use crate::loader::Loader;
 use crate::location::Location;
 use crate::pattern::PatternStore;
@@ -23,15 +23,15 @@ pub struct Scope<'s> {
     pub acls: Option<&'s AclTable>,
     /// Where files come from.
     pub loader: &'s dyn Loader,
-    /// Where the expression is written: a fetch must be valid in at least one of these places.
-    pub places: Places,
-    /// What is unusual but legal goes here.
+    /// Where the expression is written: a fetch must be valid in at least one of these points.
+    pub points: EvaluationPoints,
+    /// Where warnings go.
     pub warnings: &'s Warnings,
-    /// The line, for what is told of regular expressions and in `show acl`.
+    /// The line, for reports about regular expressions and for `show acl`.
     pub at: &'s Location,
 }
 
-/// What the parser found unusual, with the words it is about.
+/// Warnings of the parser, with the words at fault.
 #[derive(Debug, Default)]
 pub struct Warnings(RefCell<Vec<ParseError>>);
 

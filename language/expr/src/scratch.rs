@@ -1,8 +1,8 @@
 //! Recycled byte buffers for values that had to be computed.
 //!
-//! A converter that builds a new string takes a buffer here, and whoever consumes the sample gives it back, so
-//! that evaluating expressions settles without allocating. Forgetting to give one back costs an allocation later,
-//! nothing else.
+//! A converter that builds a new string takes a buffer here, and the consumer of the sample gives it back, so
+//! that evaluating expressions does not allocate after a while. A buffer that is not given back only costs an
+//! allocation later.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -11,7 +11,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::sample::Value;
 
-/// A byte buffer that goes back to where it came from when it is dropped.
+/// A byte buffer that returns to the thread's list when it is dropped.
 #[derive(Debug, Default)]
 pub struct Scratch(Vec<u8>);
 
@@ -28,7 +28,7 @@ impl Scratch {
         scratch
     }
 
-    /// The buffer itself, which then does not go back.
+    /// The buffer itself, which then is not recycled.
     pub fn into_vec(mut self) -> Vec<u8> {
         std::mem::take(&mut self.0)
     }

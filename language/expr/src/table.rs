@@ -1,4 +1,4 @@
-//! What entries of stick-tables store, and what expressions ask of them.
+//! The data of stick-table entries, and the look-ups of expressions.
 //!
 //! The types are the ones of the manual's section 11.1. Their order is the one in which the runtime API shows them.
 
@@ -36,7 +36,7 @@ pub enum DataType {
     RequestRate,
     /// HTTP requests that were errors of the client.
     ErrorCount,
-    /// Such requests in a period.
+    /// HTTP requests that were errors of the client, in a period.
     ErrorRate,
     /// Bytes from the client.
     BytesInCount,
@@ -50,11 +50,11 @@ pub enum DataType {
     Gpc1,
     /// How fast it grows.
     Gpc1Rate,
-    /// What names the server that the key was assigned to: its name or its address.
+    /// The server that the key was assigned to, by its name or its address.
     ServerKey,
     /// Responses that were failures of the server.
     FailureCount,
-    /// Such responses in a period.
+    /// Responses that were failures of the server, in a period.
     FailureRate,
     /// Tags.
     Gpt,
@@ -62,16 +62,16 @@ pub enum DataType {
     Gpc,
     /// How fast they grow.
     GpcRate,
-    /// Oddities of the client's protocol.
+    /// Glitches of the client's protocol.
     GlitchCount,
-    /// Such oddities in a period.
+    /// Glitches in a period.
     GlitchRate,
 }
 
 /// How a type's data is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataKind {
-    /// 32 bits that somebody sets.
+    /// A 32-bit value that is set.
     Plain,
     /// A count of 32 bits.
     Count,
@@ -187,12 +187,17 @@ impl DataType {
         }
     }
 
+    /// Whether several instances may count it together: counts and rates, but neither tags nor servers nor what is open now.
+    pub const fn is_sum(self) -> bool {
+        matches!(self.kind(), DataKind::Count | DataKind::LongCount | DataKind::Rate)
+    }
+
     /// Whether there are several, by index.
     pub const fn is_array(self) -> bool {
         matches!(self, DataType::Gpt | DataType::Gpc | DataType::GpcRate)
     }
 
-    /// The array that stands in for it where it is not stored, and its place there (manual, 11.1, "gpc", "gpt").
+    /// The array that replaces it if it is not stored, and its index there (manual, 11.1, "gpc", "gpt").
     pub const fn in_array(self) -> Option<(DataType, u16)> {
         match self {
             DataType::Gpt0 => Some((DataType::Gpt, 0)),
@@ -220,18 +225,18 @@ impl DataType {
     }
 }
 
-/// What an expression asks of an entry.
+/// What an expression reads or changes of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableQuestion {
     /// Whether there is one.
     Exists,
     /// Stored data: a count, a tag, or events in the period that ends now.
     Data(DataType, u16),
-    /// The same of bytes in units of 1024.
+    /// The same for bytes, in units of 1024.
     Kilobytes(DataType),
-    /// Adds 1 to a general purpose counter and tells it.
+    /// Adds 1 to a general purpose counter and returns it.
     Increment(DataType, u16),
-    /// Clears a general purpose counter and tells what it was.
+    /// Clears a general purpose counter and returns its former value.
     Clear(DataType, u16),
     /// Milliseconds until it expires.
     Expires,
@@ -241,16 +246,16 @@ pub enum TableQuestion {
     Trackers,
 }
 
-/// A question about the entry of one key.
+/// A look-up of the entry of one key.
 #[derive(Debug)]
 pub struct TableLookup<'a> {
     /// The table's position in the configuration; none for the current proxy's.
     pub table: Option<u32>,
-    /// What the key is made of.
+    /// The value to make the key from.
     pub key: Value<'a>,
-    /// What is asked.
+    /// The data to read or change.
     pub question: TableQuestion,
-    /// What to say of times when there is no entry.
+    /// The result for times when there is no entry.
     pub default: Option<i64>,
 }
 

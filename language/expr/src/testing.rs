@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a scope over files in memory, and a context with a fetch that has several
+//! Helpers for the tests of this crate: a scope over files in memory, and a context with a fetch that has several
 //! values.
 
 use std::io;
@@ -14,12 +14,12 @@ use crate::sample::{Flags, Sample, SampleType, Value};
 use crate::time::{TimeZone, WallTime};
 use crate::variables::{SetCondition, VariableId};
 use crate::{
-    AclTable, Alias, Chain, Condition, Expr, FormatOptions, Loader, LogFormat, LogWriter, ParseError,
-    PatternStore, Places, Registry, Scope, VariableNames, Warnings,
+    AclTable, Alias, Chain, Condition, EvaluationPoints, Expr, FormatOptions, Loader, LogFormat, LogWriter,
+    ParseError, PatternStore, Registry, Scope, VariableNames, Warnings,
 };
 
 /// Fetches that the test context answers: `list(a;b)` has one value for each part, `later` has not arrived,
-/// `growing` may still change, `srv_id` is valid nowhere but in responses.
+/// `growing` may still change, `srv_id` is only valid in responses.
 pub(crate) static FETCHES: [FetchDecl; 6] = [
     FetchDecl::new("req.hdr", SampleType::Str, "Each part of the argument")
         .args(ArgSpec::new(1, &[ArgKind::Str])),
@@ -82,7 +82,7 @@ impl Fixture {
             variables: &self.variables,
             acls: Some(&self.acls),
             loader: &self.files,
-            places: Places::ALL,
+            points: EvaluationPoints::ALL,
             warnings: &self.warnings,
             at: &self.at,
         }
@@ -156,7 +156,7 @@ impl Default for TestContext {
 }
 
 impl Context for TestContext {
-    /// Universal time by the name that it has as somebody's local one.
+    /// UTC, with the name of a local time zone.
     fn time_zone(&self) -> &TimeZone {
         static LOCAL: LazyLock<TimeZone> = LazyLock::new(TimeZone::default);
         &LOCAL

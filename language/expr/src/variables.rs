@@ -206,7 +206,7 @@ pub struct VariableStore {
     limit: Option<usize>,
 }
 
-/// What one variable costs beside its bytes.
+/// The bytes that one variable costs besides its value.
 pub const VARIABLE_OVERHEAD: usize = size_of::<(VariableId, Option<Value<'static>>)>();
 
 impl VariableStore {
@@ -259,7 +259,7 @@ impl VariableStore {
         true
     }
 
-    /// Forgets the value of a variable; true if it had one.
+    /// Unsets a variable; true if it had a value.
     pub fn unset(&mut self, variable: VariableId) -> bool {
         let Ok(index) = self.position(variable) else { return false };
         let Some(old) = self.entries[index].1.take() else { return false };
@@ -268,8 +268,16 @@ impl VariableStore {
         true
     }
 
-    /// Forgets everything; the list keeps its capacity.
+    /// Removes all variables; the list keeps its capacity.
+    #[inline]
     pub fn clear(&mut self) {
+        // Most messages have none.
+        if !self.entries.is_empty() {
+            self.clear_entries();
+        }
+    }
+
+    fn clear_entries(&mut self) {
         for (_, value) in self.entries.drain(..) {
             if let Some(value) = value {
                 crate::scratch::recycle(value);

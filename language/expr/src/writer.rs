@@ -58,7 +58,7 @@ impl FormatFlags {
     }
 }
 
-/// Writes one value of a format.
+/// Writes the values of a format.
 #[derive(Debug)]
 pub struct LogWriter<'o> {
     out: &'o mut Vec<u8>,
@@ -133,7 +133,7 @@ impl<'o> LogWriter<'o> {
         }
     }
 
-    /// A number, or nothing known about one. Numbers are never quoted.
+    /// A number, or a missing one. Numbers are never quoted.
     pub fn number(&mut self, value: impl Into<Option<i64>>) {
         match value.into() {
             Some(value) => self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes()),
@@ -151,7 +151,7 @@ impl<'o> LogWriter<'o> {
         }
     }
 
-    /// An address, or nothing known about one.
+    /// An address, or a missing one.
     pub fn address(&mut self, address: Option<IpAddr>) {
         let Some(address) = address else { return self.missing() };
         if self.flags.has(FormatFlags::HEX) {
@@ -176,7 +176,7 @@ impl<'o> LogWriter<'o> {
         });
     }
 
-    /// A port, or nothing known about one.
+    /// A port, or a missing one.
     pub fn port(&mut self, port: Option<u16>) {
         self.counter(port.map(i64::from));
     }
@@ -259,7 +259,7 @@ impl<'o> LogWriter<'o> {
         self.out.push(byte);
     }
 
-    /// In logs a control character must not begin a line of its own; other formats take what they are given.
+    /// Replaces control characters in logs, so that none can begin a new line; other formats are not changed.
     fn printable(&mut self, text: &[u8]) {
         if !self.options.show_missing || !text.iter().any(u8::is_ascii_control) {
             return self.escaped(text);
@@ -297,10 +297,10 @@ impl<'o> LogWriter<'o> {
     }
 }
 
-/// What is encoded in captured headers besides what is not printable: the marks between them too.
+/// Characters to encode in captured headers besides unprintable ones: the separators too.
 const HEADER_MARKS: &[u8] = b"\"#{|}";
 
-/// What a format is for.
+/// Options of a format by its use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FormatOptions {
     /// A missing value shows as `-` rather than as nothing.
@@ -314,10 +314,10 @@ pub struct FormatOptions {
 }
 
 impl FormatOptions {
-    /// Anything else: variables, names.
+    /// For any other use: variables, names.
     pub const PLAIN: FormatOptions =
         FormatOptions { show_missing: false, merge_spaces: false, http: false, body: false };
-    /// `log-format` and its like.
+    /// `log-format` and similar.
     pub const LOG: FormatOptions =
         FormatOptions { show_missing: true, merge_spaces: true, ..FormatOptions::PLAIN };
     /// Values of headers, paths and locations.

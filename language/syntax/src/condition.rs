@@ -6,13 +6,13 @@
 //! term = *"!" ( integer / "(" condition ")" / predicate [ "(" argument *( "," argument ) ")" ] )
 //! ```
 //!
-//! All of a condition is read, so that a fault in the branch that does not decide is found too.
+//! All of a condition is parsed, so that a fault in an operand that does not matter is found too.
 
 use crate::environment::Environment;
 use crate::version::{LANGUAGE_VERSION, Version};
 use std::fmt;
 
-/// What a condition may ask about the program that reads it.
+/// Facts about the program that a condition may test.
 pub trait ConditionContext {
     /// `feature(<name>)`: whether the feature is built in.
     fn has_feature(&self, name: &str) -> bool;
@@ -29,9 +29,9 @@ pub trait ConditionContext {
 /// A [`ConditionContext`] made of two lists of names.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StaticFeatures<'a> {
-    /// What `feature()` finds.
+    /// Features for which `feature()` is true.
     pub features: &'a [&'a str],
-    /// What `enabled()` finds, without regard to case.
+    /// Options for which `enabled()` is true, in any case.
     pub enabled: &'a [&'a str],
 }
 
@@ -45,10 +45,10 @@ impl ConditionContext for StaticFeatures<'_> {
     }
 }
 
-/// Why a condition means nothing, in the reference's words, and the byte where that shows.
+/// Why a condition is invalid, in HAProxy's words, and the offset of the error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConditionError {
-    /// The sentence, without a place.
+    /// The message, without a location.
     pub message: String,
     /// Byte offset in the condition.
     pub offset: usize,
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
     }
 
     fn unparsable(&self, start: usize) -> ConditionError {
-        // At the very end there is nothing to show but what asked for more.
+        // At the end of the text, show the operator that needs another term.
         let shown =
             if start < self.text.len() { start } else { self.text.trim_end().len().saturating_sub(2) };
         let shown = (0..=shown).rev().find(|&at| self.text.is_char_boundary(at)).unwrap_or(0);
@@ -275,7 +275,7 @@ fn integer(text: &str) -> Option<(bool, usize)> {
 /// One predicate: a row.
 struct Predicate {
     name: &'static str,
-    /// How many arguments it takes at most; none is allowed when it takes one.
+    /// The most arguments; if it is one, the argument may be missing.
     arguments: usize,
     holds: fn(&Parser<'_>, &[String]) -> bool,
 }
@@ -317,7 +317,7 @@ const PREDICATES: &[Predicate] = &[
             !library.is_empty() && library.starts_with(first(arguments))
         },
     },
-    // weir is never built with OpenSSL nor with AWS-LC's C interface: no version of theirs is old or new enough.
+    // weir is never built with OpenSSL nor with AWS-LC's C interface: these tests are always false.
     Predicate { name: "openssl_version_atleast", arguments: 1, holds: |_, _| false },
     Predicate { name: "openssl_version_before", arguments: 1, holds: |_, _| false },
     Predicate { name: "awslc_api_atleast", arguments: 1, holds: |_, _| false },
@@ -329,7 +329,7 @@ fn first(arguments: &[String]) -> &str {
     arguments.first().map_or("", String::as_str)
 }
 
-/// What is not a version counts as zero, as in the reference: `version_atleast(v9.0)` is true there.
+/// An invalid version counts as zero, as in HAProxy: `version_atleast(v9.0)` is true there.
 fn version(text: &str) -> Version {
     Version::parse(text).unwrap_or_default()
 }

@@ -1,9 +1,9 @@
-//! What is said to the operator: all of it, never only the first fault.
+//! Messages to the operator: all faults, never only the first.
 
 use crate::source::Span;
 use std::collections::HashMap;
 
-/// How grave a diagnostic is. An `Alert` makes the configuration unusable; a `Warning` is fatal under `-dW` and
+/// How severe a diagnostic is. An `Alert` makes the configuration unusable; a `Warning` is fatal under `-dW` and
 /// `zero-warning` only; `Diag` is shown under `-dD` only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
@@ -17,7 +17,7 @@ pub enum Severity {
     Alert,
 }
 
-/// How the place is written before the message in the classic one-line form. The reference is not of one mind.
+/// How the location is written before the message in the classic one-line form. HAProxy uses several forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
     /// `parsing [file:line] : message`, the usual one.
@@ -25,42 +25,42 @@ pub enum Layout {
     Parsing,
     /// `parsing [file:line]: message`, what the lexer and a few keywords print.
     ParsingTight,
-    /// `[file:line] : message`, for what is found after parsing.
-    Place,
+    /// `[file:line] : message`, for faults found after parsing.
+    Location,
     /// The message alone, which names its subject itself.
     Bare,
 }
 
-/// One thing to tell the operator.
+/// One message to the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How grave.
+    /// Its severity.
     pub severity: Severity,
-    /// Where, when it has a place.
+    /// Its location, if it has one.
     pub span: Option<Span>,
-    /// What is wrong, as one sentence in the reference's words where those are known.
+    /// What is wrong, as one sentence, in HAProxy's words if those are known.
     pub message: String,
     /// What was expected, or why; shown in the pretty form only.
     pub note: Option<String>,
     /// A known word near the one that was written.
     pub suggestion: Option<String>,
-    /// How the classic form writes the place.
+    /// How the classic form writes the location.
     pub layout: Layout,
-    /// The line as the classic form repeats it below the message, and the byte in it that the caret points to.
-    /// Broken quoting and broken conditions have one.
+    /// The line that the classic form repeats below the message, and the byte in it that the caret points to.
+    /// Only for broken quoting and broken conditions.
     pub excerpt: Option<(String, usize)>,
-    /// What the message says of every subject alike, when that is not the whole message: those that repeat are counted.
+    /// The part of the message that is the same for every subject, if that is not the whole: repetitions are counted by it.
     pub group: Option<String>,
     /// More faults of the same line.
     pub also: Vec<Diagnostic>,
-    /// Whether the operator asked for it (`.warning` and its like): then it is said whatever else is.
+    /// Whether the operator asked for it (`.warning` and similar): then it is always shown.
     pub asked_for: bool,
 }
 
-/// Collects diagnostics. Keeps [`MAX_DIAGNOSTICS`] different ones, counts those that repeat, and counts the rest.
+/// Collects diagnostics. Keeps [`MAX_DIAGNOSTICS`] different ones, and counts repetitions and the rest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diagnostics {
-    /// Of those that repeat, the first two.
+    /// Kept diagnostics with their group; of each group, the first two.
     list: Vec<(Diagnostic, usize)>,
     groups: Vec<Group>,
     positions: HashMap<(Severity, String), usize>,
@@ -69,7 +69,7 @@ pub struct Diagnostics {
     dropped: usize,
 }
 
-/// Diagnostics that say the same.
+/// Diagnostics with the same message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Group {
     count: usize,
@@ -120,13 +120,13 @@ impl Diagnostic {
         self
     }
 
-    /// Chooses how the classic form writes the place.
+    /// Chooses how the classic form writes the location.
     pub fn layout(mut self, layout: Layout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// Says what the message says of every subject alike.
+    /// Sets the part of the message that is the same for every subject.
     pub fn group(mut self, text: impl Into<String>) -> Self {
         self.group = Some(text.into());
         self
@@ -140,7 +140,7 @@ impl Diagnostic {
 }
 
 impl Diagnostics {
-    /// Nothing said yet.
+    /// No diagnostics.
     pub fn new() -> Self {
         Self::default()
     }
@@ -222,20 +222,28 @@ impl Diagnostics {
         self.dropped
     }
 
-    /// All kept diagnostics in the order they were found: of those that repeat, the first two.
+    /// All kept diagnostics in the order they were found: of each group, the first two.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> + Clone {
         self.list.iter().map(|(diagnostic, _)| diagnostic)
     }
 
-    /// What an operator is told. Those that repeat are one, with their number and the first places; warnings wait until no
-    /// error is left.
+    /// What an operator is told: warnings wait until no error is left.
     pub fn reports(&self) -> Vec<Report<'_>> {
+        let mut reports = self.all_reports();
+        let waits = |diagnostic: &Diagnostic| {
+            self.alerts > 0 && diagnostic.severity < Severity::Alert && !diagnostic.asked_for
+        };
+        reports.retain(|report| !waits(report.diagnostic));
+        reports
+    }
+
+    /// All that was kept. Those that repeat are one, with their number and the first places.
+    pub fn all_reports(&self) -> Vec<Report<'_>> {
         let mut reports = Vec::new();
         for (index, (diagnostic, position)) in self.list.iter().enumerate() {
             let group = &self.groups[*position];
-            let waits = self.alerts > 0 && diagnostic.severity < Severity::Alert && !diagnostic.asked_for;
             let repeats = group.count >= GROUPED_FROM;
-            if waits || (repeats && group.first != index) {
+            if repeats && group.first != index {
                 continue;
             }
             let places = if repeats { group.places.as_slice() } else { &[] };
@@ -245,37 +253,37 @@ impl Diagnostics {
         reports
     }
 
-    /// How many warnings wait until no error is left.
+    /// How many warnings are held back until no error is left.
     pub fn waiting_count(&self) -> usize {
         let asked_for =
             self.iter().filter(|known| known.asked_for && known.severity == Severity::Warning).count();
         if self.alerts > 0 { self.warnings.saturating_sub(asked_for) } else { 0 }
     }
 
-    /// Whether nothing was said.
+    /// Whether there is no diagnostic.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 }
 
-/// A diagnostic as an operator is told of it.
+/// A diagnostic or a group of them, as shown to the operator.
 #[derive(Debug, Clone, Copy)]
 pub struct Report<'d> {
-    /// The first of those that say the same.
+    /// The first of the group.
     pub diagnostic: &'d Diagnostic,
-    /// How many say the same: 1, or [`GROUPED_FROM`] and more.
+    /// The size of the group: 1, or [`GROUPED_FROM`] and more.
     pub count: usize,
-    /// The places of the first ones, if there are several.
+    /// The locations of the first ones, if there are several.
     pub places: &'d [Span],
 }
 
-/// A file with more different faults than this is not a configuration; the rest is counted, not kept.
+/// The most different diagnostics that are kept; the rest is only counted.
 pub const MAX_DIAGNOSTICS: usize = 200;
 
-/// So many that say the same are told as one.
+/// From this number on, equal diagnostics are reported as one.
 pub const GROUPED_FROM: usize = 3;
 
-/// So many places are told of those that say the same.
+/// The most locations in the report of a group.
 const MAX_PLACES: usize = 5;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The environment variables that a configuration sees: a value, not the process's own.
 //!
-//! The caller fills it from the process once; `setenv` and its kin change it line by line, and whoever starts
-//! children applies the result. Names and values are bytes, as they are to the kernel.
+//! The caller fills it from the process once; `setenv` and similar words change it line by line, and the result
+//! is applied to child processes. Names and values are bytes, as they are to the kernel.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ impl Environment {
         self.variables.get(name.as_ref()).map(Vec::as_slice)
     }
 
-    /// Sets a variable, whatever it was.
+    /// Sets a variable, replacing its value.
     pub fn set(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         self.variables.insert(name.as_ref().to_vec(), value.as_ref().to_vec());
     }
@@ -32,12 +32,12 @@ impl Environment {
         self.variables.entry(name.as_ref().to_vec()).or_insert_with(|| value.as_ref().to_vec());
     }
 
-    /// Forgets a variable.
+    /// Removes a variable.
     pub fn remove(&mut self, name: impl AsRef<[u8]>) {
         self.variables.remove(name.as_ref());
     }
 
-    /// Forgets every variable that `keep` does not want.
+    /// Removes every variable for which `keep` is false.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8]) -> bool) {
         self.variables.retain(|name, _| keep(name));
     }

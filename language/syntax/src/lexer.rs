@@ -3,12 +3,12 @@
 //! | outside quotes | inside `"…"` | inside `'…'` |
 //! |---|---|---|
 //! | white space ends a word, `#` starts a comment | both are text | all is text |
-//! | `\` before space `\` `#` `"` `'` takes the character as it is | also before `$` | |
+//! | `\` before space `\` `#` `"` `'` means the character itself | also before `$` | |
 //! | `\n` `\r` `\t` `\xHH` are one byte | the same | |
 //! | `$` is text | `$NAME` `${NAME}` `${NAME-default}` `${NAME[*]}` expand | |
 //!
-//! A backslash before anything else stays. What a variable holds is text: quotes and comments in it mean
-//! nothing, and only `[*]` cuts it into several words. Where that leaves an empty word, there is none.
+//! A backslash before anything else stays. A variable's value is literal: quotes and comments in it have no
+//! meaning, and only `[*]` splits it into several words. Empty words from splitting are dropped.
 
 use crate::environment::Environment;
 use crate::source::{FileId, Span};
@@ -19,10 +19,10 @@ use std::fmt;
 pub const MAX_WORDS: usize = 64;
 
 /// The most bytes of one line up to the end of its last word, raw and after its variables were expanded. Comments do not
-/// count. The reference grows without a limit; weir bounds what one line can cost.
+/// count. HAProxy has no limit; weir bounds what one line can cost.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// What the pseudo-variables `.FILE`, `.LINE` and `.SECTION` say on this line.
+/// The values of the pseudo-variables `.FILE`, `.LINE` and `.SECTION` on this line.
 #[derive(Debug, Clone, Copy)]
 pub struct Pseudo<'a> {
     /// The name of the file.
@@ -33,7 +33,7 @@ pub struct Pseudo<'a> {
     pub section: &'a str,
 }
 
-/// Why a line could not be cut, and at which raw column (from zero).
+/// Why a line could not be split into words, and at which raw column (from zero).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LexError {
     /// What is wrong.
@@ -97,7 +97,7 @@ struct Lexer<'a> {
     bytes: Vec<u8>,
     columns: Vec<u32>,
     quoted: bool,
-    /// Whether `[*]` cut or made the word: then it is none when it is empty.
+    /// Whether `[*]` split or made the word: then it is dropped when it is empty.
     split: bool,
     /// How many more bytes variables may add to this line.
     budget: usize,
@@ -122,7 +122,7 @@ impl Lexer<'_> {
         Ok(self.words)
     }
 
-    /// Bytes that mean themselves: all of most words.
+    /// Takes bytes without special meaning: most words have no others.
     fn plain_run(&mut self) -> Result<(), LexError> {
         let (start, rest) = (self.at, &self.raw[self.at..]);
         let length = rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len());
@@ -180,7 +180,7 @@ impl Lexer<'_> {
         opening
     }
 
-    /// `\` and what follows it; `literal` lists the characters that it protects here.
+    /// `\` and the next bytes; `literal` lists the characters that it protects here.
     fn escape(&mut self, literal: &[u8]) -> Result<(), LexError> {
         let backslash = self.at;
         self.started.get_or_insert(backslash);
@@ -326,7 +326,7 @@ fn fault(fault: LexFault, column: usize) -> LexError {
     LexError { fault, column: column as u32 }
 }
 
-/// What separates words: C's white space without the newline.
+/// Whether a byte separates words: C's white space without the newline.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | 0x0b | 0x0c)
 }
@@ -350,7 +350,7 @@ const PSEUDO_VARIABLES: [&[u8]; 3] = [b".FILE", b".LINE", b".SECTION"];
 const MAX_QUOTED_CHARS: usize = 64;
 
 impl fmt::Display for LexError {
-    /// The reference's sentence, with the position counted from one.
+    /// HAProxy's message, with the position counted from one.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let position = self.column + 1;
         match &self.fault {

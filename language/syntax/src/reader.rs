@@ -1,7 +1,7 @@
-//! Hands out the lines of all files, one at a time, as the directives on the way select them.
+//! Returns the lines of all files, one at a time, as selected by directives (`.if` and others).
 //!
 //! The reader is pulled: between two lines the caller may change the [`Environment`] (`setenv`), and the next
-//! line sees it. Conditional blocks (manual, section 2.4) and `.notice` and its kin are settled here and never
+//! line sees it. Conditional blocks (manual, section 2.4) and messages (`.notice` and similar) are handled here and never
 //! reach the caller.
 
 use crate::condition::{ConditionContext, ConditionError, evaluate_condition};
@@ -13,7 +13,7 @@ use crate::suggest::did_you_mean;
 use crate::word::Line;
 use memchr::memchr;
 
-/// The number of open `.if` at which the reference gives up, and weir too.
+/// The most nested `.if` blocks, as in HAProxy.
 pub const MAX_CONDITION_NESTING: usize = 100;
 
 /// Reads the lines of the files of a [`SourceMap`].
@@ -63,8 +63,8 @@ impl<'s> Reader<'s> {
         self.section.push_str(name);
     }
 
-    /// The next line with at least one word, `None` after the last file. Lines that cannot be cut are reported and
-    /// left out. The first line of every file starts a new section: compare [`Span::file`] of two lines to notice.
+    /// The next line with at least one word, `None` after the last file. Lines with a lexical error are reported and
+    /// skipped. The first line of every file starts a new section: compare [`Span::file`] of two lines to notice.
     pub fn next_line(
         &mut self,
         environment: &Environment,
@@ -244,7 +244,7 @@ fn judge(
     environment: &Environment,
     conditions: &dyn ConditionContext,
 ) -> Result<BlockState, Box<Diagnostic>> {
-    // As the reference does, the words are joined by single spaces and read as one text.
+    // As in HAProxy, the words are joined by single spaces and parsed as one text.
     let text = line.join(1);
     match evaluate_condition(&text, environment, conditions) {
         Ok(true) => Ok(BlockState::Taking),
@@ -288,7 +288,7 @@ fn message(line: &Line, severity: Severity, diagnostics: &mut Diagnostics) {
     diagnostics.push(diagnostic.layout(Layout::ParsingTight));
 }
 
-/// The complaint about an empty word. A variable that is not set would otherwise change what a line means.
+/// The error about an empty word. Otherwise an unset variable would change the meaning of a line.
 fn empty_argument(line: &Line, index: usize, raw: &[u8]) -> Diagnostic {
     let span = line.span_at(index);
     let message = format!(
@@ -354,7 +354,7 @@ fn shown_line(raw: &[u8], column: usize) -> (String, usize) {
     (shown.trim_end().to_string(), column - start)
 }
 
-/// A message repeats no more of a line than this.
+/// The most bytes of a line that a message repeats.
 const MAX_SHOWN_BYTES: usize = 160;
 
 const DIRECTIVES: [&str; 8] = [".if", ".elif", ".else", ".endif", ".diag", ".notice", ".warning", ".alert"];

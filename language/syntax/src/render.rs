@@ -29,7 +29,7 @@ impl Diagnostics {
         shown.map(|report| format!("{}\n\n", report.pretty(sources, color))).collect()
     }
 
-    /// What is not told: messages beyond the bound, and warnings that wait.
+    /// A summary of what is not shown: messages beyond the bound, and warnings held back.
     pub fn summary(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.dropped_count() > 0 {
@@ -45,7 +45,7 @@ impl Diagnostics {
 }
 
 impl Report<'_> {
-    /// The classic form without severity and process. It always has a place where there is one.
+    /// The classic form without severity and process. It always includes the location if there is one.
     pub fn classic(&self, sources: &SourceMap) -> String {
         let diagnostic = self.diagnostic;
         if self.count == 1 {
@@ -90,7 +90,7 @@ impl Report<'_> {
     }
 }
 
-/// The text with a place at the end of its first line.
+/// The text with a location at the end of its first line.
 fn with_place(text: &str, place: &str) -> String {
     let (first, rest) = text.split_at(text.find('\n').unwrap_or(text.len()));
     match first.strip_suffix('.') {
@@ -109,7 +109,7 @@ impl Diagnostic {
                 match self.layout {
                     Layout::Parsing => format!("parsing {place} : "),
                     Layout::ParsingTight => format!("parsing {place}: "),
-                    Layout::Place => format!("{place} : "),
+                    Layout::Location => format!("{place} : "),
                     Layout::Bare => String::new(),
                 }
             }
@@ -195,14 +195,14 @@ fn shown_source(sources: &SourceMap, span: Span) -> (String, std::ops::Range<usi
     (shown, range.start..range.end.max(range.start))
 }
 
-/// Messages repeat what the operator wrote; a terminal must not obey it.
+/// Replaces control characters: messages repeat bytes of the file, and a terminal must not interpret them.
 fn printable(text: &str) -> String {
     text.chars()
         .map(|character| if character.is_control() && character != '\n' { ' ' } else { character })
         .collect()
 }
 
-/// The pretty form shows no more of a line than this.
+/// The most bytes of a line that the pretty form shows.
 const MAX_PRETTY_BYTES: usize = 400;
 
 #[cfg(test)]
@@ -240,7 +240,7 @@ mod tests {
             said(Diagnostic::alert(None, "Fatal errors found in configuration.")),
             "[ALERT]    (1584) : config : Fatal errors found in configuration.\n"
         );
-        // Where the reference names no place, the end of the first line does.
+        // If HAProxy's form has no location, it is put at the end of the first line.
         assert_eq!(
             said(Diagnostic::alert(span(&sources), "Proxy 'f': lost.\n  | more").layout(Layout::Bare)),
             "[ALERT]    (1584) : config : Proxy 'f': lost (bad.cfg:4).\n  | more\n"

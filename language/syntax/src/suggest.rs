@@ -1,8 +1,8 @@
-//! "Did you mean": the nearest known word, when one is near enough to be meant.
+//! "Did you mean": the nearest known word, if one is near enough.
 
 /// The candidate that was probably meant by `word`, or `None` when nothing is close enough: an abbreviation (`set-hdr`), or
-/// a slip of the fingers, about one edit for every three letters. Of several that are as near, the one with the fewest edits, then the one that
-/// is used more, then the first by name, whatever the order of `candidates`.
+/// a typing error, about one edit for every three letters. Of several that are equally near, the one with the fewest edits, then the
+/// one that is used more, then the first by name, whatever the order of `candidates`.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.is_empty() || word.len() > MAX_SUGGESTED_BYTES {
         return None;
@@ -13,7 +13,7 @@ pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
         // Replacing all of a short word is not a typing mistake.
         let possible = |distance: &usize| *distance < candidate.len().min(word.len());
         let typed = edit_distance(word, candidate, limit).filter(possible);
-        // Whoever abbreviates means it: as near as one edit.
+        // An abbreviation is intended: it counts as one edit.
         let distance = if is_abbreviation(word, candidate) { Some(typed.unwrap_or(1).min(1)) } else { typed };
         if let Some(distance) = distance {
             let edits = typed.unwrap_or(usize::MAX);
@@ -78,7 +78,7 @@ fn fold(byte: u8) -> u8 {
     }
 }
 
-/// What most configurations have. Of two words that are as near, the one of these is meant.
+/// The most used words. Of two words that are equally near, the one in this list wins.
 const USED_MOST: [&str; 44] = [
     "acl",
     "add-header",
@@ -129,7 +129,7 @@ const USED_MOST: [&str; 44] = [
 /// Longer words are payloads, not keywords; this also bounds the work of one comparison.
 const MAX_SUGGESTED_BYTES: usize = 64;
 
-/// However long the word, more edits than this is another word.
+/// The most edits, however long the word is.
 const MAX_EDITS: usize = 4;
 
 #[cfg(test)]

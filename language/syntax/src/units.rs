@@ -1,7 +1,7 @@
 //! Numbers with units: times (`us` to `d`) and sizes (`k`, `m`, `g`), and plain integers.
 //!
-//! Parsers return small errors; [`describe_time`](TimeError::describe) and its like turn them into the sentences
-//! that the reference prints, for the keyword at hand.
+//! Parsers return small errors; [`describe_time`](TimeError::describe) and similar methods turn them into HAProxy's
+//! messages, for the keyword at hand.
 
 /// A unit of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub enum SizeError {
 pub const MAX_TIME: u64 = i32::MAX as u64;
 
 /// Reads a time. A number without a unit counts in `default`; the result counts in `default` too, rounded up, so
-/// that only zero is zero.
+/// that only zero gives zero.
 pub fn parse_time(text: &str, default: TimeUnit) -> Result<u64, TimeError> {
     let (value, length) = parse_time_prefix(text, default)?;
     match text[length..].chars().next() {
@@ -55,7 +55,7 @@ pub fn parse_time(text: &str, default: TimeUnit) -> Result<u64, TimeError> {
     }
 }
 
-/// Reads a time that other characters may follow, such as `30sec`: its value, and how many bytes it has.
+/// Reads a time, which other characters may follow, such as `30sec`: its value, and how many bytes it has.
 pub fn parse_time_prefix(text: &str, default: TimeUnit) -> Result<(u64, usize), TimeError> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, suffix) = text.split_at(digits);
@@ -123,7 +123,7 @@ impl TimeUnit {
         }
     }
 
-    /// As the configuration writes it.
+    /// Its suffix in the configuration.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Microseconds => "us",
@@ -137,7 +137,7 @@ impl TimeUnit {
 }
 
 impl TimeError {
-    /// The sentence for `keyword`, whose argument was `text` and counts in `unit`.
+    /// The message for `keyword`, whose argument was `text` and counts in `unit`.
     pub fn describe(self, keyword: &str, text: &str, unit: TimeUnit) -> String {
         match self {
             Self::Empty => format!("'{keyword}' expects a time value"),
@@ -152,7 +152,7 @@ impl TimeError {
 }
 
 impl SizeError {
-    /// The sentence for `keyword`, whose argument was `text`.
+    /// The message for `keyword`, whose argument was `text`.
     pub fn describe(self, keyword: &str, text: &str) -> String {
         match self {
             Self::Empty => format!("'{keyword}' expects a size"),

@@ -1,11 +1,11 @@
-//! Version numbers, and the version of the language that weir speaks.
+//! Version numbers, and the version of the language that weir implements.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 /// `major.minor[.patch]` or `major.minor-dev<n>`; a development version comes before the release of that name.
 ///
-/// A shape like `3.5-dev5-50872d-2` is accepted too: what follows the number is a build and does not compare.
+/// A shape like `3.5-dev5-50872d-2` is accepted too: the rest after the number is a build, which is not compared.
 /// The default is version zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Version {

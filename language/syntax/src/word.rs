@@ -1,4 +1,4 @@
-//! What the lexer hands out: a line of words, each of which knows where it was written.
+//! The lexer's output: a line of words with their locations.
 
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
@@ -17,8 +17,8 @@ pub struct Line {
 
 /// One word after quotes, escapes and variables were resolved.
 ///
-/// The language is made of bytes, and nearly all of it is text. [`text`](Word::text) is what keywords and
-/// numbers are parsed from; [`bytes`](Word::bytes) is what payloads are made of.
+/// A configuration is bytes, nearly all of them text. Keywords and numbers are parsed from [`text`](Word::text),
+/// payloads from [`bytes`](Word::bytes).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Word {
     text: String,
@@ -41,24 +41,24 @@ impl Line {
         &self.words
     }
 
-    /// The words before word `index`: what is left of a line that has a fault there. `None` when that is the keyword.
+    /// The words before word `index`, for a line with a fault there. `None` when that is the keyword.
     pub fn cut_at(mut self, index: usize) -> Option<Self> {
         self.words.truncate(index);
         self.is_cut = true;
         (!self.words.is_empty()).then_some(self)
     }
 
-    /// Whether words are missing: only what the line begins counts, and what is wrong with it was said.
+    /// Whether words were cut off: then only the section or rule that the line begins matters, and its fault was reported.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Notes something about the line while it is read, for whoever reads it to say.
+    /// Adds a remark about the line while it is read, for the caller to report.
     pub fn remark(&self, remark: Diagnostic) {
         self.remarks.borrow_mut().push(remark);
     }
 
-    /// What was noted.
+    /// Takes the remarks.
     pub fn take_remarks(&self) -> Vec<Diagnostic> {
         self.remarks.take()
     }

@@ -60,7 +60,7 @@ pub fn fuzz_condition(data: &[u8]) {
     }
 }
 
-/// Units, versions and suggestions take any text.
+/// Units, versions and suggestions accept any text without a panic.
 pub fn fuzz_units(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = parse_time(&text, TimeUnit::Milliseconds);
@@ -88,7 +88,7 @@ fn the_corpus_replays() {
     assert!(seen >= 4, "the corpus is missing");
 }
 
-/// Bytes that mean something to the lexer are far more likely than chance.
+/// Random text in which bytes with a meaning for the lexer are frequent.
 fn any_text() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         proptest::sample::select(vec![
@@ -108,7 +108,7 @@ proptest! {
         TARGETS.iter().for_each(|target| target(&data));
     }
 
-    /// The last newline changes nothing but the complaint about its absence.
+    /// The last newline changes nothing but the message about its absence.
     #[test]
     fn the_last_newline_does_not_matter(data in any_text()) {
         let mut without = data;
@@ -121,7 +121,7 @@ proptest! {
         prop_assert!(without.1.alert_count() <= with.1.alert_count() + 1);
     }
 
-    /// Quoting any text in the strong way gives it back.
+    /// Any text in single quotes is unchanged.
     #[test]
     fn strong_quotes_keep_everything(text in "[^'\u{0}\n]{1,40}") {
         let (lines, diagnostics) = read(&source(format!("k '{text}'\n").as_bytes()));

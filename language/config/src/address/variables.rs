@@ -1,4 +1,4 @@
-//! Environment variables in addresses: there they are replaced without quotes too (manual, "bind", "server", "log").
+//! Environment variables in addresses, where they are expanded without quotes too (manual, "bind", "server", "log").
 
 use weir_syntax::{Environment, Line, Word};
 

@@ -21,6 +21,10 @@ pub(super) fn options(bind: &mut Bind) -> &mut TlsOptions {
 }
 
 pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
+    option("allow-0rtt", "", "", "TLS: accept early data", |bind, _| {
+        options(bind).allow_early_data = true;
+        Ok(())
+    }),
     option(
         "ca-ignore-err",
         "[all|<errorID>,...]",
@@ -194,13 +198,13 @@ pub struct CrtListLine {
     pub number: usize,
     /// The certificate.
     pub path: Box<str>,
-    /// The options of its `bind` line, with those of this one in their place.
+    /// The options of its `bind` line, overridden by those of this one.
     pub options: TlsOptions,
-    /// The files of the certificate, where the line names some beside its first word.
+    /// The files of the certificate, if the line names some besides its first word.
     pub files: CertificateFiles,
-    /// Those of this line as they are written.
+    /// The options of this line as written.
     pub written: Box<str>,
-    /// Names that it is for, and those behind `!` that it is not for.
+    /// SNI filters: names that it is for, and after `!` names that it is not for.
     pub filters: Vec<Box<str>>,
 }
 
@@ -214,7 +218,7 @@ impl CrtListLine {
 /// One line of a `crt-list` file, which is neither empty nor a comment.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The error of the line.
 pub fn parse_crt_list_line(
     number: usize,
     line: &str,
@@ -295,7 +299,7 @@ const CRT_LIST_WORDS: [&str; 17] = [
     "verify",
 ];
 
-/// Those of a `load` line that it may have.
+/// The words of a `load` line that it may have.
 const LOAD_WORDS: [&str; 5] = ["key", "ocsp", "issuer", "sctl", "ocsp-update"];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Whole files: sections in their order, what each may have, faults with their places; and what other tests read files with.
+//! Whole files: sections in their order, what each may have, faults with their locations; and helpers that other tests use.
 
 use std::io;
 
@@ -12,8 +12,8 @@ pub(crate) struct Read {
     pub messages: Vec<String>,
 }
 
-/// Files for tests: `/dev/null`, `*.http` with a response that says its name, and `text:...` with the lines that its
-/// name tells, between semicolons.
+/// Files for tests: `/dev/null`, `*.http` with a response that contains its name, and `text:...` with the lines in its
+/// name, separated by semicolons.
 struct Files;
 
 impl Loader for Files {
@@ -59,7 +59,7 @@ fn parse_files(files: &[(&str, &str)], environment: Environment) -> Read {
     Read { config, environment, messages }
 }
 
-/// Reads a text, of which exactly these things are said.
+/// Reads a text and checks that exactly these messages are reported.
 #[track_caller]
 pub(crate) fn check(text: &str, messages: &[&str]) {
     assert_eq!(parse_text(text).messages, messages, "{text}");
@@ -167,7 +167,7 @@ fn a_section_without_a_name_that_was_set_is_left_out() {
     );
 }
 
-/// The registry of these tests knows no fetch: only what is said of the groups counts.
+/// The registry of these tests knows no fetch: only messages about groups matter.
 #[test]
 fn groups_that_acls_look_for_exist() {
     let invalid = |lines: &str| -> Vec<String> {

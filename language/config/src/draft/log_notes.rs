@@ -1,33 +1,33 @@
-//! What is noted of a section for whether it balances log messages, which may be said after the lines that depend on it.
+//! Notes about a section that are checked at its end, because the mode (`mode log`) may come after the lines that depend on it.
 
 use weir_syntax::Span;
 
 use crate::server::is_for_log_streams;
 
-/// What a section says that depends on its mode. Each keyword is noted once, where it was first.
+/// Words of a section that depend on its mode. Each keyword is noted once, at its first use.
 #[derive(Debug, Default)]
 pub(crate) struct LogNotes {
     pub(crate) keywords: Vec<(&'static str, Span)>,
     pub(crate) options: Vec<(&'static str, Span)>,
     pub(crate) server_words: Vec<(&'static str, Span)>,
-    /// Servers that want datagrams: how messages call them, where their addresses are.
+    /// Servers that take datagrams: their names in messages, and the locations of their addresses.
     pub(crate) datagrams: Vec<(Box<str>, Span)>,
     /// Words about connections on the lines of such servers.
     pub(crate) idle_words: Vec<(&'static str, Span)>,
 }
 
 impl LogNotes {
-    /// A keyword begins a line.
+    /// Notes the keyword of a line.
     pub(crate) fn note_keyword(&mut self, name: &'static str, span: Span) {
         note(&mut self.keywords, name, span);
     }
 
-    /// An option is switched on.
+    /// Notes an option that is switched on.
     pub(crate) fn note_option(&mut self, name: &'static str, span: Span) {
         note(&mut self.options, name, span);
     }
 
-    /// A line about servers uses these words; `datagrams` is its address, if that one wants datagrams.
+    /// Notes the words of a server line; `datagrams` is its address, if it takes datagrams.
     pub(crate) fn note_server(
         &mut self,
         subject: &str,

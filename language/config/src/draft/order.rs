@@ -1,10 +1,10 @@
-//! The order in which rules run, where they stand in another one.
+//! Warnings about rules that run in another order than they are written.
 
 use weir_syntax::{Diagnostics, Span};
 
 use crate::model::RulesetKind;
 
-/// What the order of a proxy's rules has to remember, to warn about those that run earlier than they stand.
+/// State for warnings about rules that run earlier than they are written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RuleMemory {
     /// A bit for each [`Step`] that has rules.
@@ -82,7 +82,7 @@ impl Step {
     }
 }
 
-/// A rule that stands after one that it runs before, if it does.
+/// A rule that is written after one that it runs before, if there is one.
 #[must_use]
 pub(crate) struct Misordered(Option<(Step, Step)>);
 
@@ -92,7 +92,7 @@ impl RuleMemory {
         if step == Step::Response {
             return Misordered(None);
         }
-        // Nobody expects use-server, a backend's choice, to have an order with use_backend.
+        // No warning for use_backend after use-server, which is a choice within the backend.
         let later = Step::ORDER.into_iter().skip(step as usize + 1).find(|later| {
             self.steps & (1 << *later as u8) != 0 && (step, *later) != (Step::UseBackend, Step::UseServer)
         });
@@ -102,7 +102,7 @@ impl RuleMemory {
 }
 
 impl Misordered {
-    /// Says so.
+    /// Reports the warning, if there is one.
     pub(crate) fn warn(self, diagnostics: &mut Diagnostics, span: Span) {
         if let Misordered(Some((step, later))) = self {
             let message = format!(

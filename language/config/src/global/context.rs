@@ -1,4 +1,4 @@
-//! A line of the `global` section while it is read, and the forms that most of its words have.
+//! A line of the `global` section while it is read, and readers for the usual forms of arguments.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -23,7 +23,7 @@ pub(crate) struct GlobalContext<'c> {
     pub global: &'c mut Global,
     /// The environment, and where relative paths begin.
     pub world: &'c World<'c>,
-    /// What expressions need.
+    /// The resources for expressions.
     pub resources: Resources<'c>,
     /// The line's place.
     pub at: Location,
@@ -93,7 +93,7 @@ impl GlobalContext<'_> {
         Ok(text)
     }
 
-    /// The only argument, any word; `expected` is the complaint when it is missing.
+    /// The only argument, any word; `expected` is the error when it is missing.
     pub fn word<'l>(&self, words: &mut Words<'l>, expected: &str) -> Parsed<&'l Word> {
         let word = words.expect(&format!("'{}' expects {expected}.", self.keyword))?;
         words.end(self.keyword)?;
@@ -111,7 +111,7 @@ impl GlobalContext<'_> {
         Ok(!self.negated)
     }
 
-    /// Whether the word may be read: of a word that can be given once, the first one counts, as in the reference.
+    /// Whether the word may be read: if a word can be given only once, the first one counts, as in HAProxy.
     pub fn first_time(&mut self, words: &Words<'_>, given: bool) -> bool {
         if given {
             let message = format!("'{}' already specified. Continuing.", self.keyword);

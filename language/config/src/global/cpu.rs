@@ -74,9 +74,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
 
 /// The threads of a `cpu-map` line.
 struct Selection {
-    /// Each takes the next CPU, instead of all sharing all.
+    /// Whether each thread gets the next CPU, instead of all sharing all.
     automatic: bool,
-    /// Of the one group, or nothing when only other groups are meant.
+    /// Threads of the only group; empty when other groups are named.
     threads: Vec<u16>,
 }
 

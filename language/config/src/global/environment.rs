@@ -1,4 +1,4 @@
-//! Words about the environment. Each is seen by the next line already.
+//! Words about the environment. Each takes effect from the next line on.
 
 use weir_syntax::{Diagnostic, Layout};
 

@@ -1,4 +1,4 @@
-//! `h1-*`: what HTTP/1 takes beyond the safe subset, and the case of header names for peers that insist on one.
+//! `h1-*`: what HTTP/1 accepts beyond the safe subset, and the case of header names for peers that require one.
 
 use weir_syntax::Word;
 
@@ -53,7 +53,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     ),
 ];
 
-/// Two names on each line; empty lines and those that begin with `#` say nothing.
+/// Two names on each line; empty lines and those that begin with `#` are skipped.
 fn read_file(line: &mut GlobalContext<'_>, path: &Word) -> Parsed {
     let complain = |what: String| fault(path.span(), format!("'h1-case-adjust-file' : '{path}'{what}"));
     let bytes = line.resources.loader.load_at_most(path.text(), MAX_FILE);
@@ -90,8 +90,8 @@ fn add_name(line: &mut GlobalContext<'_>, from: &str, to: &str) -> Result<(), St
     Ok(())
 }
 
-/// The names of more headers than any message has.
+/// The largest file in bytes: more header names than any message has.
 const MAX_FILE: u64 = 1 << 20;
 
-/// No header that a proxy has to recognize is longer.
+/// The longest header name in bytes.
 const MAX_NAME: usize = 128;

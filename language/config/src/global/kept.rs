@@ -1,10 +1,10 @@
-//! Settings that are read where they are used, or of things that are not there yet but which every real configuration sets: TLS
-//! defaults, HTTP/2 tuning.
+//! Settings that are interpreted where they are used: TLS defaults, HTTP/2 tuning. Some have no effect yet, but most
+//! configurations contain them.
 //!
-//! Without a TLS listener or an HTTP/2 connection they have nothing to act on, so that accepting them changes nothing,
-//! and refusing them would refuse a configuration for no reason. `control/runtime` reads those about TLS once somebody speaks it,
-//! and refuses those that have no effect yet, and makes the bounds of clients' connections of HTTP/2 of what is said of those. They are checked like all others, and kept
-//! as [`Kept`].
+//! Without a TLS listener or an HTTP/2 connection they have nothing to act on, so accepting them is harmless, and refusing
+//! them would refuse a configuration for no reason. `control/runtime` reads those about TLS if TLS is used, refuses those
+//! that have no effect yet, and derives the limits of HTTP/2 connections from the others. They are checked like all others,
+//! and kept as [`Kept`].
 
 use super::context::{GlobalContext, GlobalReader};
 use crate::model::Kept;
@@ -31,6 +31,10 @@ impl GlobalContext<'_> {
 
     fn keep_switch(&mut self, words: &mut Words<'_>) -> Parsed {
         self.keep(words, |line, words| line.switch(words).map(drop))
+    }
+
+    fn keep_flag(&mut self, words: &mut Words<'_>) -> Parsed {
+        self.keep(words, |line, words| line.flag(words).map(drop))
     }
 
     fn keep_word(&mut self, words: &mut Words<'_>, expected: &str) -> Parsed {
@@ -116,6 +120,14 @@ const CIPHERS: &str = "a cipher suite as an argument";
 const SUITES: &str = "cipher suites as an argument";
 const CURVES: &str = "curves as an argument";
 const ALGORITHMS: &str = "signature algorithms as an argument";
+/// Bodies that need no change go from socket to socket, and nothing can be chosen about that.
+const ONE_WAY_OF_FORWARDING: &str =
+    "accepted for compatibility, no effect: there is only one way of forwarding";
+
+const fn forwarding_switch(name: &'static str) -> Row<GlobalReader> {
+    Row::ready(name, "{ on | off }", "on", ONE_WAY_OF_FORWARDING, |l, w| l.keep_switch(w))
+}
+
 const FOLDER: &str = "a directory path as an argument";
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
@@ -209,8 +221,22 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::ready("ssl-dh-param-file", "<file>", "/etc/ssl/dhparam.pem", "TLS: parameters for DHE", |l, w| {
         l.keep_word(w, "a file path as an argument")
     }),
+    Row::ready(
+        "issuers-chain-path",
+        "<dir>",
+        "/etc/ssl/chains",
+        "TLS: folder of chains, for certificates whose file has none",
+        |l, w| l.keep_word(w, "a directory path as an argument"),
+    ),
+    Row::ready(
+        "ssl-skip-self-issued-ca",
+        "",
+        "",
+        "TLS: do not send a root that issued the certificate itself",
+        |l, w| l.keep_flag(w),
+    ),
     Row::ready("ssl-load-extra-del-ext", "", "", "TLS: find keys by replacing the extension", |l, w| {
-        l.keep(w, |line, words| line.flag(words).map(drop))
+        l.keep_flag(w)
     }),
     Row::ready(
         "ssl-load-extra-files",
@@ -239,9 +265,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "TLS: size of the parameters for DHE",
         |l, w| l.keep_number(w, 1024, MAX),
     ),
-    Row::ready("tune.ssl.force-private-cache", "", "", "TLS: do not share sessions", |l, w| {
-        l.keep(w, |line, words| line.flag(words).map(drop))
-    }),
+    Row::ready("tune.ssl.force-private-cache", "", "", "TLS: do not share sessions", |l, w| l.keep_flag(w)),
     Row::ready("tune.ssl.hard-maxrecord", "<number>", "16384", "TLS: largest record", |l, w| {
         l.keep_number(w, 0, MAX)
     }),
@@ -386,6 +410,39 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "HTTP/2: streams on a connection",
         |l, w| l.keep_number(w, 0, MAX),
     ),
+    Row::ready(
+        "tune.h2.zero-copy-fwd-send",
+        "{ on | off }",
+        "on",
+        "HTTP/2: send large pieces of payload from where they came in",
+        |l, w| l.keep_switch(w),
+    ),
+    Row::ready("tune.disable-fast-forward", "", "", ONE_WAY_OF_FORWARDING, |l, w| l.keep_flag(w)),
+    Row::ready(
+        "tune.disable-zero-copy-forwarding",
+        "",
+        "",
+        "HTTP/2: copy payload into its frames before it leaves, however much it is",
+        |l, w| l.keep_flag(w),
+    ),
+    Row::ready(
+        "tune.idletimer",
+        "<timeout>",
+        "1s",
+        "accepted for compatibility, no effect: small data is never held back",
+        |l, w| l.keep(w, |line, words| line.delay(words).map(drop)),
+    ),
+    Row::ready(
+        "tune.recv_enough",
+        "<size>",
+        "10136",
+        "accepted for compatibility, no effect: the kernel says when there is no more to receive",
+        |l, w| l.keep_size(w),
+    ),
+    forwarding_switch("tune.applet.zero-copy-forwarding"),
+    forwarding_switch("tune.h1.zero-copy-fwd-recv"),
+    forwarding_switch("tune.h1.zero-copy-fwd-send"),
+    forwarding_switch("tune.pt.zero-copy-forwarding"),
     Row::ready("tune.h2.max-frame-size", "<number>", "16384", "HTTP/2: largest frame", |l, w| {
         l.keep_number(w, 16384, 16_777_215)
     }),

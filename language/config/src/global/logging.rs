@@ -1,4 +1,4 @@
-//! Words about logs: targets that `log global` uses, and what all messages have.
+//! Words about logs: targets that `log global` uses, and settings of all messages.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "dns-accept-family",
         "<family>[,<family>]*",
         "ipv4",
-        "the addresses that name servers are asked for",
+        "address families that names are resolved to",
         |line, words| {
             let expects = "'dns-accept-family' expects a comma-delimited list of 'ipv4', 'ipv6' and 'auto'";
             let word = words.expect(&format!("{expects}."))?;
@@ -168,10 +168,10 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     }),
     Row::ready("set-dumpable", "[ on | off | libs ]", "", "allow core dumps", |line, words| {
         line.global.core_dump = if words.at_end() || line.negated {
-            if line.flag(words)? { CoreDump::Wanted } else { CoreDump::AsAllowed }
+            if line.flag(words)? { CoreDump::Always } else { CoreDump::AsAllowed }
         } else {
             match line.choice(words, &["on", "off", "libs"])? {
-                "on" => CoreDump::Wanted,
+                "on" => CoreDump::Always,
                 "libs" => CoreDump::WithLibraries,
                 _ => CoreDump::AsAllowed,
             }
@@ -320,7 +320,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "numa-cpu-mapping",
         "",
         "",
-        "keep the threads on one NUMA node; weir does not, and 'no' says so",
+        "only 'no numa-cpu-mapping' is accepted: threads are never bound to one NUMA node",
         |line, words| {
             if line.flag(words)? {
                 return Err(fault(
@@ -336,7 +336,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::removed("stats bind-process", "there is only one process"),
 ];
 
-/// The argument of `uid` or `gid`. HAProxy warns of a name and goes on as root; here the name is taken as one.
+/// The argument of `uid` or `gid`. HAProxy warns about a name and goes on as root; here the name is looked up.
 fn account(line: &mut GlobalContext<'_>, words: &mut Words<'_>, kind: &str) -> Parsed<Account> {
     let is_name = words.peek_text().starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     if !is_name {
@@ -349,5 +349,5 @@ fn account(line: &mut GlobalContext<'_>, words: &mut Words<'_>, kind: &str) -> P
     Ok(Account::Name(name.text().into()))
 }
 
-/// What `setcap` can keep (manual, "setcap").
+/// The capabilities that `setcap` can keep (manual, "setcap").
 const CAPABILITIES: [&str; 4] = ["cap_net_admin", "cap_net_bind_service", "cap_net_raw", "cap_sys_admin"];

@@ -13,7 +13,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "profiling.tasks",
         "{ auto | on | off | lock | no-lock | memory | no-memory }*",
         "on memory",
-        "measure what the work costs, always or where it is slow",
+        "measure the time and memory of tasks: always, or of slow ones only",
         |line, words| {
             let mut profiling = line.global.profiling.clone();
             loop {
@@ -56,7 +56,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "warn-blocked-traffic-after",
         "<time>",
         "50ms",
-        "for how long a thread may not go on before that is said; 100ms by default",
+        "report a thread that is blocked for longer; 100ms by default",
         |line, words| {
             let word = words.expect(&format!("'{}' expects a time of 1 to 1000 ms.", line.keyword))?;
             let delay = delay_of(words, word, line.keyword)?;
@@ -72,7 +72,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     ),
 ];
 
-/// The watchdog looks once in the time that is set, and no clock here is finer than this.
+/// The watchdog looks once per interval, and its clock is not finer than this.
 const LEAST_WARNING: Duration = Duration::from_millis(1);
-/// Who is stuck for a second is not warned about any more: the process is ended.
+/// After a second without progress there is no warning any more: the process is ended.
 const MOST_WARNING: Duration = Duration::from_secs(1);

@@ -66,7 +66,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     ),
 ];
 
-/// Where the runtime API is reached, as far as is known by now (`HAPROXY_CLI`).
+/// The addresses of the runtime API known so far (`HAPROXY_CLI`).
 fn reached(sockets: &[Bind], channel: Option<&str>) -> String {
     let spelled = |socket: &Bind| match socket.addresses.first() {
         Some(ListenAddress::Unix(path)) => format!("unix@{}", path.display()),

@@ -44,7 +44,7 @@ fn every_row_reads_its_example() {
     }
 }
 
-/// The table holds what the language has, once.
+/// The table has each word once.
 #[test]
 fn no_word_is_twice() {
     let mut names: Vec<&str> = GLOBAL_KEYWORDS.rows().map(|row| row.name).collect();
@@ -103,7 +103,7 @@ fn process_and_identity() {
          close-spread-time 20s\n         grace 10s\nnode lb_1.a\ndescription a b  c\nno numa-cpu-mapping",
     );
     assert!(global.daemon && global.quiet);
-    assert_eq!(global.core_dump, CoreDump::Wanted);
+    assert_eq!(global.core_dump, CoreDump::Always);
     assert_eq!(global.pidfile.as_deref(), Some("/run/x.pid".as_ref()));
     assert_eq!(global.chroot, Some(Chroot::Auto));
     assert_eq!(global.user, Some(Account::Name("nobody".into())));
@@ -141,7 +141,7 @@ fn threads_and_cpus() {
     );
 }
 
-/// R155: words about threads belong into the first global section.
+/// R155: words about threads must come before any proxy section.
 #[test]
 fn threads_are_settled_before_proxies() {
     let outcome = parse_text("global\n nbthread 2\nuserlist u\nglobal\n nbthread 3\n maxconn 5\n");
@@ -270,14 +270,26 @@ fn tuning() {
         "'tune.regex.on-limit' expects either 'no-match' or 'match' but got 'fail'.",
     );
     refuse("tune.sched.low-latency", "'tune.sched.low-latency' expects either 'on' or 'off' but got ''.");
-    refuse("tune.idletimer 2s", "'tune.idletimer' is not implemented yet");
+    refuse("tune.max-rules-at-once 2", "'tune.max-rules-at-once' is not implemented yet");
+    // What changes nothing here still has to be right.
+    accept(
+        "tune.idletimer 2s\ntune.recv_enough 4k\ntune.disable-fast-forward\ntune.h1.zero-copy-fwd-send off",
+    );
+    refuse(
+        "tune.idletimer 2sec",
+        "unexpected character 'e' after the timer value '2sec' of 'tune.idletimer': '2s' is used. The units are us, ms, s, m, h and d.",
+    );
+    refuse(
+        "tune.h1.zero-copy-fwd-recv maybe",
+        "'tune.h1.zero-copy-fwd-recv' expects either 'on' or 'off' but got 'maybe'.",
+    );
     refuse("tune.pattern.cache-size 100", "'tune.pattern.cache-size above 0' is not implemented yet");
     refuse("tune.bufsize 100", "'tune.bufsize' expects a size between 1024 and 268435440.");
     refuse("tune.bufsize 256m", "'tune.bufsize' expects a size between 1024 and 268435440.");
     refuse("tune.bufsize 16kB", "unexpected character 'B' in size argument '16kB' of 'tune.bufsize'");
 }
 
-/// R74: what `set profiling` changes later; the words of one line add up, and so do the lines.
+/// R74: the initial state that `set profiling` changes later; words of one line add up, and so do lines.
 #[test]
 fn what_is_measured() {
     let profiling = accept("").profiling;
@@ -302,7 +314,7 @@ fn what_is_measured() {
     );
 }
 
-/// Nothing is ignored: what waits for TLS is checked and kept.
+/// Nothing is ignored: settings without effect yet are checked and kept.
 #[test]
 fn settings_that_wait_are_kept() {
     let global =
@@ -415,7 +427,7 @@ fn what_has_no_meaning_is_refused() {
     accept("tune.maxpollevents 1000000");
 }
 
-/// One row of the reader of times is enough for all words that take one.
+/// One word stands for all that take a time, since they share a reader.
 #[test]
 fn a_unit_in_words_is_warned_of() {
     let (global, messages) = read("hard-stop-after 30sec");

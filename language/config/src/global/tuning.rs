@@ -9,14 +9,14 @@ use crate::words::not_yet;
 
 const MAX: u32 = i32::MAX as u32;
 
-/// Below this not even our own answers fit; above, one connection could hold a whole machine's memory, and the reference program takes
-/// none for HTTP either.
+/// Below this range not even our own responses fit; above, one connection could hold a whole machine's memory, and HAProxy does
+/// not accept it for HTTP either.
 const BUFFER_SIZES: std::ops::RangeInclusive<u64> = 1024..=(256 << 20) - 16;
 
 /// 1 GB of default buffers.
 const MOST_IN_RESERVE: u32 = 65_536;
 
-/// What `setpriority` takes.
+/// The range of setpriority(2).
 const NICENESS: std::ops::RangeInclusive<i32> = -20..=19;
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
@@ -83,7 +83,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "tune.buffers.reserve",
         "<number>",
         "8",
-        "buffers of each thread for when there are no others",
+        "buffers that each thread keeps in reserve",
         |line, words| {
             line.global.tuning.buffers_reserve = line.number(words, 0..=MOST_IN_RESERVE)?;
             Ok(())
@@ -148,7 +148,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "100",
         "events to take from the kernel in one turn",
         |line, words| {
-            // The reference's bound; the kernel refuses more than 178 million, and each takes memory.
+            // HAProxy's bound; the kernel refuses more than 178 million, and each event takes memory.
             line.global.tuning.poll_events_max = Some(line.number(words, 1..=1_000_000)?);
             Ok(())
         },
@@ -202,7 +202,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "tune.regex.on-limit",
         "{ no-match | match }",
         "match",
-        "what a regular expression that meets its limit of work counts as, before any '!'",
+        "result of a regular expression that exceeds its match limit, before any '!'",
         |line, words| {
             line.global.tuning.regex_on_limit = match line.choice(words, &["no-match", "match"])? {
                 "match" => OnLimit::Match,
@@ -442,7 +442,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::removed("tune.chksize", "'tune.bufsize' is used instead"),
 ];
 
-/// A size of which 0 stands for "not set"; the caller has bounded it.
+/// A size; 0 means "not set". The caller has bounded it.
 fn socket_buffer(size: u64) -> Option<u32> {
     u32::try_from(size).ok().filter(|size| *size > 0)
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use weir_expr::{AclTable, FormatOptions, Place, Places, VariableId, VariableScope};
+use weir_expr::{AclTable, EvaluationPoint, EvaluationPoints, FormatOptions, VariableId, VariableScope};
 
 use super::context::{GlobalContext, GlobalReader};
 use crate::expressions::{Expressions, Notes};
@@ -47,7 +47,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     ),
 ];
 
-/// Parses a value: without ACLs, and without names of proxies, of which none is known yet.
+/// Parses a value without ACLs and without references to proxies, since none is known yet.
 fn with_expressions(
     line: &mut GlobalContext<'_>,
     parse: impl FnOnce(Expressions<'_>) -> Parsed<ProcessValue>,
@@ -66,10 +66,10 @@ fn with_expressions(
     }
 }
 
-/// Nothing but the configuration is there when these are evaluated.
-const PLACES: Places = Places::only(Place::ConfigParser);
+/// They are evaluated while the configuration is parsed, without any stream.
+const PLACES: EvaluationPoints = EvaluationPoints::only(EvaluationPoint::ConfigParser);
 
-/// Reads the name, which must be one of the process, when `what` follows it.
+/// Reads the variable's name, whose scope must be the process; `what` must follow it.
 fn variable(line: &GlobalContext<'_>, words: &mut Words<'_>, what: &str) -> Parsed<VariableId> {
     let keyword = line.keyword;
     let name = words.take().filter(|_| !words.at_end());

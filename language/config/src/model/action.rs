@@ -1,4 +1,4 @@
-//! What a rule can do. The rows in `rules/` parse these; `data/stream` runs them.
+//! Actions of rules. The rows in `rules/` parse these; `data/stream` runs them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub enum Action {
     Reject,
     /// `silent-drop`: close without telling the peer.
     SilentDrop {
-        /// `rst-ttl`: send a reset that dies after so many hops.
+        /// `rst-ttl`: send a reset with this time to live, in hops.
         reset_ttl: Option<u8>,
     },
     /// `deny`.
@@ -31,7 +31,7 @@ pub enum Action {
     Tarpit(Box<Reply>),
     /// `return`.
     Return(Box<Reply>),
-    /// `use-service`: a service of ours answers.
+    /// `use-service`: a built-in service answers.
     UseService(Service),
     /// `redirect`.
     Redirect(Arc<Redirect>),
@@ -71,7 +71,7 @@ pub enum Action {
     },
     /// `set-src`, `set-src-port`, `set-dst`, `set-dst-port`.
     SetEndpoint {
-        /// Whose and what.
+        /// The address or port to change.
         endpoint: Endpoint,
         /// What it becomes.
         value: Arc<Expr>,
@@ -144,13 +144,15 @@ pub enum Action {
         /// `at-least`: enough bytes; 0 for the whole body or a full buffer.
         at_least: u64,
     },
+    /// `wait-for-handshake`.
+    WaitForHandshake,
     /// `pause`; an expression gives milliseconds.
     Pause(DelayOrExpression),
-    /// `strict-mode`: whether failing rules that follow end the transaction.
+    /// `strict-mode`: whether a failure of a later rule ends the transaction.
     StrictMode(bool),
     /// `do-log`: log now.
     DoLog,
-    /// `track-sc0` and its siblings.
+    /// `track-sc0`, `track-sc1` and so on.
     Track(Box<Track>),
     /// `sc-inc-gpc`, `sc-add-gpc`, `sc-set-gpt` and their older forms.
     ChangeCounter(Box<CounterChange>),
@@ -177,7 +179,7 @@ impl Action {
     }
 }
 
-/// What `use-service` can name.
+/// The services of `use-service`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// `prometheus-exporter`.
@@ -232,12 +234,12 @@ pub enum SizeOrExpression {
     Expression(Arc<Expr>),
 }
 
-/// `set-bandwidth-limit <name> [limit <size>] [period <time>]`: what is not said is what the filter's line says.
+/// `set-bandwidth-limit <name> [limit <size>] [period <time>]`: missing values are those of the filter's line.
 #[derive(Clone, Debug)]
 pub struct BandwidthLimit {
     /// The filter's name.
     pub filter: Box<str>,
-    /// Bytes each period.
+    /// Bytes per period.
     pub limit: Option<SizeOrExpression>,
     /// The period.
     pub period: Option<DelayOrExpression>,
@@ -305,7 +307,7 @@ pub enum UriPart {
     Uri,
 }
 
-/// `replace-path` and relatives.
+/// `replace-path`, `replace-pathq`, `replace-uri`.
 #[derive(Clone, Debug)]
 pub struct UriReplacement {
     /// In which part; never [`UriPart::Query`].
@@ -334,12 +336,12 @@ pub enum UriNormalizer {
     },
     /// `percent-decode-unreserved`.
     PercentDecodeUnreserved {
-        /// `strict`: refuse what is no valid encoding.
+        /// `strict`: refuse invalid encodings.
         strict: bool,
     },
     /// `percent-to-uppercase`.
     PercentToUppercase {
-        /// `strict`: refuse what is no valid encoding.
+        /// `strict`: refuse invalid encodings.
         strict: bool,
     },
     /// `query-sort-by-name`.
@@ -415,7 +417,7 @@ pub enum TimeoutName {
 /// A redirection.
 #[derive(Clone, Debug)]
 pub struct Redirect {
-    /// What the location is made of.
+    /// How the location is made.
     pub kind: RedirectKind,
     /// The value: plain text in a `redirect` line, a format in a rule.
     pub value: LogFormat,
@@ -433,7 +435,7 @@ pub struct Redirect {
     pub cookie: Option<LogFormat>,
 }
 
-/// What a redirection's location is made of.
+/// How a redirection's location is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectKind {
     /// The value itself.
@@ -444,14 +446,14 @@ pub enum RedirectKind {
     Scheme,
 }
 
-/// `do-resolve`: asks name servers for an address.
+/// `do-resolve`: queries name servers for an address.
 #[derive(Clone, Debug)]
 pub struct DoResolve {
     /// The variable that gets the address.
     pub variable: VariableId,
-    /// The section whose name servers are asked.
+    /// The section whose name servers are queried.
     pub section: Arc<str>,
-    /// IPv4 addresses are asked for first.
+    /// Whether IPv4 addresses are queried first.
     pub prefers_ipv4: bool,
     /// The name.
     pub name: Arc<Expr>,

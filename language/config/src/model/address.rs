@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Which address family a prefix such as `ipv6@` demands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Family {
-    /// Nothing was demanded.
+    /// No prefix.
     #[default]
     Any,
     /// `ipv4@`.
@@ -62,7 +62,7 @@ pub enum ListenAddress {
         /// Whether the whole `sun_path` counts (`abns@`), or only the name (`abnsz@`).
         padded: bool,
     },
-    /// `fd@N`: a listening socket inherited from whoever started us.
+    /// `fd@N`: a listening socket inherited from the parent process.
     Descriptor(i32),
     /// `sockpair@N`: connections arrive as descriptors passed over this inherited socket.
     SocketPair(i32),
@@ -80,10 +80,10 @@ impl ListenAddress {
     }
 }
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ServerAddress {
-    /// An IP address or a name. The unspecified address means "where the client wanted to go".
+    /// An IP address or a name. The unspecified address means the client's original destination.
     Inet {
         /// The address or the name.
         host: Host,
@@ -112,7 +112,7 @@ pub enum ServerPort {
     Mapped(i32),
 }
 
-/// Where outgoing connections come from: `source`, on a proxy or a server.
+/// The source address of outgoing connections: `source`, on a proxy or a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The address to bind to; unspecified for `*` and `0.0.0.0`.
@@ -121,7 +121,7 @@ pub struct Source {
     pub first_port: u16,
     /// The last port of the range.
     pub last_port: u16,
-    /// Whose address to take instead, with transparent sockets.
+    /// A foreign address to use instead, with transparent sockets.
     pub transparent: Option<TransparentSource>,
     /// The network interface to leave through.
     pub interface: Option<Box<str>>,
@@ -150,7 +150,7 @@ pub enum TransparentSource {
     },
 }
 
-/// Who connects to a server for us: `socks4`.
+/// The SOCKS4 proxy that connections to a server go through: `socks4`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocksProxy {
     /// Its address, or its name until the start.

@@ -1,4 +1,4 @@
-//! How a backend chooses: the algorithm, the hash, persistence, retries.
+//! How a backend chooses a server: the algorithm, the hash, persistence, retries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,15 @@ pub enum Balance {
     StaticRoundRobin,
     /// The one with the fewest connections.
     LeastConnections,
-    /// The first that has a free place.
+    /// The first that has a free connection slot.
     First,
     /// The least loaded of this many drawn at random.
     Random {
-        /// How many are drawn; 2 unless told.
+        /// How many are drawn; 2 by default.
         draws: u32,
     },
+    /// Of two drawn at random, the one with the lower expected time: its recent response time, times its current requests.
+    Latency,
     /// The client's address.
     Source,
     /// The request's URI.
@@ -55,9 +57,9 @@ pub enum Balance {
     },
     /// An expression.
     Hash(Arc<Expr>),
-    /// What converters make of the text of a log message; only where log messages are balanced.
+    /// The result of converters on the text of a log message; only for balancing log messages.
     LogHash(Arc<Chain>),
-    /// The first of those that can serve, until it cannot; who comes back joins at the end.
+    /// The first usable server, until it fails; a server that comes back joins at the end.
     Sticky,
 }
 
@@ -70,6 +72,7 @@ impl Balance {
             Balance::LeastConnections => Algorithm::LeastConnections,
             Balance::First => Algorithm::First,
             Balance::Random { .. } => Algorithm::Random,
+            Balance::Latency => Algorithm::Latency,
             Balance::Source => Algorithm::Source,
             Balance::Uri { .. } => Algorithm::Uri,
             Balance::UrlParameter { .. } => Algorithm::UrlParameter,
@@ -90,11 +93,12 @@ impl Balance {
                 | Balance::LeastConnections
                 | Balance::First
                 | Balance::Random { .. }
+                | Balance::Latency
                 | Balance::Sticky
         )
     }
 
-    /// Whether log messages can be balanced so (manual, "balance").
+    /// Whether the algorithm can balance log messages (manual, "balance").
     pub fn suits_logs(&self) -> bool {
         matches!(self, Balance::RoundRobin | Balance::Random { .. } | Balance::LogHash(_) | Balance::Sticky)
     }
@@ -106,13 +110,13 @@ impl Balance {
 }
 
 impl Default for Balance {
-    /// What an unconfigured backend does since 3.3.
+    /// The default of a backend since 3.3.
     fn default() -> Self {
         Balance::Random { draws: 2 }
     }
 }
 
-/// The algorithms, one row each: the word is what the configuration says, and what statistics and timelines show.
+/// The algorithms, one row each. The word is used in the configuration, in statistics and in timelines.
 macro_rules! algorithms {
     ($($algorithm:ident $word:literal,)*) => {
         /// The word after `balance`.
@@ -144,6 +148,7 @@ algorithms! {
     LeastConnections "leastconn",
     First "first",
     Random "random",
+    Latency "latency",
     Source "source",
     Uri "uri",
     UrlParameter "url_param",
@@ -161,6 +166,39 @@ impl Algorithm {
     }
 }
 
+/// `outlier-ejection`: when servers with worse traffic than the others are ejected, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutlierEjection {
+    /// Eject after this many errors in a row.
+    pub errors: Option<u32>,
+    /// Eject with an error rate this many percentage points above that of the other servers.
+    pub ratio: Option<u32>,
+    /// Eject when response times reach this many per cent of those of the other servers.
+    pub latency: Option<u32>,
+    /// How long rates and times are measured before they are compared.
+    pub interval: Duration,
+    /// How long the first ejection lasts.
+    pub base: Duration,
+    /// The longest ejection; none for ten times the first.
+    pub longest: Option<Duration>,
+    /// The most servers that may be ejected at once, in per cent.
+    pub at_most: u32,
+}
+
+impl Default for OutlierEjection {
+    fn default() -> Self {
+        OutlierEjection {
+            errors: None,
+            ratio: None,
+            latency: None,
+            interval: Duration::from_secs(10),
+            base: Duration::from_secs(30),
+            longest: None,
+            at_most: 30,
+        }
+    }
+}
+
 /// `hash-type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HashType {
@@ -168,7 +206,7 @@ pub struct HashType {
     pub method: HashMethod,
     /// How a key becomes a hash.
     pub function: HashFunction,
-    /// `avalanche`: stir the hash once more.
+    /// `avalanche`: mix the hash once more.
     pub avalanche: bool,
 }
 
@@ -185,12 +223,12 @@ pub enum HashMethod {
 /// How a key becomes a hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HashFunction {
-    /// The one of the sdbm database.
+    /// The hash of the sdbm database.
     #[default]
     Sdbm,
     /// Bernstein's.
     Djb2,
-    /// The one made for `wt6`.
+    /// The hash made for `wt6`.
     Wt6,
     /// CRC32 as Ethernet computes it.
     Crc32,
@@ -210,7 +248,7 @@ pub enum PreserveAffinity {
     MaxQueue,
 }
 
-/// `retry-on`: after which failures a request is tried again.
+/// `retry-on`: after which failures a request is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryOn(u32);
 
@@ -221,9 +259,9 @@ impl RetryOn {
     pub const CONNECTION_FAILURE: RetryOn = RetryOn(1);
     /// The server closed without a byte of response.
     pub const EMPTY_RESPONSE: RetryOn = RetryOn(1 << 1);
-    /// What came was no response.
+    /// The server sent an invalid response.
     pub const JUNK_RESPONSE: RetryOn = RetryOn(1 << 2);
-    /// Nothing came in time.
+    /// The response timed out.
     pub const RESPONSE_TIMEOUT: RetryOn = RetryOn(1 << 3);
     /// The server refused early data.
     pub const EARLY_DATA_REJECTED: RetryOn = RetryOn(1 << 4);
@@ -270,7 +308,7 @@ impl RetryOn {
         other.0 != 0 && self.0 & other.0 == other.0
     }
 
-    /// Whether a response with this status is tried again.
+    /// Whether a request is retried after this status.
     pub const fn contains_status(self, status: u16) -> bool {
         self.contains(RetryOn::status(status))
     }
@@ -297,7 +335,7 @@ impl Default for RetryOn {
 pub struct CookiePersistence {
     /// The cookie's name.
     pub name: Box<str>,
-    /// Who writes it.
+    /// Who writes the cookie.
     pub mode: CookieMode,
     /// `indirect`: the server never sees it, the client gets it only when it must change.
     pub indirect: bool,
@@ -311,7 +349,7 @@ pub struct CookiePersistence {
     pub http_only: bool,
     /// `secure`.
     pub secure: bool,
-    /// `dynamic`: servers without a value get one made of their address and `dynamic-cookie-key`.
+    /// `dynamic`: servers without a value get one derived from their address and `dynamic-cookie-key`.
     pub dynamic: bool,
     /// `domain`, each with its leading dot as written.
     pub domains: Vec<Box<str>>,
@@ -331,7 +369,7 @@ pub enum CookieMode {
     Passive,
     /// The server; its value is replaced by ours.
     Rewrite,
-    /// We do.
+    /// The proxy.
     Insert,
     /// The server; our value is put before its value.
     Prefix,

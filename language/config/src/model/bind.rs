@@ -13,7 +13,7 @@ use super::tls::BindTls;
 pub struct Bind {
     /// Where it was written.
     pub at: Location,
-    /// The address word as written: what `show stat` and the logs call an unnamed listener.
+    /// The address word as written: the name of an unnamed listener in `show stat` and logs.
     pub spelling: Box<str>,
     /// The addresses of the comma-separated list.
     pub addresses: Vec<ListenAddress>,
@@ -42,11 +42,13 @@ pub struct BindOptions {
     pub tcp_fast_open: bool,
     /// `defer-accept`: accept only once data came.
     pub defer_accept: bool,
+    /// `idle-ping`: how often an idle HTTP/2 client is pinged; none for never.
+    pub idle_ping: Option<Duration>,
     /// `nice`: the priority of the streams, from -1024 (soonest) to 1024.
     pub nice: i16,
-    /// `transparent`: bind to addresses that are not ours.
+    /// `transparent`: bind to foreign addresses.
     pub transparent: bool,
-    /// `v4v6` or `v6only`: whether an IPv6 listener takes IPv4 too; none for the system's choice.
+    /// `v4v6` or `v6only`: whether an IPv6 listener accepts IPv4 too; none for the system's default.
     pub v4v6: Option<bool>,
     /// Owner and mode of a unix socket.
     pub ownership: SocketOwnership,
@@ -56,7 +58,7 @@ pub struct BindOptions {
     pub level: Option<Level>,
     /// `severity-output`: how the runtime API marks the severity of its messages.
     pub severity_output: SeverityOutput,
-    /// `expose-fd listeners`: hand listening sockets to who asks (`-x`).
+    /// `expose-fd listeners`: hand listening sockets to a client that asks for them (`-x`).
     pub expose_listeners: bool,
     /// `proto`: the protocol to speak, when forced.
     pub protocol: Option<Protocol>,
@@ -102,9 +104,9 @@ pub enum Shards {
 /// What a client of the runtime API may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Read what is not sensitive.
+    /// Read non-sensitive data.
     User,
-    /// Read everything, change what is safe.
+    /// Read everything, make safe changes.
     Operator,
     /// Everything.
     Admin,
@@ -136,7 +138,7 @@ pub enum ThreadSet {
 }
 
 impl ThreadSet {
-    /// Whether one of its threads exists, when there are so many in the one group.
+    /// Whether one of its threads exists, with `threads` threads in the only group.
     pub fn reaches(&self, threads: u16) -> bool {
         match self {
             ThreadSet::All | ThreadSet::Odd => true,

@@ -1,4 +1,4 @@
-//! How servers are checked: the words of `server` lines, and what the global section says of all checks.
+//! How servers are checked: the words of `server` lines, and global settings of all checks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::address::Host;
 use super::server::Protocol;
 
-/// What a `server` line says about its health checks.
+/// The settings of a `server` line about its health checks.
 #[derive(Clone, Debug)]
 pub struct CheckSettings {
     /// `check`: whether there are any.
     pub enabled: bool,
-    /// `inter`: between two checks of a server that is up or down for certain.
+    /// `inter`: the time between two checks of a server in a stable state.
     pub inter: Duration,
-    /// `fastinter`: the same while it changes; none for `inter`.
+    /// `fastinter`: the same while its state changes; none for `inter`.
     pub fast_inter: Option<Duration>,
     /// `downinter`: the same while it is down; none for `inter`.
     pub down_inter: Option<Duration>,
@@ -29,21 +29,21 @@ pub struct CheckSettings {
     pub send_proxy: bool,
     /// `check-via-socks4`: connections go through the server's SOCKS4 proxy.
     pub via_socks4: bool,
-    /// `check-reuse-pool`: HTTP checks use idle connections of the traffic, and leave theirs to it.
+    /// `check-reuse-pool`: HTTP checks share idle connections with the traffic.
     pub reuses_connections: bool,
-    /// `check-pool-conn-name`: what these connections are called.
+    /// `check-pool-conn-name`: the name of these connections in the pool.
     pub connection_name: Option<Arc<[u8]>>,
-    /// `healthcheck`: the section that says how it is checked; none for what its backend says.
+    /// `healthcheck`: the section with its check; none for its backend's.
     pub section: Option<Arc<str>>,
-    /// `init-state`: how it begins, and how it leaves maintenance.
+    /// `init-state`: its state at start and after maintenance.
     pub initial_state: InitialState,
-    /// `agent-check` and its relatives; none where none of them is said.
+    /// `agent-check` and related words; none without any of them.
     pub agent: Option<Arc<AgentSettings>>,
     /// `track`: the server whose state it follows.
     pub track: Option<Arc<TrackedServer>>,
-    /// `observe`: which traffic counts as a check, too.
+    /// `observe`: which traffic counts as a check.
     pub observe: Observe,
-    /// `error-limit`: errors in a row of the traffic until `on-error`.
+    /// `error-limit`: errors in a row in observed traffic until `on-error`.
     pub error_limit: u32,
     /// `on-error`.
     pub on_error: OnError,
@@ -51,37 +51,37 @@ pub struct CheckSettings {
     pub shuts_down_sessions: bool,
     /// `on-marked-up shutdown-backup-sessions`: those of the backups end when it comes up.
     pub shuts_down_backups: bool,
-    /// `check-ssl` and its relatives.
+    /// `check-ssl` and related words.
     pub tls: CheckTls,
-    /// `check-proto`: what is spoken, when forced.
+    /// `check-proto`: the protocol, when forced.
     pub protocol: Option<Protocol>,
 }
 
-/// What a `server` line says about TLS of its health checks alone.
+/// TLS settings of a `server` line for its health checks only.
 #[derive(Clone, Debug, Default)]
 pub struct CheckTls {
-    /// `check-ssl` (true), `no-check-ssl` (false); none for what the server has, where it is checked at its own address.
+    /// `check-ssl` (true), `no-check-ssl` (false); none for the server's setting, if it is checked at its own address.
     pub enabled: Option<bool>,
-    /// `check-sni`: the name that is asked for.
+    /// `check-sni`: the server name to send.
     pub server_name: Option<Arc<str>>,
-    /// `check-alpn`: what may be agreed on; none for what the server has.
+    /// `check-alpn`: the protocols to offer; none for the server's.
     pub protocols: Option<Arc<[Box<str>]>>,
-    /// `no-check-sni-auto`: the name of the request's `Host` is not asked for.
+    /// `no-check-sni-auto`: do not send the request's `Host` as the server name.
     pub no_automatic_name: bool,
 }
 
-/// What a `server` line says about its agent.
+/// The settings of a `server` line about its agent.
 #[derive(Clone, Debug, Default)]
 pub struct AgentSettings {
-    /// `agent-check`: whether it is asked.
+    /// `agent-check`: whether the agent is used.
     pub enabled: bool,
     /// `agent-inter`: how often; none for 2 seconds.
     pub inter: Option<Duration>,
     /// `agent-port`.
     pub port: Option<u16>,
-    /// `agent-addr`; none for the address that is checked.
+    /// `agent-addr`; none for the address of the health checks.
     pub address: Option<Host>,
-    /// `agent-send`: what it is told first.
+    /// `agent-send`: the text that is sent first.
     pub send: Option<Arc<[u8]>>,
 }
 
@@ -100,13 +100,13 @@ pub enum Observe {
     /// Nothing.
     #[default]
     Nothing,
-    /// Whether connections stand.
+    /// Whether connections succeed.
     Layer4,
-    /// Whether responses are well, too.
+    /// Whether responses are valid, too.
     Layer7,
 }
 
-/// `on-error`: what happens after so many errors in a row.
+/// `on-error`: what happens after `error-limit` errors in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
     /// The next check comes soon.
@@ -114,7 +114,7 @@ pub enum OnError {
     /// It counts as a failed check.
     #[default]
     FailCheck,
-    /// It counts as so many failed checks that the next one is the last.
+    /// It counts as failed checks up to one before `fall`.
     SuddenDeath,
     /// The server is down.
     MarkDown,
@@ -150,31 +150,31 @@ impl Default for CheckSettings {
     }
 }
 
-/// `inter` unless told otherwise (manual).
+/// The default of `inter` (manual).
 pub const INTER: Duration = Duration::from_secs(2);
 
 /// `init-state`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InitialState {
-    /// Nothing said: up until the first check says otherwise, as `up`, but a server in maintenance keeps what it was.
+    /// Not set: as `up`, but a server that leaves maintenance keeps its former state.
     #[default]
     Unsaid,
-    /// Up, until as many checks failed as `fall` says.
+    /// Up, until `fall` checks failed.
     FullyUp,
     /// Up, until a check fails.
     Up,
     /// Down, until a check succeeds.
     Down,
-    /// Down, until as many checks succeeded as `rise` says.
+    /// Down, until `rise` checks succeeded.
     FullyDown,
 }
 
-/// What the global section says of all checks.
+/// Global settings of all checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckTuning {
-    /// `spread-checks`: by how many per cent intervals vary by chance, either way.
+    /// `spread-checks`: random variation of intervals in per cent, either way.
     pub spread_percent: u8,
-    /// `max-spread-checks`: between the first and the last check of the start at most; none for no bound.
+    /// `max-spread-checks`: the longest time over which the first checks are spread; none for no bound.
     pub max_spread: Option<Duration>,
     /// `tune.max-checks-per-thread`: how many checks a thread runs at once; 0 for no bound.
     pub most_per_thread: u32,

@@ -1,12 +1,12 @@
-//! What a check says and expects: `http-check` and `tcp-check` rules, and the options that stand for whole dialogues.
+//! What a check sends and expects: `http-check` and `tcp-check` rules, and options for whole dialogues.
 
 use std::sync::Arc;
 
 use weir_expr::pattern::regex::Regex;
 use weir_expr::{Expr, Location, LogFormat, SetCondition, VariableId};
 
-use super::address::Host;
-use super::server::Protocol;
+use super::address::{Host, ServerAddress, ServerPort};
+use super::server::{Protocol, Server};
 
 /// How the servers of a backend are checked.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +23,7 @@ pub struct CheckScripts {
     pub send_state: bool,
     /// `external-check command`: the program that checks.
     pub program: Option<Arc<str>>,
-    /// `external-check path`: what `PATH` is for it.
+    /// `external-check path`: its `PATH`.
     pub program_path: Option<Arc<str>>,
 }
 
@@ -31,20 +31,51 @@ impl CheckScripts {
     /// Whether checks can speak this protocol (`check-proto`).
     pub fn can_speak(&self, protocol: Protocol) -> bool {
         match protocol {
-            Protocol::H1 => matches!(self.method, CheckMethod::Http(_)),
+            Protocol::H1 | Protocol::H2 => matches!(self.method, CheckMethod::Http(_)),
             Protocol::None => !matches!(self.method, CheckMethod::Http(_)),
-            Protocol::H2 => false,
         }
     }
 
-    /// Whether a rule connects by TLS, whatever the server does.
+    /// Whether a rule connects over TLS, whatever the server's setting.
     pub fn connects_over_tls(&self) -> bool {
-        let rules = match self.method {
+        self.connects().any(|connect| connect.tls)
+    }
+
+    /// What is wrong with a server that is checked at an address that is known, but at no port; none where nothing is.
+    pub fn lack_of_port(&self, server: &Server) -> Option<String> {
+        let said = &server.settings.check;
+        let ServerAddress::Inet { host, port: ServerPort::Fixed(0) | ServerPort::Mapped(_) } =
+            &server.address
+        else {
+            return None;
+        };
+        // A name may be a service's, which brings a port along.
+        let has_port = said.port.is_some_and(|port| port > 0);
+        let is_program = matches!(self.method, CheckMethod::Program);
+        let has_address = host.ip().is_some_and(|address| !address.is_unspecified());
+        if !said.enabled || has_port || !has_address || is_program {
+            return None;
+        }
+        let mut rules = self.connects().map(|connect| connect.port.is_some());
+        let rest = match (rules.next(), rules.all(|has_port| has_port)) {
+            (Some(true), true) => return None,
+            (Some(true), false) => ", and a tcp_check rule 'connect' with no port information.",
+            _ => " nor tcp_check rule 'connect' with port information.",
+        };
+        Some(format!("server '{}' has neither service port nor check port{rest}", server.name))
+    }
+
+    /// The rules that connect.
+    fn connects(&self) -> impl Iterator<Item = &CheckConnect> {
+        let rules: &[CheckRule] = match self.method {
             CheckMethod::Tcp => &self.tcp.rules,
             CheckMethod::Http(_) => &self.http.rules,
-            CheckMethod::Connect | CheckMethod::Program | CheckMethod::Own(_) => return false,
+            CheckMethod::Connect | CheckMethod::Program | CheckMethod::Own(_) => &[],
         };
-        rules.iter().any(|rule| matches!(&rule.action, CheckAction::Connect(connect) if connect.tls))
+        rules.iter().filter_map(|rule| match &rule.action {
+            CheckAction::Connect(connect) => Some(connect),
+            _ => None,
+        })
     }
 }
 
@@ -55,22 +86,22 @@ pub struct HealthCheck {
     pub name: Arc<str>,
     /// Where it begins.
     pub at: Location,
-    /// What it says.
+    /// Its settings.
     pub scripts: Arc<CheckScripts>,
 }
 
-/// Rules, and the section that they were written in: those of a `defaults` section give way to a proxy's own.
+/// Rules, and their section: a proxy's own rules replace those of a `defaults` section.
 #[derive(Clone, Debug, Default)]
 pub struct CheckRuleList {
-    /// In their order.
+    /// The rules, in order.
     pub rules: Arc<Vec<CheckRule>>,
     /// Where the section begins.
     pub section: Option<Location>,
-    /// How many lines there were.
+    /// The number of lines.
     pub steps: u32,
 }
 
-/// Which dialogue a check holds.
+/// The dialogue of a check.
 #[derive(Clone, Debug, Default)]
 pub enum CheckMethod {
     /// It connects.
@@ -78,9 +109,9 @@ pub enum CheckMethod {
     Connect,
     /// `option tcp-check`: the `tcp-check` rules.
     Tcp,
-    /// `option httpchk`: the `http-check` rules, and what the option itself says of the request.
+    /// `option httpchk`: the `http-check` rules, and the request of the option itself.
     Http(Arc<HttpRequest>),
-    /// `option external-check`: a program of the operator's.
+    /// `option external-check`: an external program.
     Program,
     /// Another option: a dialogue of its own.
     Own(Arc<Vec<CheckRule>>),
@@ -89,9 +120,9 @@ pub enum CheckMethod {
 /// One rule.
 #[derive(Clone, Debug)]
 pub struct CheckRule {
-    /// What is told when it fails.
+    /// The comment for the message when it fails.
     pub comment: Option<Arc<str>>,
-    /// Which line of the dialogue it is, from 1, `comment` lines counted; 0 for what nobody wrote.
+    /// Which line of the dialogue it is, from 1, `comment` lines counted; 0 for an implicit rule.
     pub step: u32,
     /// What it does.
     pub action: CheckAction,
@@ -137,9 +168,9 @@ pub enum CheckAction {
 /// `connect`: a new connection.
 #[derive(Clone, Debug, Default)]
 pub struct CheckConnect {
-    /// Whether a line says so, and not nothing else.
+    /// Whether a `connect` line exists; otherwise the connection is implicit.
     pub is_written: bool,
-    /// `default`: the server's own way of connecting, where nothing else is said.
+    /// `default`: connect as the server's line says, unless overridden here.
     pub by_default: bool,
     /// `port`.
     pub port: Option<CheckPort>,
@@ -149,14 +180,16 @@ pub struct CheckConnect {
     pub send_proxy: bool,
     /// `via-socks4`.
     pub via_socks4: bool,
-    /// `linger`: closes in order, does not reset.
+    /// `linger`: close cleanly instead of with a reset.
     pub lingers: bool,
     /// `ssl`.
     pub tls: bool,
-    /// `sni`: the name that is asked for.
+    /// `sni`: the server name to send.
     pub server_name: Option<Arc<str>>,
-    /// `alpn`: what may be agreed on; none for what the server has.
+    /// `alpn`: the protocols to offer; none for the server's.
     pub protocols: Option<Arc<[Box<str>]>>,
+    /// `proto`: the protocol, when forced.
+    pub protocol: Option<Protocol>,
 }
 
 /// A port to connect to.
@@ -164,11 +197,11 @@ pub struct CheckConnect {
 pub enum CheckPort {
     /// This one.
     Fixed(u16),
-    /// What an expression gives.
+    /// The result of an expression.
     Expression(Arc<Expr>),
 }
 
-/// A request, as far as it is said. What is not said has the manual's defaults.
+/// A request. Missing parts have the manual's defaults.
 #[derive(Clone, Debug, Default)]
 pub struct HttpRequest {
     /// `meth`.
@@ -183,10 +216,10 @@ pub struct HttpRequest {
     pub body: Option<CheckText>,
 }
 
-/// A text, or what makes one.
+/// A text, fixed or made from a format.
 #[derive(Clone, Debug)]
 pub enum CheckText {
-    /// As it is.
+    /// A fixed text.
     Fixed(Arc<[u8]>),
     /// A format.
     Format(Arc<LogFormat>),
@@ -199,7 +232,7 @@ pub struct Expect {
     pub inverted: bool,
     /// What is looked for.
     pub what: Expected,
-    /// `min-recv`: bytes without which nothing is concluded; none for nothing said.
+    /// `min-recv`: the least bytes to receive before the match is tried; none if not set.
     pub min_receive: Option<u32>,
     /// `ok-status`.
     pub ok_status: Option<ExpectStatus>,
@@ -216,7 +249,7 @@ pub struct Expect {
 }
 
 impl Expect {
-    /// One of which nothing more is said.
+    /// An `expect` without options.
     pub fn plain(what: Expected) -> Self {
         Expect {
             inverted: false,
@@ -232,7 +265,7 @@ impl Expect {
     }
 }
 
-/// Whether a check can answer a fetch: one that asks nothing of a stream, or one of these.
+/// Whether checks support a fetch: one that needs no stream, or one of these.
 pub fn is_check_fetch(name: &str) -> bool {
     const ANSWERED: [&str; 11] = [
         "be_id",
@@ -250,7 +283,7 @@ pub fn is_check_fetch(name: &str) -> bool {
     ANSWERED.contains(&name) || weir_expr::internal::FETCHES.iter().any(|fetch| fetch.decl.name == name)
 }
 
-/// The outcomes that `expect` can be told to give.
+/// The outcomes that `expect` can be set to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectStatus {
     /// `L4OK`.
@@ -277,7 +310,7 @@ pub enum ExpectStatus {
     L7Timeout,
 }
 
-/// What is looked for in what came.
+/// What is looked for in the received bytes.
 #[derive(Clone, Debug)]
 pub enum Expected {
     /// `string`: these bytes, anywhere.
@@ -298,16 +331,16 @@ pub enum Expected {
     StatusRegex(Arc<Regex>),
     /// `hdr`, `fhdr`.
     Header(Arc<HeaderMatch>),
-    /// What an option of its own looks for.
+    /// The match of a dedicated option.
     Own(OwnExpected),
 }
 
-/// What the dialogues that options stand for look for, which no rule could say.
+/// Matches of the dialogues of options, which no rule can express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnExpected {
     /// MySQL's first packet.
     MysqlGreeting,
-    /// MySQL's answer to a name.
+    /// MySQL's answer to a login.
     MysqlAnswer,
     /// LDAP's answer to a bind.
     LdapBind,
@@ -324,11 +357,11 @@ pub enum OwnExpected {
 /// `hdr`, `fhdr`.
 #[derive(Clone, Debug)]
 pub struct HeaderMatch {
-    /// The names that are meant.
+    /// The names to match.
     pub name: TextMatch,
-    /// The values that are meant; none for any.
+    /// The values to match; none for any.
     pub value: Option<TextMatch>,
-    /// `fhdr`: commas separate nothing.
+    /// `fhdr`: commas do not separate values.
     pub is_full: bool,
 }
 

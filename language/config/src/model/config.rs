@@ -1,4 +1,4 @@
-//! Everything that a configuration says.
+//! The whole configuration.
 
 use super::check_script::HealthCheck;
 use super::global::Global;
@@ -12,10 +12,10 @@ use super::table::StickTable;
 use super::tls::CertificateStore;
 use super::userlist::Userlist;
 
-/// A configuration: what all its files say, checked and complete.
+/// A configuration from all its files, checked and complete.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The process.
+    /// The `global` sections.
     pub global: Global,
     /// Lists of users, in order; expressions name them by their position.
     pub userlists: Vec<Userlist>,

@@ -1,7 +1,9 @@
-//! `filter` lines: what looks at the messages of a proxy's streams.
+//! `filter` lines: filters on the messages of a proxy's streams.
 
-use weir_expr::Location;
+use weir_expr::table::DataType;
+use weir_expr::{Expr, Location, Reference};
 
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One `filter` line.
@@ -22,33 +24,54 @@ pub enum FilterKind {
     Trace(TraceFilter),
 }
 
-/// A limit for each stream, which `set-bandwidth-limit` enables.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A bandwidth limit for each stream, or for all streams of one key, which `set-bandwidth-limit` enables.
+#[derive(Clone, Debug)]
 pub struct BandwidthFilter {
-    /// What rules call it.
+    /// Its name in rules.
     pub name: Box<str>,
     /// Which direction it limits.
     pub direction: FilterDirection,
-    /// `default-limit`: bytes each period; never 0.
+    /// `default-limit`, or `limit` of a shared one: bytes per period; never 0.
     pub limit: u64,
-    /// `default-period`; never 0.
+    /// `default-period`; 0 only for a shared limit, whose table has the period.
     pub period: Duration,
-    /// `min-size`: at least so many bytes pass at a time, but at the end.
+    /// `min-size`: the least bytes that pass at a time, except at the end.
     pub min_size: u64,
+    /// `key`: the streams of one key share the limit. None for each stream alone.
+    pub shared: Option<Box<SharedBandwidth>>,
 }
 
-/// Says on standard error what it sees.
+/// The key and the table of a shared limit.
+#[derive(Clone, Debug)]
+pub struct SharedBandwidth {
+    /// `key`: the key of the table entry, evaluated when a rule enables the filter.
+    pub key: Arc<Expr>,
+    /// `table`, or the proxy's own: its entries count the bytes.
+    pub table: Reference,
+}
+
+impl FilterDirection {
+    /// The data of a table that limits this direction.
+    pub fn bytes_rate(self) -> DataType {
+        match self {
+            FilterDirection::Request => DataType::BytesInRate,
+            FilterDirection::Response => DataType::BytesOutRate,
+        }
+    }
+}
+
+/// Writes what it sees to standard error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceFilter {
-    /// What its lines call it.
+    /// Its name in its output.
     pub name: Box<str>,
-    /// `quiet`: says nothing.
+    /// `quiet`: no output.
     pub quiet: bool,
-    /// `random-forwarding`: lets pass a random part of what it is shown at a time.
+    /// `random-forwarding`: forwards a random part of the bytes at a time.
     pub random_forwarding: bool,
-    /// `max-fwd`: lets pass at most so many bytes at a time.
+    /// `max-fwd`: forwards at most this many bytes at a time.
     pub max_forward: Option<u64>,
-    /// `hexdump`: shows what passes.
+    /// `hexdump`: dumps the forwarded bytes.
     pub hexdump: bool,
 }
 
@@ -65,14 +88,14 @@ pub enum FilterDirection {
 /// their lines.
 #[derive(Clone, Debug, Default)]
 pub struct FilterSequences {
-    /// Of requests.
+    /// The order for requests.
     pub request: Option<Box<[u16]>>,
-    /// Of responses.
+    /// The order for responses.
     pub response: Option<Box<[u16]>>,
 }
 
 impl FilterSequences {
-    /// Of one direction.
+    /// The order for one direction.
     pub fn of(&self, direction: FilterDirection) -> Option<&[u16]> {
         match direction {
             FilterDirection::Request => self.request.as_deref(),
@@ -91,7 +114,7 @@ impl FilterKind {
         }
     }
 
-    /// Whether it has something to do with what goes this way.
+    /// Whether it handles this direction.
     pub fn sees(&self, direction: FilterDirection) -> bool {
         match self {
             FilterKind::Bandwidth(limit) => limit.direction == direction,

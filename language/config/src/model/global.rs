@@ -1,4 +1,4 @@
-//! The process as a whole: what the `global` sections say.
+//! The settings of the `global` sections.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use weir_expr::{Expr, Location, LogFormat, VariableId};
 
 use super::bind::{Account, Bind, SocketOwnership};
+use super::client::{HttpClient, OcspUpdates};
 use super::log::LogTarget;
 use super::profiling::Profiling;
 use super::resolvers::AcceptedFamilies;
@@ -17,27 +18,27 @@ use super::tuning::Tuning;
 /// When client connections close in a soft stop (`close-spread-time`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseSpread {
-    /// The idle ones at once, the others with their next answer.
+    /// Idle ones at once, the others with their next response.
     AtOnce,
     /// One after the other within this time.
     Over(Duration),
-    /// Only when somebody else closes them, or their timeouts do.
+    /// Never by the soft stop: only by the peer or by timeouts.
     Never,
 }
 
-/// What a crash of the process leaves behind (`set-dumpable`).
+/// Whether a crash leaves a core file (`set-dumpable`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CoreDump {
-    /// What the system allows to a process that changed its user: mostly nothing.
+    /// What the system allows a process that changed its user: usually nothing.
     #[default]
     AsAllowed,
-    /// A core file, as far as the process can bring the system to write one.
-    Wanted,
+    /// A core file, as far as the process can enable it.
+    Always,
     /// The same, with the program and its libraries in it.
     WithLibraries,
 }
 
-/// What the `global` sections say.
+/// The settings of the `global` sections.
 #[derive(Clone, Debug)]
 pub struct Global {
     /// `daemon`: go to the background.
@@ -60,13 +61,13 @@ pub struct Global {
     pub pidfile: Option<PathBuf>,
     /// `chroot`.
     pub chroot: Option<Chroot>,
-    /// `user` or `uid`: whom to become.
+    /// `user` or `uid`: the user to run as.
     pub user: Option<Account>,
     /// `group` or `gid`.
     pub group: Option<Account>,
     /// `set-dumpable`: what a crash leaves behind.
     pub core_dump: CoreDump,
-    /// `external-check`: programs may check servers; none where that is not said.
+    /// `external-check`: programs may check servers; none if it is not set.
     pub external_check: Option<ExternalCheck>,
     /// `insecure-fork-wanted`: do not forbid new processes.
     pub insecure_fork_wanted: bool,
@@ -96,7 +97,7 @@ pub struct Global {
     pub grace: Option<Duration>,
     /// `log`: where `log global` sends to.
     pub logs: Vec<Arc<LogTarget>>,
-    /// `dns-accept-family`: the addresses that name servers are asked for.
+    /// `dns-accept-family`: address families that names are resolved to.
     pub accepted_families: AcceptedFamilies,
     /// `log-tag`; none for the program's name.
     pub log_tag: Option<Box<str>>,
@@ -108,7 +109,7 @@ pub struct Global {
     pub stats_timeout: Duration,
     /// `stats maxconn`: how many clients of the runtime API at once.
     pub stats_maxconn: u32,
-    /// `unix-bind`: what unix sockets of `bind` lines have unless they say otherwise.
+    /// `unix-bind`: the defaults of unix sockets of `bind` lines.
     pub unix_bind: UnixBind,
     /// `set-var` and `set-var-fmt`, in order.
     pub variables: Vec<ProcessVariable>,
@@ -118,7 +119,7 @@ pub struct Global {
     pub failure_codes: StatusCodes,
     /// `tune.*`.
     pub tuning: Tuning,
-    /// What weir measures of itself.
+    /// Profiling settings.
     pub profiling: Profiling,
     /// `h1-*`.
     pub http1: Http1,
@@ -128,8 +129,12 @@ pub struct Global {
     pub no_memory_trimming: bool,
     /// `noreuseport`: never share a port between sockets.
     pub no_reuse_port: bool,
-    /// `h2-workaround-bogus-websocket-clients`: clients of HTTP/2 are not told that WebSocket is there.
+    /// `h2-workaround-bogus-websocket-clients`: WebSocket is not announced to HTTP/2 clients.
     pub no_websocket_over_http2: bool,
+    /// `httpclient.*`: requests of the process itself.
+    pub client: HttpClient,
+    /// `ocsp-update.*`: how OCSP responses are renewed.
+    pub ocsp_updates: OcspUpdates,
     /// Settings that were checked and wait for what they are about: TLS, HTTP/2.
     pub kept: Vec<Kept>,
 }
@@ -182,40 +187,42 @@ impl Default for Global {
             no_memory_trimming: false,
             no_reuse_port: false,
             no_websocket_over_http2: false,
+            client: HttpClient::default(),
+            ocsp_updates: OcspUpdates::default(),
             kept: Vec::new(),
         }
     }
 }
 
-/// What HTTP/1 takes and writes for peers that are not as they should be.
+/// What HTTP/1 accepts from and writes to non-conforming peers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Http1 {
     /// `h1-accept-payload-with-any-method`: `GET`, `HEAD` and `DELETE` of HTTP/1.0 may have a body.
     pub payload_with_any_method: bool,
     /// `h1-do-not-close-on-insecure-transfer-encoding`: a message with two lengths does not cost its connection.
     pub keep_on_insecure_transfer_encoding: bool,
-    /// `h1-case-adjust` and `h1-case-adjust-file`: header names as bogus peers want to see them, each once whatever
+    /// `h1-case-adjust` and `h1-case-adjust-file`: header names in the case that non-conforming peers require, each once whatever
     /// its case.
     pub adjusted_names: Vec<Box<str>>,
 }
 
-/// What `master-worker` says.
+/// The settings of `master-worker`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MasterWorker {
     /// `no-exit-on-failure`: the master stays when its worker fails.
     pub stays: bool,
 }
 
-/// Where the process locks itself in.
+/// The new root directory of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chroot {
-    /// An empty folder that is made for this and removed from the file system at once.
+    /// An empty folder that is created for this and removed at once.
     Auto,
     /// This folder.
     Folder(PathBuf),
 }
 
-/// How much the process may do and hold. None and 0 have their manual's meaning: the limit is computed, or absent.
+/// Limits of the process. None and 0 have the manual's meaning: the limit is computed, or absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// `maxconn`: connections at once; none to compute it from the limit on open files.
@@ -263,12 +270,12 @@ pub enum SentHostName {
     Named(Box<str>),
 }
 
-/// What `unix-bind` gives to unix sockets of `bind` lines.
+/// The settings of `unix-bind` for unix sockets of `bind` lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnixBind {
-    /// What is put in front of their paths.
+    /// The prefix of their paths.
     pub prefix: Option<PathBuf>,
-    /// Owner and mode, unless the line says otherwise.
+    /// Default owner and mode.
     pub ownership: SocketOwnership,
 }
 
@@ -277,13 +284,13 @@ pub struct UnixBind {
 pub struct ProcessVariable {
     /// Which.
     pub name: VariableId,
-    /// What it is set to.
+    /// The value.
     pub value: ProcessValue,
-    /// Where that was written.
+    /// Its location.
     pub at: Location,
 }
 
-/// What a variable of the process is set to, evaluated at start without a connection.
+/// The value of a variable of the process, evaluated at start without a connection.
 #[derive(Clone, Debug)]
 pub enum ProcessValue {
     /// `set-var`.
@@ -292,10 +299,10 @@ pub enum ProcessValue {
     Format(Arc<LogFormat>),
 }
 
-/// The most worker threads: what one thread group holds, and there is one group.
+/// The most worker threads: the size of a thread group, of which there is one.
 pub const MAX_THREADS: u16 = 64;
 
-/// Which CPUs each thread may run on, as the `cpu-map` lines say. A thread without an entry may run anywhere.
+/// Which CPUs each thread may run on (`cpu-map`). A thread without an entry may run anywhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuMap {
     pub(crate) threads: BTreeMap<u16, CpuSet>,
@@ -310,7 +317,7 @@ impl CpuMap {
         self.threads.get(&thread).map(Vec::as_slice)
     }
 
-    /// Whether no line said anything.
+    /// Whether there was no `cpu-map` line.
     pub fn is_empty(&self) -> bool {
         self.threads.is_empty()
     }
@@ -326,7 +333,7 @@ impl CpuMap {
 pub struct Kept {
     /// The word.
     pub keyword: &'static str,
-    /// What followed it.
+    /// Its arguments.
     pub arguments: Vec<Box<str>>,
     /// Where it was written.
     pub at: Location,

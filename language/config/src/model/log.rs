@@ -1,4 +1,4 @@
-//! Where a proxy logs, and what.
+//! The logging of a proxy: targets and formats.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct Logging {
 /// What is logged for each connection or request.
 #[derive(Clone, Debug, Default)]
 pub enum LogLine {
-    /// One line when the connection or request starts, unless the configuration says more.
+    /// The default: one line when the connection or request starts.
     #[default]
     Connect,
     /// A format: a built-in one (`option httplog`, `tcplog`) or a `log-format`.
@@ -59,11 +59,11 @@ pub enum LogLineKind {
 /// One `log` line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogTarget {
-    /// Where to.
+    /// The destination.
     pub address: LogAddress,
     /// `len`: longer messages are cut.
     pub length_max: u32,
-    /// `format`: what precedes the message. Until given, what a ring's section says, or [`LogHeader::Local`].
+    /// `format`: the header. None for that of the ring's section, or [`LogHeader::Local`].
     pub header: Option<LogHeader>,
     /// `sample`.
     pub sampling: Option<LogSampling>,
@@ -82,24 +82,24 @@ pub enum LogAddress {
     Udp {
         /// The server.
         host: Host,
-        /// Its port; 514 unless told.
+        /// Its port; 514 by default.
         port: u16,
     },
     /// Datagrams to a unix socket.
     Unix(PathBuf),
     /// Datagrams to an abstract unix socket.
     Abstract(Box<[u8]>),
-    /// A connection to a syslog server, by way of a ring of its own.
+    /// A connection to a syslog server, through a ring of its own.
     Stream(ServerAddress),
     /// `fd@N`; `stdout` is 1, `stderr` 2.
     Descriptor(i32),
     /// `ring@name`.
     Ring(Arc<str>),
-    /// `backend@name`: whichever of the backend's servers its `balance` chooses.
+    /// `backend@name`: the server that the backend's `balance` chooses.
     Backend(Arc<str>),
 }
 
-/// What precedes the message.
+/// The header before a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogHeader {
     /// RFC 3164 without a host name, as the system's own `syslog()` sends it; the default.

@@ -20,25 +20,25 @@ pub struct LogForward {
     pub backlog: Option<u32>,
     /// `maxconn`: how many connections there are at once; none for as many as the process has.
     pub maxconn: Option<u32>,
-    /// `timeout client`: how long a sender may say nothing.
+    /// `timeout client`: how long a sender may be silent.
     pub client_timeout: Option<Duration>,
     /// `log global`: the targets of the global section too.
     pub global: bool,
     /// `log <target>`.
     pub targets: Vec<Arc<LogTarget>>,
-    /// `option dont-parse-log`: messages are text, whatever they begin with.
+    /// `option dont-parse-log`: messages are not parsed.
     pub unparsed: bool,
     /// `option assume-rfc6587-ntf`: a message of a connection is a line, whatever it begins with.
     pub lines_only: bool,
-    /// `option host`: what is said about the host that a message is from.
+    /// `option host`: which host name a forwarded message carries.
     pub host: HostStrategy,
 }
 
 impl LogForward {
-    /// How many connections there are at once until `maxconn` says (manual, "Log forwarding").
+    /// The default of `maxconn` (manual, "Log forwarding").
     pub const MAXCONN: u32 = 10;
 
-    /// A section with nothing said.
+    /// A section with default settings.
     pub fn new(name: &str, at: Location) -> Self {
         LogForward {
             name: name.into(),
@@ -62,16 +62,16 @@ impl LogForward {
     }
 }
 
-/// Which host a message is said to be from.
+/// Which host name a forwarded message carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostStrategy {
     /// The sender's address, whatever the message says.
     Replace,
-    /// What the message says, else the sender's address.
+    /// The message's own, else the sender's address.
     #[default]
     Fill,
-    /// What the message says.
+    /// The message's own.
     Keep,
-    /// What the message says, a comma, and the sender's address.
+    /// The message's own, a comma, and the sender's address.
     Append,
 }

@@ -1,4 +1,4 @@
-//! Mail alerts: `mailers` sections, and what proxies say with `email-alert`.
+//! Mail alerts: `mailers` sections, and the `email-alert` settings of proxies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct Mailers {
     pub timeout: Duration,
 }
 
-/// `timeout mail` unless told otherwise (manual).
+/// The default of `timeout mail` (manual).
 pub const MAIL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A mail server.
@@ -29,13 +29,13 @@ pub const MAIL_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Mailer {
     /// Its name.
     pub name: Box<str>,
-    /// Where it is.
+    /// Its address.
     pub host: Host,
     /// Its port.
     pub port: u16,
 }
 
-/// What a proxy says with `email-alert`.
+/// The `email-alert` settings of a proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MailAlert {
     /// `email-alert mailers`: the section.
@@ -51,7 +51,7 @@ pub struct MailAlert {
 }
 
 impl MailAlert {
-    /// Whether all that mails need was said: a section, a sender, and a recipient.
+    /// Whether all mandatory settings exist: a section, a sender, and a recipient.
     pub fn is_complete(&self) -> bool {
         self.mailers.is_some() && self.from.is_some() && self.to.is_some()
     }

@@ -29,7 +29,7 @@ pub struct Options {
     pub server_keep_alive: bool,
     /// `contstats`: count bytes while they flow, not when the stream ends.
     pub continuous_statistics: bool,
-    /// `dontlog-normal`: log only what went wrong.
+    /// `dontlog-normal`: log errors only.
     pub dont_log_normal: bool,
     /// `dontlognull`: do not log connections that sent nothing.
     pub dont_log_null: bool,
@@ -49,13 +49,13 @@ pub struct Options {
     pub http_use_proxy_header: bool,
     /// `http-restrict-req-hdr-names`: what to do with names outside letters, digits and hyphens.
     pub restrict_header_names: Option<RestrictHeaderNames>,
-    /// `disable-h2-upgrade`: what begins as HTTP/1 stays so.
+    /// `disable-h2-upgrade`: no upgrade from HTTP/1 to HTTP/2.
     pub disable_h2_upgrade: bool,
     /// `idle-close-on-response`: on a soft stop, idle client connections are closed after a last response.
     pub idle_close_on_response: bool,
-    /// `independent-streams`: what goes one way does not refresh the other way's timeout.
+    /// `independent-streams`: bytes in one direction do not refresh the other direction's timeout.
     pub independent_streams: bool,
-    /// `log-health-checks`: every change of what health checks find is logged.
+    /// `log-health-checks`: every change of a health check's result is logged.
     pub log_health_checks: bool,
     /// `log-separate-errors`: errors are logged at level `err`.
     pub log_separate_errors: bool,
@@ -73,11 +73,11 @@ pub struct Options {
     pub socket_statistics: bool,
     /// `splice-auto`, `splice-request`, `splice-response`.
     pub splice: Splice,
-    /// `tcp-smart-accept`: do not acknowledge the client's data before there is something to say.
+    /// `tcp-smart-accept`: do not acknowledge the client's data before there is a response to send.
     pub tcp_smart_accept: Option<bool>,
     /// `tcp-smart-connect`: do not send the handshake's last acknowledgement alone.
     pub tcp_smart_connect: bool,
-    /// `transparent`: connect to where the client wanted to go.
+    /// `transparent`: connect to the client's original destination.
     pub transparent: bool,
     /// `forwardfor`.
     pub forward_for: Option<Arc<ForwardFor>>,
@@ -85,7 +85,7 @@ pub struct Options {
     pub original_to: Option<Arc<OriginalTo>>,
     /// `forwarded`.
     pub forwarded: Option<Arc<Forwarded>>,
-    /// `http-keep-alive`, `http-server-close`, `httpclose`; none when nothing was said (keep-alive).
+    /// `http-keep-alive`, `http-server-close`, `httpclose`; none when not set (keep-alive).
     pub connection_mode: Option<ConnectionMode>,
     /// `http-reuse`, which is not spelled `option` but belongs here.
     pub reuse: Reuse,
@@ -94,7 +94,7 @@ pub struct Options {
 /// A switch whose default depends on the mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Switch {
-    /// Nothing was said.
+    /// Not set.
     #[default]
     Unset,
     /// `option ...`.
@@ -104,7 +104,7 @@ pub enum Switch {
 }
 
 impl Switch {
-    /// The setting, or `default` when nothing was said.
+    /// The setting, or `default` when not set.
     pub fn or(self, default: bool) -> bool {
         match self {
             Switch::Unset => default,
@@ -144,19 +144,19 @@ pub enum Reuse {
 /// Which retries may choose another server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Redispatch {
-    /// Only those that follow no persistence.
+    /// Only those without persistence.
     #[default]
     Off,
-    /// Every this many retries: `redispatch 3`.
+    /// Each nth retry: `redispatch 3`.
     Every(u32),
-    /// Only the one this many before the last: `redispatch -1` is the last one.
+    /// Only the nth retry from the end: `redispatch -1` is the last one.
     FromLast(u32),
 }
 
-/// When bytes may flow through the kernel only.
+/// When bytes are forwarded inside the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Splice {
-    /// Whenever it seems worthwhile, both ways.
+    /// When it is worthwhile, in both directions.
     pub auto: bool,
     /// From client to server.
     pub request: bool,
@@ -203,7 +203,7 @@ pub struct Forwarded {
     pub source_port: Option<ForwardedValue>,
 }
 
-/// Where a parameter's value comes from.
+/// The source of a parameter's value.
 #[derive(Debug)]
 pub enum ForwardedValue {
     /// From the request or its connection.
@@ -212,7 +212,7 @@ pub enum ForwardedValue {
     Expression(Arc<Expr>),
 }
 
-/// Expressions have no equality of their own: the same option is meant.
+/// Expressions have no equality, so only the same option is equal.
 impl PartialEq for Forwarded {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)

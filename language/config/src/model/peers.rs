@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Bind, Location, ServerAddress};
+use super::{Bind, Location, ServerAddress, ServerSettings};
 
 /// A `peers` section.
 #[derive(Clone, Debug)]
@@ -11,10 +11,12 @@ pub struct Peers {
     pub name: Arc<str>,
     /// Where it was written.
     pub at: Location,
-    /// What this instance is called among its peers: `localpeer`, the command line's `-L`, or the host's name.
+    /// The name of this instance among its peers: `localpeer`, the command line's `-L`, or the host's name.
     pub local: Box<str>,
     /// `disabled`: nothing is shared.
     pub disabled: bool,
+    /// `shards`: into how many parts keys are split; 0 for one.
+    pub shards: u32,
     /// `peer` and `server` lines, this instance's own among them.
     pub peers: Vec<Peer>,
     /// Where peers connect to this instance: a `bind` line, or the address of its own `peer` line.
@@ -22,14 +24,16 @@ pub struct Peers {
 }
 
 /// A peer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Peer {
     /// Its name.
     pub name: Box<str>,
     /// Where it was written.
     pub at: Location,
-    /// Where it is; none for this instance with a `bind` line.
+    /// Its address; none for this instance with a `bind` line.
     pub address: Option<ServerAddress>,
+    /// How connections to it are made; for this instance, those from an old process to the new one.
+    pub settings: Arc<ServerSettings>,
 }
 
 impl Peers {
@@ -38,7 +42,7 @@ impl Peers {
         self.peers.iter().filter(|peer| peer.name != self.local)
     }
 
-    /// Whether this instance is among them: nothing is shared otherwise.
+    /// Whether this instance is among them; otherwise nothing is shared.
     pub fn has_local(&self) -> bool {
         self.peers.iter().any(|peer| peer.name == self.local)
     }

@@ -1,28 +1,28 @@
-//! What weir measures of itself, and when it warns about itself.
+//! Settings of profiling and of the watchdog's warnings.
 
 use std::time::Duration;
 
-/// What the `profiling.*` words and their neighbours say.
+/// The settings of `profiling.*` and `warn-blocked-traffic-after`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profiling {
-    /// `profiling.tasks`: whether the work is measured.
+    /// `profiling.tasks`: whether tasks are measured.
     pub tasks: TaskProfiling,
-    /// `profiling.tasks lock`: what it spends on locks, too.
+    /// `profiling.tasks lock`: time spent on locks, too.
     pub locks: bool,
-    /// `profiling.tasks memory`: what it spends on memory, too.
+    /// `profiling.tasks memory`: time spent in the allocator, too.
     pub memory_time: bool,
-    /// `profiling.memory`: whether memory is counted by who asks for it.
+    /// `profiling.memory`: whether memory is counted by call site.
     pub memory: bool,
-    /// `warn-blocked-traffic-after`: for how long a worker may not go on before that is said.
+    /// `warn-blocked-traffic-after`: how long a worker may make no progress before a warning.
     pub warn_blocked_after: Duration,
 }
 
-/// Whether work is measured.
+/// Whether tasks are measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskProfiling {
     /// Never.
     Off,
-    /// Where and while it is slow.
+    /// On a worker while it is slow.
     #[default]
     Auto,
     /// Always.

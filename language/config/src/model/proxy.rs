@@ -1,7 +1,7 @@
-//! The proxy: what a `frontend`, `backend` or `listen` section makes, and what `defaults` gives it.
+//! The proxy: the result of a `frontend`, `backend` or `listen` section and its `defaults`.
 //!
-//! A proxy has three parts. [`Settings`] is what a `defaults` section can give: it is copied from there when the
-//! section begins and then changed, so it keeps anything large behind an `Arc`. [`Rulesets`] are the rules that run
+//! A proxy has three parts. [`Settings`] can come from a `defaults` section: they are copied from there when the
+//! section begins and then changed, so large parts are behind an `Arc`. [`Rulesets`] are the rules that run
 //! on traffic: those of a named `defaults` section are not copied but kept beside the proxy's own. The rest belongs
 //! to the proxy alone.
 
@@ -13,8 +13,8 @@ use weir_expr::{Condition, Location, LogFormat};
 use super::action::{Action, UriNormalizer};
 use super::address::Source;
 use super::balance::{
-    Balance, CookiePersistence, HashType, PersistRule, PreserveAffinity, ProxyIndex, RetryOn, UseBackend,
-    UseServer,
+    Balance, CookiePersistence, HashType, OutlierEjection, PersistRule, PreserveAffinity, ProxyIndex,
+    RetryOn, UseBackend, UseServer,
 };
 use super::bind::Bind;
 use super::check_script::CheckScripts;
@@ -40,7 +40,7 @@ pub struct Proxy {
     pub at: Location,
     /// The identifier: `id`, or the lowest free one. Never 0 once the configuration is complete.
     pub id: u32,
-    /// Whether the section says the identifier.
+    /// Whether the section sets the identifier.
     pub id_is_forced: bool,
     /// `server-state-file-name`: none for the backend's name.
     pub server_state_file: Option<Box<str>>,
@@ -48,9 +48,9 @@ pub struct Proxy {
     pub description: Option<Box<str>>,
     /// `guid`: a name that is unique in the whole process.
     pub guid: Option<Box<str>>,
-    /// What `defaults` can give.
+    /// Settings that `defaults` can give.
     pub settings: Settings,
-    /// The rules of the named `defaults` section that the proxy comes from: they run before its own.
+    /// The rules of the named `defaults` section of the proxy, which run before its own.
     pub inherited_rules: Option<Arc<Rulesets>>,
     /// Its own rules.
     pub rules: Rulesets,
@@ -120,7 +120,7 @@ impl ProxySection {
     }
 }
 
-/// What a proxy speaks.
+/// The protocol of a proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Bytes.
@@ -132,7 +132,7 @@ pub enum Mode {
     Log,
 }
 
-/// What a `defaults` section can give to a proxy. Every field is inherited.
+/// Settings that a `defaults` section can give to a proxy. Every field is inherited.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `mode`.
@@ -143,7 +143,7 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// `option ...` and `http-reuse`.
     pub options: Options,
-    /// `log`, `option httplog` and relatives.
+    /// `log`, `option httplog` and similar words.
     pub logging: Logging,
     /// `maxconn` of a frontend; none for the process's limit.
     pub maxconn: Option<u32>,
@@ -155,7 +155,7 @@ pub struct Settings {
     pub client_keep_alive: TcpKeepAlive,
     /// `srvtcpka-*`: how TCP keep-alive works towards servers.
     pub server_keep_alive: TcpKeepAlive,
-    /// `default_backend`: the name; [`Proxy::default_backend`] is what it names.
+    /// `default_backend`: the name; [`Proxy::default_backend`] is its position.
     pub default_backend: Option<Arc<str>>,
     /// `monitor-uri`: requests for exactly this get 200.
     pub monitor_uri: Option<Arc<str>>,
@@ -163,7 +163,7 @@ pub struct Settings {
     pub unique_id_format: Option<Arc<LogFormat>>,
     /// `unique-id-header`.
     pub unique_id_header: Option<Arc<str>>,
-    /// `errorfile` and relatives.
+    /// `errorfile` and similar words.
     pub errors: Arc<ErrorReplies>,
     /// `stats`; none when there is no page.
     pub stats: Option<Arc<Stats>>,
@@ -171,10 +171,12 @@ pub struct Settings {
     pub balance: Balance,
     /// `hash-type`.
     pub hash_type: HashType,
-    /// `hash-balance-factor`: how many per cent above the average a server may be loaded; 0 for off.
+    /// `hash-balance-factor`: the highest load of a server in per cent of the average; 0 for off.
     pub hash_balance_factor: u32,
     /// `hash-preserve-affinity`.
     pub hash_preserve_affinity: PreserveAffinity,
+    /// `outlier-ejection`; none for never.
+    pub outlier_ejection: Option<OutlierEjection>,
     /// `retries`.
     pub retries: u32,
     /// `retry-on`.
@@ -197,7 +199,7 @@ pub struct Settings {
     pub persist_rdp_cookie: Option<Arc<str>>,
     /// How servers are checked.
     pub checks: Arc<CheckScripts>,
-    /// `email-alert`: what is told by mail; none for nothing.
+    /// `email-alert`: mail alerts; none for no mails.
     pub mail_alert: Option<Arc<MailAlert>>,
     /// `default-server`.
     pub default_server: Arc<ServerSettings>,
@@ -226,6 +228,7 @@ impl Default for Settings {
             hash_type: HashType::default(),
             hash_balance_factor: 0,
             hash_preserve_affinity: PreserveAffinity::default(),
+            outlier_ejection: None,
             retries: 3,
             retry_on: RetryOn::default(),
             fullconn: None,
@@ -254,7 +257,7 @@ impl Proxy {
         self.section.is_backend()
     }
 
-    /// What it speaks.
+    /// Its mode.
     pub fn mode(&self) -> Mode {
         self.settings.mode
     }
@@ -265,7 +268,7 @@ impl Proxy {
         inherited.iter().chain(self.rules.get(kind))
     }
 
-    /// Whether a rule says what becomes of a fragment in a request's target. Clients must not send one (RFC 9112,
+    /// Whether a rule handles a fragment in a request's target. Clients must not send one (RFC 9112,
     /// 3.2), and without such a rule it is refused.
     pub fn takes_fragments(&self) -> bool {
         self.rules(RulesetKind::HttpRequest).any(|rule| {
@@ -307,13 +310,13 @@ impl Proxy {
 pub struct Timeouts {
     /// `client`: nothing from or to the client.
     pub client: Option<Duration>,
-    /// `connect`: a server does not accept.
+    /// `connect`: the server does not accept the connection.
     pub connect: Option<Duration>,
     /// `server`: nothing from or to the server.
     pub server: Option<Duration>,
     /// `check`: a health check of a server that accepted; without it, a check takes no longer than its interval.
     pub check: Option<Duration>,
-    /// `queue`: no free place on a server; without it, `connect` applies.
+    /// `queue`: no free slot on a server; without it, `connect` applies.
     pub queue: Option<Duration>,
     /// `http-request`: the request's headers are not complete.
     pub http_request: Option<Duration>,
@@ -347,7 +350,7 @@ pub struct TcpKeepAlive {
 pub struct Captures {
     /// `capture request header`, `declare capture request`, and the slots that `http-request capture ... len` made.
     pub request: Vec<CaptureSlot>,
-    /// The same of responses.
+    /// The same for responses.
     pub response: Vec<CaptureSlot>,
     /// `capture cookie`.
     pub cookie: Option<CookieCapture>,

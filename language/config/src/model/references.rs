@@ -6,6 +6,7 @@ use super::action::{
     Action, DelayOrExpression, HeaderEditKind, Number, PatternEditKind, Redirect, SizeOrExpression,
 };
 use super::balance::{BackendTarget, Balance, ServerTarget};
+use super::filter::FilterKind;
 use super::log::LogLine;
 use super::proxy::{Proxy, Settings};
 use super::reply::{ErrorReply, Reply, ReplyContent};
@@ -13,12 +14,12 @@ use super::rules::{Rule, RulesetKind, Rulesets};
 use super::server::ServerSettings;
 use super::table::Change;
 
-/// What is called with each reference.
+/// The function that is called with each reference.
 pub(crate) type Visit<'v> = &'v mut dyn FnMut(&Reference);
 
 impl Proxy {
-    /// Visits the references of everything that belongs to this proxy alone; see [`Settings::visit_references`] for
-    /// what it may share.
+    /// Visits the references of parts that belong to this proxy alone; see [`Settings::visit_references`] for
+    /// shared ones.
     pub(crate) fn visit_references(&self, visit: Visit<'_>) {
         self.rules.visit_references(visit);
         for rule in &self.use_backend {
@@ -44,13 +45,21 @@ impl Proxy {
             visit(&rule.table);
             rule.condition.iter().for_each(|condition| condition.visit_references(visit));
         }
+        for filter in &self.filters {
+            if let FilterKind::Bandwidth(limit) = &filter.kind
+                && let Some(shared) = &limit.shared
+            {
+                shared.key.visit_references(visit);
+                visit(&shared.table);
+            }
+        }
         self.persist_rules.iter().for_each(|rule| rule.condition.visit_references(visit));
         self.servers.iter().for_each(|server| server.settings.visit_references(visit));
     }
 }
 
 impl Settings {
-    /// Visits the references of what a `defaults` section can give, which proxies share.
+    /// Visits the references of settings from a `defaults` section, which proxies share.
     pub(crate) fn visit_references(&self, visit: Visit<'_>) {
         if let LogLine::Format { format, .. } = &self.logging.line {
             format.visit_references(visit);
@@ -196,6 +205,7 @@ impl Action {
             | Action::SetNice(_)
             | Action::DisableL7Retry
             | Action::WaitForBody { .. }
+            | Action::WaitForHandshake
             | Action::StrictMode(_)
             | Action::DoLog
             | Action::ExpectProxy

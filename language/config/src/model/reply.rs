@@ -1,4 +1,4 @@
-//! Responses that we write ourselves: `deny`, `return`, `tarpit`, `http-error`, `errorfile`, `errorloc`.
+//! Responses that the proxy makes itself: `deny`, `return`, `tarpit`, `http-error`, `errorfile`, `errorloc`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -29,7 +29,7 @@ pub struct ReplyHeader {
 /// What a reply sends.
 #[derive(Clone, Debug)]
 pub enum ReplyContent {
-    /// The proxy's own error message for the status: its `errorfile` and relatives, else the built-in one.
+    /// The proxy's own error message for the status: its `errorfile` or similar, else the built-in one.
     ProxyDefault,
     /// Nothing but headers: a `return` or `http-error` without content.
     Empty,
@@ -37,7 +37,7 @@ pub enum ReplyContent {
     Message(Arc<ErrorMessage>),
     /// `errorfiles <name>`: the message of an `http-errors` section for the reply's status.
     Section(Arc<ErrorSection>),
-    /// `string` or `file`: a body as it is.
+    /// `string` or `file`: a fixed body.
     Body(Arc<[u8]>),
     /// `lf-string` or `lf-file`: a body made for each request.
     Format(Arc<LogFormat>),

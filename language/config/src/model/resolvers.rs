@@ -1,4 +1,4 @@
-//! `resolvers`: name servers, and how they are asked.
+//! `resolvers`: name servers, and how they are queried.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ pub struct Resolvers {
     pub name: Arc<str>,
     /// Where it was written.
     pub at: Location,
-    /// Who is asked, all at once.
+    /// The name servers, which are all queried at once.
     pub name_servers: Vec<NameServer>,
     /// `accepted_payload_size`: the largest answer in one datagram, in bytes.
     pub payload_size: u16,
-    /// `resolve_retries`: how often a question is asked before it failed; at least once.
+    /// `resolve_retries`: number of tries of a query before it fails; at least once.
     pub retries: u32,
     /// `timeout resolve`: from one resolution of a name to the next.
     pub resolve_timeout: Duration,
-    /// `timeout retry`: how long an answer is waited for.
+    /// `timeout retry`: how long to wait for an answer.
     pub retry_timeout: Duration,
-    /// `hold`: how long what was known holds.
+    /// `hold`: how long a result stays valid, by kind of response.
     pub hold: HoldTimes,
 }
 
@@ -31,7 +31,7 @@ impl Resolvers {
     /// The section that always exists, if the system names name servers.
     pub const DEFAULT: &'static str = "default";
 
-    /// A section with nothing said (manual, "The resolvers section").
+    /// A section with default settings (manual, "The resolvers section").
     pub fn new(name: &str, at: Location) -> Self {
         Resolvers {
             name: name.into(),
@@ -55,22 +55,22 @@ pub struct NameServer {
     pub at: Location,
     /// Where it is.
     pub address: SocketAddr,
-    /// `tcp@`: it is asked over connections.
+    /// `tcp@`: it is queried over TCP.
     pub over_tcp: bool,
     /// `maxconn`: how many connections there are to it at once; none for no bound.
     pub most_connections: Option<u32>,
 }
 
-/// How long after the last valid answer a name is believed, by what came instead.
+/// How long the last valid answer stays in use, by the kind of the newer results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldTimes {
-    /// `hold valid`: how long `do-resolve` uses an answer again.
+    /// `hold valid`: how long `do-resolve` reuses an answer.
     pub valid: Duration,
-    /// `hold obsolete`: how long what answers do not repeat is kept.
+    /// `hold obsolete`: how long records are kept that newer answers do not contain.
     pub obsolete: Duration,
-    /// `hold nx`: after there is no such name.
+    /// `hold nx`: after an answer that the name does not exist.
     pub no_such_name: Duration,
-    /// `hold refused`: after no name server wanted to answer.
+    /// `hold refused`: after all name servers refused.
     pub refused: Duration,
     /// `hold timeout`: after none answered.
     pub timeout: Duration,
@@ -92,22 +92,22 @@ impl Default for HoldTimes {
     }
 }
 
-/// What a server's line says of the resolution of its name.
+/// The settings of a server's line for resolving its name.
 #[derive(Clone, Debug, Default)]
 pub struct ServerResolution {
-    /// `resolvers`: the section whose name servers are asked at run time; none for none.
+    /// `resolvers`: the section whose name servers are queried at run time; none without run-time resolution.
     pub section: Option<Arc<str>>,
-    /// `resolve-prefer ipv4`: IPv4 addresses are asked for first.
+    /// `resolve-prefer ipv4`: IPv4 addresses are queried first.
     pub prefers_ipv4: bool,
     /// `resolve-net`: addresses in these networks are preferred.
     pub networks: Arc<[IpNetwork]>,
     /// `resolve-opts allow-dup-ip`: servers of the backend may share an address.
     pub allows_duplicates: bool,
-    /// `resolve-opts ignore-weight`: weights of services mean nothing.
+    /// `resolve-opts ignore-weight`: weights of SRV records are ignored.
     pub ignores_weight: bool,
 }
 
-/// `dns-accept-family`: the addresses that name servers are asked for.
+/// `dns-accept-family`: address families that names are resolved to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcceptedFamilies {
     /// IPv4.
@@ -124,7 +124,7 @@ impl Default for AcceptedFamilies {
     }
 }
 
-/// Whether a server's name is that of a service, which tells hosts and ports (RFC 2782).
+/// Whether a server's name is that of a service, whose SRV records have hosts and ports (RFC 2782).
 pub fn is_service(host: &Host) -> bool {
     matches!(host, Host::Name { name, .. } if name.starts_with('_'))
 }

@@ -9,13 +9,13 @@ use super::{Location, LogHeader, ServerAddress, ServerSettings};
 /// A `ring` section.
 #[derive(Clone, Debug)]
 pub struct Ring {
-    /// What `ring@` names it by.
+    /// Its name, for `ring@`.
     pub name: Arc<str>,
     /// Where it was written.
     pub at: Location,
     /// `description`; the name until given.
     pub description: Arc<str>,
-    /// `format`: what precedes messages whose `log` line does not say; [`LogHeader::Local`] until given.
+    /// `format`: the header of messages whose `log` line sets none; none for [`LogHeader::Local`].
     pub header: Option<LogHeader>,
     /// `maxlen`: longer messages are cut.
     pub length_max: u32,
@@ -25,21 +25,21 @@ pub struct Ring {
     pub file: Option<PathBuf>,
     /// `timeout connect`.
     pub connect_timeout: Option<Duration>,
-    /// `timeout server`: how long a server may take nothing.
+    /// `timeout server`: how long a server may accept no bytes.
     pub server_timeout: Option<Duration>,
     /// The servers that get a copy.
     pub servers: Vec<RingServer>,
 }
 
 impl Ring {
-    /// The smallest size, and the size of a ring that does not say.
+    /// The smallest and the default size in bytes.
     pub const SIZE: u64 = 16_384;
-    /// The largest size: half of what a process can address. Whether there is so much memory is the kernel's to say.
+    /// The largest size: half of what a process can address. The allocation itself may still fail.
     pub const SIZE_MAX: u64 = 1 << 46;
-    /// How long messages may be until `maxlen` says.
+    /// The default of `maxlen` in bytes.
     pub const LENGTH: u32 = 1024;
 
-    /// A ring with nothing said.
+    /// A ring with default settings.
     pub fn new(name: &str, at: Location) -> Self {
         Ring {
             name: name.into(),
@@ -61,13 +61,13 @@ impl Ring {
 pub struct RingServer {
     /// Its name.
     pub name: Arc<str>,
-    /// Where it is.
+    /// Its address.
     pub address: ServerAddress,
-    /// What else its line says, `log-proto` among it. What concerns streams has no effect.
+    /// The other settings of its line, such as `log-proto`. Settings about streams have no effect.
     pub settings: ServerSettings,
 }
 
-/// How messages are told from one another on a connection (RFC 6587).
+/// How messages are delimited on a connection (RFC 6587).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Framing {
     /// Each ends with a newline.
@@ -82,6 +82,6 @@ pub enum Framing {
 pub struct TraceLine {
     /// Where it was written.
     pub at: Location,
-    /// What follows `trace`.
+    /// The words after `trace`.
     pub words: Vec<Box<str>>,
 }

@@ -1,4 +1,4 @@
-//! Rulesets: lists of actions with conditions, run at fixed points of a connection's and a message's life.
+//! Rulesets: lists of actions with conditions, run at fixed points of a connection's and a message's processing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub struct RedirectRule {
     pub at: Location,
 }
 
-/// The places where rules run.
+/// The kinds of rulesets, by where they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum RulesetKind {
@@ -45,7 +45,7 @@ pub enum RulesetKind {
     HttpRequest,
     /// `http-response`.
     HttpResponse,
-    /// `http-after-response`: on every response, our own ones too.
+    /// `http-after-response`: on every response, including the proxy's own.
     HttpAfterResponse,
 }
 

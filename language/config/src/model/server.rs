@@ -19,32 +19,34 @@ pub struct Server {
     pub name: Box<str>,
     /// Where it was written.
     pub at: Location,
-    /// Where it is.
+    /// Its address.
     pub address: ServerAddress,
-    /// It is sent datagrams, no connection is made: a log server with `udp@` or `uxdg@`.
+    /// Whether it gets datagrams instead of a connection: a log server with `udp@` or `uxdg@`.
     pub datagrams: bool,
     /// The identifier: `id`, or the lowest free one. Never 0 once the configuration is complete.
     pub id: u32,
-    /// Whether the line says the identifier.
+    /// Whether the line sets the identifier.
     pub id_is_forced: bool,
     /// `guid`: a name that is unique in the whole process.
     pub guid: Option<Box<str>>,
     /// Whether it came from a `server-template` line.
     pub from_template: bool,
-    /// Whether something else of the configuration names it: then it cannot be removed.
+    /// Whether another part of the configuration refers to it: then it cannot be removed.
     pub is_referenced: bool,
     /// The server that it follows, if `track` names one: the position of its proxy, and its own there.
     pub leader: Option<(u32, u32)>,
-    /// What `default-server` can give it.
+    /// Settings that `default-server` can also give.
     pub settings: ServerSettings,
 }
 
-/// What a `server` line can say, and a `default-server` line can say for it.
+/// Settings of a `server` line, which a `default-server` line can also give.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
+    /// `shard`: for a peer, the part of all keys that it gets; 0 for all of them.
+    pub shard: u32,
     /// `weight`, 0 to 256.
     pub weight: u16,
-    /// `non-stick`: rules that remember servers do not remember this one.
+    /// `non-stick`: `stick` rules do not store this server.
     pub non_stick: bool,
     /// `backup`: used only when no other server is left.
     pub backup: bool,
@@ -74,7 +76,7 @@ pub struct ServerSettings {
     pub protocol: Option<Protocol>,
     /// `ws`: the version of HTTP that WebSocket is spoken over.
     pub web_socket: WebSocket,
-    /// `idle-ping`: how often a server that says nothing is asked whether it is there; none for never.
+    /// `idle-ping`: how often an idle HTTP/2 connection is pinged; none for never.
     pub idle_ping: Option<Duration>,
     /// `tcp-ut`: how long sent data may stay unacknowledged.
     pub tcp_user_timeout: Option<Duration>,
@@ -86,17 +88,17 @@ pub struct ServerSettings {
     pub pool_max_connections: Option<u32>,
     /// `pool-low-conn`: below this many idle connections, workers do not take each other's.
     pub pool_low_connections: u32,
-    /// `pool-purge-delay`: how often half of what was idle since last time is closed; zero for never.
+    /// `pool-purge-delay`: how often half of the connections that stayed idle are closed; zero for never.
     pub pool_purge_delay: Duration,
     /// `pool-conn-name`: what must be equal for an idle connection to be reused.
     pub pool_connection_name: Option<Arc<Expr>>,
-    /// `log-proto`: how log messages are told from one another, where it gets some.
+    /// `log-proto`: how log messages are delimited, for a log server.
     pub framing: Framing,
     /// `log-bufsize`: the bytes of the ring that messages for a log server wait in; none for `tune.bufsize`.
     pub log_buffer: Option<u64>,
-    /// `hash-key`: what places the server on the consistent hash ring.
+    /// `hash-key`: what determines the server's positions on the consistent hash ring.
     pub hash_key: HashKey,
-    /// How it is checked.
+    /// Its health checks.
     pub check: CheckSettings,
     /// `init-addr`: how a name gets its first address, in order of preference; empty for `last,libc`.
     pub initial_address: Arc<[InitialAddress]>,
@@ -109,6 +111,7 @@ pub struct ServerSettings {
 impl Default for ServerSettings {
     fn default() -> Self {
         ServerSettings {
+            shard: 0,
             weight: 1,
             non_stick: false,
             backup: false,
@@ -149,11 +152,11 @@ impl Default for ServerSettings {
 pub enum SendProxy {
     /// The text form.
     V1,
-    /// The binary form, with what [`ServerSettings::proxy_v2`] adds.
+    /// The binary form, with the contents of [`ServerSettings::proxy_v2`].
     V2,
 }
 
-/// What a version 2 header carries beside the addresses.
+/// What a version 2 header carries besides the addresses.
 #[derive(Clone, Debug, Default)]
 pub struct ProxyV2 {
     /// `crc32c`: a checksum of the header.
@@ -162,13 +165,13 @@ pub struct ProxyV2 {
     pub unique_id: bool,
     /// `authority`: the host name that the client asked for.
     pub authority: bool,
-    /// What it tells of the client's TLS.
+    /// Facts about the client's TLS connection.
     pub tls: ProxyV2Tls,
     /// `set-proxy-v2-tlv-fmt(<id>) <fmt>`: further type-length-value fields.
     pub tlvs: Vec<(u8, LogFormat)>,
 }
 
-/// What a version 2 header tells of the client's TLS: each of these has it tell the version as well, and whether there was a certificate.
+/// Facts about the client's TLS in a version 2 header. Each of them adds the version and whether there was a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProxyV2Tls {
     /// `ssl`: nothing more.
@@ -177,16 +180,16 @@ pub struct ProxyV2Tls {
     pub common_name: bool,
     /// `ssl-cipher`: the cipher.
     pub cipher: bool,
-    /// `cert-sig`: what the certificate that the client was shown is signed with.
+    /// `cert-sig`: the signature algorithm of the certificate that the client was shown.
     pub signature: bool,
     /// `cert-key`: the kind of its key.
     pub key: bool,
 }
 
-/// `ws`: what a server is asked over to speak WebSocket.
+/// `ws`: the version of HTTP for WebSocket requests to a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WebSocket {
-    /// Whatever other requests go over; HTTP/1.1 where ALPN offers it.
+    /// The version of other requests; HTTP/1.1 if ALPN offers it.
     #[default]
     Auto,
     /// HTTP/1.1.
@@ -206,7 +209,7 @@ pub enum Protocol {
     None,
 }
 
-/// What places a server on the consistent hash ring.
+/// What determines a server's positions on the consistent hash ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HashKey {
     /// Its identifier.
@@ -218,7 +221,7 @@ pub enum HashKey {
     AddressAndPort,
 }
 
-/// Where the states of a backend's servers are read from at the start.
+/// The source of the states of a backend's servers at start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerStates {
     /// Nowhere.

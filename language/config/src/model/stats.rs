@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_expr::{Condition, Location};
 
-/// What the `stats` lines of a proxy say. Any of them switches the page on.
+/// The settings of a proxy's `stats` lines. Any of them switches the page on.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// `uri`: the path that the page answers to; none for `/haproxy?stats`.
@@ -22,7 +22,7 @@ pub struct Stats {
     pub hide_version: bool,
     /// `show-legends`: addresses and cookies in tool tips.
     pub show_legends: bool,
-    /// `show-modules`: what the modules count.
+    /// `show-modules`: the counters of modules.
     pub show_modules: bool,
     /// `show-node`: the node's name in the title; none for not at all.
     pub show_node: Option<StatsText>,
@@ -58,7 +58,7 @@ pub enum StatsScope {
 /// A text of the page's title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StatsText {
-    /// What the global section says (`node`, or the host's name; `description`).
+    /// That of the global section (`node`, or the host's name; `description`).
     Global,
     /// This.
     Own(Box<str>),

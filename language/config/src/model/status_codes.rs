@@ -1,4 +1,4 @@
-//! Sets of HTTP statuses: what counts as an error of the client, what as a failure of the server.
+//! Sets of HTTP statuses: those that count as errors of clients, and those that count as failures of servers.
 
 /// A set of statuses between 100 and 599.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,14 +11,14 @@ impl StatusCodes {
     /// No status.
     pub const NONE: StatusCodes = StatusCodes([0; 8]);
 
-    /// What counts as an error of the client unless `http-err-codes` says otherwise: every 4xx.
+    /// The default of `http-err-codes`: every 4xx.
     pub fn errors() -> StatusCodes {
         let mut codes = StatusCodes::NONE;
         codes.set(400, 499, true);
         codes
     }
 
-    /// What counts as a failure of the server unless `http-fail-codes` says otherwise: every 5xx but 501 and 505.
+    /// The default of `http-fail-codes`: every 5xx but 501 and 505.
     pub fn failures() -> StatusCodes {
         let mut codes = StatusCodes::NONE;
         codes.set(500, 599, true);

@@ -10,19 +10,21 @@ use super::action::Number;
 /// A `stick-table` line, or a `table` line of a `peers` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StickTable {
-    /// What it is.
+    /// Its type, size and data.
     pub declaration: Declaration,
     /// Where it was written.
     pub at: Location,
-    /// `recv-only`: it is only learned from peers.
+    /// `recv-only`: entries only come from peers.
     pub receive_only: bool,
+    /// `aggregate`: counts and rates are sums of what each instance of the section counts.
+    pub aggregate: bool,
     /// `write-to`: what peers teach is written to this table, too.
     pub write_to: Option<Box<str>>,
     /// `peers`: the section that it is shared with.
     pub peers: Option<Box<str>>,
 }
 
-/// `track-sc0` and its siblings: counts for a key from now on.
+/// `track-sc0`, `track-sc1` and so on: tracks the entry of a key from now on.
 #[derive(Clone, Debug)]
 pub struct Track {
     /// Which counter, from 0.
@@ -49,16 +51,16 @@ pub struct CounterChange {
 /// How data of a tracked entry changes.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// By so much.
+    /// Add this value.
     Add(Number),
-    /// To this.
+    /// Set this value.
     Set(Number),
 }
 
 /// A `stick` line: keeps clients at servers by a table.
 #[derive(Clone, Debug)]
 pub struct StickRule {
-    /// When it does something.
+    /// When it matches and stores.
     pub kind: StickKind,
     /// What the key is made of.
     pub key: Arc<Expr>,
@@ -70,7 +72,7 @@ pub struct StickRule {
     pub at: Location,
 }
 
-/// When a `stick` line does something.
+/// When a `stick` line matches and stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StickKind {
     /// `stick match`: looks for a server.
@@ -79,7 +81,7 @@ pub enum StickKind {
     On,
     /// `stick store-request`: remembers the server.
     StoreRequest,
-    /// `stick store-response`: remembers the server by something of its response.
+    /// `stick store-response`: remembers the server by a key from its response.
     StoreResponse,
 }
 
@@ -94,7 +96,7 @@ impl StickKind {
         matches!(self, StickKind::On | StickKind::StoreRequest)
     }
 
-    /// As it is written.
+    /// The words of the line.
     pub fn keyword(self) -> &'static str {
         match self {
             StickKind::Match => "match",

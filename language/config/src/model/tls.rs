@@ -1,4 +1,4 @@
-//! What lines say about TLS, as written: files are read and names of ciphers looked up when it becomes live.
+//! Settings about TLS as written: files are read and names of ciphers looked up when they are applied.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl TlsVersion {
     pub const ALL: [TlsVersion; 5] =
         [TlsVersion::Ssl3, TlsVersion::Tls10, TlsVersion::Tls11, TlsVersion::Tls12, TlsVersion::Tls13];
 
-    /// How lines write it.
+    /// Its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             TlsVersion::Ssl3 => "SSLv3",
@@ -35,7 +35,7 @@ impl TlsVersion {
         }
     }
 
-    /// The version that is written so.
+    /// The version of that name.
     pub fn of(name: &str) -> Option<TlsVersion> {
         TlsVersion::ALL.into_iter().find(|version| version.name() == name)
     }
@@ -52,7 +52,7 @@ pub enum TlsVerify {
     Required,
 }
 
-/// Errors of certificates that are borne.
+/// Errors of certificates that are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IgnoredErrors {
     /// `all`.
@@ -61,14 +61,14 @@ pub struct IgnoredErrors {
     pub codes: Vec<u16>,
 }
 
-/// What may be agreed on, where a line says something of it.
+/// TLS settings of a line; none where the line does not set one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsOptions {
     /// `ssl-min-ver`, `force-*`.
     pub min_version: Option<TlsVersion>,
     /// `ssl-max-ver`, `force-*`.
     pub max_version: Option<TlsVersion>,
-    /// `no-sslv3` and its like.
+    /// `no-sslv3`, `no-tlsv10` and so on.
     pub refused_versions: Vec<TlsVersion>,
     /// `ciphers`.
     pub ciphers: Option<Box<str>>,
@@ -102,9 +102,11 @@ pub struct TlsOptions {
     pub ticket_keys: Option<Box<str>>,
     /// `prefer-client-ciphers`.
     pub client_order: bool,
+    /// `allow-0rtt`: early data of clients is accepted.
+    pub allow_early_data: bool,
 }
 
-/// Where certificates come from.
+/// A source of certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CertificateSource {
     /// `crt`: a file, a folder, the stem of a bundle.
@@ -150,7 +152,7 @@ pub struct CertificateStore {
 pub struct CertificateLoad {
     /// Where it is.
     pub at: Location,
-    /// What other lines call the certificate; none for the path of its file.
+    /// The certificate's name for other lines; none for the path of its file.
     pub name: Option<Box<str>>,
     /// Its files; the certificate's is among them.
     pub files: CertificateFiles,
@@ -161,11 +163,11 @@ pub struct CertificateLoad {
 pub struct CertificateUse {
     /// Where it is.
     pub at: Location,
-    /// What it says, as a line of a `crt-list`.
+    /// Its text, in the form of a line of a `crt-list`.
     pub line: Box<str>,
 }
 
-/// What a `bind` line says about TLS.
+/// The TLS settings of a `bind` line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BindTls {
     /// `ssl`: without it nothing else has an effect.
@@ -176,7 +178,7 @@ pub struct BindTls {
     pub default_certificates: Vec<Box<str>>,
     /// `generate-certificates`.
     pub generates: bool,
-    /// `ca-sign-file`: who signs what is generated.
+    /// `ca-sign-file`: the CA that signs generated certificates.
     pub signer: Option<Box<str>>,
     /// `strict-sni` (true), `no-strict-sni` (false).
     pub strict_names: Option<bool>,
@@ -184,22 +186,24 @@ pub struct BindTls {
     pub options: TlsOptions,
 }
 
-/// What a `server` line says about TLS.
+/// The TLS settings of a `server` line.
 #[derive(Clone, Debug, Default)]
 pub struct ServerTls {
     /// `ssl`: without it nothing else has an effect.
     pub enabled: bool,
     /// `no-ssl`: not at the start, but the runtime API may switch it on.
     pub may_be_enabled: bool,
-    /// `crt`: what the server is shown.
+    /// Whether `no-ssl` came after `ssl`.
+    pub is_taken_back: bool,
+    /// `crt`: the client certificate.
     pub certificate: Option<Box<str>>,
     /// `verifyhost`: the name that its certificate must have.
     pub verify_host: Option<Box<str>>,
-    /// `sni`: the name that it is asked for.
+    /// `sni`: the server name to send.
     pub server_name: Option<Arc<Expr>>,
-    /// `no-sni-auto`: without `sni`, the name of an HTTP request's `Host` is not asked for.
+    /// `no-sni-auto`: without `sni`, the `Host` of an HTTP request is not sent as the server name.
     pub no_automatic_name: bool,
-    /// `no-ssl-reuse`: no session goes on.
+    /// `no-ssl-reuse`: sessions are not resumed.
     pub no_reuse: bool,
     /// The rest.
     pub options: TlsOptions,

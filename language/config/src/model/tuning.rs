@@ -7,7 +7,7 @@ use weir_expr::pattern::regex::limit::OnLimit;
 use super::bind::Shards;
 use super::check::CheckTuning;
 
-/// What the `tune.*` words say. None means that weir chooses.
+/// The settings of the `tune.*` words. None means that weir chooses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuning {
     /// `tune.bufsize`: bytes of a buffer, the unit of parsing.
@@ -16,13 +16,13 @@ pub struct Tuning {
     pub maxrewrite: Option<u32>,
     /// `tune.buffers.limit`: most buffers of the process; 0 for no limit.
     pub buffers_max: u32,
-    /// `tune.buffers.reserve`: buffers of each thread for when there are no others.
+    /// `tune.buffers.reserve`: buffers that each thread keeps in reserve.
     pub buffers_reserve: u32,
     /// `tune.memory.hot-size`: bytes of free memory that each thread keeps.
     pub hot_bytes: u32,
-    /// `tune.pool-high-fd-ratio`: with more per cent of all descriptors in use, idle server connections are given up for new ones.
+    /// `tune.pool-high-fd-ratio`: above this per cent of all descriptors in use, idle server connections are closed for new ones.
     pub pool_high_descriptors: u8,
-    /// `tune.pool-low-fd-ratio`: with more per cent of all descriptors in use, server connections are not kept.
+    /// `tune.pool-low-fd-ratio`: above this per cent of all descriptors in use, server connections are not kept idle.
     pub pool_low_descriptors: u8,
     /// `tune.stick-counters`: how many entries of stick-tables a connection or a request tracks at most.
     pub stick_counters: u8,
@@ -36,15 +36,15 @@ pub struct Tuning {
     pub accept_max: Option<u32>,
     /// `tune.maxpollevents`: events to take from the kernel in one turn.
     pub poll_events_max: Option<u32>,
-    /// `tune.peers.max-updates-at-once`: entries of stick-tables to tell a peer in one turn.
+    /// `tune.peers.max-updates-at-once`: entries of stick-tables to send to a peer in one turn.
     pub peer_updates_max: Option<u32>,
     /// `tune.runqueue-depth`: tasks to run in one turn.
     pub run_queue_depth: Option<u32>,
     /// `tune.sched.low-latency`: look for new events more often.
     pub low_latency: bool,
-    /// `tune.regex.on-limit`: what a regular expression that meets its limit of work counts as.
+    /// `tune.regex.on-limit`: the result of a regular expression that exceeds its limit of work.
     pub regex_on_limit: OnLimit,
-    /// `tune.regex.request-time`: how long all regular expressions of one request may take; none for no end.
+    /// `tune.regex.request-time`: how long all regular expressions of one request may take; none for no limit.
     pub regex_request_time: Option<Duration>,
     /// `tune.renice.*`: priorities of the process.
     pub niceness: Niceness,
@@ -58,7 +58,7 @@ pub struct Tuning {
     pub datagram_receive_buffer: Option<u32>,
     /// `tune.sndbuf.backend`: the kernel's buffer for datagrams to log servers.
     pub datagram_send_buffer: Option<u32>,
-    /// `tune.notsent-lowat.*`: how many bytes the kernel takes before they can be sent.
+    /// `tune.notsent-lowat.*`: how many unsent bytes the kernel accepts.
     pub unsent_low_marks: SocketBuffers,
     /// `tune.pipesize`: size of the pipes for splicing.
     pub pipe_size: Option<u32>,
@@ -68,18 +68,18 @@ pub struct Tuning {
     pub listener_shards: Shards,
     /// `tune.vars.*-max-size`: bytes that variables may take.
     pub variable_sizes: VariableSizes,
-    /// `tune.timeline.slow`: from how long on a stream that ended well is on the timeline; none for never.
+    /// `tune.timeline.slow`: the duration from which a stream without error is on the timeline; none for never.
     pub timeline_slow: Option<Duration>,
     /// `spread-checks`, `max-spread-checks`, `tune.max-checks-per-thread`.
     pub checks: CheckTuning,
-    /// `tune.ring.queues`: how many queues threads that write to a ring wait in.
+    /// `tune.ring.queues`: the number of writer queues of a ring.
     pub ring_queues: Option<u32>,
 }
 
-/// `tune.timeline.slow` unless told: what somebody who waits for an answer notices.
+/// The default of `tune.timeline.slow`: a delay that users notice.
 const TIMELINE_SLOW: Duration = Duration::from_secs(1);
 
-/// Priorities as of `setpriority`: -20 comes first, 19 last. None keeps what the process has.
+/// Priorities for setpriority(2): -20 comes first, 19 last. None keeps the process's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Niceness {
     /// `tune.renice.startup`: while it reads its configuration.
@@ -178,7 +178,7 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// The bytes of a buffer that are kept free for edits: 1024 unless told otherwise, never more than half a buffer.
+    /// The bytes of a buffer that are kept free for edits: 1024 by default, never more than half a buffer.
     pub fn rewrite_room(&self) -> u32 {
         self.maxrewrite.unwrap_or(1024).min(self.buffer_size / 2)
     }

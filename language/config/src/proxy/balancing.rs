@@ -1,8 +1,8 @@
-//! How a backend chooses its servers: `balance`, `hash-type`, `cookie`, `retries`, `server` and relatives.
+//! How a backend chooses its servers: `balance`, `hash-type`, `cookie`, `retries`, `server` and similar words.
 
 use std::sync::Arc;
 
-use weir_expr::{Place, Places};
+use weir_expr::{EvaluationPoint, EvaluationPoints};
 use weir_syntax::{Layout, Word};
 
 use super::keywords::{DEFAULTS_AND_BACKENDS, keyword, strict_keyword};
@@ -43,7 +43,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "hash-balance-factor",
         "<factor>",
         "150",
-        "how far above the average a hashed server may be loaded",
+        "highest load of a hashed server in per cent of the average",
         DEFAULTS_AND_BACKENDS,
         |context, words| {
             let word = words.expect("'hash-balance-factor' expects an integer argument.")?;
@@ -226,19 +226,19 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     ),
 ];
 
-/// Nobody waits for more retries than this.
+/// The most retries.
 const MAX_RETRIES: u32 = i32::MAX as u32;
 
-/// Server lines write their place in front of the message.
+/// Messages about server lines begin with their location.
 fn placed(mut fault: Fault) -> Fault {
-    fault.layout = Layout::Place;
+    fault.layout = Layout::Location;
     fault
 }
 
 fn read_balance(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed<Balance> {
     let supports = "balance only supports 'roundrobin', 'static-rr', 'leastconn', 'source', 'uri', 'url_param', \
-                    'hdr(name)', 'hash', 'random', 'rdp-cookie(name)', 'log-hash' and 'sticky' options.";
-    // Without an argument the default is meant, as the reference takes it.
+                    'hdr(name)', 'hash', 'random', 'rdp-cookie(name)', 'log-hash', 'sticky' and 'latency' options.";
+    // Without an argument it means the default, as in HAProxy.
     let Some(word) = words.take() else { return Ok(Balance::default()) };
     let (name, arguments) =
         word.text().split_once('(').map_or((word.text(), None), |(name, rest)| (name, Some(rest)));
@@ -261,12 +261,13 @@ fn read_balance(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed<
         (Algorithm::StaticRoundRobin, None) => Balance::StaticRoundRobin,
         (Algorithm::LeastConnections, None) => Balance::LeastConnections,
         (Algorithm::First, None) => Balance::First,
+        (Algorithm::Latency, None) => Balance::Latency,
         (Algorithm::Source, None) => Balance::Source,
         (Algorithm::Uri, None) => return read_balance_uri(words),
         (Algorithm::UrlParameter, None) => return read_balance_parameter(words),
         (Algorithm::Hash, None) => {
-            let places = Places::only(Place::BackendSetServer);
-            Balance::Hash(context.expressions().expression(words, places)?)
+            let points = EvaluationPoints::only(EvaluationPoint::BackendSetServer);
+            Balance::Hash(context.expressions().expression(words, points)?)
         }
         (Algorithm::LogHash, None) => Balance::LogHash(context.expressions().converters(words)?),
         (Algorithm::Sticky, None) => Balance::Sticky,
@@ -333,7 +334,7 @@ fn read_balance_parameter(words: &mut Words<'_>) -> Parsed<Balance> {
     let name = words.expect("balance url_param requires an URL parameter name.")?;
     let check_post = words.take_if("check_post");
     if check_post && words.peek().is_some_and(|word| word.text().bytes().all(|byte| byte.is_ascii_digit())) {
-        // An old limit on the body's length that the language still takes and no longer uses.
+        // An old limit on the body's length, still accepted and without effect.
         words.take();
     }
     words.end("balance url_param")?;
@@ -354,7 +355,7 @@ fn read_hash_type(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parse
     };
     let mut function = HashFunction::Sdbm;
     match words.take() {
-        // The ring needs well spread hashes, so that it stirs them unless a function is named.
+        // The ring needs well spread hashes, so it mixes them unless a function is named.
         None => avalanche |= method == HashMethod::Consistent,
         Some(word) => {
             function = match word.text() {
@@ -548,9 +549,9 @@ fn read_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     add_server(context, server, name)
 }
 
-/// A fault of a server line is told with its place first.
+/// Puts the location of a server line in front of its message.
 fn in_place(mut fault: Fault) -> Fault {
-    fault.layout = Layout::Place;
+    fault.layout = Layout::Location;
     fault
 }
 
@@ -618,7 +619,7 @@ fn read_template(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed
     Ok(())
 }
 
-/// Only name servers know where a service is.
+/// Checks that a server with a service name has `resolvers`: only name servers have SRV records.
 fn check_service(
     address: &ServerAddress,
     settings: &ServerSettings,

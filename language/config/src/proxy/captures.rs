@@ -1,4 +1,4 @@
-//! `capture` and `declare capture`: what is kept of messages for the logs.
+//! `capture` and `declare capture`: parts of messages that are kept for the logs.
 
 use weir_syntax::Word;
 

@@ -8,7 +8,10 @@ mod send;
 
 use std::sync::Arc;
 
-use weir_expr::{Expr, FormatOptions, LogFormat, Place, Places, SetCondition, VariableId, VariableScope};
+use weir_expr::{
+    EvaluationPoint, EvaluationPoints, Expr, FormatOptions, LogFormat, SetCondition, VariableId,
+    VariableScope,
+};
 use weir_syntax::{Span, Word};
 
 use super::keywords::{DEFAULTS_AND_BACKENDS, keyword};
@@ -20,7 +23,7 @@ use crate::words::{Parsed, Words, fault};
 pub(super) use external::{KEYWORDS as EXTERNAL_KEYWORDS, settle as settle_external};
 pub(super) use own::OPTIONS;
 
-/// Whose rules.
+/// The kind of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// `http-check`.
@@ -77,7 +80,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "http-check expect",
         "[min-recv <int>] [comment <msg>] [ok-status <st>] [error-status <st>] [tout-status <st>] [on-success <fmt>] [on-error <fmt>] [status-code <expr>] [!] <match> <pattern>",
         "status 200",
-        "HTTP checks: what must come",
+        "HTTP checks: condition for the response",
         expect::read
     ),
     rule!(
@@ -108,7 +111,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "http-check comment",
         "<string>",
         "x",
-        "HTTP checks: what is told when the next rule fails",
+        "HTTP checks: comment that is reported when the next rule fails",
         DEFAULTS_AND_BACKENDS,
         |context, words| comment_line(context, words, Kind::Http),
     ),
@@ -181,7 +184,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "tcp-check expect",
         "[min-recv <int>] [comment <msg>] [ok-status <st>] [error-status <st>] [tout-status <st>] [on-success <fmt>] [on-error <fmt>] [status-code <expr>] [!] <match> <pattern>",
         "string PONG",
-        "TCP checks: what must come",
+        "TCP checks: condition for the response",
         expect::read
     ),
     rule!(
@@ -212,7 +215,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "tcp-check comment",
         "<string>",
         "x",
-        "TCP checks: what is told when the next rule fails",
+        "TCP checks: comment that is reported when the next rule fails",
         DEFAULTS_AND_BACKENDS,
         |context, words| comment_line(context, words, Kind::Tcp),
     ),
@@ -222,7 +225,7 @@ fn scripts<'c>(context: &'c mut LineContext<'_>) -> &'c mut CheckScripts {
     Arc::make_mut(&mut context.settings().checks)
 }
 
-/// The section's own list of rules: what it had from a `defaults` section gives way to its first own rule.
+/// The section's own list of rules: its first own rule replaces those of a `defaults` section.
 fn own_rules<'c>(context: &'c mut LineContext<'_>, kind: Kind) -> &'c mut CheckRuleList {
     let section = context.draft.proxy.at.clone();
     let list = kind.rules(scripts(context));
@@ -310,7 +313,7 @@ fn trailing_comment(words: &mut Words<'_>, keyword: &str) -> Parsed<Option<Arc<s
 }
 
 /// Where expressions of checks are evaluated.
-const PLACES: Places = Places::only(Place::Check);
+const PLACES: EvaluationPoints = EvaluationPoints::only(EvaluationPoint::Check);
 
 fn expression(context: &LineContext<'_>, words: &mut Words<'_>) -> Parsed<Arc<Expr>> {
     let at = words.here();
@@ -325,7 +328,7 @@ fn format(context: &LineContext<'_>, word: &Word) -> Parsed<LogFormat> {
     Ok(format)
 }
 
-/// A check answers few of the fetches that the language allows it: the others are an error, not an empty answer.
+/// Checks support few of the fetches that the language allows there: the others are an error, not an empty result.
 fn check_fetch(expression: &Expr, at: Span) -> Parsed {
     let name = expression.decl().name;
     if is_check_fetch(name) {
@@ -393,7 +396,7 @@ fn unset_variable(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Ki
     Ok(CheckRule { comment: None, step: 0, action: CheckAction::UnsetVariable(name) })
 }
 
-/// What is said of rules that nothing uses.
+/// Warnings about rules that nothing uses.
 pub(super) fn unused(scripts: &CheckScripts, name: &str, own: &crate::model::Location) -> Vec<String> {
     let is_own = |list: &CheckRuleList| list.section.as_ref() == Some(own) && !list.rules.is_empty();
     let mut warnings = Vec::new();

@@ -1,7 +1,7 @@
 //! Error messages of a proxy: `errorfile`, `errorfiles`, `errorloc`, `http-error`.
 //!
-//! A later line replaces an earlier one for the same status, and a line may name an `http-errors` section that stands
-//! below it. So what the lines say is kept as steps, and run when everything was read.
+//! A later line replaces an earlier one for the same status, and a line may name an `http-errors` section that comes
+//! later. So the lines are kept as steps, and run when everything was read.
 
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     ),
 ];
 
-/// More lines about error messages than this are refused.
+/// The most lines about error messages of a proxy.
 const MAX_STEPS: usize = 4096;
 
 fn add(context: &mut LineContext<'_>, step: ErrorStep) {

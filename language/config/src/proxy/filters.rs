@@ -1,12 +1,13 @@
-//! `filter` and `filter-sequence`: what looks at the messages of a proxy's streams, in which order (manual, 4.2 and 9).
+//! `filter` and `filter-sequence`: filters on the messages of a proxy's streams, and their order (manual, 4.2 and 9).
 
 use std::time::Duration;
 
+use weir_expr::{ArgKind, Reference};
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Word};
 
 use super::keywords::keyword;
 use super::{Draft, LineContext, PROXIES, ProxyReader};
-use crate::model::{BandwidthFilter, Filter, FilterDirection, FilterKind, TraceFilter};
+use crate::model::{BandwidthFilter, Filter, FilterDirection, FilterKind, SharedBandwidth, TraceFilter};
 use crate::numbers::{delay_of, size_of};
 use crate::rows::{Handler, Row, Table};
 use crate::words::{Fault, Parsed, Words, fault, not_yet, suggesting};
@@ -48,7 +49,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
 /// Reads the arguments of a filter.
 #[derive(Clone, Copy, Debug)]
 pub struct FilterReader {
-    /// What `-vv` and `-dKflt` call those that belong together.
+    /// The group of the filter in `-vv` and `-dKflt`.
     pub family: &'static str,
     read: fn(&mut LineContext<'_>, &mut Words<'_>) -> Parsed<FilterKind>,
 }
@@ -57,7 +58,7 @@ pub struct FilterReader {
 pub static FILTERS: Table<FilterReader> = Table::new(&[&[
     Row::ready(
         "bwlim-in",
-        "<name> default-limit <size> default-period <time> [min-size <sz>]",
+        "<name> { default-limit <size> default-period <time> | limit <size> key <key> [table <table>] } [min-size <sz>]",
         "a default-limit 1m default-period 1s",
         "limit what streams receive from clients",
         FilterReader {
@@ -67,7 +68,7 @@ pub static FILTERS: Table<FilterReader> = Table::new(&[&[
     ),
     Row::ready(
         "bwlim-out",
-        "<name> default-limit <size> default-period <time> [min-size <sz>]",
+        "<name> { default-limit <size> default-period <time> | limit <size> key <key> [table <table>] } [min-size <sz>]",
         "b default-limit 1m default-period 1s min-size 2896",
         "limit what streams send to clients",
         FilterReader {
@@ -79,7 +80,7 @@ pub static FILTERS: Table<FilterReader> = Table::new(&[&[
         "trace",
         "[name <n>] [quiet] [random-forwarding] [max-fwd <max>] [hexdump]",
         "name a hexdump",
-        "say on standard error what passes",
+        "write what passes to standard error",
         FilterReader { family: "TRACE", read: |_, words| read_trace(words) },
     ),
     Row::not_yet("cache", "<name>", "keep responses in a cache"),
@@ -113,7 +114,7 @@ fn read_filter(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     Ok(())
 }
 
-/// A stream passes at most so many of a proxy.
+/// The most filters of a proxy.
 const MAX_FILTERS: usize = 64;
 
 fn read_bandwidth(
@@ -127,7 +128,7 @@ fn read_bandwidth(
     };
     let name = words.expect(&format!("'filter' : '{who}' : a name is expected as first argument "))?;
     let (mut limit, mut period, mut min_size) = (0, Duration::ZERO, 0);
-    let (mut shared_limit, mut key, mut table, mut for_stream) = (0, None, false, false);
+    let (mut shared_limit, mut key, mut table, mut for_stream) = (0, None, None, false);
     while let Some(option) = words.take() {
         let missing = format!("'filter' : '{who}' : the value is missing for '{option}' option");
         let invalid = |mut bad: Fault| {
@@ -148,12 +149,10 @@ fn read_bandwidth(
             "min-size" => min_size = size_of(words.expect(&missing)?, "min-size").map_err(invalid)?,
             "limit" => shared_limit = size_of(words.expect(&missing)?, "limit").map_err(invalid)?,
             "key" => {
-                key = Some(option.span());
-                context.expressions().expression(words, weir_expr::Places::ALL)?;
+                key = Some(context.expressions().expression(words, weir_expr::EvaluationPoints::ALL)?);
             }
             "table" => {
-                table = true;
-                words.expect(&missing)?;
+                table = Some(words.expect(&missing)?.text().to_owned());
             }
             other => {
                 return Err(fault(option.span(), format!("'filter {who}' : unknown keyword '{other}'.")));
@@ -161,21 +160,21 @@ fn read_bandwidth(
         }
     }
     let lacks = |what: &str| words.fault(format!("'filter' : '{who}' : <{what}> option is missing"));
-    if key.is_some() || shared_limit > 0 || table {
+    if key.is_some() || shared_limit > 0 || table.is_some() {
         if for_stream {
             let said = format!("'filter' : '{who}' : cannot mix per-stream and shared parameter");
             return Err(fault(name.span(), said));
         }
-        let Some(span) = key else { return Err(lacks("key")) };
+        if key.is_none() {
+            return Err(lacks("key"));
+        }
         if shared_limit == 0 {
             return Err(lacks("limit"));
         }
-        return Err(not_yet(span, &format!("filter {who} {name} key")));
-    }
-    if period < Duration::from_millis(1) {
+        limit = shared_limit;
+    } else if period < Duration::from_millis(1) {
         return Err(lacks("default-period"));
-    }
-    if limit == 0 {
+    } else if limit == 0 {
         return Err(lacks("default-limit"));
     }
     let twin =
@@ -187,12 +186,18 @@ fn read_bandwidth(
         );
         return Err(fault(name.span(), said));
     }
+    let shared = key.map(|key| {
+        let table = Reference::new(ArgKind::Table, table.as_deref());
+        context.note_table(&table, words.line().span());
+        Box::new(SharedBandwidth { key, table })
+    });
     Ok(FilterKind::Bandwidth(BandwidthFilter {
         name: name.text().into(),
         direction,
         limit,
         period,
         min_size,
+        shared,
     }))
 }
 
@@ -247,10 +252,21 @@ pub(super) fn settle(draft: &mut Draft, diagnostics: &mut Diagnostics) {
             Err(message) => diagnostics.push(Diagnostic::alert(span, message).layout(Layout::Parsing)),
         }
     }
-    for (name, span) in std::mem::take(&mut draft.pending.bandwidth_limits) {
+    for (name, span, says_limit) in std::mem::take(&mut draft.pending.bandwidth_limits) {
         let named =
             |filter: &Filter| matches!(&filter.kind, FilterKind::Bandwidth(limit) if limit.name == name);
-        if !draft.proxy.filters.iter().any(named) {
+        let filter = draft.proxy.filters.iter().find(|filter| named(filter));
+        if let Some(FilterKind::Bandwidth(BandwidthFilter { shared: Some(_), .. })) =
+            filter.map(|filter| &filter.kind)
+            && says_limit
+        {
+            let message = format!(
+                "Proxy '{}': set-bandwidth-limit rule of the shared bwlim filter '{name}' can have no limit or period of its own.",
+                draft.proxy.name
+            );
+            diagnostics.push(Diagnostic::alert(span, message).layout(Layout::Bare));
+        }
+        if filter.is_none() {
             let message = format!(
                 "Proxy '{}': unable to find bwlim filter '{name}' referenced by set-bandwidth-limit rule.",
                 draft.proxy.name
@@ -266,7 +282,7 @@ pub(super) fn settle(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// The positions of the filters of a list. A name that several filters have is each of them in turn.
+/// The positions of the filters of a list. A name that several filters share selects each of them in turn.
 fn sequence(filters: &[Filter], direction: FilterDirection, list: &str) -> Result<Box<[u16]>, String> {
     let mut order: Vec<u16> = Vec::new();
     for name in list.split(',').map(str::trim) {

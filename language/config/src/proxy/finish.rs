@@ -1,5 +1,5 @@
-//! What can only be said at the end: of a section, when its ACLs are complete, and of everything, when all names are
-//! known.
+//! Checks that are only possible at the end: of a section, when its ACLs are complete, and of everything, when all names
+//! are known.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -16,12 +16,12 @@ use super::{
 };
 use crate::draft::ErrorStep;
 use crate::model::{
-    BackendTarget, Balance, CertificateSource, CheckMethod, CheckScripts, ErrorReplies, LogLine, LogLineKind,
-    Mode, Protocol, Proxy, ProxyIndex, RetryOn, RulesetKind, ServerTarget, StickTable,
+    BackendTarget, Balance, CertificateSource, CheckScripts, ErrorReplies, LogLine, LogLineKind, Mode,
+    Protocol, Proxy, ProxyIndex, RetryOn, RulesetKind, ServerTarget, StickTable,
 };
 use crate::rows::Handler;
 
-/// What the proxies may refer to, of the other sections.
+/// The objects of other sections that proxies may refer to.
 pub struct BindContext<'s> {
     /// The position of the list of users of that name.
     pub userlist: &'s dyn Fn(&str) -> Option<u32>,
@@ -35,7 +35,7 @@ pub struct BindContext<'s> {
     pub has_global_logs: bool,
     /// Whether there is a `healthcheck` section of that name.
     pub has_health_check: &'s dyn Fn(&str) -> bool,
-    /// What the `healthcheck` section of that name says.
+    /// The checks of the `healthcheck` section of that name.
     pub health_scripts: &'s dyn Fn(&str) -> Option<Arc<CheckScripts>>,
     /// Whether there is a `mailers` section of that name.
     pub has_mailers: &'s dyn Fn(&str) -> bool,
@@ -47,7 +47,7 @@ pub struct BindContext<'s> {
     pub first_proxy_id: u32,
 }
 
-/// Completes a section: looks at its conditions and settles names inside it.
+/// Completes a section: checks its conditions and resolves names inside it.
 pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     draft.acls.seal();
     warn_about_conditions(draft, diagnostics);
@@ -60,7 +60,7 @@ pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     warn_about_checks(draft, diagnostics);
 }
 
-/// No more servers follow each other in a row.
+/// The longest chain of `track`.
 const MAX_CHAIN: usize = 1024;
 
 fn warn_about_checks(draft: &Draft, diagnostics: &mut Diagnostics) {
@@ -78,12 +78,12 @@ fn warn_about_conditions(draft: &Draft, diagnostics: &mut Diagnostics) {
     for written in &draft.conditions {
         let (list, index) = written.rule;
         let Some(condition) = condition_at(&draft.proxy, list, index) else { continue };
-        let Some((name, fetch)) = condition.conflict(written.places) else { continue };
+        let Some((name, fetch)) = condition.conflict(written.points) else { continue };
         let ruleset = match list {
             ConditionList::Rules(kind) if !kind.is_http() => format!(" in '{}'", kind.keyword()),
             _ => String::new(),
         };
-        let place = weir_expr::Place::ALL.into_iter().find(|place| written.places.contains(*place));
+        let place = weir_expr::EvaluationPoint::ALL.into_iter().find(|place| written.points.contains(*place));
         let place = place.map_or("this place", |place| place.name());
         let message = if name.is_empty() {
             format!(
@@ -96,7 +96,7 @@ fn warn_about_conditions(draft: &Draft, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Warns of each test on the bytes of a connection where HTTP is spoken, and of each text for HTTP made of them.
+/// Warns of each test on raw bytes in HTTP mode, and of each text for HTTP made of raw bytes.
 fn warn_about_bytes(draft: &Draft, diagnostics: &mut Diagnostics) {
     if draft.section.is_defaults() || draft.proxy.mode() != Mode::Http {
         return;
@@ -105,7 +105,7 @@ fn warn_about_bytes(draft: &Draft, diagnostics: &mut Diagnostics) {
         let (list, index) = written.rule;
         if condition_at(&draft.proxy, list, index).is_some_and(Condition::needs_bytes) {
             let message = format!("Proxy '{}': L6 sample fetches ignored on HTTP proxies.", draft.proxy.name);
-            diagnostics.push(Diagnostic::warning(written.span, message).layout(Layout::Place));
+            diagnostics.push(Diagnostic::warning(written.span, message).layout(Layout::Location));
         }
     }
     for (fetch, span) in &draft.notes.borrow().bytes_in_text {
@@ -174,8 +174,8 @@ fn assign_certificates(proxy: &mut Proxy) {
         .for_each(|tls| tls.certificates.push(CertificateSource::List(list.clone())));
 }
 
-/// Gives every server an identifier: its own, or the next free one. One of its own counts as one that was given, as it
-/// always has: consistent hashing places servers by these numbers.
+/// Gives every server an identifier: its own, or the next free one. Its own identifier also advances the counter: this order
+/// must stay, since consistent hashing places servers by these numbers.
 fn settle_server_ids(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     let servers = &mut draft.proxy.servers;
     let mut used: HashMap<u32, usize> = HashMap::new();
@@ -201,7 +201,7 @@ fn settle_server_ids(draft: &mut Draft, diagnostics: &mut Diagnostics) {
 }
 
 impl ProxyParser<'_> {
-    /// Completes everything and gives the proxies, in the order of their sections.
+    /// Completes everything and returns the proxies, in the order of their sections.
     ///
     /// The proxies are usable if `diagnostics` has no error afterwards. With them come all stick-tables, their own first.
     pub fn finish(
@@ -227,7 +227,7 @@ impl ProxyParser<'_> {
         (self.finished.into_iter().map(|finished| finished.proxy).collect(), tables)
     }
 
-    /// Finds the servers that `track` names, and whether there are checks at the end of each chain.
+    /// Finds the servers that `track` names, and checks that the last server of each chain has checks.
     fn settle_tracks(&mut self, names: &Names, diagnostics: &mut Diagnostics) {
         let tracking: Vec<(usize, usize)> = (0..self.finished.len())
             .flat_map(|proxy| {
@@ -311,7 +311,7 @@ impl ProxyParser<'_> {
         Err(format!("a chain of more than {MAX_CHAIN} servers that track each other."))
     }
 
-    /// Runs the steps of `errorfile` and relatives; proxies whose steps are the same share the result.
+    /// Runs the steps of `errorfile` and similar words; proxies with the same steps share the result.
     fn settle_errors(&mut self, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
         let mut results: HashMap<*const Vec<ErrorStep>, Arc<ErrorReplies>> = HashMap::new();
         for finished in &mut self.finished {
@@ -402,7 +402,7 @@ impl ProxyParser<'_> {
             diagnostics.push(bare(message));
             return None;
         }
-        // A TCP frontend may go on as HTTP in its backend; the other way there is no way back.
+        // A TCP frontend may have an HTTP backend, but not the other way round.
         if proxy.mode() == Mode::Http && other.mode() == Mode::Tcp {
             let message = format!(
                 "http {} '{}' ({}) tries to use incompatible tcp {} '{}' ({}) in a '{keyword}' rule (see 'mode').",
@@ -419,7 +419,7 @@ impl ProxyParser<'_> {
         Some(target)
     }
 
-    /// Everything that a complete proxy may lack, or have in vain.
+    /// Reports what a complete proxy lacks, or has without effect.
     fn check(&mut self, index: usize, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
         let fallback = self.tcp_fallback(index, diagnostics);
         let finished = &mut self.finished[index];
@@ -507,12 +507,12 @@ impl ProxyParser<'_> {
     }
 }
 
-/// How messages call the proxy.
+/// The word for the proxy in messages.
 pub(super) fn noun(proxy: &Proxy) -> &'static str {
     Section::Proxy(proxy.section).noun()
 }
 
-/// What messages call a proxy. Written where there is a message: nearly no proxy has one.
+/// A proxy's name in messages, formatted only if there is a message, which is rare.
 struct Subject {
     noun: &'static str,
     name: Arc<str>,
@@ -565,7 +565,7 @@ fn settle_proxy_ids(finished: &mut [Finished], first: u32, diagnostics: &mut Dia
     }
 }
 
-/// Complains about global identifiers that are given twice.
+/// Reports global identifiers that are used twice.
 fn check_guids(finished: &[Finished], diagnostics: &mut Diagnostics) {
     let of_proxies = finished.iter().flat_map(|Finished { proxy, .. }| {
         let own = proxy.guid.as_deref().map(|guid| (guid, &proxy.at, Subject::of(proxy).to_string()));
@@ -596,7 +596,7 @@ fn settle_replies(finished: &Finished, context: &BindContext<'_>, diagnostics: &
             None => format!("unknown http-errors section '{name}' referenced by an http reply."),
             Some(replies) => match errors::section_message(&replies, *status) {
                 Some(message) => {
-                    // A reply is settled once; there is nothing else that could have set it.
+                    // A reply is resolved only once, so it cannot be set already.
                     let _ = section.message.set(message);
                     continue;
                 }
@@ -610,7 +610,7 @@ fn settle_replies(finished: &Finished, context: &BindContext<'_>, diagnostics: &
     }
 }
 
-/// `minconn` alone, or above `maxconn`, is both.
+/// Makes `minconn` and `maxconn` equal if `minconn` is alone or above `maxconn`.
 fn normalize_servers(proxy: &mut Proxy) {
     for server in &mut proxy.servers {
         let settings = &mut server.settings;
@@ -637,7 +637,7 @@ fn check_captures(finished: &Finished, diagnostics: &mut Diagnostics) {
 
 fn lacks_timeouts(proxy: &Proxy) -> bool {
     if proxy.mode() == Mode::Log {
-        // Messages wait in rings, not in streams, and whoever sends them on has limits of its own.
+        // Messages wait in rings, not in streams, and their forwarders have limits of their own.
         return false;
     }
     let timeouts = &proxy.settings.timeouts;
@@ -703,7 +703,7 @@ fn warn_about_http_only(proxy: &mut Proxy, who: &Subject, warn: &mut dyn FnMut(S
     }
 }
 
-/// Data that goes with a SYN can be lost in ways that only these retries mend.
+/// Data sent with a SYN can be lost in ways that only these retries repair.
 fn warn_about_fast_open(proxy: &Proxy, diagnostics: &mut Diagnostics) {
     let wanted = [RetryOn::CONNECTION_FAILURE, RetryOn::EMPTY_RESPONSE, RetryOn::RESPONSE_TIMEOUT];
     if wanted.into_iter().all(|retry| proxy.settings.retry_on.contains(retry)) {
@@ -728,30 +728,9 @@ fn check_protocols(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
         Mode::Log => &[Protocol::H2],
     };
     wrong.iter().for_each(|wrong| refuse_protocol(proxy, *wrong, span, diagnostics));
-    refuse_checks_over_http2(proxy, diagnostics);
 }
 
-/// Health checks speak the protocol of their server, and HTTP/2 they do not speak yet.
-fn refuse_checks_over_http2(proxy: &Proxy, diagnostics: &mut Diagnostics) {
-    let checks = &proxy.settings.checks;
-    let over_http2 = |server: &&crate::model::Server| {
-        let check = &server.settings.check;
-        check.protocol.or(server.settings.protocol) == Some(Protocol::H2)
-            && check.enabled
-            && (check.section.is_some() || matches!(checks.method, CheckMethod::Http(_)))
-    };
-    for server in proxy.servers.iter().filter(over_http2) {
-        let message = format!(
-            "{} '{}' : server '{}' : health checks over HTTP/2 are not implemented yet.",
-            noun(proxy),
-            proxy.name,
-            server.name
-        );
-        diagnostics.push(Diagnostic::alert(None, message));
-    }
-}
-
-/// A protocol that does not fit the proxy's mode.
+/// Refuses a protocol that does not fit the proxy's mode.
 fn refuse_protocol(proxy: &Proxy, wrong: Protocol, span: Span, diagnostics: &mut Diagnostics) {
     let name = match wrong {
         Protocol::H1 => "h1",

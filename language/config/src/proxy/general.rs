@@ -1,4 +1,4 @@
-//! What a proxy is, and its limits.
+//! General settings of a proxy, and its limits.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "description",
         "<string>",
         "the shop",
-        "what the statistics say about the proxy",
+        "description of the proxy in the statistics",
         PROXIES,
         |context, words| {
             if words.at_end() {

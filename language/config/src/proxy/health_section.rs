@@ -31,7 +31,7 @@ const TYPE: &[Row<ProxyReader>] = &[keyword(
 #[derive(Debug)]
 pub(crate) struct HealthcheckReader {
     draft: Draft,
-    /// Whether `type` was there.
+    /// Whether there was a `type` line.
     has_type: bool,
 }
 
@@ -73,7 +73,7 @@ impl HealthcheckReader {
         self.draft.notes.get_mut().warnings.drain(..).for_each(|warning| diagnostics.push(warning));
     }
 
-    /// The section is over.
+    /// Ends the section.
     pub fn end(self, diagnostics: &mut Diagnostics) -> HealthCheck {
         let Draft { proxy, span, .. } = self.draft;
         if !self.has_type {
@@ -85,7 +85,7 @@ impl HealthcheckReader {
     }
 }
 
-/// Whether the sections that servers name are there, and what they are checked with fits the protocol that they name.
+/// Checks that the sections that servers name exist, and that their checks fit the servers' `check-proto`.
 pub(super) fn settle(proxy: &Proxy, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
     for server in &proxy.servers {
         let said = &server.settings.check;
@@ -100,6 +100,10 @@ pub(super) fn settle(proxy: &Proxy, context: &BindContext<'_>, diagnostics: &mut
             );
             diagnostics.push(Diagnostic::alert(None, message));
         }
+        if let Some(lack) = scripts.lack_of_port(server) {
+            let message = format!("config: {} '{}': {lack}", proxy.section.name(), proxy.name);
+            diagnostics.push(Diagnostic::alert(None, message));
+        }
         let Some(name) = &said.section else { continue };
         if !(context.has_health_check)(name) {
             let message = format!(
@@ -111,7 +115,7 @@ pub(super) fn settle(proxy: &Proxy, context: &BindContext<'_>, diagnostics: &mut
     }
 }
 
-/// The options that a section may be of. A program is the affair of a backend.
+/// The values of `type`. External checks are for backends only.
 const TYPES: [&str; 9] = [
     "tcp-check",
     "httpchk",

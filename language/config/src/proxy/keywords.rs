@@ -1,8 +1,8 @@
-//! The table of the proxy sections' keywords, and the words that are not there yet.
+//! The table of the proxy sections' keywords, and the words that are not implemented yet.
 
 use super::{
     BACKENDS, DEFAULTS, FRONTENDS, LineContext, NAMED_DEFAULTS, PROXIES, Sections, balancing, captures,
-    checks, errors, filters, general, logging, mail, routing, stats, sticking, timeouts,
+    checks, errors, filters, general, logging, mail, outliers, routing, stats, sticking, timeouts,
 };
 use crate::rows::{Row, Table};
 use crate::words::{Parsed, Words};
@@ -26,6 +26,7 @@ pub static PROXY_KEYWORDS: Table<ProxyReader> = Table::new(&[
     errors::KEYWORDS,
     routing::KEYWORDS,
     balancing::KEYWORDS,
+    outliers::KEYWORDS,
     sticking::KEYWORDS,
     stats::KEYWORDS,
     filters::KEYWORDS,

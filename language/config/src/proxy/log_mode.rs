@@ -1,7 +1,7 @@
-//! `mode log`: what of a backend makes sense when it balances log messages, and what makes sense only then.
+//! `mode log`: words that are valid in a backend for log messages, and words that are valid only there.
 //!
-//! The mode may be said after the lines that depend on it, so lines are noted as they are read and looked at when the
-//! section ends. What a `defaults` section gives is for other proxies too: nobody is warned about it.
+//! The mode may be set after the lines that depend on it, so lines are noted as they are read and checked when the
+//! section ends. Settings from `defaults` are for other proxies too, so there is no warning about them.
 
 use weir_syntax::{Diagnostic, Diagnostics, Span};
 
@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::server::is_for_logs;
 
-/// Looks at a section that has servers, once all of it was read.
+/// Checks a section with servers, once all of it was read.
 pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     let Section::Proxy(section) = draft.section else { return };
     match (section, draft.proxy.settings.mode) {
@@ -52,8 +52,8 @@ fn check_log_backend(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// An algorithm that only streams can be balanced by is an error on a line of the section itself. One of `defaults` is for
-/// the other proxies, and servers take turns.
+/// An algorithm that needs streams is an error on a line of the section itself. If it comes from `defaults`, the section uses
+/// round robin instead.
 fn settle_balance(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     let (own_balance, own_hash_type) = (draft.logs.keyword("balance"), draft.logs.keyword("hash-type"));
     let (settings, name) = (&mut draft.proxy.settings, &draft.proxy.name);
@@ -66,7 +66,7 @@ fn settle_balance(draft: &mut Draft, diagnostics: &mut Diagnostics) {
             }
             None => {
                 let message = format!(
-                    "the 'balance' that backend '{name}' inherits is not for log messages: its servers take turns."
+                    "the 'balance' that backend '{name}' inherits cannot balance log messages: roundrobin is used."
                 );
                 diagnostics.warning(draft.span, message);
                 settings.balance = Balance::RoundRobin;
@@ -105,7 +105,7 @@ fn cannot_take_logs(server: &Server) -> Option<&'static str> {
     }
 }
 
-/// A section in another mode: nothing that is only for logs.
+/// Checks that a section in another mode has no words that are only for logs.
 fn check_other(draft: &Draft, diagnostics: &mut Diagnostics) {
     let logs = &draft.logs;
     for (subject, span) in &logs.datagrams {
@@ -130,7 +130,7 @@ fn check_other(draft: &Draft, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// What makes sense in a log backend (manual, the contexts of each keyword).
+/// The keywords that are valid in a log backend (manual, the contexts of each keyword).
 const KEYWORDS: &[&str] = &[
     "balance",
     "default-server",
@@ -154,7 +154,7 @@ const KEYWORDS: &[&str] = &[
     "timeout server",
 ];
 
-/// The options that do.
+/// The options that are valid in a log backend.
 const OPTIONS: &[&str] = &["allbackups", "nolinger", "srvtcpka", "tcpka"];
 
 #[cfg(test)]
@@ -162,7 +162,7 @@ mod tests {
     use crate::document::tests::{check, parse_text};
     use crate::model::{Balance, LogAddress, Mode};
 
-    /// A name that is nowhere would never be looked at.
+    /// A misspelt name in these lists would never match.
     #[test]
     fn what_makes_sense_is_there() {
         let ready = |name: &&&str| super::super::PROXY_KEYWORDS.find(name).is_some();
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(
             read.messages,
             [
-                "parsing [test.cfg:4] : the 'balance' that backend 'b' inherits is not for log messages: its servers take turns."
+                "parsing [test.cfg:4] : the 'balance' that backend 'b' inherits cannot balance log messages: roundrobin is used."
             ]
         );
         assert!(matches!(read.config.proxies[0].settings.balance, Balance::RoundRobin));
@@ -324,7 +324,7 @@ mod tests {
         check(
             "ring r\n server s 127.0.0.1:1 log-bufsize 5k\n server t udp@127.0.0.1:1\n",
             &[
-                "parsing [test.cfg:2] : 'server r/s' : 'log-bufsize' has no meaning on a server of a ring: 'size' of the section says it",
+                "parsing [test.cfg:2] : 'server r/s' : 'log-bufsize' has no effect on a server of a ring: the section's 'size' is used",
                 "parsing [test.cfg:3] : 'server' : dgram-type address not acceptable in 'udp@127.0.0.1:1'",
             ],
         );

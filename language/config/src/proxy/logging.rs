@@ -1,8 +1,8 @@
-//! Where a proxy logs, and what.
+//! Keywords for the logging of a proxy.
 
 use std::sync::Arc;
 
-use weir_expr::{FormatOptions, Place, Places};
+use weir_expr::{EvaluationPoint, EvaluationPoints, FormatOptions};
 use weir_syntax::{Diagnostic, Layout, Word};
 
 use super::keywords::{DEFAULTS_AND_FRONTENDS, EVERYWHERE, keyword};
@@ -49,7 +49,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         let word = format_word(words, "log-format")?;
         let format = context
             .expressions()
-            .format_with(word, Places::only(Place::Log), FormatOptions::LOG)
+            .format_with(word, EvaluationPoints::only(EvaluationPoint::Log), FormatOptions::LOG)
             .map_err(|fault| unparsable(fault, "log-format"))?;
         set_line(
             context,
@@ -71,7 +71,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
                 .expressions()
                 .format_with(
                     word,
-                    Places::only(Place::Log),
+                    EvaluationPoints::only(EvaluationPoint::Log),
                     FormatOptions { merge_spaces: false, ..FormatOptions::LOG },
                 )
                 .map_err(|fault| unparsable(fault, "log-format-sd"))?;
@@ -89,7 +89,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             let word = format_word(words, "error-log-format")?;
             let format = context
                 .expressions()
-                .format_with(word, Places::only(Place::Log), FormatOptions::LOG)
+                .format_with(word, EvaluationPoints::only(EvaluationPoint::Log), FormatOptions::LOG)
                 .map_err(|fault| unparsable(fault, "error-log-format"))?;
             context.settings().logging.error_line = Some(Arc::new(format));
             Ok(())
@@ -105,7 +105,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             let word = format_word(words, "unique-id-format")?;
             let format = context
                 .expressions()
-                .format_with(word, UNIQUE_ID_PLACES, UNIQUE_ID_OPTIONS)
+                .format_with(word, UNIQUE_ID_POINTS, UNIQUE_ID_OPTIONS)
                 .map_err(|fault| unparsable(fault, "unique-id"))?;
             context.settings().unique_id_format = Some(Arc::new(format));
             Ok(())
@@ -125,10 +125,10 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     ),
 ];
 
-/// An identifier is made when the request is there, and goes into a header.
+/// Options for `unique-id-format`: evaluated with the request, and written into a header.
 const UNIQUE_ID_OPTIONS: FormatOptions = FormatOptions { merge_spaces: true, ..FormatOptions::HTTP };
-const UNIQUE_ID_PLACES: Places =
-    Places::only(Place::FrontendRequestHeader).or(Places::only(Place::BackendRequestHeader));
+const UNIQUE_ID_POINTS: EvaluationPoints = EvaluationPoints::only(EvaluationPoint::FrontendRequestHeader)
+    .or(EvaluationPoints::only(EvaluationPoint::BackendRequestHeader));
 
 /// A proxy logs to at most this many targets.
 const MAX_LOG_TARGETS: usize = 256;
@@ -209,7 +209,7 @@ fn log_sampling(word: &Word) -> Parsed<LogSampling> {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for part in list.split(',') {
         let parsed = match part.split_once('-') {
-            // A range of one is written as a number.
+            // A range of one position must be written as a number.
             Some((first, last)) => {
                 first.parse().ok().zip(last.parse().ok()).filter(|(first, last)| first < last)
             }

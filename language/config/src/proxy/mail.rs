@@ -1,4 +1,4 @@
-//! `email-alert`: which changes of servers are told by mail.
+//! `email-alert`: which changes of servers are reported by mail.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ fn argument(words: &mut Words<'_>, after: &str) -> Parsed<Arc<str>> {
     Ok(word.text().into())
 }
 
-/// Whether what a proxy says of mails can be used. What lacks something is not (manual, "email-alert").
+/// Checks the mail settings of a proxy. Incomplete ones are dropped (manual, "email-alert").
 pub(super) fn settle(proxy: &mut Proxy, at: Span, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
     let Some(alert) = &proxy.settings.mail_alert else { return };
     let section = alert.mailers.as_deref().filter(|_| alert.is_complete());

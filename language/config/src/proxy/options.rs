@@ -14,14 +14,14 @@ use crate::model::{
 use crate::numbers::integer_in;
 use crate::rows::{Handler, Row, Table};
 use crate::words::{Parsed, Words, fault, not_yet, suggesting};
-use weir_expr::{Place, Places};
+use weir_expr::{EvaluationPoint, EvaluationPoints};
 
 /// Reads one option, in the sections where it makes sense.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionReader {
     /// Where the option makes sense.
     pub sections: Sections,
-    /// Whether it does something in HTTP mode only.
+    /// Whether it only has an effect in HTTP mode.
     pub http_only: bool,
     /// How it is switched.
     pub kind: OptionKind,
@@ -456,7 +456,7 @@ pub(super) fn read_option(
     };
     let reader = match row.handler {
         Handler::Ready(reader) => reader,
-        // Switching off what is not there is what happens anyway.
+        // Switching off an option that is not implemented changes nothing.
         Handler::NotYet if polarity != Polarity::Set => return Ok(()),
         Handler::NotYet => {
             return Err(not_yet(line.span_at(first).to(word.span()), &format!("option {name}")));
@@ -574,11 +574,11 @@ fn read_forwarded(context: &mut LineContext<'_>, words: &mut Words<'_>, polarity
     while let Some(word) = words.take() {
         let (name, value) = match word.text().strip_suffix("-expr") {
             Some(name) if name != "proto" => {
-                let places = Places::only(Place::BackendRequestHeader);
+                let points = EvaluationPoints::only(EvaluationPoint::BackendRequestHeader);
                 if words.at_end() {
                     return Err(words.fault(format!("'option forwarded' : '{word}' expects an expression.")));
                 }
-                let expression = context.expressions().expression(words, places)?;
+                let expression = context.expressions().expression(words, points)?;
                 (name, ForwardedValue::Expression(expression))
             }
             _ => (word.text(), ForwardedValue::Own),

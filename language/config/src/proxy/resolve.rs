@@ -1,4 +1,4 @@
-//! Names of proxies, and what expressions refer to.
+//! Names of proxies, and the references of expressions.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::finish::{BindContext, noun};
 use super::{Finished, ProxyParser};
 use crate::model::{ProxyIndex, StickTable};
 
-/// Where the proxies are, by name. A frontend and a backend may have the same.
+/// The positions of proxies by name. A frontend and a backend may share a name.
 pub(super) struct Names {
     frontends: HashMap<Arc<str>, ProxyIndex>,
     backends: HashMap<Arc<str>, ProxyIndex>,
@@ -18,7 +18,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The names of the proxies; complains about those that are used twice.
+    /// Collects the names of the proxies; reports those that are used twice.
     pub fn of(finished: &[Finished], tables: &[StickTable], diagnostics: &mut Diagnostics) -> Self {
         let positions = tables.iter().enumerate();
         let tables = positions.map(|(at, table)| (table.declaration.name.clone(), at as u32)).collect();
@@ -87,11 +87,11 @@ impl Names {
 type Unknown = (&'static str, Box<str>);
 
 impl ProxyParser<'_> {
-    /// Tells every named reference in an expression which object it means.
+    /// Resolves every named reference in an expression.
     ///
     /// A reference is resolved to two numbers: the position of the proxy and 0, or of the server in it, or the position
     /// of the list of users and 0. A reference without a name means the current proxy, which must be of that kind, and stays
-    /// open. Gives the servers that are referred to.
+    /// unresolved. Returns the servers that are referred to.
     pub(super) fn resolve_references(
         &self,
         names: &Names,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_expr::{Place, Places};
+use weir_expr::{EvaluationPoint, EvaluationPoints};
 use weir_syntax::Word;
 
 use super::keywords::{
@@ -15,7 +15,7 @@ use crate::model::{
     BackendTarget, PersistRule, RedirectRule, RulesetKind, ServerTarget, UseBackend, UseServer,
 };
 use crate::rows::Row;
-use crate::rules::{places_of, read_inspect_delay, read_redirect, read_rule};
+use crate::rules::{points_of, read_inspect_delay, read_redirect, read_rule};
 use crate::words::{Fault, Parsed, Words, prefixed};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
@@ -115,17 +115,17 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         PROXIES,
         |context, words| {
             let name = context.name();
-            let places = places_of(RulesetKind::HttpRequest, context.draft.section);
+            let points = points_of(RulesetKind::HttpRequest, context.draft.section);
             let error = format!("error detected in proxy '{name}' while parsing redirect rule : ");
             let redirect =
-                read_redirect(context, words, places, false).map_err(|fault| prefixed(fault, &error))?;
+                read_redirect(context, words, points, false).map_err(|fault| prefixed(fault, &error))?;
             let span = words.here();
             let condition = context
                 .expressions()
-                .condition(words, places)
+                .condition(words, points)
                 .map_err(|fault| prefixed(fault, &format!("{error}error in condition: ")))?;
             let index = context.draft.proxy.redirects.len();
-            context.note_condition(condition.is_some(), (ConditionList::Redirect, index), places, span);
+            context.note_condition(condition.is_some(), (ConditionList::Redirect, index), points, span);
             context.draft.rule_memory.order(Step::Redirect).warn(context.diagnostics, words.line().span());
             let at = context.at.clone();
             context.draft.proxy.redirects.push(RedirectRule { redirect: Arc::new(redirect), condition, at });
@@ -191,10 +191,12 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
                 let message = "'force-be-switch' requires either 'if' or 'unless' followed by a condition.";
                 return Err(words.fault(message));
             }
-            let condition =
-                context.expressions().condition(words, Places::only(Place::FrontendRequestHeader)).map_err(
-                    |fault| prefixed(fault, "error detected while parsing a 'force-be-switch' rule : "),
-                )?;
+            let condition = context
+                .expressions()
+                .condition(words, EvaluationPoints::only(EvaluationPoint::FrontendRequestHeader))
+                .map_err(|fault| {
+                    prefixed(fault, "error detected while parsing a 'force-be-switch' rule : ")
+                })?;
             context.draft.proxy.force_switch.extend(condition);
             Ok(())
         },
@@ -231,8 +233,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
                     words.fault("'monitor fail' requires either 'if' or 'unless' followed by a condition.")
                 );
             }
-            let places = places_of(RulesetKind::HttpRequest, context.draft.section);
-            let condition = context.expressions().condition(words, places).map_err(|fault| {
+            let points = points_of(RulesetKind::HttpRequest, context.draft.section);
+            let condition = context.expressions().condition(words, points).map_err(|fault| {
                 prefixed(fault, "error detected while parsing a 'monitor fail' condition : ")
             })?;
             context.draft.rule_memory.order(Step::MonitorFail).warn(context.diagnostics, words.line().span());
@@ -247,7 +249,7 @@ fn read_acl(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     context.expressions().acl(words, words.position() - 1).map_err(|error| located(words, error))
 }
 
-/// A name that is made for each request begins with a percent sign somewhere.
+/// Whether a name is a format, evaluated for each request: it contains a percent sign.
 fn is_dynamic(word: &Word) -> bool {
     word.bytes().contains(&b'%')
 }
@@ -258,7 +260,7 @@ fn switching_error(fault: Fault) -> Fault {
 
 fn read_use_backend(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     let name = words.expect("'use_backend' expects a backend name.")?;
-    let places = Places::only(Place::FrontendUseBackend);
+    let points = EvaluationPoints::only(EvaluationPoint::FrontendUseBackend);
     if !words.at_end() && !words.at_condition() {
         let message = format!(
             "unexpected keyword '{}' after backend name: 'use_backend' supports 'if' or 'unless' followed by a condition.",
@@ -267,12 +269,12 @@ fn read_use_backend(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Par
         return Err(words.fault(message));
     }
     let span = words.here();
-    let condition = context.expressions().condition(words, places).map_err(switching_error)?;
+    let condition = context.expressions().condition(words, points).map_err(switching_error)?;
     let index = context.draft.proxy.use_backend.len();
-    context.note_condition(condition.is_some(), (ConditionList::UseBackend, index), places, span);
+    context.note_condition(condition.is_some(), (ConditionList::UseBackend, index), points, span);
     let mut target = BackendTarget::Static(UNRESOLVED);
     if is_dynamic(name) {
-        let format = context.expressions().format(name, places).map_err(switching_error)?;
+        let format = context.expressions().format(name, points).map_err(switching_error)?;
         match format.constant() {
             None => target = BackendTarget::Dynamic(Arc::new(format)),
             Some(_) => {
@@ -295,13 +297,13 @@ fn read_use_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Pars
     if !words.at_condition() {
         return Err(words.fault("'use-server' requires either 'if' or 'unless' followed by a condition."));
     }
-    let places = Places::only(Place::BackendSetServer);
+    let points = EvaluationPoints::only(EvaluationPoint::BackendSetServer);
     let span = words.here();
-    let condition = context.expressions().condition(words, places).map_err(switching_error)?;
+    let condition = context.expressions().condition(words, points).map_err(switching_error)?;
     let index = context.draft.proxy.use_server.len();
-    context.note_condition(condition.is_some(), (ConditionList::UseServer, index), places, span);
+    context.note_condition(condition.is_some(), (ConditionList::UseServer, index), points, span);
     let target = if is_dynamic(name) {
-        let format = context.expressions().format(name, places).map_err(switching_error)?;
+        let format = context.expressions().format(name, points).map_err(switching_error)?;
         ServerTarget::Dynamic(Arc::new(format))
     } else {
         ServerTarget::Static(u32::MAX)
@@ -324,7 +326,8 @@ fn read_persist(context: &mut LineContext<'_>, words: &mut Words<'_>, keyword: &
         .expressions()
         .condition(
             words,
-            Places::only(Place::FrontendRequestHeader).or(Places::only(Place::BackendRequestHeader)),
+            EvaluationPoints::only(EvaluationPoint::FrontendRequestHeader)
+                .or(EvaluationPoints::only(EvaluationPoint::BackendRequestHeader)),
         )
         .map_err(|fault| prefixed(fault, &format!("error detected while parsing a '{keyword}' rule : ")))?;
     let at = context.at.clone();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_expr::Places;
+use weir_expr::EvaluationPoints;
 use weir_syntax::Layout;
 
 use super::keywords::{EVERYWHERE, keyword};
@@ -11,7 +11,7 @@ use super::{BACKENDS, LineContext, PROXIES, ProxyReader};
 use crate::model::{RulesetKind, Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
 use crate::numbers::seconds_of;
 use crate::rows::Row;
-use crate::rules::places_of;
+use crate::rules::points_of;
 use crate::words::{Parsed, Words, fault};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
@@ -28,13 +28,13 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "stats realm",
         "<realm>",
         "Shop",
-        "what credentials are asked for",
+        "realm of the credentials that are asked for",
         EVERYWHERE,
         |context, words| {
             let realm = words.expect("'realm' needs an realm name.")?;
             stats(context).realm = Some(realm.text().into());
             if !words.at_end() {
-                // The reference takes the first word and says nothing; quotes were meant.
+                // HAProxy takes the first word without a warning; the operator probably meant quotes.
                 let message = "'stats realm' takes one word: quote a realm with spaces. The rest is ignored.";
                 context.warn(words.here(), message);
                 words.seek(words.line().len());
@@ -177,8 +177,8 @@ fn stats<'s>(context: &'s mut LineContext<'_>) -> &'s mut Stats {
     Arc::make_mut(context.settings().stats.get_or_insert_with(Arc::default))
 }
 
-fn places(context: &LineContext<'_>) -> Places {
-    places_of(RulesetKind::HttpRequest, context.draft.section)
+fn points(context: &LineContext<'_>) -> EvaluationPoints {
+    points_of(RulesetKind::HttpRequest, context.draft.section)
 }
 
 fn condition(
@@ -188,7 +188,7 @@ fn condition(
 ) -> Parsed<Option<weir_expr::Condition>> {
     context
         .expressions()
-        .condition(words, places(context))
+        .condition(words, points(context))
         .map_err(|fault| crate::words::prefixed(fault, &format!("error detected while parsing {what} : ")))
 }
 

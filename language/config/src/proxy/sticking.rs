@@ -1,6 +1,6 @@
-//! `stick-table` and `stick`: a proxy's table, and clients that stay at servers by tables (manual, 4.2 and 11.1).
+//! `stick-table` and `stick`: a proxy's table, and persistence by tables (manual, 4.2 and 11.1).
 
-use weir_expr::{Place, Places};
+use weir_expr::{EvaluationPoint, EvaluationPoints};
 
 use super::keywords::keyword;
 use super::{BACKENDS, ConditionList, LineContext, PROXIES, ProxyReader};
@@ -57,16 +57,16 @@ const fn sticking(
 fn read_stick(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: StickKind) -> Parsed {
     let name = format!("stick {}", kind.keyword());
     let place = match kind {
-        StickKind::Match | StickKind::On => Place::BackendSetServer,
-        StickKind::StoreRequest | StickKind::StoreResponse => Place::BackendStore,
+        StickKind::Match | StickKind::On => EvaluationPoint::BackendSetServer,
+        StickKind::StoreRequest | StickKind::StoreResponse => EvaluationPoint::BackendStore,
     };
-    let places = Places::only(place);
+    let points = EvaluationPoints::only(place);
     if words.at_end() || words.at_condition() {
         return Err(words.fault(format!("'{name}': expects a sample expression.")));
     }
     let key = context
         .expressions()
-        .expression(words, places)
+        .expression(words, points)
         .map_err(|fault| prefixed(fault, &format!("'{name}': ")))?;
     let table = read_table_name(words)?;
     if !words.at_end() && !words.at_condition() {
@@ -76,11 +76,11 @@ fn read_stick(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: StickK
     let span = words.here();
     let condition = context
         .expressions()
-        .condition(words, places)
+        .condition(words, points)
         .map_err(|fault| prefixed(fault, &format!("'{name}': error detected while parsing condition : ")))?;
     context.note_table(&table, words.line().span());
     let index = context.draft.proxy.stick_rules.len();
-    context.note_condition(condition.is_some(), (ConditionList::Stick, index), places, span);
+    context.note_condition(condition.is_some(), (ConditionList::Stick, index), points, span);
     let at = context.at.clone();
     context.draft.proxy.stick_rules.push(StickRule { kind, key, table, condition, at });
     Ok(())

@@ -1,4 +1,4 @@
-//! Stick-tables once all sections are read: which there are, what their entries have to store, and who may use them.
+//! Stick-tables once all sections are read: which exist, what their entries store, and which rules may use them.
 
 use weir_expr::Expr;
 use weir_expr::Reference;
@@ -7,7 +7,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout};
 
 use super::finish::{BindContext, noun};
 use super::{Finished, ProxyParser};
-use crate::model::{Action, Proxy, RulesetKind, StickTable};
+use crate::model::{Action, BandwidthFilter, FilterKind, Proxy, RulesetKind, SharedBandwidth, StickTable};
 
 impl ProxyParser<'_> {
     /// All tables: the proxies' own, then those of `peers` sections.
@@ -23,7 +23,7 @@ impl ProxyParser<'_> {
         tables
     }
 
-    /// Gives tables that servers are remembered in the room for that, and complains of keys that can be none.
+    /// Adds the server to tables of rules that store servers, and reports keys that do not fit their table.
     pub(super) fn settle_tables(
         &self,
         mut tables: Vec<StickTable>,
@@ -38,6 +38,13 @@ impl ProxyParser<'_> {
                     let name = format!("track-sc{}", track.counter);
                     check_key(finished, &track.key, &track.table, &name, &tables, diagnostics);
                 }
+            }
+            for filter in &proxy.filters {
+                let FilterKind::Bandwidth(limit) = &filter.kind else { continue };
+                let Some(shared) = &limit.shared else { continue };
+                let name = filter.kind.keyword();
+                check_key(finished, &shared.key, &shared.table, name, &tables, diagnostics);
+                check_rate(finished, limit, shared, &tables, diagnostics);
             }
             for rule in &proxy.stick_rules {
                 let name = format!("stick {}", rule.kind.keyword());
@@ -59,7 +66,7 @@ fn target(reference: &Reference, proxy: &Proxy) -> Option<usize> {
     reference.target().map(|(table, _)| table).or(proxy.table).map(|table| table as usize)
 }
 
-/// What rules that remember servers need is stored without being asked for (manual, 11.1, "server_id").
+/// Adds the data that rules that remember servers need (manual, 11.1, "server_id").
 fn store_servers(table: &mut StickTable) {
     let stored = &mut table.declaration.stored;
     for data in [DataType::ServerId, DataType::ServerKey] {
@@ -78,7 +85,7 @@ fn check_key(
     diagnostics: &mut Diagnostics,
 ) {
     let proxy = &finished.proxy;
-    // A table that is not there is told by whoever resolves names.
+    // A missing table is reported where names are resolved.
     let Some(table) = target(reference, proxy).and_then(|at| tables.get(at)) else { return };
     let wanted = table.declaration.key.sample_type();
     if !key.output().casts_to(wanted) {
@@ -91,6 +98,30 @@ fn check_key(
         );
         diagnostics.push(Diagnostic::alert(finished.span, message).layout(Layout::Bare));
     }
+}
+
+/// Reports a table that lacks the rate that a filter limits.
+fn check_rate(
+    finished: &Finished,
+    limit: &BandwidthFilter,
+    shared: &SharedBandwidth,
+    tables: &[StickTable],
+    diagnostics: &mut Diagnostics,
+) {
+    let (proxy, data) = (&finished.proxy, limit.direction.bytes_rate());
+    // A missing table is reported where names are resolved.
+    let Some(table) = target(&shared.table, proxy).and_then(|at| tables.get(at)) else { return };
+    if table.declaration.stored.iter().any(|stored| stored.data == data) {
+        return;
+    }
+    let message = format!(
+        "Proxy '{}': bwlim filter '{}' needs '{}' in stick-table '{}'.",
+        proxy.name,
+        limit.name,
+        data.name(),
+        table.declaration.name
+    );
+    diagnostics.push(Diagnostic::alert(finished.span, message).layout(Layout::Bare));
 }
 
 fn check_table(
@@ -108,6 +139,9 @@ fn check_table(
     {
         complain(format!("unable to find peers section '{peers}'."));
     }
+    if table.aggregate && table.peers.is_none() {
+        complain("'aggregate' needs 'peers': nobody else counts here.".to_owned());
+    }
     let Some(name) = &table.write_to else { return };
     match tables.iter().find(|other| other.declaration.name == *name) {
         None => complain(format!("'write-to' names the table '{name}', which does not exist.")),
@@ -123,7 +157,7 @@ fn check_table(
     }
 }
 
-/// Complains of rules that use more counters than there are (`tune.stick-counters`).
+/// Reports rules that use more counters than there are (`tune.stick-counters`).
 pub(crate) fn check_counters(proxies: &[Proxy], counters: u8, diagnostics: &mut Diagnostics) {
     for proxy in proxies {
         for rule in RulesetKind::ALL.iter().flat_map(|kind| proxy.rules(*kind)) {

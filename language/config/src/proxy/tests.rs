@@ -1,4 +1,4 @@
-//! What a proxy section may say, by subject.
+//! Tests of proxy sections, by subject.
 
 mod checks;
 mod faults;

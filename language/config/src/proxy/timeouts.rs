@@ -124,7 +124,7 @@ fn read(
         let message = format!("'{keyword}' : unexpected extra argument '{extra}' after value '{word}'.");
         return Err(fault(extra.span(), message));
     }
-    // A timeout of zero is none: the reference's way to switch an inherited one off.
+    // A timeout of zero means none: HAProxy's way to switch an inherited one off.
     *field(&mut context.settings().timeouts) = (delay > Duration::ZERO).then_some(delay);
     warn_if_probably_seconds(context, word.span(), keyword, word.text(), delay);
     Ok(())

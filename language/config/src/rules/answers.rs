@@ -1,8 +1,8 @@
-//! Actions that end a ruleset, most of them with an answer of our own.
+//! Actions that end a ruleset, most of them with a response of the proxy.
 
 use std::sync::Arc;
 
-use weir_expr::{FormatOptions, LogFormat, Places};
+use weir_expr::{EvaluationPoints, FormatOptions, LogFormat};
 
 use super::{ActionReader, action, sets};
 use crate::draft::LineContext;
@@ -47,7 +47,7 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         sets::HTTP_MESSAGES,
         |context, words| {
             let status = if context.kind == RulesetKind::HttpRequest { 403 } else { 502 };
-            let reply = read_reply(context.line, words, &ReplyRules::deny(status, context.places))?;
+            let reply = read_reply(context.line, words, &ReplyRules::deny(status, context.points))?;
             Ok(Action::Deny(Box::new(reply)))
         },
     ),
@@ -58,7 +58,7 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         "answer with an error, late",
         sets::HTTP_REQUEST,
         |context, words| {
-            let reply = read_reply(context.line, words, &ReplyRules::deny(500, context.places))?;
+            let reply = read_reply(context.line, words, &ReplyRules::deny(500, context.points))?;
             Ok(Action::Tarpit(Box::new(reply)))
         },
     ),
@@ -69,7 +69,7 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         "answer",
         sets::HTTP_MESSAGES,
         |context, words| {
-            let reply = read_reply(context.line, words, &ReplyRules::answer(context.places))?;
+            let reply = read_reply(context.line, words, &ReplyRules::answer(context.points))?;
             Ok(Action::Return(Box::new(reply)))
         },
     ),
@@ -106,7 +106,7 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         sets::HTTP_MESSAGES,
         |context, words| {
             let place = words.here();
-            let redirect = read_redirect(context.line, words, context.places, true)?;
+            let redirect = read_redirect(context.line, words, context.points, true)?;
             // The others are made from the request, which is gone by then (manual, "http-response redirect").
             if context.kind != RulesetKind::HttpRequest && redirect.kind != RedirectKind::Location {
                 return Err(fault(place, "a response can only be redirected to a 'location'."));
@@ -120,7 +120,7 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
 pub(crate) fn read_redirect(
     context: &mut LineContext<'_>,
     words: &mut Words<'_>,
-    places: Places,
+    points: EvaluationPoints,
     formats: bool,
 ) -> Parsed<Redirect> {
     let mut target: Option<(RedirectKind, LogFormat)> = None;
@@ -142,7 +142,7 @@ pub(crate) fn read_redirect(
             "location" | "prefix" | "scheme" => {
                 let value = words.expect(&missing)?;
                 let format = match formats {
-                    true => context.expressions().format_with(value, places, FormatOptions::HTTP)?,
+                    true => context.expressions().format_with(value, points, FormatOptions::HTTP)?,
                     false => context.expressions().literal(value, value.text())?,
                 };
                 let kind = match keyword {
@@ -160,7 +160,7 @@ pub(crate) fn read_redirect(
             "set-cookie-fmt" => {
                 let value = words.expect(&missing)?;
                 redirect.cookie =
-                    Some(context.expressions().format_with(value, places, FormatOptions::HTTP)?);
+                    Some(context.expressions().format_with(value, points, FormatOptions::HTTP)?);
             }
             "code" => redirect.status = read_code(words)?,
             "drop-query" => redirect.drop_query = true,

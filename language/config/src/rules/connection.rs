@@ -133,11 +133,11 @@ fn do_resolve(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>) -> Par
     let section = section.into();
     let variable = context.line.resources.variables.intern(variable);
     let variable = variable.map_err(|message| fault(span, message))?;
-    let name = context.line.expressions().expression(words, context.places)?;
+    let name = context.line.expressions().expression(words, context.points)?;
     Ok(Action::DoResolve(Box::new(DoResolve { variable, section, prefers_ipv4, name })))
 }
 
-/// The type of service is one byte of the IP header.
+/// The largest type of service: it is one byte of the IP header.
 const MAX_TOS: u32 = 255;
 
 fn endpoint(
@@ -145,7 +145,7 @@ fn endpoint(
     words: &mut Words<'_>,
     endpoint: Endpoint,
 ) -> Parsed<Action> {
-    let value = context.line.expressions().expression(words, context.places)?;
+    let value = context.line.expressions().expression(words, context.points)?;
     Ok(Action::SetEndpoint { endpoint, value })
 }
 
@@ -154,7 +154,7 @@ fn number(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>, highest: u
     if words.peek_text().starts_with(|first: char| first.is_ascii_digit()) {
         return fixed(words, highest);
     }
-    let value = context.line.expressions().expression(words, context.places)?;
+    let value = context.line.expressions().expression(words, context.points)?;
     Ok(Number::Expression(value))
 }
 

@@ -119,11 +119,11 @@ fn name_and_format<'l>(
         context.line.warn(name.span(), message);
     }
     let value = words.take().ok_or_else(|| words.fault(expects))?;
-    let format = context.line.expressions().format_with(value, context.places, FormatOptions::HTTP)?;
+    let format = context.line.expressions().format_with(value, context.points, FormatOptions::HTTP)?;
     Ok((name, format))
 }
 
-/// An ASCII character that no field name has (RFC 9110, 5.6.2). Others are not warned of, as the reference program does not.
+/// Whether an ASCII character is invalid in a field name (RFC 9110, 5.6.2). Others cause no warning, as in HAProxy.
 fn is_forbidden(character: char) -> bool {
     character.is_ascii() && !character.is_ascii_alphanumeric() && !"!#$%&'*+-.^_`|~".contains(character)
 }
@@ -137,11 +137,11 @@ fn name_and_replacement<'l>(
     let pattern = words.expect(expects)?;
     let replacement = words.take().ok_or_else(|| words.fault(expects))?;
     let pattern = regex(context, pattern)?;
-    let format = context.line.expressions().format_with(replacement, context.places, FormatOptions::HTTP)?;
+    let format = context.line.expressions().format_with(replacement, context.points, FormatOptions::HTTP)?;
     Ok((name, pattern, format))
 }
 
-/// The regular expression that a word writes.
+/// Compiles the regular expression in a word.
 pub(super) fn regex(context: &ActionContext<'_, '_>, word: &Word) -> Parsed<Arc<Regex>> {
     compiled(context, word, false)
 }
@@ -159,7 +159,7 @@ fn name_match(context: &ActionContext<'_, '_>, name: &Word, words: &mut Words<'_
         "beg" => NameMatch::Prefix,
         "end" => NameMatch::Suffix,
         "sub" => NameMatch::Substring,
-        // The names of fields have no case (RFC 9110, 5.1).
+        // Field names are case-insensitive (RFC 9110, 5.1).
         "reg" => NameMatch::Regex(compiled(context, name, true)?),
         _ => {
             let message = format!("-m with unsupported matching method '{method}'.");
@@ -173,7 +173,7 @@ fn read_capture(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>) -> P
     if words.at_end() || words.at_condition() {
         return Err(words.fault(expects));
     }
-    let value = context.line.expressions().expression(words, context.places)?;
+    let value = context.line.expressions().expression(words, context.points)?;
     let is_request = matches!(context.kind, RulesetKind::TcpRequestContent | RulesetKind::HttpRequest);
     let keyword = words.take().ok_or_else(|| words.fault(expects))?;
     let slot = match keyword.text() {

@@ -33,7 +33,7 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         sets::CONTENT,
         |_, words| {
             let word = words.expect("expects exactly 1 argument (integer value).")?;
-            // Values out of range are cut, as the manual promises.
+            // Values out of range are clamped (manual, "set-nice").
             let nice = integer_in(word, "set-nice", i32::MIN..=i32::MAX)?.clamp(-1024, 1024);
             Ok(Action::SetNice(nice as i16))
         },
@@ -72,7 +72,7 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
                     0..=i32::MAX as u32,
                 )?)));
             }
-            let value = context.line.expressions().expression(words, context.places)?;
+            let value = context.line.expressions().expression(words, context.points)?;
             Ok(Action::SetRetries(Number::Expression(value)))
         },
     ),
@@ -83,7 +83,7 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         "class in the queues of servers",
         sets::CONTENT_REQUESTS,
         |context, words| {
-            Ok(Action::SetPriorityClass(context.line.expressions().expression(words, context.places)?))
+            Ok(Action::SetPriorityClass(context.line.expressions().expression(words, context.points)?))
         },
     ),
     action(
@@ -93,7 +93,7 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         "advance in the queues of servers",
         sets::CONTENT_REQUESTS,
         |context, words| {
-            Ok(Action::SetPriorityOffset(context.line.expressions().expression(words, context.places)?))
+            Ok(Action::SetPriorityOffset(context.line.expressions().expression(words, context.points)?))
         },
     ),
     action(
@@ -114,6 +114,14 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         "wait for the body",
         sets::HTTP_MESSAGES,
         |_, words| read_wait(words),
+    ),
+    action(
+        "wait-for-handshake",
+        "",
+        "",
+        "wait until the client has proven that its early data are its own",
+        sets::HTTP_REQUEST,
+        |_, _| Ok(Action::WaitForHandshake),
     ),
     action("pause", "{ <timeout> | <expr> }", "100ms", "wait", sets::HTTP_MESSAGES, |context, words| {
         Ok(Action::Pause(delay_or_expression(context, words, "pause")?))
@@ -195,7 +203,7 @@ fn delay_or_expression(
         let word = words.expect("expects a delay.")?;
         return Ok(DelayOrExpression::Fixed(delay_of(words, word, keyword)?));
     }
-    let value = context.line.expressions().expression(words, context.places)?;
+    let value = context.line.expressions().expression(words, context.points)?;
     Ok(DelayOrExpression::Expression(value))
 }
 
@@ -222,13 +230,13 @@ fn read_bandwidth_limit(context: &mut ActionContext<'_, '_>, words: &mut Words<'
                 limit = Some(SizeOrExpression::Fixed(size_of(word, option).map_err(unknown)?));
             }
             ("limit", false) => {
-                let value = context.line.expressions().expression(words, context.places).map_err(unknown)?;
+                let value = context.line.expressions().expression(words, context.points).map_err(unknown)?;
                 limit = Some(SizeOrExpression::Expression(value));
             }
             _ => period = Some(delay_or_expression(context, words, option).map_err(unknown)?),
         }
     }
-    context.line.note_bandwidth_limit(name);
+    context.line.note_bandwidth_limit(name, limit.is_some() || period.is_some());
     let filter = name.text().into();
     Ok(Action::SetBandwidthLimit(Box::new(BandwidthLimit { filter, limit, period })))
 }

@@ -1,4 +1,4 @@
-//! Actions on entries of stick-tables: `track-sc*`, and changes to what is tracked.
+//! Actions on entries of stick-tables: `track-sc*`, and changes to tracked entries.
 
 use weir_expr::table::DataType;
 use weir_expr::{ArgKind, Reference};
@@ -84,7 +84,7 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
     ),
 ];
 
-/// `track-sc0` and its siblings: there are as many as the process has counters (`tune.stick-counters`).
+/// `track-sc0`, `track-sc1` and so on, one for each counter (`tune.stick-counters`).
 const fn tracking(name: &'static str, help: &'static str) -> Row<ActionReader> {
     action(name, "<key> [table <table>]", "src", help, sets::TRACKING, read_track)
 }
@@ -97,7 +97,7 @@ fn read_track(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>) -> Par
     if words.at_end() || words.at_condition() {
         return Err(words.fault("expects a sample expression for the key."));
     }
-    let key = context.line.expressions().expression(words, context.places)?;
+    let key = context.line.expressions().expression(words, context.points)?;
     let table = read_table_name(words)?;
     context.line.note_table(&table, words.line().span());
     Ok(Action::Track(Box::new(Track { counter, key, table })))
@@ -148,5 +148,5 @@ fn number(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>) -> Parsed<
         let word = words.expect("expects a number.")?;
         return Ok(Number::Fixed(integer_in(word, context.word.text(), 0..=u32::MAX)?));
     }
-    Ok(Number::Expression(context.line.expressions().expression(words, context.places)?))
+    Ok(Number::Expression(context.line.expressions().expression(words, context.points)?))
 }

@@ -64,7 +64,7 @@ fn format(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>) -> Parsed<
     if !words.at_end() && !words.at_condition() {
         return Err(words.fault(expects));
     }
-    context.line.expressions().format_with(word, context.places, FormatOptions::HTTP)
+    context.line.expressions().format_with(word, context.points, FormatOptions::HTTP)
 }
 
 fn set(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>, part: UriPart) -> Parsed<Action> {
@@ -80,7 +80,7 @@ fn replace(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>, part: Uri
     }
     let pattern = regex(context, pattern)?;
     let replacement =
-        context.line.expressions().format_with(replacement, context.places, FormatOptions::HTTP)?;
+        context.line.expressions().format_with(replacement, context.points, FormatOptions::HTTP)?;
     Ok(Action::ReplaceUri(Box::new(UriReplacement { part, pattern, replacement })))
 }
 

@@ -17,7 +17,7 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         sets::EVERY,
         |context, words| {
             let (name, condition) = variable(context)?;
-            let value = context.line.expressions().expression(words, context.places)?;
+            let value = context.line.expressions().expression(words, context.points)?;
             Ok(Action::SetVariable { name, condition, value })
         },
     ),
@@ -32,7 +32,7 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
             // An empty text is a value, too.
             let word = words.take().ok_or_else(|| words.fault("expects exactly 1 argument <format>."))?;
             let format =
-                context.line.expressions().format_with(word, context.places, FormatOptions::PLAIN)?;
+                context.line.expressions().format_with(word, context.points, FormatOptions::PLAIN)?;
             Ok(Action::SetVariableFormat { name, condition, value: Box::new(format) })
         },
     ),
@@ -87,7 +87,7 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
             let key = words.expect(expects)?;
             let value = words.expect(expects)?;
             let value =
-                context.line.expressions().format_with(value, context.places, FormatOptions::PLAIN)?;
+                context.line.expressions().format_with(value, context.points, FormatOptions::PLAIN)?;
             patterns(context, key, PatternEditKind::SetMap { value })
         },
     ),
@@ -122,6 +122,6 @@ fn patterns(context: &mut ActionContext<'_, '_>, key: &Word, edit: PatternEditKi
     let resources = context.line.resources;
     let set = resources.patterns.changed(file, has_values, resources.loader);
     let set = set.map_err(|message| fault(span, message))?;
-    let key = context.line.expressions().format_with(key, context.places, FormatOptions::PLAIN)?;
+    let key = context.line.expressions().format_with(key, context.points, FormatOptions::PLAIN)?;
     Ok(Action::Pattern(Box::new(PatternEdit { set, key, edit })))
 }

@@ -1,4 +1,4 @@
-//! The words of a server line that say how the server is checked.
+//! The words of a server line about its checks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::address::source_address;
 use crate::model::{AgentSettings, InitialState, Observe, OnError, Protocol, ServerSettings, TrackedServer};
 use crate::numbers::{delay_of, integer_in};
 use crate::rows::Row;
-use crate::tls_words::{NOT_SPOKEN_BY_CHECKS, protocols};
+use crate::tls_words::protocols;
 use crate::words::{Parsed, Words, fault, not_yet};
 
 use super::{NOT_ADDED, ServerLine, ServerReader, option};
@@ -19,7 +19,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         let word = words.expect("'addr' expects <ipv4|ipv6> as argument.")?;
         let (host, first, last) = source_address(word, "addr")?;
         if (first, last) != (0, 0) {
-            return Err(fault(word.span(), "'addr' takes no port: 'port' says it."));
+            return Err(fault(word.span(), "'addr' takes no port: use 'port'."));
         }
         server.settings.check.address = Some(host);
         Ok(())
@@ -28,7 +28,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         let word = words.expect("'agent-addr' expects an address as argument.")?;
         let (host, first, last) = source_address(word, "agent-addr")?;
         if (first, last) != (0, 0) {
-            return Err(fault(word.span(), "'agent-addr' takes no port: 'agent-port' says it."));
+            return Err(fault(word.span(), "'agent-addr' takes no port: use 'agent-port'."));
         }
         agent(server).address = Some(host);
         Ok(())
@@ -77,8 +77,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         "http/1.1",
         "health checks: protocols to negotiate",
         |server, words| {
-            server.settings.check.tls.protocols =
-                Some(protocols(words, "'check-alpn'", NOT_SPOKEN_BY_CHECKS)?.into());
+            server.settings.check.tls.protocols = Some(protocols(words, "'check-alpn'")?.into());
             Ok(())
         },
     ),
@@ -87,7 +86,8 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         server.settings.check.protocol = Some(match word.text() {
             "h1" => Protocol::H1,
             "none" => Protocol::None,
-            "h2" | "fcgi" | "spop" | "quic" | "qmux" => {
+            "h2" => Protocol::H2,
+            "fcgi" | "spop" | "quic" | "qmux" => {
                 return Err(not_yet(word.span(), &format!("check-proto {word}")));
             }
             _ => {
@@ -101,11 +101,17 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         server.settings.check.send_proxy = true;
         Ok(())
     }),
-    option("check-sni", "<sni>", "a.example", "health checks: name to ask for by TLS", |server, words| {
-        server.settings.check.tls.server_name =
-            Some(words.expect("'check-sni' : missing SNI")?.text().into());
-        Ok(())
-    }),
+    option(
+        "check-sni",
+        "<sni>",
+        "a.example",
+        "health checks: server name (SNI) of the TLS handshake",
+        |server, words| {
+            server.settings.check.tls.server_name =
+                Some(words.expect("'check-sni' : missing SNI")?.text().into());
+            Ok(())
+        },
+    ),
     option(
         "check-sni-auto",
         "",
@@ -119,7 +125,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
     .with(NOT_ADDED),
     option("check-ssl", "", "", "health checks: TLS, whatever the traffic does", |server, _| {
         server.settings.check.tls.enabled = Some(true);
-        // The traffic may follow later ("set server ssl").
+        // TLS for the traffic may be switched on later ("set server ssl").
         server.settings.tls.get_or_insert_default();
         Ok(())
     }),
@@ -292,7 +298,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
     ),
 ];
 
-/// What must hold once a whole line was read.
+/// Checks that are possible once a whole line was read.
 pub(crate) fn settle(settings: &ServerSettings, subject: &str, at: Span) -> Parsed {
     let said = &settings.check;
     if said.enabled && said.track.is_some() {
@@ -333,10 +339,10 @@ fn interval(words: &mut Words<'_>, keyword: &str) -> Parsed<Duration> {
     Ok(delay)
 }
 
-/// The clock of timers is one of milliseconds.
+/// Timers have a resolution of one millisecond.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How many checks in a row.
+/// Reads a number of checks in a row.
 fn times(words: &mut Words<'_>, keyword: &str) -> Parsed<u32> {
     let word = words.expect(&format!("'{keyword}' expects an integer argument."))?;
     let count = integer_in(word, keyword, i64::MIN..=i64::MAX)?;

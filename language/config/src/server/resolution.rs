@@ -80,5 +80,5 @@ pub(super) const READY: &[Row<ServerReader>] = &[
     .with(NOT_ADDED),
 ];
 
-/// As many as the reference takes.
+/// HAProxy's limit.
 const MOST_NETWORKS: usize = 5;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_expr::{Place, Places};
+use weir_expr::{EvaluationPoint, EvaluationPoints};
 
 use crate::model::{ServerTls, TlsOptions, TlsVerify};
 use crate::rows::Row;
@@ -30,6 +30,7 @@ pub(super) const ROWS: &[Row<ServerReader>] = &[
     option("no-ssl", "", "", "undo 'ssl' of default-server", |server, _| {
         let tls = tls(server);
         tls.may_be_enabled |= std::mem::take(&mut tls.enabled);
+        tls.is_taken_back = true;
         Ok(())
     })
     .with(NOT_ADDED | LOG_STREAMS),
@@ -38,7 +39,7 @@ pub(super) const ROWS: &[Row<ServerReader>] = &[
         Ok(())
     })
     .with(LOG_STREAMS),
-    option("no-sni-auto", "", "", "TLS: ask for no name but that of 'sni'", |server, _| {
+    option("no-sni-auto", "", "", "TLS: send no server name unless 'sni' sets one", |server, _| {
         tls(server).no_automatic_name = true;
         Ok(())
     })
@@ -48,24 +49,31 @@ pub(super) const ROWS: &[Row<ServerReader>] = &[
         Ok(())
     })
     .with(NOT_ADDED | LOG_STREAMS),
-    option("sni", "<expression>", "str(a.example)", "TLS: name to ask for", |server, words| {
+    option("sni", "<expression>", "str(a.example)", "TLS: server name (SNI) to send", |server, words| {
         // A ring has no client: what can be said there is said once.
         let place = match server.kind {
-            ServerLineKind::Ring => Place::ConfigParser,
-            _ => Place::BackendSetServer,
+            ServerLineKind::Ring => EvaluationPoint::ConfigParser,
+            _ => EvaluationPoint::BackendSetServer,
         };
-        let expression = server.expressions.expression(words, Places::only(place))?;
+        let expression = server.expressions.expression(words, EvaluationPoints::only(place))?;
         tls(server).server_name = Some(expression);
         Ok(())
     })
     .with(LOG_STREAMS),
-    option("sni-auto", "", "", "TLS: ask for the name of the request's 'Host' (the default)", |server, _| {
-        tls(server).no_automatic_name = false;
-        Ok(())
-    })
+    option(
+        "sni-auto",
+        "",
+        "",
+        "TLS: send the name of the request's 'Host' as server name (the default)",
+        |server, _| {
+            tls(server).no_automatic_name = false;
+            Ok(())
+        },
+    )
     .with(NOT_ADDED | LOG_STREAMS),
     option("ssl", "", "", "TLS to this server", |server, _| {
-        tls(server).enabled = true;
+        let tls = tls(server);
+        (tls.enabled, tls.is_taken_back) = (true, false);
         Ok(())
     })
     .with(LOG_STREAMS),

@@ -21,7 +21,7 @@ pub(crate) struct RawArg {
     pub end: usize,
 }
 
-/// What is wrong with arguments: bytes of the word, and the message.
+/// An error in arguments: the bytes of the word, and the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ArgError {
     pub span: std::ops::Range<usize>,
@@ -48,7 +48,7 @@ pub(crate) fn split_args(word: &[u8], open: usize) -> Result<(Vec<RawArg>, usize
                     Some(b'r') => Some(b'\r'),
                     Some(b't') => Some(b'\t'),
                     Some(same @ (b'\\' | b'\'' | b'"' | b' ')) => Some(*same),
-                    // Not an escape sequence: the backslash stays, as a regular expression wants it.
+                    // Not an escape sequence: the backslash stays, as regular expressions need it.
                     _ => None,
                 };
                 text.push(escaped.unwrap_or(b'\\'));
@@ -76,7 +76,7 @@ pub(crate) fn split_args(word: &[u8], open: usize) -> Result<(Vec<RawArg>, usize
     Err(ArgError { span: open..word.len(), message: "expected ')'".into() })
 }
 
-/// Types the arguments of one call, which stand in `word`.
+/// Parses the arguments of one call in `word` by their kinds.
 pub(crate) fn parse_args(
     spec: &ArgSpec,
     word: &[u8],
@@ -108,12 +108,12 @@ pub(crate) fn parse_args(
                 })?;
                 args.push(arg);
             }
-            // An empty string is a value where text is expected; so is nothing at all, if that is all there is.
+            // An empty string is a value where text is expected; so is `()`, if one argument is expected.
             Some(_) if *kind == ArgKind::Str => args.push(Arg::Str(Box::default())),
             None if *kind == ArgKind::Str && index == 0 && spec.required == 1 => {
                 args.push(Arg::Str(Box::default()));
             }
-            // A proxy that is not named is the current one; there is no current server or list of users.
+            // An empty name means the current proxy; there is no current server or list of users.
             _ if matches!(kind, ArgKind::Frontend | ArgKind::Backend | ArgKind::Table) => {
                 args.push(Arg::Reference(Reference::new(*kind, None)));
             }
@@ -140,7 +140,7 @@ pub(crate) fn parse_args(
     Ok(Args::new(args))
 }
 
-/// Types one argument. The error is a message if there is more to say than that it does not parse.
+/// Parses one argument by its kind. The error has a message if there is more to say than that it is invalid.
 fn parse_arg(kind: ArgKind, text: &[u8], scope: &Scope<'_>) -> Result<Arg, Option<String>> {
     let utf8 = || std::str::from_utf8(text).map_err(|_| None);
     match kind {

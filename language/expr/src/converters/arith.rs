@@ -1,4 +1,4 @@
-//! Arithmetic on integers. Nothing wraps: results stop at the ends of the range.
+//! Arithmetic on integers. Results saturate at the ends of the range instead of wrapping.
 
 use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};

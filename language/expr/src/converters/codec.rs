@@ -14,7 +14,7 @@ use crate::sample::Value;
 use crate::scope::Scope;
 use crate::scratch;
 
-/// As RFC 4648 has them, but the bits that no whole byte needs may be anything, as in the reference program.
+/// As in RFC 4648, but unused trailing bits may have any value, as in HAProxy.
 const STANDARD: GeneralPurpose =
     GeneralPurpose::new(&alphabet::STANDARD, PAD.with_decode_allow_trailing_bits(true));
 const URL_SAFE_NO_PAD: GeneralPurpose =
@@ -131,7 +131,7 @@ fn check_hexadecimal(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     if let Some(size) = args.int(1).filter(|size| *size <= 0) {
         return Err(format!("chunk_size needs to be positive ({size})"));
     }
-    // A separator is of no use without the size of what it separates.
+    // A separator needs a chunk size.
     if args.int(1).is_none() && args.str(0).is_some_and(|separator| !separator.is_empty()) {
         return Err("chunk_size needs to be positive (0)".into());
     }
@@ -181,7 +181,7 @@ fn le2dec<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
 }
 
 /// More than 64 bits give the largest unsigned number, which is -1 as a signed one.
-/// Of more than sixteen digits the last ones count; no digit at all is nought.
+/// Of more than sixteen digits the last ones count; no digit at all is 0.
 fn hex2i<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     let mut number: u64 = 0;
     for byte in value.bytes()? {
@@ -213,7 +213,7 @@ fn url_dec<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
                     let [high, low, after @ ..] = after else { return None };
                     rest = after;
                     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
-                    // A byte that ends strings elsewhere is no text.
+                    // An encoded NUL is refused, since it ends strings elsewhere.
                     match digit(*high)? << 4 | digit(*low)? {
                         0 => return None,
                         byte => byte,

@@ -48,7 +48,7 @@ const fn local(name: &'static str, run: super::WithContext, help: &'static str) 
     Converter::new(name, Int, Str, Run::Context(run), help).args(1, &[ArgKind::Str, ArgKind::Int])
 }
 
-/// The moment that a number of units, shifted by the offset in the same unit, stands for.
+/// The time of a number of units since 1970, shifted by an offset in the same unit.
 fn moment(value: i64, offset: i64, units: i64) -> WallTime {
     let value = value.saturating_add(offset);
     let micros = value.rem_euclid(units) * (1_000_000 / units);

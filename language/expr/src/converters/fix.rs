@@ -1,4 +1,4 @@
-//! FIX (Financial Information eXchange): whether a message is whole and sound, and the value of one of its tags.
+//! FIX (Financial Information eXchange): whether a message is complete and valid, and the value of one of its tags.
 //!
 //! A message is a run of `tag=value` fields, each ended by the byte 1: BeginString, BodyLength and MsgType first,
 //! CheckSum last. BodyLength counts from the byte after its own field to the CheckSum field; CheckSum is the sum of all
@@ -41,7 +41,7 @@ const NAMES: &[(&[u8], u32)] = &[
     (b"CheckSum", CHECK_SUM),
 ];
 
-/// The versions that there are, FIXT being the transport of those after 4.4.
+/// The known versions; FIXT is the transport of those after 4.4.
 const VERSIONS: &[&[u8]] = &[b"FIX.4.0", b"FIX.4.1", b"FIX.4.2", b"FIX.4.3", b"FIX.4.4", b"FIXT.1.1"];
 
 /// One field: its tag, its value, and where the next one begins.
@@ -51,7 +51,7 @@ struct Field<'f> {
     next: usize,
 }
 
-/// What stands at a place of the message.
+/// The content at an offset of the message.
 enum At<'f> {
     Field(Field<'f>),
     /// Its end has not come yet.
@@ -82,7 +82,7 @@ fn number(digits: &[u8]) -> Option<u32> {
     plain.then(|| std::str::from_utf8(digits).ok()?.parse().ok()).flatten()
 }
 
-/// No answer while more bytes may complete the message.
+/// No result while more bytes may complete the message.
 fn fix_is_valid<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     validity(value.bytes()?).map(Value::Bool)
 }

@@ -214,7 +214,7 @@ const KNOWN_DIGESTS: [&str; 16] = [
     "whirlpool",
 ];
 
-/// Checks the name of a digest and keeps what it stands for.
+/// Checks the name of a digest and stores the algorithm.
 fn check_algorithm(args: &mut Args, index: usize) -> Result<(), String> {
     let algorithm = Algorithm::parse(args.str(index).unwrap_or_default())?;
     args.set(index, Arg::Custom(std::sync::Arc::new(algorithm)));

@@ -154,8 +154,8 @@ pub(super) fn check_json_query(args: &mut Args, _: &Scope<'_>) -> Result<(), Str
     Ok(())
 }
 
-/// `$.key.key[3]`, where a backslash makes a dot a part of a key. A path of another form matches nothing, which is
-/// told from the document itself by one impossible step.
+/// `$.key.key[3]`, where a backslash makes a dot a part of a key. A path of another form matches nothing: it becomes one
+/// impossible step, unlike the empty path, which is the document itself.
 fn parse_path(text: &[u8]) -> Option<Vec<Step>> {
     let nothing = || Some(vec![Step::Index(usize::MAX)]);
     let Some(mut rest) = text.strip_prefix(b"$") else { return nothing() };
@@ -204,7 +204,7 @@ fn json_query<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     Some(result)
 }
 
-/// What a document has at the path that [`check_json_query`] read.
+/// The value of a document at the path that [`check_json_query`] parsed.
 pub(super) fn query(document: &[u8], args: &Args) -> Option<Value<'static>> {
     let query = args.custom::<Query>(0)?;
     interpret(find(document, &query.path)?, query.as_integer)
@@ -289,7 +289,7 @@ fn hex4(text: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_str_radix(digits, 16).ok()?, rest))
 }
 
-/// The piece of the document at the path. Only what leads there is read, so what follows may be damaged.
+/// The piece of the document at the path. Only the part before it is read, so the rest may be damaged.
 fn find<'j>(document: &'j [u8], path: &[Step]) -> Option<&'j [u8]> {
     let mut scanner = Scanner { text: document, at: 0 };
     scanner.blanks();

@@ -145,7 +145,7 @@ const fn row(
     }
 }
 
-/// What becomes of the value.
+/// The output type of the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Output {
     Text,

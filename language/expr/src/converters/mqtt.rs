@@ -1,4 +1,4 @@
-//! MQTT 3.1, 3.1.1 and 5.0: whether a packet is sound, and one field of the two packets that open a session.
+//! MQTT 3.1, 3.1.1 and 5.0: whether a packet is valid, and fields of the two packets that open a session.
 //!
 //! Only CONNECT (the client's first) and CONNACK (the server's answer) are read. A packet is one byte of type and flags,
 //! the length of the rest in one to four bytes of seven bits, a header of its own, and for CONNECT a payload; 5.0 adds
@@ -33,7 +33,7 @@ pub(super) const ROWS: &[Converter] = &[
     .decides(),
 ];
 
-/// What can be asked for.
+/// The fields that can be extracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MqttField {
     Flags,
@@ -104,12 +104,12 @@ fn mqtt_field_value<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     found.found.map(|text| Value::Str(text.into()))
 }
 
-/// No answer while more bytes may complete the packet.
+/// No result while more bytes may complete the packet.
 fn mqtt_is_valid<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     read(value.bytes()?, None, &mut Search { wanted: MqttField::Flags, found: None }).map(Value::Bool)
 }
 
-/// Keeps the field that was asked for when it comes by.
+/// Keeps the wanted field when the parser reaches it.
 struct Search {
     wanted: MqttField,
     found: Option<Vec<u8>>,
@@ -127,7 +127,7 @@ impl Search {
     }
 }
 
-/// Whether the packet is sound; nothing while it is not whole. `only` refuses the other type of packet.
+/// Whether the packet is valid; none while it is not complete. `only` refuses the other type of packet.
 fn read(bytes: &[u8], only: Option<Packet>, search: &mut Search) -> Option<bool> {
     let packet = match bytes.first()? {
         0x10 => Packet::Connect,
@@ -160,11 +160,11 @@ fn read(bytes: &[u8], only: Option<Packet>, search: &mut Search) -> Option<bool>
 enum Short {
     /// The bytes end before it does.
     More,
-    /// It is none.
+    /// It is invalid.
     Bad,
 }
 
-/// What is left to read.
+/// The bytes left to read.
 struct Cursor<'c>(&'c [u8]);
 
 impl<'c> Cursor<'c> {
@@ -198,7 +198,7 @@ impl<'c> Cursor<'c> {
         self.take(length)
     }
 
-    /// The properties of 5.0, those among `known` alone.
+    /// The properties of 5.0; only those in `known` are allowed.
     fn properties(&mut self, known: &[u8], search: &mut Search) -> Result<(), Short> {
         let length = self.variable()? as usize;
         let mut properties = Cursor(self.take(length)?);
@@ -260,7 +260,7 @@ fn connect(rest: &mut Cursor<'_>, search: &mut Search) -> Result<(), Short> {
     Ok(())
 }
 
-/// What carries properties is of version 5.0; the two others do not differ here, and count as 3.1.1.
+/// A packet with properties is of version 5.0; the two others do not differ here, and count as 3.1.1.
 fn connack(rest: &mut Cursor<'_>, search: &mut Search) -> Result<(), Short> {
     let flags = rest.integer(1)?;
     if flags & !1 != 0 {

@@ -65,7 +65,7 @@ pub(super) const ROWS: &[Converter] = &[
     Converter::new("rfc7239_np", Any, Str, Run::Pure(rfc7239_np), "A number or a name as the port of a node"),
 ];
 
-/// Where the host ends: at the last colon, unless that is inside brackets.
+/// Offset of the host's end: at the last colon, unless that is inside brackets.
 fn host_end(text: &[u8]) -> usize {
     match memchr::memrchr2(b':', b']', text) {
         Some(at) if text[at] == b':' => at,
@@ -168,7 +168,7 @@ fn parse_port(text: &[u8]) -> Option<u16> {
     std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
 }
 
-/// The value of a sample made of a piece of it.
+/// A value made from a piece of a sample.
 fn piece<'a>(value: Value<'a>, wrap: impl FnOnce(&[u8]) -> Value<'static>) -> Option<Value<'a>> {
     let made = wrap(value.bytes()?);
     scratch::recycle(value);
@@ -226,7 +226,7 @@ fn rfc7239_np<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     Some(Value::Str(Cow::Owned(out)))
 }
 
-/// An identifier that says nothing of the node (RFC 7239, 6.3); none of what cannot be one.
+/// An obfuscated identifier (RFC 7239, 6.3); none if the text cannot be one.
 fn obfuscated(value: Value<'_>, mut out: Vec<u8>) -> Option<Value<'_>> {
     let text = value.cast(Str)?;
     out.push(b'_');
@@ -251,7 +251,7 @@ fn check_rfc7239_field(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 /// The name and the value of a parameter, as written.
 type Parameter<'t> = (&'t [u8], &'t [u8]);
 
-/// The text is not made of parameters.
+/// The text is not a valid list of parameters.
 #[derive(Debug, Clone, Copy)]
 struct Malformed;
 
@@ -362,7 +362,7 @@ fn rfc7239_field<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let mut parameters = Parameters { rest: value.bytes()? };
     let mut found = None;
     while let Some((name, text)) = parameters.next().ok()? {
-        // A parameter that is there twice makes the element invalid (RFC 7239, 4).
+        // A repeated parameter makes the element invalid (RFC 7239, 4).
         if name.eq_ignore_ascii_case(wanted) && found.replace(text).is_some() {
             return None;
         }

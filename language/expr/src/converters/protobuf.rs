@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Converter] = &[
     .check(check),
 ];
 
-/// Where a field is, and what its bytes mean.
+/// The path of a field, and the type of its bytes.
 #[derive(Debug)]
 struct Field {
     path: Box<[u64]>,
@@ -89,7 +89,7 @@ fn protobuf<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     Some(found)
 }
 
-/// A gRPC message begins with a byte that says whether it is compressed, which is not looked at, and its length in four.
+/// A gRPC message begins with a compression flag, which is ignored, and a length of four bytes.
 fn ungrpc<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let [_, a, b, c, d, message @ ..] = value.bytes()? else { return None };
     let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
@@ -133,7 +133,7 @@ fn fixed(raw: &[u8], kind: Kind) -> Option<i64> {
     }
 }
 
-/// What a field holds.
+/// The content of a field.
 enum Content<'m> {
     /// A number, and the bytes that it took.
     Varint(&'m [u8], u64),
@@ -142,7 +142,7 @@ enum Content<'m> {
     Fixed(&'m [u8]),
 }
 
-/// The first field of that number. None when there is none, or the message is broken before it.
+/// The first field of that number. None when there is none, or the message is invalid before it.
 fn first(mut rest: &[u8], number: u64) -> Option<Content<'_>> {
     while !rest.is_empty() {
         let (key, after) = varint(rest)?;
@@ -168,7 +168,7 @@ fn first(mut rest: &[u8], number: u64) -> Option<Content<'_>> {
     None
 }
 
-/// A number of seven bits a byte, the lowest first, and what follows it.
+/// A number of seven bits a byte, the lowest first, and the rest.
 fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0_u64;
     for (index, byte) in bytes.iter().enumerate().take(MAX_VARINT) {
@@ -180,7 +180,7 @@ fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// 64 bits take at most this many bytes.
+/// The longest encoding of a 64-bit number in bytes.
 const MAX_VARINT: usize = 10;
 /// A path has at most this many steps.
 const MAX_DEPTH: usize = 64;

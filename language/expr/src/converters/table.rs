@@ -150,7 +150,7 @@ pub(super) const ROWS: &[Converter] = &[
     figure!("table_trackers", Q::Trackers, "How many track the key's entry"),
 ];
 
-/// An array has so many elements at most.
+/// Checks that an index is within the largest array.
 fn check_index(args: &mut Args, _: &crate::scope::Scope<'_>) -> Result<(), String> {
     match args.int(0) {
         Some(0..100) => Ok(()),

@@ -153,7 +153,7 @@ fn check_field(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 /// How many fields to take: one by default, all of them for zero and below.
 fn count(args: &Args) -> usize {
     match args.int(2) {
-        // An argument that is there and empty is a zero.
+        // An empty argument means zero.
         None if args.len() > 2 => usize::MAX,
         None => 1,
         Some(count) => usize::try_from(count).ok().filter(|count| *count > 0).unwrap_or(usize::MAX),
@@ -263,8 +263,8 @@ fn bytes<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
         }
         _ => Some(None),
     };
-    // An offset that is outside leaves nothing, which is not the same as no value.
-    // A variable may hold a negative number, which is no place and no length.
+    // An offset beyond the end gives an empty result, not a missing one.
+    // A variable may hold a negative number, which is not a valid offset or length.
     let from = usize::try_from(number(0)??).ok()?.min(bytes.len());
     let room = bytes.len() - from;
     let length = match number(1)? {
@@ -408,7 +408,7 @@ fn regsub<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     Some(Value::Str(Cow::Owned(out)))
 }
 
-/// The languages that are offered, separated by semicolons; what is asked for comes as an Accept-Language.
+/// The argument has the offered languages, separated by semicolons; the input is an Accept-Language.
 fn language<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let offered = args.str(0)?;
     let mut best: Option<(u32, &'a [u8])> = None;
@@ -434,7 +434,7 @@ fn speaks(wanted: &[u8], offer: &[u8]) -> bool {
     !offer.is_empty() && matches!(wanted.strip_prefix(offer), Some([] | [b'-', ..]))
 }
 
-/// A quality in thousandths; one that is no number is none, so the whole.
+/// A quality in thousandths; an invalid one counts as missing, so as 1.
 fn quality(text: &[u8]) -> u32 {
     let Some(text) = text.trim_ascii().strip_prefix(b"q=") else { return 1000 };
     let text = text.trim_ascii();

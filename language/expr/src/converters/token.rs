@@ -1,4 +1,4 @@
-//! JSON Web Tokens (RFC 7519): what their parts say. Whether it is true is another question.
+//! JSON Web Tokens (RFC 7519): the values in their parts. Signatures are not verified here.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Converter] = &[
         .check(check),
 ];
 
-/// Without a path the whole part is meant.
+/// Without a path the result is the whole part.
 fn check(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
     match args.str(0) {
         None => Ok(()),
@@ -38,7 +38,7 @@ fn payload<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     part(value, args, 1)
 }
 
-/// One of the parts between the dots. How many there are is not asked, as in the reference: an encrypted token has five.
+/// One of the parts between the dots. Their number is not checked, as in HAProxy: an encrypted token has five.
 fn part<'a>(value: Value<'a>, args: &'a Args, index: usize) -> Option<Value<'a>> {
     let token = value.bytes()?;
     let wanted = token.split(|byte| *byte == b'.').nth(index)?;

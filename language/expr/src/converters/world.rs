@@ -1,4 +1,4 @@
-//! Converters that ask or change something outside the sample: variables, captures, named objects.
+//! Converters that read or change something outside the sample: variables, captures, named objects.
 
 use std::borrow::Cow;
 
@@ -87,7 +87,7 @@ pub(super) const ROWS: &[Converter] = &[
         .check(check_unset_var),
 ];
 
-/// Replaces the text of an argument by the variable of that name; nothing stays nothing.
+/// Replaces the text of an argument by the variable of that name; a missing argument stays missing.
 fn intern(args: &mut Args, index: usize, scope: &Scope<'_>) -> Result<(), String> {
     let text = show(args.str(index).unwrap_or_default()).into_owned();
     let arg = match &*text {
@@ -148,7 +148,7 @@ fn set_var(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Opt
 }
 
 fn unset_var(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Option<Value<'static>> {
-    // The input goes through, whether there was anything to forget or not.
+    // The input passes through, whether the variable was set or not.
     context.unset_variable(args.variable(0)?);
     Some(value)
 }
@@ -182,7 +182,7 @@ fn concat(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Opti
     Some(Value::Str(Cow::Owned(out)))
 }
 
-/// The delimiter only stands between two things.
+/// Appends an item; the delimiter is only written between two items.
 fn add_item(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Option<Value<'static>> {
     let mut out = buffer(value)?;
     let mut added = scratch::take();
@@ -199,7 +199,7 @@ fn add_item(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Op
 fn strcmp(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Option<Value<'static>> {
     let other = context.variable(args.variable(0)?)?.cast(Str)?;
     let (left, right) = (value.bytes()?, other.bytes()?);
-    // The difference of the first bytes that differ, else which is longer.
+    // The difference of the first bytes that differ, else of the lengths.
     let result = match left.iter().zip(right).find(|(left, right)| left != right) {
         Some((left, right)) => i64::from(*left) - i64::from(*right),
         None => left.len().cmp(&right.len()) as i64,
@@ -210,7 +210,7 @@ fn strcmp(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Opti
 fn secure_memcmp(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Option<Value<'static>> {
     let other = context.variable(args.variable(0)?)?.cast(Bin)?;
     let (left, right) = (value.bytes()?, other.bytes()?);
-    // Every byte is looked at, so that the time tells nothing about where they differ.
+    // Every byte is compared, so that the time does not depend on where they differ.
     let differences = left.iter().zip(right).fold(0u8, |all, (left, right)| all | (left ^ right));
     Some(Value::Bool(left.len() == right.len() && std::hint::black_box(differences) == 0))
 }

@@ -1,4 +1,4 @@
-//! The formats that options stand for.
+//! The formats of options.
 
 /// `option httplog`.
 pub const HTTP: &str = "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r";

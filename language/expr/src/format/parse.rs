@@ -14,7 +14,7 @@ use crate::writer::{FormatFlags, FormatOptions};
 /// How many items one format may have.
 const MAX_NODES: usize = 4096;
 
-/// What a format consists of.
+/// The parts of a format.
 pub(super) struct Parsed {
     pub nodes: Vec<Node>,
     /// The flags that `%o` set last: those of the whole format.
@@ -42,11 +42,11 @@ struct Parser<'p, 's> {
     scope: &'p Scope<'s>,
     nodes: Vec<Node>,
     literal: Vec<u8>,
-    /// The flags that `%o` set for all that follows.
+    /// The flags that `%o` set for all later items.
     global: FormatFlags,
 }
 
-/// What stands between the percent sign and the item itself.
+/// The part between the percent sign and the item itself.
 struct Prefix {
     start: usize,
     flags: FormatFlags,
@@ -168,7 +168,7 @@ impl<'p> Parser<'p, '_> {
         flags
     }
 
-    /// What stands between the bracket at the current position and its end; moves past it.
+    /// The text between the bracket at the current position and its end; moves past it.
     fn until(&mut self, end: u8, start: usize) -> Result<&'p [u8], ParseError> {
         let text = self.text;
         let begin = self.at + 1;
@@ -213,7 +213,7 @@ impl<'p> Parser<'p, '_> {
         Ok(())
     }
 
-    /// Where the bracket that closes an expression is: not one inside arguments.
+    /// Offset of the bracket that closes an expression, skipping those inside arguments.
     fn end_of_expression(&self, begin: usize) -> Option<usize> {
         let mut at = begin;
         loop {

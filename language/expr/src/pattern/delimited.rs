@@ -70,7 +70,7 @@ mod tests {
             ("/png/logo", true),
             ("logo/32x32.png", true),
             ("32x32.png", true),
-            ("png", true), // it stands between two slashes here, unlike in the manual's prose
+            ("png", true), // it is between two slashes here, unlike in the manual's text
             ("32x32", false),
         ] {
             let pattern = strip(MatchMethod::Dir, pattern.as_bytes());

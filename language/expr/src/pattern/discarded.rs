@@ -1,7 +1,7 @@
-//! Entries that nobody can look up any more, freed a few at a time.
+//! Entries that can no longer be looked up, freed a few at a time.
 //!
-//! A list of a million entries takes some tenths of a second to free, and a worker has others to serve. So who clears
-//! or replaces a large list leaves it here, and the process calls [`free_some`] in between.
+//! A list of a million entries takes some tenths of a second to free, which would delay a worker's traffic. So a large list that is cleared
+//! or replaced is put here, and the process calls [`free_some`] repeatedly.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use super::set::Entry;
 
 /// Something to free.
 enum Discarded {
-    /// What an index published; a reader may still look at it.
+    /// The former published list of an index; readers may still use it.
     Published(Arc<Vec<Arc<Segment>>>),
     Entries(Vec<Arc<Entry>>),
     Parsed(Vec<Parsed>),
@@ -28,7 +28,7 @@ pub fn any_discarded() -> bool {
 pub fn free_some(most: usize) -> bool {
     let mut list = lock();
     let mut freed = 0;
-    // What a reader still holds is put aside, once.
+    // A list that a reader still holds is skipped, once.
     let mut turns = list.len();
     while freed < most && turns > 0 {
         let Some(next) = list.pop() else { break };
@@ -64,7 +64,7 @@ pub fn free_some(most: usize) -> bool {
     !list.is_empty()
 }
 
-/// Drops what there is still room for; true if something is left.
+/// Drops as many as the budget allows; true if some are left.
 fn truncate<T>(list: &mut Vec<T>, most: usize, freed: &mut usize) -> bool {
     let now = (most - *freed).min(list.len());
     list.truncate(list.len() - now);
@@ -72,14 +72,14 @@ fn truncate<T>(list: &mut Vec<T>, most: usize, freed: &mut usize) -> bool {
     !list.is_empty()
 }
 
-/// Leaves what an index published until now.
+/// Puts the former published list of an index here.
 pub(super) fn discard_published(segments: Arc<Vec<Arc<Segment>>>) {
     if segments.iter().map(|segment| segment.len()).sum::<usize>() > SMALL {
         put(Discarded::Published(segments));
     }
 }
 
-/// Leaves a list of entries.
+/// Puts a list of entries here.
 pub(super) fn discard_entries(entries: Entries) {
     if entries.len() > SMALL {
         entries.into_chunks().into_iter().map(Discarded::Entries).for_each(put);
@@ -97,8 +97,8 @@ fn lock() -> MutexGuard<'static, Vec<Discarded>> {
 
 static DISCARDED: Mutex<Vec<Discarded>> = Mutex::new(Vec::new());
 static ANY: AtomicBool = AtomicBool::new(false);
-/// So many entries are freed at once, which takes less than a millisecond. What is done to sets no larger than that is done by
-/// who asks for it.
+/// How many entries are freed at once, which takes less than a millisecond. Work on sets up to this size is done by the
+/// caller itself.
 pub(super) const SMALL: usize = 4096;
 
 #[cfg(test)]

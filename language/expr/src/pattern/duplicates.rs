@@ -1,9 +1,9 @@
-//! Entries with the same key: an index holds the first, and this list leads on to the others.
+//! Entries with the same key: an index holds the first, and this list links to the others.
 
 /// For each entry of a segment the next one with the same key.
 #[derive(Debug, Default)]
 pub(super) struct Duplicates {
-    /// Empty as long as every key is there once, which is the rule.
+    /// Empty as long as all keys are unique, which is usual.
     next: Vec<u32>,
 }
 

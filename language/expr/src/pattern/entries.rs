@@ -1,20 +1,20 @@
-//! The entries of a set in the order of their identifiers, in chunks: what was deleted leaves one chunk after the other, so that
-//! nobody waits for all of them.
+//! The entries of a set in the order of their identifiers, in chunks: deleted ones are removed chunk by chunk, so that
+//! no caller waits for a pass over all.
 
 use std::sync::Arc;
 
 use super::set::Entry;
 
-/// A list of entries, to which one is only ever added at the end.
+/// A list of entries; new ones are only appended.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
-    /// None is empty.
+    /// No chunk is empty.
     chunks: Vec<Vec<Arc<Entry>>>,
     length: usize,
 }
 
 impl Entries {
-    /// How many there are, deleted ones too.
+    /// The number of entries, including deleted ones.
     pub(super) fn len(&self) -> usize {
         self.length
     }
@@ -44,8 +44,8 @@ impl Entries {
         chunks.iter().flatten().skip(within)
     }
 
-    /// Leaves out what was deleted among the entries of one chunk; how many those were, and whether there is still something
-    /// in that place. None when there is no such chunk.
+    /// Removes the deleted entries of one chunk; returns how many they were, and whether the chunk still exists. None when there
+    /// is no such chunk.
     pub(super) fn sweep(&mut self, at: usize) -> Option<(usize, bool)> {
         let chunk = self.chunks.get_mut(at)?;
         let before = chunk.len();
@@ -59,7 +59,7 @@ impl Entries {
         Some((before - left, stays))
     }
 
-    /// The chunks, for who frees them one by one.
+    /// The chunks, to be freed one by one.
     pub(super) fn into_chunks(self) -> Vec<Vec<Arc<Entry>>> {
         self.chunks
     }
@@ -74,5 +74,5 @@ impl FromIterator<Arc<Entry>> for Entries {
     }
 }
 
-/// So many entries are swept at once, which takes some hundred microseconds.
+/// Entries of a chunk, the unit of sweeping, which takes some hundred microseconds.
 const CHUNK: usize = 8_192;

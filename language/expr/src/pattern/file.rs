@@ -19,8 +19,8 @@ pub fn acl_entries(bytes: &[u8]) -> impl Iterator<Item = FileEntry<'_>> {
     lines(bytes).map(|(line, pattern)| FileEntry { line, pattern, value: None })
 }
 
-/// The entries of a file with a key and a value a line: the value is what follows the blanks after the first
-/// word, without trailing blanks. A key alone has an empty value.
+/// The entries of a file with a key and a value a line: the value is the text after the first
+/// word, without leading and trailing blanks. A key alone has an empty value.
 pub fn map_entries(bytes: &[u8]) -> impl Iterator<Item = FileEntry<'_>> {
     lines(bytes).map(|(line, text)| {
         let (pattern, rest) =

@@ -1,10 +1,10 @@
 //! One way of matching a set: segments that are published to readers without a lock.
 //!
-//! What was loaded at start is one segment. The runtime API adds one-entry segments, which are merged when they
+//! The entries loaded at start are one segment. The runtime API adds one-entry segments, which are merged when they
 //! are of similar size, so that n additions cost n log n and a lookup visits few segments. A merge has a bound, since
-//! a worker makes it. Deleting marks the entry dead in place. Nothing of this touches a small set that nobody changes:
-//! its readers never see the published list, they go straight to the first segment. That of a large set may not
-//! outlive its last use, so its readers go by the published list from the start.
+//! a worker makes it. Deleting marks the entry dead in place. A small set that is never changed avoids all this:
+//! its readers never load the published list, they use the first segment directly. The first segment of a large set must
+//! be freed when it is replaced, so its readers use the published list from the start.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use super::set::Entry;
 use crate::location::Location;
 use crate::sample::Value;
 
-/// A set as one match method sees it.
+/// The index of a set for one match method.
 #[derive(Debug)]
 pub struct PatternIndex {
     method: MatchMethod,
     ignore_case: bool,
-    /// The rule that was the first to match so.
+    /// The first rule that uses this method.
     at: Location,
-    /// What was there first, if it is small; used as long as `changed` is not set.
+    /// The first segment, if it is small; used as long as `changed` is not set.
     first: Option<Arc<Segment>>,
     changed: AtomicBool,
     published: ArcSwap<Vec<Arc<Segment>>>,
@@ -77,7 +77,7 @@ impl PatternIndex {
 
     /// Finds the entry that matches a value, and passes it to `then`. `None` if nothing matches.
     ///
-    /// The value is cast to what the method compares; one that cannot be cast matches nothing.
+    /// The value is cast to the type that the method compares; one that cannot be cast matches nothing.
     pub fn find<R>(&self, value: &Value<'_>, then: impl FnOnce(Found<'_>) -> R) -> Option<R> {
         let cast = match (self.method.input(), value.kind()) {
             (wanted, kind) if wanted == kind => None,
@@ -126,7 +126,7 @@ impl PatternIndex {
         best.map(found)
     }
 
-    /// Every entry with exactly this key, of an index for equal strings.
+    /// Every entry with exactly this key, in an index for equal strings.
     pub(super) fn equal(&self, key: &[u8]) -> Vec<Arc<Entry>> {
         let mut found = Vec::new();
         for segment in self.published.load().iter() {
@@ -135,7 +135,7 @@ impl PatternIndex {
         found
     }
 
-    /// True if subjects are to be given in lower case.
+    /// True if subjects must be converted to lower case.
     fn wants_lower_case(&self) -> bool {
         self.ignore_case && !matches!(self.method, MatchMethod::Reg | MatchMethod::Bin | MatchMethod::Len)
     }
@@ -166,26 +166,26 @@ impl PatternIndex {
         discard_published(self.publish(segments));
     }
 
-    /// Leaves out what was deleted. The caller serialises writers.
+    /// Removes deleted entries. The caller serialises writers.
     pub(super) fn sweep(&self) {
         let segments = self.published.load_full();
         let items = segments.iter().flat_map(|segment| segment.alive_items()).collect();
         self.replace(vec![Arc::new(Segment::new(self.method, self.ignore_case, items))]);
     }
 
-    /// What readers see.
+    /// The published list.
     pub(super) fn segments(&self) -> Arc<Vec<Arc<Segment>>> {
         self.published.load_full()
     }
 
-    /// A segment without what was deleted of it; none when that is not worth it.
+    /// A copy of a segment without its deleted entries; none when there are too few.
     pub(super) fn swept(&self, segment: &Segment) -> Option<Segment> {
         let items = segment.alive_items().collect::<Vec<_>>();
         let dead = segment.len() - items.len();
         (dead * WORTH_SWEEPING > segment.len()).then(|| Segment::new(self.method, self.ignore_case, items))
     }
 
-    /// Puts a segment in place of one, if that is still there. The caller serialises writers.
+    /// Replaces a segment by a newer one, if it is still published. The caller serialises writers.
     pub(super) fn exchange(&self, former: &Arc<Segment>, newer: Segment) {
         let mut segments = (*self.segments()).clone();
         if let Some(place) = segments.iter_mut().find(|segment| Arc::ptr_eq(segment, former)) {
@@ -201,9 +201,9 @@ impl PatternIndex {
     }
 }
 
-/// Up to so many entries are kept for good, so that lookups among what nobody changed need no published list.
+/// A first segment of up to this many entries is kept for ever, so that lookups in unchanged sets need no published list.
 const DIRECT_MAX: usize = 1024;
-/// A segment of which less than this part is dead stays as it is.
+/// A segment is swept only if more than one in this many entries is dead.
 const WORTH_SWEEPING: usize = 8;
-/// So many entries at most are merged at once, which takes some ten milliseconds, or a thirty-second of all.
+/// The most entries that are merged at once (or a thirty-second of all, if that is more): some ten milliseconds.
 const MERGE_MAX: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! Networks of one family, finest first: the same idea as for prefixes of strings, on bits.
+//! Networks of one family, longest prefix first: like the index for prefixes of strings, but on bits.
 
 use super::duplicates::Duplicates;
 
@@ -30,7 +30,7 @@ pub(super) struct NetIndex<A> {
 #[derive(Debug)]
 struct Net<A> {
     address: A,
-    /// Index of the next coarser network that holds this one, or `NO_PARENT`.
+    /// Index of the next larger network that contains this one, or `NO_PARENT`.
     parent: u32,
     /// The first entry for this network.
     entry: u32,
@@ -46,7 +46,7 @@ impl<A> Net<A> {
 }
 
 impl<A: Bits> NetIndex<A> {
-    /// From some of a segment's `entries` entries.
+    /// Makes the index from some of a segment's `entries` entries.
     pub(super) fn new(mut sorted: Vec<(A, u8, u32)>, entries: usize) -> Self {
         sorted.sort_unstable();
         let (mut nets, mut duplicates) = (Vec::<Net<A>>::with_capacity(sorted.len()), Duplicates::default());
@@ -75,7 +75,7 @@ impl<A: Bits> NetIndex<A> {
         self.nets.is_empty()
     }
 
-    /// The entries whose network holds the address, with its prefix length: finest first, equal ones in their order.
+    /// The entries whose network contains the address, with its prefix length: longest first, equal ones in their order.
     pub(super) fn holding(&self, address: A) -> impl Iterator<Item = (usize, u32)> + '_ {
         let mut index = self.nets.partition_point(|net| net.address <= address).checked_sub(1);
         while let Some(at) =

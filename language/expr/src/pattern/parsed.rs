@@ -1,4 +1,4 @@
-//! One pattern, from its text to what is compared.
+//! Parsing of one pattern into its comparable form.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::literal::parse_hex;
 use crate::literal::parse_ipv4_abbreviated;
 use crate::location::Location;
 
-/// A pattern ready to be compared with.
+/// A pattern in its comparable form.
 #[derive(Debug, Clone)]
 pub(crate) enum Parsed {
     /// The text itself.
@@ -50,7 +50,7 @@ impl IntOperator {
         })
     }
 
-    /// The text of a range that means the same as the operator before `text`.
+    /// The text of a range that is equivalent to the operator before `text`.
     pub(crate) fn apply(self, text: &[u8]) -> Result<Vec<u8>, String> {
         let (low, high) = parse_range(text)?;
         let nothing = || format!("no number is beyond '{}'", show(text));
@@ -116,7 +116,7 @@ pub(crate) fn parse_range(text: &[u8]) -> Result<(i64, i64), String> {
     if low > high { Err(format!("'{shown}' is not a valid number range")) } else { Ok((low, high)) }
 }
 
-/// A range of versions, as a range of the numbers they stand for: `3:3.1` is `3:196609`.
+/// A range of versions, as a range of their numbers: `3:3.1` is `3:196609`.
 pub(crate) fn undot(text: &[u8]) -> Result<Vec<u8>, String> {
     let shown = show(text);
     let number = |text: &str| match text.split_once('.') {
@@ -197,7 +197,7 @@ mod tests {
             let operator = IntOperator::parse(operator.as_bytes()).unwrap();
             assert_eq!(operator.apply(b"5").unwrap(), expected.as_bytes());
         }
-        // What would match no number must not come to match the last one.
+        // An operator that matches no number must not match the last one by saturation.
         assert!(IntOperator::Greater.apply(b"9223372036854775807").is_err());
         assert!(IntOperator::Less.apply(b"-9223372036854775808").is_err());
         assert_eq!(IntOperator::LessOrEqual.apply(b"9223372036854775807").unwrap(), b":9223372036854775807");

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 use super::duplicates::Duplicates;
 
-/// From which end keys are read.
+/// The end from which keys are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// Prefixes are found.
@@ -44,7 +44,7 @@ impl Key {
 }
 
 impl PrefixIndex {
-    /// From as many entries, whose keys `key` gives.
+    /// Makes the index of `entries` entries, whose keys `key` returns.
     pub(super) fn new<'k>(end: End, entries: usize, key: impl Fn(u32) -> &'k [u8]) -> Self {
         let mut sorted: Vec<u32> = (0..entries as u32).collect();
         sorted.sort_unstable_by(|a, b| end.compare(key(*a), key(*b)).then(a.cmp(b)));

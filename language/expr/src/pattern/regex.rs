@@ -1,9 +1,9 @@
 //! Regular expressions: PCRE2, compiled to machine code where possible.
 //!
-//! The limits on the work of one match are PCRE2's own, as in the reference program: 10,000,000 steps and 32 kB of stack
+//! The limits on the work of one match are PCRE2's own, as in HAProxy: 10,000,000 steps and 32 kB of stack
 //! for machine code. A subject that needs more stack is tried once more without machine code, within some megabytes.
-//! What meets a limit all the same says neither that it matches nor that it does not: [`limit`] counts it, and an
-//! operator decides. The same goes for what a request tries after it spent its [`budget`].
+//! A match that still exceeds a limit has no result: [`limit`] counts it, and the operator
+//! decides how it is treated. The same applies to matches of a request that has spent its [`budget`].
 
 pub mod budget;
 pub mod limit;
@@ -21,7 +21,7 @@ pub struct Regex {
     inner: bytes::Regex,
     text: Box<str>,
     ignore_case: bool,
-    /// Where the rule is that uses it, for whoever has to look for it.
+    /// The rule that uses it, for reports.
     at: Location,
 }
 
@@ -29,7 +29,7 @@ pub struct Regex {
 #[derive(Clone)]
 pub struct Groups {
     places: bytes::CaptureLocations,
-    /// They are of a search without machine code.
+    /// Whether they are for a search without machine code.
     patient: bool,
 }
 
@@ -52,12 +52,12 @@ impl Regex {
         &self.text
     }
 
-    /// Where the rule is that uses it.
+    /// The rule that uses it.
     pub fn at(&self) -> &Location {
         &self.at
     }
 
-    /// The same pattern, with or without regard to case.
+    /// The same pattern, case-sensitive or not.
     ///
     /// # Errors
     /// As [`Regex::new`].
@@ -65,7 +65,7 @@ impl Regex {
         Regex::new(&self.text, ignore_case, &self.at)
     }
 
-    /// True if the pattern matches somewhere; at a limit, what [`limit::on_limit`] says.
+    /// True if the pattern matches somewhere; at a limit, the setting of [`limit::on_limit`].
     pub fn is_match(&self, subject: &[u8]) -> bool {
         let search = || self.answer(self.inner.is_match(subject), |patient| patient.is_match(subject));
         self.charged(search).unwrap_or_else(|_| limit::on_limit() == limit::OnLimit::Match)
@@ -76,7 +76,7 @@ impl Regex {
         Groups { places: self.inner.capture_locations(), patient: false }
     }
 
-    /// Finds the first match at or after `from`; gives the whole match. At a limit there are no groups, so it is none.
+    /// Finds the first match at or after `from`; returns the whole match. None at a limit, since there are no groups then.
     pub fn captures(&self, subject: &[u8], from: usize, groups: &mut Groups) -> Option<Range<usize>> {
         if from > subject.len() {
             return None;
@@ -97,7 +97,7 @@ impl Regex {
         self.charged(search).unwrap_or(None)
     }
 
-    /// What a search found that the current request can afford. That it cannot is counted as a limit.
+    /// Runs a search if the current request has budget left; otherwise that counts as a limit.
     fn charged<R>(&self, search: impl FnOnce() -> Result<R, LimitMet>) -> Result<R, LimitMet> {
         budget::charged(search).unwrap_or_else(|| {
             limit::note(self);
@@ -105,7 +105,7 @@ impl Regex {
         })
     }
 
-    /// What a search found: of `again` if machine code had too little stack. A limit is counted.
+    /// The result of a search, or of `again` if machine code had too little stack. A limit is counted.
     fn answer<R: Default>(
         &self,
         found: Result<R, pcre2::Error>,
@@ -126,11 +126,11 @@ impl Regex {
             limit::note(self);
             return Err(LimitMet);
         }
-        // A subject that is not what the expression asks for (UTF-8) does not match.
+        // A subject that is not UTF-8, when the expression requires it, does not match.
         Ok(R::default())
     }
 
-    /// The same expression without machine code. It is made when it is needed, since it keeps the memory that it took.
+    /// The same expression without machine code. It is compiled when it is needed, since it keeps its memory.
     fn patient(&self) -> Option<bytes::Regex> {
         let limited = format!("(*LIMIT_MATCH={PATIENT_STEPS})(*LIMIT_HEAP={PATIENT_HEAP_KB}){}", self.text);
         bytes::RegexBuilder::new().caseless(self.ignore_case).build(&limited).ok()
@@ -217,7 +217,7 @@ mod tests {
         assert!(error.contains("'a('") && error.ends_with("erroffset=2)"), "{error}");
     }
 
-    /// Each turn takes some bytes of the 32 kB that machine code has: some thousand letters are too many for it.
+    /// Each iteration takes some bytes of the 32 kB stack of machine code: some thousand letters exceed it.
     #[test]
     fn what_needs_more_stack_is_answered_all_the_same() {
         let regex = Regex::new("^(?:(A)|b|ab)*c$", true, &Location::new("t.cfg".into(), 2)).unwrap();

@@ -27,7 +27,7 @@ pub(super) struct Segment {
     method: MatchMethod,
     ignore_case: bool,
     entries: Vec<Arc<Entry>>,
-    /// What entries are compared as; empty if all are compared as they were written, or are in the index.
+    /// The comparable forms of entries; empty if all are compared as text, or are in the index.
     parsed: Vec<Parsed>,
     index: Index,
 }
@@ -57,11 +57,11 @@ enum Index {
     },
 }
 
-/// What was found in a segment.
+/// A match in a segment.
 pub(super) struct Hit<'s> {
     pub entry: &'s Entry,
     pub regex: Option<&'s Regex>,
-    /// How long the matching prefix or netmask is; only for methods where the finest match wins.
+    /// How long the matching prefix or netmask is; only for methods where the longest match wins.
     pub fineness: usize,
 }
 
@@ -77,7 +77,7 @@ impl Item {
         Ok(Item { entry, parsed })
     }
 
-    /// An entry to be found by its text as it is.
+    /// An entry to be found by its exact text.
     pub(super) fn of_text(entry: Arc<Entry>) -> Item {
         Item { entry, parsed: Parsed::Text }
     }
@@ -104,7 +104,7 @@ impl Segment {
         segment
     }
 
-    /// How many entries there are, deleted ones too.
+    /// The number of entries, including deleted ones.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -115,7 +115,7 @@ impl Segment {
         alive.map(|(index, entry)| {
             let parsed = match self.parsed.get(index) {
                 Some(parsed) => parsed.clone(),
-                // It parsed before.
+                // It was parsed before, so it is valid.
                 None if self.method == MatchMethod::Ip => parse_net(entry.pattern()).unwrap_or(Parsed::Text),
                 None => Parsed::Text,
             };
@@ -123,7 +123,7 @@ impl Segment {
         })
     }
 
-    /// Takes apart a segment that nobody looks into any more.
+    /// Splits a segment that is no longer used into its parts.
     pub(super) fn into_parts(self) -> (Vec<Arc<Entry>>, Vec<Parsed>) {
         (self.entries, self.parsed)
     }
@@ -250,7 +250,7 @@ impl Segment {
         }
     }
 
-    /// Looks among the networks of the same family, then of the other one where the address has a form in it.
+    /// Looks among the networks of the same family, then of the other one if the address has a form in it.
     fn find_address(&self, address: IpAddr) -> Option<Hit<'_>> {
         let Index::Nets { v4, v6, odd } = &self.index else { return None };
         let (as_v4, as_v6) = match address {
@@ -313,7 +313,7 @@ impl Index {
                 let hasher = DefaultHashBuilder::default();
                 let (mut table, mut duplicates) =
                     (HashTable::<u32>::with_capacity(count), Duplicates::default());
-                // From the end, so that the first of several comes to stand in the table.
+                // From the end, so that the first of several equal keys is in the table.
                 for index in segment.all().rev() {
                     let key = segment.key(index);
                     let hash = hasher.hash_one(key);

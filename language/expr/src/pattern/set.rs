@@ -20,9 +20,9 @@ use crate::sample::Value;
 #[derive(Debug)]
 pub struct Entry {
     id: u64,
-    /// Where it stands in its file, 0 if in none.
+    /// Its line in its file; 0 if it is not from a file.
     line: u32,
-    /// How long the pattern is, at the beginning of the text.
+    /// The length of the pattern, which begins the text.
     pattern_length: u32,
     /// The pattern, and the value that came with it.
     text: Box<[u8]>,
@@ -35,7 +35,7 @@ pub struct Entry {
 impl Entry {
     /// One allocation for the entry and one for its text: a list may have millions.
     fn new(line: usize, pattern: &[u8], value: Option<&[u8]>) -> Arc<Entry> {
-        // Identifiers are shown by the runtime API and never come back.
+        // Identifiers are shown by the runtime API and never reused.
         Arc::new(Entry {
             id: ADDED.fetch_add(1, Ordering::Relaxed) + 1,
             line: u32::try_from(line).unwrap_or(u32::MAX),
@@ -47,7 +47,7 @@ impl Entry {
         })
     }
 
-    /// What identifies the entry in the runtime API (`#0x...`).
+    /// The entry's identifier in the runtime API (`#0x...`).
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -92,7 +92,7 @@ pub fn counts() -> (u64, u64) {
 static ADDED: AtomicU64 = AtomicU64::new(0);
 static FREED: AtomicU64 = AtomicU64::new(0);
 
-/// Which entries a command means.
+/// The entries that a command selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Selector<'s> {
     /// All entries with this pattern.
@@ -130,20 +130,20 @@ impl fmt::Display for SetError {
 
 impl std::error::Error for SetError {}
 
-/// What a lookup by the runtime API found, for one way of matching.
+/// The result of a lookup by the runtime API, for one way of matching.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The match method.
     pub method: MatchMethod,
     /// Whether case was ignored.
     pub ignore_case: bool,
-    /// Whether the reference program keeps such entries in a tree (else in a list), which it shows.
+    /// Whether HAProxy keeps such entries in a tree (else in a list), which its output shows.
     pub in_tree: bool,
     /// The entry, its pattern and its value.
     pub found: Option<(u64, Vec<u8>, Option<Vec<u8>>)>,
 }
 
-/// What every value of a map must pass.
+/// A check that every value of a map must pass.
 pub type ValueCheck = fn(&[u8]) -> Result<(), String>;
 
 /// How many entries one set may have.
@@ -161,7 +161,7 @@ pub struct PatternSet {
     state: Mutex<SetState>,
 }
 
-/// What uses a set, and where that is written.
+/// A use of a set, and its location.
 #[derive(Debug)]
 struct Use {
     by: User,
@@ -172,7 +172,7 @@ struct Use {
 enum User {
     /// The test of an ACL by this keyword, whose words the set is.
     Words(Box<str>),
-    /// The same whose entries come from a file.
+    /// The test of an ACL whose entries come from a file.
     AclOfFile,
     /// A converter.
     Map,
@@ -197,30 +197,30 @@ struct SetState {
     dead: usize,
     /// How often all entries were replaced.
     generation: u64,
-    /// What is left to [`PatternSet::tidy`].
+    /// Work left to [`PatternSet::tidy`].
     wants: Wants,
     version: u32,
     next_version: u32,
     prepared: BTreeMap<u32, Prepared>,
     indexes: Vec<Arc<PatternIndex>>,
-    /// Finds entries by their text, for changes; made when it is first wanted.
+    /// Finds entries by their text, for changes; made when it is first needed.
     by_pattern: Option<Arc<PatternIndex>>,
-    /// What every value must parse as.
+    /// The checks for every value.
     outputs: Vec<ValueCheck>,
 }
 
-/// What takes too long for who asked for it.
+/// Work that takes too long for the caller that caused it.
 #[derive(Debug, Default)]
 struct Wants {
     sweep: bool,
     by_pattern: bool,
 }
 
-/// A version that is not looked up yet.
+/// A version in preparation, which is not used for lookups yet.
 #[derive(Debug, Default)]
 struct Prepared {
     entries: Entries,
-    /// For each index of the set, in the same order, what it will publish.
+    /// For each index of the set, in the same order, the list to publish.
     segments: Vec<Vec<Arc<Segment>>>,
 }
 
@@ -278,7 +278,7 @@ impl PatternSet {
         self.lock().in_acls
     }
 
-    /// Where the set comes from and what uses it, as `show acl` and `show map` tell.
+    /// The origin of the set and its uses, for `show acl` and `show map`.
     pub fn description(&self) -> String {
         let uses = self.lock().uses.iter().map(Use::to_string).collect::<Vec<_>>().join(", ");
         match &self.name {
@@ -450,7 +450,7 @@ impl PatternSet {
             entry.dead.store(true, Ordering::Relaxed);
         }
         state.dead += selected.len();
-        // Sweeping costs as much as the list is long, so wait until a fourth of it is dead.
+        // Sweeping takes time proportional to the list, so wait until a fourth of it is dead.
         if state.dead * 4 > state.entries.len() {
             match state.entries.len() <= SMALL {
                 true => state.sweep(),
@@ -460,9 +460,9 @@ impl PatternSet {
         Ok(selected.len())
     }
 
-    /// Does what changes of a large set left to be done: entries that were deleted leave its indexes, and it gets an index by
-    /// the texts of its entries. That takes tenths of a second for a million of them, so it is to be called by a thread that
-    /// serves nobody; others may read and change the set meanwhile.
+    /// Does the deferred work of changes to a large set: removes deleted entries from its indexes, and makes the index by
+    /// text. That takes tenths of a second for a million entries, so call it on a thread that serves no
+    /// traffic; others may read and change the set meanwhile.
     pub fn tidy(&self) {
         let wants = std::mem::take(&mut self.lock().wants);
         if wants.sweep {
@@ -500,7 +500,7 @@ impl PatternSet {
         let index = PatternIndex::new(MatchMethod::Str, false, items, Location::default());
         let mut state = self.lock();
         if state.generation == generation {
-            // What was added meanwhile.
+            // Entries added meanwhile.
             state.entries.after(last).for_each(|entry| index.push(Item::of_text(entry.clone())));
             state.by_pattern = Some(Arc::new(index));
         }
@@ -551,7 +551,7 @@ impl PatternSet {
     /// Looks a text up as each use of the set would.
     pub fn lookup(&self, text: &[u8]) -> Vec<Report> {
         let indexes = self.lock().indexes.clone();
-        // An operator's question is a request of its own.
+        // An operator's lookup has a budget of its own.
         super::regex::budget::begin_request();
         let value = Value::str(text);
         indexes
@@ -586,7 +586,7 @@ impl Prepared {
 }
 
 impl SetState {
-    /// Puts other entries in place of the current ones.
+    /// Replaces the current entries.
     fn put(&mut self, other: Prepared) {
         let Prepared { entries, mut segments } = other;
         segments.resize_with(self.indexes.len(), Vec::new);
@@ -601,13 +601,13 @@ impl SetState {
         }
     }
 
-    /// Leaves [`PatternSet::tidy`] something to do.
+    /// Defers work to [`PatternSet::tidy`].
     fn ask(&mut self, what: impl FnOnce(&mut Wants) -> &mut bool) {
         *what(&mut self.wants) = true;
         UNTIDY.store(true, Ordering::Release);
     }
 
-    /// Leaves out what was deleted, at once.
+    /// Removes deleted entries now.
     fn sweep(&mut self) {
         let mut at = 0;
         while let Some((_, stays)) = self.sweep_chunk(at) {
@@ -626,7 +626,7 @@ impl SetState {
         self.indexes.iter().chain(&self.by_pattern).cloned().collect()
     }
 
-    /// Up to this many entries looking at each is as good as an index of them.
+    /// Up to this many entries a scan is as fast as an index.
     const FEW: usize = 64;
 
     fn select(&mut self, selector: Selector<'_>) -> Vec<Arc<Entry>> {
@@ -648,7 +648,7 @@ impl SetState {
                 self.by_pattern = Some(Arc::new(index));
                 return found;
             }
-            // Making an index of so many takes ten times as long as looking at each.
+            // Making an index takes ten times as long as one scan.
             (None, Self::FEW..) => self.ask(|wants| &mut wants.by_pattern),
             _ => {}
         }
@@ -657,7 +657,7 @@ impl SetState {
     }
 }
 
-/// Whether changes left something to [`PatternSet::tidy`] since this was asked last.
+/// Whether changes left work to [`PatternSet::tidy`] since the last call.
 pub fn take_untidy() -> bool {
     UNTIDY.load(Ordering::Relaxed) && UNTIDY.swap(false, Ordering::Acquire)
 }

@@ -11,7 +11,7 @@ use super::file::{FileEntry, acl_entries, map_entries};
 use super::set::PatternSet;
 use crate::loader::Loader;
 
-/// The sets of one configuration. Files are shared by all who name them.
+/// The sets of one configuration. Files are shared by all their users.
 #[derive(Debug, Default)]
 pub struct PatternStore {
     state: Mutex<StoreState>,
@@ -22,11 +22,11 @@ struct StoreState {
     by_name: HashMap<String, Arc<PatternSet>>,
     by_number: BTreeMap<u32, Arc<PatternSet>>,
     next_number: u32,
-    /// Files that were not there when an action named them: only actions may name them.
+    /// Files that did not exist when an action named them: only actions may use them.
     missing: HashSet<String>,
 }
 
-/// Where the entries of a named set come from.
+/// The source of the entries of a named set.
 enum Source<'n> {
     /// A file that must exist.
     File(&'n str),
@@ -45,7 +45,7 @@ impl PatternStore {
     /// The set of a file, loaded if it is new.
     ///
     /// Names may begin with `file@`, `opt@` (the file may be missing) or `virt@` (there is no file).
-    /// `has_values` says how its lines are read: a file cannot be both a map and a plain list.
+    /// `has_values` decides how its lines are read: a file cannot be both a map and a plain list.
     pub fn named(
         &self,
         name: &str,
@@ -59,7 +59,7 @@ impl PatternStore {
         self.load(name, has_values, loader)
     }
 
-    /// The set that an action changes. A file that does not exist is one without entries: nothing is looked up in it.
+    /// The set that an action changes. A file that does not exist counts as empty, since nothing is looked up in it.
     pub fn changed(
         &self,
         name: &str,

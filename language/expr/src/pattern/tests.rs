@@ -20,7 +20,7 @@ fn map(content: &'static str) -> std::sync::Arc<PatternSet> {
     PatternStore::new().named("file", true, &File(content)).unwrap()
 }
 
-/// Where the rule is that the tests stand for.
+/// A location for rules of the tests.
 fn at() -> crate::Location {
     crate::Location::new("t.cfg".into(), 1)
 }
@@ -77,7 +77,7 @@ fn a_large_map_is_changed_by_key() {
     assert_eq!(set.delete(Selector::Id(id)), Err(SetError::NotFound));
 }
 
-/// Who changes a large set has neither its indexes swept nor one made by its texts: that is left to `tidy`, and found all the same.
+/// Changing a large set neither sweeps its indexes nor makes the one by text: that is left to `tidy`, and lookups still work.
 #[test]
 fn what_takes_long_is_left_to_others() {
     const ALL: usize = 20_000;
@@ -114,7 +114,7 @@ fn what_takes_long_is_left_to_others() {
     assert!(set.next_entry(0, last).is_none());
 }
 
-/// What is added, deleted and replaced while a set is tidied is as it would be otherwise.
+/// Additions, deletions and replacements while a set is tidied have their usual effect.
 #[test]
 fn a_set_is_tidied_while_it_is_changed() {
     const ALL: usize = 10_000;
@@ -196,7 +196,7 @@ fn lookups_report_each_use() {
     assert_eq!(reports[1].found.as_ref().map(|(_, pattern, _)| pattern.as_slice()), Some(&b"AB"[..]));
 }
 
-/// As the packaged reference program lists them.
+/// Listings of the packaged HAProxy 2.6.
 #[test]
 fn listings() {
     let fixture = crate::testing::Fixture::new().file("ips", "10.0.0.0/8\n1.2.3.4\n").file("m", "a 1\n");
@@ -243,7 +243,7 @@ fn names_have_prefixes() {
     assert_eq!(store.find("file@file").unwrap().number(), by_path.number());
 }
 
-/// What is looked up must be there; what is only changed need not (the reference program loads no file for an action).
+/// A file for lookups must exist; one for changes need not (HAProxy loads no file for an action).
 #[test]
 fn an_action_may_name_a_file_that_is_not_there() {
     let store = PatternStore::new();
@@ -259,7 +259,7 @@ fn an_action_may_name_a_file_that_is_not_there() {
     assert!(store.named("file@missing", true, &File("")).is_err());
     assert!(store.changed("missing", false, &File("")).is_err(), "a map is no plain list");
     assert!(store.named("opt@other", true, &File("")).unwrap().is_empty());
-    // A file that is there is the same for all.
+    // An existing file is shared by all users.
     let changed = store.changed("file", true, &File("a 1\n")).unwrap();
     assert_eq!(changed.len(), 1);
     assert_eq!(store.named("file", true, &File("a 1\n")).unwrap().number(), changed.number());
@@ -276,7 +276,7 @@ fn numbers_are_unique() {
     assert_eq!(store.sets().len(), 2);
 }
 
-/// What a set of patterns should answer, the slow way: the index of the entry.
+/// The expected result of a lookup, by a scan: the index of the entry.
 fn scan(method: MatchMethod, ignore_case: bool, patterns: &[String], subject: &str) -> Option<usize> {
     let fold = |text: &str| if ignore_case { text.to_ascii_lowercase() } else { text.to_string() };
     let subject = fold(subject);

@@ -10,7 +10,7 @@ use crate::scratch;
 
 impl SampleType {
     /// True if values of this type can be given where `target` is expected (the value itself may still not fit:
-    /// a string that is no address).
+    /// a string that is not an address).
     pub const fn casts_to(self, target: SampleType) -> bool {
         use SampleType::{Addr, Any, Bin, Bool, Int, Ipv4, Ipv6, Method, Same, Str};
         match self {
@@ -18,7 +18,7 @@ impl SampleType {
             _ if matches!(target, Any | Same) => true,
             Bool => matches!(target, Bool | Int | Str | Bin),
             Int => matches!(target, Bool | Int | Addr | Ipv4 | Ipv6 | Str | Bin),
-            // An address of either family may turn out to be one that is a number.
+            // An address of unknown family may be an IPv4 one, which can be cast to an integer.
             Ipv4 | Addr => matches!(target, Int | Addr | Ipv4 | Ipv6 | Str | Bin),
             Ipv6 => matches!(target, Addr | Ipv4 | Ipv6 | Str | Bin),
             Str => true,
@@ -28,7 +28,7 @@ impl SampleType {
 }
 
 impl<'a> Value<'a> {
-    /// The value as another type, if it can be told.
+    /// The value as another type, if it can be converted.
     #[inline]
     pub fn cast(self, target: SampleType) -> Option<Value<'a>> {
         if self.kind() == target { Some(self) } else { self.convert(target) }
@@ -131,7 +131,7 @@ pub(crate) fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// The integer at the beginning of a string: an optional sign, then digits; what follows is ignored.
+/// The integer at the beginning of a string: an optional sign, then digits; the rest is ignored.
 /// Saturates at the ends of the range, and is zero if there is no digit. `None` only for an empty string.
 pub(crate) fn parse_int(bytes: &[u8]) -> Option<i64> {
     let (negative, digits) = match bytes {
@@ -149,7 +149,7 @@ pub(crate) fn parse_int(bytes: &[u8]) -> Option<i64> {
     Some(value)
 }
 
-/// Where a binary is read as a string, it ends at the first zero byte (manual, 7.1.3).
+/// A binary that is read as a string ends at the first zero byte (manual, 7.1.3).
 fn until_nul(bytes: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     let Some(end) = memchr::memchr(0, &bytes) else { return bytes };
     match bytes {
@@ -161,8 +161,8 @@ fn until_nul(bytes: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     }
 }
 
-/// The address that a text begins with. What is neither a digit nor a point ends it, as in the reference program: clients are
-/// named with their ports, too (`10.1.2.3:80`), and a rule about addresses has to see theirs.
+/// The address that a text begins with. Any byte but a digit or a dot ends it, as in HAProxy: clients may be
+/// given with their ports (`10.1.2.3:80`), and rules about addresses must see the address.
 fn leading_ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
     let end = bytes.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.').unwrap_or(bytes.len());
     parse_ipv4(&bytes[..end])
@@ -180,7 +180,7 @@ pub(crate) fn parse_ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
 mod tests {
     use super::*;
 
-    /// The reference program gave these.
+    /// Results of HAProxy.
     #[test]
     fn conversions() {
         let check = |value: Value<'static>, target, expected: Option<Value<'static>>| {

@@ -1,4 +1,4 @@
-//! What is said of a stick-table before it exists (manual, 11.1).
+//! The declaration of a stick-table (manual, 11.1).
 
 use crate::sample::SampleType;
 use crate::table::DataType;
@@ -12,11 +12,11 @@ pub struct Declaration {
     pub key: KeyType,
     /// How many entries fit.
     pub size: u32,
-    /// How long an entry lives after it was used last, in milliseconds; 0 for as long as there is room.
+    /// How long an entry lives after it was used last, in milliseconds; 0 for no expiry.
     pub expire_ms: u32,
-    /// When it is full, new entries are refused; otherwise the oldest go.
+    /// When it is full, new entries are refused; otherwise the oldest are removed.
     pub no_purge: bool,
-    /// Rates of bytes count blocks of so many bytes; at least 1.
+    /// Rates of bytes count blocks of this many bytes; at least 1.
     pub bytes_rate_factor: u32,
     /// How servers are named in `server_key`.
     pub server_key: ServerKeyKind,
@@ -33,9 +33,9 @@ pub enum KeyType {
     Ipv6,
     /// 32-bit integers.
     Integer,
-    /// Strings of at most so many bytes; longer ones are cut.
+    /// Strings of at most this many bytes; longer ones are cut.
     Text(u32),
-    /// Blocks of exactly so many bytes; longer ones are cut, shorter ones filled with zeros.
+    /// Blocks of exactly this many bytes; longer ones are cut, shorter ones padded with zeros.
     Binary(u32),
 }
 
@@ -54,7 +54,7 @@ pub enum ServerKeyKind {
 pub struct Stored {
     /// The type.
     pub data: DataType,
-    /// How many of it: 1 but for arrays.
+    /// The number of elements; 1 except for arrays.
     pub elements: u16,
     /// The period of a rate, in milliseconds; 0 for anything else.
     pub period_ms: u32,

@@ -44,7 +44,7 @@ impl Writer<'_> {
             let width = after[..digits]
                 .iter()
                 .fold(0, |width, digit| MAX_WIDTH.min(width * 10 + usize::from(digit - b'0')));
-            // E and O ask for alternative forms, which the C locale does not have.
+            // E and O select alternative forms, which the C locale does not have.
             let skip = digits + usize::from(matches!(after.get(digits), Some(b'E' | b'O')));
             let start = out.len();
             match after.get(skip) {
@@ -52,7 +52,7 @@ impl Writer<'_> {
                     adjust(*conversion, flags, width, out, start);
                     rest = &after[skip + 1..];
                 }
-                // What is no conversion stays as it is.
+                // An unknown conversion is copied unchanged.
                 _ => out.push(b'%'),
             }
         }
@@ -136,7 +136,7 @@ impl Writer<'_> {
     }
 }
 
-/// Applies the flags and the width of glibc's strftime(3) to what a conversion appended from `start` on.
+/// Applies the flags and the width of glibc's strftime(3) to the text that a conversion appended from `start` on.
 fn adjust(conversion: u8, flags: &[u8], width: usize, out: &mut Vec<u8>, start: usize) {
     if flags.is_empty() && width == 0 {
         return;
@@ -147,7 +147,7 @@ fn adjust(conversion: u8, flags: &[u8], width: usize, out: &mut Vec<u8>, start: 
     } else if flags.contains(&b'#') {
         out[start..].make_ascii_lowercase();
     }
-    // The last flag that is about padding counts.
+    // The last padding flag wins.
     let padding = flags.iter().rev().find(|flag| b"_-0".contains(flag));
     let fill = match padding {
         Some(b'0') => b'0',

@@ -2,16 +2,16 @@
 
 use std::sync::LazyLock;
 
-/// When the clocks of a place are changed, and to what.
+/// The changes of the local time of a zone.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TimeZone {
-    /// From when on, and how far ahead of UTC; sorted.
+    /// The time of each change, and the local time from then on; sorted.
     transitions: Vec<(i64, Local)>,
-    /// Before the first transition.
+    /// The local time before the first transition.
     first: Local,
 }
 
-/// One setting of the clocks.
+/// A local time type (RFC 8536): an offset and a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Local {
     /// Seconds ahead of UTC.
@@ -30,21 +30,21 @@ impl Default for Local {
 const MAX_TRANSITIONS: usize = 10_000;
 
 impl TimeZone {
-    /// Coordinated universal time, under the name that it has in HTTP and in the C library.
+    /// Coordinated universal time, with the name that HTTP and the C library use (GMT).
     pub fn utc() -> &'static TimeZone {
         static UTC: LazyLock<TimeZone> = LazyLock::new(|| TimeZone::fixed(0, "GMT"));
         &UTC
     }
 
-    /// A zone that never changes its clocks.
+    /// A zone with a fixed offset.
     pub fn fixed(offset: i32, name: &str) -> TimeZone {
         TimeZone { transitions: Vec::new(), first: Local { offset, name: name.into() } }
     }
 
     /// From the bytes of a TZif file, such as `/etc/localtime`.
     ///
-    /// The rule at the end of the file, for years after its table, is applied as far as the table goes: files in
-    /// use have a table to 2037.
+    /// The rule at the end of the file, for years after its table, is not used: the
+    /// tables of usual files reach to 2037.
     pub fn parse(bytes: &[u8]) -> Option<TimeZone> {
         let header = Header::parse(bytes)?;
         if header.version == 0 {
@@ -55,7 +55,7 @@ impl TimeZone {
         Header::parse(second)?.body(second.get(44..)?, 8)
     }
 
-    /// The setting of the clocks at a moment.
+    /// The local time type at a time.
     pub fn at(&self, seconds: i64) -> &Local {
         match self.transitions.partition_point(|(from, _)| *from <= seconds) {
             0 => &self.first,

@@ -1,4 +1,4 @@
-//! Values for machines: JSON, and CBOR (RFC 8949).
+//! Values encoded as JSON or CBOR (RFC 8949).
 
 use std::io::Write as _;
 
@@ -45,7 +45,7 @@ impl Encoding {
         }
     }
 
-    /// Writes that there is nothing.
+    /// Writes a null.
     pub(crate) fn null(self, out: &mut Vec<u8>) {
         match self {
             Encoding::Json { .. } => out.extend_from_slice(b"null"),
@@ -78,7 +78,7 @@ impl Encoding {
         }
     }
 
-    /// Writes a value. None is an empty text in JSON, and empty text nothing in CBOR.
+    /// Writes a value. None becomes an empty text in JSON; an empty text becomes null in CBOR.
     pub(crate) fn value(self, value: Option<Value<'_>>, out: &mut Vec<u8>) {
         match (self, value) {
             (Encoding::Json { .. }, Some(Value::Bool(value))) => {
@@ -143,7 +143,7 @@ impl Encoding {
     }
 }
 
-/// A JSON string. Bytes beyond printable ASCII are escaped one by one; with `utf8` only controls and what is not UTF-8 are.
+/// A JSON string. Bytes beyond printable ASCII are escaped one by one; with `utf8` only controls and invalid UTF-8 are.
 fn json_string(text: &[u8], utf8: bool, out: &mut Vec<u8>) {
     out.push(b'"');
     if utf8 {
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
-    /// HAProxy 3.2 wrote these.
+    /// Results of HAProxy 3.2.
     #[test]
     fn json_values() {
         let json = Encoding::Json { utf8: false };

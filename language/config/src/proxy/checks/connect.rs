@@ -2,9 +2,9 @@
 
 use super::{Kind, comment, expression};
 use crate::address::source_address;
-use crate::model::{CheckAction, CheckConnect, CheckPort, CheckRule};
+use crate::model::{CheckAction, CheckConnect, CheckPort, CheckRule, Protocol};
 use crate::proxy::LineContext;
-use crate::tls_words::{NOT_SPOKEN_BY_CHECKS, protocols};
+use crate::tls_words::protocols;
 use crate::words::{Parsed, Words, fault, not_yet};
 
 pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Kind) -> Parsed<CheckRule> {
@@ -39,10 +39,10 @@ pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: K
                 connect.server_name = Some(name.text().into());
             }
             "alpn" => {
-                let protocols = protocols(words, &format!("'{keyword}' : 'alpn'"), NOT_SPOKEN_BY_CHECKS)?;
+                let protocols = protocols(words, &format!("'{keyword}' : 'alpn'"))?;
                 connect.protocols = Some(protocols.into());
             }
-            "proto" => proto(words, &keyword, kind)?,
+            "proto" => connect.protocol = proto(words, &keyword, kind)?,
             other => {
                 return Err(fault(
                     word.span(),
@@ -57,12 +57,14 @@ pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: K
     Ok(CheckRule { comment: said, step: 0, action: CheckAction::Connect(connect) })
 }
 
-/// What is spoken is what is spoken anyway: HTTP/1 by `http-check` rules, bytes by `tcp-check` rules.
-fn proto(words: &mut Words<'_>, keyword: &str, kind: Kind) -> Parsed {
+/// HTTP/1 or HTTP/2 for `http-check` rules; `tcp-check` rules send raw bytes anyway.
+fn proto(words: &mut Words<'_>, keyword: &str, kind: Kind) -> Parsed<Option<Protocol>> {
     let word = words.expect(&format!("'{keyword}' : 'proto' expects a MUX protocol as argument."))?;
     match (word.text(), kind) {
-        ("h1", Kind::Http) | ("none", Kind::Tcp) => Ok(()),
-        ("h2" | "fcgi" | "spop" | "quic" | "qmux", Kind::Http) => {
+        ("h1", Kind::Http) => Ok(Some(Protocol::H1)),
+        ("h2", Kind::Http) => Ok(Some(Protocol::H2)),
+        ("none", Kind::Tcp) => Ok(None),
+        ("fcgi" | "spop" | "quic" | "qmux", Kind::Http) => {
             Err(not_yet(word.span(), &format!("{keyword} proto {word}")))
         }
         ("none" | "h1" | "h2" | "fcgi" | "spop" | "quic" | "qmux", _) => {

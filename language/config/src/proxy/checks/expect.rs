@@ -65,7 +65,7 @@ pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: K
     Ok(CheckRule { comment: said, step: 0, action: CheckAction::Expect(Arc::new(expect)) })
 }
 
-/// What a line says beside the pattern.
+/// The options of a line besides the pattern.
 #[derive(Default)]
 struct Draft {
     min_receive: Option<u32>,
@@ -100,7 +100,7 @@ impl Reader<'_, '_> {
             name = rest.trim_start();
         }
         if name.is_empty() && !words.at_end() {
-            // The exclamation mark stands alone.
+            // The exclamation mark is a word of its own.
             let next = words.take().expect("not at the end");
             return self.pattern(next, words);
         }
@@ -154,7 +154,7 @@ impl Reader<'_, '_> {
             }
             "binary-lf" => Expected::HexFormat(Arc::new(format(self.context, pattern)?)),
             "rstring" => Expected::Regex(self.regex(pattern, false)?),
-            // The digits are compared in capitals, whatever the pattern writes.
+            // The digits to compare are in upper case, so the pattern ignores case.
             "rbinary" => Expected::HexRegex(self.regex(pattern, true)?),
             "rstatus" => Expected::StatusRegex(self.regex(pattern, false)?),
             _ => Expected::Status(self.statuses(pattern)?),
@@ -233,7 +233,7 @@ impl Reader<'_, '_> {
                     format!("'{keyword}' : '{word}' : a format cannot be a regular expression."),
                 ));
             }
-            // Names have no case.
+            // Names are case-insensitive.
             return Ok(TextMatch::Regex(self.regex(pattern, of_name)?));
         }
         let text = if is_format {

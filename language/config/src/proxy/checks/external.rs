@@ -1,4 +1,4 @@
-//! Checks by programs: which one, and what must be said elsewhere for it.
+//! Checks by external programs: the program, and the global settings that it needs.
 
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
@@ -47,7 +47,7 @@ pub(super) fn read_option(context: &mut LineContext<'_>, words: &mut Words<'_>) 
     Ok(())
 }
 
-/// What a proxy whose servers are checked by a program lacks (manual, "external-check").
+/// Reports missing settings of a proxy whose servers are checked by a program (manual, "external-check").
 pub(in crate::proxy) fn settle(
     proxy: &Proxy,
     at: Span,

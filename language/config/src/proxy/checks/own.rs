@@ -1,4 +1,4 @@
-//! The options that choose a dialogue: `httpchk`, `tcp-check`, and those that stand for one of their own.
+//! The options that choose a dialogue: `httpchk`, `tcp-check`, and those with a dialogue of their own.
 
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ fn expecting(expect: Expect) -> CheckRule {
     CheckRule { comment: None, step: 0, action: CheckAction::Expect(Arc::new(expect)) }
 }
 
-/// An expression of our own, which is one.
+/// Compiles a fixed regular expression, which is valid.
 fn regex(pattern: &str) -> Arc<Regex> {
     Arc::new(
         Regex::new(pattern, true, &Location::new("option".into(), 0)).expect("a valid regular expression"),
@@ -227,16 +227,16 @@ fn read_mysql(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     words.end("option mysql-check")?;
     let login = if old { mysql_login_old(user.bytes()) } else { mysql_login(user.bytes()) };
     let answer = expecting(Expect::plain(Expected::Own(OwnExpected::MysqlAnswer)));
-    // The name is sent at once: servers answer it once they have greeted.
+    // The login is sent at once: servers answer it after their greeting.
     own(context, vec![connect, send(&login), greeting(), answer])
 }
 
-/// MySQL's names are at most 32 characters long.
+/// The longest user name in bytes: MySQL allows 32 characters.
 const MAX_MYSQL_USER: usize = 128;
 
 /// A client authentication packet of protocol 4.1 for a user without password, and the packet that ends the session.
 fn mysql_login(user: &[u8]) -> Vec<u8> {
-    // What the client can do: protocol 4.1 and secure connections; how long a packet may be; and the character set UTF-8.
+    // Capabilities (protocol 4.1 and secure connections), the longest packet, and the character set UTF-8.
     let mut packet = Vec::new();
     packet.extend_from_slice(&0x0000_8200_u32.to_le_bytes());
     packet.extend_from_slice(&0x0100_8000_u32.to_le_bytes());
@@ -255,7 +255,7 @@ fn mysql_login_old(user: &[u8]) -> Vec<u8> {
     with_quit(&packet)
 }
 
-/// A packet with its header (length, sequence number 1), and a packet that says that this was all.
+/// A packet with its header (length, sequence number 1), and a QUIT packet.
 fn with_quit(packet: &[u8]) -> Vec<u8> {
     let length = (packet.len() as u32).to_le_bytes();
     let mut bytes = vec![length[0], length[1], length[2], 1];
@@ -281,7 +281,7 @@ fn client_hello() -> Vec<u8> {
     hello
 }
 
-/// A HELLO frame that says that it is a health check, with its length: an agent answers and closes.
+/// A HELLO frame marked as a health check, with its length: an agent answers and closes.
 const SPOP_HELLO: &[u8] = b"\0\0\0\x4e\x01\0\0\0\x01\0\0\
     \x12supported-versions\x08\x032.0\
     \x0emax-frame-size\x03\xfc\xf0\x06\

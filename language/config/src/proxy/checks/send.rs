@@ -1,4 +1,4 @@
-//! `send` and its relatives.
+//! `send` and similar rules.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(super) fn read_hex_format(
     Ok(CheckRule { step: 0, comment: trailing_comment(words, "tcp-check send-binary-lf")?, action })
 }
 
-/// The bytes that hexadecimal digits write, or why there are none.
+/// Decodes hexadecimal digits; the error says why they are invalid.
 pub(super) fn hex(digits: &[u8]) -> Result<Vec<u8>, String> {
     if !digits.len().is_multiple_of(2) {
         return Err("an even number of hex digit is expected".to_owned());
@@ -83,7 +83,7 @@ pub(super) fn read_http(context: &mut LineContext<'_>, words: &mut Words<'_>, _:
                     ));
                 }
                 let lower: Arc<[u8]> = name.bytes().to_ascii_lowercase().into();
-                // What the body needs is said by who sends it (manual, "http-check send").
+                // The sender adds the framing fields of the body itself (manual, "http-check send").
                 if !matches!(&*lower, b"content-length" | b"transfer-encoding") {
                     request.headers.push((lower, format(context, value)?));
                 }
@@ -103,7 +103,7 @@ pub(super) fn read_http(context: &mut LineContext<'_>, words: &mut Words<'_>, _:
     Ok(CheckRule { comment: said, step: 0, action: CheckAction::SendHttp(Arc::new(request)) })
 }
 
-/// Bytes of a name (RFC 9110, 5.6.2).
+/// Whether a byte may be in a token (RFC 9110, 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

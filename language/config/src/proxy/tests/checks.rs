@@ -1,4 +1,4 @@
-//! The checks at the end: names, modes, what is missing, what is out of reach.
+//! The checks at the end: names, modes, missing settings, unreachable rules.
 
 use crate::model::*;
 use crate::testing::{check, check_text};
@@ -48,6 +48,37 @@ fn what_a_proxy_lacks() {
         &["W proxy 'l' has no 'bind' directive. Please declare it as a backend if this was intended."],
     );
     check_text("listen l\n disabled\n", &[]);
+}
+
+#[test]
+fn a_check_needs_a_port() {
+    let lack = "server 's' has neither service port nor check port";
+    let (none, some) = (
+        format!("A config: backend 'b': {lack} nor tcp_check rule 'connect' with port information."),
+        format!("A config: backend 'b': {lack}, and a tcp_check rule 'connect' with no port information."),
+    );
+    let rules = |lines: &str| format!(" option tcp-check\n{lines} server s 1.1.1.1 check\n");
+    let cases = [
+        (" server s 1.1.1.1 check\n".to_owned(), Some(&none)),
+        (" server s 1.1.1.1:0 check addr 1.1.1.2\n".to_owned(), Some(&none)),
+        (" server s 1.1.1.1:+10 check\n".to_owned(), Some(&none)),
+        (" option httpchk\n server s 1.1.1.1 check\n".to_owned(), Some(&none)),
+        (rules(" tcp-check connect\n"), Some(&none)),
+        (rules(" tcp-check connect port 80\n tcp-check connect\n"), Some(&some)),
+        (rules(" tcp-check connect port 80\n tcp-check connect port 81\n"), None),
+        (" server s 1.1.1.1:+10 check port 80\n".to_owned(), None),
+        (" server s 1.1.1.1\n".to_owned(), None),
+        (" server s 1.1.1.1 check no-check\n".to_owned(), None),
+        (" server s 1.1.1.1 agent-check agent-port 80\n".to_owned(), None),
+        (" server s /run/s.sock check\n".to_owned(), None),
+        // Without an address there is nothing to check yet.
+        (" server s : check\n".to_owned(), None),
+        (" server s 0.0.0.0 check\n".to_owned(), None),
+    ];
+    for (lines, complaint) in cases {
+        let text = format!("backend b\n timeout connect 1s\n timeout server 1s\n{lines}");
+        check_text(&text, &complaint.map(String::as_str).into_iter().collect::<Vec<_>>());
+    }
 }
 
 #[test]
@@ -213,7 +244,7 @@ fn names_that_no_field_has_are_warned_of() {
     warned("http-response set-header x%[src] z", "x%[src]", '[');
     warned("http-after-response add-header a{}b z", "a{}b", '{');
     warned("http-request early-hint 'l k' z", "l k", ' ');
-    // Nothing is written under these names, and these are names.
+    // No field with these names is written; those of the next line are valid.
     check("listen l", "http-request del-header 'x y' ;; http-request replace-header 'x y' a b", &[]);
     check("listen l", "http-request set-header \"X-a!#%&'*+-.^_`|~9\" z ;; http-request set-header é z", &[]);
 }

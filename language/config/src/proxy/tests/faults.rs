@@ -1,4 +1,4 @@
-//! What is refused, in which words, and where the caret points.
+//! Refused lines: the message, and where the caret points.
 
 use crate::testing::{check, check_text, read};
 

@@ -8,7 +8,7 @@ use crate::testing::{check, read};
 const A: &str = "filter bwlim-in a default-limit 1k default-period 1s";
 const B: &str = "filter bwlim-out b default-limit 1m default-period 500 min-size 2896";
 
-/// What is said of the last of these lines, without what stands before every message.
+/// Checks the message for the last of these lines, without its prefix.
 #[track_caller]
 fn refuse(lines: &[&str], want: &str) {
     let text = format!("listen l\n bind :80\n mode tcp\n {}\n", lines.join("\n "));
@@ -30,6 +30,7 @@ fn filters_are_kept_in_the_order_of_their_lines() {
         limit,
         period: Duration::from_millis(period_ms),
         min_size,
+        shared: None,
     };
     let plain = TraceFilter {
         name: "TRACE".into(),
@@ -50,8 +51,8 @@ fn filters_are_kept_in_the_order_of_their_lines() {
     else {
         panic!("{kinds:?}")
     };
-    assert_eq!(*a, limit("a", FilterDirection::Request, 1024, 1000, 0));
-    assert_eq!(*b, limit("b", FilterDirection::Response, 1 << 20, 500, 2896));
+    assert_eq!(format!("{a:?}"), format!("{:?}", limit("a", FilterDirection::Request, 1024, 1000, 0)));
+    assert_eq!(format!("{b:?}"), format!("{:?}", limit("b", FilterDirection::Response, 1 << 20, 500, 2896)));
     assert_eq!((t, x), (&plain, &full));
     let order = |direction| outcome.proxies[1].filter_order(direction).collect::<Vec<_>>();
     assert_eq!(order(FilterDirection::Request), [0, 1, 3]);
@@ -117,6 +118,29 @@ fn wrong_filters_are_refused() {
 }
 
 #[test]
+fn streams_of_one_key_may_share_a_limit() {
+    let stored = "stick-table type ip size 10 store bytes_out_rate(2s)";
+    let shared = "filter bwlim-out a limit 1k key src min-size 7";
+    let outcome = check(
+        "listen l",
+        &format!("{stored} ;; {shared} table l ;; http-request set-bandwidth-limit a"),
+        &[],
+    );
+    let FilterKind::Bandwidth(limit) = &outcome.proxies[1].filters[0].kind else { panic!() };
+    assert_eq!((limit.limit, limit.min_size, limit.shared.is_some()), (1024, 7, true));
+    refuse(&[shared], "proxy 'l' has no stick-table");
+    refuse(&["filter bwlim-out a limit 1k key src table nosuch"], "nosuch");
+    refuse(
+        &["stick-table type ip size 10 store bytes_in_rate(2s)", shared],
+        "bwlim filter 'a' needs 'bytes_out_rate' in stick-table 'l'",
+    );
+    refuse(
+        &[stored, shared, "http-request set-bandwidth-limit a limit 2k"],
+        "the shared bwlim filter 'a' can have no limit or period of its own",
+    );
+}
+
+#[test]
 fn filters_that_are_not_there_yet_say_so() {
     for name in
         ["cache c", "compression", "comp-req", "comp-res", "fcgi-app x", "opentracing", "spoe x", "lua.x"]
@@ -124,10 +148,6 @@ fn filters_that_are_not_there_yet_say_so() {
         let word = name.split(' ').next().unwrap_or_default();
         refuse(&[&format!("filter {name}")], &format!("'filter {word}' is not implemented yet"));
     }
-    refuse(
-        &["filter bwlim-out a limit 1k key src table t"],
-        "'filter bwlim-out a key' is not implemented yet",
-    );
     refuse(
         &["filter trace", "filter trace", "filter-sequence response trace"],
         "without filter 'trace' is not implemented yet",

@@ -1,4 +1,4 @@
-//! What proxies have from `defaults` sections.
+//! What proxies inherit from `defaults` sections.
 
 use crate::model::*;
 use crate::testing::{check_text, read};
@@ -21,12 +21,12 @@ fn sections_inherit_from_defaults() {
     assert!(!a.settings.stats.as_ref().unwrap().hide_version);
     assert!(b.settings.stats.as_ref().unwrap().hide_version);
     assert_eq!(b.settings.stats.as_ref().unwrap().uri(), "/s");
-    // The anonymous section starts from nothing.
+    // The anonymous section starts empty.
     assert_eq!((c.mode(), c.settings.retries), (Mode::Tcp, 3));
     assert_eq!(c.settings.timeouts.client, Some(std::time::Duration::from_secs(1)));
 }
 
-/// R29: a parser gets the defaults to read, so that a later proxy starts from what they say, whatever an earlier one said.
+/// R29: parsers only read the defaults, so a later proxy starts from them, whatever an earlier one changed.
 #[test]
 fn r29_defaults_stay_as_they_are() {
     let outcome = check_text(

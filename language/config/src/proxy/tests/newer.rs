@@ -1,4 +1,4 @@
-//! What HAProxy 2.6 took and later ones do not, or the other way round.
+//! Lines that HAProxy 2.6 accepts and later versions do not, or the other way round.
 
 use std::time::Duration;
 
@@ -167,7 +167,7 @@ fn defaults_may_name_the_state_file() {
     assert_eq!(names, [Some("x"), None]);
 }
 
-/// HAProxy 3.2 says the same.
+/// HAProxy 3.2 warns as well.
 #[test]
 fn what_is_in_vain_is_warned_of() {
     check(

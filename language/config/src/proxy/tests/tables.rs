@@ -2,7 +2,7 @@
 
 use crate::testing::{check, read};
 
-/// What is said of these lines, without what stands before every message; nothing of good ones.
+/// Checks the message for these lines, without its prefix; none for valid ones.
 #[track_caller]
 fn said(lines: &[&str], expected: Option<&str>) {
     let text = format!("listen l\n bind :80\n mode http\n {}\n", lines.join("\n "));
@@ -16,7 +16,7 @@ fn said(lines: &[&str], expected: Option<&str>) {
     }
 }
 
-/// What is said of a table's line; nothing of a good one.
+/// Checks the message for a table's line; none for a valid one.
 #[track_caller]
 fn table(line: &str, expected: &[&str]) {
     let expected = expected.first().map(|message| format!("stick-table: {message}"));
@@ -60,9 +60,23 @@ fn what_is_wrong_with_a_table_is_said() {
     table("type ipv4 size 10 store gpc(2),gpc1", &["'gpc' and 'gpc1' exclude each other."]);
     table("type ipv4 size 10 store conn_rate(10s", &["missing ')'."]);
     table(
+        "type ipv4 size 10 aggregate store gpt0,conn_cur",
+        &["'aggregate' needs a count or a rate in 'store'."],
+    );
+    table(
+        "type ipv4 size 10 aggregate recv-only store gpc0",
+        &["'aggregate' and 'recv-only' exclude each other."],
+    );
+    table(
         "type ipv4 size 10 store conn_rate(0)",
         &["the period of 'conn_rate' is at least 1 ms and at most 24 days, not '0'."],
     );
+}
+
+#[test]
+fn who_counts_together_has_peers() {
+    const TABLE: &str = "stick-table type ipv4 size 1 store gpc0 aggregate";
+    said(&[TABLE], Some("stick-table 'l': 'aggregate' needs 'peers': nobody else counts here."));
 }
 
 #[test]
@@ -82,7 +96,7 @@ fn rules_need_a_table_whose_keys_fit() {
             "stick-table 'l' used in 'track-sc0' rule has keys of type 'ip', which 'bool' values cannot become.",
         ),
     );
-    // Whoever uses a table whose own line is wrong is not at fault.
+    // References to a table whose own line is refused are not reported.
     let refused =
         "stick-table: unknown type 'ipp': it is one of 'ip', 'ipv4', 'ipv6', 'integer', 'string', 'binary'.";
     for name in ["", " table l"] {

@@ -1,4 +1,4 @@
-//! What was written arrives in the model.
+//! Values in lines arrive in the model.
 
 use crate::model::*;
 use crate::testing::check;

@@ -1,33 +1,33 @@
 //! How long all regular expressions of one request may take together.
 //!
 //! One match has a limit of its own, but a request may go through hundreds of rules, or a `regsub` through thousands of
-//! matches, and a client chooses the value that each has so much work with. So each request has a budget of time. What it
-//! does beyond it is not tried, and counts as what met a limit ([`limit`](super::limit)).
+//! matches, and the client chooses the subject. So each request has a budget of time. Matches
+//! beyond it are not tried, and count as if they had exceeded a limit ([`limit`](super::limit)).
 //!
-//! Who asks, and what time it is, are the process's to say: see [`set_budget`]. Without that there is no budget. An account is
-//! opened by the first match of a request, so who uses no regular expression pays nothing.
+//! The process supplies the clock and the current connection: see [`set_budget`]. Without that there is no budget. An account is
+//! opened by the first match of a request, so requests without regular expressions cost nothing.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the process says.
+/// Functions that the process supplies.
 #[derive(Debug, Clone, Copy)]
 pub struct BudgetContext {
     /// A clock that does not go back, in nanoseconds.
     pub clock_ns: fn() -> u64,
-    /// A word that names the connection that is being served on this thread.
+    /// A number that identifies the connection that is being served on this thread.
     pub owner: fn() -> u64,
 }
 
-/// Gives each request so many nanoseconds, 0 for no end. What surrounds it is told once and for all.
+/// Sets the budget of each request in nanoseconds, 0 for no limit. Only the first call's `context` is kept.
 pub fn set_budget(budget_ns: u64, context: BudgetContext) {
     let _ = CONTEXT.set(context);
     BUDGET_NS.store(budget_ns, Ordering::Relaxed);
 }
 
-/// A request begins on the connection that is being served: it owes nothing for the ones before it.
+/// A request begins on the connection that is being served: its budget is full again.
 #[inline]
 pub fn begin_request() {
     ACCOUNTS.with_borrow_mut(|accounts| {
@@ -39,12 +39,12 @@ pub fn begin_request() {
     });
 }
 
-/// How many requests of the process had no time left for a match.
+/// How many requests of the process spent their budget.
 pub fn exhausted() -> u64 {
     EXHAUSTED.load(Ordering::Relaxed)
 }
 
-/// Does `search` at the current request's cost; none where its budget is spent.
+/// Runs `search` on the current request's budget; none if that is spent.
 pub(super) fn charged<R>(search: impl FnOnce() -> R) -> Option<R> {
     let budget_ns = BUDGET_NS.load(Ordering::Relaxed);
     let (1.., Some(context)) = (budget_ns, CONTEXT.get()) else { return Some(search()) };
@@ -61,20 +61,20 @@ pub(super) fn charged<R>(search: impl FnOnce() -> R) -> Option<R> {
     Some(found)
 }
 
-/// There is nothing left.
+/// The budget is spent.
 #[derive(Debug, PartialEq, Eq)]
 struct Spent {
-    /// It was not said of this request before.
+    /// Whether this is the first time for this request.
     first_time: bool,
 }
 
-/// What the requests of this thread spent so far.
+/// The accounts of the requests of this thread.
 #[derive(Debug, Default)]
 struct Accounts {
-    /// Of who asked last.
+    /// The account of the last request.
     last: Account,
-    /// Of those who spent much and let others work meanwhile: while a request waits for more bytes, for example. Who spent
-    /// little begins anew then: it kept nobody from work.
+    /// Accounts of requests that spent much and were interrupted, for example to wait for more bytes. An account that spent
+    /// little is forgotten then.
     others: Vec<Account>,
 }
 
@@ -132,9 +132,9 @@ impl Accounts {
     }
 }
 
-/// What is worth remembering while others work.
+/// Accounts that spent at least this are remembered while other requests run.
 const MUCH_NS: u64 = 1_000_000;
-/// How many such requests are remembered at once: each took a millisecond and more, so there are few.
+/// The most such accounts: each request took a millisecond or more, so there are few.
 const MOST_OTHERS: usize = 64;
 
 static CONTEXT: OnceLock<BudgetContext> = OnceLock::new();
@@ -161,7 +161,7 @@ mod tests {
     fn a_request_spends_its_own_budget_once() {
         let mut accounts = Accounts::new();
         assert!(accounts.is_empty());
-        // The last match may begin while anything is left.
+        // The last match may begin as long as anything is left.
         for _ in 0..3 {
             assert_eq!(spend(&mut accounts, 1, 4 * MUCH_NS), Ok(()));
         }
@@ -190,7 +190,7 @@ mod tests {
         assert!(spend(&mut accounts, 1, 0).is_ok(), "the oldest are forgotten");
     }
 
-    /// Without a process that says what time it is nothing is charged.
+    /// Without a clock from the process nothing is charged.
     #[test]
     fn there_is_no_budget_unless_one_is_set() {
         assert_eq!(charged(|| 5), Some(5));

@@ -1,7 +1,7 @@
-//! Matches that met a limit: what they count as, how many there were, and of which rules.
+//! Matches that exceeded a limit: their result, their number, and their rules.
 //!
 //! A subject that a client chose can make a regular expression try more ways than there is time for. The match is
-//! given up then, without an answer. Whoever runs the process asks for [`take_reports`] now and then, and tells an
+//! then given up without a result. The process calls [`take_reports`] from time to time and reports them to the
 //! operator.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::location::Location;
 /// What a match that met a limit counts as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnLimit {
-    /// It does not match, as in the reference program.
+    /// It does not match, as in HAProxy.
     #[default]
     NoMatch,
     /// It matches.
@@ -32,7 +32,7 @@ pub struct LimitReport {
     pub times: u64,
 }
 
-/// Decides what a match that met a limit counts as, for the whole process.
+/// Sets the result of a match that exceeded a limit, for the whole process.
 pub fn set_on_limit(on_limit: OnLimit) {
     MATCHES.store(on_limit == OnLimit::Match, Ordering::Relaxed);
 }
@@ -52,8 +52,8 @@ pub fn take_reports() -> Vec<LimitReport> {
     std::mem::take(&mut *REPORTS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Counts a match that was given up; of rules beyond [`MAX_REPORTS`] only the total is kept. The match took
-/// milliseconds, so a lock is nothing beside it.
+/// Counts a match that was given up; for rules beyond [`MAX_REPORTS`] only the total is kept. The match took
+/// milliseconds, so the cost of a lock does not matter.
 pub(super) fn note(regex: &Regex) {
     TOTAL.fetch_add(1, Ordering::Relaxed);
     let mut reports = REPORTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,7 +65,7 @@ pub(super) fn note(regex: &Regex) {
     }
 }
 
-/// True for PCRE2's errors that say that a match was given up; the others (a subject that is no UTF-8) are answers.
+/// True for PCRE2's errors that say that a match was given up; the others (a subject that is not UTF-8) are results.
 pub(super) fn is_limit(code: i32) -> bool {
     const MATCH: i32 = -47;
     const NO_MEMORY: i32 = -48;
@@ -87,13 +87,13 @@ static REPORTS: Mutex<Vec<LimitReport>> = Mutex::new(Vec::new());
 mod tests {
     use super::*;
 
-    /// One test, since the setting and the reports are of the process. What other tests of this crate note is left out.
+    /// One test, since the setting and the reports are global. Reports of other tests of this crate are ignored.
     #[test]
     fn what_meets_a_limit_is_counted_reported_and_decided() {
         let regex = |pattern: &str, line: u32| {
             Regex::new(pattern, false, &Location::new("limits.cfg".into(), line)).unwrap()
         };
-        // No way to divide the letters leads to the end, so all are tried; and each turn of the second takes stack.
+        // No way to divide the letters matches, so all are tried; and each iteration of the second takes stack.
         let steps = regex("^(a+)+$", 1);
         let stack = regex("^(a|b|ab)*c$", 2);
         let many_ways = [b"a".repeat(64), b"!".to_vec()].concat();
@@ -110,7 +110,7 @@ mod tests {
         assert!(steps.is_match(&many_ways) && stack.is_match(&deep));
         assert!(!steps.is_match(b"aab"), "what is decided is decided");
         assert_eq!(steps.captures(&many_ways, 0, &mut groups), None, "there is nothing to put in");
-        // A subject that is no UTF-8 does not match, which is an answer.
+        // A subject that is not UTF-8 does not match, which is a result.
         assert!(!regex("(*UTF)^.$", 3).is_match(b"\xff"));
         set_on_limit(OnLimit::NoMatch);
 
