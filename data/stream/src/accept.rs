@@ -1,24 +1,25 @@
-//! A connection that was just accepted: its own rules, its PROXY header, the rules of its session.
+//! A newly accepted connection: its own rules, its PROXY header, the rules of its session.
 
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use weir_backend::{ProcessCounter, ProcessRate};
+use weir_backend::{FrontendCounter, ListenerCounter, ProcessCounter, ProcessRate};
 use weir_config::model::Action;
 use weir_config::model::RulesetKind;
-use weir_net::Connection;
+use weir_net::{Connection, Received};
 use weir_sys::option;
-use weir_tls::{ChooseServer, Failure, Session as TlsSession, Why};
+use weir_tls::{ChooseServer, Facts, Failure, Session as TlsSession, Why};
 
 use crate::clock;
 use crate::deadlines;
-use crate::instance::Proxy;
+use crate::instance::{Instance, Proxy};
+use crate::proxy_header::adopt;
 use crate::rules::RulesetResult;
 use crate::session::Session;
 use crate::stream::Stream;
 
-/// Whether anything is to be done before the session begins.
+/// Whether anything must be done before the session begins.
 pub(crate) fn needs_admission(session: &Session) -> bool {
     session.listener.bind.options.accept_proxy
         || session.listener.tls.is_some()
@@ -26,7 +27,7 @@ pub(crate) fn needs_admission(session: &Session) -> bool {
         || session.frontend.has_rules(RulesetKind::TcpRequestSession)
 }
 
-/// The rules of the connection, its header, the rules of the session; none when it ends here.
+/// Runs the connection's rules, reads its header, and runs the session's rules; none when the connection ends here.
 pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Connection> {
     let frontend = session.frontend;
     let before = frontend.has_rules(RulesetKind::TcpRequestConnection);
@@ -52,6 +53,9 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
         Stream::new(session, client, weir_sched::now_us()).log_refused_handshake(&what);
         return None;
     }
+    if session.frontend.is_http() && session.is_http2(&client) {
+        end_handshake(&mut client, &session).await?;
+    }
     if after {
         let mut stream = Stream::new(Rc::clone(&session), client, session.accepted.monotonic_us);
         if refused(stream.run_rules(frontend, RulesetKind::TcpRequestSession).await) {
@@ -67,7 +71,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
 async fn read_header(client: &mut Connection, session: &Session) -> Result<(), &'static str> {
     let timeouts = &session.frontend.config.settings.timeouts;
     let deadline = clock::after_some(deadlines::handshake(timeouts));
-    let read = crate::proxy_header::read(client, session, deadline).await;
+    let read = crate::proxy_header::read(client, deadline, |header| adopt(session, header)).await;
     let took = weir_sched::now_us().saturating_sub(session.accepted.monotonic_us) / 1000;
     session.handshake_ms.set(u32::try_from(took).unwrap_or(u32::MAX));
     read
@@ -81,26 +85,67 @@ async fn shake_hands(
     let timeouts = &session.frontend.config.settings.timeouts;
     let deadline = clock::after_some(deadlines::handshake(timeouts));
     let shaken = client.shake_hands(TlsSession::server(chooser), deadline).await;
-    if shaken.is_ok() {
-        count_session(client, session);
-    }
+    session.count_handshake(client.tls(), shaken.as_ref().err());
     let took = weir_sched::now_us().saturating_sub(session.accepted.monotonic_us) / 1000;
     session.handshake_ms.set(u32::try_from(took).unwrap_or(u32::MAX));
     shaken
 }
 
-/// Counts a session that was agreed on, with a key of its own or not.
-fn count_session(client: &Connection, session: &Session) {
-    let (worker, rates) = (weir_sched::worker_index(), &session.frontend.instance().rates);
-    rates.increment(worker, ProcessCounter::TlsSessions);
-    if client.tls().is_some_and(|facts| facts.resumed) {
-        rates.increment(worker, ProcessCounter::TlsResumed);
-    } else {
-        rates.event(worker, ProcessRate::TlsKeys, weir_sched::now().as_ms());
+/// Waits for the end of a handshake with early data: all streams of an HTTP/2 connection share it, and none of them may be early.
+/// None when the handshake does not end.
+async fn end_handshake(client: &mut Connection, session: &Session) -> Option<()> {
+    let deadline = clock::after_some(deadlines::handshake(&session.frontend.config.settings.timeouts));
+    while client.tls().is_some_and(|facts| facts.early) {
+        match client.receive(usize::MAX) {
+            Received::Bytes(_) => {}
+            Received::Nothing if !clock::passed(deadline) => _ = weir_sched::wait(deadline).await,
+            _ => return None,
+        }
+    }
+    Some(())
+}
+
+impl Session {
+    /// Counts a finished handshake of the client. One that took too long was ended by this process, and does not count as a failure.
+    fn count_handshake(&self, facts: Option<&Facts>, failure: Option<&Failure>) {
+        let count = |frontend, listener| {
+            let worker = weir_sched::worker_index();
+            self.frontend.frontend_figures.increment(worker, frontend);
+            self.listener.figures.increment(worker, listener);
+        };
+        match (failure, facts) {
+            (Some(Failure { why: Why::TimedOut, .. }), _) | (None, None) => {}
+            (Some(_), _) => count(FrontendCounter::TlsFailures, ListenerCounter::TlsFailures),
+            (None, Some(facts)) => {
+                self.frontend.instance().count_tls_session(facts);
+                match facts.resumed {
+                    true => count(FrontendCounter::TlsResumed, ListenerCounter::TlsResumed),
+                    false => count(FrontendCounter::TlsSessions, ListenerCounter::TlsSessions),
+                }
+                match facts.stapled.filter(|_| !facts.resumed) {
+                    Some(true) => count(FrontendCounter::StapledResponses, ListenerCounter::StapledResponses),
+                    Some(false) => count(FrontendCounter::EndedResponses, ListenerCounter::EndedResponses),
+                    None => {}
+                }
+            }
+        }
     }
 }
 
-/// What the log says of a handshake that failed.
+impl Instance {
+    /// Counts a TLS session with a client, full or resumed.
+    pub fn count_tls_session(&self, facts: &Facts) {
+        let worker = weir_sched::worker_index();
+        self.rates.increment(worker, ProcessCounter::TlsSessions);
+        if facts.resumed {
+            self.rates.increment(worker, ProcessCounter::TlsResumed);
+        } else {
+            self.rates.event(worker, ProcessRate::TlsKeys, weir_sched::now().as_ms());
+        }
+    }
+}
+
+/// The log text of a failed handshake.
 fn handshake_error(failure: Failure) -> Cow<'static, str> {
     match (failure.why, weir_tls::openssl::error(failure)) {
         (Why::TimedOut, _) => "Timeout during SSL handshake".into(),
@@ -125,17 +170,17 @@ impl Stream {
             .any(|rule| self.rule_applies(rule).is_true())
     }
 
-    /// Gives the client's connection back, where the stream had one of its own.
+    /// Takes the client's connection back, if it carries only this stream.
     pub(crate) fn take_client(&mut self) -> Option<Connection> {
         self.client.take_connection()
     }
 }
 
-/// Sets on a listening socket what every connection accepted from it inherits: that saves these calls for each of them.
+/// Sets options on a listening socket that accepted connections inherit, which saves these system calls for each of them.
 pub fn prepare_listener(proxy: &Proxy, socket: impl std::os::fd::AsFd) {
     let socket = socket.as_fd();
     let settings = &proxy.config.settings;
-    // What the kernel refuses here (on a UNIX socket, all of it) costs speed, not correctness.
+    // An option that the kernel refuses (on a UNIX socket, all of them) costs speed, not correctness.
     let _ = option::set_no_delay(socket, true);
     if settings.options.client_keep_alive {
         let _ = option::set_keep_alive(socket, crate::keepalive::parameters(&settings.client_keep_alive));

@@ -1,15 +1,15 @@
-//! Both ends of a client's connection, as somebody told them.
+//! The addresses of a client's connection, possibly replaced by a PROXY header or rules.
 
 use weir_sys::Address;
 
-/// Where a client comes from and where it connected to.
+/// The source and destination of a client's connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Addresses {
     source: Address,
     destination: Destination,
 }
 
-/// Where a client connected to: for most where the listener listens, which need not be kept for each.
+/// The destination: usually the listener's address, which need not be stored for each connection.
 #[derive(Clone, Debug)]
 enum Destination {
     Listener(&'static Address),
@@ -21,7 +21,7 @@ impl Addresses {
         Addresses { source, destination: Destination::Own(Box::new(destination)) }
     }
 
-    /// Of a client that connected to the only address of its listener.
+    /// The addresses of a client that connected to the only address of its listener.
     pub(crate) fn of_listener(source: Address, destination: &'static Address) -> Self {
         Addresses { source, destination: Destination::Listener(destination) }
     }
@@ -37,7 +37,7 @@ impl Addresses {
         }
     }
 
-    /// Replaces one of them.
+    /// Replaces the source or the destination.
     pub(crate) fn set(&mut self, is_source: bool, address: Address) {
         match is_source {
             true => self.source = address,

@@ -1,4 +1,4 @@
-//! The right to be a connection: what one counts for while it lasts, and which limits it must fit.
+//! Admission of connections: the limits that a connection must fit, and the counts that it belongs to.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -6,7 +6,7 @@ use weir_net::{ConnectionLimit, Permit};
 
 use crate::instance::Listener;
 
-/// The right to one connection: it counts for the process, the frontend and the listener as long as this lives.
+/// The permits for one connection: it counts for the process, the frontend and the listener as long as this lives.
 #[derive(Debug)]
 pub struct Admission {
     process: Permit,
@@ -14,16 +14,16 @@ pub struct Admission {
     listener: Permit,
 }
 
-/// A connection that came in. Dropping it tells everybody who counts connections.
+/// An accepted connection. Dropping it ends all its counts.
 ///
-/// Every client has one as long as it is there, so it holds no [`Admission`] but stands for it.
+/// Every client has one as long as it is connected, so to stay small it stores no [`Admission`] but stands for one.
 pub struct Admitted {
     listener: &'static Listener,
     worker: u32,
 }
 
 impl Admitted {
-    /// The listener that it came through.
+    /// The listener that accepted it.
     pub fn listener(&self) -> &'static Listener {
         self.listener
     }
@@ -40,7 +40,7 @@ impl Drop for Admitted {
 }
 
 impl Listener {
-    /// The right to accept one connection, or the limit that is reached.
+    /// The permits for one connection, or the limit that is reached.
     pub fn admit(&'static self) -> Result<Admission, &'static ConnectionLimit> {
         let proxy = self.proxy();
         let instance = proxy.instance();
@@ -57,7 +57,7 @@ impl Listener {
 }
 
 impl Admission {
-    /// Makes it a connection, which worker `worker` will serve.
+    /// Turns the permits into a connection, which worker `worker` will serve.
     pub(crate) fn used(self, listener: &'static Listener, worker: usize) -> Admitted {
         for permit in [self.process, self.frontend, self.listener] {
             permit.keep();

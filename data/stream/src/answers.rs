@@ -1,4 +1,4 @@
-//! Responses of our own: error messages, redirects, `return`, `deny`, authentication, the statistics page.
+//! Responses of this process: error messages, redirects, `return`, `deny`, authentication, the statistics page.
 //!
 //! The head is made in [`Stream::response`] like any other head, so `http-after-response` rules and the log see it;
 //! the body is in a [`Reply`].
@@ -24,7 +24,7 @@ use crate::rules::RulesetResult;
 use crate::stream::Stream;
 use crate::stream::response::ResponseProgress;
 
-/// Which message stands in where a reply names none of its own.
+/// The message that is used when a reply names none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fallback {
     /// The proxy's message for the status.
@@ -51,10 +51,10 @@ impl Stream {
             Some(config::ErrorReply::Reply(reply)) => self.prepare_made(reply, status, Fallback::BuiltIn),
         };
         if prepared.is_err() {
-            // Edits have room for any built-in message: it was the configured one that did not fit.
+            // The built-in message always fits: only a configured one can be too large.
             let _ = self.prepare_built_in(500);
         }
-        // A request that was never understood ends its connection.
+        // After a request that could not be parsed, the connection ends.
         if !self.request.is_known()
             && let Some(reply) = &mut self.response.reply
         {
@@ -62,7 +62,7 @@ impl Stream {
         }
     }
 
-    /// Prepares what a `deny`, `tarpit`, `return` or `http-error` describes.
+    /// Prepares the reply of a `deny`, `tarpit`, `return` or `http-error`.
     pub(crate) fn prepare_reply(&mut self, reply: &config::Reply, default_status: u16) {
         if self.prepare_made(reply, default_status, Fallback::Configured).is_err() {
             self.prepare_error(500);
@@ -89,8 +89,8 @@ impl Stream {
         Ok(())
     }
 
-    /// An error file: a whole message, as it is. `status` is what it is used for, and what logs and counters show, also
-    /// where the client gets silence or the file has another one.
+    /// An error file: a whole message, sent unchanged. `status` is the status for which it is used; logs and counters
+    /// show it, even if the client gets nothing or the file has another one.
     fn prepare_message(&mut self, message: &config::ErrorMessage, status: u16) -> Result<(), NoRoom> {
         self.response.message.clear();
         self.response.status = status;
@@ -159,11 +159,11 @@ impl Stream {
         Ok(())
     }
 
-    /// Its `hdr` fields come first; a message that is a file has none (the configuration's reader warned of them).
+    /// Adds its `hdr` fields first; a message from a file has none (reading the configuration warned about them).
     fn add_reply_headers(&mut self, made: &config::Reply) -> Result<(), NoRoom> {
         for header in &made.headers {
             let value = self.format(&header.value);
-            // A field without a value is left out, unlike those that header rules set.
+            // A field without a value is omitted, unlike fields that header rules set.
             if !value.is_empty() {
                 self.response.message.head.add(header.name.as_bytes(), &value)?;
             }
@@ -189,7 +189,7 @@ impl Stream {
         true
     }
 
-    /// Prepares a redirection to a place made already.
+    /// Prepares a redirection to a location that is already composed.
     pub(crate) fn prepare_redirection(&mut self, status: u16, location: &[u8]) {
         if self.prepare_location(status, location).is_err() {
             self.prepare_error(500);
@@ -211,7 +211,7 @@ impl Stream {
                 return location;
             }
             RedirectKind::Prefix => {
-                // A lone slash stands for "nowhere else" (manual, "redirect prefix").
+                // A lone slash means an empty prefix (manual, "redirect prefix").
                 if location.as_slice() == b"/" {
                     location.clear();
                 }
@@ -222,7 +222,7 @@ impl Stream {
             }
         }
         let rest = if redirect.drop_query { head.path(raw) } else { head.path_and_query(raw) };
-        // A target without a path (of a CONNECT, absolute, or whatever a rule made of it) is the root's.
+        // A target without a path (of a CONNECT, absolute, or set by a rule) becomes the root path.
         location.extend_from_slice(if rest.starts_with(b"/") { rest } else { b"/" });
         if redirect.append_slash && !location.ends_with(b"/") {
             location.push(b'/');
@@ -235,7 +235,7 @@ impl Stream {
         let head = &mut self.response.message.head;
         head.add(b"content-length", b"0")?;
         head.add(b"location", location)?;
-        // Answers that caches keep by themselves need no telling not to (RFC 9110, 15.4).
+        // Responses that caches store by default need no `no-cache` (RFC 9110, 15.4).
         if !matches!(status, 301 | 308) {
             head.add(b"cache-control", b"no-cache")?;
         }
@@ -243,9 +243,9 @@ impl Stream {
         Ok(())
     }
 
-    /// Prepares the demand for credentials.
+    /// Prepares a 401 or 407 response that asks for credentials.
     pub(crate) fn prepare_authentication(&mut self, realm: &str) {
-        // A proxy request (absolute form through CONNECT) is asked with the proxy's own status and field.
+        // A proxy request (CONNECT or absolute form) gets the status and field for proxies.
         let proxied = self.request.message.head.method() == Method::Connect;
         let (status, field): (u16, &[u8]) =
             if proxied { (407, b"proxy-authenticate") } else { (401, b"www-authenticate") };
@@ -257,7 +257,7 @@ impl Stream {
         let _ = self.response.message.head.add(field, &value);
     }
 
-    /// Prepares a page: `headers`, then what `service` makes.
+    /// Prepares a page: `headers`, then the output of `service`.
     pub(crate) fn prepare_page(
         &mut self,
         status: u16,
@@ -288,26 +288,26 @@ impl Stream {
             return Err(self.ending);
         };
         self.response.progress = ResponseProgress::Known;
-        // Rules see exchanges; what never was a request is answered below them.
+        // Rules are for exchanges; a reply to something that was never a request skips them.
         if self.request.is_known() {
             self.begin_response_rules();
             self.after_response_rules().await;
         }
         self.response.status =
             if reply.logged_as > 0 { reply.logged_as } else { self.response.message.head.status() };
-        // What answers no request is not the stream's: the reference program logs no byte of it.
+        // Bytes of a reply without a request do not count for the stream: HAProxy logs none of them.
         if self.request.is_known() {
             self.note_head_size(false);
         }
         let bodiless = self.request.head_only() || status::is_bodyless(self.response.message.head.status());
         let size = match &reply.body {
-            // Who takes this for a tunnel reads until it ends, whatever the fields say.
+            // A client that takes this for a tunnel reads until the end, whatever the fields say.
             _ if self.promises_tunnel() => BodySize::Tunnel,
             _ if bodiless => BodySize::None,
             Body::Streamed(_) => BodySize::Unknown,
             body => BodySize::of_length(body.bytes().len() as u64),
         };
-        // A client of HTTP/1.0 knows the end by the connection's.
+        // For an HTTP/1.0 client the body ends with the connection.
         if size == BodySize::Unknown && self.request.message.head.version() >= Version::HTTP_11 {
             self.response.message.head.note(Flags::CHUNKED);
         }
@@ -336,10 +336,10 @@ impl Stream {
         }
     }
 
-    /// Whether the client's connection survives, and what the head says about it.
+    /// Decides whether the client's connection persists, and sets the head's fields accordingly.
     fn settle_reply(&mut self, reply: &Reply, size: BodySize) {
-        // What is left of the request's body would be read as the next request. The head in front of it goes first: counted as
-        // body, it would make an incomplete one look complete.
+        // The rest of the request's body would be parsed as the next request. The head is removed first: counted as body, it
+        // would make an incomplete body look complete.
         self.request.message.detach(&mut self.client);
         if !self.request.body.is_done() {
             let right = self.request.body.inspect(&mut self.client);
@@ -349,7 +349,7 @@ impl Stream {
                 self.request.body.begin(BodyFlow::done());
             }
         }
-        // What a rule made interim is not: the client waits for another one.
+        // A reply whose status a rule changed to 1xx is not the last: the client waits for another one.
         let last = self.response.message.head.status() >= 200;
         self.reusable.client &= last
             && !reply.closes
@@ -361,7 +361,7 @@ impl Stream {
         self.adjust_response_case();
     }
 
-    /// Sends the head, then what a service makes, as fast as the client takes it.
+    /// Sends the head, then the output of a service, as fast as the client takes it.
     async fn send_streamed(&mut self, service: LocalService, size: BodySize) -> Result<(), Ending> {
         let mut source = StreamConnector::from(service);
         self.response.body.begin(BodyFlow::behind(&self.response.message.head, size));
@@ -397,7 +397,7 @@ impl Stream {
         let Stream { response, scratch, client, .. } = self;
         response.message.write(scratch);
         scratch.extend_from_slice(body);
-        // A FIN that follows at once leaves in the same segment.
+        // A FIN that follows at once is sent in the same segment.
         let sent = client.send_head(scratch, !self.reusable.client);
         self.trace_sent(Direction::Response, body.len(), !self.reusable.client);
         match sent {
@@ -421,5 +421,5 @@ impl Stream {
     }
 }
 
-/// The client is gone while our reply leaves.
+/// The client closed while the reply was being sent.
 const ABORTED: Ending = Ending::new(By::Client, During::Data);

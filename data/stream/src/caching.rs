@@ -1,20 +1,20 @@
-//! What a cache on the way to the client may do with a response: `option checkcache` and a cookie's `nocache` ask.
+//! What a cache between here and the client may do with a response, for `option checkcache` and the `nocache` of cookies.
 
 use weir_http::{Head, Method};
 
-/// What the method, the status and the fields of a response tell a cache (RFC 9111, 3).
+/// What the method, the status and the fields of a response say to a cache (RFC 9111, 3).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caching {
-    /// A cache may keep the response: its method and status allow it, or it is public, and no later word forbids it.
+    /// A cache may store the response: its method and status allow it, or it is public, and no later directive forbids it.
     allowed: bool,
-    /// It may keep the cookies in it, too: no word says that those are for one client only.
+    /// A cache may also store its cookies: no directive restricts them to one client.
     cookies: bool,
-    /// There is something to keep it by: an age or a validator.
+    /// The response has an age or a validator, so that storing it makes sense.
     lasts: bool,
 }
 
 impl Caching {
-    /// Reads it off a response to a request of that method. Of words that contradict each other the last one counts.
+    /// Evaluates a response to a request of that method. Of contradicting directives the last one counts.
     pub(crate) fn of(method: Method, head: &Head, raw: &[u8]) -> Caching {
         let by_default = method.is_safe() && CACHEABLE.contains(&head.status());
         let lasts = [&b"etag"[..], b"last-modified", b"expires"].iter().any(|name| head.has(raw, name));
@@ -27,12 +27,12 @@ impl Caching {
         caching
     }
 
-    /// Whether a cache may keep the response and has a reason to.
+    /// Whether a cache may store the response and has a reason to.
     pub(crate) fn keeps(self) -> bool {
         self.allowed && self.lasts
     }
 
-    /// Whether a cache may keep the response with its cookies, be it by its own judgement only (RFC 9111, 4.2.2).
+    /// Whether a cache may store the response with its cookies, if only by heuristics (RFC 9111, 4.2.2).
     pub(crate) fn may_keep_cookies(self) -> bool {
         self.allowed && self.cookies
     }
@@ -47,7 +47,7 @@ impl Caching {
     }
 }
 
-/// What caches keep without being told to (RFC 9110, 15.1).
+/// Statuses that caches store by default (RFC 9110, 15.1).
 const CACHEABLE: [u16; 11] = [200, 203, 204, 206, 300, 301, 404, 405, 410, 414, 501];
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
         Caching::of(method, &head, b"")
     }
 
-    /// What HAProxy 2.6 answered.
+    /// The behaviour of HAProxy 2.6.
     #[test]
     fn only_what_a_cache_may_keep_is_kept_from_it() {
         #[track_caller]
@@ -97,7 +97,7 @@ mod tests {
         check(Method::Get, 200, &[tag, ("Pragma", "no-cache"), ("Cache-Control", "public")], false);
     }
 
-    /// The manual's list ("option checkcache"): a cookie needs no validator to be kept by accident.
+    /// The manual's list ("option checkcache"): a cookie may be stored by mistake even without a validator.
     #[test]
     fn cookies_are_kept_by_whom_nothing_forbids_it() {
         #[track_caller]

@@ -1,4 +1,4 @@
-//! What is kept of the messages for the log: captured headers and cookies, the request line, the unique identifier.
+//! Captures for the log: headers and cookies, the request line, the unique identifier.
 
 use weir_config::model::{CaptureSlot, CookieCapture};
 use weir_expr::context::CaptureSide;
@@ -8,7 +8,7 @@ use crate::stream::Stream;
 use crate::stream::captures::Captures;
 
 impl Stream {
-    /// Keeps what the frontend captures of the request.
+    /// Captures headers and cookies of the request as the frontend configures.
     pub(crate) fn capture_request(&mut self) {
         self.keep_request_line();
         self.trace_request();
@@ -23,7 +23,7 @@ impl Stream {
         }
     }
 
-    /// Keeps what the frontend captures of the response.
+    /// Captures headers and cookies of the response as the frontend configures.
     pub(crate) fn capture_response(&mut self) {
         self.trace_response();
         let config = &self.frontend.config;
@@ -36,7 +36,7 @@ impl Stream {
         }
     }
 
-    /// The request line outlives its message only if something logs it.
+    /// Keeps the request line after its message, but only if a log format uses it.
     fn keep_request_line(&self) {
         if self.frontend.log_sinks.is_empty() && !self.frontend.uses_request_line {
             return;
@@ -44,7 +44,7 @@ impl Stream {
         self.entry.keep_request_line(|line| self.write_request_line(line));
     }
 
-    /// Appends the request's line as it is now.
+    /// Appends the current request line.
     pub(crate) fn write_request_line(&self, line: &mut Vec<u8>) {
         let (head, raw) = (&self.request.message.head, self.request.message.bytes());
         line.extend_from_slice(head.method_text(raw));
@@ -67,7 +67,7 @@ impl Stream {
         true
     }
 
-    /// Makes the unique identifier, once.
+    /// Generates the unique identifier, once.
     pub(crate) fn make_unique_id(&mut self) {
         if self.log.unique_id.is_none()
             && let Some(format) = &self.frontend.config.settings.unique_id_format
@@ -90,7 +90,7 @@ fn capture_headers(
     }
     for (slot, kept) in slots.iter().zip(captures.slots_mut(side, slots.len())) {
         let Some(name) = &slot.header else { continue };
-        // The last one counts (manual, "capture request header").
+        // The last field counts (manual, "capture request header").
         if let Some(value) = head.find_line(raw, name.as_bytes(), -1) {
             *kept = Some(value[..value.len().min(slot.length_max as usize)].into());
         }

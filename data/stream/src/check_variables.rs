@@ -1,11 +1,11 @@
-//! What the variables of checks take of the bytes that variables may take.
+//! Accounting of the bytes that variables of checks take.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::instance::Instance;
 
 impl Instance {
-    /// How many bytes more the variables of a check may take, which take `own` already.
+    /// How many more bytes the variables of a check may take, besides the `own` bytes they already take.
     pub fn variable_room_of_check(&self, own: usize) -> usize {
         if weir_net::shortage::is_short() {
             return 0;
@@ -16,7 +16,7 @@ impl Instance {
         limits.room_of_check(own, all)
     }
 
-    /// The variables of a check took `from` bytes for the process, and take `to` now.
+    /// Changes the process's account of a check's variables from `from` to `to` bytes.
     pub fn charge_variables_of_check(&self, from: usize, to: usize) {
         if self.limits.variables.counts_all() {
             self.variable_bytes.fetch_add(to.wrapping_sub(from), Relaxed);

@@ -14,44 +14,44 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Now, as the worker's current turn knows it.
+    /// The time of the worker's current turn.
     pub fn now() -> Self {
         Moment { monotonic_us: weir_sched::now_us(), wall_us: weir_sched::wall_us() }
     }
 }
 
-/// A moment of the wall clock, as expressions know it.
+/// A time of the wall clock, in the type of expressions.
 pub fn wall_time(micros: u64) -> weir_expr::WallTime {
     weir_expr::WallTime { seconds: (micros / 1_000_000) as i64, micros: (micros % 1_000_000) as u32 }
 }
 
-/// The moment this long from now.
+/// The tick this long after now.
 #[inline]
 pub fn after(duration: Duration) -> Tick {
     later(weir_sched::now(), duration)
 }
 
-/// The moment this long after another one.
+/// The tick this long after another one.
 #[inline]
 pub fn later(from: Tick, duration: Duration) -> Tick {
-    // Not `as_millis`: that is 128 bits wide.
+    // `as_millis` would compute with 128 bits.
     let milliseconds = duration.as_secs().saturating_mul(1000);
     from.after(milliseconds.saturating_add(u64::from(duration.subsec_millis())))
 }
 
-/// The moment this long from now; never without a duration.
+/// The tick this long after now; never without a duration.
 #[inline]
 pub fn after_some(duration: Option<Duration>) -> Tick {
     duration.map_or(Tick::NEVER, after)
 }
 
-/// Whether a deadline is over.
+/// Whether a deadline has passed.
 #[inline]
 pub fn passed(deadline: Tick) -> bool {
     deadline <= weir_sched::now()
 }
 
-/// The tick that a moment of the monotonic clock lies in.
+/// The tick of a time of the monotonic clock.
 pub fn tick_of_us(monotonic_us: u64) -> Tick {
     Tick::from_ms(monotonic_us / 1000)
 }

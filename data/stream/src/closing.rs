@@ -1,13 +1,13 @@
 //! When client connections close while the process leaves (`close-spread-time`).
 //!
-//! Each session has a moment of its own within the window, the same however often it is asked for: so connections close
-//! evenly over the window, busy or idle, and no crowd of clients comes back at once.
+//! Each session has a time of its own within the window, which never changes: so connections close evenly over the
+//! window, busy or idle, and clients do not all come back at once.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use weir_config::model::CloseSpread;
 
-/// What was configured, and since when the process leaves.
+/// The configured window, and the time at which the process began to leave.
 #[derive(Debug)]
 pub struct Closing {
     /// `close-spread-time`.
@@ -16,17 +16,17 @@ pub struct Closing {
 }
 
 impl Closing {
-    /// Of a process that stays.
+    /// For a process that is not leaving.
     pub fn new(spread: CloseSpread) -> Self {
         Closing { spread, began_ms: AtomicU64::new(u64::MAX) }
     }
 
-    /// The process leaves from now on.
+    /// Begins to leave.
     pub fn begin(&self, now_ms: u64) {
         self.began_ms.store(now_ms, Relaxed);
     }
 
-    /// Whether a session that was accepted at `accepted_us` closes by now. To be asked while the process leaves.
+    /// Whether a session that was accepted at `accepted_us` closes by now. Only meaningful while the process leaves.
     pub fn is_due(&self, accepted_us: u64, now_ms: u64) -> bool {
         match self.spread {
             CloseSpread::AtOnce => true,
@@ -39,7 +39,7 @@ impl Closing {
     }
 }
 
-/// Neighbouring numbers, far apart.
+/// Spreads neighbouring numbers far apart.
 fn mixed(number: u64) -> u64 {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
 }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// How many of a thousand sessions, accepted a millisecond apart, close within so many milliseconds.
+    /// Checks how many of a thousand sessions, accepted a millisecond apart, close within `after_ms`.
     #[track_caller]
     fn check(spread: CloseSpread, after_ms: u64, expected: std::ops::RangeInclusive<usize>) {
         let closing = Closing::new(spread);

@@ -1,17 +1,16 @@
-//! A client's connection from its acceptance to its end: the task of the connection.
+//! The task of a client's connection, from acceptance to end.
 //!
 //! ```text
-//!   Accepted ──► Admitting ──► Idle ◄──────────► Exchanging ──► end       (HTTP)
+//!   Accepted ──► Admitting ──► Idle ◄──────────► Responding ──► end       (HTTP)
 //!      │       (only if there      │ the next request's first byte
 //!      │        are rules or a     └────────────────────────────► end
 //!      │        PROXY header)
 //!      └───────► Admitting ──► Streaming ──────────────────────► end       (TCP, HTTP/2)
 //! ```
 //!
-//! Written by hand because of its size: while a client is idle nothing but this and its [`Session`] exists, and there
-//! may be many idle clients. It has 104 bytes; as an async function it had 472, because those keep their arguments
-//! beside what was made of them, and room for every phase in each. All phases that are larger live in recycled memory
-//! while they last.
+//! Written by hand because of its size: an idle client has only this and its [`Session`], and there may be many idle
+//! clients. It has 104 bytes; as an async function it had 472, because async functions keep their arguments besides
+//! the values made of them, and space for every phase. All larger phases live in recycled memory while they last.
 
 use std::future::Future;
 use std::os::fd::OwnedFd;
@@ -31,7 +30,7 @@ use crate::http::Waited;
 use crate::session::Session;
 use crate::stream::Stream;
 
-/// The life of one accepted connection.
+/// The task of one accepted connection.
 pub struct ConnectionTask {
     state: ConnectionState,
     /// None before the task runs for the first time.
@@ -41,29 +40,29 @@ pub struct ConnectionTask {
 }
 
 enum ConnectionState {
-    /// The task did not run yet: nothing of its worker was touched.
+    /// The task did not run yet, and used nothing of its worker.
     Accepted {
         admitted: Admitted,
         socket: OwnedFd,
         peer: Address,
     },
-    /// The connection's rules, its PROXY header, the session's rules.
+    /// Runs the connection's rules, reads its PROXY header, runs the session's rules.
     Admitting(PooledFuture<'static, Option<Connection>>),
-    /// In HTTP mode: until a request's first byte comes.
+    /// In HTTP mode: waits for a request's first byte.
     Idle {
         client: Connection,
         wait: Wait,
     },
     /// One request and its response.
-    Exchanging(PooledFuture<'static, Option<Connection>>),
-    /// In TCP mode and in HTTP/2: all there is.
+    Responding(PooledFuture<'static, Option<Connection>>),
+    /// In TCP mode and in HTTP/2: the whole connection.
     Streaming(PooledFuture<'static>),
     Ended,
 }
 
 impl ConnectionTask {
-    /// The life of a connection that was just accepted from `peer`; it counts as long. To be run by the worker that was
-    /// chosen for it.
+    /// The task of a connection that was just accepted from `peer`; the connection counts as long as it lives. Only the
+    /// worker that was chosen for it may run it.
     pub fn new(admitted: Admitted, socket: OwnedFd, peer: Address) -> ConnectionTask {
         ConnectionTask {
             state: ConnectionState::Accepted { admitted, socket, peer },
@@ -72,10 +71,10 @@ impl ConnectionTask {
         }
     }
 
-    /// Registers the connection with its worker; the first state of what it is to go through.
+    /// Registers the connection with its worker; returns the first state after `Accepted`.
     fn begin(&mut self, admitted: Admitted, socket: OwnedFd, peer: Address) -> Option<ConnectionState> {
         let listener = admitted.listener();
-        // An address that is the listener's own is not kept again for each connection.
+        // An address that is the listener's own is not stored for each connection.
         let local = match listener.only_address() {
             Some(_) => None,
             None => Some(socket::local_address(&socket).ok()?),
@@ -107,7 +106,7 @@ impl ConnectionTask {
         std::mem::replace(&mut self.state, ConnectionState::Ended)
     }
 
-    /// The connection was admitted, or its last stream ended.
+    /// The next state after the admission, or after the last stream.
     fn serve(&self, client: Connection) -> ConnectionState {
         let Some(session) = &self.session else { return ConnectionState::Ended };
         if session.frontend.is_http() && session.is_http2(&client) {
@@ -120,14 +119,14 @@ impl ConnectionTask {
         ConnectionState::Streaming(PooledFuture::new(Stream::run_tcp(stream)))
     }
 
-    /// The connection carries several streams.
+    /// The state of a connection with several streams.
     #[cold]
     fn multiplex(&self, client: Connection) -> ConnectionState {
         let Some(session) = &self.session else { return ConnectionState::Ended };
         ConnectionState::Streaming(PooledFuture::new(crate::multiplexed::serve(client, Rc::clone(session))))
     }
 
-    /// A request begins, or will not come. Between requests an end is no event.
+    /// The state of a request that begins, or of its absence. The end of a connection between requests is not logged.
     fn stream(&self, mut client: Connection, waited: Waited) -> ConnectionState {
         let Some(session) = &self.session else { return ConnectionState::Ended };
         let left = client.ended() || client.fault().is_some();
@@ -141,7 +140,7 @@ impl ConnectionTask {
             return self.multiplex(client);
         }
         let stream = PoolBox::new(Stream::new(Rc::clone(session), client, self.began_us));
-        ConnectionState::Exchanging(PooledFuture::new(Stream::run(stream, waited)))
+        ConnectionState::Responding(PooledFuture::new(Stream::run(stream, waited)))
     }
 }
 
@@ -160,7 +159,7 @@ impl Future for ConnectionTask {
         let task = self.get_mut();
         loop {
             match &mut task.state {
-                ConnectionState::Exchanging(future) => {
+                ConnectionState::Responding(future) => {
                     let client = ready!(Pin::new(future).poll(context));
                     task.began_us = weir_sched::now_us();
                     task.state = client.map_or(ConnectionState::Ended, |client| task.serve(client));
@@ -187,7 +186,7 @@ impl Future for ConnectionTask {
     }
 }
 
-/// Waits for the first byte of a request, and takes in what came: an idle client holds no buffer.
+/// Waits for the first byte of a request, and receives: an idle client holds no buffer.
 fn poll_idle(
     client: &mut Connection,
     waiting: &mut Wait,
@@ -201,7 +200,7 @@ fn poll_idle(
             return Poll::Ready(Waited::Bytes);
         }
         if session.requests.get() > 0 && session.closes_idle() {
-            // The poller may not have told yet: a request that was begun before the stop is served.
+            // The poller may not have reported it yet: a request that began before the stop is served.
             let begun = matches!(client.descriptor().peek(&mut [0]), Ok(weir_sched::Received::Bytes(_)));
             return Poll::Ready(if begun { Waited::Bytes } else { Waited::Stopped });
         }
@@ -219,5 +218,5 @@ fn idle_deadline(session: &Session) -> Tick {
     clock::after_some(deadlines::next_request(timeouts, session.requests.get()))
 }
 
-// An idle client's share, in the smallest class of recycled blocks that it fits.
+// The size of an idle client's task must fit a small class of recycled blocks.
 const _: () = assert!(size_of::<ConnectionTask>() <= 128);

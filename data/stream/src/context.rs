@@ -1,4 +1,4 @@
-//! What a stream answers when an expression asks: the door from the language to the traffic.
+//! The implementation of the expression language's context for streams.
 
 mod variables;
 
@@ -86,17 +86,17 @@ impl Context for Stream {
 }
 
 impl Stream {
-    /// Whether a condition holds, with what is known now.
+    /// Whether a condition holds with the data available now.
     pub(crate) fn holds(&mut self, condition: &Condition) -> bool {
         condition.evaluate(self).is_true()
     }
 
-    /// Whether a rule applies, with what is known now.
+    /// Whether a rule applies with the data available now.
     pub(crate) fn rule_applies(&mut self, rule: &Rule) -> weir_expr::Truth {
         rule.condition.as_ref().map_or(weir_expr::Truth::True, |condition| condition.evaluate(self))
     }
 
-    /// A format, filled in.
+    /// Evaluates a log format.
     pub(crate) fn format(&mut self, format: &LogFormat) -> Scratch {
         let mut out = Scratch::take();
         format.render(self, &mut out);

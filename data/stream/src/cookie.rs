@@ -1,10 +1,10 @@
-//! Persistence: which server the client comes back to, and what the response tells it to come back with.
+//! Persistence: which server a client comes back to, and the cookie by which it will.
 //!
-//! Two cookies do that. The one of HTTP is read, edited and written as `weir_backend::persistence` decides: here are the
-//! messages, the rules around it and the server that was taken. The one of the remote desktop protocol is only read.
+//! There are two cookies. The one of HTTP is read, edited and written as `weir_backend::persistence` decides; this file
+//! handles the messages, the rules and the chosen server. The one of the remote desktop protocol is only read.
 //!
-//! What the request's cookie said has to be known again when the response comes. Its verdict is kept as the letter that
-//! the log shows; its dates, which the server may not see, are in the request's bytes as they came.
+//! The state of the request's cookie is needed again for the response. It is kept as the letter for the log; the
+//! cookie's dates, which may have been removed for the server, are still in the request's original bytes.
 
 use weir_backend::{
     Backend, CookieMode, CookieSettings, HeaderEdit, Presented, PresentedState, ResponseFacts, ServerAddress,
@@ -17,7 +17,7 @@ use crate::errors::Direction;
 use crate::fetch::rdp;
 use crate::stream::Stream;
 
-/// The server that the client comes back to, if it does and may; and whether no other will do (`force-persist`).
+/// The server that the client's cookie designates, if it may be used; and whether no other server may be (`force-persist`).
 pub(crate) fn designated(stream: &mut Stream) -> (Option<ServerKey>, bool) {
     let backend = stream.backend.servers();
     let Some(settings) = backend.settings().cookie.as_ref().filter(|_| stream.request.is_known()) else {
@@ -34,7 +34,7 @@ pub(crate) fn designated(stream: &mut Stream) -> (Option<ServerKey>, bool) {
     (presented.server, forced)
 }
 
-/// A `use-server` rule designated the server: the cookie has no say, but is treated as always (manual, "use-server").
+/// A `use-server` rule designated the server: the cookie is not used, but treated as usual (manual, "use-server").
 pub(crate) fn overrule(stream: &mut Stream) {
     stream.choice.overruled = true;
     let cookie = stream.backend.servers().settings().cookie.as_ref();
@@ -44,7 +44,7 @@ pub(crate) fn overrule(stream: &mut Stream) {
     }
 }
 
-/// The server that the client comes back to cannot take it: for the log and the response it is as good as down.
+/// The designated server cannot be used: for the log and the response it counts as down.
 pub(crate) fn lose_server(stream: &mut Stream) {
     let letter = &mut stream.choice.cookie_letters[0];
     if state_of(*letter) == PresentedState::Valid {
@@ -52,14 +52,14 @@ pub(crate) fn lose_server(stream: &mut Stream) {
     }
 }
 
-/// A request that is refused shows whom its cookie meant, in the log.
+/// Examines the cookie of a refused request, for the log.
 pub(crate) fn on_refused(stream: &mut Stream) {
     if stream.backend.backend.as_ref().is_some_and(|backend| backend.settings().cookie.is_some()) {
         (stream.choice.last, _) = designated(stream);
     }
 }
 
-/// The letters of the termination code: there was none as long as nobody looked at a request that may have a cookie.
+/// The letters of the termination code: no cookie, as long as a request was not examined.
 pub(crate) fn logged_letters(stream: &Stream) -> [u8; 2] {
     let cookie = stream.backend.backend.as_ref().and_then(|backend| backend.settings().cookie.as_ref());
     let concerned =
@@ -68,18 +68,18 @@ pub(crate) fn logged_letters(stream: &Stream) -> [u8; 2] {
     stream.choice.cookie_letters.map(|letter| if letter == b'-' { unless_looked_at } else { letter })
 }
 
-/// Whether a server that is down is wanted all the same (manual, "option persist", "force-persist").
+/// Whether a server is used even when it is down (manual, "option persist", "force-persist").
 pub(crate) fn wants_servers_that_are_down(stream: &mut Stream) -> bool {
     stream.backend.servers().settings().persist || persist_rule(stream) == Some(Rule::Force)
 }
 
 fn note_request(stream: &mut Stream, settings: &CookieSettings, presented: &Presented) {
     stream.choice.cookie_letters = letters(settings, presented, None);
-    // A request that outgrows its room keeps the cookie: the server then sees what it need not.
+    // If the request has no room for the edit it keeps the cookie: the server then sees it needlessly.
     let _ = edit_request(stream, settings);
 }
 
-/// What the response tells the client about its server.
+/// Sets the response's cookie.
 pub(crate) fn on_response(stream: &mut Stream) {
     let Some(settings) = stream.backend.servers().settings().cookie.as_ref() else { return };
     let presented = presented_before(stream, settings);
@@ -97,18 +97,18 @@ pub(crate) fn on_response(stream: &mut Stream) {
     };
     let plan = settings.plan_response(&presented, &facts);
     stream.choice.cookie_letters = letters(settings, &presented, Some(&plan));
-    // A response that outgrows its room goes on without the cookie: the client is balanced anew next time.
+    // If the response has no room for the edit it is sent without the cookie: the client is balanced again next time.
     let _ = edit_response(stream, settings, &plan, provided);
 }
 
-/// What `force-persist` and `ignore-persist` say.
+/// The rules `force-persist` and `ignore-persist`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rule {
     Force,
     Ignore,
 }
 
-/// The first rule that applies.
+/// The kind of the first rule that applies.
 fn persist_rule(stream: &mut Stream) -> Option<Rule> {
     let rules = &stream.backend.config.persist_rules;
     let applies = rules.iter().find(|rule| stream.holds(&rule.condition))?;
@@ -126,7 +126,7 @@ fn by_cookie(backend: &Backend, value: &str) -> Option<(ServerKey, bool)> {
     backend.look_at_cookie(value, |server| (server.key(), server.is_up()))
 }
 
-/// Whether a rule had the word instead of the cookie: then the client keeps what it has.
+/// Whether a rule took precedence over the cookie: then the client keeps its cookie.
 fn is_overruled(stream: &mut Stream) -> bool {
     if stream.choice.overruled {
         return !stream.choice.redispatched;
@@ -134,14 +134,14 @@ fn is_overruled(stream: &mut Stream) -> bool {
     if stream.choice.designation.is_persistent() || stream.backend.config.persist_rules.is_empty() {
         return false;
     }
-    // The rules are about the request, and so are asked as if it were still the request's turn.
+    // The rules are about the request, so they are evaluated as request rules.
     let processed = std::mem::replace(&mut stream.variables.processed, Direction::Request);
     let ignores = persist_rule(stream) == Some(Rule::Ignore);
     stream.variables.processed = processed;
     ignores
 }
 
-/// What the request's cookie said, now that the response is there.
+/// The state of the request's cookie, when the response is there.
 fn presented_before(stream: &Stream, settings: &CookieSettings) -> Presented {
     let state = state_of(stream.choice.cookie_letters[0]);
     let mut presented = Presented::NONE;
@@ -174,7 +174,7 @@ fn state_of(letter: u8) -> PresentedState {
     }
 }
 
-/// The values of `Cookie` fields in a head's bytes, whatever edits took from its index.
+/// The values of `Cookie` fields in a head's original bytes, including those that edits removed.
 fn lines_as_they_came<'a>(head: &Head, raw: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
     head.raw_bytes(raw).split(|byte| *byte == b'\n').filter_map(|line| {
         let (name, value) = line.split_at_checked(COOKIE.len())?;
@@ -183,7 +183,7 @@ fn lines_as_they_came<'a>(head: &Head, raw: &'a [u8]) -> impl Iterator<Item = &'
     })
 }
 
-/// Takes from the request what the server need not see.
+/// Removes from the request what the server need not see.
 fn edit_request(stream: &mut Stream, settings: &CookieSettings) -> Result<(), NoRoom> {
     let edits = settings.mode == CookieMode::Prefix || settings.indirect;
     if !edits {
@@ -201,7 +201,7 @@ fn edit_response(
 ) -> Result<(), NoRoom> {
     let method = stream.request.message.head.method();
     let (head, raw) = stream.response.message.edit();
-    // A cache would hand the cookie to others (manual, "cookie", `nocache`).
+    // A cache would give the cookie to other clients (manual, "cookie", `nocache`).
     let cached = plan.private && Caching::of(method, head, raw).keeps();
     if provided {
         edit_fields(head, raw, KnownName::SetCookie, |line| settings.edit_response(plan, line))?;
@@ -242,7 +242,7 @@ fn wall_seconds() -> u64 {
     weir_sched::wall_us() / 1_000_000
 }
 
-/// `persist rdp-cookie`: the server that a token of the remote desktop protocol means.
+/// `persist rdp-cookie`: the server that an `msts` token of the remote desktop protocol designates.
 fn designated_by_token(stream: &mut Stream) -> (Option<ServerKey>, bool) {
     let Some(wanted) = address_of_token(stream) else { return (None, false) };
     let rule = persist_rule(stream);
@@ -257,7 +257,7 @@ fn designated_by_token(stream: &mut Stream) -> (Option<ServerKey>, bool) {
     (found.filter(|server| stays || server.is_up()).map(|server| server.key()), forced)
 }
 
-/// The server's address that a token in what the client sent means.
+/// The server address of a token in the client's data.
 fn address_of_token(stream: &Stream) -> Option<std::net::SocketAddr> {
     let name = stream.backend.config.settings.persist_rdp_cookie.as_ref()?;
     let rdp::Found::Value(token) = rdp::cookie(stream.client.input(), name.as_bytes()) else { return None };

@@ -1,4 +1,4 @@
-//! Counting: which objects an event belongs to.
+//! Counting of events for all the objects that they belong to.
 
 use weir_backend::ServerKey;
 use weir_backend::figures::{
@@ -6,6 +6,7 @@ use weir_backend::figures::{
     ServerFigures,
 };
 use weir_net::Connection;
+use weir_tls::Facts;
 
 use crate::ending::By;
 use crate::instance::{Listener, Proxy};
@@ -13,16 +14,16 @@ use crate::session::Session;
 use crate::stream::Stream;
 use crate::upstream::Upstream;
 
-/// An event that several objects count under their own names.
+/// An event that several objects count, each under its own name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A rule refused the request.
     DeniedRequest,
     /// A rule refused the response.
     DeniedResponse,
-    /// No connection to a server could be made.
+    /// No connection to a server could be established.
     FailedConnection,
-    /// A response was invalid, broken off or late.
+    /// A response was invalid, incomplete or late.
     FailedResponse,
     /// The client broke the transfer off.
     ClientAbort,
@@ -36,17 +37,23 @@ pub enum Event {
     Connect,
     /// An idle connection was used.
     Reuse,
+    /// A full TLS handshake with the server succeeded.
+    TlsSession,
+    /// A TLS session with the server was resumed.
+    TlsResumed,
+    /// A TLS handshake with the server failed.
+    TlsFailure,
 }
 
-/// Bytes that passed, received and sent each.
+/// Bytes received and sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Bytes {
     client: (u64, u64),
     server: (u64, u64),
 }
 
-/// Adds bytes to the figures of one object. What came from the client and what went there also is what was received of
-/// requests and passed on of responses: readers know.
+/// Adds bytes to the counters of one object. Bytes from the client also count as request bytes received, and bytes to
+/// it as response bytes sent.
 macro_rules! count_bytes {
     ($figures:expr, $counters:ident, $worker:expr, $bytes:expr) => {
         let (figures, bytes) = (&$figures, &$bytes);
@@ -72,8 +79,8 @@ impl Upstream {
 }
 
 impl Stream {
-    /// Counts an event wherever it belongs.
-    // Which one it is, each caller knows when it is compiled.
+    /// Counts an event for all its objects.
+    // Each caller passes a constant, so the compiler folds the match.
     #[inline(always)]
     pub(crate) fn count(&self, event: Event) {
         use BackendCounter as B;
@@ -98,6 +105,9 @@ impl Stream {
             Event::Redispatch => (None, None, Some(B::Redispatches), Some(S::Redispatches)),
             Event::Connect => (None, None, Some(B::Connects), Some(S::Connects)),
             Event::Reuse => (None, None, Some(B::Reuses), Some(S::Reuses)),
+            Event::TlsSession => (None, None, Some(B::TlsSessions), Some(S::TlsSessions)),
+            Event::TlsResumed => (None, None, Some(B::TlsResumed), Some(S::TlsResumed)),
+            Event::TlsFailure => (None, None, Some(B::TlsFailures), Some(S::TlsFailures)),
         };
         if event == Event::FailedResponse {
             self.count_tracked_failure();
@@ -117,12 +127,25 @@ impl Stream {
         }
     }
 
-    /// Counts a request that was to go to a server, or waited for it, and went to another one.
+    /// Counts a handshake with the server; without facts it failed.
+    pub(crate) fn count_server_handshake(&self, agreed: Option<&Facts>) {
+        match agreed {
+            None => self.count(Event::TlsFailure),
+            Some(facts) if facts.resumed => self.count(Event::TlsResumed),
+            Some(_) => {
+                self.count(Event::TlsSession);
+                let worker = weir_sched::worker_index();
+                self.instance.rates.event(worker, ProcessRate::TlsServerKeys, weir_sched::now().as_ms());
+            }
+        }
+    }
+
+    /// Counts a request that was assigned to a server, or waited for it, and was redispatched.
     pub(crate) fn count_redispatch_from(&self, left: Option<ServerKey>) {
         self.count_without_slot(left, BackendCounter::Redispatches, ServerCounter::Redispatches);
     }
 
-    /// Counts a request that got no slot, of a certain server or of any.
+    /// Counts a request that got no slot, for the server whose queue it was in or for the backend.
     pub(crate) fn count_failed_in_queue(&self) {
         self.count_without_slot(
             self.choice.last,
@@ -147,7 +170,7 @@ impl Stream {
         self.count_tracked_error();
     }
 
-    /// Counts a request whose head came, well or not.
+    /// Counts a request whose head was received, valid or not.
     pub(crate) fn count_request(&self) {
         let worker = weir_sched::worker_index();
         let figures = &self.frontend.frontend_figures;
@@ -163,8 +186,8 @@ impl Stream {
         crate::figures::count_request();
     }
 
-    /// Counts the status that the client got, once, at the end of a stream that began with a request or an attempt
-    /// at one.
+    /// Counts the status sent to the client, once, at the end of a stream that had a request or the beginning of
+    /// one.
     pub(crate) fn count_status(&self) {
         if !self.request.counts() {
             return;
@@ -176,7 +199,7 @@ impl Stream {
         }
     }
 
-    /// Counts a request that the server answered, and the status that it sent, whatever rules make of it.
+    /// Counts a request that the server answered, and the server's status, before rules change it.
     pub(crate) fn count_server_status(&self) {
         self.count_tracked_status(self.response.server_status);
         if let Some(lease) = &self.server.lease {
@@ -186,7 +209,7 @@ impl Stream {
         }
     }
 
-    /// A server with these figures was chosen, by nothing but balancing unless something designates it.
+    /// A server with these counters was chosen; counts it for balancing unless something designated it.
     #[inline]
     pub(crate) fn count_balanced(&self, chosen: &ServerFigures) {
         if !self.choice.designation.is_free() {
@@ -197,7 +220,7 @@ impl Stream {
         self.backend.backend_figures.increment(worker, BackendCounter::Balanced);
     }
 
-    /// An attempt to use a server begins.
+    /// Counts an attempt to use a server.
     pub(crate) fn count_server_session(&self) {
         let Some(lease) = &self.server.lease else { return };
         let worker = weir_sched::worker_index();
@@ -208,10 +231,10 @@ impl Stream {
         figures.session_seen(worker, now_ms);
     }
 
-    /// Adds the bytes that passed since the last call. Before a connection to a server is given away, or its bytes are
-    /// lost.
+    /// Adds the bytes that passed since the last call. Call it before a connection to a server is given away or
+    /// closed.
     pub(crate) fn count_bytes(&mut self) {
-        // Where its request ends may only show after its bytes were counted (`option contstats`).
+        // The end of the request may be known only after its bytes were counted (`option contstats`).
         let (total_in, total_out) = (self.bytes_in().max(self.counted.0), self.bytes_out());
         let bytes = Bytes {
             client: (total_in - self.counted.0, total_out - self.counted.1),
@@ -224,7 +247,7 @@ impl Stream {
         let worker = weir_sched::worker_index();
         count_bytes!(self.frontend.frontend_figures, FrontendCounter, worker, bytes);
         count_bytes!(self.session.listener.figures, ListenerCounter, worker, bytes);
-        // A `listen` section counts them for both its sides, even when no server was asked.
+        // A `listen` section counts them for both its sides, even when no server was used.
         if self.visit.has_begun() || self.backend.config.is_backend() {
             count_bytes!(self.backend.backend_figures, BackendCounter, worker, bytes);
         }
@@ -242,7 +265,7 @@ impl Stream {
         }
     }
 
-    /// Counts a stream that ended for a reason that is ours.
+    /// Counts a stream that ended because of an internal error.
     pub(crate) fn count_fault(&self) {
         if !matches!(self.ending.by, By::Internal | By::Resource) {
             return;
@@ -258,7 +281,7 @@ impl Stream {
         }
     }
 
-    /// Notes how long each phase took.
+    /// Records the durations of the phases.
     pub(crate) fn count_phases(&self) {
         if !self.visit.has_begun() {
             return;
@@ -305,18 +328,18 @@ impl Proxy {
         listener.figures.increment(worker, ListenerCounter::Sessions);
     }
 
-    /// A session that began as one of HTTP/1 goes on in HTTP/2.
+    /// Counts a session that began as HTTP/1 and continues in HTTP/2.
     pub(crate) fn count_upgraded_session(&self) {
         let worker = weir_sched::worker_index();
         self.frontend_figures.increment(worker, FrontendCounter::SessionsHttp2);
     }
 
-    /// A connection in TCP mode carries one request for the process, none for its frontend.
+    /// A connection in TCP mode counts as one request of the process, but not of its frontend.
     pub(crate) fn count_connection_request() {
         crate::figures::count_request();
     }
 
-    /// A stream came to the backend.
+    /// Counts a stream that enters the backend.
     pub(crate) fn count_backend_session(&self, http: bool) {
         let worker = weir_sched::worker_index();
         let now_ms = weir_sched::now().as_ms();
@@ -328,7 +351,7 @@ impl Proxy {
         }
     }
 
-    /// A rule or a service answered.
+    /// Counts a request answered by a rule or a service.
     pub(crate) fn count_intercepted(&self) {
         let worker = weir_sched::worker_index();
         if self.config.is_frontend() {
@@ -338,7 +361,7 @@ impl Proxy {
         }
     }
 
-    /// An edit found no room.
+    /// Counts an edit without enough room.
     pub(crate) fn count_failed_rewrite(&self) {
         let worker = weir_sched::worker_index();
         if self.config.is_frontend() {
@@ -348,21 +371,21 @@ impl Proxy {
         }
     }
 
-    /// A rule refused a connection.
+    /// Counts a connection refused by a rule.
     pub(crate) fn count_denied_connection(&self, listener: &Listener) {
         let worker = weir_sched::worker_index();
         self.frontend_figures.increment(worker, FrontendCounter::DeniedConnections);
         listener.figures.increment(worker, ListenerCounter::DeniedConnections);
     }
 
-    /// A rule refused a session.
+    /// Counts a session refused by a rule.
     pub(crate) fn count_denied_session(&self, listener: &Listener) {
         let worker = weir_sched::worker_index();
         self.frontend_figures.increment(worker, FrontendCounter::DeniedSessions);
         listener.figures.increment(worker, ListenerCounter::DeniedSessions);
     }
 
-    /// Bytes passed through the kernel only, in each direction.
+    /// Counts bytes that were spliced in the kernel, in each direction.
     pub(crate) fn count_spliced(&self, backend: &Proxy, up: u64, down: u64) {
         let worker = weir_sched::worker_index();
         if let Some(figures) = crate::figures::figures() {

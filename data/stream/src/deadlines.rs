@@ -1,7 +1,8 @@
-//! Which timeout runs when, and who is blamed when it is over. All of them are here.
+//! Timeouts: which one runs when, and which side is blamed when it ends. All of them are here.
 //!
-//! What is awaited once, from a moment on, whatever passes meanwhile. A stream waits for each like for what flows (below), with one
-//! of [`While`]'s functions; only its connection waits where there is no stream, for a PROXY header and between two requests:
+//! The first table is about single events, with a fixed deadline whatever passes meanwhile. A stream waits for them as it does for
+//! flows (below), by one of [`While`]'s functions; only a connection without a stream waits by itself, for a PROXY header and
+//! between two requests:
 //!
 //! | awaited | timeout | from | else |
 //! |---|---|---|---|
@@ -19,8 +20,8 @@
 //! | the end of a pause | what the rule says | the rule | it goes on |
 //! | a client that reads our last bytes | two seconds | the end | closed |
 //!
-//! What flows is awaited by both sides at once ([`Deadlines`]). Each side may be quiet for its timeout as long as the stream
-//! waits for it, to send or to take; who waits for nothing of a side never blames it:
+//! Flows are awaited on both sides at once ([`Deadlines`]). Each side may be quiet for its timeout while the stream waits
+//! for that side to send or to take; a side that is not waited for is never blamed:
 //!
 //! | while | client: `client` runs | server: `server` runs | begins anew | when over |
 //! |---|---|---|---|---|
@@ -29,8 +30,8 @@
 //! | a reply of ours leaves | it takes none of it | never | anything left | `cD` |
 //! | bytes flow both ways (TCP, upgraded) | always: `tunnel`, else `client`; once a side has closed `client-fin` | always: `tunnel`, else `server`; then `server-fin` | what moved on either side of it, only what came with `option independent-streams` | `cD`, `sD` |
 //!
-//! A server that does not have the whole request may wait for it, as we do: its time begins when it has (manual, "timeout
-//! server"), or when the client waits for its consent (`Expect: 100-continue`).
+//! A server that does not have the whole request may wait for it, as we do: its time begins when it has it (manual,
+//! "timeout server"), or when the client waits for the server's consent (`Expect: 100-continue`).
 
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ use weir_sched::Tick;
 use crate::clock;
 use crate::ending::By;
 
-/// The timeouts in force, as the proxies and `set-timeout` say.
+/// The timeouts in force, from the proxies and `set-timeout`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timeouts {
     /// `timeout client`.
@@ -59,14 +60,14 @@ pub struct Timeouts {
     pub client_fin: Option<Duration>,
     /// `timeout server-fin`.
     pub server_fin: Option<Duration>,
-    /// Whether a rule set `tunnel`: what a backend says of it comes too late.
+    /// Whether a rule set `tunnel`: then the backend's value is ignored.
     tunnel_is_ruled: bool,
-    /// The same of `tarpit`.
+    /// The same for `tarpit`.
     tarpit_is_ruled: bool,
 }
 
 impl Timeouts {
-    /// What a frontend says, until a backend is chosen.
+    /// A frontend's timeouts, until a backend is chosen.
     pub(crate) fn of_frontend(configured: &Configured) -> Self {
         Timeouts {
             client: configured.client,
@@ -77,7 +78,7 @@ impl Timeouts {
         }
     }
 
-    /// What a backend adds once it is chosen. Of a tunnel and a tarpit it has the last word, unless a rule spoke before.
+    /// Adds the timeouts of the chosen backend. Its values of `tunnel` and `tarpit` win, unless a rule set them.
     pub(crate) fn enter_backend(&mut self, configured: &Configured) {
         self.server = self.server.or(configured.server);
         self.connect = self.connect.or(configured.connect);
@@ -105,18 +106,18 @@ impl Timeouts {
     }
 }
 
-/// How long a client's handshakes may take.
+/// The limit of a client's handshakes.
 pub(crate) fn handshake(configured: &Configured) -> Option<Duration> {
     configured.client_handshake.or(configured.client)
 }
 
-/// How long the next request's first byte may take on a connection that had so many.
+/// The limit until the first byte of the next request, on a connection that had `requests` so far.
 pub(crate) fn next_request(configured: &Configured, requests: u32) -> Option<Duration> {
     let waits_again = configured.http_keep_alive.filter(|_| requests > 0);
     waits_again.or(request_head(configured))
 }
 
-/// How long a request's head may take.
+/// The limit of a request's head.
 fn request_head(configured: &Configured) -> Option<Duration> {
     configured.http_request.or(configured.client)
 }
@@ -126,29 +127,30 @@ fn request_head(configured: &Configured) -> Option<Duration> {
 pub(crate) enum While {
     /// The response's head is awaited, the request may still be on its way.
     Response,
-    /// Bodies flow, or a reply leaves.
+    /// Bodies flow, or a reply is sent.
     Bodies,
-    /// Bytes flow both ways until somebody closes.
+    /// Bytes flow both ways until a side closes.
     Tunnel,
     /// The same with `option independent-streams`.
     IndependentTunnel,
-    /// One thing of one side, until a moment: nothing that passes changes it. The other side is not awaited.
+    /// A single event of one side, with a fixed deadline. The other side is not waited for.
     Once {
-        /// Until when the client has time.
+        /// The client's deadline.
         client: Tick,
-        /// The same of the server.
+        /// The server's deadline.
         server: Tick,
     },
 }
 
 impl While {
-    /// The rest of a request's head. The time runs from the connection's beginning for its first request, else from the first byte.
+    /// The rest of a request's head. For a connection's first request the time runs from the connection's beginning, else from the
+    /// first byte.
     pub(crate) fn head(configured: &Configured, began: Tick, requests: u32, now: Tick) -> Self {
         let from = if requests == 0 { began } else { now };
         While::client(request_head(configured), from)
     }
 
-    /// A request's body, where a rule says how long or nothing.
+    /// A request's body, with the rule's own limit if it has one.
     pub(crate) fn body(timeouts: &Timeouts, time: Option<Duration>, now: Tick) -> Self {
         While::client(time.or(timeouts.client), now)
     }
@@ -168,17 +170,17 @@ impl While {
         While::server(timeouts.connect, now)
     }
 
-    /// The end of a tarpit; at once without a timeout.
+    /// The end of a tarpit; immediately without a timeout.
     pub(crate) fn tarpit(timeouts: &Timeouts, now: Tick) -> Self {
         While::pause(timeouts.tarpit.unwrap_or_default(), now)
     }
 
-    /// So much time: nobody is to blame for it.
+    /// A pause, for which no side is blamed.
     pub(crate) fn pause(time: Duration, now: Tick) -> Self {
         While::client(Some(time), now)
     }
 
-    /// More bytes, until a moment that others know, too.
+    /// More bytes, until a deadline that the caller computed.
     pub(crate) fn until(at: Tick) -> Self {
         While::Once { client: at, server: Tick::NEVER }
     }
@@ -195,7 +197,7 @@ impl While {
         matches!(self, While::Tunnel | While::IndependentTunnel)
     }
 
-    /// Which movements let the client's time begin anew, and which the server's: the table above, as bits of [`Progress`].
+    /// Which movements restart the client's time, and which the server's: the table above, as bits of [`Progress`].
     const fn renewals(self) -> (u8, u8) {
         use Progress as P;
         match self {
@@ -208,7 +210,7 @@ impl While {
     }
 }
 
-/// What a stream waits for, when all that could move has moved.
+/// What a stream waits for, after everything possible was moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waits {
     /// The client is to send.
@@ -219,14 +221,14 @@ pub(crate) struct Waits {
     pub(crate) server_sends: bool,
     /// The server is to take what waits for it.
     pub(crate) server_takes: bool,
-    /// A filter holds something back: nobody is late as long as it does.
+    /// A filter holds bytes back: no side is late as long as it does.
     pub(crate) withheld: bool,
-    /// Nothing: more can move at once, but others have their turn first.
+    /// Nothing: more can be moved at once, but other tasks run first.
     pub(crate) yields: bool,
 }
 
 impl Waits {
-    /// For what is awaited once.
+    /// For single events.
     pub(crate) const ONCE: Waits = Waits {
         client_sends: true,
         client_takes: false,
@@ -237,7 +239,7 @@ impl Waits {
     };
 }
 
-/// Bytes that passed on both sides of a stream.
+/// Byte counts on both sides of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) from_client: u64,
@@ -253,7 +255,7 @@ impl Progress {
     const TO_SERVER: u8 = 8;
     const ANY: u8 = 15;
 
-    /// What differs from `before`.
+    /// Which counts differ from `before`.
     #[inline]
     fn since(&self, before: &Progress) -> u8 {
         u8::from(self.from_client != before.from_client)
@@ -294,7 +296,7 @@ impl Side {
         self.at = self.timeout.map_or(Tick::NEVER, |timeout| clock::later(now, timeout));
     }
 
-    /// Another timeout takes over, if there is one.
+    /// Switches to another timeout, if there is one.
     fn replace(&mut self, timeout: Option<Duration>, now: Tick) {
         if timeout.is_some() {
             *self = Side::new(timeout, now);
@@ -303,7 +305,7 @@ impl Side {
 }
 
 impl Deadlines {
-    /// From now on; `progress` is what passed before.
+    /// Begins now; `progress` is what passed before.
     pub(crate) fn new(during: While, timeouts: &Timeouts, progress: Progress, now: Tick) -> Self {
         // Once bytes flow both ways, `timeout tunnel` takes over from both sides' (manual, "timeout tunnel").
         let tunnel = timeouts.tunnel.filter(|_| during.is_tunnel());
@@ -314,7 +316,7 @@ impl Deadlines {
         Deadlines { during, client, server, last: progress }
     }
 
-    /// So much passed now: whether anything moved.
+    /// Takes the current counts: whether anything moved.
     #[inline]
     pub(crate) fn advance(&mut self, progress: Progress, now: Tick) -> bool {
         let moved = progress.since(&self.last);
@@ -332,24 +334,24 @@ impl Deadlines {
         true
     }
 
-    /// Nobody is to blame for what passed until now.
+    /// Restarts both times.
     pub(crate) fn begin_anew(&mut self, now: Tick) {
         self.client.begin_anew(now);
         self.server.begin_anew(now);
     }
 
-    /// The server's time begins: it has what it needs.
+    /// Starts the server's time: it has what it needs.
     pub(crate) fn server_begins(&mut self, now: Tick) {
         self.server.begin_anew(now);
     }
 
-    /// One direction of a tunnel is closed.
+    /// One direction of a tunnel was closed.
     pub(crate) fn half_closed(&mut self, timeouts: &Timeouts, now: Tick) {
         self.client.replace(timeouts.client_fin, now);
         self.server.replace(timeouts.server_fin, now);
     }
 
-    /// Who of those that are waited for was quiet for too long.
+    /// The side that was quiet for too long, of those that are waited for.
     #[inline]
     pub(crate) fn passed(&self, waits: &Waits, now: Tick) -> Option<By> {
         let late = |side: &Side, awaited: bool| awaited && side.at <= now;
@@ -359,13 +361,13 @@ impl Deadlines {
             (false, false) => None,
             (true, false) => Some(By::ClientTimeout),
             (false, true) => Some(By::ServerTimeout),
-            // Where both wait for the other to speak, the client is the one who may not.
+            // Where both wait for the other, the client is blamed.
             (true, true) if self.during.is_tunnel() => Some(By::ClientTimeout),
             (true, true) => Some(By::ServerTimeout),
         }
     }
 
-    /// When that is the case next.
+    /// The next deadline of those sides.
     #[inline]
     pub(crate) fn next(&self, waits: &Waits) -> Tick {
         let of = |side: &Side, awaited: bool| if awaited { side.at } else { Tick::NEVER };
@@ -386,7 +388,7 @@ mod tests {
         Some(Duration::from_millis(ms))
     }
 
-    /// Client and server differ, so that it shows whose runs.
+    /// Client and server timeouts differ, so that tests show which one runs.
     fn timeouts() -> Timeouts {
         Timeouts { client: ms(100), server: ms(300), ..Timeouts::default() }
     }
@@ -415,13 +417,13 @@ mod tests {
         }
     }
 
-    /// What moved: `c>` from the client, `>c` to it, `s>` and `>s` the same of the server.
+    /// Parses what moved: `c>` from the client, `>c` to it, `s>` and `>s` the same for the server.
     fn moved(word: &str) -> Progress {
         let of = |way: &str| u64::from(word.contains(way));
         Progress { from_client: of("c>"), to_client: of(">c"), from_server: of("s>"), to_server: of(">s") }
     }
 
-    /// Who is late, after how long, when 40 ms after the beginning something moved and then nothing any more.
+    /// Checks which side is late, and when, if 40 ms after the beginning something moves and then nothing more.
     #[track_caller]
     fn check(during: While, timeouts: &Timeouts, moves: &str, awaits: &str, want: Option<(By, u64)>) {
         let at = |ms: u64| Tick::from_ms(T0 + ms);
@@ -454,7 +456,7 @@ mod tests {
 
     #[test]
     fn what_moves_gives_time_to_whom_the_table_says() {
-        // The client's time, then the server's: 100 and 300 anew at 40, or as they were.
+        // The client's time, then the server's: 100 and 300, restarted at 40 or not.
         for (during, moves, client, server) in [
             (While::Response, "c>", 140, 340),
             (While::Response, ">s", 140, 340),
@@ -540,7 +542,7 @@ mod tests {
         let (client, server) = (By::ClientTimeout, By::ServerTimeout);
         let once = |during: While, want: Option<(By, u64)>| {
             check(during, &Timeouts::default(), "", "cs ss", want);
-            // What moves gives no time.
+            // Movements do not extend a fixed deadline.
             let mut deadlines = Deadlines::new(during, &timeouts(), Progress::default(), now);
             assert!(deadlines.advance(moved("c> >c s> >s"), Tick::from_ms(T0 + 40)));
             let at = want.map_or(Tick::NEVER, |(_, after)| Tick::from_ms(T0 + after));

@@ -1,11 +1,11 @@
 //! The one loop in which a stream waits: for a request's head, a slot, a connection, the end of a tarpit, and while something flows:
 //! the response, bodies, a tunnel, a reply.
 //!
-//! What moves is the step's matter; whom it waits for, how long, and that an administrator may end it meanwhile is looked at
-//! here, in the same way for all of them. Which timeout runs in each case is in [`crate::deadlines`].
+//! Each step moves what can be moved. Which sides it waits for, for how long, and that an administrator may end it meanwhile
+//! is handled here, in the same way for all of them. Which timeout runs in each case is in [`crate::deadlines`].
 //!
-//! What most streams never wait for is awaited in a box of its own (`PooledFuture`): an async function has room for everything that
-//! it may await, and is moved with that room when it is called.
+//! Rare waits are in a box of their own (`PooledFuture`): an async function has space for everything that it may await, and is
+//! moved with that space when it is called.
 
 use weir_sched::{Tick, wait, yield_now};
 
@@ -15,16 +15,16 @@ use crate::ending::By;
 use crate::holding::QUIET;
 use crate::stream::{Stream, StreamError};
 
-/// What a step came to, when all that could move has moved.
+/// The result of a step, after everything possible was moved.
 pub(crate) enum Step<T> {
-    /// It is over.
+    /// The operation is complete.
     Done(T),
-    /// It goes on when one of these happened.
+    /// It continues when one of these happened.
     Wait(Waits),
 }
 
 impl Stream {
-    /// Takes steps until one is the last, fails, or time is over for somebody who is waited for: then `late` says what that means.
+    /// Takes steps until one is the last, fails, or a side is late: then `late` decides the result.
     #[inline]
     pub(crate) fn drive<T, E: From<StreamError>>(
         &mut self,
@@ -35,9 +35,9 @@ impl Stream {
         self.drive_on(during, None, step, late)
     }
 
-    /// The same where the first step was taken already and came to `first`.
+    /// The same where the first step was already taken, with the result `first`.
     ///
-    /// The future is a block, not an async function: that would keep what it is given twice, as long as somebody waits.
+    /// The future is a block, not an async function, which would store its arguments twice for the whole wait.
     #[inline]
     pub(crate) fn drive_on<T, E: From<StreamError>>(
         &mut self,
@@ -57,7 +57,7 @@ impl Stream {
                         Step::Wait(waits) => waits,
                     },
                 };
-                // Who was ended before is still told why.
+                // A stream that was ended before keeps its reason.
                 if !matches!(self.ending.by, By::Killed | By::Down | By::Up) {
                     self.check_alive()?;
                 }
@@ -89,7 +89,7 @@ impl Stream {
         }
     }
 
-    /// What passed so far.
+    /// The current byte counts.
     #[inline]
     pub(crate) fn progress(&self) -> Progress {
         let server = self.server.bytes();
@@ -101,7 +101,7 @@ impl Stream {
         }
     }
 
-    /// Peers are waited for: when what is held for them is to be kept in less memory, if they are quiet until then.
+    /// Begins to wait for peers: returns when buffers are to be shrunk if the peers are quiet until then.
     #[inline]
     fn begin_wait(&mut self) -> Tick {
         self.scratch.reset();

@@ -1,7 +1,7 @@
 //! How a stream ended: who ended it, during which phase, and what the cookies said.
 //!
-//! An [`Ending`] is a small `Copy` value made at the place that knows why; it travels up as the error of the
-//! phase, decides whether another attempt makes sense, and *is* the termination code of the log line
+//! An [`Ending`] is a small `Copy` value created where the reason is known; it is returned as the error of
+//! the phase, decides whether another attempt makes sense, and *is* the termination code of the log line
 //! (manual section 8.5).
 
 /// Who ended the stream: the first letter of the termination code.
@@ -14,7 +14,7 @@ pub enum By {
     Client,
     /// The client did not send or receive in time (`c`).
     ClientTimeout,
-    /// The server refused, aborted or sent nonsense (`S`).
+    /// The server refused, aborted or sent an invalid message (`S`).
     Server,
     /// The server did not answer or receive in time (`s`).
     ServerTimeout,
@@ -22,9 +22,9 @@ pub enum By {
     Proxy,
     /// A resource ran out: memory, descriptors, ports (`R`).
     Resource,
-    /// An invariant of ours did not hold (`I`).
+    /// An internal invariant did not hold (`I`).
     Internal,
-    /// The proxy answered itself, as it was asked to: redirect, statistics, `return` (`L`).
+    /// The proxy answered by itself as configured: redirect, statistics, `return` (`L`).
     Local,
     /// An administrator killed the stream (`K`).
     Killed,
@@ -34,10 +34,28 @@ pub enum By {
     Up,
 }
 
+impl By {
+    /// Every value.
+    pub const ALL: [By; 12] = [
+        By::Nobody,
+        By::Client,
+        By::ClientTimeout,
+        By::Server,
+        By::ServerTimeout,
+        By::Proxy,
+        By::Resource,
+        By::Internal,
+        By::Local,
+        By::Killed,
+        By::Down,
+        By::Up,
+    ];
+}
+
 /// Which phase the stream was in: the second letter of the termination code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum During {
-    /// All was over (`-`).
+    /// The stream was complete (`-`).
     #[default]
     End,
     /// Waiting for a complete request (`R`).
@@ -56,17 +74,31 @@ pub enum During {
     Tarpit,
 }
 
-/// Who, when, and whether trying again could help.
+impl During {
+    /// Every phase.
+    pub const ALL: [During; 8] = [
+        During::End,
+        During::Request,
+        During::Queue,
+        During::Connect,
+        During::Headers,
+        During::Data,
+        During::Last,
+        During::Tarpit,
+    ];
+}
+
+/// Which side ended a stream, and in which phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Ending {
-    /// Who ended it.
+    /// The side that ended it.
     pub by: By,
     /// In which phase.
     pub during: During,
 }
 
 impl Ending {
-    /// The ending of a stream to which nothing happened.
+    /// The ending of a stream without any incident.
     pub const NORMAL: Ending = Ending { by: By::Nobody, during: During::End };
 
     /// An ending by `by` in phase `during`.
@@ -79,8 +111,8 @@ impl Ending {
         self == Self::NORMAL
     }
 
-    /// Whether this ending makes the log line one of an error, for `option log-separate-errors` and
-    /// `option dontlog-normal`: everything but a normal end and an answer of our own.
+    /// Whether this ending makes the log line an error, for `option log-separate-errors` and `option
+    /// dontlog-normal`: everything but a normal end and a local answer.
     pub fn is_error(self) -> bool {
         !matches!(self.by, By::Nobody | By::Local)
     }

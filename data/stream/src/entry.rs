@@ -1,9 +1,8 @@
-//! A stream's entry: what others see of a stream in progress, and how they end it.
+//! A stream's entry: the view of a stream in progress for others, and the way to end it.
 //!
-//! A [`Session`] is a client's connection; the streams on it are one after the other in HTTP/1, several at once where a
-//! connection carries several. So each stream has an entry of its own, and a number of its own, whoever runs it: the connection's
-//! task or one of its own. Entries belong to the worker. What one was is used again for another stream: whoever keeps one
-//! compares its number.
+//! A [`Session`] is a client's connection; its streams come one after the other in HTTP/1, several at once in HTTP/2. So each
+//! stream has an entry and a number of its own, whether it runs in the connection's task or in its own. Entries belong to the
+//! worker and are reused for other streams: a holder of an entry compares its number.
 //!
 //! ```text
 //!   Stream::new ──► not listed (rules of a connection) ──► dropped
@@ -26,16 +25,16 @@ use crate::figures::figures;
 use crate::recycle::{FIRST_CAPACITY, LARGE};
 use crate::session::Session;
 
-/// One stream, for those who list and end streams. Written by plain stores, read by the same worker.
+/// The entry of one stream, for listing and ending streams. Written with plain stores, read by the same worker.
 #[derive(Default)]
 pub struct StreamEntry {
     /// The stream's number, 0 while it is not listed.
     pub id: Cell<u64>,
-    /// The connection that it is on.
+    /// Its connection.
     session: Cell<Option<Rc<Session>>>,
     /// The task that runs it.
     pub task: Cell<Option<TaskKey>>,
-    /// Set by whoever ends the stream from outside, who that is: it ends at its next step, or is killed.
+    /// Set when the stream is ended from outside, to the cause: the stream ends at its next step, or is killed.
     killed_by: Cell<Option<By>>,
     /// The phase it is in.
     pub phase: Cell<During>,
@@ -47,30 +46,30 @@ pub struct StreamEntry {
     pub server: Cell<u32>,
     /// The server's descriptor number, or -1.
     pub server_descriptor: Cell<i32>,
-    /// How often it was resumed.
+    /// How often its task was resumed.
     pub calls: Cell<u32>,
     /// How often another attempt was made.
     pub retries: Cell<u16>,
-    /// The request line, if something logs it: it outlives its message. Empty for none.
+    /// The request line, kept after its message if a log format uses it. Empty for none.
     request_line: RefCell<Vec<u8>>,
     /// The client's addresses, once rules of this stream replaced them.
     addresses: RefCell<Option<Box<Addresses>>>,
 }
 
 impl StreamEntry {
-    /// The stream goes on after it waited.
+    /// Counts a resumption of the task.
     #[inline]
     pub(crate) fn resumed(&self) {
         self.calls.set(self.calls.get().wrapping_add(1));
     }
 
-    /// Whether somebody ended the stream from outside.
+    /// Whether the stream was ended from outside.
     #[inline]
     pub(crate) fn is_killed(&self) -> bool {
         self.killed_by.get().is_some()
     }
 
-    /// Who that is.
+    /// The cause of that.
     #[inline]
     pub(crate) fn killed_by(&self) -> Option<By> {
         self.killed_by.get()
@@ -84,7 +83,7 @@ impl StreamEntry {
         }
     }
 
-    /// The same of where the client connected to.
+    /// The same for the destination.
     pub(crate) fn destination<'s>(&'s self, session: &'s Session) -> Ref<'s, Address> {
         match self.own_addresses() {
             Some(own) => Ref::map(own, Addresses::destination),
@@ -102,12 +101,12 @@ impl StreamEntry {
         own.get_or_insert_with(|| Box::new(session.addresses())).set(is_source, address);
     }
 
-    /// The request line that is kept; empty for none.
+    /// The kept request line; empty for none.
     pub fn request_line(&self) -> Ref<'_, Vec<u8>> {
         self.request_line.borrow()
     }
 
-    /// Keeps what `write` appends, in place of what was kept.
+    /// Replaces the kept line by what `write` appends.
     pub(crate) fn keep_request_line(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut line = self.request_line.borrow_mut();
         line.clear();
@@ -115,7 +114,7 @@ impl StreamEntry {
         write(&mut line);
     }
 
-    /// The memory of a line of usual length stays for the next one.
+    /// Drops the line; memory of a usual size is kept for the next one.
     fn forget_request_line(&self) {
         let mut line = self.request_line.borrow_mut();
         line.clear();
@@ -124,7 +123,7 @@ impl StreamEntry {
         }
     }
 
-    /// What the entry is of, while it is of a stream that is listed.
+    /// The listed stream of this entry, if it is one.
     fn listed(self: Rc<Self>) -> Option<Listed> {
         if self.id.get() == 0 {
             return None;
@@ -135,18 +134,18 @@ impl StreamEntry {
     }
 }
 
-/// A stream's own hold on its entry. Dropping it ends the stream for everybody else.
+/// A stream's own handle of its entry. Dropping it removes the stream from the list.
 pub(crate) struct OwnEntry(Rc<StreamEntry>);
 
 impl OwnEntry {
-    /// An entry for a stream on that connection; not listed yet.
+    /// An unlisted entry for a stream on that connection.
     pub(crate) fn new(session: &Rc<Session>) -> Self {
         let entry = ENTRIES.with_borrow_mut(|entries| entries.take());
         entry.session.set(Some(Rc::clone(session)));
         OwnEntry(entry)
     }
 
-    /// The stream is listed from now on, as `id`, and counts as one in progress. The current task runs it.
+    /// Lists the stream as `id`, and counts it as one in progress. The current task runs it.
     pub(crate) fn begin(&self, id: u64) {
         let entry = &self.0;
         entry.task.set(Some(weir_sched::current()));
@@ -163,7 +162,7 @@ impl OwnEntry {
         }
     }
 
-    /// The stream is over for everybody else.
+    /// Removes the stream from the list.
     pub(crate) fn end(&self) {
         if self.0.id.replace(0) != 0
             && let Some(figures) = figures()
@@ -185,7 +184,7 @@ impl Deref for OwnEntry {
 impl Drop for OwnEntry {
     fn drop(&mut self) {
         self.end();
-        // The last stream's connection may end with it, and others look at the list then.
+        // The connection may end with its last stream, and that may access the list.
         drop(self.0.session.take());
         if self.0.addresses.borrow().is_some() {
             drop(self.0.addresses.take());
@@ -199,7 +198,7 @@ impl Drop for OwnEntry {
     }
 }
 
-/// A stream in progress, and the connection that it is on.
+/// A listed stream, and its connection.
 #[derive(Clone)]
 pub struct Listed {
     /// The client's connection.
@@ -214,12 +213,12 @@ impl Listed {
         self.entry.source(&self.session)
     }
 
-    /// Until when the stream waits, if it does so for something that has an end.
+    /// The deadline of the stream's current wait, if it has one.
     pub fn deadline(&self) -> Option<weir_sched::Tick> {
         weir_sched::deadline(self.entry.task.get()?)
     }
 
-    /// Asks the stream to end.
+    /// Tells the stream to end.
     fn tell(&self, by: By) {
         self.entry.killed_by.set(Some(by));
         if let Some(task) = self.entry.task.get() {
@@ -235,11 +234,11 @@ pub fn streams() -> Vec<Listed> {
     })
 }
 
-/// Ends the streams in progress on this worker that `which` chooses; how many there are (`shutdown session`,
-/// `shutdown sessions server`).
+/// Ends the streams in progress on this worker that `which` selects; returns their number (`shutdown
+/// session`, `shutdown sessions server`).
 ///
-/// Each is told, so that it says in its log line how it ended. One that is still there after [`LAST_WORDS_MS`] is killed:
-/// it ends wherever in its work it waits, whether or not that place looks (R67). Other streams on its connection are not
+/// Each is told first, so that its log line has the reason. One that is still there after [`LAST_WORDS_MS`] is killed: it
+/// ends wherever it waits, whether or not that place checks (R67). Other streams on its connection are not
 /// touched, unless its task is theirs, too.
 pub fn end_streams(by: By, which: impl Fn(&Listed) -> bool) -> usize {
     let told: Vec<(u64, Weak<StreamEntry>)> = streams()
@@ -279,7 +278,7 @@ impl Entries {
 
     #[cold]
     fn create(&mut self) -> Rc<StreamEntry> {
-        // The list is swept when it doubled: its length stays within twice the living.
+        // The list is swept when it has doubled: its length stays within twice the number of live entries.
         if self.all.len() == self.all.capacity() {
             self.all.retain(|entry| entry.strong_count() > 0);
         }
@@ -293,15 +292,15 @@ thread_local! {
     static ENTRIES: RefCell<ManuallyDrop<Entries>> = const { RefCell::new(ManuallyDrop::new(Entries { all: Vec::new(), free: Vec::new() })) };
 }
 
-/// Gives what the worker keeps for streams to come back to the allocator.
+/// Frees the entries that the worker keeps for later streams.
 pub fn trim() {
     ENTRIES.with_borrow_mut(|entries| entries.free = Vec::new());
 }
 
 static ENDING: Kind = Kind::new("streams to end");
-/// How long a stream that was told to end may take to answer its client and write its log line.
+/// How long a stream that was told to end may take to answer its client and write its log line, in milliseconds.
 const LAST_WORDS_MS: u64 = 100;
-/// So many entries without a stream are kept for the next ones.
+/// How many entries without a stream are kept for reuse.
 const KEPT: usize = 1024;
 
 #[cfg(test)]

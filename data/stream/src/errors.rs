@@ -1,9 +1,9 @@
-//! Messages that were refused, kept for `show errors`: the last one of each proxy and direction.
+//! Refused messages for `show errors`: the last one of each proxy and direction.
 //!
-//! A refused message is a message of a ring, as every other event is: workers that refuse many at a time, as under an
-//! attack, write them without waiting for each other or for an operator who reads. Each proxy and direction has a ring of
-//! its own, made with its first refused message and as large as one may be, so that the noise of one proxy does not
-//! drive out the last error of another.
+//! A refused message is written to a ring, as every other event is: workers that refuse many at a time, as under an
+//! attack, do not wait for each other or for an operator who reads. Each proxy and direction has a ring of its own,
+//! created with its first refused message and large enough for one, so that many errors of one proxy do not remove the
+//! last error of another.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -17,11 +17,11 @@ pub struct Refused {
     total: AtomicU64,
     /// For each proxy, one for requests and one for responses.
     rings: Box<[RingCell]>,
-    /// How large a message may be.
+    /// The size limit of a message, in bytes.
     largest: usize,
 }
 
-/// What was refused of a proxy, in one direction.
+/// The refused messages of one proxy and direction.
 type RingCell = OnceLock<Arc<Ring>>;
 
 /// Which message was refused.
@@ -36,9 +36,9 @@ pub enum Direction {
 /// A refused message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedMessage {
-    /// How many were refused before it.
+    /// How many messages were refused before it.
     pub number: u64,
-    /// When, in microseconds since the epoch.
+    /// The time, in microseconds since the epoch.
     pub at_us: u64,
     /// Which message.
     pub direction: Direction,
@@ -48,20 +48,20 @@ pub struct RefusedMessage {
     pub backend: Option<usize>,
     /// The server's name, if there was one.
     pub server: Option<Box<str>>,
-    /// The client.
+    /// The client's address.
     pub source: Box<str>,
     /// The stream's number.
     pub stream: u64,
-    /// What was wrong.
+    /// The error.
     pub reason: Box<str>,
-    /// The byte it was noticed at.
+    /// The offset of the byte at which the error was detected.
     pub position: usize,
-    /// The bytes, as far as they were there.
+    /// The bytes available at that time.
     pub bytes: Box<[u8]>,
 }
 
 impl Refused {
-    /// Nothing refused yet by any of so many proxies; messages are cut to `largest` bytes.
+    /// No refused messages, for `proxies` proxies; messages are cut to `largest` bytes.
     pub fn new(proxies: usize, largest: usize) -> Self {
         Refused {
             total: AtomicU64::new(0),
@@ -70,12 +70,12 @@ impl Refused {
         }
     }
 
-    /// How many were refused since the start.
+    /// How many messages were refused since the start.
     pub fn total(&self) -> u64 {
         self.total.load(Relaxed)
     }
 
-    /// The first that is kept at this place or behind it, and its place: two for each proxy, the first for requests.
+    /// The first kept message at this place or after it, and its place: two for each proxy, the first for requests.
     pub fn next(&self, place: usize) -> Option<(usize, RefusedMessage)> {
         let rings = self.rings.iter().enumerate().skip(place);
         rings
@@ -89,7 +89,7 @@ impl Refused {
         let ring = cell.get_or_init(|| Ring::in_memory(HEADER + LARGEST_HEAD + self.largest, 1));
         let head = message.head();
         let bytes = &message.bytes[..message.bytes.len().min(self.largest)];
-        // With one queue it is the same whoever writes. It is lost only while an operator reads a full ring.
+        // With one queue any writer number will do. The message is lost only while an operator reads a full ring.
         ring.write(0, &[&head, bytes]);
     }
 }
@@ -97,7 +97,7 @@ impl Refused {
 /// The newest message of a ring.
 fn newest(ring: &Arc<Ring>) -> Option<RefusedMessage> {
     let mut newest = Vec::new();
-    // As many readers as a ring may have read it already: then this one sees nothing.
+    // If the ring already has the maximum of readers, this one gets nothing.
     ring.attach(Seek::Oldest, Wait::No).ok()?.read(|message| {
         newest.clear();
         message.append_to(&mut newest);
@@ -106,17 +106,17 @@ fn newest(ring: &Arc<Ring>) -> Option<RefusedMessage> {
     RefusedMessage::decode(&newest)
 }
 
-/// What a message in the ring has besides its bytes: numbers, and texts that are cut to what their length can say.
+/// The size limit of a message's head in the ring: numbers, and texts that are cut to what their length field can say.
 const LARGEST_HEAD: usize = 8 * NUMBERS + TEXTS * (1 + LONGEST_TEXT) + 16;
 const NUMBERS: usize = 7;
 const TEXTS: usize = 3;
 const LONGEST_TEXT: usize = u8::MAX as usize;
 
-/// Stands for no backend.
+/// Encodes no backend.
 const NONE: u64 = u64::MAX;
 
 impl RefusedMessage {
-    /// What precedes its bytes in a ring.
+    /// The head before the message's bytes in a ring.
     fn head(&self) -> Vec<u8> {
         let mut head = Vec::with_capacity(LARGEST_HEAD);
         let backend = self.backend.map_or(NONE, |index| index as u64);
@@ -138,7 +138,7 @@ impl RefusedMessage {
         head
     }
 
-    /// The message that these bytes of a ring are, none if they are none.
+    /// Decodes a message of a ring; none if the bytes are invalid.
     fn decode(mut bytes: &[u8]) -> Option<Self> {
         let mut numbers = [0; NUMBERS];
         for number in &mut numbers {
@@ -206,7 +206,7 @@ mod tests {
         refused.keep(1, message(Direction::Request, b"first"));
         refused.keep(2, message(Direction::Response, b"answer"));
         assert_eq!(kept(&refused), [(2, 0, b"first".to_vec()), (5, 1, b"answer".to_vec())]);
-        // However many others there are, and however long.
+        // Whatever the number and length of others.
         for number in 2..500 {
             refused.keep(1, message(Direction::Request, &vec![b'x'; number]));
         }

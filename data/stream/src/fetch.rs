@@ -1,18 +1,20 @@
-//! The fetches that ask the traffic: one row each, next to the code that answers.
+//! The fetches of streams: one row each, next to the function that evaluates it.
 //!
-//! A row is a declaration (name, arguments, what it gives, where it is valid, help) and a function of the stream.
-//! The rows lie in the files beside this one, by what they look at; [`FETCHES`] is all of them, and the position of a
-//! row there is its index in the language ([`declarations`]).
+//! A row is a declaration (name, arguments, output type, validity, help) and a function of the stream. The rows are
+//! in the files below this one, by the object that they read; [`FETCHES`] has all of them, and the position of a row
+//! there is its index in the language ([`declarations`]).
 //!
-//! Three answers are possible: a sample, `Missing` (there is none, whatever comes) and `Later` (more bytes may bring
-//! one). Only content inspection waits, so `Later` is for [`Stream::may_wait`] alone to allow.
+//! Three results are possible: a sample, `Missing` (there will never be one) and `Later` (more bytes may bring one).
+//! Only content inspection waits, so only [`Stream::may_wait`] allows `Later`.
 
 mod access;
 mod auth;
 mod body;
+mod certificates;
 mod connection;
 mod cookies;
 mod headers;
+mod hello;
 mod local;
 mod objects;
 mod parameters;
@@ -34,7 +36,7 @@ use crate::stream::Stream;
 
 pub use access::install_userlists;
 
-/// What answers a fetch.
+/// The function that evaluates a fetch.
 pub type Run = for<'c> fn(&'c mut Stream, &'c Args, &mut Cursor) -> Fetched<'c>;
 
 /// A fetch of this crate.
@@ -43,7 +45,7 @@ pub type Row = Fetch<Run>;
 /// Every fetch, in the order of their indexes.
 pub static FETCHES: &[Row] = &ALL;
 
-/// What the language has to know of them, in the order of their indexes.
+/// The declarations for the language, in the order of their indexes.
 pub fn declarations() -> impl Iterator<Item = &'static FetchDecl> {
     FETCHES.iter().map(|row| &row.decl)
 }
@@ -52,11 +54,21 @@ const PARTS: &[&[Row]] = &[
     state::ROWS,
     objects::ROWS,
     connection::ROWS,
-    streams::ROWS,
+    streams::FRONT,
+    streams::BACK,
     timers::ROWS,
     payload::ROWS,
     tls::ROWS,
+    secure::AGREED_WITH_CLIENT,
+    secure::AGREED_WITH_SERVER,
     secure::ROWS,
+    certificates::BY_CLIENT,
+    certificates::TO_CLIENT,
+    certificates::BY_SERVER,
+    certificates::ROWS,
+    hello::ROWS,
+    hello::KEYS_WITH_CLIENT,
+    hello::KEYS_WITH_SERVER,
     request::ROWS,
     headers::ROWS,
     cookies::ROWS,
@@ -99,12 +111,12 @@ const fn row(decl: FetchDecl, run: Run) -> Row {
     Fetch { decl, run }
 }
 
-/// Where fetches are valid: the masks that several rows share, by the moment from which and up to which the thing they
-/// look at exists.
+/// Masks of the places where fetches are valid, each shared by several rows and named after the object that must
+/// exist.
 mod valid {
-    /// While the process serves: everywhere but in the configuration parser.
+    /// While the process runs: everywhere but in the configuration parser.
     pub const RUNNING: &str = "YYYYYYYYYYYYYYYYYYYY.Y";
-    /// As long as there is a client, or a check that stands in for one.
+    /// As long as there is a client, or a check in its place.
     pub const CLIENT: &str = "YYYYYYYYYYYYYYYYYYYY..";
     /// As long as there is a frontend.
     pub const FRONTEND: &str = "YYYYYYYYYYYYYYYYYYY...";
@@ -112,19 +124,19 @@ mod valid {
     pub const SESSION: &str = ".YYYYYYYYYYYYYYYYYY...";
     /// From the stream's beginning to its log line.
     pub const STREAM: &str = "..YYYYYYYYYYYYYYYYY...";
-    /// From the choice of a backend on.
+    /// After the choice of a backend.
     pub const BACKEND: &str = "......YYYYYYYYYYYYYY..";
     /// From the choice of a server to the log line.
     pub const CHOICE: &str = ".........YYYYYYYYYY...";
-    /// From the connection's making on.
+    /// After the connection to the server began.
     pub const SERVER: &str = "..........YYYYYYYYYY..";
-    /// From the response's first byte on.
+    /// After the response's first byte.
     pub const ANSWERED: &str = "...........YYYYYYYYY..";
-    /// While the request is there.
+    /// While the request is available.
     pub const REQUEST: &str = "..YYYYYYYYY...........";
-    /// While the response is there.
+    /// While the response is available.
     pub const RESPONSE: &str = "...........YYYYYYY.Y..";
-    /// While either message is there.
+    /// While either message is available.
     pub const MESSAGE: &str = "..YYYYYYYYYYYYYYYY.Y..";
 }
 

@@ -1,4 +1,4 @@
-//! What a worker counts for the whole process, and the numbers that it gives to its streams.
+//! A worker's counters for the whole process, and the numbers of its streams.
 
 use std::cell::Cell;
 
@@ -14,7 +14,7 @@ pub struct ProcessFigures {
     pub streams_now: weir_sync::Gauge,
     /// Bytes sent to clients.
     pub bytes_out: weir_sync::Counter,
-    /// Bytes that went through the kernel only.
+    /// Bytes that were spliced in the kernel.
     pub bytes_spliced: weir_sync::Counter,
 }
 
@@ -36,7 +36,7 @@ thread_local! {
     static FIGURES: Cell<Option<&'static ProcessFigures>> = const { Cell::new(None) };
 }
 
-/// Tells the worker where it counts for the process.
+/// Sets the worker's counters for the process.
 pub fn install(figures: &'static ProcessFigures) {
     FIGURES.set(Some(figures));
 }
@@ -47,28 +47,28 @@ pub(crate) fn figures() -> Option<&'static ProcessFigures> {
     FIGURES.get()
 }
 
-/// A number that no other stream of this process has: the worker's own count, above the worker's number.
+/// A number that is unique in this process: the worker's own count, above the worker's number.
 pub fn next_serial() -> u64 {
     let serial = SERIAL.get() + 1;
     SERIAL.set(serial);
     serial * weir_sched::worker_count().max(1) as u64 + weir_sched::worker_index() as u64
 }
 
-/// How many streams had a number before the stream with this one: what `%rt` counts.
+/// The number of streams before this one, estimated from its number: `%rt`.
 pub(crate) fn streams_before(serial: u64) -> u64 {
     serial.saturating_sub(weir_sched::worker_count().max(1) as u64)
 }
 
-/// A request or a TCP session began.
+/// Counts a request or a TCP session.
 pub(crate) fn count_request() {
     if let Some(figures) = figures() {
         figures.requests.increment();
-        // A connection that ends between two requests is no stream, though its end is looked at like one.
+        // A connection that ends between two requests has no stream, although its end is handled like one.
         figures.streams.increment();
     }
 }
 
-/// Bytes left for a client.
+/// Counts bytes sent to a client.
 pub(crate) fn count_bytes_out(bytes: u64) {
     if let Some(figures) = figures() {
         figures.bytes_out.add(bytes);

@@ -1,18 +1,17 @@
-//! Filters are put on a stream, told what becomes of it, and reached by its rules.
+//! Attaches filters to a stream, reports events to them, and lets rules change them.
 
-use std::cell::Cell;
 use std::rc::Rc;
 
-use weir_config::model::{FilterDirection, FilterKind};
+use weir_config::model::{self, FilterDirection, FilterKind};
 use weir_mux::Filter;
 use weir_sched::Tick;
 
-use crate::filters::{Bandwidth, Handle, Label, Limit, Rate, Trace};
+use crate::filters::{Bound, Handle, Label, Rate, Trace};
 use crate::instance::Proxy;
 use crate::stream::Stream;
 
 impl Stream {
-    /// Puts a proxy's filters on the stream.
+    /// Attaches a proxy's filters to the stream.
     #[inline]
     pub(crate) fn attach_filters(&mut self, proxy: &'static Proxy) {
         if !proxy.config.filters.is_empty() {
@@ -25,13 +24,18 @@ impl Stream {
         let kept = self.instance.limits.buffer_size;
         let mut attached = self.attached.take().unwrap_or_default();
         let is_backend = self.visit.has_begun();
-        let limits: Vec<Limit> = proxy.config.filters.iter().map(|_| Rc::new(Cell::new(None))).collect();
+        let bound = |configured: &model::Filter| match &configured.kind {
+            FilterKind::Bandwidth(limit) => Some(Bound::of(limit)),
+            FilterKind::Trace(_) => None,
+        };
+        let bounds: Vec<Option<Bound>> = proxy.config.filters.iter().map(bound).collect();
         for direction in [FilterDirection::Request, FilterDirection::Response] {
             for at in proxy.config.filter_order(direction) {
                 let Some(configured) = proxy.config.filters.get(at) else { continue };
                 let filter: Box<dyn Filter> = match &configured.kind {
                     FilterKind::Bandwidth(limit) => {
-                        Box::new(Bandwidth::new(Rc::clone(&limits[at]), limit.min_size))
+                        let Some(bound) = &bounds[at] else { continue };
+                        bound.filter(limit)
                     }
                     FilterKind::Trace(trace) => {
                         let label = Label::new(trace, proxy, self.serial, is_backend);
@@ -44,10 +48,10 @@ impl Stream {
                 }
             }
         }
-        for (configured, limit) in proxy.config.filters.iter().zip(limits) {
+        for (configured, bound) in proxy.config.filters.iter().zip(bounds) {
             match &configured.kind {
                 FilterKind::Bandwidth(configured) => {
-                    attached.limits.push(Handle { proxy, configured, limit });
+                    attached.limits.extend(bound.map(|bound| Handle { proxy, configured, bound }));
                 }
                 FilterKind::Trace(trace) => {
                     let label = Label::new(trace, proxy, self.serial, is_backend);
@@ -59,13 +63,13 @@ impl Stream {
         self.attached = Some(attached);
     }
 
-    /// When a filter of either direction lets more pass.
+    /// When a filter of either direction resumes.
     #[cold]
     pub(crate) fn filters_wake_at(&self) -> Tick {
         self.request.body.wake_at().min(self.response.body.wake_at())
     }
 
-    /// The backend was chosen.
+    /// Reports the choice of the backend to the filters.
     #[inline]
     pub(crate) fn tell_filters_backend(&self) {
         if let Some(attached) = &self.attached {
@@ -73,7 +77,7 @@ impl Stream {
         }
     }
 
-    /// `set-bandwidth-limit`: enables the filter of this name of this proxy. What is not given is what the filter's line says.
+    /// `set-bandwidth-limit`: enables this proxy's filter of this name. Missing values come from the filter's line.
     pub(crate) fn limit_bandwidth(
         &mut self,
         proxy: &'static Proxy,
@@ -86,13 +90,26 @@ impl Stream {
             .limits
             .iter()
             .find(|handle| std::ptr::eq(handle.proxy, proxy) && *handle.configured.name == *name);
-        if let Some(handle) = handle {
-            let configured = handle.configured;
-            let default_period = u64::try_from(configured.period.as_millis()).unwrap_or(u64::MAX);
-            handle.limit.set(Some(Rate {
-                bytes: limit.filter(|limit| *limit > 0).unwrap_or(configured.limit),
-                period_ms: period_ms.filter(|period| *period > 0).unwrap_or(default_period),
-            }));
+        let Some(Handle { configured, bound, .. }) = handle else { return };
+        let configured = *configured;
+        match bound {
+            Bound::Own(rate) => {
+                let default_period = u64::try_from(configured.period.as_millis()).unwrap_or(u64::MAX);
+                rate.set(Some(Rate {
+                    bytes: limit.filter(|limit| *limit > 0).unwrap_or(configured.limit),
+                    period_ms: period_ms.filter(|period| *period > 0).unwrap_or(default_period),
+                }));
+            }
+            Bound::Shared(entry) => {
+                let (Some(said), entry) = (&configured.shared, Rc::clone(entry)) else { return };
+                let position = said.table.target().map(|(table, _)| table).or(proxy.config.table);
+                // Without a key there is no limit.
+                if let Some(table) = position.and_then(|position| self.instance.table(position))
+                    && let Ok(key) = self.table_key(table, &said.key)
+                {
+                    entry.set(table, &key);
+                }
+            }
         }
     }
 }

@@ -1,30 +1,65 @@
-//! The filters of a stream: made of what its proxies configure, put on both of its directions.
+//! The filters of a stream: created from the configuration of its proxies, for both of its directions.
 //!
-//! The frontend's come first, then the backend's; both directions pass them in that order, unless `filter-sequence` says
-//! another one (manual, 9). A proxy without filters costs one branch.
+//! The frontend's come first, then the backend's, in both directions, unless `filter-sequence` sets another order
+//! (manual, 9). A proxy without filters costs one branch.
 
 mod bandwidth;
+mod shared_bandwidth;
 mod trace;
 
+use std::rc::Rc;
+
 use weir_config::model::BandwidthFilter;
+use weir_mux::Filter;
 
 use crate::instance::Proxy;
 
-pub(crate) use bandwidth::{Bandwidth, Limit, Rate};
+pub(crate) use bandwidth::Rate;
+use bandwidth::{Bandwidth, Limit};
+use shared_bandwidth::{SharedBandwidth, SharedEntry};
 pub(crate) use trace::{Label, Trace};
 
-/// What a stream has to know of its filters.
+/// A stream's record of its filters.
 #[derive(Default)]
 pub(crate) struct Attached {
     pub(crate) limits: Vec<Handle>,
     pub(crate) traces: Vec<Label>,
 }
 
-/// How rules reach a bandwidth limit.
+/// A rule's access to a bandwidth limit.
 pub(crate) struct Handle {
     pub(crate) proxy: &'static Proxy,
     pub(crate) configured: &'static BandwidthFilter,
-    pub(crate) limit: Limit,
+    pub(crate) bound: Bound,
+}
+
+/// The limit that rules set, for the filters of both directions.
+#[derive(Clone)]
+pub(crate) enum Bound {
+    /// The stream's own rate.
+    Own(Limit),
+    /// The entry of the key whose streams share the limit.
+    Shared(Rc<SharedEntry>),
+}
+
+impl Bound {
+    pub(crate) fn of(configured: &BandwidthFilter) -> Bound {
+        match configured.shared {
+            Some(_) => Bound::Shared(Rc::default()),
+            None => Bound::Own(Rc::default()),
+        }
+    }
+
+    /// The filter of one direction.
+    pub(crate) fn filter(&self, configured: &BandwidthFilter) -> Box<dyn Filter> {
+        match self {
+            Bound::Own(limit) => Box::new(Bandwidth::new(Rc::clone(limit), configured.min_size)),
+            Bound::Shared(entry) => {
+                let data = configured.direction.bytes_rate();
+                Box::new(SharedBandwidth::new(Rc::clone(entry), data, configured.limit, configured.min_size))
+            }
+        }
+    }
 }
 
 impl Drop for Attached {

@@ -1,7 +1,7 @@
 //! HTTP/1: a connection carries exchanges one after the other, and its own task runs each of them inline.
 //!
-//! A connection's life is in `connection_task.rs`; [`Stream::run`] is one request's. The phases are in the files below, in their
-//! order: `request`, `rules` (shared with TCP), `route`, `server` (shared with TCP), `messages`, `bodies`, `finish`.
+//! A connection's task is in `connection_task.rs`; [`Stream::run`] handles one request. The phases are in the files below, in
+//! their
 
 mod bodies;
 mod finish;
@@ -22,7 +22,7 @@ use crate::stream::{Phase, Stream, StreamError};
 /// How the wait for a request's first byte ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// There is something to read, or the end.
+    /// There are bytes to read, or the end.
     Bytes,
     /// Nothing came in time.
     TimedOut,
@@ -31,9 +31,9 @@ pub enum Waited {
 }
 
 impl Stream {
-    /// Runs the stream in the current task; the connection comes back if it can carry another one.
+    /// Runs the stream in the current task; returns the connection if it can carry another one.
     ///
-    /// It comes in a box: an async function keeps what it is given by value twice, and again in those that it calls.
+    /// The stream is in a box: an async function stores its arguments by value twice, and again in those that it calls.
     pub async fn run(mut stream: PoolBox<Stream>, waited: Waited) -> Option<Connection> {
         stream.begin_view();
         let frontend = stream.frontend;
@@ -60,8 +60,8 @@ impl Stream {
         self.forward().await
     }
 
-    /// Fails when an administrator, or what became of a server, ended the stream. A client that waits for a server is told
-    /// that there is none.
+    /// Fails when an administrator, or a state change of the server, ended the stream. A client that waits for a server
+    /// gets a 503.
     pub fn check_alive(&self) -> Phase {
         let Some(by) = self.entry.killed_by() else { return Ok(()) };
         let waits = self.request.is_known() && !self.response.is_leaving();
@@ -72,10 +72,10 @@ impl Stream {
         })
     }
 
-    /// Sends what a stopped stream has to say.
+    /// Sends the reply of a stopped stream.
     async fn answer(&mut self, stop: StreamError) -> Result<(), Ending> {
         let ending = stop.ending();
-        // Whatever the server still has to say, nobody reads it.
+        // No more of the server's response is read.
         self.reusable.server = false;
         match stop {
             StreamError::Close(_) => return Err(ending),

@@ -1,7 +1,7 @@
-//! Everything that all workers share: the proxies with their live state, and what the global section says.
+//! The state shared by all workers: the proxies with their live state, and the global settings.
 //!
 //! An instance lives as long as its process: a new configuration means a new process. So workers refer to it by plain
-//! `&'static` references and never count them.
+//! `&'static` references, without counting.
 
 pub mod names;
 pub mod service;
@@ -25,9 +25,9 @@ use crate::figures::ProcessFigures;
 use crate::variables::VariableLimits;
 use service::Statistics;
 
-/// Everything that the workers share.
+/// The state shared by all workers.
 pub struct Instance {
-    /// What the global section limits.
+    /// The limits of the global section.
     pub limits: Limits,
     /// Facts about the process that logs and samples show.
     pub identity: Identity,
@@ -39,54 +39,54 @@ pub struct Instance {
     pub frontends: HashMap<Box<str>, usize>,
     /// What each worker counts for the process.
     pub figures: Vec<weir_sync::CachePadded<ProcessFigures>>,
-    /// How fast connections and sessions come to the process.
+    /// The rates of connections and sessions of the process.
     pub rates: ProcessRates,
-    /// Client connections of all frontends, and who waits for one to end.
+    /// The limit of client connections of all frontends.
     pub connections: ConnectionLimit,
-    /// The process leaves: connections close after the response that they carry.
+    /// The process is leaving: connections close after the current response.
     pub stopping: AtomicBool,
     /// When connections close while the process leaves.
     pub closing: Closing,
-    /// Whether a client that is quiet while the process leaves keeps its connection until its next request is answered:
-    /// somebody else takes new connections meanwhile, and nobody waits for this process to end.
+    /// Whether a quiet client keeps its connection until its next request is answered while the process leaves: then
+    /// another process accepts new connections meanwhile, and nothing waits for this process to end.
     pub keeps_quiet_clients: AtomicBool,
     /// Stick-tables, in the order of the configuration.
     pub tables: Vec<&'static Table>,
     /// Variables of scope `proc`.
     pub process_variables: RwLock<VariableStore>,
-    /// Bytes that the variables of all sessions take, counted when there is a limit for the process.
+    /// Bytes of the variables of all sessions, counted when there is a limit for the process.
     pub variable_bytes: AtomicUsize,
-    /// Who answers for the statistics page and to Prometheus.
+    /// Serves the statistics page and the Prometheus exporter.
     pub statistics: Box<dyn Statistics>,
-    /// Messages that were refused, for `show errors`.
+    /// Refused messages, for `show errors`.
     pub refused: crate::errors::Refused,
-    /// Who hears what traffic changed of servers. Set once, before anything is served.
+    /// Called with changes of servers because of traffic. Set once, before anything is served.
     pub news: std::sync::OnceLock<NewsListener>,
-    /// Who asks name servers. Set once, before anything is served.
+    /// Resolves names for rules. Set once, before anything is served.
     pub names: std::sync::OnceLock<Box<dyn names::Names>>,
 }
 
-/// Hears what became of servers.
+/// Called with changes of servers.
 pub type NewsListener = Box<dyn Fn(weir_backend::News) + Send + Sync>;
 
-/// Which errors of clients' connections of HTTP/2 become log lines (`tune.h2.log-errors`).
+/// Which errors of clients' HTTP/2 connections are logged (`tune.h2.log-errors`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LoggedErrors {
-    /// Nothing.
+    /// None.
     None,
-    /// What ends a connection.
+    /// Connection errors.
     Connection,
-    /// That, and requests that are refused for their form.
+    /// Connection errors, and malformed requests.
     #[default]
     Stream,
 }
 
-/// What the global section limits. What the runtime API changes is atomic.
+/// The limits of the global section. Those that the runtime API changes are atomic.
 #[derive(Debug)]
 pub struct Limits {
     /// `tune.bufsize`.
     pub buffer_size: usize,
-    /// `tune.maxrewrite`: this much of a buffer is left free for edits.
+    /// `tune.maxrewrite`: this many bytes of a buffer are reserved for edits.
     pub rewrite_reserve: usize,
     /// `tune.http.maxhdr`.
     pub header_count: u16,
@@ -104,21 +104,21 @@ pub struct Limits {
     pub tls_rate: AtomicU32,
     /// `h1-accept-payload-with-any-method` and relatives.
     pub h1: weir_mux::HeadOptions,
-    /// `tune.h2.*`: the bounds of clients' connections of HTTP/2.
+    /// `tune.h2.*`: limits of clients' HTTP/2 connections.
     pub h2: weir_mux::Limits,
-    /// How much of one is taken in at a time.
+    /// How much one turn of such a connection processes.
     pub h2_pace: weir_mux::Pace,
-    /// What is logged of their errors.
+    /// Which of their errors are logged.
     pub h2_logged_errors: LoggedErrors,
-    /// The bounds of connections of HTTP/2 to servers.
+    /// Limits of HTTP/2 connections to servers.
     pub h2_server: weir_mux::Limits,
-    /// How much one turn of such a connection takes in.
+    /// How much one turn of such a connection processes.
     pub h2_server_pace: weir_mux::Pace,
-    /// `h1-case-adjust`: how bogus peers want to see the names of fields.
+    /// `h1-case-adjust`: the case of field names for non-compliant peers.
     pub header_case: Option<weir_http::CaseMap>,
-    /// `tune.*.server`: what the kernel holds for connections to servers.
+    /// `tune.*.server`: sizes of the kernel's buffers for connections to servers.
     pub server_sockets: SocketSizes,
-    /// Sizes of client sockets. A listener passes its own on, but not one of UNIX, nor one that another process opened.
+    /// Sizes of client sockets. Connections inherit them from their listener, except UNIX sockets and those opened by another process.
     pub client_sockets: SocketSizes,
     /// `tune.vars.*`.
     pub variables: VariableLimits,
@@ -128,24 +128,24 @@ pub struct Limits {
     pub failure_codes: StatusCodes,
     /// `tune.pipesize`, 0 for the kernel's.
     pub pipe_size: usize,
-    /// When idle connections to servers are given up.
+    /// When idle connections to servers are closed.
     pub descriptors: DescriptorMarks,
 }
 
-/// How many descriptors may be in use before idle connections to servers are given up.
+/// How many descriptors may be in use before idle connections to servers are closed.
 ///
-/// The kernel gives the lowest number that is free: so a descriptor's number tells how many were in use when it was opened,
-/// at no cost.
+/// The kernel assigns the lowest free number: so a descriptor's number tells how many were in use when it was opened, at no
+/// cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorMarks {
-    /// Beyond it a connection is not kept for later (`tune.pool-low-fd-ratio`).
+    /// Above this, a connection is not kept idle (`tune.pool-low-fd-ratio`).
     pub low: u32,
-    /// Beyond it an idle one is closed for each that is opened (`tune.pool-high-fd-ratio`).
+    /// Above this, an idle connection is closed for each one that is opened (`tune.pool-high-fd-ratio`).
     pub high: u32,
 }
 
 impl DescriptorMarks {
-    /// As many of `all` as these percentages say.
+    /// The marks at these percentages of `all`.
     pub fn of(all: u32, low_percent: u8, high_percent: u8) -> Self {
         let part = |percent: u8| (u64::from(all) * u64::from(percent) / 100) as u32;
         DescriptorMarks { low: part(low_percent), high: part(high_percent) }
@@ -153,19 +153,19 @@ impl DescriptorMarks {
 }
 
 impl Limits {
-    /// What the engine of HTTP/1 accepts.
+    /// The parser options of HTTP/1.
     #[inline]
     pub fn h1_options(&self, accept_unsafe_violations: bool) -> weir_mux::HeadOptions {
         weir_mux::HeadOptions { accept_unsafe_violations, ..self.h1 }
     }
 
-    /// How many bytes a head may have.
+    /// The size limit of a head, in bytes.
     #[inline]
     pub fn head_limit(&self) -> usize {
         self.buffer_size.saturating_sub(self.rewrite_reserve)
     }
 
-    /// How many bytes of a body may be held behind its head, for rules that look at it.
+    /// How many bytes of a body may be held after its head, for rules that examine it.
     pub fn body_limit(&self, head: &weir_http::Head) -> usize {
         self.head_limit().saturating_sub(head.end()).max(1)
     }
@@ -178,7 +178,7 @@ pub struct Identity {
     pub hostname: String,
     /// `node`, or the host's name.
     pub node: String,
-    /// The process's number.
+    /// The process identifier.
     pub process_id: u32,
     /// When the process started, in microseconds since the epoch.
     pub started_us: u64,
@@ -190,25 +190,25 @@ pub struct Identity {
 pub struct Proxy {
     /// Its position in the instance.
     pub index: usize,
-    /// What the configuration says.
+    /// Its configuration.
     pub config: ProxyConfig,
-    /// Its servers, of a proxy with a backend side.
+    /// Its servers, if it has a backend side.
     pub backend: Option<Arc<Backend>>,
-    /// What it counts as a frontend.
+    /// Its counters as a frontend.
     pub frontend_figures: FrontendFigures,
-    /// What it counts as a backend.
+    /// Its counters as a backend.
     pub backend_figures: BackendFigures,
-    /// What was said about the servers that were added while it runs.
+    /// The settings of servers that were added at run time.
     pub added_servers: AddedServers,
-    /// What connections to its configured servers need for TLS, in their order; empty where none speaks it.
+    /// TLS settings of its configured servers, in their order; empty where no server has TLS.
     pub configured_tls: Vec<Option<Arc<weir_tls::LiveUpstream>>>,
     /// Its listeners.
     pub listeners: Vec<Listener>,
-    /// Where it logs.
+    /// Its log targets.
     pub log_sinks: Vec<Arc<LogSink>>,
     /// The tag of its log lines.
     pub log_tag: Box<[u8]>,
-    /// Client connections, and who waits for one to end.
+    /// The limit of its client connections.
     pub connections: ConnectionLimit,
     /// `maxconn`, which the runtime API changes.
     pub connections_limit: AtomicU32,
@@ -216,17 +216,17 @@ pub struct Proxy {
     pub state: AtomicU32,
     /// Whether frontends may send to it: `be-unpublished`, `publish backend`, `unpublish backend`.
     pub published: AtomicBool,
-    /// The tasks that accept its connections: they are told when the state changes.
+    /// The tasks that accept its connections: they are woken when the state changes.
     pub acceptors: Mutex<Vec<TaskKey>>,
-    /// Whether some rule or format asks for the request line after the request left.
+    /// Whether a rule or format uses the request line after the request was sent.
     pub uses_request_line: bool,
-    /// Whether its rules say what becomes of a fragment in a request's target, which is refused otherwise.
+    /// Whether its rules handle a fragment in a request's target, which is refused otherwise.
     pub takes_fragments: bool,
     /// When its log line is written.
     pub log_timing: crate::log_timing::LogTiming,
     /// Which kinds of rules it has, one bit each.
     pub rulesets: u32,
-    /// Back to everything.
+    /// The instance that it belongs to.
     pub instance: std::sync::OnceLock<&'static Instance>,
 }
 
@@ -234,7 +234,7 @@ pub struct Proxy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ProxyState {
-    /// It does.
+    /// It accepts.
     Open,
     /// `disable frontend`: not now.
     Paused,
@@ -242,26 +242,26 @@ pub enum ProxyState {
     Stopped,
 }
 
-/// What was said about servers that were added while their backend runs, by key.
+/// The settings of servers that were added at run time, by key.
 #[derive(Debug, Default)]
 pub struct AddedServers(RwLock<HashMap<ServerKey, AddedServer>>);
 
-/// A server that was added.
+/// A server that was added at run time.
 #[derive(Debug)]
 pub struct AddedServer {
-    /// What was said about it.
+    /// Its settings.
     pub said: Arc<ServerConfig>,
-    /// What connections to it need for TLS, where there are some that speak it.
+    /// Its TLS settings, where its connections use TLS.
     pub tls: Option<Arc<weir_tls::LiveUpstream>>,
 }
 
 impl AddedServers {
-    /// Remembers a server.
+    /// Adds a server's settings.
     pub fn insert(&self, key: ServerKey, server: AddedServer) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, server);
     }
 
-    /// Forgets a server that was removed.
+    /// Removes the settings of a server.
     pub fn remove(&self, key: ServerKey) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
@@ -276,12 +276,12 @@ impl AddedServers {
     }
 }
 
-/// What was said about a server.
+/// The settings of a server.
 #[derive(Clone, Debug)]
 pub enum KnownServer {
-    /// By the configuration.
+    /// From the configuration.
     Configured(&'static ServerConfig),
-    /// By whoever added it: it may go while somebody looks.
+    /// From `add server`: the server may be removed while they are in use.
     Added(Arc<ServerConfig>),
 }
 
@@ -307,9 +307,9 @@ pub struct Listener {
     pub id: u32,
     /// The address, as bound.
     pub address: std::sync::OnceLock<weir_sys::Address>,
-    /// What it counts.
+    /// Its counters.
     pub figures: ListenerFigures,
-    /// Connections, and who waits for one to end.
+    /// The limit of its connections.
     pub connections: ConnectionLimit,
     /// The frontend.
     pub proxy: std::sync::OnceLock<&'static Proxy>,
@@ -318,7 +318,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Where every connection to it goes, if the address says so: a wildcard leaves it to the connection.
+    /// The destination of every connection to it, if the address is not a wildcard.
     #[inline]
     pub fn only_address(&self) -> Option<&weir_sys::Address> {
         self.address.get().filter(|address| address.ip().is_none_or(|ip| !ip.is_unspecified()))
@@ -331,7 +331,7 @@ impl Listener {
 }
 
 impl Proxy {
-    /// Everything around it.
+    /// The instance that it belongs to.
     #[inline]
     pub fn instance(&self) -> &'static Instance {
         self.instance.get().expect("set when the instance was made, before anything listens")
@@ -348,12 +348,12 @@ impl Proxy {
         self.config.settings.mode == Mode::Http
     }
 
-    /// Whether streams go where their clients wanted to: `option transparent`, and no server.
+    /// Whether streams connect to their clients' original destination: `option transparent`, and no server.
     pub fn is_transparent(&self) -> bool {
         self.config.settings.options.transparent && self.config.servers.is_empty()
     }
 
-    /// Its servers. A stream gets here only through a proxy with a backend side.
+    /// Its servers. Only streams of a proxy with a backend side call this.
     #[inline]
     pub fn servers(&self) -> &Backend {
         self.backend.as_ref().expect("streams are routed to proxies with a backend side only")
@@ -365,7 +365,7 @@ impl Proxy {
         self.published.load(Ordering::Relaxed)
     }
 
-    /// What was said about a server: by the configuration, or by whoever added it.
+    /// The settings of a server: from the configuration, or from `add server`.
     #[inline]
     pub fn known_server(&'static self, key: ServerKey) -> Option<KnownServer> {
         if key.is_configured() {
@@ -374,7 +374,7 @@ impl Proxy {
         self.added_servers.get(key).map(KnownServer::Added)
     }
 
-    /// What connections to a server need for TLS, where there are some that speak it: its traffic, or its health checks alone.
+    /// The TLS settings of a server, where its traffic or only its health checks use TLS.
     pub fn server_tls(&self, key: ServerKey) -> Option<Arc<weir_tls::LiveUpstream>> {
         if key.is_configured() {
             return self.configured_tls.get(key.index())?.clone();
@@ -397,7 +397,7 @@ impl Proxy {
         }
     }
 
-    /// Opens, pauses or stops it, and tells those who accept for it. What is stopped stays so.
+    /// Opens, pauses or stops it, and wakes its accept tasks. A stopped proxy stays stopped.
     pub fn set_state(&self, state: ProxyState) {
         if self.state() != ProxyState::Stopped {
             self.state.store(state as u32, Ordering::SeqCst);
@@ -408,11 +408,11 @@ impl Proxy {
 }
 
 impl Instance {
-    /// The instance of a whole process: it lives as long as the process.
+    /// Makes this the instance of the process: it lives as long as the process.
     pub fn publish(self) -> &'static Instance {
         let instance: &'static Instance = Box::leak(Box::new(self));
         for proxy in &instance.proxies {
-            // Nobody else sets them: the instance was not shared before.
+            // Nothing else sets these fields: the instance was not shared before.
             let _ = proxy.instance.set(instance);
             for listener in &proxy.listeners {
                 let _ = listener.proxy.set(proxy);
@@ -421,7 +421,7 @@ impl Instance {
         instance
     }
 
-    /// Facts about the process, as expressions see them on the current worker.
+    /// Facts about the process, for expressions on the current worker.
     pub fn facts(&self) -> ProcessFacts<'_> {
         let identity = &self.identity;
         ProcessFacts {
@@ -434,7 +434,7 @@ impl Instance {
         }
     }
 
-    /// Whether the process leaves.
+    /// Whether the process is leaving.
     #[inline]
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
@@ -471,7 +471,7 @@ impl Instance {
         Some((proxy, server))
     }
 
-    /// Answers the questions that a few converters ask.
+    /// Answers questions of a few converters.
     pub fn lookup(&self, own: &'static Proxy, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
         let text = std::str::from_utf8(name).ok()?;
         Some(match lookup {

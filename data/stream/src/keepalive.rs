@@ -3,7 +3,7 @@
 use weir_config::model::TcpKeepAlive;
 use weir_sys::option::KeepAlive;
 
-/// The parameters for the kernel; what is not set stays the system's.
+/// The parameters for the kernel; the system's defaults apply to those not set.
 pub fn parameters(configured: &TcpKeepAlive) -> KeepAlive {
     KeepAlive { idle: configured.idle, interval: configured.interval, count: configured.count }
 }

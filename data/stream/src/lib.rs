@@ -3,14 +3,14 @@
 //! A client's connection comes in ([`listener_handler`]) and lives as one task ([`connection_task`]): its rules are run ([`accept`]), then one
 //! stream after the other ([`http`]) or a single one ([`tcp`]). A stream is one struct, [`stream::Stream`]; its phases are methods in
 //! the files named after them; its end is a value ([`ending::Ending`]), which is also the code in the log.
-//! Modules import downwards: at the bottom what a stream is made of (`session`, [`entry`], [`upstream`], [`reply`], `filters`,
-//! [`deadlines`], [`ending`], [`instance`]), on it the stream, on it its phases, and on top who runs them (`connection_task`). No module leads back to
-//! itself, and tidy holds that.
-//! It has a connector on each side (`weir-mux`); whatever it waits for, it waits in one loop (`drive.rs`), with the timeouts of one
-//! table ([`deadlines`]).
+//! Modules import downwards: at the bottom the parts of a stream (`session`, [`entry`], [`upstream`], [`reply`], `filters`, [`deadlines`],
+//! [`ending`], [`instance`]), above them the stream, above it its phases, and at the top the task that runs them (`connection_task`). There
+//! is no import cycle, and tidy checks that.
+//! A stream has a connector on each side (`weir-mux`); all its waits are in one loop (`drive.rs`), with the timeouts of one table
+//! ([`deadlines`]).
 //!
-//! The crate refuses to know how the configuration is written, who reads the statistics, and how a process starts: it
-//! gets a [`instance::Instance`] and serves it. Begin with `connection_task.rs`, then `http.rs`, `stream.rs`, then the phases in `http/`.
+//! The crate refuses to know how the configuration is written, what reads the statistics, and how a process starts: it gets an
+//! [`instance::Instance`] and serves it. Begin with `connection_task.rs`, then `http.rs`, `stream.rs`, then the phases in `http/`.
 
 pub mod accept;
 mod addresses;
@@ -36,13 +36,14 @@ mod filtering;
 mod filters;
 mod holding;
 pub mod http;
+mod http2_figures;
 pub mod instance;
 pub mod keepalive;
 pub mod listener_handler;
 pub mod log;
 mod log_timing;
 mod multiplexed;
-mod proxy_header;
+pub mod proxy_header;
 pub mod recycle;
 mod refusals;
 mod relay;
@@ -50,6 +51,7 @@ mod reply;
 mod rules;
 pub mod server;
 pub mod session;
+mod silence;
 mod statistics;
 pub mod stream;
 mod tcp;

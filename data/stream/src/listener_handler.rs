@@ -1,4 +1,4 @@
-//! The way in: what a connection counts for while it lasts, which limits it must fit, which worker serves it.
+//! Acceptance of client connections: limits, counts, and the choice of a worker.
 
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
@@ -21,24 +21,24 @@ pub struct ListenerHandler {
     pub listener: &'static Listener,
     /// The workers that may serve its connections.
     pub workers: &'static [usize],
-    /// How its connections are spread over them.
+    /// How its connections are distributed over the workers.
     pub spread: Spread,
 }
 
-/// How connections are spread over workers (`tune.listener.multi-queue`).
+/// How connections are distributed over workers (`tune.listener.multi-queue`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spread {
-    /// `off`: who accepts a connection keeps it.
+    /// `off`: the worker that accepts a connection keeps it.
     Keep,
-    /// `on`: to the less loaded of two.
+    /// `on`: to the less loaded of two workers.
     #[default]
     LessLoaded,
-    /// `fair`: to each in turn.
+    /// `fair`: to each worker in turn.
     InTurn,
 }
 
 impl Spread {
-    /// The worker that is to serve the connection that this one accepted.
+    /// The worker to serve a connection that this worker accepted.
     fn choose(self, workers: &[usize]) -> usize {
         match self {
             Spread::Keep => weir_sched::worker_index(),
@@ -53,7 +53,7 @@ impl Spread {
 }
 
 thread_local! {
-    /// Whose turn it is to get what this worker accepts.
+    /// The next worker in turn for connections that this worker accepts.
     static TURN: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -101,7 +101,7 @@ impl Acceptor for ListenerHandler {
         if worker == own {
             serve();
         } else if weir_sched::send_to(worker, serve).is_err() {
-            // That worker drowns: the connection was closed with the message.
+            // That worker's queue is full: the connection was closed with the message.
             proxy.frontend_figures.increment(own, weir_backend::FrontendCounter::InternalErrors);
         }
     }
@@ -129,7 +129,7 @@ impl Acceptor for ListenerHandler {
 }
 
 impl Instance {
-    /// Until when the process accepts no more (`maxconnrate`, `maxsessrate`); none for now.
+    /// Until when the process accepts no more (`maxconnrate`, `maxsessrate`); none if it does.
     fn too_fast(&self) -> Option<Tick> {
         let now = weir_sched::now();
         let limits = &self.limits;
@@ -143,7 +143,7 @@ impl Instance {
             .find_map(|(rate, limit)| until_below(limit, self.rates.rate(rate, now.as_ms()), now))
     }
 
-    /// Until when the process accepts no more that speaks TLS (`maxsslrate`, `maxsslconn`); none for now.
+    /// Until when the process accepts no more TLS connections (`maxsslrate`, `maxsslconn`); none if it does.
     fn too_much_tls(&self) -> Option<Tick> {
         let now = weir_sched::now();
         let limit = self.limits.tls_rate.load(Relaxed);
@@ -156,7 +156,7 @@ impl Instance {
         weir_net::tls_count::is_full().then(|| now.after(FULL_PAUSE_MS))
     }
 
-    /// A connection was accepted.
+    /// Counts an accepted connection.
     fn count_connection(&self) {
         if let Some(figures) = crate::figures::figures() {
             figures.connections.increment();
@@ -170,7 +170,7 @@ impl Instance {
 }
 
 impl Proxy {
-    /// Until when the frontend accepts no more (`rate-limit sessions`); none for now.
+    /// Until when the frontend accepts no more (`rate-limit sessions`); none if it does.
     fn too_fast(&self) -> Option<Tick> {
         let limit = self.config.settings.session_rate_limit;
         if limit == 0 {
@@ -181,15 +181,15 @@ impl Proxy {
     }
 }
 
-/// When to look again at a rate that has reached its limit: the time that one event takes at that rate.
+/// When to check again a rate that has reached its limit: after the time of one event at that rate.
 fn until_below(limit: u32, rate: u32, now: Tick) -> Option<Tick> {
     (rate >= limit).then(|| now.after(u64::from(1000 / limit.max(1)).clamp(1, LONGEST_PAUSE_MS)))
 }
 
 static CONNECTION: Kind = Kind::new("connection");
-/// How soon it is looked again whether a session of TLS has ended, where there are too many.
+/// How soon to check again whether a TLS session has ended, when the limit is reached, in milliseconds.
 const FULL_PAUSE_MS: u64 = 10;
-/// A low rate is looked at this often all the same: the second that it is counted over goes on sliding.
+/// The longest pause at a low rate, in milliseconds, because the measured second slides on.
 const LONGEST_PAUSE_MS: u64 = 100;
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! The log line of a stream: when it is written, at which level, and what its aliases stand for.
+//! The log line of a stream: when it is written, at which level, and the values of its aliases.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use weir_config::model::{LogLine, Severity};
-use weir_events::{Level, LogMessage, Logger, WallTime};
+use weir_events::{Level, LogMessage, LogSink, Logger};
 
 use crate::ending::{By, During};
 use crate::stream::Stream;
@@ -23,43 +24,44 @@ pub fn install(logger: Logger) {
     LOGGER.set(Some(logger));
 }
 
-/// A severity as the log senders know it.
+/// The syslog level of a configured severity.
 pub fn level(severity: Severity) -> Level {
     Level::ALL[severity as usize]
 }
 
 impl Stream {
-    /// Writes the line of a stream that ended, unless an option says not to.
+    /// Writes the line of a stream that ended, unless an option prevents it.
     pub(crate) fn log_end(&mut self) {
-        if !self.log.is_due() || self.frontend.log_sinks.is_empty() {
-            return;
+        if self.has_line() {
+            self.write_log_line();
         }
-        let options = &self.frontend.config.settings.options;
-        if options.dont_log_normal && !self.is_worth_logging() {
-            return;
-        }
-        self.write_log_line();
     }
 
-    /// Writes the line as soon as the response begins: with `option logasap`, or because all is known by then.
+    /// Writes the line when the response begins: with `option logasap`, or because all values are known by then.
     pub(crate) fn log_early(&mut self) {
         if (self.frontend.config.settings.options.log_asap || self.frontend.log_timing.early)
-            && self.log.is_due()
-            && !self.frontend.log_sinks.is_empty()
+            && self.has_line()
         {
             self.write_log_line();
             self.log.state = LogState::Written;
         }
     }
 
-    /// `do-log`: writes a line now, and the usual one later.
+    /// Whether a line is due with what is known now: a normal stream of `option dontlog-normal` may still fail.
+    fn has_line(&self) -> bool {
+        self.log.is_due()
+            && !self.frontend.log_sinks.is_empty()
+            && (!self.frontend.config.settings.options.dont_log_normal || self.is_worth_logging())
+    }
+
+    /// `do-log`: writes an additional line now.
     pub(crate) fn log_now(&mut self) {
         if !self.frontend.log_sinks.is_empty() {
             self.write_log_line();
         }
     }
 
-    /// Whether `option dontlog-normal` keeps the line: errors, retries, redispatches, server errors.
+    /// Whether the line is written despite `option dontlog-normal`: errors, retries, redispatches, server errors.
     fn is_worth_logging(&self) -> bool {
         self.ending.is_error()
             || self.attempts.retries > 0
@@ -100,8 +102,8 @@ impl Stream {
         frontend.frontend_figures.log_line(weir_sched::worker_index());
     }
 
-    /// A connection ended before its first stream: `what` was wrong with its PROXY header. `error-log-format` says how
-    /// the line looks, else it is the one of the manual, section 8.2.5. `option dontlognull` leaves out those that sent nothing.
+    /// Logs a connection that ended before its first stream, with the error `what` of its PROXY header. The format is
+    /// `error-log-format`, else that of the manual, section 8.2.5. `option dontlognull` omits connections that sent nothing.
     pub(crate) fn log_refused_handshake(&mut self, what: &str) {
         let frontend = self.frontend;
         let sent_nothing = !self.client.connection().is_some_and(weir_net::Connection::was_heard);
@@ -145,17 +147,26 @@ impl Stream {
     }
 }
 
-/// Tells the targets of a proxy something about the proxy itself.
+/// Logs a message about a proxy to the proxy's targets.
 pub fn announce(proxy: &crate::instance::Proxy, level: Level, text: &[u8]) {
     send(proxy, &LogMessage { level, tag: &proxy.log_tag, structured_data: b"", text });
 }
 
+/// Tells targets something that is not about a proxy.
+pub fn tell(sinks: &[Arc<LogSink>], tag: &[u8], level: Level, text: &[u8]) {
+    send_to(sinks, &LogMessage { level, tag, structured_data: b"", text });
+}
+
 /// Sends one message to every target of a proxy.
 pub(crate) fn send(proxy: &crate::instance::Proxy, message: &LogMessage<'_>) {
-    let time = WallTime::from_micros(weir_sched::wall_us() as i64);
+    send_to(&proxy.log_sinks, message);
+}
+
+fn send_to(sinks: &[Arc<LogSink>], message: &LogMessage<'_>) {
+    let time = weir_sched::wall_time();
     LOGGER.with_borrow_mut(|logger| {
         let Some(logger) = logger else { return };
-        for sink in &proxy.log_sinks {
+        for sink in sinks {
             logger.send(sink, time, message);
         }
     });

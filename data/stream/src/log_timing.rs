@@ -1,4 +1,4 @@
-//! What a log format asks for decides when its line is written.
+//! When a log line is written, as determined by its format.
 
 use weir_config::model::{LogLine, Proxy};
 use weir_expr::{Alias, LogFormat};
@@ -6,13 +6,13 @@ use weir_expr::{Alias, LogFormat};
 /// When a proxy's line is written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogTiming {
-    /// All that the line says is known when the response begins. Then it is written at once (manual, "option
-    /// logasap"), and who gets a response can count on its line being there.
+    /// All values of the line are known when the response begins. Then it is written at once (manual, "option
+    /// logasap"), and a client that gets a response can rely on its line.
     pub early: bool,
 }
 
 impl LogTiming {
-    /// What a proxy's settings ask for.
+    /// The timing for a proxy's settings.
     pub fn of(config: &Proxy) -> Self {
         let LogLine::Format { format, .. } = &config.settings.logging.line else {
             return LogTiming::default();
@@ -33,7 +33,7 @@ fn is_known_early(format: &LogFormat) -> bool {
         && format.expressions().all(|expr| !GROWS.contains(&expr.decl().name))
 }
 
-/// Fetches that change until the stream ends.
+/// Fetches whose values change until the stream ends.
 const GROWS: &[&str] = &[
     "bytes_in",
     "bytes_out",
@@ -48,8 +48,8 @@ const GROWS: &[&str] = &[
     "txn.timer.user",
 ];
 
-/// Whether an alias stands for something that nothing changes once the response begins. Timers, counters and numbers
-/// of connections belong to the end, as in the reference program, even those that could be told before.
+/// Whether an alias has its final value when the response begins. Timers, counters and numbers of connections are
+/// taken at the end, as in HAProxy, even those that are known before.
 fn is_alias_known_early(alias: Alias) -> bool {
     use Alias::*;
     match alias {

@@ -1,7 +1,7 @@
-//! A client's connection of HTTP/2: its task, from the preface to the last stream.
+//! The task of a client's HTTP/2 connection, from the preface to the last stream.
 //!
-//! Each stream is a task of its own and runs what a request of HTTP/1 runs, with its own timeouts and its own log line. This one
-//! takes in what comes, begins the streams and sends what they produce.
+//! Each stream is a task of its own and runs the same code as an HTTP/1 request, with its own timeouts and log line. The
+//! connection's task receives, starts the streams and sends their output.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,14 +14,16 @@ use weir_sched::{Class, Kind, Tick, wait, yield_now};
 use crate::clock;
 use crate::deadlines;
 use crate::http::Waited;
+use crate::http2_figures::Counted;
 use crate::session::Session;
+use crate::silence::{Rest, Silence};
 use crate::stream::Stream;
 
 mod oddities;
 
 use oddities::Oddities;
 
-/// Whether the client begins with the preface of HTTP/2 where HTTP/1 was expected. Only the first request may.
+/// Whether the client begins with the HTTP/2 preface where HTTP/1 was expected. Only allowed before the first request.
 pub(crate) fn is_upgrade(session: &Session, client: &Connection) -> bool {
     session.requests.get() == 0
         && client.input().len() >= LEAST_PREFACE
@@ -31,18 +33,30 @@ pub(crate) fn is_upgrade(session: &Session, client: &Connection) -> bool {
 }
 
 /// Serves the streams of the connection until it ends.
-pub(crate) async fn serve(client: Connection, session: Rc<Session>) {
+///
+/// Not an async function, which would store the connection a second time for as long as it runs.
+pub(crate) fn serve(client: Connection, session: Rc<Session>) -> impl Future<Output = ()> {
     let limits = &session.frontend.instance().limits;
-    let multiplexer = Multiplexer::new(client, limits.h2, limits.h2_pace);
-    // Streams learn of the end however this ends.
+    let identity = crate::trace::identity(&session);
+    let multiplexer = Multiplexer::new(client, limits.h2, limits.h2_pace, identity);
+    carry(multiplexer, session)
+}
+
+async fn carry(multiplexer: Rc<Multiplexer>, session: Rc<Session>) {
+    // Dropping this ends the streams, however the connection ends.
     let connection = Closing(Rc::clone(&multiplexer));
     let mut deadline = idle_deadline(&session);
     let mut was_busy = false;
+    let mut rest = Rest::default();
     let mut oddities = Oddities::default();
+    let mut counted = Counted::of_client(session.frontend);
+    let mut silence = Silence::default();
+    let mut heard = 0;
     loop {
         let turn = multiplexer.turn();
         oddities.tell(&multiplexer, &session);
-        for id in multiplexer.started() {
+        counted.tell(&multiplexer);
+        while let Some(id) = multiplexer.next_started() {
             begin(&multiplexer, &session, id);
         }
         match turn {
@@ -67,20 +81,28 @@ pub(crate) async fn serve(client: Connection, session: Rc<Session>) {
         if busy != was_busy {
             was_busy = busy;
             deadline = if busy { Tick::NEVER } else { idle_deadline(&session) };
-            if !busy {
-                multiplexer.shrink();
-            }
         }
-        // Streams have their own timeouts; what nobody takes is the connection's matter.
-        let stuck = busy && multiplexer.is_stuck();
-        let until = if stuck {
-            clock::after_some(session.frontend.config.settings.timeouts.client)
-        } else {
-            deadline
+        let ping = session.listener.bind.options.idle_ping.filter(|_| !busy);
+        if ping.is_some() && std::mem::replace(&mut heard, multiplexer.frames()) != multiplexer.frames() {
+            deadline = deadline_of_answer(&session, deadline);
+        }
+        // Streams have their own timeouts; output that the peer does not take is the connection's concern.
+        let stuck = busy && multiplexer.has_output();
+        let until = match ping {
+            _ if stuck => clock::after_some(session.frontend.config.settings.timeouts.client),
+            Some(delay) => deadline.min(silence.until(multiplexer.frames(), delay)),
+            None => deadline,
         };
         let sent = multiplexer.bytes_sent();
-        wait(until).await;
-        if clock::passed(until) && multiplexer.bytes_sent() == sent && multiplexer.is_idle_or_stuck() {
+        wait(until.min(rest.at(!busy))).await;
+        rest.take(&multiplexer);
+        if ping.is_some() && clock::passed(until) && !clock::passed(deadline) {
+            if !silence.ask(&multiplexer) {
+                break;
+            }
+            continue;
+        }
+        if clock::passed(until) && multiplexer.bytes_sent() == sent && multiplexer.is_idle_or_has_output() {
             multiplexer.leave();
             multiplexer.turn();
             break;
@@ -93,10 +115,11 @@ pub(crate) async fn serve(client: Connection, session: Rc<Session>) {
     }
 }
 
-/// A stream begins.
+/// Starts a stream.
 fn begin(multiplexer: &Rc<Multiplexer>, session: &Rc<Session>, id: u32) {
     let client = StreamConnector::from(multiplexer.stream(id));
     let stream = PoolBox::new(Stream::new(Rc::clone(session), client, weir_sched::now_us()));
+    let serial = stream.serial + 1;
     let nice = session.listener.bind.options.nice;
     let task = weir_sched::spawn(&STREAM, Class::Normal, async move {
         if nice != 0 {
@@ -104,7 +127,7 @@ fn begin(multiplexer: &Rc<Multiplexer>, session: &Rc<Session>, id: u32) {
         }
         let _ = Stream::run(stream, Waited::Bytes).await;
     });
-    multiplexer.begin(id, task);
+    multiplexer.begin(id, task, serial);
 }
 
 /// Until when a stream may begin while there is none.
@@ -113,8 +136,18 @@ fn idle_deadline(session: &Session) -> Tick {
     clock::after_some(deadlines::next_request(timeouts, session.requests.get()))
 }
 
+/// The same after a client answered a PING: `timeout client` restarts, the timeouts of requests do not (manual,
+/// "idle-ping").
+fn deadline_of_answer(session: &Session, before: Tick) -> Tick {
+    let timeouts = &session.frontend.config.settings.timeouts;
+    match timeouts.http_keep_alive.or(timeouts.http_request) {
+        Some(_) => before,
+        None => idle_deadline(session),
+    }
+}
+
 static STREAM: Kind = Kind::new("stream");
-/// So many bytes tell the preface from a request of HTTP/1: no method of it is `PRI`.
+/// This many bytes distinguish the preface from an HTTP/1 request: no method is `PRI`.
 const LEAST_PREFACE: usize = 4;
-/// How long a connection that ends is read from, so that its client reads our last bytes.
+/// How long a closing connection is read, so that its client reads the last bytes sent.
 const LINGER: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The PROXY protocol at both ends: read from clients (`accept-proxy`), written to servers (`send-proxy`).
+//! The PROXY protocol: read from clients (`accept-proxy`), written to servers (`send-proxy`).
 
 use weir_config::model::ProxyV2Tls;
 use weir_net::{Connection, Received};
@@ -12,20 +12,22 @@ use crate::clock;
 use crate::session::{ProxyFields, Session};
 use crate::stream::Stream;
 
-/// Reads the header that a connection begins with; what is wrong if none comes, or a wrong one.
-pub(crate) async fn read(
+/// Reads the header at the beginning of a connection and calls `look` with it.
+///
+/// # Errors
+/// The log text, if no header or an invalid one arrives until the deadline.
+pub async fn read<R>(
     client: &mut Connection,
-    session: &Session,
     deadline: Tick,
-) -> Result<(), &'static str> {
+    look: impl FnOnce(&weir_proxy::Header<'_>) -> R,
+) -> Result<R, &'static str> {
     loop {
         if !client.input().is_empty() {
             match weir_proxy::parse(client.input()) {
                 Ok(Some(header)) => {
-                    adopt(session, &header);
-                    let length = header.length;
+                    let (seen, length) = (look(&header), header.length);
                     client.consume(length);
-                    return Ok(());
+                    return Ok(seen);
                 }
                 Ok(None) => {}
                 Err(error) => return Err(in_words(error)),
@@ -48,13 +50,13 @@ pub(crate) async fn read(
     }
 }
 
-/// What the log says of a header that did not come: why, or that it did so in part. These and the following are the
-/// messages that the manual lists under `fc_err_str`; which is said when was seen in the log of HAProxy 2.6.
+/// The log text for a missing or incomplete header. These and the following messages are listed in the manual under
+/// `fc_err_str`; the case for each was observed in logs of HAProxy 2.6.
 fn none_came(client: &Connection, why: &'static str) -> &'static str {
     if client.input().is_empty() { why } else { "Truncated PROXY protocol header received" }
 }
 
-/// What the log says of a header that is none.
+/// The log text for an invalid header.
 fn in_words(error: ProxyError) -> &'static str {
     match error {
         ProxyError::NotProxy | ProxyError::UnsupportedVersion => {
@@ -65,7 +67,8 @@ fn in_words(error: ProxyError) -> &'static str {
     }
 }
 
-fn adopt(session: &Session, header: &weir_proxy::Header<'_>) {
+/// Sets the session's addresses to those of the header.
+pub(crate) fn adopt(session: &Session, header: &weir_proxy::Header<'_>) {
     if header.command == Command::Proxy
         && let Addresses::Inet { source, destination } = header.addresses
     {
@@ -117,12 +120,12 @@ pub(crate) fn write_v2(stream: &mut Stream, out: &mut Vec<u8>) {
         checksum: fields.crc32c,
     };
     if weir_proxy::write_v2(&header, out).is_err() {
-        // More values than a header holds: the addresses are what servers cannot do without.
+        // The values do not fit: the header is written with the addresses only, which servers need most.
         let _ = weir_proxy::write_v2(&V2 { tlvs: &[], ..header }, out);
     }
 }
 
-/// What is told of the client's TLS (PROXY protocol, 2.2.5).
+/// The TLS fields about the client (PROXY protocol, 2.2.5).
 fn of_tls(client: Option<&Facts>, wanted: ProxyV2Tls) -> Vec<u8> {
     let mut out = Vec::new();
     let Some(facts) = client else {
@@ -160,7 +163,7 @@ fn of_tls(client: Option<&Facts>, wanted: ProxyV2Tls) -> Vec<u8> {
     out
 }
 
-/// A value that the client's own PROXY header carried.
+/// A field of the client's own PROXY header.
 pub(crate) fn received(session: &Session, kind: u8) -> Option<Vec<u8>> {
     let header = session.proxy_header();
     header.as_ref()?.fields.iter().find(|field| field.0 == kind).map(|field| field.1.to_vec())

@@ -1,4 +1,4 @@
-//! Memory that streams lend from their worker: heads and byte buffers that keep what they once allocated.
+//! Memory that streams borrow from their worker: heads and byte buffers that keep their allocations.
 
 // The boxes are what is recycled: unboxing would move a large head at each loan.
 #![allow(clippy::vec_box)]
@@ -10,13 +10,13 @@ use std::sync::LazyLock;
 
 use weir_mux::Message;
 
-/// Something that can be used again.
+/// A value that can be reused.
 pub trait Recycle: Sized + 'static {
-    /// Makes it as new.
+    /// Resets it.
     fn renew(&mut self);
-    /// How many bytes it keeps.
+    /// How many bytes of memory it keeps.
     fn kept_bytes(&self) -> usize;
-    /// One that nobody changes.
+    /// A shared empty value.
     fn empty() -> &'static Self;
     /// Calls `then` with the thread's store.
     fn with_store<R>(then: impl FnOnce(&RefCell<ManuallyDrop<Vec<Box<Self>>>>) -> R) -> R;
@@ -24,12 +24,12 @@ pub trait Recycle: Sized + 'static {
     fn create() -> Self;
 }
 
-/// Lent from the worker's store as soon as it is changed; goes back when dropped.
+/// Borrowed from the worker's store at the first change; returned when dropped.
 #[derive(Debug)]
 pub struct Lent<T: Recycle>(Option<Box<T>>);
 
 impl<T: Recycle> Lent<T> {
-    /// As new: what it was goes back.
+    /// Returns the value, so that it is empty again.
     #[inline]
     pub fn reset(&mut self) {
         if self.0.is_some() {
@@ -59,7 +59,7 @@ impl<T: Recycle> Deref for Lent<T> {
 impl<T: Recycle> DerefMut for Lent<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // Most often it is there: only that is compiled into each of the many places.
+        // Usually the value is there: only that check is inlined in the many callers.
         if self.0.is_none() {
             self.0 = Some(Self::fetch());
         }
@@ -84,7 +84,7 @@ impl<T: Recycle> Drop for Lent<T> {
     }
 }
 
-/// A head to fill.
+/// A head, to be filled.
 pub fn message() -> Lent<Message> {
     Lent(None)
 }
@@ -94,26 +94,26 @@ pub fn bytes() -> Lent<Vec<u8>> {
     Lent(None)
 }
 
-/// Gives what the worker keeps of them back to the allocator.
+/// Frees the values that the worker keeps.
 pub fn trim() {
     Message::with_store(|store| **store.borrow_mut() = Vec::new());
     <Vec<u8>>::with_store(|store| **store.borrow_mut() = Vec::new());
     weir_mux::trim();
 }
 
-/// Sets how many fields a head of this worker may have (`tune.http.maxhdr`).
+/// Sets the number of fields of this worker's heads (`tune.http.maxhdr`).
 pub fn configure(header_count: u16) {
     HEADER_COUNT.set(header_count);
 }
 
-/// How many of each kind a worker keeps: more than that many concurrent streams go back to the allocator.
+/// How many of each kind a worker keeps: above that number of concurrent streams, memory is freed.
 const KEPT: usize = 1024;
-/// What a byte buffer has room for from the start: most log lines, which would otherwise grow it now and then, whenever one
-/// is a few digits longer than those before.
+/// The initial capacity of a byte buffer: enough for most log lines, which would otherwise reallocate whenever one is a few
+/// digits longer than those before.
 pub(crate) const FIRST_CAPACITY: usize = 512;
-/// What grew beyond this is kept only as long as few wait: a burst of long heads leaves little behind.
+/// Values larger than this are only kept while few are in the store: a burst of long heads leaves little behind.
 pub(crate) const LARGE: usize = 2 * 1024;
-/// How many may wait when one that grew is to be kept.
+/// How many values may be in the store when a large one is kept.
 const KEPT_LARGE: usize = 32;
 
 thread_local! {

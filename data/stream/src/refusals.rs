@@ -1,4 +1,4 @@
-//! Messages that a stream refuses, or takes only because it is told to, are kept for `show errors`.
+//! Keeps messages for `show errors` that are refused, or accepted only because of an option.
 
 use weir_mux::{HeadError, HeadErrorKind};
 
@@ -34,7 +34,7 @@ pub(crate) fn keep_long_response(stream: &Stream) {
     keep_response(stream, HeadError { kind: HeadErrorKind::TooLong, position });
 }
 
-/// Keeps a request that is taken only because violations are (manual, "option accept-unsafe-violations-in-http-request").
+/// Keeps a request that is only accepted because of an option (manual, "option accept-unsafe-violations-in-http-request").
 #[cold]
 pub(crate) fn keep_tolerated_request(stream: &Stream) {
     if let Some(error) = stream.request.message.violation() {
@@ -42,7 +42,7 @@ pub(crate) fn keep_tolerated_request(stream: &Stream) {
     }
 }
 
-/// The same of a response.
+/// The same for a response.
 #[cold]
 pub(crate) fn keep_tolerated_response(stream: &Stream) {
     if let Some(error) = stream.response.message.violation() {

@@ -12,7 +12,7 @@ use crate::stream::{Phase, Stream, StreamError};
 use crate::trace::body::{Layer, OF_H1, OF_PT};
 
 impl Stream {
-    /// Relays until both directions ended. A direction that ends is passed on as a half-close.
+    /// Relays until both directions have ended. The end of one direction is forwarded as a half-close.
     pub(crate) async fn relay(&mut self) -> Phase {
         self.enter(During::Data);
         let during = match self.backend.config.settings.options.independent_streams {
@@ -55,13 +55,13 @@ impl Stream {
         }))
     }
 
-    /// A direction ended, now or before, or broke: whether both are done.
+    /// Handles the end of a direction, now or before: whether both are done.
     #[cold]
     fn way_ended(&mut self, up: Flow, down: Flow, deadlines: &mut Deadlines) -> Phase<bool> {
         if let Some(ending) = self.direction_failed(up, down) {
             return Err(StreamError::Close(ending));
         }
-        // Closing, which follows, says that we send no more.
+        // The connection is closed next, which includes the end of sending.
         if up == Flow::Done && down == Flow::Done {
             return Ok(true);
         }
@@ -69,7 +69,7 @@ impl Stream {
         Ok(false)
     }
 
-    /// What passed since it was told last.
+    /// Traces what passed since the last call.
     #[cold]
     fn emit_relayed(&mut self, pipes: &mut Pipes) {
         let (up, by) = pipes.up.step(&mut self.request.body);
@@ -78,14 +78,14 @@ impl Stream {
         self.emit_step(pipes.layer, Direction::Response, &down, by);
     }
 
-    /// Starts both directions of a connection in TCP mode, with what was received already.
+    /// Starts both directions of a connection in TCP mode, with the bytes received so far.
     pub(crate) fn begin_relay(&mut self) {
         self.request.body.begin(BodyFlow::tunnel());
         self.response.body.begin(BodyFlow::tunnel());
     }
 
-    /// Moves what the client sends while the response is inspected: a server answers only what it got. True if more
-    /// could move at once, but others have their turn first.
+    /// Forwards the client's bytes while the response is inspected, because a server only answers what it got. True
+    /// if more could be moved at once, but other tasks run first.
     pub(crate) fn relay_upwards(&mut self) -> Phase<bool> {
         let Some(upstream) = &mut self.server.upstream else { return Ok(false) };
         let up = self.request.body.advance(&mut self.client, &mut upstream.connector);
@@ -98,7 +98,7 @@ impl Stream {
         }
     }
 
-    /// How the relay ends when a side broke.
+    /// The ending when one side broke.
     fn direction_failed(&mut self, up: Flow, down: Flow) -> Option<Ending> {
         let broken = |flow: Flow, client: Side| match flow {
             Flow::Failed(side, _) if side == client => Some(By::Client),
@@ -128,11 +128,11 @@ impl Stream {
     }
 }
 
-/// The ways through the kernel, for the directions that may take them (`option splice-*`).
+/// The pipes of the directions that may be spliced (`option splice-*`).
 struct Pipes {
     up: Way,
     down: Way,
-    /// Who tells what passes.
+    /// The trace layer.
     layer: &'static Layer,
     frontend: &'static Proxy,
     backend: &'static Proxy,
@@ -176,7 +176,7 @@ impl Way {
             return spliced.advance(source, sink);
         }
         let flow = buffered.advance(source, sink);
-        // A long run, and nothing left up here: the rest need not come up any more.
+        // The direction carried much, and its buffer is empty: switch to the pipe.
         if self.allowed
             && matches!(flow, Flow::Yield | Flow::AwaitSource)
             && buffered.payload() >= WORTHWHILE
@@ -195,11 +195,11 @@ impl Way {
         flow
     }
 
-    /// What moved since this was asked last, and how.
+    /// What moved since the last call, and how.
     fn step(&mut self, buffered: &mut Transfer) -> (Told, &'static str) {
         let before = buffered.step();
         match &mut self.spliced {
-            // What came up here on the way to the pipe is told first.
+            // Bytes that passed through the buffer before the pipe are traced first.
             Some(spliced) if before.received == 0 && before.sent == 0 => {
                 let mut step = spliced.step();
                 step.now.received += before.now.received;
@@ -220,5 +220,5 @@ impl Drop for Pipes {
     }
 }
 
-/// A direction that carried this much is worth a pipe.
+/// A pipe pays off for a direction that carried this many bytes.
 const WORTHWHILE: u64 = 16 * 1024;

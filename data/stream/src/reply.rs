@@ -1,22 +1,22 @@
-//! A response of our own, besides its head.
+//! A response of this process, except its head.
 
 use std::sync::Arc;
 
 use weir_expr::scratch::Scratch;
 use weir_mux::LocalService;
 
-/// What follows the head of a response of our own.
+/// The part of a local response after its head.
 #[derive(Debug, Default)]
 pub struct Reply {
     /// The body.
     pub body: Body,
     /// The connection closes after it, whatever the client asked for.
     pub closes: bool,
-    /// The status that logs and counters show, if it is another than the client gets: an `errorloc` redirects.
+    /// The status for logs and counters, if it differs from the client's: an `errorloc` redirects.
     pub logged_as: u16,
 }
 
-/// The body of a response of our own.
+/// The body of a local response.
 #[derive(Debug, Default)]
 pub enum Body {
     /// Nothing.
@@ -26,12 +26,12 @@ pub enum Body {
     Shared(Arc<[u8]>),
     /// Text made for this response.
     Made(Scratch),
-    /// What a service makes while it leaves: nobody knows yet how long it is.
+    /// The output of a service, of unknown length.
     Streamed(LocalService),
 }
 
 impl Body {
-    /// What is there as a whole.
+    /// The bytes that are available as a whole.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Body::Empty | Body::Streamed(_) => b"",

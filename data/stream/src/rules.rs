@@ -31,7 +31,7 @@ use crate::stream::attempts::Replay;
 use crate::stream::{Phase, Stream, StreamError};
 use crate::tracking::Tracking;
 
-/// What a ruleset came to.
+/// The result of a ruleset.
 #[derive(Debug)]
 pub enum RulesetResult {
     /// No rule decided.
@@ -42,28 +42,30 @@ pub enum RulesetResult {
     Stop(StreamError),
 }
 
-/// What one action came to.
+/// The result of one action.
 enum ActionResult {
     Next,
     Accept,
     Stop(StreamError),
-    /// It could not do what it says: with `strict-mode on` the stream ends.
+    /// The action failed: with `strict-mode on` the stream ends.
     Failed,
     /// It waits for more of the message, where rules can wait for that; elsewhere it does nothing.
     NeedsMore,
-    /// Something has to happen before the next rule.
+    /// The action must wait before the next rule.
     Await(Awaited),
 }
 
-/// What an action waits for, in whichever ruleset it is.
+/// What an action waits for, in any ruleset.
 enum Awaited {
-    /// So much time.
+    /// A duration.
     Time(Duration),
-    /// The message's body, or so many bytes of it, for so much time.
+    /// The message's body, or this many bytes of it, for at most this long.
     Body(Duration, u64),
-    /// So much time, then the stream ends with this reply.
+    /// The rest of the client's handshake.
+    Handshake,
+    /// A duration, then the stream ends with this reply.
     Tarpit(&'static Reply),
-    /// An address, for this variable.
+    /// An address from name servers, for this variable.
     Address(Box<dyn Asking>, VariableId),
 }
 
@@ -142,6 +144,7 @@ impl Stream {
                 self.wait_for_response_body(at_least, time).await?;
             }
             Awaited::Body(time, at_least) => self.wait_for_body(at_least, Some(time)).await?,
+            Awaited::Handshake => self.wait_for_handshake().await?,
             Awaited::Address(asking, variable) => {
                 if let Some(address) = self.await_address(asking).await? {
                     self.set_address_variable(variable, address);
@@ -153,8 +156,11 @@ impl Stream {
                 self.enter(During::Tarpit);
                 let tarpit = While::tarpit(&self.timeouts, weir_sched::now());
                 let held = self.pause(tarpit, During::Tarpit).await;
-                // The log shows how long it was held as the time in the queue (manual, section 8.4).
-                self.timers.request = None;
+                // The log counts the delay as time in the queue (manual, section 8.4).
+                let buffers = |proxy: &Proxy| proxy.config.settings.options.http_buffer_request;
+                if !buffers(self.frontend) && !buffers(self.backend) {
+                    self.timers.request = None;
+                }
                 self.timers.queue = Some(self.elapsed());
                 held?;
                 self.prepare_reply(reply, 500);
@@ -183,7 +189,7 @@ impl Stream {
         )
     }
 
-    /// A rule could not do what it says, and strict mode forbids to go on without it.
+    /// The result of a failed rule in strict mode.
     fn failed_rule(&mut self, kind: RulesetKind, proxy: &'static Proxy) -> StreamError {
         proxy.count_failed_rewrite();
         self.rules.stop_by_rule();
@@ -191,7 +197,7 @@ impl Stream {
         StreamError::error(500, By::Internal, during)
     }
 
-    /// What the current kind of rules counts when it refuses.
+    /// Counts a refusal by the current kind of rules.
     fn count_denied(&mut self, kind: RulesetKind, proxy: &'static Proxy) {
         self.rules.denied = true;
         if matches!(kind, RulesetKind::TcpRequestContent | RulesetKind::HttpRequest) {
@@ -207,7 +213,7 @@ impl Stream {
         }
     }
 
-    /// What is dropped without an answer has no time of its request in the log.
+    /// A request that is dropped without an answer has no request time in the log.
     fn forget_request(&mut self, kind: RulesetKind) {
         if kind == RulesetKind::HttpRequest {
             self.timers.request = None;
@@ -272,7 +278,7 @@ impl Stream {
             Action::EarlyHint { name, value } => return self.early_hint(name, value),
             Action::SetMethod(value) => {
                 let method = self.format(value);
-                // Whether a tunnel follows is between the client and its request.
+                // Whether a tunnel follows is decided by the client's request.
                 let connects =
                     [self.request.message.head.method() == Method::Connect, method[..] == *b"CONNECT"];
                 if !weir_http::is_token(&method) || connects[0] != connects[1] {
@@ -317,7 +323,7 @@ impl Stream {
                 let key = self.format(&edit.key);
                 let chosen = Selector::Pattern(&key);
                 let changed = match &edit.edit {
-                    // An entry that is there already is not added twice (manual, "add-acl").
+                    // An existing entry is not added again (manual, "add-acl").
                     PatternEditKind::AddAcl if edit.set.contains(&key) => Ok(()),
                     PatternEditKind::AddAcl => edit.set.add(None, &key, None),
                     PatternEditKind::DeleteAcl | PatternEditKind::DeleteMap => {
@@ -390,6 +396,10 @@ impl Stream {
             Action::WaitForBody { time, at_least } => {
                 return ActionResult::Await(Awaited::Body(*time, *at_least));
             }
+            Action::WaitForHandshake if self.is_early() => {
+                return ActionResult::Await(Awaited::Handshake);
+            }
+            Action::WaitForHandshake => {}
             Action::Pause(value) => {
                 if let Some(delay) = self.delay(value) {
                     return ActionResult::Await(Awaited::Time(delay));
@@ -403,7 +413,7 @@ impl Stream {
                 }
             }
             Action::ChangeCounter(change) => self.change_counter(change),
-            // Taken before the other rules of its kind: see `accept.rs`.
+            // Evaluated before the other rules of its kind: see `accept.rs`.
             Action::ExpectProxy => {}
         }
         ActionResult::Next
@@ -488,22 +498,22 @@ impl Stream {
         }
     }
 
-    /// Makes closing the client's connection silent: the peer is told nothing.
+    /// Makes closing the client's connection silent: its peer gets no packet.
     fn silent_drop(&mut self, reset_ttl: Option<u8>) {
         self.reusable.client = false;
         self.client.with_descriptor(|descriptor| silence(descriptor, reset_ttl));
     }
 }
 
-/// Makes the close of a connection invisible to its peer: nothing is sent any more (manual, "silent-drop").
+/// Prevents the packets of closing a connection (manual, "silent-drop").
 fn silence(socket: &Descriptor, reset_ttl: Option<u8>) {
-    // What is received and not acknowledged yet (`option tcp-smart-accept`) would be sent again, and the kernel would answer
-    // it with a reset that the peer sees.
+    // Unacknowledged bytes (`option tcp-smart-accept`) would be sent again by the peer, and the kernel would answer them
+    // with a reset that the peer sees.
     let _ = option::set_quick_ack(socket, true);
     if reset_ttl.is_none() && option::set_repair(socket, true).is_ok() {
         return;
     }
-    // Without the privilege for the above: a reset that dies on its way.
+    // Without the privilege for the above: the reset expires on its way.
     let _ = option::set_ttl(socket, reset_ttl.unwrap_or(1));
     let _ = option::set_no_linger(socket);
 }
@@ -512,7 +522,7 @@ fn done(success: bool) -> ActionResult {
     if success { ActionResult::Next } else { ActionResult::Failed }
 }
 
-/// A variable that finds no room is not set; that never stops a stream (manual, "tune.vars.global-max-size").
+/// A variable without room is not set; that never ends a stream (manual, "tune.vars.global-max-size").
 fn done_leniently(_: bool) -> ActionResult {
     ActionResult::Next
 }

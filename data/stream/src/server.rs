@@ -1,4 +1,4 @@
-//! Getting a server: which one, a slot on it, a connection to it; and what to do when that fails.
+//! Reaching a server: the choice, a slot, a connection; and what to do when that fails.
 //!
 //! Shared by HTTP and TCP: [`Stream::reach_server`] returns with a lease and a connection.
 
@@ -14,7 +14,7 @@ mod websocket;
 
 pub use retry::Failure;
 
-use weir_backend::{Lease, Observation};
+use weir_backend::{Lease, Observation, Seen};
 use weir_containers::PooledFuture;
 
 use crate::ending::During;
@@ -28,7 +28,7 @@ impl Stream {
                 self.assign().await?;
             }
             self.enter(During::Connect);
-            // What an earlier attempt came to does not count for this one.
+            // The result of an earlier attempt does not count for this one.
             self.timers.connect = None;
             self.timers.response = None;
             match self.connect().await {
@@ -47,10 +47,10 @@ impl Stream {
         }
     }
 
-    /// What this stream's traffic showed of its server, where that counts as a check (`observe`).
+    /// Reports an observation of the stream's server, where something depends on it (`observe`, `outlier-ejection`, `balance latency`).
     #[inline]
     pub(crate) fn observe(&self, observation: Option<Observation>) {
-        let is_observed = |lease: &Lease| lease.server().settings().observe.is_some();
+        let is_observed = |lease: &Lease| lease.server().is_observed();
         if self.server.lease.as_ref().is_some_and(is_observed)
             && let Some(observation) = observation
         {
@@ -61,13 +61,20 @@ impl Stream {
     #[cold]
     fn tell_of_server(&self, observation: Observation) {
         let (Some(lease), Some(backend)) = (&self.server.lease, &self.backend.backend) else { return };
-        let news = backend.observe(lease.server(), observation, weir_sched::now().as_ms());
+        // The start of the measured time: of the attempt to connect, or of the wait for the response.
+        let began = match observation {
+            Observation::Connected => self.timers.queue,
+            _ => self.timers.connect,
+        };
+        let took_ms = began.map_or(0, |began| self.elapsed().saturating_sub(began));
+        let seen = Seen { observation, worker: weir_sched::worker_index(), took_ms };
+        let news = backend.observe(lease.server(), seen, weir_sched::now().as_ms());
         if let (Some(news), Some(listener)) = (news, self.instance.news.get()) {
             listener(news);
         }
     }
 
-    /// Gives up the connection to the server, without giving it to anybody else.
+    /// Closes the connection to the server, so that no other stream uses it.
     pub(crate) fn close_server(&mut self) {
         if self.server.upstream.is_some() {
             self.count_bytes();

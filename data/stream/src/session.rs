@@ -1,6 +1,6 @@
-//! A client's connection as the streams on it see it: who, from where, to where, since when.
+//! A session: a client's connection, shared by its streams.
 //!
-//! What is one stream's alone is in its entry ([`crate::entry`]): there may be several streams on one connection.
+//! State of a single stream is in its entry ([`crate::entry`]): there may be several streams on one connection.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
@@ -21,9 +21,9 @@ use crate::tracked::Tracked;
 use crate::upstream::OwnConnection;
 use crate::variables::Charge;
 
-/// Facts about one client connection. Shared by the streams on it and by the list of the worker's connections.
+/// Facts about one client connection. Shared by its streams and by the list of the worker's connections.
 ///
-/// Every idle client has one: what few clients need is kept apart, in [`Rare`].
+/// Every idle client has one, so rare state is kept separately, in [`Rare`].
 pub struct Session {
     /// The proxy that accepted it.
     pub frontend: &'static Proxy,
@@ -33,39 +33,39 @@ pub struct Session {
     pub task: Cell<TaskKey>,
     /// When it was accepted.
     pub accepted: Moment,
-    /// The client's address and the one that it connected to, as the session knows them.
+    /// The client's address and the destination, as replaced by a PROXY header or a rule of the session.
     addresses: RefCell<Addresses>,
     rare: RefCell<Option<Box<Rare>>>,
     /// The number of its descriptor.
     pub descriptor: i32,
-    /// The backend's index and the server of the last request.
-    /// With `u32::MAX` for no backend, which takes less room than an `Option`.
+    /// The backend's index and the server of the last request. `u32::MAX` means no backend, which takes less
+    /// space than an `Option`.
     last_server: Cell<(u32, ServerKey)>,
     /// How long its handshakes (PROXY protocol) took, in milliseconds.
     pub handshake_ms: Cell<u32>,
     /// Requests begun on this connection.
     pub requests: Cell<u32>,
-    /// The connection counts as long as this lives.
+    /// Counts the connection as long as this lives.
     _admitted: Admitted,
 }
 
-/// What few sessions have.
+/// State that few sessions have.
 #[derive(Default)]
 struct Rare {
     /// The addresses of the connection itself, once a PROXY header or a session's rule replaced them.
     connection_addresses: Option<Addresses>,
-    /// What a PROXY header carried beside the addresses.
+    /// Fields of a PROXY header besides the addresses.
     proxy_header: Option<ProxyFields>,
     /// Variables of scope `sess`.
     variables: VariableStore,
     variable_charge: Charge,
-    /// A server connection that nobody but this client may use.
+    /// A server connection that only this client may use.
     own_connection: Option<OwnConnection>,
     /// Entries of stick-tables that rules of the connection and of the session track.
     tracked: Tracked,
 }
 
-/// What a PROXY protocol header carried beside the addresses.
+/// Fields of a PROXY protocol header besides the addresses.
 #[derive(Debug, Default)]
 pub struct ProxyFields {
     /// The type-length-value fields, in order.
@@ -107,22 +107,22 @@ impl Session {
         Ref::map(self.addresses.borrow(), Addresses::source)
     }
 
-    /// Where the client connected to.
+    /// The address that the client connected to.
     pub fn destination(&self) -> Ref<'_, Address> {
         Ref::map(self.addresses.borrow(), Addresses::destination)
     }
 
-    /// Both, for a stream that is to have its own.
+    /// Both addresses, for a stream that needs its own copy.
     pub(crate) fn addresses(&self) -> Addresses {
         self.addresses.borrow().clone()
     }
 
-    /// The peer's address (`fc_src`), whatever a PROXY header said.
+    /// The peer's address (`fc_src`), unchanged by a PROXY header.
     pub fn connection_source(&self) -> Ref<'_, Address> {
         Ref::map(self.own_addresses(), Addresses::source)
     }
 
-    /// The local address (`fc_dst`), whatever a PROXY header said.
+    /// The local address (`fc_dst`), unchanged by a PROXY header.
     pub fn connection_destination(&self) -> Ref<'_, Address> {
         Ref::map(self.own_addresses(), Addresses::destination)
     }
@@ -131,18 +131,18 @@ impl Session {
         self.rare(|rare| rare.connection_addresses.as_ref()).unwrap_or_else(|| self.addresses.borrow())
     }
 
-    /// A PROXY header told whose connection it is; the connection's own addresses are kept apart.
+    /// Sets the addresses of a PROXY header; the connection's own are kept separately.
     pub fn replace_addresses(&self, source: Address, destination: Address) {
         let own = self.addresses.replace(Addresses::new(source, destination));
         self.with_rare(|rare| _ = rare.connection_addresses.get_or_insert(own));
     }
 
-    /// A rule of the connection replaces one of its own addresses.
+    /// A rule of the connection replaces one of the connection's own addresses.
     pub(crate) fn set_connection_address(&self, is_source: bool, address: Address) {
         self.addresses.borrow_mut().set(is_source, address);
     }
 
-    /// A rule of the session replaces one of the addresses for what follows; the connection's own are kept apart.
+    /// A rule of the session replaces one of its addresses; the connection's own are kept separately.
     pub(crate) fn set_address(&self, is_source: bool, address: Address) {
         self.with_rare(|rare| {
             let mut addresses = self.addresses.borrow_mut();
@@ -151,7 +151,7 @@ impl Session {
         });
     }
 
-    /// Whether the client is to be spoken to in HTTP/2 from its first byte on: the listener says so, or both agreed on it.
+    /// Whether HTTP/2 is spoken with the client from the first byte on, by configuration of the listener or by ALPN.
     pub(crate) fn is_http2(&self, client: &Connection) -> bool {
         self.listener.bind.options.protocol == Some(Protocol::H2)
             || client.tls().is_some_and(|facts| facts.protocol.as_deref() == Some(b"h2"))
@@ -165,8 +165,8 @@ impl Session {
             && instance.closing.is_due(self.accepted.monotonic_us, weir_sched::now().as_ms())
     }
 
-    /// Whether its connection closes although it is idle, because the process leaves. An operator who says over
-    /// which time connections close means the idle ones too, whoever takes the new ones.
+    /// Whether its connection closes although it is idle, because the process leaves. A configured
+    /// `close-spread-time` applies to idle connections too, even if another process accepts new ones.
     pub fn closes_idle(&self) -> bool {
         let instance = self.frontend.instance();
         let keeps = instance.closing.spread == CloseSpread::AtOnce
@@ -174,7 +174,7 @@ impl Session {
         !keeps && !self.frontend.config.settings.options.idle_close_on_response && self.closes()
     }
 
-    /// What a PROXY header carried beside the addresses; none without a header.
+    /// The fields of a PROXY header besides the addresses; none without a header.
     pub fn proxy_header(&self) -> Option<Ref<'_, ProxyFields>> {
         self.rare(|rare| rare.proxy_header.as_ref())
     }
@@ -204,7 +204,7 @@ impl Session {
         self.rare.borrow().as_ref().map_or(0, |rare| rare.variables.used())
     }
 
-    /// Shows `then` what these bytes are charged to, if there are any.
+    /// Calls `then` with the account of these bytes, if there are any.
     pub(crate) fn charge_variables(&self, then: impl FnOnce(&mut Charge, usize)) {
         if let Some(rare) = self.rare.borrow_mut().as_deref_mut() {
             then(&mut rare.variable_charge, rare.variables.used());
@@ -215,18 +215,18 @@ impl Session {
         self.rare.borrow_mut().as_mut().is_some_and(|rare| rare.variables.unset(variable))
     }
 
-    /// Whether entries of stick-tables may be tracked: false if surely none are.
+    /// Whether entries of stick-tables may be tracked: false if certainly none are.
     #[inline]
     pub(crate) fn may_track(&self) -> bool {
         self.rare.borrow().is_some()
     }
 
-    /// Shows what is tracked for the connection, if anything may be.
+    /// Calls `look` with the connection's tracked entries, if there may be any.
     pub(crate) fn look_at_tracked<R>(&self, look: impl FnOnce(&Tracked) -> R) -> Option<R> {
         self.rare.borrow().as_ref().map(|rare| look(&rare.tracked))
     }
 
-    /// Tracks for the connection.
+    /// Calls `then` to change the connection's tracked entries.
     pub(crate) fn with_tracked(&self, then: impl FnOnce(&mut Tracked)) {
         self.with_rare(|rare| then(&mut rare.tracked));
     }
@@ -237,7 +237,7 @@ impl Session {
         drop(former);
     }
 
-    /// Drops the server connection that was kept, if it is an unwanted one.
+    /// Drops the kept server connection if `is_unwanted` holds for it.
     pub(crate) fn drop_own_connection(&self, is_unwanted: impl FnOnce(&OwnConnection) -> bool) {
         let unwanted = self
             .rare
@@ -247,12 +247,12 @@ impl Session {
         drop(unwanted);
     }
 
-    /// Closes the server connection that was kept; false when there is none.
+    /// Closes the kept server connection; false when there is none.
     pub(crate) fn give_up_own_connection(&self) -> bool {
         self.take_own_connection().is_some()
     }
 
-    /// The server connection that was kept.
+    /// Takes the kept server connection.
     pub(crate) fn take_own_connection(&self) -> Option<OwnConnection> {
         self.rare.borrow_mut().as_mut()?.own_connection.take()
     }
@@ -263,7 +263,7 @@ impl Session {
         (backend != u32::MAX).then_some((backend as usize, server))
     }
 
-    /// Notes where a request goes.
+    /// Records the backend and server of a request.
     pub(crate) fn note_server(&self, backend: usize, server: ServerKey) {
         self.last_server.set((backend as u32, server));
     }
@@ -277,5 +277,5 @@ impl Session {
     }
 }
 
-// An idle client's share, beside `connection_task.rs`.
+// The size of an idle client's session, besides `connection_task.rs`.
 const _: () = assert!(size_of::<Session>() <= 152);

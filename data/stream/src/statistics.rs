@@ -1,4 +1,4 @@
-//! Services that answer in place of a server: the statistics page, and the exporter for Prometheus.
+//! Services that answer in place of a server: the statistics page and the Prometheus exporter.
 
 use weir_config::model::StatsVerdict;
 use weir_http::Method;
@@ -41,7 +41,7 @@ impl Stream {
         Err(self.served(proxy))
     }
 
-    /// `use-service prometheus-exporter`: answers whatever the method is.
+    /// `use-service prometheus-exporter`: answers any method.
     #[cold]
     pub(crate) fn serve_metrics(&mut self, proxy: &Proxy) -> StreamError {
         self.response.service = LocalName::Metrics;
@@ -54,10 +54,10 @@ impl Stream {
         self.served(proxy)
     }
 
-    /// The service has made its answer.
+    /// The service has prepared its response.
     fn served(&mut self, proxy: &Proxy) -> StreamError {
         proxy.count_intercepted();
-        // To the log, the service is a server that takes, connects and answers at once.
+        // For the log, the service counts as a server that connects and answers at once.
         let now = Some(self.elapsed());
         (self.timers.queue, self.timers.connect, self.timers.response) = (now, now, now);
         StreamError::Reply(Ending::new(By::Local, During::Request))

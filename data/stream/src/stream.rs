@@ -1,13 +1,13 @@
-//! One stream: everything that is known about it while it lasts.
+//! One stream: its state while it lasts.
 //!
-//! For HTTP a stream is one request and its response; in TCP mode it is the whole connection. It is the sum of its parts, each a
-//! type in a file of its own below `stream/`: [`request`] and [`response`], the [`choice`] of a server, the [`attempts`] on
-//! servers, the [`server_side`], what rules decided ([`rule_state`]), its variables ([`stream_variables`]) and what the log line
-//! needs ([`log_record`]). A part knows its own states and nothing of the stream.
+//! For HTTP a stream is one request and its response; in TCP mode it is the whole connection. It consists of parts, each a type
+//! in a file of its own below `stream/`: [`request`] and [`response`], the [`choice`] of a server, the [`attempts`] on servers,
+//! the [`server_side`], the results of rules ([`rule_state`]), its variables ([`stream_variables`]) and data for the log line
+//! ([`log_record`]). A part knows its own states and not the stream.
 //!
-//! The phases are methods in the files beside this one, in the order of the manual's life of a request. They work on the whole,
-//! because nearly every step counts, traces or asks an expression, and those see all parts: expressions by `context.rs`, the
-//! log by `log.rs`.
+//! The phases are methods in the files beside this one, in the order of the manual's life of a request. They work on the whole
+//! stream, because nearly every step counts, traces or evaluates an expression, which need all parts: expressions by
+//! `context.rs`, the log by `log.rs`.
 
 pub mod attempts;
 pub mod captures;
@@ -49,17 +49,17 @@ use crate::upstream::BackendVisit;
 
 /// A stream in progress.
 pub struct Stream {
-    /// Everything shared.
+    /// State shared by all workers.
     pub instance: &'static Instance,
-    /// The client's connection as a whole.
+    /// The client's connection.
     pub session: Rc<Session>,
-    /// What others see of this stream.
+    /// The stream's entry in the list of streams.
     pub(crate) entry: OwnEntry,
     /// The proxy that accepted the client.
     pub frontend: &'static Proxy,
-    /// The proxy that has the servers: the frontend itself until one was chosen.
+    /// The proxy with the servers: the frontend itself until another one is chosen.
     pub backend: &'static Proxy,
-    /// Whether `backend` was chosen, and counts this stream.
+    /// Whether `backend` is final, and counts this stream.
     pub visit: BackendVisit,
     /// The client's side.
     pub client: StreamConnector,
@@ -67,15 +67,15 @@ pub struct Stream {
     pub server: ServerSide,
     /// Which connections may carry another request.
     pub reusable: Reusable,
-    /// What the client asks.
+    /// The request.
     pub request: RequestPart,
-    /// What it is answered.
+    /// The response.
     pub response: ResponsePart,
-    /// What it uses of stick-tables; none without any.
+    /// Its use of stick-tables; none without any.
     pub(crate) tables: Option<Box<TableUse>>,
-    /// The filters on both; none without any.
+    /// The filters of its proxies; none without any.
     pub(crate) attached: Option<Box<Attached>>,
-    /// How far the stream is.
+    /// The current phase.
     pub phase: During,
     /// How it ended.
     pub ending: Ending,
@@ -83,35 +83,35 @@ pub struct Stream {
     pub timers: Timers,
     /// The timeouts in force.
     pub timeouts: Timeouts,
-    /// How the stream comes to its server.
+    /// The choice of its server.
     pub choice: ServerChoice,
     /// The attempts on servers.
     pub attempts: Attempts,
-    /// What rules decided.
+    /// The results of rules.
     pub rules: RuleState,
     /// Its variables.
     pub variables: StreamVariables,
-    /// What is kept for the log line.
+    /// Data for the log line.
     pub log: LogRecord,
-    /// What was added to the byte counters already.
+    /// Bytes that are in the counters already.
     pub counted: (u64, u64),
-    /// Entropy of this stream: its number, mixed.
+    /// The stream's number, which also seeds its random choices.
     pub serial: u64,
-    /// Room for heads that are written again.
+    /// A buffer for serialized heads.
     pub scratch: Lent<Vec<u8>>,
 }
 
-// A class of recycled blocks: sixteen bytes more would take 256 more for every stream that waits.
+// This fills a size class of recycled blocks: sixteen more bytes would take 256 more for every stream that waits.
 const _: () = assert!(size_of::<Stream>() <= 1280);
 
 /// Why processing stopped before its normal end.
 #[derive(Debug)]
 pub enum StreamError {
-    /// The client gets [`ResponsePart::reply`]; the stream then ends so.
+    /// The client gets [`ResponsePart::reply`]; the stream then has this ending.
     Reply(Ending),
-    /// The client gets the error message for this status; the stream then ends so.
+    /// The client gets the error message for this status; the stream then has this ending.
     Error(u16, Ending),
-    /// The client gets nothing; the stream ends so.
+    /// The client gets nothing; the stream has this ending.
     Close(Ending),
 }
 
@@ -121,12 +121,12 @@ impl StreamError {
         StreamError::Error(status, Ending::new(by, during))
     }
 
-    /// Nothing for the client, because of `by` in `during`.
+    /// No response for the client, because of `by` in `during`.
     pub const fn close(by: By, during: During) -> Self {
         StreamError::Close(Ending::new(by, during))
     }
 
-    /// How the stream ends.
+    /// The ending of the stream.
     pub const fn ending(&self) -> Ending {
         match self {
             StreamError::Reply(ending) | StreamError::Error(_, ending) | StreamError::Close(ending) => {
@@ -146,7 +146,7 @@ impl From<StreamError> for Ending {
 pub type Phase<T = ()> = Result<T, StreamError>;
 
 impl Stream {
-    /// A stream that `client` carries, on the connection of this session. It begins at `began_us` of the worker's clock.
+    /// A stream carried by `client`, on the connection of this session. It begins at `began_us` of the worker's clock.
     pub fn new(session: Rc<Session>, client: impl Into<StreamConnector>, began_us: u64) -> Self {
         let frontend = session.frontend;
         let handshake_ms = if session.requests.get() == 0 { session.handshake_ms.get() } else { 0 };
@@ -178,7 +178,7 @@ impl Stream {
             scratch: crate::recycle::bytes(),
             entry: OwnEntry::new(&session),
             session,
-            // Made here, where it stays: moving it costs.
+            // Constructed in place, because moving it costs.
             client: client.into(),
         }
     }
@@ -197,9 +197,9 @@ impl Stream {
         self.trace_phase(phase);
     }
 
-    /// Whether nobody waits for the response any more: the client's connection broke, or it closed its side and sent
-    /// nothing before that is still to be served. In HTTP mode `no option abortonclose` takes closing one side for no
-    /// more than that; in TCP mode, where the option is off unless written, it lets what was sent before be forgotten too.
+    /// Whether the client has left: its connection broke, or it closed its side and nothing that it sent before is still
+    /// to be served. In HTTP mode, `no option abortonclose` ignores the closing of one side; in TCP mode, where the option
+    /// is off by default, it also makes bytes sent before irrelevant.
     pub(crate) fn client_left(&mut self) -> bool {
         if self.client.is_broken() {
             return true;
@@ -213,7 +213,7 @@ impl Stream {
             (false, true) => return true,
             _ => {}
         }
-        // The end may still lie behind bytes that wait: another request, or all that a client in TCP mode has to say.
+        // The end may still be behind waiting bytes: another request, or all the data of a client in TCP mode.
         self.client.input().len() <= self.request.held()
             && matches!(
                 self.client.receive(self.instance.limits.head_limit()),
@@ -221,27 +221,27 @@ impl Stream {
             )
     }
 
-    /// Adds the response's head to what the log counts, if there is a log. `of_server`: it is a server's.
+    /// Adds the response's head to the size for the log, if there is a log. `of_server` says that a server sent it.
     pub(crate) fn note_head_size(&mut self, of_server: bool) {
         if !self.frontend.log_sinks.is_empty() {
             self.response.logged.add_head(&self.response.message, of_server);
         }
     }
 
-    /// `%B`: what the stream sent to the client, counted as the reference program does.
+    /// `%B`: bytes sent to the client, counted as HAProxy does.
     pub(crate) fn logged_bytes(&self) -> u64 {
         if !self.frontend.is_http() {
             return self.bytes_out();
         }
-        // Rules on a response ask before any of it has left.
+        // Rules on a response evaluate this before any of it was sent.
         match self.response.is_leaving() || self.log.state == LogState::Beginning {
             true => self.response.logged_bytes(self.request.head_only()),
             false => 0,
         }
     }
 
-    /// Shows `look` the server that the stream is on, or was on last. Keeping it would count a reference that all
-    /// workers count; looking writes nothing.
+    /// Calls `look` with the stream's current or last server. Holding a reference would change a count that all
+    /// workers share; looking writes nothing.
     pub fn look_at_server<R>(&self, look: impl FnOnce(&Server) -> R) -> Option<R> {
         match &self.server.lease {
             Some(lease) => Some(look(lease.server())),
@@ -249,7 +249,7 @@ impl Stream {
         }
     }
 
-    /// The server that the stream is on, or was on last.
+    /// The stream's current or last server.
     pub fn chosen_server(&self) -> Option<Arc<Server>> {
         match &self.server.lease {
             Some(lease) => Some(Arc::clone(lease.server())),
@@ -257,7 +257,7 @@ impl Stream {
         }
     }
 
-    /// Bytes received from the client in this stream. What came behind its request is the next one's.
+    /// Bytes received from the client in this stream. Bytes after its request belong to the next one.
     pub fn bytes_in(&self) -> u64 {
         self.client.received().saturating_sub(self.bytes_of_later_requests() as u64)
     }

@@ -1,7 +1,7 @@
-//! The timeline: what is kept of streams that ended badly or slowly, for `show timeline`.
+//! The timeline: records of streams that ended badly or slowly, for `show timeline`.
 //!
-//! Nothing is noted while a stream lasts: all that is kept is known at its end anyway. So a stream that ends well costs
-//! two comparisons, and the others about a microsecond each.
+//! Nothing is recorded while a stream lasts: all the data is available at its end. So a stream that ends well costs two
+//! comparisons, and the others about a microsecond each.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -23,14 +23,14 @@ thread_local! {
     static BYTES: RefCell<ManuallyDrop<Vec<u8>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// Gives the worker its ring, and says from how many milliseconds on a stream is slow.
+/// Sets the worker's ring, and the time from which a stream counts as slow, in milliseconds.
 pub fn install(ring: Arc<Ring>, slow_ms: u32) {
     RING.set(Some(ring));
     SLOW_MS.set(slow_ms);
 }
 
 impl Stream {
-    /// At the end of a stream: keeps what is known of it if it ended badly or was slow.
+    /// Records a stream at its end if it ended badly or was slow.
     #[inline]
     pub(crate) fn note_on_timeline(&mut self) {
         let slow = self.timers.close.unwrap_or(0).saturating_sub(self.timers.first_byte.unwrap_or(0));
@@ -41,7 +41,7 @@ impl Stream {
 
     #[cold]
     fn keep_on_timeline(&mut self) {
-        // A client that leaves without a word is nobody's trouble; a tunnel is not slow because it lasts.
+        // A client that leaves without sending anything is not an error; a tunnel is not slow because it lasts.
         let silent = self.bytes_in() == 0;
         let lasting = (self.response.is_tunnel || !self.frontend.is_http()) && !self.ending.is_error();
         if (silent && matches!(self.ending.by, By::Client | By::ClientTimeout)) || lasting {
@@ -116,7 +116,7 @@ impl Stream {
         self.choice.word(self.backend.config.settings.balance.algorithm().name())
     }
 
-    /// The request line as it came, as far as it is still there.
+    /// The original request line, as far as it is still available.
     fn line_of_request(&self) -> String {
         if !self.request.is_known() {
             return String::new();

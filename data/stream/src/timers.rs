@@ -1,6 +1,6 @@
 //! The timers of a stream: when each phase ended (manual section 8.4).
 
-/// The moments of a stream, in milliseconds of the worker's clock since the stream began; none for "not reached".
+/// Times in milliseconds of the worker's clock since the stream began; none for phases that were not reached.
 ///
 /// A stream begins when its connection was accepted, or when the previous one on the connection ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,13 +13,13 @@ pub struct Timers {
     pub first_byte: Option<u32>,
     /// The request's head was complete.
     pub request: Option<u32>,
-    /// A server's slot was there.
+    /// A server's slot was granted.
     pub queue: Option<u32>,
-    /// The connection to the server was there.
+    /// The connection to the server was established.
     pub connect: Option<u32>,
     /// The response's head was complete.
     pub response: Option<u32>,
-    /// Everything ended.
+    /// The stream ended.
     pub close: Option<u32>,
 }
 
@@ -89,12 +89,12 @@ impl Timers {
         }
     }
 
-    /// `%Tt`: everything.
+    /// `%Tt`: the whole stream.
     pub fn total(&self) -> i64 {
         self.close.map_or(-1, i64::from)
     }
 
-    /// `%Tu`: everything but the idle time.
+    /// `%Tu`: the whole stream without the idle time.
     pub fn total_user(&self) -> i64 {
         self.close.map_or(-1, |to| i64::from(to) - self.idle().max(0))
     }

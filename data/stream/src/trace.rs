@@ -1,15 +1,15 @@
-//! What the data plane tells when it is traced: sessions, streams, HTTP/1 messages, what passes in TCP mode.
+//! Traces of the data plane: sessions, streams, HTTP/1 messages, bytes in TCP mode.
 //!
-//! Each function here begins with the one branch that a trace point costs while nothing is traced; the rest is cold.
+//! Each function here begins with the one branch that a trace point costs while tracing is off; the rest is cold.
 
 pub(crate) mod body;
 
 use std::io::Write as _;
 use std::rc::Rc;
 
-use weir_events::WallTime;
 use weir_events::trace::{About, Event, Happening, Level, Source};
 use weir_http::Head;
+use weir_mux::trace::Identity;
 use weir_mux::{ReadHead, StreamConnector};
 
 use crate::ending::During;
@@ -43,7 +43,7 @@ pub static STREAM: Source = Source::new(
     ],
 );
 
-/// HTTP/1 messages. `rx_trailerus` is how the reference spells it.
+/// HTTP/1 messages. `rx_trailerus` is HAProxy's spelling.
 pub static H1: Source = Source::new(
     "h1",
     "HTTP/1 multiplexer",
@@ -92,16 +92,16 @@ const TX_EOI: usize = 9;
 const PT_RX_DATA: usize = 0;
 const PT_TX_DATA: usize = 1;
 
-/// From this verbosity on, flags are told; see [`weir_events::trace::VERBOSITIES`].
+/// From this verbosity on, flags are shown; see [`weir_events::trace::VERBOSITIES`].
 const MINIMAL: u8 = 2;
 /// From this one on, buffers.
 const SIMPLE: u8 = 3;
 /// From this one on, header fields.
 const ADVANCED: u8 = 4;
 
-/// What happens now.
+/// An event at the current time.
 fn now(event: usize, level: Level, about: About) -> Happening {
-    Happening { event, level, about, time: WallTime::from_micros(weir_sched::wall_us() as i64) }
+    Happening { event, also: 0, level, about, time: weir_sched::wall_time() }
 }
 
 fn about_session(session: &Rc<Session>) -> About {
@@ -114,6 +114,11 @@ fn about_session(session: &Rc<Session>) -> About {
         thread: weir_sched::worker_index() as u64 + 1,
         ..About::default()
     }
+}
+
+/// The identity of a client's connection, for traces.
+pub(crate) fn identity(session: &Rc<Session>) -> Identity {
+    Identity { about: about_session(session), proxy: session.frontend.name() }
 }
 
 #[inline]
@@ -149,6 +154,13 @@ impl Stream {
             stream: self.serial + 1,
             ..about_session(&self.session)
         }
+    }
+
+    /// The identity of the connection that this stream opens to its server. Other streams use it too, so it has no client.
+    pub(crate) fn server_identity(&self) -> Identity {
+        let about = self.about();
+        let about = About { backend: about.backend, server: about.server, ..About::default() };
+        Identity { about, proxy: self.backend.name() }
     }
 
     #[inline]
@@ -211,7 +223,7 @@ impl Stream {
         });
     }
 
-    /// What holds of the stream.
+    /// The stream's state in words.
     fn words(&self) -> impl Iterator<Item = &'static str> {
         let designation = self.choice.designation;
         [
@@ -235,7 +247,7 @@ impl Stream {
         .filter_map(|(word, holds)| holds.then_some(word))
     }
 
-    /// Both connections: what holds of them, and how full their buffers are.
+    /// Both connections: their states in words, and how full their buffers are.
     fn emit_connections(&self, verbosity: u8, line: &mut Vec<u8>) {
         emit_connection("front", &self.client, verbosity, line);
         if let Some(server) = &self.server.upstream {
@@ -265,7 +277,7 @@ impl Stream {
         }
     }
 
-    /// The head of a message is wrong, or will never come.
+    /// The head of a message is invalid, or will not arrive.
     #[cold]
     pub(crate) fn trace_refusal(&self, direction: Direction, why: ReadHead) {
         if H1.is_active() {
@@ -304,7 +316,7 @@ impl Stream {
         });
     }
 
-    /// An event of a message, on the side of the proxy where it comes in.
+    /// An event of a message, on the side of the proxy that receives it.
     #[cold]
     fn emit_h1(&self, event: usize, level: Level, direction: Direction, tell: impl FnOnce(u8, &mut Vec<u8>)) {
         let side = match direction {

@@ -1,28 +1,28 @@
-//! What streams and sessions hold of stick-tables: entries that they track, and what is to be remembered. What they do with it
-//! is in `tracking.rs`.
+//! A stream's and a session's references to stick-tables: tracked entries, and keys to be stored. The operations on them are
+//! in `tracking.rs`.
 
 use weir_expr::table::DataType;
 use weir_tables::{EntryKey, Key, Row, Table};
 
-/// What a stream uses of tables, where it uses any.
+/// A stream's use of tables, if it uses any.
 #[derive(Default)]
 pub(crate) struct TableUse {
     pub(crate) tracked: Tracked,
-    /// What of the request will name its server, once there is one (`stick store-request`).
+    /// Keys of the request that will be stored with its server, once that is known (`stick store-request`).
     pub(crate) stores: Vec<(&'static Table, Key)>,
 }
 
-/// Entries that are tracked, by the number of the counter. They are left when this goes.
+/// Tracked entries, by the number of the counter. Dropping this ends the tracking.
 #[derive(Default)]
 pub(crate) struct Tracked {
     first: [Option<TrackedEntry>; USUAL],
     further: Vec<Option<TrackedEntry>>,
 }
 
-/// So many counters need no memory of their own: what `tune.stick-counters` is unless it is written.
+/// This many counters need no allocation: the default of `tune.stick-counters`.
 const USUAL: usize = 3;
 
-/// One of them.
+/// A tracked entry.
 #[derive(Clone, Copy)]
 pub(crate) struct TrackedEntry {
     pub(crate) table: &'static Table,
@@ -72,7 +72,7 @@ impl TrackedEntry {
     }
 }
 
-/// The clock of tables.
+/// The time for tables, in milliseconds.
 #[inline]
 pub(crate) fn now_ms() -> u64 {
     weir_sched::now().as_ms()

@@ -1,8 +1,8 @@
-//! What a stream and its session use of stick-tables: entries that they track, and what is counted there (manual, 11).
+//! Tracking of stick-table entries by streams and sessions, and the counters in them (manual, 11).
 //!
 //! Rules of a connection and of a session track for as long as the connection lasts, all others for as long as the
-//! stream does. A counter of the stream hides the session's of the same number. Nothing here costs a stream that tracks
-//! nothing more than one look at two pointers.
+//! stream lasts. A counter of the stream hides the session's counter of the same number. For a stream that tracks
+//! nothing, all of this costs a check of two pointers.
 
 mod sticking;
 
@@ -16,29 +16,29 @@ use crate::session::Session;
 use crate::stream::Stream;
 use crate::tracked::{Tracked, TrackedEntry, now_ms};
 
-/// What became of a rule that tracks.
+/// The result of a rule that tracks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tracking {
-    /// It is done, or there is nothing to do.
+    /// The rule is done, or there was nothing to do.
     Done,
     /// More data may bring the key.
     Later,
 }
 
 impl Instance {
-    /// The stick-table of that position in the configuration.
+    /// The stick-table at that position of the configuration.
     pub(crate) fn table(&self, position: u32) -> Option<&'static Table> {
         self.tables.get(position as usize).copied()
     }
 }
 
 impl Session {
-    /// A session begins: its connection was admitted.
+    /// Counts a session in its tracked entries; its connection was admitted.
     pub(crate) fn count_tracked_session(&self) {
         self.count_tracked(DataType::SessionCount, DataType::SessionRate, 1);
     }
 
-    /// Its connection did so many things more that no well-behaved client does.
+    /// Adds `count` glitches to the tracked entries of the session.
     #[cold]
     pub(crate) fn count_tracked_glitches(&self, count: u32) {
         self.count_tracked(DataType::GlitchCount, DataType::GlitchRate, count.into());
@@ -54,7 +54,7 @@ impl Session {
 }
 
 impl Stream {
-    /// `track-sc`: from now on the entry of a key counts. Only the first rule of a counter that finds a key does something.
+    /// `track-sc`: tracks the entry of a key from now on. Only the first rule of a counter that finds a key has an effect.
     pub(crate) fn track(&mut self, kind: RulesetKind, proxy: &'static Proxy, track: &Track) -> Tracking {
         let of_session = matches!(kind, RulesetKind::TcpRequestConnection | RulesetKind::TcpRequestSession);
         let counter = usize::from(track.counter);
@@ -86,8 +86,8 @@ impl Stream {
         Tracking::Done
     }
 
-    /// The key that an expression makes for a table.
-    fn table_key(&mut self, table: &Table, expression: &weir_expr::Expr) -> Result<Key, Tracking> {
+    /// The table key from the value of an expression.
+    pub(crate) fn table_key(&mut self, table: &Table, expression: &weir_expr::Expr) -> Result<Key, Tracking> {
         let kind = table.declaration().key;
         match expression.evaluate_as(self, kind.sample_type()) {
             Fetched::Sample(sample) => Key::of(sample.value, kind).ok_or(Tracking::Done),
@@ -96,7 +96,7 @@ impl Stream {
         }
     }
 
-    /// `sc-inc-gpc` and its siblings. What is not tracked or not stored is not changed (manual, "sc-inc-gpc").
+    /// `sc-inc-gpc` and similar. Without a tracked entry, or without the data type in its table, nothing is changed (manual, "sc-inc-gpc").
     pub(crate) fn change_counter(&mut self, change: &CounterChange) {
         let (Change::Add(number) | Change::Set(number)) = &change.change;
         let Some(value) = self.number(number).and_then(|value| u32::try_from(value).ok()) else { return };
@@ -114,12 +114,12 @@ impl Stream {
         }
     }
 
-    /// What a counter tracks: for the stream, or else for its session.
+    /// A counter's entry: the stream's, or else its session's.
     pub(crate) fn counter(&self, counter: usize) -> Option<TrackedEntry> {
         self.tracked(counter, false).or_else(|| self.tracked(counter, true))
     }
 
-    /// Answers a question about what a counter tracks; with a table, about the same key there. None if there is no answer.
+    /// Answers a question about a counter's entry; with a table, about the same key there. None if there is no answer.
     pub(crate) fn ask_counter(
         &self,
         counter: usize,
@@ -175,13 +175,13 @@ impl Stream {
         self.instance.table(position)
     }
 
-    /// Whether anything is tracked.
+    /// Whether any entry is tracked.
     #[inline]
     fn tracks(&self) -> bool {
         self.tables.is_some() || self.session.may_track()
     }
 
-    /// Counts an event of this stream in everything that is tracked.
+    /// Counts an event of this stream in all tracked entries.
     #[cold]
     fn count_tracked(&self, then: impl Fn(&mut Row<'_>)) {
         let own = self.tables.as_ref().map_or(0, |tables| tables.tracked.end());
@@ -191,7 +191,7 @@ impl Stream {
         }
     }
 
-    /// A request came, well or not: what tracks its session counts it.
+    /// Counts a request, valid or not, in the session's tracked entries.
     #[inline]
     pub(crate) fn count_tracked_request(&self) {
         if self.tracks() {
@@ -199,7 +199,7 @@ impl Stream {
         }
     }
 
-    /// The client is to blame for something: an invalid, refused or unanswerable request.
+    /// Counts a client error: an invalid, refused or unanswerable request.
     #[inline]
     pub(crate) fn count_tracked_error(&self) {
         if self.tracks() && self.frontend.is_http() {
@@ -207,7 +207,7 @@ impl Stream {
         }
     }
 
-    /// The server is to blame for something: an invalid response or none.
+    /// Counts a server failure: an invalid response or none.
     #[inline]
     pub(crate) fn count_tracked_failure(&self) {
         if self.tracks() && self.frontend.is_http() {
@@ -215,7 +215,7 @@ impl Stream {
         }
     }
 
-    /// The server answered with this status.
+    /// Counts a server's response by its status.
     #[inline]
     pub(crate) fn count_tracked_status(&self, status: u16) {
         if self.tracks() {
@@ -228,7 +228,7 @@ impl Stream {
         }
     }
 
-    /// Bytes passed, from the client and to it.
+    /// Counts bytes from and to the client.
     #[inline]
     pub(crate) fn count_tracked_bytes(&self, from: u64, to: u64) {
         if self.tracks() {

@@ -1,4 +1,4 @@
-//! The server's side of a stream: the connection, and what it counts as.
+//! The server's side of a stream: the connection, and its counts.
 
 use std::cell::Cell;
 
@@ -9,24 +9,24 @@ use weir_sys::Address;
 
 /// A connection to a server, lent to one stream.
 pub struct Upstream {
-    /// What carries the stream to it.
+    /// The connector that carries the stream.
     pub connector: StreamConnector,
     /// Whether another stream used it before.
     pub reused: bool,
     /// How many requests it served, this one included.
     pub requests: u32,
-    /// The bytes received and sent that are in the figures already.
+    /// Bytes received and sent that are in the counters already.
     pub counted: (u64, u64),
-    /// What has to be equal for another stream to use it.
+    /// The key that another stream must have to use it.
     pub key: u64,
-    /// It may only serve the client that it was opened for.
+    /// Whether it may only serve the client for which it was opened.
     pub private: bool,
-    /// Counts as long as it is used; none without a server.
+    /// Counts the connection as used; none without a server.
     pub in_use: Option<InUse>,
 }
 
 impl Upstream {
-    /// Nothing yet of a connection that carried so many requests.
+    /// An upstream on a connection that carried `requests` requests, before its next one.
     pub(crate) fn reused(requests: u32, key: u64) -> Self {
         Upstream {
             connector: StreamConnector::CLOSED,
@@ -40,37 +40,40 @@ impl Upstream {
     }
 }
 
-/// What is left to say of a server connection once it is closed.
+/// Facts about a server connection that was closed.
 #[derive(Clone, Debug)]
 pub struct PastConnection {
-    /// The address that it came from.
+    /// Its local address.
     pub own_address: Option<Address>,
-    /// Whether it ever stood.
+    /// Whether it was ever established.
     pub stood: bool,
     /// Whether another stream had used it before.
     pub reused: bool,
     /// Whether it spoke HTTP/2.
     pub http2: bool,
+    /// Whether it spoke TLS.
+    pub secured: bool,
     /// What broke it, or kept it from standing.
     pub fault: Option<Fault>,
 }
 
 impl PastConnection {
-    /// What is to be remembered of a connection.
+    /// The facts to keep about a connection.
     pub fn of(connector: &StreamConnector, stood: bool, reused: bool) -> Self {
-        let (own_address, fault) = (connector.local_address(), connector.fault());
-        PastConnection { own_address, stood, reused, http2: connector.shared().is_some(), fault }
+        let (own_address, fault) = (connector.local_address(), connector.fault_of_connection());
+        let secured = connector.tls().is_some();
+        PastConnection { own_address, stood, reused, http2: connector.shared().is_some(), secured, fault }
     }
 }
 
-/// A stream's time at its backend.
+/// Whether a stream is at its backend.
 #[derive(Debug)]
 pub enum BackendVisit {
-    /// No backend was chosen.
+    /// No backend was chosen yet.
     Ahead,
-    /// The stream counts as the backend's load.
+    /// The stream counts as load of the backend.
     Inside(Inside),
-    /// It was, and left.
+    /// The stream has left the backend.
     Over,
 }
 
@@ -81,7 +84,7 @@ impl BackendVisit {
         !matches!(self, BackendVisit::Ahead)
     }
 
-    /// The stream is the backend's load no longer.
+    /// Ends the stream's count as load of the backend.
     #[inline]
     pub fn end(&mut self) {
         if self.has_begun() {
@@ -90,7 +93,7 @@ impl BackendVisit {
     }
 }
 
-/// Counts as load of a backend (`scur`, `fullconn`) as long as it lives.
+/// Counts as load of a backend (`scur`, `fullconn`) until it is dropped.
 #[derive(Debug)]
 pub struct Inside {
     backend: &'static Backend,
@@ -98,7 +101,7 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// A stream enters.
+    /// Counts a stream that enters.
     pub fn enter(backend: &'static Backend) -> Self {
         let worker = weir_sched::worker_index();
         backend.enter(worker);
@@ -120,12 +123,12 @@ pub struct OwnConnection {
     pub(crate) server: Option<ServerKey>,
     /// The connection.
     pub(crate) upstream: Upstream,
-    /// It counts as private while it waits.
+    /// Counts it as private while it waits.
     _private: Option<Private>,
     _kept: OwnKept,
 }
 
-/// Counts among those of the worker as long as it lives.
+/// Counts one of the worker's private connections until it is dropped.
 struct OwnKept(());
 
 impl OwnKept {
@@ -141,7 +144,7 @@ impl Drop for OwnKept {
     }
 }
 
-/// Counts as a connection that waits for its only client, as long as it lives.
+/// Counts a connection that waits for its only client, until it is dropped.
 struct Private {
     pools: &'static IdlePools,
     worker: usize,
@@ -162,7 +165,7 @@ impl Drop for Private {
 }
 
 impl OwnConnection {
-    /// A connection that waits from now on; to a server with these pools, if it is one's.
+    /// A connection that begins to wait; with the pools of its server, if it has one.
     pub(crate) fn new(
         backend: usize,
         server: Option<ServerKey>,
@@ -172,7 +175,7 @@ impl OwnConnection {
         OwnConnection { backend, server, upstream, _private: pools.map(Private::of), _kept: OwnKept::new() }
     }
 
-    /// Whether this worker keeps any.
+    /// Whether this worker keeps any private connections.
     pub(crate) fn are_kept() -> bool {
         OWN_KEPT.get() > 0
     }

@@ -1,10 +1,10 @@
-//! `tune.vars.*`: how many bytes variables may take. What a scope holds counts for the scopes around it too.
+//! `tune.vars.*`: how many bytes variables may take. A scope's variables also count for the enclosing scopes.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use weir_config::model::VariableSizes;
 
-/// How many bytes the variables of each scope may take, together with those of the scopes inside of it.
+/// Limits of the bytes that the variables of each scope take, together with those of the scopes inside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VariableLimits {
     pub(crate) process: usize,
@@ -15,7 +15,7 @@ pub struct VariableLimits {
 }
 
 impl VariableLimits {
-    /// What the configuration says.
+    /// The configured limits.
     pub fn of(sizes: &VariableSizes) -> Self {
         let limit = |size: Option<u32>| size.map_or(NONE, |size| size as usize);
         VariableLimits {
@@ -35,7 +35,7 @@ impl VariableLimits {
         self.process != NONE
     }
 
-    /// How many bytes more a check's variables may take, which take `own` already, as those of all take `all`.
+    /// How many more bytes a check's variables may take, when they take `own` and those of all scopes take `all`.
     pub(crate) fn room_of_check(&self, own: usize, all: usize) -> usize {
         let own_room = self.check.min(self.session).saturating_sub(own);
         if self.counts_all() { own_room.min(self.process.saturating_sub(all)) } else { own_room }
@@ -44,7 +44,7 @@ impl VariableLimits {
 
 pub(crate) const NONE: usize = usize::MAX;
 
-/// Bytes of variables that count for the process as long as this lives.
+/// Bytes of variables that count for the process until this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Charge {
     total: Option<&'static AtomicUsize>,

@@ -1,4 +1,4 @@
-//! What others see of a stream in progress, and what is counted when it ends.
+//! The public view of a stream in progress, and the counting at its end.
 
 use std::cell::Ref;
 use std::os::fd::{AsFd, AsRawFd};
@@ -9,13 +9,13 @@ use weir_sys::Address;
 use crate::stream::Stream;
 
 impl Stream {
-    /// The stream appears in `show sess`.
+    /// Lists the stream in `show sess`.
     pub(crate) fn begin_view(&mut self) {
         self.entry.begin(self.serial);
         self.trace_begin();
     }
 
-    /// The stream is over.
+    /// Removes the stream from the list.
     pub(crate) fn end_view(&mut self) {
         self.trace_end();
         self.entry.end();
@@ -31,14 +31,14 @@ impl Stream {
         self.entry.destination(&self.session)
     }
 
-    /// Another attempt is made.
+    /// Counts another attempt.
     pub(crate) fn count_retry(&mut self) {
         self.attempts.retries += 1;
         self.entry.retries.set(u16::try_from(self.attempts.retries).unwrap_or(u16::MAX));
     }
 
-    /// Counts what is only known at the end, gives the server's slot back and leaves the backend. Who they were is
-    /// still known to the log.
+    /// Updates the counters that are known only at the end, gives the server's slot back and leaves the backend.
+    /// The log still knows which ones they were.
     pub(crate) fn count_end(&mut self) {
         self.count_bytes();
         self.count_status();
@@ -50,7 +50,7 @@ impl Stream {
         self.visit.end();
     }
 
-    /// The response goes out, or the bytes of TCP begin to flow: `option logasap` writes its line now.
+    /// Called when the response, or the first bytes in TCP mode, are about to be sent: `option logasap` writes its line now.
     pub(crate) fn log_the_beginning(&mut self) {
         self.log.begin();
         self.timers.close = Some(self.elapsed());
@@ -59,18 +59,23 @@ impl Stream {
         self.log.begun();
     }
 
+    /// Whether it is none, but stands for a client's connection of HTTP/2 in a log line.
+    pub(crate) fn is_for_connection(&self) -> bool {
+        self.client.shared().is_some_and(|shared| shared.id() == 0)
+    }
+
     /// When the stream began, on the wall clock in microseconds.
     pub(crate) fn began_wall_us(&self) -> u64 {
         let accepted = &self.session.accepted;
         accepted.wall_us + self.timers.began_us.saturating_sub(accepted.monotonic_us)
     }
 
-    /// The address that the connection to the server comes from.
+    /// The local address of the connection to the server.
     pub(crate) fn own_address(&self) -> Option<Address> {
         self.server.own_address()
     }
 
-    /// The number of a connection's descriptor.
+    /// The descriptor number of a connection.
     pub(crate) fn number_of(descriptor: &Descriptor) -> i32 {
         descriptor.as_fd().as_raw_fd()
     }

@@ -1,4 +1,4 @@
-//! What a worker keeps of its own connections: the list of them.
+//! The list of a worker's sessions.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -9,14 +9,14 @@ use crate::session::Session;
 
 thread_local! {
     static SESSIONS: RefCell<ManuallyDrop<Vec<Weak<Session>>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
-    /// Where the next search in them begins.
+    /// The position at which the next search begins.
     static NEXT_TO_LOOK_AT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Puts a session on the worker's list.
+/// Adds a session to the worker's list.
 pub(crate) fn enlist(session: &Rc<Session>) {
     SESSIONS.with_borrow_mut(|sessions| {
-        // The list is swept when it doubled: its length stays within twice the living.
+        // The list is swept when it has doubled: its length stays within twice the number of live sessions.
         if sessions.len() == sessions.capacity() {
             sessions.retain(|session| session.strong_count() > 0);
         }
@@ -24,8 +24,8 @@ pub(crate) fn enlist(session: &Rc<Session>) {
     });
 }
 
-/// Looks at the sessions of this worker until `is_found` says that one will do; false when none does. The next search begins
-/// behind that one, so that many searches share one walk over the list.
+/// Calls `is_found` with the sessions of this worker until it returns true; false when it never does. The next search begins
+/// after that session, so that many searches share one walk over the list.
 pub(crate) fn find_session(is_found: impl Fn(&Session) -> bool) -> bool {
     SESSIONS.with_borrow(|sessions| {
         let count = sessions.len();
@@ -39,7 +39,7 @@ pub(crate) fn find_session(is_found: impl Fn(&Session) -> bool) -> bool {
     })
 }
 
-/// The living sessions of this worker.
+/// The live sessions of this worker.
 pub fn sessions() -> Vec<Rc<Session>> {
     SESSIONS.with_borrow(|sessions| sessions.iter().filter_map(Weak::upgrade).collect())
 }

@@ -1,4 +1,4 @@
-//! D4: once things are warm, a request over HTTP/1 allocates nothing on its worker, and an idle client holds little.
+//! D4: after a warm-up, an HTTP/1 request allocates nothing on its worker, and an idle client takes little memory.
 
 mod support;
 
@@ -12,7 +12,7 @@ const GET: &[u8] =
     b"GET /index.html?a=b HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test\r\nAccept: */*\r\n\r\n";
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 5\r\n\r\nhello";
 
-/// What the worker allocates for a thousand requests of one client, once it is warm.
+/// Checks the worker's allocations for a thousand requests of one client, after a warm-up.
 #[track_caller]
 fn check_requests(lines: &str, request: &[u8], response: &[u8]) {
     let text = format!(
@@ -58,7 +58,7 @@ fn an_answer_without_a_server_allocates_nothing() {
     check_requests(lines, GET, response);
 }
 
-/// What the worker holds for each of many clients that made one request and stay.
+/// Checks the worker's memory for each of many clients that made one request and stay.
 #[test]
 fn an_idle_client_holds_under_600_bytes() {
     let text = "defaults\n mode http\n timeout client 300s\n timeout server 30s\n timeout connect 5s\n \
@@ -72,7 +72,7 @@ fn an_idle_client_holds_under_600_bytes() {
         };
         (0..count).map(connect).collect::<Vec<_>>()
     };
-    // What the first ones need once, and the most for which tables have doubled just now: the worst case.
+    // What the first clients need once, and tables that have just doubled: the worst case.
     let first = connect(FIRST);
     let before = running.ask(0, live_bytes);
     let clients = connect(CLIENTS);

@@ -1,5 +1,5 @@
-//! The same bytes, cut anywhere, come out the same on the other side; and no side makes the proxy hold more than its
-//! buffers, however slowly the other one reads.
+//! The same bytes, however they are cut, give the same result on the other side; and neither side makes the proxy
+//! hold more than its buffers, however slowly the other one reads.
 
 mod support;
 
@@ -12,7 +12,7 @@ const REQUEST: &str = "POST /a HTTP/1.1\r\nHost: x\r\nX-Long: aaaaaaaaaaaaaaaaaa
 const ANSWER: &str = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 Fine\r\nX-A: 1\r\ntransfer-encoding: chunked\r\n\r\n\
     3\r\nabc\r\na;q\r\n0123456789\r\n0\r\nx-sum: 9\r\n\r\n";
 
-/// What goes on of either: all but the extensions of its chunks.
+/// The forwarded form of either message: without the extensions of its chunks.
 fn passed(message: &str) -> String {
     message.replace(";n=v", "").replace(";q", "")
 }
@@ -23,7 +23,7 @@ async fn send_cut(peer: &mut Peer, bytes: &[u8], cuts: &[usize]) {
     for cut in cuts.iter().copied().chain([bytes.len()]) {
         if cut > start {
             peer.send(&bytes[start..cut]).await;
-            // Long enough for whatever follows from it; no test's timeout is shorter.
+            // Long enough for all consequences; no test's timeout is shorter.
             for _ in 0..4 {
                 yield_now().await;
             }
@@ -123,19 +123,19 @@ proptest! {
 
 // Backpressure.
 
-/// Bytes that tell where they belong.
+/// Bytes whose values show their position.
 fn body(length: usize) -> Vec<u8> {
     (0..length as u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// Pushes `bytes` through `from`, which never waits, while `to` reads little by little; the most buffers that the worker
-/// had in use meanwhile.
+/// Sends `bytes` through `from`, which never waits, while `to` reads little by little; returns the most buffers that the
+/// worker had in use meanwhile.
 async fn push(from: &mut Peer, to: &mut Peer, bytes: &[u8]) -> usize {
     let (mut sent, mut got) = (0, Vec::with_capacity(bytes.len()));
     let mut most = 0;
     while got.len() < bytes.len() {
         sent += from.send_some(&bytes[sent..]);
-        // Nobody reads for a while: whatever the proxy would gather, it gathers now.
+        // Nothing is read for a while, so the proxy's buffers fill now.
         for _ in 0..8 {
             yield_now().await;
         }
@@ -157,7 +157,7 @@ fn a_slow_client_holds_the_server_back() {
         server.send(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len())).await;
         client.head().await;
         let most = push(&mut server, &mut client, &body).await;
-        // One of the proxy's, and those of the two peers, which live on the same worker.
+        // One of the proxy's, and those of the two peers on the same worker.
         assert!(most <= 3, "{most} buffers");
         assert!(world.log().await.starts_with("front/s1 0/0/0/0 200 160000"));
     });
@@ -208,8 +208,8 @@ fn both_ways_at_once_in_tcp_mode() {
 fn interim() -> String {
     format!("HTTP/1.1 103 Early Hints\r\nlink: <{}>\r\n\r\n", "/style.css".repeat(125))
 }
-/// Interim responses without end, to a client that sees them and to one of HTTP/1.0 that does not: so many and so much of them are
-/// taken, then there is no answer. The server's part is read no further.
+/// Interim responses without end, to a client that sees them and to an HTTP/1.0 client that does not: a limited number and size of
+/// them is accepted, then the client gets an error. The rest is not read.
 #[test]
 fn interim_responses_have_bounds() {
     let small = "HTTP/1.1 102 Processing\r\n\r\n".to_owned();
@@ -232,7 +232,7 @@ fn interim_responses_have_bounds() {
     }
 }
 
-/// The server has the time of `timeout server` for its final response, whatever it sends before it.
+/// `timeout server` limits the wait for the final response, whatever the server sends before it.
 #[test]
 fn interim_responses_do_not_stop_the_clock() {
     run(plain("timeout client 1m\n timeout server 400ms"), |world| async move {

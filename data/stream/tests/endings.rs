@@ -1,4 +1,4 @@
-//! How exchanges end that do not end well: what each side sees, the termination code, the timers, the counters.
+//! Abnormal endings: what each side sees, the termination code, the timers, the counters.
 
 mod support;
 
@@ -34,7 +34,7 @@ fn a_client_that_closes_without_a_word_may_go_unnoticed() {
         run(plain(option), move |world| async move {
             let mut client = world.client();
             client.finish();
-            // The one says nothing in the log, the other nothing at all.
+            // One case has no log line, the other no response.
             assert_eq!(client.rest().await.is_empty(), bad == 0);
             world.check_idle().await;
             assert!(world.is_quiet());
@@ -97,7 +97,7 @@ fn a_client_that_leaves_while_the_server_thinks() {
     });
 }
 
-/// `option abortonclose` holds in HTTP mode unless it is switched off; in TCP mode it has to be written.
+/// `option abortonclose` is on by default in HTTP mode, and off in TCP mode.
 #[test]
 fn closing_one_side_means_leaving_or_not() {
     for (option, leaves) in [("", true), ("option abortonclose", true), ("no option abortonclose", false)] {
@@ -279,7 +279,7 @@ fn a_server_that_leaves_in_its_head() {
                 drop(server)
             }
             check_reply(&client.head().await, "502 Bad Gateway");
-            // A part of a head is a junk response (manual, "retry-on").
+            // A partial head is a junk response (manual, "retry-on").
             assert_eq!(world.log().await, "front/s1 0/0/0/-1 502 209 PH-- 0 0/0");
         });
     }
@@ -306,7 +306,7 @@ fn a_server_that_leaves_in_its_body() {
                     drop(server)
                 }
                 client.closed().await;
-                // One field: the log counts eleven bytes more than its head has, then the payload.
+                // With one field, the log counts eleven bytes more than its head has, then the payload.
                 let head = answer.find("\r\n\r\n").expect("a head") + 4;
                 let length = head + 11 + "abc".len();
                 assert_eq!(world.log().await, format!("front/s1 0/0/0/0 200 {length} SD-- 0 0/0"));
@@ -511,7 +511,7 @@ fn a_queue_that_does_not_move() {
     });
 }
 
-/// What becomes of two keep-alive clients when the process leaves: one that has a request under way, and a quiet one.
+/// Checks two keep-alive clients when the process leaves: one with a request in progress, and a quiet one.
 #[track_caller]
 fn check_leaving(spread: &str, closes: bool) {
     let text = format!("global\n{spread}\n{}", plain("timeout http-keep-alive 9s"));
@@ -612,7 +612,7 @@ fn a_client_that_does_not_read() {
     });
 }
 
-/// Sends until nothing is taken any more.
+/// Sends until the connection takes no more.
 async fn fill(peer: &mut support::Peer) {
     let mut quiet = 0;
     while quiet < 10 {

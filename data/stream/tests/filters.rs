@@ -1,5 +1,4 @@
-//! Filters on streams: bandwidth limits to the millisecond of the virtual clock, and that messages stay messages behind any
-//! filter.
+//! Filters on streams: bandwidth limits to the millisecond of the virtual clock, and unchanged messages behind any filter.
 
 mod support;
 
@@ -16,7 +15,7 @@ fn answer(length: usize) -> Vec<u8> {
     answer
 }
 
-/// How long a response of so many bytes takes, in ms.
+/// Checks how long a response of `length` bytes takes, in ms.
 #[track_caller]
 fn check_download(rules: &str, length: usize, want_ms: u64) {
     let took = run(plain(&format!("{LIMITS}{rules}")), move |world| async move {
@@ -37,7 +36,7 @@ fn a_response_takes_as_long_as_its_limit_says() {
     check_download("", 40_000, 0);
     check_download(" http-request set-bandwidth-limit i", 40_000, 0);
     check_download(" http-request set-bandwidth-limit o", 2000, 2000);
-    // Longer than both timeouts: nobody is late.
+    // Longer than both timeouts: neither side is late.
     check_download(" http-request set-bandwidth-limit o", 30_000, 30_000);
     check_download(" http-response set-bandwidth-limit o", 2000, 2000);
     check_download(" tcp-request content set-bandwidth-limit o", 2000, 2000);
@@ -48,10 +47,10 @@ fn a_response_takes_as_long_as_its_limit_says() {
     check_download(" http-request set-bandwidth-limit o limit int(4000) period int(500)", 8000, 1000);
     // Without a value, the filter's own.
     check_download(" http-request set-bandwidth-limit o limit req.hdr(none) period 0", 2000, 2000);
-    // The last rule alone counts, and forgets what those before it said.
+    // Only the last rule counts, without the values of earlier ones.
     let two = " http-request set-bandwidth-limit o limit 10 period 50s\n http-request set-bandwidth-limit o";
     check_download(two, 2000, 2000);
-    // Of several filters, the narrowest; the other gives it its first bytes after 50 ms.
+    // Of several filters, the narrowest limits; the other gives it its first bytes after 50 ms.
     let second = " filter bwlim-out p default-limit 500 default-period 1s\n http-request set-bandwidth-limit o\n \
         http-request set-bandwidth-limit p";
     check_download(second, 2000, 4050);
@@ -123,7 +122,7 @@ fn tcp_streams_are_limited_in_each_direction() {
     });
 }
 
-/// One stream through filters that let everything pass, in small random parts, and then another on the same connection.
+/// Checks a stream through filters that pass everything in small random parts, and then another stream on the same connection.
 #[track_caller]
 fn check_messages(request: &'static str, came: &'static str, answer: &'static str, response: &'static str) {
     let filters = " filter trace name t quiet random-forwarding\n filter trace quiet max-fwd 3\n \
@@ -142,7 +141,7 @@ fn check_messages(request: &'static str, came: &'static str, answer: &'static st
     });
 }
 
-/// What comes, with its chunks joined as those of what is expected are: a filter may cut them anew.
+/// Received bytes, with chunks joined as in the expected ones: a filter may cut them differently.
 async fn joined(peer: &mut support::Peer, like: &str) -> String {
     let (head, body) = like.split_once("\r\n\r\n").expect("a head");
     let mut came = peer.head().await;

@@ -1,4 +1,4 @@
-//! HTTP/1 through the proxy: what clients and servers see of each other, byte for byte.
+//! HTTP/1 through the proxy: the bytes that clients and servers see.
 
 mod support;
 
@@ -9,7 +9,7 @@ use support::{Peer, World, plain, run};
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
-/// One stream: what the client sends, what reaches the server, what it answers, what reaches the client, and the log.
+/// One stream: what the client sends, what the server gets, its answer, what the client gets, and the log.
 struct Stream {
     request: &'static str,
     forwarded: &'static str,
@@ -197,7 +197,7 @@ fn an_old_client_sees_no_interim_response() {
         forwarded: "GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
         answer: "HTTP/1.1 103 Hints\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
         response: "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: keep-alive\r\n\r\nok",
-        // It counts as in the reference program, though it is not sent.
+        // It counts as in HAProxy, though it is not sent.
         log: "0/0/0/0 200 88 ----",
     });
 }
@@ -284,7 +284,7 @@ fn a_whole_response_before_the_request_ends_is_delivered() {
         server.expect(format!("{head}abc")).await;
         server.send("HTTP/1.1 413 Enough\r\ncontent-length: 0\r\n\r\n").await;
         client.expect("HTTP/1.1 413 Enough\r\ncontent-length: 0\r\n\r\n").await;
-        // The server gets the rest, and both connections live on.
+        // The server gets the rest, and both connections stay open.
         client.send("def").await;
         server.expect("def").await;
         assert_eq!(world.log().await, "front/s1 0/0/0/0 413 53 ---- 0 0/0");
@@ -388,7 +388,7 @@ fn a_head_that_does_not_fit_is_refused() {
     let head = |path: usize, field: usize| {
         format!("GET /{} HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "u".repeat(path), "v".repeat(field))
     };
-    // Which of both is too large is seen from what fits the buffer (RFC 6585, 5; RFC 9110, 15.5.15).
+    // The part that fits the buffer shows whether the start line or the head is too large (RFC 6585, 5; RFC 9110, 15.5.15).
     for (long, status, reason) in [
         (head(20_000, 0), 414, "URI Too Long"),
         (head(1, 20_000), 431, "Request Header Fields Too Large"),
@@ -470,7 +470,7 @@ fn a_request_that_the_server_cuts_off_is_not_taken_for_the_next_one() {
         server.expect(head).await;
         server.send("HTTP/1.1 413 Enough\r\ncontent-length: 4\r\n\r\nbye!").await;
         server.abort();
-        // The rest of the body looks like a request, and reaches the proxy when the server is gone.
+        // The rest of the body looks like a request, and arrives after the server closed.
         client.send(smuggled).await;
         client.expect("HTTP/1.1 413 Enough\r\ncontent-length: 4\r\n").await;
         client.rest().await;
@@ -493,7 +493,7 @@ fn an_upload_goes_on_while_the_response_does() {
         server.head().await;
         server.send("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nok").await;
         client.expect("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nok").await;
-        // All at once, and nothing else happens: whatever the proxy leaves lying is not announced again.
+        // All at once, without further events: bytes that the proxy leaves unread are not reported again.
         while sent < body.len() {
             sent += client.send_some(&body[sent..]);
             if sent < body.len() {
@@ -540,7 +540,7 @@ fn who_waits_for_a_body_asks_for_it() {
         assert!(world.origin("s1").is_untouched());
         client.send("abc").await;
         let mut server = world.accept("s1").await;
-        // Once is enough: the server is not asked to tell it again.
+        // Sent once: the server is not asked to send it again.
         server.expect("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc").await;
         server.send(OK).await;
         client.expect(OK).await;

@@ -1,4 +1,4 @@
-//! Words that change how HTTP/1 is spoken with peers that are not as they should be, seen on the wire.
+//! Options for non-compliant HTTP/1 peers, tested on the wire.
 
 mod support;
 
@@ -6,8 +6,8 @@ use support::{plain, run};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// One stream under a configuration: what reaches the server for a request, what reaches the client for an answer,
-/// and whether the client's connection lives on.
+/// Checks one stream under a configuration: what the server gets for a request, what the client gets for an
+/// answer, and whether the client's connection stays open.
 #[track_caller]
 fn check(
     text: String,
@@ -35,7 +35,7 @@ const BODY_WITH_OLD_GET: &str = "GET / HTTP/1.0\r\ncontent-length: 3\r\nconnecti
 
 #[test]
 fn bodies_of_old_requests_are_taken_when_told_so() {
-    // Some servers look for no body there: what was tolerated is the last on both connections.
+    // Some servers expect no body there: a tolerated message is the last on both connections.
     let last = "GET / HTTP/1.0\r\ncontent-length: 3\r\nconnection: close\r\n\r\nabc";
     let closing = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
     let text = format!("global\n h1-accept-payload-with-any-method\n{}", plain(""));
@@ -59,14 +59,14 @@ fn two_lengths_cost_the_connection_unless_told_otherwise() {
     let told = "global\n h1-do-not-close-on-insecure-transfer-encoding\n";
     check(plain(""), (both, last), (OK, closing), false);
     check(format!("{told}{}", plain("")), (both, one), (OK, OK), true);
-    // HTTP/1.0 knows no codings, whatever the option.
+    // HTTP/1.0 has no transfer codings, with or without the option.
     let old = "POST / HTTP/1.0\r\nconnection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     let last =
         "POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     check(plain(""), (old, last), (OK, closing), false);
     check(format!("{told}{}", plain("")), (old, last), (OK, closing), false);
     check(plain("option http-pretend-keepalive"), (old, last), (OK, closing), false);
-    // The same in a response: the server's connection, and the client's, end with it.
+    // The same in a response: it ends the server's and the client's connection.
     let get = ("GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\n\r\n");
     let both =
         "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n";
@@ -114,7 +114,7 @@ fn names_are_written_in_the_case_that_a_bogus_client_wants() {
     let interim = "HTTP/1.1 103 Early Hints\r\nx-own: a\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
     let adjusted = "HTTP/1.1 103 Early Hints\r\nX-OWN: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     check(adjusting(option), get, (interim, adjusted), true);
-    // What the proxy answers itself, too.
+    // Local responses, too.
     run(adjusting(&format!("{option}\n http-request return status 200 hdr x-own b")), |world| async move {
         let mut client = world.client();
         client.send("GET / HTTP/1.1\r\n\r\n").await;
@@ -134,7 +134,7 @@ fn trailers_stay_behind_when_told_so() {
     check(plain("option http-drop-response-trailers"), (request, request), (answer, bare), true);
     let both = "option http-drop-request-trailers\n option http-drop-response-trailers";
     check(plain(both), (request, without), (answer, bare), true);
-    // Looked at before, or kept for another attempt: it makes no difference.
+    // Buffered before, or kept for a retry: the result is the same.
     check(plain(&format!("{both}\n option http-buffer-request")), (request, without), (answer, bare), true);
     let replayed = format!("{both}\n option http-buffer-request\n retry-on empty-response");
     check(plain(&replayed), (request, without), (answer, bare), true);

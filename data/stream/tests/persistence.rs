@@ -1,5 +1,5 @@
-//! Who decides on the server: `use-server` rules, cookies, `persist` in its forms; and what the log says of it. Every
-//! expectation is what HAProxy 2.6 did with the same configuration and requests.
+//! The choice of a server by `use-server` rules, cookies, and the forms of `persist`; and its log. All expectations
+//! are results of HAProxy 2.6 with the same configuration and requests.
 
 mod support;
 
@@ -27,7 +27,7 @@ fn answer(world: &World, name: &'static str) {
     });
 }
 
-/// Sends a request with these fields (`path` first): what came back holds `expected`, and the log line is `log`.
+/// Sends a request with these fields (`path` first): checks that the response contains `expected`, and the log line.
 #[track_caller]
 fn check(lines: &str, cases: &'static [(&'static str, &'static str, &'static str)]) {
     run(farm(lines), move |world| async move {
@@ -54,7 +54,7 @@ fn rules_come_before_cookies_and_hide_them_all_the_same() {
             ("/one cookie: S=c1", "s1 ", "back/s1 200 --UN"),
             ("/one cookie: S=c2; a=b", "s1 cookie: a=b", "back/s1 200 --UN"),
             ("/one", "s1 ", "back/s1 200 --NN"),
-            // A server that is down is no choice of a rule, and the cookie has its turn.
+            // A rule does not choose a server that is down, so the cookie is used.
             ("/two cookie: S=c1", "s1 ", "back/s1 200 --VN"),
             ("/ cookie: S=c1", "s1 ", "back/s1 200 --VN"),
             ("/ cookie: S=c2", "s1 ", "back/s1 200 --DI"),
@@ -99,7 +99,7 @@ fn a_forced_server_is_never_given_up_for_another() {
             ("/ y: f, cookie: S=c3", "</html>\n", "back/gone 503 SCVN"),
         ],
     );
-    // Neither is one that is down the only one to try.
+    // Nor is a server that is down the only one to try.
     check(
         "cookie S insert indirect\n option redispatch 1\n option persist\n use-server gone if { path /gone }\n \
         server off {closed} cookie c4 disabled",

@@ -6,7 +6,7 @@ use support::{plain, run};
 use weir_sched::{now, sleep_until};
 use weir_stream::entry::streams;
 
-/// R36: what has come is forwarded in several rounds of one run, a buffer at a time, not in a run for each buffer.
+/// R36: received bytes are forwarded in several rounds of one run, a buffer at a time, not in a run for each buffer.
 #[test]
 fn a_body_is_forwarded_in_several_rounds_a_run() {
     const BODY: usize = 400_000;

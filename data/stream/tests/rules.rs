@@ -1,4 +1,4 @@
-//! What rules and options do to messages: what reaches the server, what the client is answered.
+//! The effects of rules and options on messages: what the server gets, and what the client gets.
 
 mod support;
 
@@ -6,7 +6,7 @@ use support::{HTTP, plain, plain_tcp, run};
 
 const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
-/// The server answers only what it got: looking at its answer must not hold the client's bytes back.
+/// The server answers only what it got: inspecting its answer must not hold back the client's bytes.
 #[test]
 fn a_request_passes_while_the_response_is_inspected() {
     let rules = "tcp-response inspect-delay 5s\n \
@@ -32,7 +32,7 @@ fn a_request_passes_while_the_response_is_inspected() {
     });
 }
 
-/// `http-error` for a status, saying that the message is the default one, means the built-in one.
+/// `http-error` with the default message for a status means the built-in one.
 #[test]
 fn an_error_message_may_be_the_default_one() {
     let text = format!(
@@ -147,7 +147,7 @@ fn a_new_target_names_its_host() {
     });
 }
 
-/// A rule that cannot do what it says ends the request, or is passed over in lenient mode.
+/// A rule that fails ends the request, or is skipped in lenient mode.
 #[test]
 fn a_head_that_outgrows_its_buffer_fails_its_rule() {
     let value = "v".repeat(60);
@@ -190,7 +190,7 @@ fn lengths_of_messages() {
     });
 }
 
-/// A line that says nothing about the end is there before the response is.
+/// A line without values of the end is written before the response is sent.
 #[test]
 fn a_log_line_is_written_once_all_is_known() {
     let lines = "log-format \"%r %s %hr\"\n http-request capture req.hdr(host) len 9";
@@ -210,7 +210,7 @@ fn a_log_line_is_written_once_all_is_known() {
     });
 }
 
-/// The connection to the server is somebody else's when the line is written, but where it came from is still known.
+/// When the line is written another stream has the connection to the server, but its source address is still known.
 #[test]
 fn a_log_line_says_where_the_server_was_connected_from() {
     run(plain("log-format \"%bi %[bc_src] %B %lc\""), |world| async move {
@@ -226,7 +226,7 @@ fn a_log_line_says_where_the_server_was_connected_from() {
     });
 }
 
-/// What a request with these rules gets back as `x`, under these limits: what each variable held.
+/// Checks the header `x` of the response to a request with these rules, under these limits: the contents of each variable.
 #[track_caller]
 fn check_variables(limits: &str, rules: &str, expected: &'static str) {
     let text = format!(
@@ -262,18 +262,18 @@ fn variables_take_no_more_than_they_may() {
     };
     check_variables("", all, shown(true, true, true));
     check_variables(" tune.vars.reqres-max-size 100", all, shown(true, true, false));
-    // Wider scopes count what the narrower ones hold.
+    // Wider scopes include the bytes of narrower ones.
     check_variables(" tune.vars.txn-max-size 300", all, shown(true, false, true));
     check_variables(" tune.vars.sess-max-size 300", all, shown(false, false, true));
     check_variables(" tune.vars.sess-max-size 300", &set(&["sess", "txn", "req"]), shown(true, false, false));
     check_variables(" tune.vars.proc-max-size 300", all, shown(false, false, true));
     check_variables(" tune.vars.global-max-size 300", &set(&["txn", "req"]), shown(false, true, false));
-    // What is unset makes room.
+    // Unsetting a variable makes room.
     let instead = format!("{} http-request unset-var(req.a)\n{}", set(&["req"]), set(&["txn"]));
     check_variables(" tune.vars.proc-max-size 400", &instead, shown(false, true, false));
 }
 
-/// Rules on content begin anew with every piece: what was not there yet when a rule was asked is seen later.
+/// Rules on content start over with every piece: data that was missing at first is seen later.
 #[test]
 fn content_rules_begin_anew_with_more_data() {
     let rules = "tcp-request inspect-delay 5s\n tcp-request content set-var(txn.first) req.payload(0,1)\n \
@@ -293,7 +293,7 @@ fn content_rules_begin_anew_with_more_data() {
     });
 }
 
-/// A client that asks in absolute form comes where the rules say, too (RFC 9112, 3.2.2).
+/// Rules also match a request in absolute form (RFC 9112, 3.2.2).
 #[test]
 fn a_target_follows_the_host_that_a_rule_gives() {
     fn check(rule: &str, asked: &'static str, expected: &'static str) {
@@ -320,7 +320,7 @@ fn a_target_follows_the_host_that_a_rule_gives() {
     check("http-request set-header host \"b c\"", origin, "GET /x HTTP/1.1\r\nhost: b c\r\n\r\n");
 }
 
-/// No edit of a field makes another request line.
+/// Editing a field cannot create another request line.
 #[test]
 fn what_cannot_be_part_of_a_target_is_no_host_of_one() {
     for host in ["b c", "b/c", "u@b", ""] {
@@ -333,7 +333,7 @@ fn what_cannot_be_part_of_a_target_is_no_host_of_one() {
     }
 }
 
-/// `redir` of a server is for clients that asked with GET or HEAD, whatever rules made of it.
+/// `redir` of a server applies to clients that used GET or HEAD, whatever method rules set.
 #[test]
 fn a_server_redirects_by_the_method_of_the_client() {
     let text = |method: &str| {

@@ -1,4 +1,4 @@
-//! Servers: slots and queues, retries, connections that are used again, PROXY headers.
+//! Servers: slots and queues, retries, reused connections, PROXY headers.
 
 mod support;
 
@@ -33,8 +33,8 @@ fn a_full_server_serves_the_queue_in_order() {
         }
         let mut server = world.accept("s1").await;
         for (number, client) in clients.iter_mut().enumerate() {
-            // The slot's connection is handed on with the slot, though each client's first request is meant to have
-            // a connection of its own (`http-reuse safe`).
+            // The connection is handed on with the slot, although each client's first request should have a
+            // connection of its own (`http-reuse safe`).
             if number > 0 {
                 server = world.accept("s1").await;
             }
@@ -49,7 +49,7 @@ fn a_full_server_serves_the_queue_in_order() {
         let backend = world.proxy("front").servers();
         assert_eq!((backend.queued_maximum(), backend.sessions_maximum()), (3, 4));
         assert_eq!(backend.servers()[0].served_maximum(), 1);
-        // Whoever waits for any server has none chosen for it.
+        // A request that waits for any server counts for none.
         assert_eq!((world.backend("front", B::Balanced), world.server("front", "s1", S::Balanced)), (1, 1));
         assert_eq!(world.server("front", "s1", S::Requests), 4);
     });
@@ -151,7 +151,7 @@ fn an_empty_answer_is_repeated_where_the_configuration_says_so() {
         let mut second = world.accept("s1").await;
         exchange_answer(&mut second, &mut client).await;
         assert_eq!(world.log().await, "front/s1 0/0/0/0 200 51 ---- 1 0/0");
-        // Once for the answer that did not come, once for the connection.
+        // Once for the missing answer, once for the connection.
         assert_eq!([B::Retries, B::FailedResponses].map(|c| world.backend("front", c)), [2, 0]);
         drop(client);
         world.check_idle().await;
@@ -234,7 +234,7 @@ fn an_idle_connection_that_the_server_closed_is_not_used() {
     });
 }
 
-/// A dead connection keeps no place on the shelf from a living one, however well it served before.
+/// A dead connection does not displace a live one, even if it was reused before.
 #[test]
 fn a_connection_that_the_server_closed_takes_no_place() {
     run(plain(""), |world| async move {
@@ -293,7 +293,7 @@ fn check_sent_once(settings: &str, request: &'static str) {
         client.send(request).await;
         server.expect(request).await;
         drop(server);
-        // Nor is it answered: whoever asks on a connection that was used before may ask again.
+        // It gets no response either: a client on a reused connection may retry.
         client.closed().await;
         assert!(world.origin("s1").is_untouched());
         assert_eq!(world.backend("front", B::FailedResponses), 1);
@@ -330,7 +330,7 @@ fn bytes_that_come_while_idle_spoil_the_connection() {
     });
 }
 
-/// What the second client's first request finds after the first client made `before` requests.
+/// Checks whether the second client's first request gets an idle connection after the first client made `before` requests.
 #[track_caller]
 fn check_reuse(mode: &str, before: usize, reused: bool) {
     run(plain(&format!("http-reuse {mode}")), move |world| async move {
@@ -418,7 +418,7 @@ fn clients_that_ask_once_leave_no_more_connections_than_were_used_at_once() {
             let mut server = world.accept("s1").await;
             exchange_answer(&mut server, &mut client).await;
             assert_eq!((pools.idle(), pools.used()), (1, 0));
-            // The latest takes the place of the one before: its client may ask again.
+            // The latest replaces the one before: its client may retry.
             if let Some(mut before) = kept.replace(server) {
                 before.closed().await;
             }
@@ -439,7 +439,7 @@ fn connections_that_were_reused_take_no_more_place_than_were_used_at_once_either
             client.send(GET).await;
             let mut server = world.accept("s1").await;
             exchange_answer(&mut server, &mut client).await;
-            // The first takes the place of one that was never reused. From then on that one is reused, and stays.
+            // The first replaces one that was never reused. From then on that one is reused, and stays.
             let (mut gone, stays) = if round == 0 { (kept, server) } else { (server, kept) };
             gone.closed().await;
             kept = stays;
@@ -499,7 +499,7 @@ fn set_down(world: &World) {
 
 // PROXY headers.
 
-/// Where the server sees a request come from whose field `x-from` says 127.0.0.5.
+/// The source address that the server sees for a request whose field `x-from` is 127.0.0.5.
 fn check_source(lines: &'static str, expected: [u8; 4]) {
     run(listen(lines), move |world| async move {
         let request = "GET / HTTP/1.1\r\nhost: x\r\nx-from: 127.0.0.5\r\n\r\n";
@@ -520,7 +520,7 @@ fn connections_come_from_the_source_that_is_in_force() {
     check_source(" source 127.0.0.2\n server s1 {s1} source 127.0.0.3", [127, 0, 0, 3]);
     check_source(" server s1 {s1} source 0.0.0.0 usesrc 127.0.0.4", [127, 0, 0, 4]);
     check_source(" server s1 {s1} source 0.0.0.0 usesrc hdr_ip(x-from)", [127, 0, 0, 5]);
-    // Without an address in the request it is as if nothing were said of one.
+    // Without an address in the request, the `usesrc` has no effect.
     check_source(" server s1 {s1} source 127.0.0.2 usesrc hdr_ip(x-other)", [127, 0, 0, 2]);
     check_source(" source 127.0.0.2 usesrc clientip\n server s1 {s1}", [127, 0, 0, 1]);
 }
@@ -536,7 +536,7 @@ fn a_proxy_header_of_version_1_is_sent() {
         server.expect(format!("PROXY TCP4 127.0.0.1 127.0.0.1 {from} {to}\r\n{GET}")).await;
         server.send(OK).await;
         client.expect(OK).await;
-        // The connection speaks for this client: it keeps it, and nobody else gets it.
+        // The connection carries this client's address: it is kept for this client only.
         stream(&mut client, &mut server).await;
         let mut other = world.client();
         other.send(GET).await;
@@ -566,7 +566,7 @@ fn a_proxy_header_is_believed_where_it_is_expected() {
         "{HTTP}listen front\n bind 127.0.0.1:1 accept-proxy\n option forwardfor\n server s1 {{s1}} send-proxy\n"
     );
     run(text, |world| async move {
-        // The header may come in pieces, and with the request behind it.
+        // The header may arrive in pieces, and together with the request.
         for cut in [1, 10, 44, 46] {
             let whole = format!("PROXY TCP4 192.0.2.1 198.51.100.7 1111 2222\r\n{GET}");
             let mut client = world.client();
@@ -585,7 +585,7 @@ fn a_proxy_header_is_believed_where_it_is_expected() {
     });
 }
 
-/// The words for each were seen in the log of HAProxy 2.6.
+/// The messages were observed in the log of HAProxy 2.6.
 #[test]
 fn a_connection_without_the_expected_header_is_closed() {
     const TRUNCATED: &str = "Truncated PROXY protocol header received";
@@ -633,7 +633,7 @@ fn a_connection_without_the_expected_header_is_closed() {
     }
 }
 
-/// What HAProxy 2.6 logs of a connection to a server that failed, was closed, or went back to the idle ones.
+/// The log of HAProxy 2.6 for a server connection that failed, was closed, or became idle.
 #[test]
 fn the_log_knows_the_server_connection_whatever_became_of_it() {
     let format =
@@ -646,7 +646,7 @@ fn the_log_knows_the_server_connection_whatever_became_of_it() {
         let get = |path: &str| format!("GET {path} HTTP/1.1\r\n\r\n");
         let own = |peer: &Peer| peer.peer_address().port();
         let port = world.origin("s1").address().port();
-        // It is kept: the second request finds it, and the line of the first knows it all the same.
+        // It is kept: the second request uses it, and the first line still shows it.
         let mut client = world.client();
         client.send(get("/back")).await;
         let mut server = world.accept("s1").await;
@@ -660,7 +660,7 @@ fn the_log_knows_the_server_connection_whatever_became_of_it() {
             assert_eq!(world.log().await, expected);
             client.send(get("/back")).await;
         }
-        // It closes without an answer: nothing is logged of a request that the client may send again itself.
+        // It closes without an answer: a request that the client may retry is not logged.
         server.expect(get("/back")).await;
         drop(server);
         client.closed().await;
@@ -673,7 +673,7 @@ fn the_log_knows_the_server_connection_whatever_became_of_it() {
         assert!(client.rest().await.starts_with("HTTP/1.1 502 "));
         let expected = format!("502 SH-- [127.0.0.1]:{from} 127.0.0.1:{port} 127.0.0.1:{from} 1 0 0");
         assert_eq!(world.log().await, expected);
-        // It never stood.
+        // It was never established.
         let mut client = world.client();
         client.send(get("/gone")).await;
         assert!(client.rest().await.starts_with("HTTP/1.1 503 "));

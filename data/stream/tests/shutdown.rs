@@ -1,4 +1,4 @@
-//! `shutdown session`: streams end at once, whatever they wait for.
+//! `shutdown session`: streams end at once, in every wait.
 
 mod support;
 
@@ -45,7 +45,7 @@ fn a_stream_that_waits_for_its_server_answers_and_is_logged() {
     });
 }
 
-/// The client of an answer of our own does not read it.
+/// The client of a local response does not read it.
 #[test]
 fn a_stream_whose_client_does_not_read_is_logged() {
     let body = "x".repeat(6000);
@@ -53,9 +53,9 @@ fn a_stream_whose_client_does_not_read_is_logged() {
     run(text, |world| async move {
         let mut client = world.client();
         client.make_narrow();
-        // Answers to so many requests fill the kernel's buffers.
+        // The answers to these requests fill the kernel's buffers.
         client.send(GET.repeat(2000)).await;
-        // Until the lines of the answers that did leave are read, and nothing goes on.
+        // Reads the lines of the answers that were sent, until nothing moves.
         loop {
             sleep_until(now().after(1000)).await;
             if world.is_quiet() {
@@ -74,14 +74,14 @@ fn a_stream_whose_client_does_not_read_is_logged() {
     });
 }
 
-/// R67: what does not look whether it was told is ended by the scheduler.
+/// R67: the scheduler kills a stream that does not check.
 #[test]
 fn a_stream_that_does_not_look_is_killed() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
         let _server = world.accept("s1").await;
-        // Until nothing wakes it any more but what is told.
+        // Until only the kill can wake it.
         sleep_until(now().after(20)).await;
         let entry = the_stream().await.entry;
         let own_task = entry.task.get().expect("it runs");
@@ -143,7 +143,7 @@ fn two_streams_of_one_connection_are_told_apart_and_ended_apart() {
         let answer = far.receive_into(&mut room);
         let Ok(weir_sched::Received::Bytes(length)) = answer else { panic!("{answer:?}") };
         assert!(room[..length].starts_with(b"HTTP/1.1 502"));
-        // Longer than the last words of the one that was ended.
+        // Longer than the ended stream has for its log line.
         sleep_until(now().after(500)).await;
         assert_eq!(streams().len(), 1);
         server.send("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;

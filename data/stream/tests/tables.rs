@@ -1,5 +1,5 @@
-//! What streams count and find in stick-tables: figures of tracked entries, limits, servers that are remembered. The figures are
-//! those of HAProxy 3.2 with the same configuration and requests.
+//! Streams and stick-tables: figures of tracked entries, limits, stored servers. The figures are those of HAProxy 3.2 with the
+//! same configuration and requests.
 
 mod support;
 
@@ -33,7 +33,7 @@ const TRAFFIC: &[DataType] = &[
     DataType::FailureCount,
 ];
 
-/// Sends a request for `path` with these fields; what comes back until the connection ends.
+/// Sends a request for `path` with these fields; returns all that is received until the connection ends.
 async fn ask(world: &World, path: &str, fields: &str) -> String {
     let mut client = world.client();
     client.send(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{fields}\r\n")).await;

@@ -65,7 +65,7 @@ fn resets_tell_who_left() {
     });
 }
 
-/// What happens to a connection over which nothing goes.
+/// Checks a connection without traffic.
 #[track_caller]
 fn check_idle(timeouts: &str, after_ms: u64, letters: &'static str) {
     run(plain_tcp(timeouts), move |world| async move {
@@ -89,7 +89,7 @@ fn quiet_connections_end() {
     check_idle("timeout client 1s\n timeout server 1s\n timeout tunnel 7s", 7_000, "cD");
 }
 
-/// What happens once a client has half-closed and the server says nothing.
+/// Checks a connection after the client's half-close, while the server is silent.
 #[track_caller]
 fn check_half_closed(timeouts: &str, after_ms: u64, letters: &'static str) {
     run(plain_tcp(timeouts), move |world| async move {

@@ -1,4 +1,4 @@
-//! What the timeline keeps of streams, and of which.
+//! The timeline: which streams it keeps, and their sentences.
 
 mod support;
 
@@ -47,7 +47,7 @@ fn a_stream_that_ends_badly_is_kept_with_its_moments() {
         assert_eq!((entry.word(Word::Frontend), entry.word(Word::Server)), ("front", "s1"));
         assert!(entry.word(Word::Request).starts_with("GET /x"), "{entry:?}");
         assert!(entry.word(Word::Source).starts_with("127.0.0.1:"), "{entry:?}");
-        let reached = [Moment::FirstByte, Moment::Request, Moment::Place, Moment::Connected, Moment::End];
+        let reached = [Moment::FirstByte, Moment::Request, Moment::Assigned, Moment::Connected, Moment::End];
         assert!(reached.iter().all(|moment| entry.moment(*moment).is_some()), "{entry:?}");
         assert_eq!(entry.moment(Moment::Response), None);
         assert!(entry.bytes[0] == GET.len() as u64 && entry.bytes[1] > 0);
@@ -97,7 +97,7 @@ fn a_client_that_leaves_without_a_word_is_not_kept() {
     });
 }
 
-/// Endings that one code does not tell apart, and letters as the log has them.
+/// Endings with the same code, and their letters as in the log.
 #[test]
 fn endings_are_true() {
     let cases = [

@@ -1,4 +1,4 @@
-//! What requests and their bodies tell when they are traced. What is traced is a setting of the process, so tests take turns.
+//! Traces of requests and their bodies. Tracing is a setting of the process, so tests take turns.
 
 mod support;
 
@@ -49,7 +49,7 @@ fn a_request_is_told_from_its_session_to_its_end() {
         obey("all sink r level data");
         obey("h1 verbosity complete");
         obey("stream verbosity simple");
-        // Only one session, from its beginning to its end, then the next; the others tell of it.
+        // Only one session, from its beginning to its end, then the next; other sources are limited to it.
         obey("all follow session");
         obey("session start sess_new pause sess_end lock session");
         for _ in 0..2 {
@@ -81,8 +81,7 @@ fn a_request_is_told_from_its_session_to_its_end() {
     assert!(of("strm_conn")[0].contains(" fe=front be=front srv=s1 connects"), "{text}");
     assert!(of("strm_state").iter().any(|line| line.contains("phase=Headers")), "{text}");
     assert!(of("strm_end")[0].contains("status=200 code=--"), "{text}");
-    // R191: how full the buffers are, with head and tail, so that one sees why something waits; flags in words; the proxy
-    // and its side.
+    // R191: the fill of the buffers, with head and tail, which explains waits; flags in words; the proxy and its side.
     let request = of("rx_req")[0];
     assert!(request.contains(" request of front side=front: GET /x flags=host "), "{text}");
     assert!(request.contains("\"host: x\"") && request.contains(" front(writable in="), "{text}");
@@ -101,7 +100,7 @@ fn a_request_is_told_from_its_session_to_its_end() {
     assert!(lines[0].starts_with("[01|session|1|sess_new] front from 127.0.0.1:"), "{text}");
 }
 
-/// What is told of bodies, without the number of the stream, while `script` runs.
+/// The traces of bodies, without the number of the stream, while `script` runs.
 fn told_of_bodies<F: Future<Output = ()>>(
     text: String,
     script: impl FnOnce(World) -> F + 'static,
@@ -133,7 +132,7 @@ fn told_of_bodies<F: Future<Output = ()>>(
     told(&ring).iter().map(short).collect()
 }
 
-/// Bytes of one event on one side, added up; what comes after the last `total=` has to be the same.
+/// The sum of the bytes of one event on one side; the last `total=` must equal it.
 #[track_caller]
 fn sum(lines: &[String], beginning: &str) -> u64 {
     let number = |line: &str, name: &str| {
@@ -146,7 +145,7 @@ fn sum(lines: &[String], beginning: &str) -> u64 {
     sum
 }
 
-/// R191: where bytes are, from the side where they come in to the side where they leave.
+/// R191: the position of bytes, from the receiving side to the sending side.
 #[test]
 fn bodies_are_told_as_they_come_and_go() {
     let lines = told_of_bodies(plain(""), |world| async move {
@@ -173,7 +172,7 @@ fn bodies_are_told_as_they_come_and_go() {
             "tx_body request back: bytes=4 total=7",
             "tx_eoi request back: total=7",
             "rx_body response back: bytes=5 total=5",
-            // What leaves is counted as it is on the wire.
+            // Sent bytes are counted as on the wire.
             "tx_body response front: bytes=10 total=10 how=head",
             "rx_trailerus response back: bytes=6 total=6",
             "rx_eoi response back: total=5",
@@ -184,7 +183,7 @@ fn bodies_are_told_as_they_come_and_go() {
     );
 }
 
-/// A head that was edited leaves in one call with what there is of the body, the last bytes with the FIN.
+/// An edited head leaves in one call with the available part of the body, the last bytes with the FIN.
 #[test]
 fn a_body_tells_what_it_leaves_with() {
     let lines = told_of_bodies(plain("http-response set-header a b"), |world| async move {
@@ -252,7 +251,7 @@ fn what_stays_behind_is_not_told_to_leave() {
     );
 }
 
-/// A reply of our own is sent from memory, a request whose server failed is sent once more.
+/// A local reply is sent from memory; a request whose server failed is sent again.
 #[test]
 fn bodies_in_memory_are_told_too() {
     let rules = "http-request return status 200 content-type a/b string hello if { path /own }\n \
@@ -308,7 +307,7 @@ fn a_body_that_is_none_or_ends_early_is_told() {
     assert_eq!(refused, ["rx_err response back: body Malformed", "rx_err response back: body Truncated"]);
 }
 
-/// What the kernel moves is told like what comes up, in TCP mode by another source.
+/// Spliced bytes are traced like others, in TCP mode by another source.
 #[test]
 fn bytes_in_pipes_are_told() {
     const ALL: usize = 400_000;

@@ -1,4 +1,4 @@
-//! Several workers at once: figures stay exact, and idle connections go where they are needed.
+//! Several workers at once: counters stay exact, and idle connections move to workers that need them.
 
 mod support;
 
@@ -17,7 +17,7 @@ fn text(lines: &str) -> String {
     )
 }
 
-/// Waits until nobody is served any more, then checks that nothing is left behind.
+/// Waits until all streams have ended, then checks that nothing is left behind.
 fn check_idle(running: &Running) {
     let until = Instant::now() + Duration::from_secs(20);
     let busy = || {
@@ -43,7 +43,7 @@ fn servers(proxy: &weir_stream::instance::Proxy) -> std::sync::Arc<[std::sync::A
     proxy.servers().servers()
 }
 
-/// Lets many clients at it: each makes `requests` on one connection, then the next one comes.
+/// Runs many clients: each makes `requests` on one connection, then the next one connects.
 fn load(running: &Running, threads: usize, clients: usize, requests: usize) {
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -85,7 +85,7 @@ fn a_worker_uses_the_idle_connections_of_another() {
     let running = Running::start(&text(" http-reuse always\n server s1 {s1}"), 2, OK);
     let proxy = &running.instance.proxies[0];
     let idle_of = |worker| servers(proxy)[0].pools().idle_of(worker);
-    // One at a time, until both workers served somebody.
+    // One at a time, until both workers have served a client.
     let served = |worker: usize| running.instance.figures[worker].requests.value();
     let mut clients = 0;
     while served(0) < 20 || served(1) < 20 {
@@ -95,13 +95,13 @@ fn a_worker_uses_the_idle_connections_of_another() {
         assert_eq!(idle_of(0) + idle_of(1), servers(proxy)[0].pools().idle());
     }
     check_idle(&running);
-    // A lender that is busy for 2 ms is not waited for, so a few more than one may have been opened.
+    // A requester waits at most 2 ms for a busy lender, so more connections than one may have been opened.
     let connects = proxy.backend_figures.sum(B::Connects);
     assert!(connects * 4 <= clients, "{connects} connections for {clients} clients, one at a time");
     assert_eq!(proxy.backend_figures.sum(B::Reuses) + connects, clients);
 }
 
-/// Servers are added, used, taken out and removed while three workers serve: nobody notices.
+/// Servers are added, used, put into maintenance and removed while three workers serve: no request fails.
 #[test]
 fn servers_come_and_go_under_load() {
     let lines = " http-reuse always\n balance roundrobin\n server s1 {s1}";

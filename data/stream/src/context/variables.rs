@@ -30,7 +30,7 @@ impl Stream {
         stored
     }
 
-    /// How many bytes more the variables of a scope may take.
+    /// How many more bytes the variables of a scope may take.
     fn variable_room(&self, scope: VariableScope) -> usize {
         let limits = &self.instance.limits.variables;
         if weir_net::shortage::is_short() {
@@ -58,7 +58,7 @@ impl Stream {
         within[..depth].iter().fold(room, |room, (limit, used)| room.min(limit.saturating_sub(*used)))
     }
 
-    /// Tells the process what the variables take now, if it has a limit for them.
+    /// Updates the process's account of the variables, if it has a limit for them.
     pub(crate) fn charge_variables(&mut self) {
         if self.instance.limits.variables.counts_all() {
             let total = &self.instance.variable_bytes;

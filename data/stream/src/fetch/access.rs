@@ -1,4 +1,4 @@
-//! Ways to what fetches look at: the messages, as far as they are there, and the objects that arguments name.
+//! Access to the objects of fetches: the messages, as far as they are available, and the objects that arguments name.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +11,7 @@ use weir_mux::{Message, ReadHead};
 use crate::instance::Proxy;
 use crate::stream::Stream;
 
-/// Why something that is asked for is not there.
+/// Why a requested object is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Absent {
     /// It does not exist, and waiting does not help.
@@ -29,29 +29,29 @@ impl From<Absent> for Fetched<'_> {
     }
 }
 
-/// Which message a fetch looks at.
+/// The message that a fetch reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// What the client asks, until it is answered.
+    /// The request, until it is answered.
     Request,
-    /// What the client asked: what stays known of it.
+    /// The parts of the request that are kept after it is answered.
     AskedRequest,
-    /// What it is answered.
+    /// The response.
     Response,
-    /// Whichever is processed now.
+    /// The message that is processed now.
     Current,
 }
 
-/// The users of the whole process, in the order of the configuration. They are no part of a proxy, and never change.
+/// The users of the process, in the order of the configuration. They are not part of a proxy, and never change.
 static USERLISTS: OnceLock<Vec<Userlist>> = OnceLock::new();
 
-/// Gives the process its users, in the order of the configuration; the first call counts.
+/// Sets the users of the process, in the order of the configuration; only the first call has an effect.
 pub fn install_userlists(lists: Vec<Userlist>) {
     let _ = USERLISTS.set(lists);
 }
 
 impl Stream {
-    /// Whether content inspection goes on: what is not there yet may still come. Nothing else waits.
+    /// Whether content inspection is active, so that missing data may still arrive. Nothing else waits.
     pub(super) fn may_wait(&self) -> bool {
         let (kind, whole) = match self.server.upstream {
             None => (RulesetKind::TcpRequestContent, self.request.is_known()),
@@ -61,12 +61,12 @@ impl Stream {
         inspects && !whole && !self.rules.inspection_over
     }
 
-    /// What to say of something that is not there.
+    /// The reason for a missing object.
     pub(super) fn absent(&self) -> Absent {
         if self.may_wait() { Absent::Later } else { Absent::Missing }
     }
 
-    /// Which of the two messages a side means now.
+    /// The message that a side means now.
     pub(super) fn side(&self, side: Side) -> Side {
         match side {
             Side::Current if self.server.upstream.is_some() && !self.frontend.is_http() => Side::Response,
@@ -76,11 +76,11 @@ impl Stream {
         }
     }
 
-    /// A message whose head is there.
+    /// A message whose head is available.
     pub(super) fn message(&mut self, side: Side) -> Result<&Message, Absent> {
         match self.side(side) {
             Side::Response => self.response_message(),
-            // A request is gone once it is answered: rules that ask for it then were warned of.
+            // A request is not available once it is answered: the configuration check warned about such rules.
             Side::Request if self.variables.is_response() => Err(Absent::Missing),
             _ => self.request_message(),
         }
@@ -91,7 +91,7 @@ impl Stream {
         self.message(side).map(|message| (&message.head, message.bytes()))
     }
 
-    /// The request, if its head is there. In TCP mode nobody read one: then this tries to.
+    /// The request, if its head is available. In TCP mode it is parsed here on demand.
     fn request_message(&mut self) -> Result<&Message, Absent> {
         if !self.request.is_known() && !has_head(&self.request.message) {
             if self.frontend.is_http() {
@@ -102,9 +102,9 @@ impl Stream {
         Ok(&self.request.message)
     }
 
-    /// Reads an HTTP request where none is expected. Its bytes stay in the client's input, to be relayed.
+    /// Parses an HTTP request in TCP mode. Its bytes stay in the client's input, to be relayed.
     fn look_for_request(&mut self) -> Result<(), Absent> {
-        // What comes in later is not the connection's beginning any more.
+        // Bytes received later are not the beginning of the connection.
         if self.server.upstream.is_some() {
             return Err(Absent::Missing);
         }
@@ -120,7 +120,7 @@ impl Stream {
         }
     }
 
-    /// The response, if its head is there.
+    /// The response, if its head is available.
     fn response_message(&mut self) -> Result<&Message, Absent> {
         if !self.response.is_known() && !has_head(&self.response.message) {
             if self.frontend.is_http() {
@@ -132,7 +132,7 @@ impl Stream {
     }
 
     fn look_for_response(&mut self) -> Result<(), Absent> {
-        // Once bytes went on, what is there is not the response's beginning.
+        // After bytes were relayed, the input is not the beginning of the response.
         if self.client.sent() > 0 {
             return Err(Absent::Missing);
         }
@@ -149,7 +149,7 @@ impl Stream {
         }
     }
 
-    /// The bytes that came from one side and went nowhere yet, in TCP mode.
+    /// The bytes received from one side and not relayed yet, in TCP mode.
     pub(super) fn raw_input(&self, side: Side) -> &[u8] {
         match self.side(side) {
             Side::Response => self.server.input(),
@@ -157,7 +157,7 @@ impl Stream {
         }
     }
 
-    /// The server that the stream is on, or was on last: it has none before it has a backend.
+    /// The stream's current or last server; none before it has a backend.
     pub(super) fn server_taken(&self) -> Option<Arc<Server>> {
         self.backend.backend.as_ref()?;
         self.chosen_server()

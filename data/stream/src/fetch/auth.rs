@@ -70,14 +70,14 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// Where credentials stand: a request to a proxy has them in a field of its own (`option http-use-proxy-header`).
+/// The field of the credentials: a request to a proxy has them in a field of its own (`option http-use-proxy-header`).
 fn field(stream: &Stream, target: &[u8]) -> &'static [u8] {
     let to_proxy = !matches!(target.first(), Some(b'/' | b'*'));
     let own_field = stream.frontend.config.settings.options.http_use_proxy_header;
     if to_proxy && own_field { b"proxy-authorization" } else { b"authorization" }
 }
 
-/// The value of the field that the credentials stand in.
+/// The value of the credentials' field.
 fn value<'c>(stream: &'c mut Stream, header: Option<&'c [u8]>) -> Result<&'c [u8], Absent> {
     stream.head(Side::Request)?;
     let (head, raw) = (&stream.request.message.head, stream.request.message.bytes());
@@ -100,7 +100,7 @@ fn bearer<'c>(stream: &'c mut Stream, header: Option<&'c [u8]>) -> Fetched<'c> {
     }
 }
 
-/// The groups of the user that the credentials prove.
+/// The groups of the user whose credentials are valid.
 fn user<'u>(credentials: &Credentials, args: &Args) -> Option<&'u [Box<str>]> {
     let list = Stream::userlist_argument(args)?;
     let name = std::str::from_utf8(&credentials.user).ok()?;

@@ -1,4 +1,4 @@
-//! The bodies, as far as they are there: what waits in the receiver's buffer, without its framing.
+//! The available part of a body: the bytes that wait in the receiver's buffer, without framing.
 
 use std::borrow::Cow;
 
@@ -43,14 +43,14 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// A body, as much of it as is there.
+/// The available part of a body.
 #[derive(Debug)]
 pub(super) struct Body<'c> {
     /// The payload.
     pub bytes: Cow<'c, [u8]>,
-    /// What the head announced.
+    /// The length that the head announced.
     pub announced: Option<u64>,
-    /// More may come before the question is asked again.
+    /// Whether more may arrive before the next evaluation.
     pub grows: bool,
 }
 
@@ -78,7 +78,7 @@ fn size(body: Body<'_>) -> Fetched<'_> {
     }
 }
 
-/// The request's body. It is there from the complete head until a server gets it.
+/// The request's body. It is available from the complete head until it is sent to a server.
 pub(super) fn request_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
     if !stream.request.is_known() || stream.server.upstream.is_some() || stream.response.is_known() {
         return Err(Absent::Missing);
@@ -100,7 +100,7 @@ pub(super) fn request_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
     Ok(Body { bytes, announced, grows })
 }
 
-/// The response's body: what came together with the head, until it goes on to the client.
+/// The response's body: the part received with the head, until it is sent to the client.
 pub(super) fn response_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
     stream.head(Side::Response)?;
     if !stream.response.is_known() || stream.response.is_leaving() || stream.response.reply.is_some() {

@@ -1,4 +1,4 @@
-//! The two connections below a stream: addresses, what a PROXY header said, what the kernel measured, bytes.
+//! The client's and the server's connection: addresses, PROXY header fields, kernel measurements, byte counts.
 
 use weir_expr::Needs;
 use weir_expr::SampleType::{Addr, Bool, Int, Str};
@@ -31,7 +31,7 @@ const fn choice(name: &'static str, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, Int, help).valid(valid::CHOICE).needs(Needs::L4_SERVER)
 }
 
-/// The unit of a time: `ms` unless given.
+/// The unit of a time; `ms` by default.
 const UNIT: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
 
 pub(super) const ROWS: &[Row] = &[
@@ -95,13 +95,13 @@ pub(super) const ROWS: &[Row] = &[
         |stream, _, _| number(multiplexer(stream).map_or(0, Multiplexer::glitches)),
     ),
     row(client("fc_err", Int, "The error of the client's connection, 0 for none"), |stream, _, _| {
-        number(error_of(stream.client.fault()).id)
+        number(error_of(stream.client.fault_of_connection()).id)
     }),
     row(client("fc_err_str", Str, "The error of the client's connection in words"), |stream, _, _| {
-        text(error_of(stream.client.fault()).message)
+        text(error_of(stream.client.fault_of_connection()).message)
     }),
     row(client("fc_err_name", Str, "The error of the client's connection as one word"), |stream, _, _| {
-        text(error_of(stream.client.fault()).name)
+        text(error_of(stream.client.fault_of_connection()).name)
     }),
     row(
         client("fc_rcvd_proxy", Bool, "Whether the client's connection began with a PROXY header"),
@@ -195,7 +195,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         server("bc_reused", Bool, "Whether the server's connection served other requests before"),
         |stream, _, _| match if_connected(stream, |reused, _| truth(reused)) {
-            // Nothing was transferred by a connection that was there before.
+            // Without a connection the answer is false.
             Fetched::Missing => truth(false),
             found => found,
         },
@@ -249,16 +249,16 @@ fn server_info<'c>(stream: &Stream, figure: impl FnOnce(TcpInfo) -> u32) -> Fetc
     upstream.connector.tcp_info().map_or(Fetched::Missing, |info| gauge(figure(info)))
 }
 
-/// The client's connection, if it carries several streams.
+/// The client's connection, if it can carry several streams.
 fn multiplexer(stream: &Stream) -> Option<&Multiplexer> {
     stream.client.shared().map(SharedStream::multiplexer)
 }
 
-/// Something about the server's connection, the last one if there is none any more: whether it was used before, and
-/// what broke it. One that a SOCKS4 proxy did not make is one, too.
+/// Evaluates a fetch about the server's current or last connection: whether it was reused, and the fault that broke
+/// it. A connection that a SOCKS4 proxy refused counts, too.
 fn if_connected<'c>(stream: &Stream, then: impl FnOnce(bool, Option<Fault>) -> Fetched<'c>) -> Fetched<'c> {
     match (&stream.server.upstream, &stream.server.past) {
-        (Some(upstream), _) => then(upstream.reused, upstream.connector.fault()),
+        (Some(upstream), _) => then(upstream.reused, upstream.connector.fault_of_connection()),
         (None, Some(past)) if past.stood || past.fault.is_some_and(Fault::is_of_proxy) => {
             then(past.reused, past.fault)
         }
@@ -266,7 +266,7 @@ fn if_connected<'c>(stream: &Stream, then: impl FnOnce(bool, Option<Fault>) -> F
     }
 }
 
-/// What is to be known of a server's connection that carries several streams.
+/// A figure of a server connection that carries several streams.
 fn server_shares(stream: &Stream, figure: impl FnOnce(&Multiplexer) -> u32) -> Option<u32> {
     let shared = stream.server.upstream.as_ref()?.connector.shared()?;
     Some(figure(shared.multiplexer()))
@@ -281,14 +281,14 @@ fn spoke_http2(stream: &Stream) -> bool {
     }
 }
 
-/// Something about how HTTP is spoken with a server that was tried, whether it answered or not.
+/// Evaluates a fetch about HTTP to a server that was tried, whether it answered or not.
 fn if_spoken_to<'c>(stream: &Stream, then: impl FnOnce() -> Fetched<'c>) -> Fetched<'c> {
     let tried = stream.server.upstream.is_some() || stream.server.past.is_some();
     if tried && stream.backend.is_http() { then() } else { Fetched::Missing }
 }
 
-/// A connection that lives has no error. Of one that broke later, the numbers of the manual (`fc_err_str`) know only
-/// that its socket failed; of SOCKS4 they know more.
+/// A live connection has no error. For one that broke later, the manual's numbers (`fc_err_str`) only have an error
+/// of the socket; for SOCKS4 there are more.
 const fn error_of(fault: Option<Fault>) -> ConnectionError {
     match fault {
         None => ConnectionError { id: 0, name: b"", message: b"Success" },
@@ -300,7 +300,7 @@ const fn error_of(fault: Option<Fault>) -> ConnectionError {
         Some(Fault::SocksRefused(_)) => {
             ConnectionError { id: 41, name: b"SOCKS4_DENY", message: b"SOCKS4 Proxy deny the request" }
         }
-        Some(Fault::Tls(why)) => error_of_tls(why),
+        Some(Fault::Tls(failure)) => error_of_tls(failure.why),
         Some(_) => ConnectionError { id: 6, name: b"SOCK_ERR", message: b"General socket error" },
     }
 }
@@ -337,18 +337,18 @@ struct ConnectionError {
     message: &'static [u8],
 }
 
-/// Where the server is that the stream is on, or was on last.
+/// The address of the stream's current or last server.
 fn reached(stream: &Stream) -> Option<Address> {
     stream.backend.backend.as_ref()?;
     stream.server_address()
 }
 
-/// What came from the client and does not wait here any more.
+/// Bytes received from the client that do not wait here any more.
 fn to_server(stream: &Stream) -> u64 {
     stream.bytes_in().saturating_sub(stream.client.input().len() as u64)
 }
 
-/// What went to the client, and what came from the server and still waits here.
+/// Bytes sent to the client, and bytes received from the server that still wait here.
 fn from_server(stream: &Stream) -> u64 {
     let waiting = stream.server.upstream.as_ref().map_or(0, |upstream| upstream.connector.input().len());
     stream.bytes_out() + waiting as u64
@@ -369,7 +369,7 @@ fn header_field<'c>(stream: &Stream, kind: u8, cursor: &mut Cursor) -> Fetched<'
     copied(value)
 }
 
-/// The names of fields, as the PROXY protocol's specification has them behind `PP2_TYPE_`. `CRC32` is the manual's.
+/// The names of fields, as in the PROXY protocol's specification after `PP2_TYPE_`. `CRC32` is the manual's.
 const FIELD_NAMES: [(&str, u8); 13] = [
     ("ALPN", tlv::ALPN),
     ("AUTHORITY", tlv::AUTHORITY),

@@ -74,7 +74,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// Where cookies stand, and how they are read there.
+/// The field of cookies, with its syntax.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Field {
     Cookie,
@@ -93,7 +93,7 @@ impl Field {
         }
     }
 
-    /// The first cookie of a line, or of what is left of one.
+    /// The first cookie of a line, or of the rest of one.
     fn first(self, line: &[u8]) -> Option<Cookie<'_>> {
         match self {
             Field::Cookie => RequestCookies::new(line).next(),
@@ -102,7 +102,7 @@ impl Field {
     }
 }
 
-/// Walks over the cookies of a message from a place where it may stop and go on: a field's index, an offset in it.
+/// Iterates over the cookies of a message from a position that can be saved: a field's index and an offset in it.
 struct Cookies<'a> {
     head: &'a Head,
     raw: &'a [u8],
@@ -120,7 +120,7 @@ impl<'a> Iterator for Cookies<'a> {
             let line = self.head.field_value(self.raw, index)?;
             let offset = if index == from_index { from_offset } else { 0 };
             if let Some(cookie) = self.field.first(line.get(offset..)?) {
-                // What follows a value is white space and a separator: an empty pair, which is passed over.
+                // After a value come white space and a separator: an empty pair, which is skipped.
                 self.position = [index, offset + cookie.value_start + cookie.value.len()];
                 return Some(cookie);
             }
@@ -129,7 +129,7 @@ impl<'a> Iterator for Cookies<'a> {
     }
 }
 
-/// A cookie's value. An ACL sees each of that name; everybody else the last one, or the very first if no name is given.
+/// A cookie's value. An ACL gets each one of that name; other users get the last one, or the very first if no name is given.
 fn cookie<'c>(
     stream: &'c mut Stream,
     side: Side,

@@ -144,13 +144,13 @@ pub(super) const ROWS: &[Row] = &[
 /// What counts as one value of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
-    /// What stands between commas.
+    /// The text between commas.
     Value,
     /// A whole line.
     Line,
 }
 
-/// One value of a field, as an occurrence says; without one, an ACL sees each, everybody else the last.
+/// One value of a field, by its occurrence; without one, an ACL gets each, other users the last.
 fn field<'c>(
     stream: &'c mut Stream,
     side: Side,
@@ -181,7 +181,7 @@ fn field<'c>(
     Fetched::from(found.and_then(convert))
 }
 
-/// The value at `position` (a field's index, an offset in its value) or after it; `position` moves on.
+/// The value at `position` (a field's index and an offset in its value) or after it; advances `position`.
 fn next<'a>(
     head: &'a Head,
     raw: &'a [u8],
@@ -198,7 +198,7 @@ fn next<'a>(
         Part::Line => rest.len(),
     };
     *position = if length == rest.len() { [index + 1, 0] } else { [index, from + length + 1] };
-    // What rules set may have blanks around it, which are no part of a value (RFC 9110, 5.5).
+    // Fields that rules set may have blanks around values, which are not part of them (RFC 9110, 5.5).
     Some(values::trim(&rest[..length]))
 }
 
@@ -214,8 +214,8 @@ fn as_number(value: &[u8]) -> Option<Value<'_>> {
     Some(Value::Int(leading_number(value)))
 }
 
-/// An address as it stands in `Forwarded` and its forerunners (RFC 7239, 6): IPv4, IPv6, or IPv6 in brackets; a port
-/// after an IPv4 address or after brackets is passed over.
+/// Parses an address as in `Forwarded` and its predecessors (RFC 7239, 6): IPv4, IPv6, or IPv6 in brackets; a port
+/// after an IPv4 address or after brackets is ignored.
 pub(super) fn parse_ip(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?;
     if let Some(inner) = text.strip_prefix('[') {
@@ -230,7 +230,7 @@ pub(super) fn parse_ip(text: &[u8]) -> Option<IpAddr> {
     if let Ok(address) = address.parse::<Ipv6Addr>() {
         return Some(IpAddr::V6(address));
     }
-    // Zeros before a number are tolerated, numbers left out are not.
+    // Leading zeros are tolerated, missing numbers are not.
     let whole = address.split('.').count() == 4 && port.is_none_or(is_port);
     weir_expr::literal::parse_ipv4_abbreviated(address).filter(|_| whole).map(IpAddr::V4)
 }
@@ -253,7 +253,7 @@ fn count<'c>(stream: &mut Stream, side: Side, part: Part, args: &Args) -> Fetche
     }
 }
 
-/// Something made of all fields.
+/// A value composed of all fields.
 fn all<'c>(stream: &mut Stream, side: Side, write: fn(&Head, &[u8], &mut Vec<u8>)) -> Fetched<'c> {
     match stream.head(side) {
         Ok((head, raw)) => {
@@ -265,7 +265,7 @@ fn all<'c>(stream: &mut Stream, side: Side, write: fn(&Head, &[u8], &mut Vec<u8>
     }
 }
 
-/// Names in lower case, as HTTP/2 spells them and the reference program shows them for every version.
+/// Names in lower case, as in HTTP/2 and as HAProxy shows them for every version.
 fn push_name(name: &[u8], out: &mut Vec<u8>) {
     out.extend(name.iter().map(u8::to_ascii_lowercase));
 }
@@ -310,7 +310,7 @@ fn write_binary(head: &Head, raw: &[u8], out: &mut Vec<u8>) {
     out.extend([0, 0]);
 }
 
-/// A variable-length number of SPOE: four bits in the first byte when it is 240 or more, then seven in each.
+/// A SPOE variable-length integer: four bits in the first byte when it is 240 or more, then seven in each.
 fn write_length(mut length: u64, out: &mut Vec<u8>) {
     if length < 240 {
         out.push(length as u8);

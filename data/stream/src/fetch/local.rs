@@ -6,8 +6,8 @@ use weir_sys::{Address, socket};
 
 /// Whether an address is one of this host's; UNIX addresses are.
 ///
-/// The kernel is asked in the one way that needs no list of interfaces: only a local address can be bound. With
-/// `net.ipv4.ip_nonlocal_bind` every address can, and passes for local.
+/// The kernel is asked in a way that needs no list of interfaces: only a local address can be bound. With
+/// `net.ipv4.ip_nonlocal_bind` every address can be bound, and so counts as local.
 pub(super) fn is_local(address: &Address) -> bool {
     let Some(ip) = address.ip() else { return true };
     let ip = match ip {
@@ -28,7 +28,7 @@ mod tests {
         assert!(is_local(&inet("127.0.0.1")));
         assert!(is_local(&inet("::ffff:127.0.0.1")));
         assert!(is_local(&Address::Unnamed));
-        // Reserved for documentation (RFC 5737): nobody has it.
+        // Reserved for documentation (RFC 5737): no host has it.
         assert!(!is_local(&inet("192.0.2.1")));
     }
 }

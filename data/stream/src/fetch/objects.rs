@@ -123,7 +123,7 @@ fn of_server<'c>(
     gauge(figure(backend, &server))
 }
 
-/// Backups count only when no active server is left; only the first of them, unless `option allbackups`.
+/// Backups count only when no active server is left, and then only the first one, unless `option allbackups` is set.
 fn usable_servers(backend: &weir_backend::Backend) -> i64 {
     let status = backend.status(now_ms());
     i64::from(match status.active {
@@ -138,7 +138,7 @@ fn queued(backend: &weir_backend::Backend) -> i64 {
     i64::from(backend.queued()) + of_servers
 }
 
-/// Without a usable server, what waits counts twice: it will take longer (manual, `avg_queue`).
+/// Without a usable server, waiting requests count twice, because they will wait longer (manual, `avg_queue`).
 fn average_queue(backend: &weir_backend::Backend) -> i64 {
     let (queued, servers) = (queued(backend), usable_servers(backend));
     if servers > 0 { (queued + servers - 1) / servers } else { queued * 2 }
@@ -159,7 +159,7 @@ fn free_of(backend: &weir_backend::Backend, server: &Server) -> Option<i64> {
     Some(i64::from(limit.saturating_sub(server.served())))
 }
 
-/// Of the servers that would get the next visitors; -1 if one of them has no limit.
+/// The free connections of the servers that would get the next visitors; -1 if one of them has no limit.
 fn free_connections(backend: &weir_backend::Backend) -> i64 {
     let active = backend.status(now_ms()).active > 0;
     let all_backups = backend.settings().all_backups;
@@ -170,7 +170,7 @@ fn free_connections(backend: &weir_backend::Backend) -> i64 {
     chosen.take(wanted).map(|server| free_of(backend, server)).sum::<Option<i64>>().unwrap_or(-1)
 }
 
-/// Of the servers that are up; -1 if one of them has no limit of connections or of its queue.
+/// The free connections and queue places of the servers that are up; -1 if one of them has no limit for either.
 fn free_places(backend: &weir_backend::Backend) -> i64 {
     let servers = backend.servers();
     let places = servers.iter().filter(|server| server.is_up()).map(|server| {

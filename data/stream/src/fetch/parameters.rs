@@ -85,18 +85,18 @@ fn of_form<'c>(stream: &'c mut Stream, args: &'c Args, cursor: &mut Cursor) -> F
     found.map_or(Fetched::Missing, |value| Fetched::Sample(Sample::new(Value::Bin(value)).with(flags)))
 }
 
-/// Which parameters are looked for.
+/// The parameters to look for.
 #[derive(Clone, Copy, Debug)]
 struct ParameterSearch<'a> {
-    /// Any if it is empty.
+    /// Empty means any name.
     name: &'a [u8],
     any_case: bool,
-    /// What ends a parameter beside `&` and `;`.
+    /// A delimiter of parameters besides `&` and `;`.
     delimiter: Option<u8>,
 }
 
 impl ParameterSearch<'_> {
-    /// Where the value of the next one is, from where the cursor stands or else from `begin`.
+    /// The range of the next value, searched from the cursor's position or else from `begin`.
     fn next(self, parameters: &[u8], begin: usize, cursor: &mut Cursor) -> Option<Range<usize>> {
         let mut start = begin.max(cursor.position[0]);
         while start < parameters.len() {
@@ -133,7 +133,7 @@ fn check_of_body(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     check_case(args, 1)
 }
 
-/// The last argument says how names compare: `i`, or nothing.
+/// Checks the last argument, which says how names compare: `i`, or nothing.
 fn check_case(args: &mut Args, index: usize) -> Result<(), String> {
     match args.str(index) {
         None | Some(b"i") => Ok(()),
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(first, expected.first().copied());
     }
 
-    /// What HAProxy 2.6 finds.
+    /// The results of HAProxy 2.6.
     #[test]
     fn parameters_are_found_one_by_one() {
         let query = Some(b'?');

@@ -1,7 +1,7 @@
-//! Bytes as they came (layer 6): their number, blocks of them, the cookie of the remote desktop protocol.
+//! Raw bytes (layer 6): their number, blocks of them, the cookie of the remote desktop protocol.
 //!
-//! They exist in TCP mode only, as long as they were not relayed. An HTTP proxy has messages instead: there, only the
-//! length has a meaning.
+//! They exist in TCP mode only, until they are relayed. An HTTP proxy has messages instead: there, only the length is
+//! defined.
 
 use weir_expr::SampleType::{Bin, Bool, Int, Str};
 use weir_expr::{
@@ -113,8 +113,8 @@ fn length<'c>(stream: &mut Stream, side: Side) -> Fetched<'c> {
     Fetched::Sample(Sample::new(Value::Int(length)).with(flags).with(Flags::VOLATILE))
 }
 
-/// The length of a message's head as the reference program has it, which keeps messages in a form of its own: no blanks,
-/// no ends of lines, and some bytes around the start line and at the end.
+/// The length of a message's head in HAProxy's internal form: without blanks and ends of lines, and with some bytes
+/// around the start line and at the end.
 fn measure(message: &Message) -> usize {
     let (head, raw) = (&message.head, message.bytes());
     let version = head.version().wire().len();
@@ -142,7 +142,7 @@ fn block<'c>(stream: &'c Stream, side: Side, args: &Args) -> Fetched<'c> {
         length => input.get(offset..offset + length),
     };
     let Some(bytes) = found else { return stream.absent().into() };
-    // "All that follows" grows with what follows.
+    // Without a length, the block grows with each received byte.
     let grows = length == 0 && stream.may_wait();
     let flags = if grows { Flags::MAY_CHANGE } else { Flags::empty() };
     Fetched::Sample(Sample::new(Value::bin(bytes)).with(flags).with(Flags::VOLATILE))
@@ -166,23 +166,23 @@ fn value<'c>(stream: &'c Stream, side: Side, args: &Args) -> Fetched<'c> {
 }
 
 fn size_argument(args: &Args, index: usize) -> usize {
-    // Checked when the argument was read.
+    // Checked when the argument was parsed.
     args.int(index).and_then(|value| usize::try_from(value).ok()).unwrap_or(0)
 }
 
-/// Where a value and its length are found.
+/// The position of a value and of its length.
 #[derive(Clone, Copy, Debug)]
 struct LengthValue {
     length_at: usize,
     length_size: usize,
-    /// Where the value begins; none for right after its length.
+    /// The offset of the value; none if it comes directly after its length.
     value_at: Option<i64>,
-    /// `value_at` counts from right after the length.
+    /// Whether `value_at` counts from the end of the length.
     relative: bool,
 }
 
 impl LengthValue {
-    /// The value in `input`; none will come if it cannot be in the first `limit` bytes.
+    /// The value in `input`; missing if it cannot be in the first `limit` bytes.
     fn find(self, input: &[u8], limit: usize) -> Result<&[u8], Absent> {
         let length_end = self.length_at.saturating_add(self.length_size);
         let start = match self.value_at {
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(LengthValue { length_at, length_size, value_at, relative }.find(input, 16), expected);
     }
 
-    /// What HAProxy 2.6 answered.
+    /// The results of HAProxy 2.6.
     #[test]
     fn values_with_their_length() {
         let input = b"\x03abcdef";

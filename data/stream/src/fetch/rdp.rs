@@ -6,11 +6,11 @@
 //!   Cookie: <name>=<value>\r\n
 //! ```
 //!
-//! The cookie names a user (`mstshash`), or is a token that a server gave for coming back to it (`msts`).
+//! The cookie names a user (`mstshash`), or is a token by which a client returns to a server (`msts`).
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// What the first bytes of a connection hold.
+/// The result of parsing the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found<'a> {
     /// The cookie's value.
@@ -25,7 +25,7 @@ const TPKT: usize = 4;
 const X224: usize = 7;
 const MARK: &[u8] = b"Cookie: ";
 
-/// The cookie of that name, in any case; of any name if it is empty. Only the first line is looked at.
+/// Finds the cookie of that name, ignoring case; of any name if it is empty. Only the first line is examined.
 pub(crate) fn cookie<'a>(input: &'a [u8], name: &[u8]) -> Found<'a> {
     let fixed = [(0, 3), (1, 0), (TPKT + 1, 0xe0)];
     if fixed.iter().any(|(at, byte)| input.get(*at).is_some_and(|found| found != byte)) {
@@ -37,7 +37,7 @@ pub(crate) fn cookie<'a>(input: &'a [u8], name: &[u8]) -> Found<'a> {
     }
     let Some(text) = input.get(TPKT + X224 + MARK.len()..) else { return Found::TooShort };
     let Some(end) = text.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
-        // A packet says its length: beyond that nothing belongs to it.
+        // Bytes beyond the packet's length do not belong to it.
         let length = usize::from(u16::from_be_bytes([input[2], input[3]]));
         return if input.len() < length { Found::TooShort } else { Found::Nothing };
     };
@@ -48,7 +48,7 @@ pub(crate) fn cookie<'a>(input: &'a [u8], name: &[u8]) -> Found<'a> {
     Found::Value(&text[equals + 1..end])
 }
 
-/// The server that a token means: `<address>.<port>.0000`, both as a little-endian machine reads them off the wire.
+/// The server address of a token: `<address>.<port>.0000`, both as a little-endian machine reads the network bytes.
 pub(crate) fn server_of(token: &[u8]) -> Option<SocketAddrV4> {
     let mut parts = std::str::from_utf8(token).ok()?.split('.');
     let address: u32 = parts.next()?.parse().ok()?;
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn tokens_mean_servers() {
-        // The example of the protocol's specification.
+        // An example of the protocol's specification.
         let server = server_of(b"3640205228.15629.0000");
         assert_eq!(server, Some("172.31.249.216:3389".parse().expect("an address")));
         for token in ["", "1", "1.2", "4294967296.1.0000", "1.65536.0000", "a.b.c"] {

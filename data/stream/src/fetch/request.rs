@@ -1,4 +1,4 @@
-//! The request's start line, and what is made of it together with the host.
+//! The request's start line, and values derived from it and the host.
 
 use weir_backend::hash;
 use weir_expr::SampleType::{Bin, Bool, Int, Ipv4, Method, Str};
@@ -84,7 +84,7 @@ pub(super) const ROWS: &[Row] = &[
             of_head(stream, |head, raw| {
                 let target = head.uri(raw);
                 let query = uri::query(target);
-                // An empty query has no mark to show.
+                // An empty query has no question mark.
                 let marked = query.filter(|query| with_mark && !query.is_empty());
                 text_if(marked.map(|query| &target[target.len() - query.len() - 1..]).or(query))
             })
@@ -125,7 +125,7 @@ fn of_head<'c>(
     of_side(stream, Side::Request, answer)
 }
 
-/// Of the request, also when it is answered.
+/// A value of the request, also after it is answered.
 fn of_asked<'c>(
     stream: &'c mut Stream,
     answer: impl FnOnce(&'c Head, &'c [u8]) -> Fetched<'c>,
@@ -144,7 +144,7 @@ fn of_side<'c>(
     }
 }
 
-/// The digits of a version: lent for those that exist.
+/// The digits of a version; static text for versions that exist.
 pub(super) fn digits<'c>(version: Version) -> Fetched<'c> {
     match version {
         Version::HTTP_11 => text(b"1.1"),
@@ -153,7 +153,7 @@ pub(super) fn digits<'c>(version: Version) -> Fetched<'c> {
     }
 }
 
-/// A version as it stands on the wire.
+/// A version as on the wire.
 pub(super) fn wire<'c>(version: Version) -> Fetched<'c> {
     match version {
         Version::HTTP_11 => text(b"HTTP/1.1"),
@@ -162,8 +162,8 @@ pub(super) fn wire<'c>(version: Version) -> Fetched<'c> {
     }
 }
 
-/// What `part` takes of the method and the target as they came, before any rule changed them: from the line kept for the log, or
-/// from the head when none is kept.
+/// Applies `part` to the original method and target, before any rule changed them: from the line kept for the log, or from the
+/// head when none is kept.
 fn captured(
     stream: &mut Stream,
     part: impl for<'l> Fn(&'l [u8], &'l [u8]) -> Option<&'l [u8]>,
@@ -204,7 +204,7 @@ fn check_query_option(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     }
 }
 
-/// The first host, then a part of the target; nothing if neither is there.
+/// The first host, then a part of the target; missing if neither exists.
 fn joined<'c>(
     stream: &mut Stream,
     part: impl for<'h> Fn(&'h Head, &'h [u8]) -> &'h [u8],
@@ -250,7 +250,7 @@ fn hashed_with<'c>(text: Vec<u8>, source: Option<std::net::IpAddr>) -> Fetched<'
 mod tests {
     use super::*;
 
-    /// What HAProxy 2.6 gave for `base32` and `url32`.
+    /// The results of HAProxy 2.6 for `base32` and `url32`.
     #[test]
     fn hashes_are_those_of_haproxy() {
         assert_eq!(hash_of(b"ho.st:8080/a/b".to_vec()), 652_409_259);

@@ -1,4 +1,4 @@
-//! The response's start line, and what was captured.
+//! The response's start line, and captured values.
 
 use weir_expr::SampleType::{Int, Str};
 use weir_expr::context::CaptureSide;

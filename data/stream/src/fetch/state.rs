@@ -1,4 +1,4 @@
-//! What the stream itself knows: its number, how it ended, which rule decided, whether waiting is over.
+//! State of the stream: its number, its ending, the rule that decided, whether waiting is over.
 
 use weir_expr::SampleType::{Bool, Int, Str};
 use weir_expr::{FetchDecl, Fetched, Needs};

@@ -1,6 +1,6 @@
-//! The streams of both sides as the connections below them number and end them (`fs.*` and `bs.*`, manual section 7.3.4).
+//! Stream identifiers and errors of both sides' connections (`fs.*` and `bs.*`, manual section 7.3.4).
 //!
-//! A connection of HTTP/2 numbers its streams itself. One of HTTP/1 carries one after the other: they are numbered from 0.
+//! An HTTP/2 connection numbers its streams itself. HTTP/1 has one stream after the other: they are numbered from 0.
 
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -22,41 +22,55 @@ const fn back(name: &'static str, output: SampleType, help: &'static str) -> Fet
     FetchDecl::new(name, output, help).valid(valid::ANSWERED).needs(Needs::L5_SERVER)
 }
 
-/// Which layers to describe: a sum of their numbers, 0 for all.
+/// The layers to describe: a sum of their numbers, 0 for all.
 const LAYERS: ArgSpec = ArgSpec::new(0, &[ArgKind::Int]);
 
-pub(super) const ROWS: &[Row] = &[
-    row(front("fs.id", Int, "The number of the stream on the client's connection"), |stream, _, _| {
-        with_client(stream, |connector, requests| number(id_of(connector, requests)))
-    }),
-    row(front("fs.aborted", Bool, "Whether the client reset the stream"), |stream, _, _| {
-        with_client(stream, |connector, _| truth(abort_of(connector).is_some()))
-    }),
-    row(front("fs.rst_code", Int, "The error code that the client reset the stream with"), |stream, _, _| {
-        with_client(stream, |connector, _| abort_of(connector).map_or(Fetched::Missing, number))
-    }),
-    row(
-        front("fs.debug_str", Str, "What the layers below the client's stream know of it, for experts")
-            .args(LAYERS)
-            .check(check_layers),
-        |stream, args, _| with_client(stream, |connector, requests| describe(connector, requests, args)),
-    ),
-    row(back("bs.id", Int, "The number of the stream on the server's connection"), |stream, _, _| {
-        with_server(stream, |connector, requests| number(id_of(connector, requests)))
-    }),
-    row(back("bs.aborted", Bool, "Whether the server reset the stream"), |stream, _, _| {
-        with_server(stream, |connector, _| truth(abort_of(connector).is_some()))
-    }),
-    row(back("bs.rst_code", Int, "The error code that the server reset the stream with"), |stream, _, _| {
-        with_server(stream, |connector, _| abort_of(connector).map_or(Fetched::Missing, number))
-    }),
-    row(
-        back("bs.debug_str", Str, "What the layers below the server's stream know of it, for experts")
-            .args(LAYERS)
-            .check(check_layers),
-        |stream, args, _| with_server(stream, |connector, requests| describe(connector, requests, args)),
-    ),
-];
+/// The rows, which are the same for both sides.
+macro_rules! rows {
+    ($prefix:literal, $peer:literal, $declare:ident, $with:ident) => {
+        &[
+            row(
+                $declare(
+                    concat!($prefix, "id"),
+                    Int,
+                    concat!("The number of the stream on the ", $peer, "'s connection"),
+                ),
+                |stream, _, _| $with(stream, |connector, requests| number(id_of(connector, requests))),
+            ),
+            row(
+                $declare(
+                    concat!($prefix, "aborted"),
+                    Bool,
+                    concat!("Whether the ", $peer, " reset the stream"),
+                ),
+                |stream, _, _| $with(stream, |connector, _| truth(abort_of(connector).is_some())),
+            ),
+            row(
+                $declare(
+                    concat!($prefix, "rst_code"),
+                    Int,
+                    concat!("The error code that the ", $peer, " reset the stream with"),
+                ),
+                |stream, _, _| {
+                    $with(stream, |connector, _| abort_of(connector).map_or(Fetched::Missing, number))
+                },
+            ),
+            row(
+                $declare(
+                    concat!($prefix, "debug_str"),
+                    Str,
+                    concat!("What the layers below the ", $peer, "'s stream know of it, for experts"),
+                )
+                .args(LAYERS)
+                .check(check_layers),
+                |stream, args, _| $with(stream, |connector, requests| describe(connector, requests, args)),
+            ),
+        ]
+    };
+}
+
+pub(super) const FRONT: &[Row] = rows!("fs.", "client", front, with_client);
+pub(super) const BACK: &[Row] = rows!("bs.", "server", back, with_server);
 
 fn check_layers(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     match args.int(0) {
@@ -65,7 +79,7 @@ fn check_layers(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     }
 }
 
-/// The number 0 stands for the connection, where it became no stream.
+/// The identifier 0 stands for the connection, when no stream was created.
 fn with_client<'c>(stream: &Stream, then: impl FnOnce(&StreamConnector, u32) -> Fetched<'c>) -> Fetched<'c> {
     match stream.client.shared().map(SharedStream::id) {
         Some(0) => Fetched::Missing,
@@ -78,7 +92,7 @@ fn with_server<'c>(stream: &Stream, then: impl FnOnce(&StreamConnector, u32) -> 
     upstream.map_or(Fetched::Missing, |upstream| then(&upstream.connector, upstream.requests))
 }
 
-/// The number of a stream on a connection that began so many.
+/// The identifier of the current stream on a connection that began `begun` streams.
 fn id_of(connector: &StreamConnector, begun: u32) -> u32 {
     connector.shared().map_or(begun.saturating_sub(1), SharedStream::id)
 }
@@ -87,7 +101,7 @@ fn abort_of(connector: &StreamConnector) -> Option<u32> {
     connector.shared().and_then(SharedStream::abort_code)
 }
 
-/// One `name=value` behind another, from the stream down to the socket.
+/// A list of `name=value`, from the stream down to the socket.
 fn describe<'c>(connector: &StreamConnector, begun: u32, args: &Args) -> Fetched<'c> {
     let layers = match args.int(0) {
         None | Some(0) => ALL_LAYERS,

@@ -1,4 +1,4 @@
-//! What stick-tables say: of the entries that are tracked (`sc_*`), and of the client's address (`src_*`).
+//! Fetches of stick-tables: for tracked entries (`sc_*`), and for the client's address (`src_*`).
 
 use weir_expr::SampleType::{Any, Bool, Int};
 use weir_expr::table::{DataType as D, TableQuestion as Q};
@@ -15,7 +15,7 @@ const COUNTER_ONLY: ArgSpec = ArgSpec::new(1, &[ArgKind::Int]);
 const ELEMENT: ArgSpec = ArgSpec::new(1, &[ArgKind::Int, ArgKind::Table]);
 const ELEMENT_AND_COUNTER: ArgSpec = ArgSpec::new(2, &[ArgKind::Int, ArgKind::Int, ArgKind::Table]);
 
-/// Of a counter: without a table, of the one that it tracks in.
+/// A fetch about a counter; without a table argument, in the table that the counter tracks.
 const fn counter(name: &'static str, args: ArgSpec, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help)
         .args(args)
@@ -24,7 +24,7 @@ const fn counter(name: &'static str, args: ArgSpec, output: SampleType, help: &'
         .check(keep_named_table)
 }
 
-/// Of the client's address.
+/// A fetch about the client's address.
 const fn source(name: &'static str, args: ArgSpec, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, Int, help)
         .args(args)
@@ -33,7 +33,7 @@ const fn source(name: &'static str, args: ArgSpec, help: &'static str) -> FetchD
         .check(check_numbers)
 }
 
-/// The five ways to ask for the same figure.
+/// The five fetches of the same figure.
 macro_rules! figures {
     ($($name:literal, $question:expr, $help:literal;)*) => {
         &[$(
@@ -56,7 +56,7 @@ macro_rules! figures {
     };
 }
 
-/// Figures of single data.
+/// Figures of data types with one element.
 pub(super) const FIGURES: &[Row] = figures! {
     "bytes_in_rate", Q::Data(D::BytesInRate, 0), "Bytes from clients in the period";
     "bytes_out_rate", Q::Data(D::BytesOutRate, 0), "Bytes to clients in the period";
@@ -86,7 +86,7 @@ pub(super) const FIGURES: &[Row] = figures! {
     "sess_rate", Q::Data(D::SessionRate, 0), "Sessions in the period";
 };
 
-/// Both ways to ask for an element of an array.
+/// Both fetches of an element of an array.
 macro_rules! elements {
     ($($name:literal, $question:expr, $help:literal;)*) => {
         &[$(
@@ -115,7 +115,7 @@ pub(super) const ELEMENTS: &[Row] = elements! {
     "inc_gpc", |element| Q::Increment(D::Gpc, element), "Increments a general purpose counter and tells it";
 };
 
-/// What is said of counters themselves.
+/// Fetches about counters themselves.
 macro_rules! counters {
     ($($name:literal, $args:expr, $counter:expr, $table:expr;)*) => {
         &[$(
@@ -129,7 +129,7 @@ macro_rules! counters {
     };
 }
 
-/// Counters themselves.
+/// Fetches about counters themselves.
 pub(super) const COUNTERS: &[Row] = counters! {
     "sc", COUNTER, |args| number(args, 0), 1;
     "sc0", TABLE, |_| 0, 0;
@@ -170,7 +170,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// An array has so many elements at most, and there are so many counters at most.
+/// Checks the limits of an array's elements and of the number of counters.
 fn check_numbers(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     for index in 0..args.len() {
         if matches!(args.get(index), Arg::Int(number) if !(0..100).contains(number)) {
@@ -180,7 +180,7 @@ fn check_numbers(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A counter knows its own table: one that is not named is not the proxy's.
+/// Without a table argument a counter uses its own table, not the proxy's.
 fn keep_named_table(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
     for index in 0..args.len() {
         if args.reference(index).is_some_and(|reference| reference.name.is_none()) {
@@ -194,7 +194,7 @@ fn number(args: &Args, index: usize) -> usize {
     args.int(index).and_then(|number| usize::try_from(number).ok()).unwrap_or_default()
 }
 
-/// The table that an argument names; none for whichever is meant without a name.
+/// The table that an argument names; none for the default.
 struct TableArgument(Option<u32>);
 
 impl Stream {

@@ -192,13 +192,13 @@ pub(super) const ROWS: &[Row] = &[
     }),
 ];
 
-/// The timers as if the stream ended now, unless it did.
+/// The timers as if the stream ended now, unless it already has.
 fn so_far(stream: &Stream) -> Timers {
     let timers = stream.timers;
     Timers { close: timers.close.or_else(|| Some(stream.elapsed())), ..timers }
 }
 
-/// No timeout shows as 0.
+/// A disabled timeout is 0.
 fn timeout<'c>(timeout: Option<Duration>) -> Fetched<'c> {
     let milliseconds = timeout.map_or(0, |timeout| timeout.as_millis());
     number(i64::try_from(milliseconds).unwrap_or(i64::MAX))

@@ -1,4 +1,4 @@
-//! What a TLS hello in clear says, before anybody decrypts anything: for routing by server name in TCP mode.
+//! Parsing of an unencrypted TLS hello, for routing by server name in TCP mode.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ const fn request(name: &'static str, output: SampleType, help: &'static str) -> 
     FetchDecl::new(name, output, help).valid(valid::REQUEST).needs(Needs::L6_REQUEST)
 }
 
-/// The newer ones, which the reference program allows wherever there is a client.
+/// The newer fetches, which HAProxy allows wherever there is a client.
 const fn client(name: &'static str, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, Bin, help).valid(valid::CLIENT).needs(Needs::L6_REQUEST)
 }
@@ -117,7 +117,7 @@ fn version<'c>(stream: &Stream) -> Fetched<'c> {
     }
 }
 
-/// A fact of the client's hello that is no part of it.
+/// A fact about the client's hello that is not one of its fields.
 fn fact<'c>(stream: &Stream, question: impl FnOnce(&ClientHello<'_>) -> Option<Fetched<'c>>) -> Fetched<'c> {
     match weir_client_hello::read(input(stream, Side::Request)) {
         Ok(message) => {
@@ -132,7 +132,7 @@ fn fact<'c>(stream: &Stream, question: impl FnOnce(&ClientHello<'_>) -> Option<F
     }
 }
 
-/// A part of the client's hello: lent from the input, unless the message had to be put together.
+/// A field of the client's hello: borrowed from the input, unless the message had to be reassembled.
 fn bytes<'c>(
     stream: &'c Stream,
     kind: fn(Cow<'c, [u8]>) -> Value<'c>,

@@ -1,4 +1,4 @@
-//! Samples out of what the stream knows: short ways to say them.
+//! Constructors of samples.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -6,65 +6,65 @@ use std::net::IpAddr;
 use weir_expr::{Fetched, Flags, Sample, Value, scratch};
 use weir_sys::Address;
 
-/// A number that stays.
+/// A number that does not change.
 pub(super) fn number<'c>(value: impl Into<i64>) -> Fetched<'c> {
     Fetched::value(Value::Int(value.into()))
 }
 
-/// A number that is another one at the next look.
+/// A number that may differ at the next evaluation.
 pub(super) fn gauge<'c>(value: impl Into<i64>) -> Fetched<'c> {
     Fetched::Sample(Sample::new(Value::Int(value.into())).with(Flags::VOLATILE))
 }
 
-/// A number too large for the language is its largest one.
+/// A number that is too large for the language becomes its largest one.
 pub(super) fn amount(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A truth.
+/// A boolean.
 pub(super) fn truth<'c>(value: bool) -> Fetched<'c> {
     Fetched::value(Value::Bool(value))
 }
 
-/// Text that lives as long as the question.
+/// Text that is borrowed.
 pub(super) fn text(bytes: &[u8]) -> Fetched<'_> {
     Fetched::value(Value::str(bytes))
 }
 
-/// Text that lives as long as the question, if there is any.
+/// Text that is borrowed, if there is any.
 pub(super) fn text_if(bytes: Option<&[u8]>) -> Fetched<'_> {
     bytes.map_or(Fetched::Missing, text)
 }
 
-/// A copy of text that cannot be lent.
+/// A copy of text that cannot be borrowed.
 pub(super) fn copied<'c>(bytes: &[u8]) -> Fetched<'c> {
     let mut copy = scratch::take();
     copy.extend_from_slice(bytes);
     made(copy)
 }
 
-/// Text that was made for the answer, in a buffer of `scratch`.
+/// Text that was composed for the answer, in a buffer of `scratch`.
 pub(super) fn made<'c>(bytes: Vec<u8>) -> Fetched<'c> {
     Fetched::value(Value::Str(Cow::Owned(bytes)))
 }
 
-/// Bytes that were made for the answer.
+/// Bytes that were composed for the answer.
 pub(super) fn made_binary<'c>(bytes: Vec<u8>) -> Fetched<'c> {
     Fetched::value(Value::Bin(Cow::Owned(bytes)))
 }
 
-/// The IP address of an end; UNIX sockets have none.
+/// The IP address of an endpoint; UNIX sockets have none.
 pub(super) fn ip<'c>(address: Option<&Address>) -> Fetched<'c> {
     address.and_then(Address::ip).map_or(Fetched::Missing, |ip: IpAddr| Fetched::value(Value::from(ip)))
 }
 
-/// The port of an end; UNIX sockets have none.
+/// The port of an endpoint; UNIX sockets have none.
 pub(super) fn port<'c>(address: Option<&Address>) -> Fetched<'c> {
     address.and_then(Address::inet).map_or(Fetched::Missing, |address| number(address.port()))
 }
 
-/// The number that text begins with, a minus sign before it or not; 0 when it begins with something else. What does not
-/// fit is cut at the ends of the range.
+/// The number at the beginning of a text, with an optional minus sign; 0 without one. Values out of range become the
+/// nearest limit.
 pub(super) fn leading_number(text: &[u8]) -> i64 {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),

@@ -1,7 +1,7 @@
-//! `filter bwlim-in` and `filter bwlim-out`: no more bytes a period than a limit (manual, 9.7).
+//! `filter bwlim-in` and `filter bwlim-out`: limit the bytes per period (manual, 9.7).
 //!
-//! What may pass grows steadily with time. A stream that was quiet may not make up for more than [`GRAIN_MS`] of it, so in
-//! no period more passes than the limit and that. Nothing passes at once: the average holds from the first byte on.
+//! Credit grows steadily with time. A stream that was quiet keeps at most [`GRAIN_MS`] of it, so in no period more passes
+//! than the limit and that credit. Nothing passes at once: the average holds from the first byte on.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -9,16 +9,16 @@ use std::rc::Rc;
 use weir_mux::{Filter, More, Passed};
 use weir_sched::Tick;
 
-/// So many bytes in each period; neither is 0.
+/// A number of bytes per period; neither is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
-    /// How many bytes.
+    /// The bytes.
     pub bytes: u64,
-    /// How long a period is.
+    /// The period, in milliseconds.
     pub period_ms: u64,
 }
 
-/// The rate in force, none as long as no rule enabled the filter.
+/// The rate in force, none until a rule enables the filter.
 pub(crate) type Limit = Rc<Cell<Option<Rate>>>;
 
 /// One direction's limit.
@@ -26,11 +26,11 @@ pub(crate) type Limit = Rc<Cell<Option<Rate>>>;
 pub(crate) struct Bandwidth {
     limit: Limit,
     min_size: u64,
-    /// The rate that `credit` is of.
+    /// The rate to which `credit` belongs.
     rate: Option<Rate>,
-    /// What may pass, in bytes times the period: nothing is lost to rounding.
+    /// The credit, in bytes times the period, so that nothing is lost to rounding.
     credit: u128,
-    /// When the credit was that.
+    /// When `credit` was computed.
     since: Tick,
 }
 
@@ -40,13 +40,13 @@ impl Bandwidth {
         Bandwidth { limit, min_size, rate: None, credit: 0, since: Tick::from_ms(0) }
     }
 
-    /// What passes at least at a time, if there is so much.
+    /// The least that passes at a time, if that much is available.
     fn grain(&self, rate: Rate) -> u64 {
         let grain = u128::from(rate.bytes) * u128::from(GRAIN_MS) / u128::from(rate.period_ms);
         u64::try_from(grain).unwrap_or(u64::MAX).max(self.min_size).max(1)
     }
 
-    /// Brings the credit up to date.
+    /// Updates the credit.
     fn earn(&mut self, rate: Rate, now: Tick) {
         if self.rate != Some(rate) {
             self.rate = Some(rate);
@@ -82,7 +82,7 @@ impl Filter for Bandwidth {
     }
 }
 
-/// How long is waited at least for more to pass at a time: twenty wake-ups a second are nothing beside what they move.
+/// The shortest wait before more passes, in milliseconds: twenty wake-ups a second cost little compared with the bytes moved.
 const GRAIN_MS: u64 = 50;
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
         Bandwidth::new(Rc::new(Cell::new(rate)), min_size)
     }
 
-    /// Offers pieces of `piece` bytes until `total` passed: how long that took, in ms, and the sizes that passed.
+    /// Offers pieces of `piece` bytes until `total` passed: returns the time in ms, and the sizes that passed.
     fn run(filter: &mut Bandwidth, total: usize, piece: usize) -> (u64, Vec<usize>) {
         let began = 1_000_000;
         let (mut now, mut sizes) = (Tick::from_ms(began), Vec::new());
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn as_many_bytes_pass_as_the_rate_allows() {
-        // HAProxy 3.2 takes 2.94 s and 5.87 s for the first two.
+        // HAProxy 3.2 takes 2.94 s and 5.87 s for the first two rates.
         check_rate((102_400, 1000), 300_000, 16_384, 2930);
         check_rate((102_400, 1000), 600_000, 16_384, 5860);
         check_rate((102_400, 10_000), 30_000, 16_384, 2930);
@@ -154,7 +154,7 @@ mod tests {
         let (took, sizes) = run(&mut filter(Some((10_000, 1000)), 3000), 10_000, 16_384);
         assert_eq!(sizes, [3000, 3000, 3000, 1000]);
         assert_eq!(took, 1000);
-        // More than a period's worth at a time: it pauses, as the manual warns.
+        // More than a period's bytes at a time: the transfer pauses, as the manual warns.
         let (_, sizes) = run(&mut filter(Some((1000, 1000)), 5000), 12_000, 16_384);
         assert_eq!(sizes, [5000, 5000, 2000]);
     }

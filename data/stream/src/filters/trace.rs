@@ -1,7 +1,7 @@
-//! `filter trace`: says on standard error what it is shown (manual, 9.1).
+//! `filter trace`: writes what it sees to standard error (manual, 9.1).
 //!
-//! The lines are HAProxy's where there is something to say: there are no analysers and no channel flags here, so their lines
-//! are missing and their columns are zero. Whoever does not read standard error delays nobody: what finds no room is lost.
+//! The lines equal HAProxy's as far as possible: there are no analysers and no channel flags here, so their lines are
+//! missing and their columns are zero. A blocked standard error delays no stream: lines without room are lost.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use weir_sched::Tick;
 
 use crate::instance::Proxy;
 
-/// What the lines of one filter on one stream begin with.
+/// The beginning of the lines of one filter on one stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
     configured: &'static TraceFilter,
@@ -34,7 +34,7 @@ impl Label {
         if self.is_backend { "backend" } else { "frontend" }
     }
 
-    /// The filter is on the stream from now on.
+    /// The filter was attached to the stream.
     pub fn attached(&self) {
         self.say(&format!("{:<25}: filter-type={}", "trace_attach", self.kind()));
         if !self.is_backend {
@@ -42,7 +42,7 @@ impl Label {
         }
     }
 
-    /// The stream's backend is chosen.
+    /// The stream's backend was chosen.
     pub fn backend(&self, name: &str) {
         self.say(&format!("{:<25}: backend={name}", "trace_stream_set_backend"));
     }
@@ -55,7 +55,7 @@ impl Label {
         self.say(&format!("{:<25}: filter-type={}", "trace_detach", self.kind()));
     }
 
-    /// A line of its own.
+    /// A line of this filter.
     fn say(&self, what: &str) {
         if !self.configured.quiet {
             let mut text = String::new();
@@ -79,7 +79,7 @@ impl Label {
     }
 }
 
-/// Nobody waits for a reader of standard error.
+/// Writes without waiting for a reader of standard error.
 fn write(text: &str) {
     weir_sys::standard_error::write(text.as_bytes(), 0);
 }
@@ -100,7 +100,7 @@ impl Trace {
         Trace { label, direction, http, random, out: write }
     }
 
-    /// What the line of an event says before its own.
+    /// The beginning of an event's line.
     fn event(&self, name: &str) -> String {
         let channel = match self.direction {
             FilterDirection::Request => "REQUEST",
@@ -112,7 +112,7 @@ impl Trace {
 
     /// A number from 1 to `most`.
     fn up_to(&mut self, most: usize) -> usize {
-        // Marsaglia's xorshift: any spread will do.
+        // Marsaglia's xorshift: the quality of the randomness does not matter.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -224,7 +224,7 @@ mod tests {
         trace
     }
 
-    /// What was said since this was asked last, each line without the time before it.
+    /// What was written since the last call, each line without its time.
     fn said() -> Vec<String> {
         let text = SAID.take();
         let untimed = |line: &str| match line.split_once(" [A/f                 ] ") {

@@ -1,4 +1,4 @@
-//! The bodies of a request and of its response, on their ways at the same time.
+//! The bodies of a request and of its response, which move at the same time.
 
 use weir_containers::PooledFuture;
 use weir_mux::{Flow, Side};
@@ -12,9 +12,9 @@ use crate::errors::Direction;
 use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
-    /// Both bodies to their ends. The response's may end first: the server gets the rest of the request as long as it takes it.
+    /// Moves both bodies to their ends. The response's may end first: the server gets the rest of the request as long as it takes it.
     pub(super) async fn exchange_bodies(&mut self) -> Phase {
-        // Most bodies are there as a whole and leave at once: then nothing is waited for.
+        // Most bodies are complete and leave at once, without waiting.
         let Step::Wait(waits) = self.move_bodies()? else { return Ok(()) };
         PooledFuture::new(self.drive_on(
             While::Bodies,
@@ -76,7 +76,7 @@ impl Stream {
                     self.count_bad_request();
                     return Err(StreamError::close(By::Proxy, during));
                 }
-                // It answers already, and does not want the rest.
+                // The server already answers, and does not want the rest.
                 Flow::Failed(Side::Sink, _) => return self.bodies_without_upload(),
                 Flow::Done if down == Flow::Done => return Ok(Step::Done(())),
                 Flow::Done => {}
@@ -84,12 +84,12 @@ impl Stream {
         }
         // A server that does not have the whole request may wait for it, as we do.
         waits.server_sends = down == Flow::AwaitSource && !waits.client_sends;
-        // A server that is gone takes no more of the request.
+        // A server that closed takes no more of the request.
         if down == Flow::Done && self.server.is_broken() {
             return self.bodies_without_upload();
         }
-        // Whoever resets while its body comes in slowly is noticed here; a half-closed client still listens. Once both sides
-        // are closed, there may be something left to read: that it was the last is noticed then.
+        // A client that resets while its body is slow is noticed here; a half-closed client still receives. Once both sides
+        // are closed, there may still be bytes to read: the end is noticed after them.
         if self.client.is_broken() && !self.client.shut() {
             self.count_client_abort();
             return Err(StreamError::close(By::Client, during));
@@ -97,7 +97,7 @@ impl Stream {
         Ok(Step::Wait(waits))
     }
 
-    /// The response alone goes on.
+    /// Continues with the response only.
     fn bodies_without_upload(&mut self) -> Phase<Step<()>> {
         self.refuse_upload();
         self.move_bodies()
@@ -112,19 +112,19 @@ impl Stream {
         Err(StreamError::close(by, During::Data))
     }
 
-    /// The response is with the client, the request not yet with the server.
+    /// The response was sent completely, the request not yet.
     fn response_left(&mut self) {
         if self.phase == During::Last {
             return;
         }
         self.enter(During::Last);
-        // The client knows the end by this only.
+        // The client knows the end of this body only by the connection's end.
         if self.response.body.ends_with_source() {
             self.client.shut_write();
         }
     }
 
-    /// The server takes no more of the request. What the client still sends of it must not be read as the next one.
+    /// The server takes no more of the request. The rest that the client sends must not be parsed as the next request.
     pub(super) fn refuse_upload(&mut self) {
         self.request.upload_refused = true;
         self.reusable.give_up();
@@ -138,7 +138,7 @@ impl Stream {
         Some(flow)
     }
 
-    /// The same of the response's.
+    /// The same for the response's.
     fn move_response_body(&mut self) -> Option<Flow> {
         let upstream = self.server.upstream.as_mut()?;
         let flow = self.response.body.advance(&mut upstream.connector, &mut self.client);
@@ -155,7 +155,7 @@ impl Stream {
     }
 }
 
-/// Bodies move although there is no server: a fault of ours.
+/// Bodies move although there is no server: an internal error.
 pub(super) fn no_server() -> StreamError {
     StreamError::close(By::Internal, During::Data)
 }

@@ -1,4 +1,4 @@
-//! The end of an stream: connections settle, counters count, the log line is written.
+//! The end of a stream: connections are kept or closed, counters updated, the log line is written.
 
 use weir_containers::PooledFuture;
 use weir_net::{Received, Sent};
@@ -10,11 +10,11 @@ use crate::server::idle;
 use crate::stream::{Stream, StreamError};
 
 impl Stream {
-    /// Ends the stream; whether the client's connection can carry another one.
+    /// Ends the stream; returns whether the client's connection can carry another one.
     pub(super) async fn finish(&mut self) -> bool {
         self.timers.close = Some(self.elapsed());
         self.count_end();
-        // The line may say something of the server's connection, which may be another stream's thereafter.
+        // The line may contain facts about the server's connection, which another stream may use afterwards.
         self.log_end();
         self.note_on_timeline();
         self.settle_server();
@@ -32,7 +32,7 @@ impl Stream {
         false
     }
 
-    /// Gives the server's connection to whoever comes next, or closes it.
+    /// Makes the server's connection available to other streams, or closes it.
     pub(crate) fn settle_server(&mut self) {
         if let Some(upstream) = self.server.upstream.take() {
             let usable = self.reusable.server
@@ -47,20 +47,20 @@ impl Stream {
         }
     }
 
-    /// Whether the client has something to read, and may lose it if its connection closes at once.
+    /// Whether the client has something to read that it may lose if its connection closes at once.
     fn is_read_from(&mut self) -> bool {
-        // Whom an administrator ended is gone at once.
+        // A stream ended by an administrator closes at once.
         if !self.response.is_leaving() || self.client.is_broken() || self.entry.is_killed() {
             return false;
         }
         self.client.has_pending() || !self.say_goodbye()
     }
 
-    /// Lets a client that still sends read our last bytes: closing at once would reset its connection and take the
-    /// response away from it (RFC 9112, 9.6).
+    /// Lets a client that still sends read the last bytes: closing at once would reset its connection and discard
+    /// the response (RFC 9112, 9.6).
     async fn linger(&mut self) {
         let mut lingering = Lingering { said_goodbye: !self.client.has_pending(), drained: 0 };
-        // Nobody ends what is no stream any more: it is over when it is, or when time is.
+        // The stream is over, so it cannot be killed here: lingering ends by itself or by its deadline.
         let _ = self
             .drive(
                 While::pause(LINGER, weir_sched::now()),
@@ -70,7 +70,7 @@ impl Stream {
             .await;
     }
 
-    /// Closing alone would throw our last bytes away if the client sent something that was not read. True if it did not.
+    /// Closing alone would discard the last bytes if the client sent something that was not read. True if it did not.
     fn say_goodbye(&mut self) -> bool {
         self.client.shut_write();
         if self.request.body.is_done() && self.client.input().is_empty() {
@@ -80,7 +80,7 @@ impl Stream {
         false
     }
 
-    /// Our last bytes leave, then what the client still sends is read.
+    /// Sends the last bytes, then reads what the client still sends.
     fn linger_on(&mut self, lingering: &mut Lingering) -> Step<()> {
         if !lingering.said_goodbye {
             if self.client.has_pending() && matches!(self.client.flush(false), Sent::Part(_)) {
@@ -104,7 +104,7 @@ impl Stream {
     }
 }
 
-/// How far a connection that closes is.
+/// The state of a connection that closes.
 struct Lingering {
     said_goodbye: bool,
     drained: usize,
@@ -112,5 +112,5 @@ struct Lingering {
 
 /// How long a closing connection is read from.
 const LINGER: std::time::Duration = std::time::Duration::from_secs(2);
-/// How much a closing connection is read from.
+/// How many bytes are read from a closing connection.
 const LINGER_BYTES: usize = 1 << 20;

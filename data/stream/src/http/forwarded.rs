@@ -1,4 +1,4 @@
-//! `option forwarded`: the field of RFC 7239, which says what servers would know if the client spoke with them.
+//! `option forwarded`: the field of RFC 7239, with what servers would know from a direct connection.
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +9,7 @@ use weir_expr::{Expr, Value};
 use crate::stream::Stream;
 
 impl Stream {
-    /// The field's value: what the option wants, in the order of the manual.
+    /// The field's value: the configured parts, in the order of the manual.
     pub(super) fn forwarded_value(&mut self, option: &Forwarded) -> Vec<u8> {
         let mut out = Vec::new();
         if option.proto {
@@ -62,7 +62,7 @@ impl Stream {
         }
     }
 
-    /// A node's name: an address, or an identifier that says nothing about it.
+    /// A node's name: an address, or an obfuscated identifier.
     fn forwarded_node(&mut self, expression: &Expr) -> Vec<u8> {
         let value = expression.evaluate(self).sample().map(|sample| sample.value);
         match value {
@@ -81,7 +81,7 @@ impl Stream {
         }
     }
 
-    /// A node's port: a number, or an identifier.
+    /// A node's port: a number, or an obfuscated identifier.
     fn forwarded_port(&mut self, expression: &Expr) -> Option<Vec<u8>> {
         match expression.evaluate(self).sample()?.value {
             Value::Int(port) => u16::try_from(port).ok().map(|port| port.to_string().into_bytes()),
@@ -111,7 +111,7 @@ fn quote(out: &mut Vec<u8>, text: &[u8]) {
 
 fn node_name(address: Option<IpAddr>) -> Vec<u8> {
     let mut out = Vec::new();
-    // Memory takes it.
+    // Writing to memory does not fail.
     let _ = match address {
         Some(IpAddr::V4(ip)) => write!(out, "{ip}"),
         Some(IpAddr::V6(ip)) => match ip.to_ipv4_mapped() {
@@ -123,7 +123,7 @@ fn node_name(address: Option<IpAddr>) -> Vec<u8> {
     out
 }
 
-/// An identifier of RFC 7239, section 6.3: letters, digits and `._-` after an underscore. None if it has other bytes.
+/// An obfuscated identifier of RFC 7239, section 6.3: letters, digits and `._-` after an underscore. None if the text has other bytes.
 fn obfuscated(text: &[u8]) -> Option<Vec<u8>> {
     let fits = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     if text.is_empty() || !text.iter().all(fits) {

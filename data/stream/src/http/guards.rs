@@ -11,7 +11,7 @@ use crate::stream::rule_state::{RefusingOption, StoppedBy};
 use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
-    /// `option http-restrict-req-hdr-names` of one proxy, before its rules look at the request.
+    /// `option http-restrict-req-hdr-names` of one proxy, before its rules are evaluated.
     pub(super) fn restrict_header_names(&mut self, proxy: &Proxy) -> Phase {
         match proxy.config.settings.options.restrict_header_names {
             None | Some(RestrictHeaderNames::Preserve) => {}
@@ -33,7 +33,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Of `TE`, only `trailers` concerns more than one hop (RFC 9110, 10.1.4).
+    /// Reduces `TE` to `trailers`, the only value that concerns more than one hop (RFC 9110, 10.1.4).
     pub(super) fn narrow_te(&mut self) -> Phase {
         let (head, raw) = self.request.message.edit();
         if !head.index().iter().any(|field| field.known == KnownName::Te) {
@@ -47,7 +47,7 @@ impl Stream {
         Ok(())
     }
 
-    /// `option checkcache`: a response that a cache may keep must not set a cookie.
+    /// `option checkcache`: a response that a cache may store must not set a cookie.
     pub(super) fn check_cacheable_cookies(&mut self) -> Phase {
         let checks = self.backend.config.settings.options.check_cache;
         let head = &self.response.message.head;
@@ -64,7 +64,7 @@ impl Stream {
     }
 }
 
-/// Letters, digits and hyphens only.
+/// Whether a name has only letters, digits and hyphens.
 fn is_plain(name: &[u8]) -> bool {
     name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
 }

@@ -16,9 +16,10 @@ use crate::server::{Failure, retry};
 use crate::stream::attempts::Replay;
 use crate::stream::response::ResponseProgress;
 use crate::stream::{Phase, Stream, StreamError};
+use crate::upstream::Upstream;
 
 impl Stream {
-    /// Gets a server and exchanges the messages, as often as failures allow.
+    /// Reaches a server and exchanges the messages, with retries.
     pub(super) async fn forward(&mut self) -> Phase {
         if self.client.ended() && !self.request.body.is_complete() {
             self.count(Event::ClientAbort);
@@ -36,7 +37,7 @@ impl Stream {
         self.respond().await
     }
 
-    /// Writes what the proxy itself adds to the request.
+    /// Adds the proxy's own fields to the request.
     fn prepare_request(&mut self) -> Phase {
         self.narrow_te()?;
         self.add_forwarding_fields()?;
@@ -61,9 +62,9 @@ impl Stream {
         Ok(())
     }
 
-    /// Keeps a copy of a body that is wholly there, so that it can be sent again.
+    /// Keeps a copy of a complete body, so that it can be sent again.
     fn keep_body(&mut self) -> Replay {
-        // What filters made of it may not be the same another time.
+        // Filters may change the body differently a second time.
         if weir_net::shortage::is_short() || self.request.body.is_filtered() {
             return Replay::No;
         }
@@ -76,7 +77,7 @@ impl Stream {
             if self.request.body.is_complete() {
                 break;
             }
-            // Who sent its head in pieces may have a buffer that just held it: the body that came along is behind it.
+            // A client that sent its head in pieces may have a buffer just large enough for it: the body may still be in the socket.
             let Received::Bytes(_) = self.client.receive(limit) else { return Replay::No };
         }
         self.trace_coding(Direction::Request, true);
@@ -95,7 +96,7 @@ impl Stream {
         if self.response.message.head.flags().contains(Flags::VIOLATION) {
             crate::refusals::keep_tolerated_response(self);
         }
-        // Nobody asked to leave HTTP: what would follow is no response.
+        // The request did not ask for another protocol, so what would follow is not a response.
         if self.response.server_status == 101 && !self.request.message.may_switch_protocols() {
             return Err(UpstreamError::Failed(Failure::Junk));
         }
@@ -107,14 +108,30 @@ impl Stream {
         Ok(())
     }
 
+    /// A server of HTTP/2 may refuse a request that it did not look at, whatever it asks for, and is asked again then. So a body
+    /// that is there already is kept, if it fits a buffer.
+    #[cold]
+    fn keep_body_for_refusal(&mut self) {
+        let head = &self.request.message.head;
+        let limit = self.instance.limits.body_limit(head);
+        let fits = head.content_length().is_none_or(|length| length <= limit as u64);
+        if fits && matches!(self.attempts.replay, Replay::No) {
+            self.attempts.replay = self.keep_body();
+        }
+    }
+
     fn send_request_head(&mut self) -> Result<(), UpstreamError> {
         self.add_server_name().map_err(|_| no_room())?;
+        let is_shared = |upstream: &Upstream| upstream.connector.shared().is_some();
+        if !self.request.body.is_done() && self.server.upstream.as_ref().is_some_and(is_shared) {
+            self.keep_body_for_refusal();
+        }
         let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
         let bodiless = self.request.body.is_complete() && self.request.body.ready() == 0;
         if !bodiless && self.request.body.ready() == 0 {
             let verbatim = self.request.message.verbatim(&upstream.connector);
             if verbatim > 0 {
-                // The head leaves together with the part of the body that came with it.
+                // The head is sent together with the part of the body that was received with it.
                 self.request.body.lead_with(verbatim);
                 if !self.request.body.inspect(&mut self.client) {
                     self.trace_coding(Direction::Request, false);
@@ -128,7 +145,7 @@ impl Stream {
             Replay::Whole(body) => body.framed(),
             _ => b"",
         };
-        // Announced only if it follows at once: the kernel holds back what is said to be unfinished.
+        // `more` is only announced if it follows at once, because the kernel then holds the bytes back.
         let options = |proxy: &crate::instance::Proxy| proxy.config.settings.options.http_no_delay;
         let no_delay = options(self.frontend) || options(self.backend);
         let more = !no_delay && (!body.is_empty() || (!bodiless && !self.client.input().is_empty()));
@@ -160,7 +177,7 @@ impl Stream {
         .await
     }
 
-    /// Moves what can be moved of the request, and looks whether the head of the final response is there.
+    /// Moves what can be moved of the request, and checks whether the head of the final response has arrived.
     fn advance_to_response(
         &mut self,
         interim: &mut Interim,
@@ -178,13 +195,13 @@ impl Stream {
                 Flow::Withheld => waits.withheld = true,
                 Flow::Yield => waits.yields = true,
                 Flow::Failed(Side::Source, Fault::Shortage) => return Err(out_of_buffers().into()),
-                // Whoever leaves in the middle of its own request does not wait for an answer.
+                // A client that leaves in the middle of its own request does not wait for a response.
                 Flow::Truncated | Flow::Failed(Side::Source, _) => {
                     self.count_client_abort();
                     return Err(StreamError::error(400, By::Client, During::Headers).into());
                 }
                 Flow::Malformed => return Err(self.malformed_request_body().into()),
-                // The server may have answered before it stopped listening: its answer decides.
+                // The server may have answered before it stopped reading: its answer decides.
                 Flow::Failed(Side::Sink, _) => self.refuse_upload(),
             }
         } else if let Some(upstream) = &mut self.server.upstream
@@ -194,10 +211,10 @@ impl Stream {
             return Err(UpstreamError::Failed(Failure::Aborted(fault)));
         }
         if self.client.has_pending() {
-            // An interim response that did not fit; that the client is gone is noticed below.
+            // An interim response that did not fit; a broken client connection is noticed below.
             let _ = self.client.flush(false);
         }
-        // Whoever does not take what was sent gets no more: nothing piles up here, whatever the server sends.
+        // A client that does not read gets no more: nothing accumulates here, whatever the server sends.
         waits.client_takes = self.client.has_pending();
         if !waits.client_takes && self.read_response()? {
             if !self.is_interim() {
@@ -206,7 +223,7 @@ impl Stream {
             if !interim.admits(self.response.message.head.end()) {
                 return Err(UpstreamError::Failed(Failure::Junk));
             }
-            // The server's time goes on: it is that of the whole wait for a final response. Others have their turns in between.
+            // The server's time continues: it is for the whole wait for a final response. Other tasks run in between.
             self.forward_interim()?;
             waits.yields = true;
         }
@@ -218,7 +235,7 @@ impl Stream {
         Ok(Step::Wait(waits))
     }
 
-    /// Whether the head of a response is there.
+    /// Whether the head of a response has arrived.
     fn read_response(&mut self) -> Result<bool, UpstreamError> {
         let options =
             self.instance.limits.h1_options(self.backend.config.settings.options.accept_unsafe_response);
@@ -254,7 +271,7 @@ impl Stream {
         }
     }
 
-    /// The head of a response that switches protocols is there.
+    /// The head of a response that switches protocols has arrived.
     #[cold]
     fn read_switch(&mut self) -> Result<bool, UpstreamError> {
         if self.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some()) {
@@ -283,26 +300,26 @@ impl Stream {
         Err(StreamError::close(by, During::Headers).into())
     }
 
-    /// Whether the response's head is one that another follows.
+    /// Whether another response follows this one.
     fn is_interim(&self) -> bool {
         let status = self.response.message.head.status();
         (100..200).contains(&status) && status != 101
     }
 
-    /// Passes a 1xx on.
+    /// Forwards a 1xx response.
     fn forward_interim(&mut self) -> Result<(), UpstreamError> {
         if let Some(upstream) = &mut self.server.upstream {
             self.response.message.detach(&mut upstream.connector);
         }
         self.note_head_size(true);
-        // The server had read of this request: what happens now is no race with an idle connection's end.
+        // The server has read this request: a failure from now on is not the race with an idle connection's end.
         self.attempts.on_reused_connection = false;
-        // HTTP/1.0 clients do not know them (RFC 9110, 15.2).
+        // HTTP/1.0 clients do not support them (RFC 9110, 15.2).
         let sent = if self.request.message.head.version() == Version::HTTP_10 {
             Sent::All
         } else {
             self.request.expects_continue = false;
-            // To its client the response has begun: another server would begin another one.
+            // The client has seen the beginning of this response, so no other server may be tried.
             self.attempts.interim_forwarded = true;
             self.adjust_response_case();
             self.response.message.send(&mut self.client, &mut self.scratch, false)
@@ -314,19 +331,19 @@ impl Stream {
         }
     }
 
-    /// Sends the response's head, then lets both bodies flow to their ends.
+    /// Sends the response's head, then moves both bodies to their ends.
     async fn respond(&mut self) -> Phase {
         self.response.progress = ResponseProgress::Known;
         self.count_server_status();
         self.observe(Some(Observation::of_status(self.response.server_status)));
         self.response.size =
             BodySize::of_response(&self.response.message.head, self.request.message.head.method());
-        // What a tunnel was asked from carries no other request, even if a rule refuses the tunnel.
+        // A connection on which a tunnel was requested carries no other request, even if a rule refuses the tunnel.
         self.reusable.client &= self.response.size != BodySize::Tunnel;
         self.note_head_size(true);
         self.bound_response_head();
         if let Err(stop) = self.response_phase().await {
-            // What the client gets is not this response. Its time is the server's all the same (manual, 8.4, "Tr").
+            // The client gets another response. The server's time still counts (manual, 8.4, "Tr").
             self.response.logged.heads = 0;
             return Err(stop);
         }
@@ -344,7 +361,7 @@ impl Stream {
         if self.frontend.config.settings.options.http_drop_response_trailers {
             self.response.body.drop_trailers();
         }
-        // While the request is on its way, nothing closes behind the response.
+        // While the request is still being sent, the connection does not close after the response.
         let closes = !self.reusable.client && !self.request.flows();
         if closes {
             self.response.body.end_sink();
@@ -355,7 +372,7 @@ impl Stream {
         }
         if !self.response.body.inspect(&mut upstream.connector) {
             self.trace_coding(Direction::Response, false);
-            // Nothing of the response went out yet: the client learns that there is none.
+            // Nothing of the response was sent yet: the client gets an error instead.
             self.timers.response = None;
             self.response.logged.heads = 0;
             self.count(Event::FailedResponse);
@@ -387,7 +404,7 @@ impl Stream {
         self.exchange_bodies().await
     }
 
-    /// Shows the request's head to its filters. Its body is theirs before it leaves: it never goes with the head.
+    /// Passes the request's head to its filters. They must see the body before it leaves, so it is never sent with the head.
     #[cold]
     fn filter_request(&mut self) -> Phase {
         self.request.message.detach(&mut self.client);
@@ -398,7 +415,7 @@ impl Stream {
         self.request.message.chunk().map_err(|_| no_room())
     }
 
-    /// The same of the response. What its size is when it leaves.
+    /// The same for the response. Returns the size that is sent.
     #[cold]
     fn filter_response(&mut self, size: BodySize) -> Phase<BodySize> {
         let Some(upstream) = &mut self.server.upstream else { return Err(no_server()) };
@@ -409,7 +426,7 @@ impl Stream {
         if !self.response.body.head(&mut self.response.message) || size == BodySize::Tunnel {
             return Ok(size);
         }
-        // A client of HTTP/1.0 knows the end by the connection's.
+        // For an HTTP/1.0 client the body ends with the connection.
         let chunks = self.request.message.head.version() >= Version::HTTP_11;
         self.response.body.encode(chunks);
         let stated = if chunks { self.response.message.chunk() } else { self.response.message.unframe() };
@@ -417,16 +434,16 @@ impl Stream {
         Ok(BodySize::Unknown)
     }
 
-    /// What follows the head that the client gets: rules may have given a body to a response that has none, or taken it from
-    /// one that has. A tunnel is open when the server says so and the client is told so; else nothing follows, and nothing
-    /// more is read of a client that may take it for open.
+    /// The size of the body that the client gets: rules may have given a body to a response without one, or removed it. A
+    /// tunnel is open when the server agreed and the client is told so; else nothing follows, and nothing more is read from
+    /// a client that may believe it open.
     fn settle_response_body(&mut self) -> Phase<BodySize> {
         let came = self.response.size;
         let status = self.response.message.head.status();
         let accepted = came == BodySize::Tunnel;
         let promised = self.promises_tunnel();
         if accepted && promised && (status == 101) == (self.response.server_status == 101) {
-            // A tunnel has no length (RFC 9110, 9.3.6), whatever the server says.
+            // A tunnel has no length (RFC 9110, 9.3.6), whatever the fields say.
             let head = &mut self.response.message.head;
             if head.flags().intersects(Flags::HAS_CONTENT_LENGTH | Flags::HAS_TRANSFER_ENCODING) {
                 head.touch();
@@ -437,13 +454,13 @@ impl Stream {
         let bodiless = accepted || promised || self.request.head_only() || status::is_bodyless(status);
         let size = if bodiless { BodySize::None } else { came };
         if size != came {
-            // Nobody takes it: that ends the server's connection.
+            // The body is not read: that ends the server's connection.
             self.reusable.server = false;
             self.response.body.begin(BodyFlow::done());
         }
         let said = if promised { BodySize::Tunnel } else { size };
         self.restate_response(said).map_err(|_| no_room())?;
-        // What a rule made interim is not: the client waits for another one.
+        // A reply whose status a rule changed to 1xx is not the last: the client waits for another one.
         self.reusable.client &= status >= 200 && !promised;
         Ok(size)
     }
@@ -454,8 +471,8 @@ impl Stream {
             == BodySize::Tunnel
     }
 
-    /// Makes the response's head say what body the client gets. A 304, and a response to HEAD that has a body for others, say
-    /// how long another one is.
+    /// Sets the framing fields for the body that the client gets. A 304, and a response to HEAD, keep the length of the body
+    /// that they do not have.
     pub(crate) fn restate_response(&mut self, size: BodySize) -> Result<(), NoRoom> {
         let status = self.response.message.head.status();
         if status == 304 || (self.request.head_only() && !status::is_bodyless(status)) {
@@ -464,11 +481,11 @@ impl Stream {
         self.response.message.restate(size)
     }
 
-    /// Decides which connections live on, and says so in the response.
+    /// Decides which connections persist, and sets the response's fields accordingly.
     fn settle_connections(&mut self, size: BodySize) -> Phase {
         if self.response.is_tunnel {
             self.reusable.give_up();
-            // What the server says of its own connection stays behind (RFC 9110, 7.6.1).
+            // The server's own `Connection` options are not forwarded (RFC 9110, 7.6.1).
             self.response.message.announce_tunnel().map_err(|_| no_room())?;
             self.adjust_response_case();
             return Ok(());
@@ -486,18 +503,18 @@ impl Stream {
         Ok(())
     }
 
-    /// `option h1-case-adjust-bogus-client`: the client sees the names of fields in the case that it insists on.
+    /// `option h1-case-adjust-bogus-client`: the client gets field names in the case that it needs.
     pub(crate) fn adjust_response_case(&mut self) {
         let wanted = self.frontend.config.settings.options.adjust_case_for_client;
         self.response.message.adjust_case(self.instance.limits.header_case.as_ref().filter(|_| wanted));
     }
 
-    /// What the frontend and the backend agree on for connections.
+    /// The connection mode that results from the frontend and the backend.
     fn connection_mode(&self) -> ConnectionMode {
         mode_of(self.frontend).max(mode_of(self.backend))
     }
 
-    /// How the client's connection persists: only its own side is asked (manual, "option httpclose").
+    /// The connection mode of the client's connection: only its own side counts (manual, "option httpclose").
     pub(crate) fn client_mode(&self) -> ConnectionMode {
         mode_of(self.frontend)
     }
@@ -508,14 +525,14 @@ impl Stream {
         PooledFuture::new(self.retry_after(failure)).await
     }
 
-    /// The request's body is no chunked coding.
+    /// The ending for a request body with invalid chunked coding.
     fn malformed_request_body(&self) -> StreamError {
         self.count_bad_request();
         StreamError::error(400, By::Proxy, During::Headers)
     }
 }
 
-/// Why a conversation with a server did not bring a response.
+/// Why an exchange with a server did not give a response.
 pub(super) enum UpstreamError {
     /// The stream ends.
     Stop(StreamError),
@@ -535,7 +552,7 @@ impl From<StreamError> for UpstreamError {
     }
 }
 
-/// What a proxy says of connections.
+/// The connection mode of a proxy.
 fn mode_of(proxy: &crate::instance::Proxy) -> ConnectionMode {
     use weir_config::model::ConnectionMode as Configured;
     match proxy.config.settings.options.connection_mode.unwrap_or_default() {
@@ -545,7 +562,7 @@ fn mode_of(proxy: &crate::instance::Proxy) -> ConnectionMode {
     }
 }
 
-/// What came of interim responses to one request.
+/// Counts of the interim responses to one request.
 #[derive(Default)]
 struct Interim {
     count: u32,
@@ -553,7 +570,7 @@ struct Interim {
 }
 
 impl Interim {
-    /// Whether one more, of so many bytes, is within the bounds.
+    /// Whether one more, of `bytes` bytes, is within the limits.
     fn admits(&mut self, bytes: usize) -> bool {
         self.count += 1;
         self.bytes += bytes;
@@ -561,12 +578,12 @@ impl Interim {
     }
 }
 
-/// More interim responses to one request are no answer but a flood: it ends as an invalid response does.
+/// More interim responses to one request count as a flood, which ends like an invalid response.
 const MAX_INTERIM_RESPONSES: u32 = 200;
-/// The same of their heads together.
+/// The same limit for the total size of their heads.
 const MAX_INTERIM_BYTES: usize = 256 * 1024;
 
-/// This much of a body is copied behind an edited head, to leave in the same system call.
+/// How much of a body is copied behind an edited head, to leave in the same system call.
 const SENT_WITH_HEAD: usize = 16 * 1024;
 
 /// `tune.buffers.limit` or `-m` is reached.
@@ -574,7 +591,7 @@ fn out_of_buffers() -> StreamError {
     StreamError::error(500, By::Resource, During::Headers)
 }
 
-/// The head outgrew its buffer by what we added to it.
+/// The head exceeds its buffer with the fields that the proxy adds.
 fn no_room() -> StreamError {
     StreamError::Error(400, Ending::new(By::Proxy, During::Request))
 }

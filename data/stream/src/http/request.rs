@@ -17,7 +17,7 @@ use crate::stream::response::LocalName;
 use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
-    /// Waits for the whole head of a request and takes note of what it asks.
+    /// Waits for the complete head of a request and records its facts.
     pub(super) async fn read_request(&mut self, waited: Waited) -> Phase {
         self.timers.first_byte = Some(self.elapsed());
         match waited {
@@ -30,7 +30,7 @@ impl Stream {
             accept_fragment: self.frontend.takes_fragments,
             ..self.instance.limits.h1_options(settings.options.accept_unsafe_request)
         };
-        // Most heads are there as a whole: then nothing is waited for.
+        // Most heads arrive complete, without waiting.
         if let Step::Wait(waits) = self.look_for_head(&options)? {
             PooledFuture::new(self.await_head(waits, &options)).await?;
         }
@@ -63,7 +63,7 @@ impl Stream {
         .await
     }
 
-    /// The head is there: what follows from it before any rule.
+    /// Prepares a complete request, before any rule.
     fn begin_request(&mut self) -> Phase {
         self.timers.request = Some(self.elapsed());
         self.request.progress = RequestProgress::Known;
@@ -74,7 +74,7 @@ impl Stream {
         }
         let head = &self.request.message.head;
         self.request.client_method = head.method();
-        // One of HTTP/1.0 expects nothing: it would not understand the confirmation (RFC 9110, 10.1.1).
+        // HTTP/1.0 clients expect nothing: they would not understand the confirmation (RFC 9110, 10.1.1).
         self.request.expects_continue =
             head.flags().contains(Flags::EXPECT_100) && head.version() >= Version::HTTP_11;
         self.request.body.begin(BodyFlow::behind(head, BodySize::of_request(head)));
@@ -84,8 +84,8 @@ impl Stream {
         self.judge_first_chunks()
     }
 
-    /// What came of a chunked body together with the head is judged with it: no server sees a request whose body is
-    /// wrong from the start.
+    /// Validates the part of a chunked body that arrived with the head: no server sees a request whose body is
+    /// invalid from the start.
     fn judge_first_chunks(&mut self) -> Phase {
         if !self.request.message.head.flags().contains(Flags::CHUNKED) {
             return Ok(());
@@ -102,7 +102,7 @@ impl Stream {
         Err(StreamError::error(400, By::Proxy, During::Request))
     }
 
-    /// Answers at once if the request is one for `monitor-uri`.
+    /// Answers at once if the request is for `monitor-uri`.
     pub(super) fn check_monitor(&mut self) -> Phase {
         match &self.frontend.config.settings.monitor_uri {
             Some(uri) if self.asks_for(uri.as_bytes()) => Err(self.monitor()),
@@ -110,14 +110,14 @@ impl Stream {
         }
     }
 
-    /// Whether this is what the request asks for, in whatever form; what has a scheme is asked for in that form only.
+    /// Whether the request's target is this URI, in any form; a URI with a scheme only matches the absolute form.
     fn asks_for(&self, uri: &[u8]) -> bool {
         let (head, raw) = (&self.request.message.head, self.request.message.bytes());
         let asked = if uri.first() == Some(&b'/') { head.path_and_query(raw) } else { head.uri(raw) };
         asked == uri
     }
 
-    /// What to do when no request comes.
+    /// The result when no request arrives.
     fn no_request(&mut self, failure: ReadHead) -> StreamError {
         self.trace_refusal(Direction::Request, failure);
         let nothing_came = self.client.input().is_empty() && !self.request.message.has_begun();

@@ -1,4 +1,4 @@
-//! The rules of the frontend and the backend around the choice of the backend.
+//! The rules of the frontend and the backend, and the choice of the backend between them.
 
 use weir_config::model::BackendTarget;
 use weir_config::model::RulesetKind;
@@ -15,7 +15,7 @@ impl Stream {
     pub(super) async fn frontend_phase(&mut self) -> Phase {
         self.make_unique_id();
         if let Err(stop) = self.content_rules(self.frontend).await {
-            // These rules see bytes: whom they refuse has made no request, as far as figures and logs go.
+            // These rules see bytes: a client that they refuse has made no request, in counters and logs.
             self.timers.request = None;
             return Err(stop);
         }
@@ -35,7 +35,7 @@ impl Stream {
         if self.backend.config.settings.options.http_buffer_request || self.balances_on_body() {
             self.wait_for_body(0, self.frontend.config.settings.timeouts.http_request).await?;
         }
-        // What rules waited for is part of getting the request, not of waiting for a server.
+        // The waits of rules count as part of receiving the request, not of waiting for a server.
         self.timers.request = Some(self.elapsed());
         Ok(())
     }
@@ -69,7 +69,7 @@ impl Stream {
         let chosen = self.routed_backend(frontend);
         let Some(backend) = chosen else {
             self.count(Event::FailedConnection);
-            // Like in the reference program, a request is there for the log once something was made of it.
+            // As in HAProxy, the log has no time of the request here, unless the request was buffered.
             if !frontend.config.settings.options.http_buffer_request {
                 self.timers.request = None;
             }
@@ -113,14 +113,14 @@ impl Stream {
         }
     }
 
-    /// Whether a backend may be chosen: it is published, or `force-be-switch` says that it does not matter. Rules that
-    /// name another one are as if they did not apply.
+    /// Whether a backend may be chosen: it is published, or `force-be-switch` overrides that. Rules that name another
+    /// backend are skipped.
     fn may_switch_to(&mut self, backend: &'static Proxy) -> bool {
         let frontend = self.frontend;
         backend.is_published() || frontend.config.force_switch.iter().any(|condition| self.holds(condition))
     }
 
-    /// The stream is now the backend's too: its timeouts apply and it counts.
+    /// Enters the backend: its timeouts apply and it counts the stream.
     pub(crate) fn enter_backend(&mut self, backend: &'static Proxy) {
         self.backend = backend;
         self.choice.last = None;

@@ -1,7 +1,7 @@
-//! WebSocket between a client of HTTP/2 and a server of HTTP/1 (RFC 8441, 5).
+//! WebSocket between an HTTP/2 client and an HTTP/1 server (RFC 8441, 5).
 //!
-//! The client's extended CONNECT has no key: the proof that a server of HTTP/1 understood the upgrade (RFC 6455, 4.1) is between
-//! the server and this end.
+//! The client's extended CONNECT has no key: the proof that an HTTP/1 server understood the upgrade (RFC 6455, 4.1) is between
+//! the server and this proxy.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use crate::ending::{By, During, Ending};
 use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
-    /// Gives a request to upgrade that came without a key one of our own.
+    /// Adds a key to an upgrade request that came without one.
     pub(super) fn add_websocket_key(&mut self) -> Phase {
         if self.client.shared().is_none()
             || !self.request.message.head.flags().contains(Flags::UPGRADE_WEBSOCKET)
@@ -27,8 +27,8 @@ impl Stream {
             .map_err(|_| StreamError::Error(400, Ending::new(By::Proxy, During::Request)))
     }
 
-    /// Whether a server that switches protocols does so because the client asked: that is the only one who learns of it
-    /// in HTTP/1.
+    /// Whether the response may be forwarded: false for a 101 that an HTTP/2 client did not ask for. An HTTP/1 client
+    /// sees the 101 itself.
     #[inline]
     pub(super) fn may_switch(&self) -> bool {
         self.response.message.head.status() != 101
@@ -36,13 +36,13 @@ impl Stream {
             || self.was_asked_to_switch()
     }
 
-    /// A server of HTTP/2 agreed to speak WebSocket: who asked in HTTP/1 wants to see a proof, which is not there in HTTP/2.
+    /// An HTTP/2 server agreed to WebSocket: an HTTP/1 client needs the proof, which does not exist in HTTP/2.
     #[cold]
     pub(super) fn prove_websocket(&mut self) {
         let request = &self.request.message;
         let Some(key) = request.head.find(request.bytes(), KEY, 1) else { return };
         let proof = proof_of(key);
-        // Without room for it the client refuses the response, as it should.
+        // Without room for it the client refuses the response, as it must.
         let _ = self.response.message.head.add(b"sec-websocket-accept", proof.as_bytes());
     }
 
@@ -64,11 +64,11 @@ impl Stream {
     }
 }
 
-/// What proves that the request with this key was understood (RFC 6455, 4.2.2).
+/// The proof that the request with this key was understood (RFC 6455, 4.2.2).
 fn proof_of(key: &[u8]) -> String {
     STANDARD.encode(weir_tls::inspect::sha1(&[key, MAGIC].concat()))
 }
 
 const KEY: &[u8] = b"sec-websocket-key";
-/// RFC 6455, 1.3.
+/// The GUID of RFC 6455, 1.3.
 const MAGIC: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";

@@ -1,4 +1,4 @@
-//! Services that answer requests in place of a server, as the instance has them.
+//! Services that answer requests in place of a server, as interfaces.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use weir_mux::Service;
 
 use super::Instance;
 
-/// Whoever makes the statistics page and what Prometheus scrapes. It lives above this crate, and gets in through [`Instance::statistics`].
+/// Makes the statistics page and the output for Prometheus. Implemented by a crate above, and set in [`Instance::statistics`].
 pub trait Statistics: Send + Sync {
     /// The answer to a request for the page.
     fn page(&self, instance: &'static Instance, request: &PageRequest<'_>) -> Page;
 
-    /// The answer to a scrape with this query; none if the query is broken.
+    /// The answer to a scrape with this query; none if the query is invalid.
     fn metrics(&self, instance: &'static Instance, query: &[u8]) -> Option<Page>;
 }
 
@@ -20,7 +20,7 @@ pub trait Statistics: Send + Sync {
 pub struct PageRequest<'a> {
     /// The proxy that has the page.
     pub proxy: usize,
-    /// What follows the page's URI in the request's target.
+    /// The part of the request's target after the page's URI.
     pub suffix: &'a [u8],
     /// The whole target.
     pub target: &'a [u8],
@@ -36,11 +36,11 @@ pub struct Page {
     pub status: u16,
     /// The content's type; empty for none.
     pub content_type: &'static str,
-    /// Where to go, for a redirect.
+    /// The target of a redirect.
     pub location: Option<Vec<u8>>,
     /// How often the page reloads itself.
     pub refresh: Option<Duration>,
-    /// Who writes the body, if there is one. A page about thousands of servers takes a while: it is made in pieces, no faster
+    /// Writes the body, if there is one. A page about thousands of servers takes a while: it is made in pieces, no faster
     /// than the client takes them.
     pub body: Option<Box<dyn Service>>,
 }

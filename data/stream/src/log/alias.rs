@@ -1,4 +1,4 @@
-//! What each alias of a log format stands for (manual section 8.2.6).
+//! The values of log format aliases (manual section 8.2.6).
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -44,8 +44,10 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         Alias::TimeQueue => out.number(stream.timers.queue_wait()),
         Alias::BytesRead => early(stream, out, stream.logged_bytes() as i64),
         Alias::BytesUploaded => out.number(stream.bytes_in() as i64),
-        // There is none in TCP mode, and in HTTP mode not always.
-        Alias::Status if stream.response.status == 0 => out.number(-1),
+        // There is none in TCP mode, and in HTTP mode not always. Where there was no stream at all it is 0, as in the reference program.
+        Alias::Status if stream.response.status == 0 => {
+            out.number(if stream.is_for_connection() { 0 } else { -1 })
+        }
         Alias::Status => out.number(i64::from(stream.response.status)),
         Alias::RequestCookie => captured(stream.log.captures.cookie(CaptureSide::Request), out),
         Alias::ResponseCookie => captured(stream.log.captures.cookie(CaptureSide::Response), out),
@@ -71,7 +73,7 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         }
         Alias::Retries => retries(stream, out),
         Alias::Frontend => out.text(stream.frontend.name().as_bytes()),
-        // The manual marks what came over TLS.
+        // The manual marks TLS connections.
         Alias::FrontendTransport => match stream.client.tls() {
             None => out.text(stream.frontend.name().as_bytes()),
             Some(_) => out.text(format!("{}~", stream.frontend.name()).as_bytes()),
@@ -114,7 +116,7 @@ fn text_or_missing(text: Option<&str>, out: &mut LogWriter<'_>) {
     }
 }
 
-/// Where the client is, and where it came to. Of a UNIX socket, the listener's number stands for the port.
+/// The client's address and the destination. For a UNIX socket, the listener's number stands for the port.
 fn client_side(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
     let is_client = matches!(alias, Alias::ClientIp | Alias::ClientPort);
     let address = if is_client { stream.source() } else { stream.destination() };
@@ -127,8 +129,8 @@ fn client_side(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
     }
 }
 
-/// What the line is written for: the end, unless it is written when the response, or in TCP mode the server's connection, is
-/// there (`option logasap`, or all is known by then).
+/// When the line is written: at the end, or earlier when the response, or in TCP mode the server's connection, is there
+/// (`option logasap`, or all values are known by then).
 fn origin(stream: &Stream) -> &'static [u8] {
     match stream.log.state {
         LogState::Beginning if stream.frontend.is_http() => b"txn_response",
@@ -137,8 +139,7 @@ fn origin(stream: &Stream) -> &'static [u8] {
     }
 }
 
-/// A total that need not be the final one is marked (manual, "option logasap"), like in the reference program whenever the
-/// option is there.
+/// A time that may not be final is marked (manual, "option logasap"), as in HAProxy whenever the option is set.
 fn time(stream: &Stream, out: &mut LogWriter<'_>, value: i64) {
     early(stream, out, value);
 }
@@ -164,8 +165,8 @@ fn headers(
     alias: Alias,
     out: &mut LogWriter<'_>,
 ) {
-    // Nothing declared, nothing written: not even the braces. Of a request that was not understood nothing was ever
-    // captured, on neither side.
+    // Without declared captures nothing is written, not even the braces. For an invalid request nothing was
+    // captured, on either side.
     let is_refused = stream.request.progress == RequestProgress::Refused;
     let declared = if is_refused { 0 } else { declared };
     let values = (0..declared).map(|slot| captured.get(slot).and_then(Option::as_deref));
@@ -244,8 +245,8 @@ fn date(stream: &Stream, time: WallTime, format: &'static [u8], out: &mut LogWri
     });
 }
 
-/// The date that was written last: most lines of a log fall into one second, and turning it into a date costs more than
-/// all of a line's numbers.
+/// The last formatted date: most lines of a log are within one second, and formatting a date costs more than all the
+/// numbers of a line.
 struct Date {
     second: i64,
     format: &'static [u8],
@@ -260,7 +261,7 @@ fn request_line(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
     if !stream.request.is_known() {
         return out.encoded(b"<BADREQ>");
     }
-    // Nobody logs it, and no rule on responses may ask: then it is the request's, which is still there.
+    // If no log format uses it, no rule on responses may either: so the request itself is still available.
     let kept = stream.entry.request_line();
     let mut unkept = Vec::new();
     if kept.is_empty() {
@@ -279,9 +280,10 @@ fn request_line(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
     match alias {
         Alias::HttpMethod => out.encoded(method),
         Alias::HttpPath => out.encoded(path),
-        Alias::HttpPathOnly => out.encoded(weir_http::uri::path(path)),
-        // Without a query there is an empty one, which is nothing missing.
+        // A target without a query has an empty one, which is not a missing value; a target that is no path has an empty path.
+        Alias::HttpPathOnly if weir_http::uri::path(path).is_empty() => out.quoted_raw(b""),
         Alias::HttpQuery if query.is_empty() => out.quoted_raw(b""),
+        Alias::HttpPathOnly => out.encoded(weir_http::uri::path(path)),
         Alias::HttpQuery => out.encoded(query),
         Alias::HttpUri => out.encoded(target),
         Alias::HttpVersion => out.encoded(version),

@@ -1,5 +1,5 @@
-//! What a client of HTTP/2 does that no well-behaved client does: it is counted in the tables that its session tracks, and what
-//! was refused before a stream could tell of it has a log line (`tune.h2.log-errors`).
+//! Glitches and refused requests of HTTP/2 clients: glitches are counted in the tables that the session tracks, and requests
+//! that were refused before they became streams are logged (`tune.h2.log-errors`).
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::instance::LoggedErrors;
 use crate::session::Session;
 use crate::stream::Stream;
 
-/// What was told of already.
+/// What was reported already.
 #[derive(Default)]
 pub(super) struct Oddities {
     glitches: u32,
@@ -19,7 +19,7 @@ pub(super) struct Oddities {
 }
 
 impl Oddities {
-    /// Tells what is new since the last time. Streams that began since then are to run afterwards: their rules may ask.
+    /// Reports what is new since the last call. Call it before new streams run, because their rules may read the counts.
     #[inline]
     pub(super) fn tell(&mut self, multiplexer: &Rc<Multiplexer>, session: &Rc<Session>) {
         if multiplexer.glitches() != self.glitches {
@@ -39,7 +39,7 @@ impl Oddities {
         let ends = failed && !self.failed && logged != LoggedErrors::None;
         self.failed = failed;
         for _ in 0..requests + u32::from(ends) {
-            // Nobody has this number: it stands for the connection.
+            // No stream has this identifier: it stands for the connection.
             let client = StreamConnector::from(multiplexer.stream(0));
             let mut stream = Stream::new(Rc::clone(session), client, weir_sched::now_us());
             stream.ending = Ending::new(By::Proxy, During::Request);

@@ -1,4 +1,4 @@
-//! Rules that look at data as it comes: `tcp-request content`, `tcp-response content`, and waiting for a body.
+//! Rules on received data: `tcp-request content`, `tcp-response content`, and waiting for a body.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::instance::Proxy;
 use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
-    /// `tcp-request content` rules of one proxy: each may ask for more data, until the inspection delay is over.
+    /// `tcp-request content` rules of one proxy: each may wait for more data, until the inspection delay is over.
     pub(crate) async fn content_rules(&mut self, proxy: &'static Proxy) -> Phase {
         if !proxy.has_rules(RulesetKind::TcpRequestContent) {
             return Ok(());
@@ -36,7 +36,7 @@ impl Stream {
         };
         self.receive_what_came();
         self.rules.is_strict = true;
-        // More data makes the rules begin anew, as the manual says; only what took its time already is not done again.
+        // With more data the rules start over, as the manual says; only actions that already waited are not repeated.
         let mut first = 0;
         'pass: loop {
             for (position, rule) in proxy.config.rules(kind).enumerate().skip(first) {
@@ -67,16 +67,16 @@ impl Stream {
         }
     }
 
-    /// Rules that do not wait judge what is there already: what a client sends at once must not pass them unseen.
+    /// Rules that do not wait evaluate what is available: data that a client sends at once must not pass them unseen.
     pub(crate) fn receive_what_came(&mut self) {
         if !self.request.is_known() && self.client.input().is_empty() {
-            // That the client ended or broke is noticed by whoever needs more of it.
+            // The end or a fault of the client is handled where more data is needed.
             let _ = self.client.receive(self.instance.limits.head_limit());
         }
     }
 
-    /// Whether waiting brings no more of the request: time is over, the client ended, the buffer is full, or (in HTTP)
-    /// the head is complete.
+    /// Whether waiting brings no more of the request: the delay is over, the client closed, the buffer is full, or (in
+    /// HTTP) the head is complete.
     fn request_is_final(&self, deadline: Tick) -> bool {
         clock::passed(deadline)
             || self.request.is_known()
@@ -101,8 +101,8 @@ impl Stream {
         .await
     }
 
-    /// Waits until the whole body (or `at_least` bytes of it, or as much as the buffer holds) is there; the client has
-    /// `time` for it.
+    /// Waits until the whole body (or `at_least` bytes of it, or as much as the buffer holds) is available; the client
+    /// has `time` for it.
     pub(crate) async fn wait_for_body(&mut self, at_least: u64, time: Option<Duration>) -> Phase {
         match self.request.body.is_complete() {
             true => Ok(()),
@@ -130,7 +130,41 @@ impl Stream {
         waited
     }
 
-    /// A head and what is held of its body share one buffer: rules may not make the head outgrow it (manual,
+    /// Whether the request came in early data and the handshake is not complete, so that it may be a replay.
+    pub(crate) fn is_early(&self) -> bool {
+        self.client.tls().is_some_and(|facts| facts.early)
+    }
+
+    /// Waits for the end of the client's handshake (`wait-for-handshake`).
+    pub(crate) async fn wait_for_handshake(&mut self) -> Phase {
+        let time = self.frontend.config.settings.timeouts.http_request;
+        self.drive(
+            While::body(&self.timeouts, time, weir_sched::now()),
+            |stream, _| stream.take_handshake(),
+            |stream, by, _| {
+                stream.count_bad_request();
+                Err(StreamError::error(408, by, During::Request))
+            },
+        )
+        .await
+    }
+
+    fn take_handshake(&mut self) -> Phase<Step<()>> {
+        while self.is_early() {
+            // The end of a handshake needs no buffer space, and early data never fill the buffer.
+            match self.client.receive(usize::MAX) {
+                Received::Bytes(_) => {}
+                Received::Nothing => return Ok(Step::Wait(Waits::ONCE)),
+                Received::End | Received::Full | Received::Failed(_) => {
+                    self.count_bad_request();
+                    return Err(StreamError::error(400, By::Client, During::Request));
+                }
+            }
+        }
+        Ok(Step::Done(()))
+    }
+
+    /// A head and the held part of its body share one buffer: rules may not make the head exceed it (manual,
     /// "tune.maxrewrite").
     pub(crate) fn bound_request_head(&mut self) {
         let held = match self.request.body.is_complete() {
@@ -146,7 +180,7 @@ impl Stream {
         self.response.message.head.limit_length(self.instance.limits.buffer_size.saturating_sub(held));
     }
 
-    /// Takes in what came of the request's body; done when that is enough.
+    /// Receives the request's body; done when enough is available.
     fn gather_body(&mut self, at_least: u64, limit: usize) -> Phase<Step<()>> {
         loop {
             let right = self.request.body.inspect(&mut self.client);
@@ -163,7 +197,7 @@ impl Stream {
             match self.client.receive(limit) {
                 Received::Bytes(_) => continue,
                 Received::Full => return Ok(Step::Done(())),
-                // What comes no more is noticed where it is missed: rules and the choice of the backend come before.
+                // The missing rest is noticed where it is needed: rules and the choice of the backend come before.
                 Received::End => return Ok(Step::Done(())),
                 Received::Failed(_) => {
                     self.count_bad_request();
@@ -172,14 +206,14 @@ impl Stream {
                 Received::Nothing => {}
             }
             if self.client.has_pending() {
-                // The rest of the confirmation that it waits for. If that fails, receiving will too.
+                // The rest of the `100 Continue` for which the client waits. If that fails, receiving will too.
                 let _ = self.client.flush(false);
             }
             return Ok(Step::Wait(Waits::ONCE));
         }
     }
 
-    /// Waits until the whole body of the response (or `at_least` bytes of it, or as much as the buffer holds) is there.
+    /// Waits until the whole body of the response (or `at_least` bytes of it, or as much as the buffer holds) is available.
     pub(super) async fn wait_for_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
         let waited = self.await_response_body(at_least, time).await;
         self.bound_response_head();
@@ -203,7 +237,7 @@ impl Stream {
         .await
     }
 
-    /// Takes in what came of the response's body; done when that is enough.
+    /// Receives the response's body; done when enough is available.
     fn gather_response_body(&mut self, at_least: u64, limit: usize) -> Phase<Step<()>> {
         loop {
             if !self.inspect_response_body() {
@@ -217,7 +251,7 @@ impl Stream {
             let Some(upstream) = &mut self.server.upstream else { return Ok(Step::Done(())) };
             match upstream.connector.receive(limit) {
                 Received::Bytes(_) => continue,
-                // What ends with the connection is whole now; anything else is noticed when it is forwarded.
+                // A body that ends with the connection is complete now; any other end is noticed when it is forwarded.
                 Received::Full | Received::End => return Ok(Step::Done(())),
                 Received::Failed(_) => {
                     self.count(Event::FailedResponse);
@@ -228,7 +262,7 @@ impl Stream {
         }
     }
 
-    /// Looks at what came of the response's body; false if it is no chunked coding.
+    /// Validates the received part of the response's body; false if the chunked coding is invalid.
     fn inspect_response_body(&mut self) -> bool {
         let Some(upstream) = &mut self.server.upstream else { return true };
         let right = self.response.body.inspect(&mut upstream.connector);
@@ -236,12 +270,12 @@ impl Stream {
         right
     }
 
-    /// `100 Continue`, for a client that waits for it while we wait for its body.
+    /// Sends `100 Continue` to a client that waits for it while this process waits for its body.
     fn tell_to_continue(&mut self) -> Phase {
         if !std::mem::take(&mut self.request.expects_continue) {
             return Ok(());
         }
-        // The server need not tell it again.
+        // The server need not send it again.
         self.request.message.head.remove_known(KnownName::Expect);
         match self.client.send_head(b"HTTP/1.1 100 Continue\r\n\r\n", false) {
             weir_net::Sent::Failed(_) => Err(StreamError::close(By::Client, During::Request)),
@@ -249,7 +283,7 @@ impl Stream {
         }
     }
 
-    /// `tcp-response content` rules of the backend: what an action decides ends the stream.
+    /// `tcp-response content` rules of the backend: an action that decides ends the stream.
     pub(crate) async fn response_content_rules(&mut self) -> Phase {
         if !self.backend.has_rules(RulesetKind::TcpResponseContent) {
             return Ok(());
@@ -304,7 +338,7 @@ impl Stream {
         self.drive(While::until(deadline), |stream, _| stream.gather_response(), |_, _, _| Ok(())).await
     }
 
-    /// Takes in what came of the response; done when that is more than before.
+    /// Receives the response; done when more has arrived.
     fn gather_response(&mut self) -> Phase<Step<()>> {
         if !self.frontend.is_http() && self.relay_upwards()? {
             return Ok(Step::Wait(Waits { yields: true, ..Waits::ONCE }));

@@ -25,8 +25,8 @@ impl Stream {
         }
     }
 
-    /// A target that names a host is for the one that `Host` names now: servers look there first (RFC 9112, 3.2.2). With
-    /// `CONNECT`, the port stays if `Host` has none. False if the new one cannot be part of a target.
+    /// Replaces the host of an absolute target by the new `Host`: servers look there first (RFC 9112, 3.2.2). With
+    /// `CONNECT`, the port stays if `Host` has none. False if the new host cannot be part of a target.
     fn follow_host(&mut self) -> bool {
         let (head, raw) = self.request.message.edit();
         let target = head.uri(raw);
@@ -79,7 +79,7 @@ impl Stream {
         }
     }
 
-    /// Gathers a field of a 103 response; rules in a row share one (manual, "early-hint").
+    /// Adds a field to a 103 response; consecutive rules share one (manual, "early-hint").
     pub(super) fn early_hint(&mut self, name: &str, value: &'static LogFormat) -> ActionResult {
         let value = self.format(value);
         self.response.early_hints.extend_from_slice(name.as_bytes());
@@ -89,7 +89,7 @@ impl Stream {
         ActionResult::Next
     }
 
-    /// Sends what was gathered. HTTP/1.0 clients do not know interim responses.
+    /// Sends the collected 103 response. HTTP/1.0 clients do not support interim responses.
     pub(super) fn send_early_hints(&mut self) {
         if self.response.early_hints.is_empty() {
             return;
@@ -99,7 +99,7 @@ impl Stream {
             let mut message = b"HTTP/1.1 103 Early Hints\r\n".to_vec();
             message.extend_from_slice(&hints);
             message.extend_from_slice(b"\r\n");
-            // A client that is gone is noticed when the response is sent.
+            // A client that closed is noticed when the response is sent.
             let _ = self.client.send_head(&message, false);
         }
     }
@@ -147,7 +147,7 @@ fn matching_name(matching: &NameMatch, name: &[u8], candidate: &[u8]) -> bool {
     }
 }
 
-/// What a value becomes; none without a match. The replacement takes the whole value's place (manual,
+/// The new value; none without a match. The replacement takes the place of the whole value (manual,
 /// "replace-header").
 fn replace_whole(
     value: &[u8],
@@ -176,7 +176,7 @@ fn replace_each(
         if pattern.captures(item, 0, groups).is_none() {
             continue;
         }
-        // The blanks before a value go with it.
+        // The blanks before a value are removed with it.
         replaced.extend_from_slice(value[kept_to..start].trim_ascii_end());
         weir_expr::pattern::regex::expand(template, item, groups, &mut replaced);
         kept_to = start + item.len();

@@ -1,4 +1,4 @@
-//! `do-resolve`: a rule asks name servers for an address, and the next rule waits for it.
+//! `do-resolve`: a rule resolves a name, and the next rule waits for the address.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::instance::names::{Asked, Asking};
 use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
-    /// Asks; the variable is only set when there is an address (manual, "do-resolve").
+    /// Sends the question; the variable is only set when there is an address (manual, "do-resolve").
     #[cold]
     pub(super) fn ask_for_address(&mut self, asks: &'static DoResolve) -> ActionResult {
         let Some(name) = self.evaluate_string(&asks.name) else { return ActionResult::Next };
@@ -32,7 +32,7 @@ impl Stream {
             IpAddr::V4(address) => Value::Ipv4(address),
             IpAddr::V6(address) => Value::Ipv6(address),
         };
-        // A variable that finds no room is not set.
+        // A variable without room is not set.
         self.set_variable(variable, value, SetCondition::ALWAYS);
     }
 

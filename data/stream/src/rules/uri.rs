@@ -14,7 +14,7 @@ impl Stream {
         done(self.put_uri_part(part, &value) && self.follow_uri(part))
     }
 
-    /// A new target that names a host is for that host: who set it need not set `Host` too.
+    /// Sets `Host` to the host of a new target, so that rules need not set both.
     fn follow_uri(&mut self, part: UriPart) -> bool {
         if part != UriPart::Uri {
             return true;
@@ -44,7 +44,7 @@ impl Stream {
         let template = self.format(&replacement.replacement);
         let (head, raw) = (&self.request.message.head, self.request.message.bytes());
         let old = match replacement.part {
-            // What has no path (of a CONNECT, of all resources) is not given one: the target would be another.
+            // A target without a path (of a CONNECT, or `*`) does not get one: it would become another target.
             UriPart::Path | UriPart::PathAndQuery if head.path(raw).is_empty() => return ActionResult::Next,
             UriPart::Path => head.path(raw),
             UriPart::PathAndQuery => head.path_and_query(raw),
@@ -77,7 +77,7 @@ impl Stream {
         match normalizer.apply(head.uri(raw), &mut new) {
             Ok(false) => ActionResult::Next,
             Ok(true) => done(self.put_uri_part(UriPart::Uri, &new)),
-            // A strict normalizer found that the target itself is broken (manual, "normalize-uri").
+            // A strict normalizer found an invalid target (manual, "normalize-uri").
             Err(BrokenSequence) => {
                 self.count_bad_request();
                 self.timers.request = None;

@@ -1,4 +1,4 @@
-//! Which server: rules, persistence, the balancing algorithm, and the queue in front of it.
+//! The choice of a server: rules, persistence, the balancing algorithm, and the queue.
 
 use weir_backend::{Algorithm, Choice, ChooseInput, Outcome, Server, ServerKey, Waiting, hash, key};
 use weir_config::model::{Balance, ServerTarget};
@@ -14,14 +14,14 @@ use crate::stream::choice::Designation;
 use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
-    /// Gets a slot of a server, waiting in a queue if need be.
+    /// Gets a slot of a server, waiting in a queue if necessary.
     pub(super) async fn assign(&mut self) -> Phase {
         self.enter(During::Queue);
         let avoid = None;
         self.assign_avoiding(avoid).await
     }
 
-    /// The same, preferring any server to `avoid`.
+    /// The same, preferring any other server to `avoid`.
     pub(super) async fn assign_avoiding(&mut self, avoid: Option<ServerKey>) -> Phase {
         let mut queueing = None;
         let mut designated = if avoid.is_none() { self.designated_server() } else { None };
@@ -34,7 +34,7 @@ impl Stream {
             let backend = self.backend.servers();
             let choice = match &designated {
                 Some(key) => {
-                    // Only these words keep a request at a server that is down (manual, "option persist", "force-persist").
+                    // Only these options keep a request at a server that is down (manual, "option persist", "force-persist").
                     let designation = self.choice.designation;
                     let stays = designation.is_persistent()
                         && (designation.is_forced() || backend.settings().persist);
@@ -50,11 +50,11 @@ impl Stream {
                 Choice::Wait(waiting) => {
                     let queue = waiting.server();
                     self.choice.last = queue;
-                    // Its algorithm names one server, busy or not. Of a queue for any server, whoever is free takes it.
+                    // The server's queue names the server. A request in the queue for any server has none yet.
                     if let Some(server) = queue.and_then(|key| backend.server(key)) {
                         self.count_balanced(server.figures());
                     }
-                    // Whoever takes it out of the queue, another choice was made.
+                    // Whichever server takes it out of the queue, it is another choice.
                     self.choice.redispatched |= avoid.is_some();
                     let during =
                         *queueing.get_or_insert_with(|| While::slot(&self.timeouts, weir_sched::now()));
@@ -85,7 +85,7 @@ impl Stream {
         }
     }
 
-    /// The server that the request was to go to cannot take it: any other may.
+    /// The designated server cannot be used: the request is redispatched.
     fn leave_server(&mut self, server: Option<ServerKey>) {
         self.choice.choose_freely();
         self.choice.last = None;
@@ -106,8 +106,8 @@ impl Stream {
         self.redirect_instead()
     }
 
-    /// `redir` on a server line: the client is sent there itself, if it asked with GET or HEAD. It will ask there as it asked
-    /// here: what rules made of its method is not what counts.
+    /// `redir` on a server line: the client is redirected to the server, if it used GET or HEAD. The client's own method
+    /// counts, not one that rules set.
     fn redirect_instead(&mut self) -> Phase {
         let known = self.known_server();
         let Some(prefix) = known.as_ref().and_then(|known| known.settings.redirect_prefix.as_ref()) else {
@@ -117,7 +117,7 @@ impl Stream {
             return Ok(());
         }
         let target = self.request.message.head.path_and_query(self.request.message.bytes());
-        // What has no path is not there under another name: the server gets it.
+        // A target without a path does not exist under another prefix: the server gets the request.
         if !target.starts_with(b"/") {
             return Ok(());
         }
@@ -126,7 +126,7 @@ impl Stream {
         Err(StreamError::Reply(Ending::new(By::Local, During::Connect)))
     }
 
-    /// Waits for a slot: none when the choice has to be made again. Who does not get it leaves the queue.
+    /// Waits for a slot: none when the choice has to be repeated. A request that fails leaves the queue.
     async fn wait_in_queue(&mut self, waiting: Waiting, during: While) -> Phase<Option<weir_backend::Lease>> {
         let mut waiting = Some(waiting);
         let outcome = self
@@ -167,12 +167,12 @@ impl Stream {
         Ok(Step::Wait(Waits::ONCE))
     }
 
-    /// The server that a `use-server` rule or, without any that applies, a cookie designates.
+    /// The server designated by a `use-server` rule or, if none applies, by a cookie.
     fn designated_server(&mut self) -> Option<ServerKey> {
         let by_rule = self.server_by_rule();
         if let Some((server, designation)) = by_rule {
             crate::cookie::overrule(self);
-            // Tables learn what the rule chose.
+            // Tables store the server of the rule.
             self.server_by_table(false);
             self.choice.designation = designation;
             return Some(server);
@@ -245,7 +245,7 @@ impl Stream {
         }
     }
 
-    /// The hash of what the algorithm looks at; none when it looks at nothing or the request lacks it.
+    /// The hash for the algorithm; none when it has no key or the request lacks it.
     fn balance_hash(&mut self) -> Option<u32> {
         let backend = self.backend;
         let settings = backend.servers().settings();
@@ -281,7 +281,7 @@ impl Stream {
         }
     }
 
-    /// A parameter of a POST's form, as far as it is there (`balance url_param ... check_post`).
+    /// A parameter of a POST's form, in the available part of the body (`balance url_param ... check_post`).
     fn parameter_in_form(&self, name: &str) -> Option<&[u8]> {
         if !self.balances_on_body() {
             return None;
@@ -290,7 +290,7 @@ impl Stream {
         key::parameter(name, body)
     }
 
-    /// Whether choosing a server looks at the request's body, which only a POST's may have to say something about.
+    /// Whether the choice of a server depends on the request's body, which only a POST has.
     pub(crate) fn balances_on_body(&self) -> bool {
         let algorithm = self.backend.backend.as_ref().map(|backend| &backend.settings().algorithm);
         matches!(algorithm, Some(Algorithm::UrlParameter { check_post: true, .. }))

@@ -1,11 +1,11 @@
-//! A connection to a server that carries the streams of several clients, as its pool keeps it.
+//! A pool's reference to a server connection that carries the streams of several clients.
 
 use std::rc::Rc;
 
 use weir_backend::Reusable;
 use weir_mux::Multiplexer;
 
-/// The pool's hold on a connection that several streams share (HTTP/2). The connection ends when nobody has one any more.
+/// The pool's reference to a connection that several streams share (HTTP/2). The connection ends with its last reference.
 pub(super) struct Carrier(pub(super) Rc<Multiplexer>);
 
 impl Reusable for Carrier {
@@ -13,7 +13,7 @@ impl Reusable for Carrier {
         !self.0.is_closing()
     }
 
-    /// What both ends know of it is this worker's.
+    /// It cannot move: its streams and its owner are tasks of this worker.
     fn can_move(&self) -> bool {
         false
     }

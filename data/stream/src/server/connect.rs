@@ -1,4 +1,4 @@
-//! A connection to the leased server: an idle one if the rules of `http-reuse` allow it, else a new one.
+//! A connection to the leased server: an idle one if `http-reuse` allows it, else a new one.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
@@ -55,7 +55,7 @@ impl From<Fault> for ConnectError {
 
 impl Stream {
     /// Gets a connection to the leased server: an idle one that may serve this request (the client's own, this worker's, or
-    /// another's), or a new one.
+    /// another worker's), or a new one.
     pub(super) async fn connect(&mut self) -> Result<(), ConnectError> {
         self.count_server_session();
         let identity = self.connection_identity();
@@ -86,14 +86,14 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether connections to the server speak HTTP/2, whatever is negotiated.
+    /// Whether connections to the server use HTTP/2 without negotiation.
     fn forces_http2(&self) -> bool {
         let forced = |known: KnownServer| known.settings.protocol == Some(Protocol::H2);
         self.backend.is_http() && self.known_server().is_some_and(forced)
     }
 
-    /// Waits for a connection that is on its way, if this request may share one, and takes a place on it. Without a place, a
-    /// connection of its own is opened.
+    /// Waits for a connection that is being established, if this request may share it, and takes a place on it. Without a
+    /// place, a connection of its own is opened.
     async fn join_connection(&mut self, key: u64, private: bool) -> Result<(), ConnectError> {
         let may_share = !private
             && !self.attempts.fresh_connection_only
@@ -120,7 +120,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes an idle connection that is at hand, if there is one. Which ones of other workers would do.
+    /// Takes an idle connection of this worker, if there is one. Otherwise returns the scope for other workers' connections.
     fn take_idle_connection(&mut self, key: u64) -> Option<ReuseScope> {
         self.server.upstream = idle::take_own(self, key);
         if self.server.upstream.is_some() {
@@ -134,7 +134,7 @@ impl Stream {
         Some(scope)
     }
 
-    /// What two requests must have in common to use the same connection (manual, "http-reuse").
+    /// The properties that two requests must share to use the same connection (manual, "http-reuse").
     fn connection_identity(&mut self) -> Identity {
         let known = self.known_server();
         let settings = known.as_ref().map(|known| &known.settings);
@@ -176,12 +176,12 @@ impl Stream {
             marks: (marks != PacketMarks::default()).then_some((marks.mark, marks.tos)),
         };
         let key = if parts == ConnectionParts::default() { 0 } else { KEYS.key(&parts) };
-        // What names the client's own port serves nobody else.
+        // A connection that carries the client's own address serves no other client.
         let private = transparent || follows_client || !header.is_empty();
         Identity { key, private, header, server_name }
     }
 
-    /// The name that the server is asked for, where it speaks TLS: what `sni` gives, or the name that the request is for.
+    /// The SNI for the server: the value of `sni`, or the request's host.
     fn server_name(&mut self, tls: &ServerTls) -> Option<Scratch> {
         self.server_tls()?;
         if let Some(name) = &tls.server_name {
@@ -195,7 +195,7 @@ impl Stream {
         weir_tls::host_name(host).map(Scratch::copied)
     }
 
-    /// Whether the address to connect to is another one than the configuration wrote.
+    /// Whether the address to connect to differs from the configured one.
     fn destination_varies(&self, known: Option<&KnownServer>) -> bool {
         let Some(lease) = &self.server.lease else { return false };
         let follows_client = match known.map(|known| &known.address) {
@@ -216,7 +216,7 @@ impl Stream {
         let Identity { key, private, header, server_name } = identity;
         let asked = self.websocket_protocol();
         let _on_its_way = self.announces(asked, key, private);
-        // In TCP mode it may be the server that speaks first, and then the header must not wait for more.
+        // In TCP mode the server may speak first, so the header must not wait for more bytes.
         let more = self.backend.is_http() || !self.client.input().is_empty();
         let greeting = Greeting { bytes: &header, more };
         let tls = self.server_tls();
@@ -229,13 +229,19 @@ impl Stream {
                         let Some(tls) = &tls else { return Ok(Step::Done(())) };
                         let name = server_name.as_ref().map(|name| name.as_slice());
                         let session = tls.session(name, asked.map(alpn_of));
-                        connecting.begin_tls(session.map_err(|failure| Fault::Tls(failure.why))?);
+                        connecting.begin_tls(session.map_err(Fault::Tls)?);
                         secures = true;
                     }
-                    if secures && connecting.advance_tls()? {
-                        return Ok(Step::Done(()));
+                    if secures {
+                        let made = connecting.advance_tls();
+                        if !matches!(made, Ok(false)) {
+                            stream.count_server_handshake(made.ok().and(connecting.tls()));
+                        }
+                        if made? {
+                            return Ok(Step::Done(()));
+                        }
                     }
-                    // Most connections stand at the second look: who has said everything already still gets an answer.
+                    // Most connections are established at the second check: a client that has sent everything still gets a response.
                     if !std::mem::take(&mut first) && stream.client_left() {
                         return Err(StreamError::close(By::Client, During::Connect).into());
                     }
@@ -259,13 +265,13 @@ impl Stream {
         Ok(Upstream { connector, reused: false, requests: 0, counted: (0, 0), key, private, in_use })
     }
 
-    /// Whether HTTP/2 is spoken on a connection that stands. `asked` is what this request needs.
+    /// Whether HTTP/2 is used on an established connection. `asked` is the requirement of this request.
     fn speaks_http2(&self, asked: Option<Protocol>, connection: &Connection) -> bool {
         let said = || self.known_server().and_then(|known| known.settings.protocol);
         self.backend.is_http() && shared::is_negotiated(asked.or_else(said), connection)
     }
 
-    /// Tells other streams of a connection on its way that they may have places on.
+    /// Lets other streams take places on a connection that is being established.
     fn announces(&self, asked: Option<Protocol>, key: u64, private: bool) -> Option<pending::OnItsWay> {
         if private || asked.is_some() || !self.forces_http2() {
             return None;
@@ -275,23 +281,23 @@ impl Stream {
         Some(pending::OnItsWay::begin(self.backend.index, server, key, places))
     }
 
-    /// Starts to connect, if need be with the descriptor of an idle connection.
+    /// Starts to connect, if necessary with the descriptor or the memory of an idle connection.
     async fn begin_to_connect(&mut self) -> Result<Connecting, ConnectError> {
         let target = self.target().ok_or(ConnectError::Failed(Failure::Refused(None)))?;
         let known = self.known_server();
         let plan = self.connect_plan(known.as_ref(), target);
         for _ in 0..ATTEMPTS {
             match plan.begin() {
-                Err(fault) if fault.is_lack_of_descriptors() => {}
+                Err(fault) if fault.is_lack_of_room() => {}
                 begun => return Ok(begun?),
             }
-            // Somebody else may be quicker to use what is free then.
+            // Another task may use what was freed first.
             idle::make_room().await;
         }
         Ok(plan.begin()?)
     }
 
-    /// Where the connection goes: to the server's address, or over the inherited pair of sockets that it takes connections from.
+    /// The target of the connection: the server's address, or the inherited pair of sockets that it accepts connections from.
     fn target(&self) -> Option<Target> {
         let pair = |address: &ServerAddress| match address {
             ServerAddress::Pair(number) => Some(*number),
@@ -303,7 +309,7 @@ impl Stream {
         }
     }
 
-    /// Where the leased server is, for this stream: its port may follow the client's.
+    /// The leased server's address for this stream: its port may depend on the client's.
     pub(crate) fn server_address(&self) -> Option<Address> {
         if self.backend.is_transparent() {
             return Some(self.destination().clone());
@@ -329,7 +335,7 @@ impl Stream {
                     && let Some(SocketAddr::V4(_) | SocketAddr::V6(_)) = destination.inet()
                 {
                     address.set_ip(destination.ip()?);
-                    // Nobody listens on port 0: with `0.0.0.0:0` the port is the client's as well.
+                    // Port 0 means the client's own port, as with `0.0.0.0:0`.
                     if address.port() == 0 {
                         address.set_port(destination.port());
                     }
@@ -343,7 +349,7 @@ impl Stream {
         })
     }
 
-    /// What connections to the leased server need for TLS.
+    /// The TLS settings of the leased server.
     fn server_tls(&self) -> Option<Arc<weir_tls::LiveUpstream>> {
         let key = self.server.lease.as_ref()?.server().key();
         self.backend.server_tls(key).filter(|tls| tls.carries_traffic())
@@ -356,17 +362,17 @@ impl Stream {
         }
     }
 
-    /// What was said about the leased server.
+    /// The settings of the leased server.
     pub(crate) fn known_server(&self) -> Option<KnownServer> {
         self.backend.known_server(self.server.lease.as_ref()?.server().key())
     }
 }
 
-/// What tells connections apart that the requests decide about.
+/// Makes the keys that distinguish connections by the properties that requests decide.
 static KEYS: LazyLock<ConnectionKeys> = LazyLock::new(ConnectionKeys::default);
 
-/// The key of the connections to a server that a health check may use, which calls them `name`: requests call theirs so by
-/// `pool-conn-name`, or else by the name that TLS asks for.
+/// The key of a server's connections that a health check may use, for the check's connection name `name`: requests set
+/// theirs by `pool-conn-name`, or else by the SNI.
 pub fn key_of_check(server: &ServerSettings, name: Option<&[u8]>) -> u64 {
     let asks_for_name = server.tls.as_ref().is_some_and(|tls| tls.enabled && tls.server_name.is_some());
     let parts = ConnectionParts {
@@ -382,17 +388,17 @@ fn alpn_of(protocol: Protocol) -> &'static [u8] {
     if protocol == Protocol::H2 { b"h2" } else { b"http/1.1" }
 }
 
-/// How often an idle connection is closed for a new one's sake.
+/// How many times an idle connection is closed to make room for a new one.
 const ATTEMPTS: usize = 3;
 
-/// What tells connections to one server apart.
+/// The properties that distinguish connections to one server.
 struct Identity {
     /// 0 when nothing depends on the request.
     key: u64,
-    /// It may only serve this client.
+    /// Whether it may only serve this client.
     private: bool,
-    /// The PROXY header that a new one begins with; empty for none.
+    /// The PROXY header of a new connection; empty for none.
     header: Lent<Vec<u8>>,
-    /// The name that the server is asked for, over TLS.
+    /// The SNI.
     server_name: Option<Scratch>,
 }

@@ -1,8 +1,8 @@
 //! Idle connections to servers: kept by the worker that used them last, handed over to a worker that has none.
 //!
-//! A worker's idle connections lie in pools of its own, last in first out: no lock guards them, and their descriptors
-//! stay registered. What others may know is how many there are ([`IdlePools`]); the pool's books ([`IdlePool`]) and the rules
-//! on top of these figures are `weir-backend`'s. Dead connections are noticed because an idle descriptor's events wake the worker's keeper.
+//! A worker's idle connections are in pools of its own, last in first out: no lock guards them, and their descriptors stay registered.
+//! Other workers only know how many there are ([`IdlePools`]); the pool ([`IdlePool`]) and the rules for these figures are in
+//! `weir-backend`. Dead connections are noticed because an idle descriptor's events wake the worker's keeper.
 //!
 //! ```text
 //!   waiter                                    lender
@@ -13,7 +13,7 @@
 //!   gone already: on to its worker's pool ◄──┘
 //! ```
 //!
-//! A descriptor on its way belongs to the message that carries it, so whatever fails on the way closes it.
+//! A descriptor on its way belongs to the message that carries it, so any failure on the way closes it.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -43,7 +43,7 @@ impl Reusable for Whole {
         self.0.is_fresh()
     }
 
-    /// A session of TLS stays with its worker.
+    /// A TLS session stays with its worker.
     fn can_move(&self) -> bool {
         self.0.is_plain()
     }
@@ -64,7 +64,7 @@ fn upstream_of(idle: Idle<Whole>, pools: &'static IdlePools) -> Upstream {
     }
 }
 
-/// A server, as idle connections need to know it: it may be gone when they are looked at.
+/// The server of idle connections. It may be removed in the meantime.
 #[derive(Clone, Copy)]
 pub(super) struct Whose {
     proxy: &'static Proxy,
@@ -79,14 +79,18 @@ impl Whose {
         Some(Whose { proxy: stream.backend, key: server.key(), pools: server.pools() })
     }
 
-    /// What bounds its idle connections, unless it is down or gone.
+    /// Its pool settings, unless it is down or removed. A caller with a reference to the server calls [`bounds`].
     pub(super) fn settings(self) -> Option<PoolSettings> {
-        let of = |server: &Server| server.is_up().then(|| server.settings().pool);
-        self.proxy.backend.as_ref()?.look_at(self.key, of)?
+        self.proxy.backend.as_ref()?.look_at(self.key, bounds)?
     }
 }
 
-/// A connection to the leased server begins to be used; none without a server.
+/// The pool settings of a server, unless it is down.
+fn bounds(server: &Server) -> Option<PoolSettings> {
+    server.is_up().then(|| server.settings().pool)
+}
+
+/// Counts a connection to the leased server as used; none without a server.
 pub(super) fn begin_use(stream: &Stream) -> Option<InUse> {
     Some(InUse::of(Whose::of(stream)?.pools, weir_sched::worker_index()))
 }
@@ -96,19 +100,19 @@ pub(super) type Pool = IdlePool<Whole, Carrier>;
 type Gone = Removed<Whole, Carrier>;
 
 thread_local! {
-    /// By proxy, then by server.
+    /// Indexed by proxy, then by server.
     static IDLE_POOLS: RefCell<Vec<Vec<Pool>>> = const { RefCell::new(Vec::new()) };
-    /// The proxy whose connection is given up next.
+    /// The proxy whose connection is closed next.
     static NEXT_TO_GIVE: Cell<usize> = const { Cell::new(0) };
     static KEEPER: Cell<TaskKey> = const { Cell::new(TaskKey::NONE) };
-    /// Whether the keeper waits for something to keep, and must be told.
+    /// Whether the keeper waits for the first idle connection, and must be woken.
     static KEEPER_SLEEPS: Cell<bool> = const { Cell::new(true) };
-    /// Who waits for a connection from another worker, and what came.
+    /// Tasks that wait for a connection from another worker, and the connections that arrived.
     static WAITERS: RefCell<Vec<Waiter>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Shows `then` the pool of a server, and tells the other workers what is on it afterwards. None when the server is gone
-/// and another one has its place.
+/// Calls `then` with the pool of a server, and afterwards publishes its figures to the other workers. None when the
+/// server was removed and another one has its place.
 pub(super) fn with_pool<R>(whose: Whose, then: impl FnOnce(&mut Pool) -> R) -> Option<R> {
     IDLE_POOLS.with_borrow_mut(|idle_pools| {
         let (proxy, place) = (whose.proxy.index, whose.key.index());
@@ -165,7 +169,7 @@ impl Migration {
     }
 }
 
-/// A place among the waiters, as long as it lives: a task that ends while it waits leaves nothing behind.
+/// A place among the waiters until it is dropped: a task that ends while it waits leaves nothing behind.
 struct Waiting(TaskKey);
 
 impl Waiting {
@@ -191,12 +195,12 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        // What came is closed outside of the borrow.
+        // A connection that arrived is closed outside of the borrow.
         drop(self.leave());
     }
 }
 
-/// Asks the worker that keeps most for one of its idle connections.
+/// Asks the worker with most idle connections for one of them.
 pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstream> {
     let whose = Whose::of(stream)?;
     let own = weir_sched::worker_index();
@@ -208,11 +212,11 @@ pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> O
     let task = waiting.0;
     weir_sched::send_to(lender, move || {
         let migration = give_away(whose, scope);
-        // If that worker is gone or drowns, the connection is closed with the message.
+        // If that worker is gone or its queue is full, the connection is closed with the message.
         let _ = weir_sched::send_to(own, move || arrive(whose, task, migration));
     })
     .ok()?;
-    // The lender may be busy: then a new connection is the better choice.
+    // The lender may be busy: then opening a connection is faster.
     let deadline = clock::after(TAKEOVER);
     while !waiting.is_answered() && wait(deadline).await != Wakeup::Deadline {}
     let idle = waiting.leave()?.unpack()?;
@@ -225,7 +229,7 @@ fn give_away(whose: Whose, scope: ReuseScope) -> Option<Migration> {
     Some(Migration { descriptor: idle.connection.0.into_descriptor().into_fd(), requests: idle.requests })
 }
 
-/// The lender's answer: for who waits, or for the pool when nobody does any more.
+/// Handles the lender's answer: for the waiter, or for the pool when there is none any more.
 fn arrive(whose: Whose, task: TaskKey, migration: Option<Migration>) {
     let unwanted =
         WAITERS.with_borrow_mut(|waiters| match waiters.iter_mut().find(|waiter| waiter.task == task) {
@@ -238,21 +242,22 @@ fn arrive(whose: Whose, task: TaskKey, migration: Option<Migration>) {
     match unwanted {
         None => weir_sched::wake(task),
         Some(migration) => {
-            if let Some(idle) = migration.and_then(Migration::unpack) {
-                keep_idle(whose, idle);
+            if let Some(idle) = migration.and_then(Migration::unpack)
+                && let Some(settings) = whose.settings()
+            {
+                keep_idle(whose, &settings, idle);
             }
         }
     }
 }
 
-/// Puts a connection into this worker's pool, if there is room for it and it may be of use.
-fn keep_idle(whose: Whose, idle: Idle<Whole>) {
-    let Some(settings) = whose.settings() else { return };
+/// Puts a connection into this worker's pool, if there is room and it may be needed.
+fn keep_idle(whose: Whose, settings: &PoolSettings, idle: Idle<Whole>) {
     let worker = weir_sched::worker_index();
-    // What goes in favour of it, or instead of it, is closed outside of the borrow.
+    // A connection that is replaced or refused is closed outside of the borrow.
     let mut offered = Some(idle);
     let _given_up = with_pool(whose, |pool| {
-        let given_up = match pool.admit(worker, &settings) {
+        let given_up = match pool.admit(worker, settings) {
             Admission::Refused => return None,
             Admission::Free => None,
             Admission::InPlaceOf(removed) => Some(removed),
@@ -268,7 +273,7 @@ fn keep_idle(whose: Whose, idle: Idle<Whole>) {
     }
 }
 
-/// The keeper has something to look after.
+/// Wakes the keeper, because there is an idle connection.
 #[inline]
 pub(super) fn kept() {
     if KEEPER_SLEEPS.replace(false) {
@@ -276,7 +281,7 @@ pub(super) fn kept() {
     }
 }
 
-/// Keeps a connection for whoever comes next, if its properties and the limits allow.
+/// Makes a connection available to other streams, if its properties and the limits allow.
 pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
     upstream.requests = upstream.requests.saturating_add(1);
     let (Some(lease), Some(whose)) = (&stream.server.lease, Whose::of(stream)) else {
@@ -298,13 +303,15 @@ pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
     if opened_beyond(stream.instance.limits.descriptors.low, connection.descriptor()) {
         return;
     }
-    // It counts as used or as idle, never as both.
+    // A connection counts as used or as idle, never as both.
     drop(in_use);
-    keep_idle(whose, Idle { connection: Whole(connection), requests, key });
+    if let Some(settings) = bounds(lease.server()) {
+        keep_idle(whose, &settings, Idle { connection: Whole(connection), requests, key });
+    }
 }
 
-/// Takes an idle connection of this worker to a server for a health check (`check-reuse-pool`), and how many requests it served.
-/// None where the server is not where the configuration has it: then it is checked anew.
+/// Takes an idle connection of this worker to a server for a health check (`check-reuse-pool`); returns it with its number of
+/// requests. None if the server's address is not the configured one: then the check opens its own.
 pub fn take_for_check(proxy: &'static Proxy, server: &Server, key: u64) -> Option<(Connection, u32)> {
     if server.has_moved() {
         return None;
@@ -316,16 +323,18 @@ pub fn take_for_check(proxy: &'static Proxy, server: &Server, key: u64) -> Optio
     Some((connection, idle.requests))
 }
 
-/// Keeps the connection of a health check for whoever comes next, if the limits allow. It served so many requests.
+/// Makes the connection of a health check available, if the limits allow. `requests` is its number of requests so far.
 pub fn keep_of_check(
     proxy: &'static Proxy,
     server: &Server,
     key: u64,
     (connection, requests): (Connection, u32),
 ) {
-    if may_reuse(&server.settings().pool, requests) && !server.has_moved() {
+    if let Some(settings) = bounds(server).filter(|settings| may_reuse(settings, requests))
+        && !server.has_moved()
+    {
         let whose = Whose { proxy, key: server.key(), pools: server.pools() };
-        keep_idle(whose, Idle { connection: Whole(connection), requests, key });
+        keep_idle(whose, &settings, Idle { connection: Whole(connection), requests, key });
     }
 }
 
@@ -334,43 +343,55 @@ fn opened_beyond(mark: u32, descriptor: &Descriptor) -> bool {
     u32::try_from(descriptor.as_fd().as_raw_fd()).is_ok_and(|number| number >= mark)
 }
 
-/// A connection was opened for lack of an idle one: where many descriptors are in use, one that is idle is closed for it.
+/// Called when a connection was opened for lack of an idle one: above the mark of descriptors, an idle connection is closed in return.
 pub(super) fn opened(stream: &Stream, descriptor: &Descriptor) {
     if opened_beyond(stream.instance.limits.descriptors.high, descriptor) {
         give_up_any(POOLS_AT_ONCE);
     }
 }
 
-/// No descriptor is left: closes an idle connection of this worker, or has the others close one of theirs each and waits
-/// a moment for it.
+/// No descriptor is left: closes an idle connection of this worker, or has the other workers close one each and waits a
+/// moment.
 pub(super) async fn make_room() {
     if give_up_one() {
         return;
     }
     let own = weir_sched::worker_index();
     let others = (0..weir_sched::worker_count()).filter(|worker| *worker != own);
-    // A worker that drowns has other troubles.
+    // A worker whose queue is full cannot help.
     let asked = others.filter(|worker| weir_sched::send_to(*worker, || _ = give_up_one()).is_ok());
     if asked.count() > 0 {
         weir_sched::sleep_until(clock::after(TAKEOVER)).await;
     }
 }
 
-/// Closes an idle connection of this worker for the descriptor's sake: one that anybody may use, else one that waits for its
-/// only client. False when there is none of either.
+/// Memory is short: closes the older half of this worker's idle connections to each server.
+pub fn give_up_half() {
+    let mut away = Vec::new();
+    IDLE_POOLS.with_borrow_mut(|idle_pools| {
+        for pool in idle_pools.iter_mut().flatten().filter(|pool| pool.idle() > 0) {
+            pool.sweep(pool.idle().div_ceil(2), &mut away);
+            pool.tell(weir_sched::worker_index());
+        }
+    });
+    close(away);
+}
+
+/// Closes an idle connection of this worker to free a descriptor: one of a pool, else one that waits for its only client.
+/// False when there is neither.
 pub(crate) fn give_up_one() -> bool {
     give_up_any(usize::MAX) || give_up_own()
 }
 
-/// Closes a connection that waits for its only client, a different client's each time. That client notices nothing but a new
-/// connection; where its server knows it by the connection (NTLM), it is asked to say again who it is. So the ratios of
-/// `tune.pool-high-fd-ratio`, which are about what is pooled, cost nobody such a connection: only its lack does.
+/// Closes a connection that waits for its only client, a different client's each time. That client notices only a new
+/// connection; if its server authenticates connections (NTLM), it must authenticate again. So the ratios of
+/// `tune.pool-high-fd-ratio`, which are about pools, do not close such connections: only a lack of descriptors does.
 fn give_up_own() -> bool {
     OwnConnection::are_kept() && crate::worker::find_session(Session::give_up_own_connection)
 }
 
-/// Closes the oldest idle connection to one of the servers of this worker, a different one each time; false when none was found
-/// at so many places.
+/// Closes the oldest idle connection to one of this worker's servers, a different server each time; false when none was found
+/// at `places` servers.
 fn give_up_any(places: usize) -> bool {
     let given_up = IDLE_POOLS.with_borrow_mut(|idle_pools| {
         let count = idle_pools.len();
@@ -390,11 +411,11 @@ fn give_up_any(places: usize) -> bool {
         }
         None
     });
-    // It is closed here, outside of the borrow.
+    // The connection is closed here, outside of the borrow.
     given_up.is_some()
 }
 
-/// Keeps a connection that nobody else may use with its client, if that one stays.
+/// Keeps a private connection for its client, if that stays.
 fn keep_own(stream: &Stream, upstream: Upstream) {
     if stream.reusable.client {
         let (backend, server) = (stream.backend.index, leased_key(stream));
@@ -404,8 +425,7 @@ fn keep_own(stream: &Stream, upstream: Upstream) {
     }
 }
 
-/// Ends a stream's use of a connection that carries others: its place is free. One that no other client may use waits for its
-/// client's next request.
+/// Ends a stream's use of a shared connection, which frees its place. A private one waits for its client's next request.
 #[cold]
 fn give_shared(stream: &Stream, upstream: Upstream) {
     let Some(shared) = upstream.connector.shared() else { return };
@@ -415,7 +435,7 @@ fn give_shared(stream: &Stream, upstream: Upstream) {
     }
 }
 
-/// Takes the connection that this client kept, if it still fits; one that does not fit is closed.
+/// Takes the connection kept for this client, if it still fits; one that does not fit is closed.
 pub(super) fn take_own(stream: &Stream, key: u64) -> Option<Upstream> {
     let mut own = stream.session.take_own_connection()?;
     let fits = own.backend == stream.backend.index
@@ -432,8 +452,8 @@ fn is_fresh(connector: &mut StreamConnector) -> bool {
     }
 }
 
-/// Drops the idle connections of the current worker to one server, because they lead somewhere else now, or nobody may
-/// use them any more.
+/// Drops the current worker's idle connections to one server, because its address changed or it may not be used any
+/// more.
 pub fn forget(proxy: &'static Proxy, server: ServerKey) {
     let Some(known) = proxy.backend.as_ref().and_then(|backend| backend.server(server)) else { return };
     let mut away = Vec::new();
@@ -444,8 +464,8 @@ pub fn forget(proxy: &'static Proxy, server: ServerKey) {
     }
 }
 
-/// Starts the worker's keeper: it drops what servers closed, and half of what nobody needed. A thread that was a worker
-/// before begins with empty pools.
+/// Starts the worker's keeper: it drops connections that servers closed, and half of the surplus. A thread that was a
+/// worker before begins with empty pools.
 pub fn start_keeper(instance: &'static Instance) {
     drop(IDLE_POOLS.take());
     drop(WAITERS.take());
@@ -458,7 +478,7 @@ async fn keep(instance: &'static Instance) {
     loop {
         let woken = wait(next_purge).await;
         if woken == Wakeup::Event && !next_purge.is_never() {
-            // Servers tend to close many at once: one look for all of them.
+            // Servers tend to close many connections at once: one sweep handles all of them.
             weir_sched::sleep_until(clock::after(GATHER)).await;
         }
         let purge = clock::passed(next_purge);
@@ -474,8 +494,8 @@ async fn keep(instance: &'static Instance) {
     }
 }
 
-/// Closes connections, many of them in a task of its own that lets others work meanwhile: a thousand at once kept a worker
-/// from its requests for 70 ms. The keeper does not wait for it: it would miss who wakes it.
+/// Closes connections, many of them in a task of its own that yields: closing a thousand at once kept a worker from its
+/// requests for 70 ms. The keeper does not wait for that task, because it would miss wake-ups.
 fn close(mut away: Vec<Gone>) {
     if away.len() <= CLOSED_IN_A_TURN {
         return;
@@ -488,7 +508,7 @@ fn close(mut away: Vec<Gone>) {
     });
 }
 
-/// Looks at all pools and takes away what nobody needs; how many connections are left on them.
+/// Sweeps all pools and removes what is not needed; returns how many connections are left.
 fn sweep(instance: &'static Instance, purge: bool, away: &mut Vec<Gone>) -> usize {
     let now_ms = weir_sched::now().as_ms();
     let own = weir_sched::worker_index();
@@ -499,7 +519,7 @@ fn sweep(instance: &'static Instance, purge: bool, away: &mut Vec<Gone>) -> usiz
             for pool in of_proxy {
                 let Some((key, pools)) = pool.owner() else { continue };
                 let Some(server) = backend.server(key) else {
-                    // It was removed while its connection was on its way here.
+                    // The server was removed while its connection was on its way to this worker.
                     pool.sweep(usize::MAX, away);
                     pool.tell(weir_sched::worker_index());
                     continue;
@@ -525,13 +545,13 @@ fn sweep(instance: &'static Instance, purge: bool, away: &mut Vec<Gone>) -> usiz
 static KEEPER_KIND: Kind = Kind::new("idle connections");
 static CLOSING: Kind = Kind::new("idle connections that close");
 
-/// At how many servers an idle connection is looked for that may go: the search stays short with many servers.
+/// How many servers are searched for an idle connection to close: the search stays short with many servers.
 const POOLS_AT_ONCE: usize = 1024;
-/// How many are closed before others get their turn.
+/// How many are closed before other tasks run.
 const CLOSED_IN_A_TURN: usize = 8;
-/// How long a connection from another worker is waited for.
+/// How long to wait for a connection from another worker.
 const TAKEOVER: Duration = Duration::from_millis(2);
-/// How often surplus is looked for.
+/// How often to look for surplus.
 const PURGE_STEP: Duration = Duration::from_secs(1);
-/// How long closings are gathered before the pools are swept.
+/// How long to collect closings before the pools are swept.
 const GATHER: Duration = Duration::from_millis(50);

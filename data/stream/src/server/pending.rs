@@ -1,7 +1,7 @@
-//! Connections to servers of HTTP/2 that are on their way, and the streams that wait for a place on them.
+//! HTTP/2 connections to servers that are being established, and the streams that wait for a place on them.
 //!
-//! Without this, each of a hundred requests that come at once would open a connection, and all but one of those would be idle
-//! ever after.
+//! Without this, each of a hundred simultaneous requests would open a connection, and all but one of those would be idle ever
+//! after.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 use weir_backend::ServerKey;
 use weir_sched::TaskKey;
 
-/// One that is on its way: its server, what tells it from others, and who waits for it.
+/// A connection that is being established: its server, its key, and its waiters.
 struct Pending {
     number: u64,
     proxy: usize,
@@ -25,11 +25,11 @@ thread_local! {
         const { RefCell::new(ManuallyDrop::new((0, Vec::new()))) };
 }
 
-/// Keeps a connection known as on its way. When this is dropped, it stands or failed, and who waits looks again.
+/// Registers a connection as being established. Dropping it means that it is established or failed, and wakes the waiters.
 pub(super) struct OnItsWay(u64);
 
 impl OnItsWay {
-    /// A connection is opened that will have so many places beside its opener's.
+    /// Registers a connection with this many places besides its opener's.
     pub(super) fn begin(proxy: usize, server: ServerKey, key: u64, places: u32) -> OnItsWay {
         ALL.with_borrow_mut(|known| {
             let (next, all) = &mut **known;
@@ -51,7 +51,7 @@ impl Drop for OnItsWay {
     }
 }
 
-/// Waits for a connection that is on its way; [`is_there`] tells when it is not any more. None if there is none with a place left.
+/// Waits for a connection that is being established; [`is_there`] returns true when that is over. None if there is none with a place left.
 pub(super) fn join(proxy: usize, server: ServerKey, key: u64) -> Option<u64> {
     ALL.with_borrow_mut(|known| {
         let all = &mut known.1;
@@ -65,7 +65,7 @@ pub(super) fn join(proxy: usize, server: ServerKey, key: u64) -> Option<u64> {
     })
 }
 
-/// Whether the connection is on its way no more.
+/// Whether the connection is not being established any more.
 pub(super) fn is_there(number: u64) -> bool {
     ALL.with_borrow(|known| known.1.iter().all(|pending| pending.number != number))
 }

@@ -1,7 +1,7 @@
-//! What the configuration says of a connection to a server, as a plan.
+//! The plan of a connection to a server, from the configuration.
 //!
-//! The words of `server` lines mean the same for every server: of a backend, of a ring, of log messages. So [`options`],
-//! [`source`] and [`socks4`] are for whoever connects to one; the rest of the plan is the stream's own.
+//! The options of `server` lines mean the same in a backend, in a ring, and for log servers. So [`options`], [`source`]
+//! and [`socks4`] are for all of these; the rest of the plan is for streams.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,7 +11,7 @@ use weir_net::{ConnectOptions, ConnectPlan, Source, SourceAddress, Target};
 use crate::instance::KnownServer;
 use crate::stream::Stream;
 
-/// The options of a socket, as a server's line and its proxy say.
+/// The socket options of a server's line and its proxy.
 pub fn options(
     server: Option<&ServerSettings>,
     keep_alive: Option<&TcpKeepAlive>,
@@ -26,8 +26,8 @@ pub fn options(
     }
 }
 
-/// Where connections come from, as far as `source` says it without knowing a client: names are addresses by now. `turn` chooses
-/// the first port of a range that is tried.
+/// The source address of connections, as far as `source` gives it without a client: names are already resolved. `turn` selects
+/// the first port of a range to try.
 pub fn source(said: &model::Source, turn: u32) -> Source<'_> {
     let address = match (&said.transparent, &said.host) {
         (Some(TransparentSource::Address { host: Host::Ip(ip), port }), _) => {
@@ -42,7 +42,7 @@ pub fn source(said: &model::Source, turn: u32) -> Source<'_> {
     Source { interface: said.interface.as_deref(), address }
 }
 
-/// The SOCKS4 proxy that a server's line names, which is an address by now.
+/// The SOCKS4 proxy of a server's line, already resolved.
 pub fn socks4(server: &ServerSettings) -> Option<SocketAddr> {
     let proxy = server.socks4.as_deref()?;
     match proxy.host {
@@ -52,7 +52,7 @@ pub fn socks4(server: &ServerSettings) -> Option<SocketAddr> {
 }
 
 impl Stream {
-    /// A plan for a connection to `target`, on a server of which that is known.
+    /// A plan for a connection to `target`, on a server with these settings.
     pub(super) fn connect_plan<'p>(&self, known: Option<&'p KnownServer>, target: Target) -> ConnectPlan<'p> {
         let settings = &self.backend.config.settings;
         let server = known.map(|known| &known.settings);
@@ -71,7 +71,7 @@ impl Stream {
         }
     }
 
-    /// Where the connection comes from: some sources follow the client, or the request.
+    /// The source of the connection: it may depend on the client, or on the request.
     fn source_for_server<'p>(&self, known: Option<&'p KnownServer>) -> Source<'p> {
         let Some(said) = self.source_said(known) else { return Source::default() };
         let source = source(said, self.serial as u32);
@@ -81,7 +81,7 @@ impl Stream {
         }
     }
 
-    /// The address that a connection comes from, if it depends on the request, and whether no other client can have it.
+    /// The source address, if it depends on the request, and whether it belongs to one client only.
     pub(super) fn source_of_client(&self, known: Option<&KnownServer>) -> (Option<SocketAddr>, bool) {
         match self.source_said(known).and_then(|said| said.transparent.as_ref()) {
             None => (None, false),
@@ -97,7 +97,7 @@ impl Stream {
         of_server.or(self.backend.config.settings.source.as_deref())
     }
 
-    /// The address that only the client or the request tells.
+    /// The source address that depends on the client or the request.
     fn foreign_address(&self, transparent: &TransparentSource) -> Option<SocketAddr> {
         let client = self.source().inet();
         match transparent {
@@ -148,7 +148,7 @@ mod tests {
         check(Host::Ip(ANY), (10, 20), None, range(ANY));
         let foreign = Some(TransparentSource::Address { host: Host::Ip(IP), port: 7 });
         check(Host::Ip(ANY), (0, 0), foreign, SourceAddress::Foreign(SocketAddr::new(IP, 7)));
-        // Who knows no client goes by the address.
+        // Without a client, the address is used.
         check(Host::Ip(IP), (0, 0), Some(TransparentSource::Client), SourceAddress::Ip(IP));
         check(named(), (0, 0), None, SourceAddress::Any);
     }

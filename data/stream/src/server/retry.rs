@@ -1,4 +1,4 @@
-//! When an attempt on a server failed: try again, where, or give up.
+//! After a failed attempt on a server: whether and where to try again.
 
 use std::time::Duration;
 
@@ -17,21 +17,21 @@ use crate::stream::{Phase, Stream, StreamError};
 /// Why an attempt on a server failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The connection was refused, or cannot be made.
+    /// The connection was refused, or cannot be opened.
     Refused(Option<Fault>),
-    /// The connection was not there in time.
+    /// The connection was not established in time.
     ConnectTimeout,
-    /// It closed before the first byte of a response.
+    /// The server closed it before the first byte of a response.
     Empty,
-    /// It was broken already: nothing of the request left.
+    /// It was already broken: nothing of the request was sent.
     Unsent(Fault),
-    /// The server did not look at the request (RFC 9113, 8.7): it may be sent again, whatever it asks for.
+    /// The server did not process the request (RFC 9113, 8.7): it may be retried, whatever its method.
     Unprocessed,
     /// It broke while the request was sent, before the first byte of a response.
     Aborted(Fault),
-    /// It closed in the middle of a head.
+    /// The server closed it in the middle of a head.
     Cut,
-    /// What came was no response.
+    /// The response was invalid.
     Junk,
     /// The response's head does not fit the buffer.
     TooLarge,
@@ -42,7 +42,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// What it shows of the server to who observes traffic, if anything.
+    /// The observation of the server that it stands for, if any.
     fn observation(self) -> Option<Observation> {
         Some(match self {
             Failure::Refused(Some(fault)) if fault.is_ours() => return None,
@@ -52,12 +52,12 @@ impl Failure {
             }
             Failure::Cut | Failure::Junk | Failure::TooLarge => Observation::WrongResponse,
             Failure::TimedOut => Observation::NoResponse,
-            // Its status was looked at already.
+            // Its status was observed already.
             Failure::Status(_) => return None,
         })
     }
 
-    /// Whether the connection itself failed: nothing of the request reached the server.
+    /// Whether the connection itself failed, so that nothing of the request reached the server.
     pub fn is_connection(self) -> bool {
         matches!(self, Failure::Refused(_) | Failure::ConnectTimeout)
     }
@@ -74,7 +74,7 @@ impl Failure {
         }
     }
 
-    /// What the client gets when nothing helped.
+    /// The client's response when there is no further attempt.
     fn stop(self) -> StreamError {
         match self {
             Failure::Refused(Some(fault)) if fault.is_ours() => {
@@ -101,13 +101,13 @@ pub fn status_retries(stream: &Stream, status: u16) -> bool {
 }
 
 impl Stream {
-    /// Whether the request can be sent once more.
+    /// Whether the request can be sent again.
     fn may_replay(&self) -> bool {
         self.attempts.replay.is_possible() && !self.attempts.interim_forwarded && !self.response.is_leaving()
     }
 
-    /// Whether the request is sent again, and its client hears nothing of it, in whatever way an idle connection fails it: the
-    /// server has just closed it, or nothing comes because it expired somewhere on the path.
+    /// Whether the request can be retried without the client's notice, however an idle connection fails: the server has just
+    /// closed it, or nothing arrives because it expired somewhere on the path.
     pub(super) fn outlives_idle_connection(&self) -> bool {
         const WAYS: [RetryOn; 3] =
             [RetryOn::CONNECTION_FAILURE, RetryOn::EMPTY_RESPONSE, RetryOn::RESPONSE_TIMEOUT];
@@ -115,11 +115,11 @@ impl Stream {
         self.attempts.are_left() && self.may_replay() && WAYS.into_iter().all(|way| retry_on.contains(way))
     }
 
-    /// After a failed attempt: returns to try again, or says how the stream ends.
+    /// After a failed attempt: returns to try again, or with the ending of the stream.
     pub(crate) async fn retry_after(&mut self, failure: Failure) -> Phase {
         self.trace_failure(failure);
-        // The server may close a connection that was used before just as the next request leaves. What did not leave is no
-        // second request; what did is sent again only if it changes nothing and retries are allowed.
+        // The server may close a reused connection just as the next request leaves. An unsent request is no second
+        // attempt; a sent one is retried only if it is idempotent and retries are allowed.
         let reused = std::mem::take(&mut self.attempts.on_reused_connection)
             && matches!(
                 failure,
@@ -140,15 +140,17 @@ impl Stream {
             }
         }
         self.observe(failure.observation());
-        // What one idle connection did to it, the others might do as well.
+        // Other idle connections might fail in the same way.
         self.attempts.fresh_connection_only |= reused;
         let wanted = failure == Failure::Unprocessed
             || self.backend.config.settings.retry_on.contains(failure.retry_on());
         let possible = failure.is_connection() || self.may_replay();
         let next = if wanted && possible { self.next_attempt(failure) } else { NextAttempt::GiveUp };
         match next {
-            // Whoever asks on a connection that was used before knows that it may close, and whether to ask again.
-            NextAttempt::GiveUp if reused && self.session.requests.get() > 1 => {
+            // A client on a reused connection knows that it may close, and can decide to retry.
+            NextAttempt::GiveUp
+                if reused && self.session.requests.get() > 1 && self.leaves_retry_to_client(failure) =>
+            {
                 self.log.state = LogState::Unwanted;
                 self.count(Event::FailedResponse);
                 return Err(StreamError::close(By::Server, During::Headers));
@@ -175,7 +177,22 @@ impl Stream {
         Ok(())
     }
 
-    /// A request that is sent again because of its answer is one retry, and connecting for it another one or a redispatch.
+    /// Whether the client is left to retry by itself, which it learns only from the end of its connection. In HTTP/2 that end is an error
+    /// that says so (RFC 9113, 8.7), and clients then retry any method: so it is only sent for idempotent requests, or for those that no
+    /// server processed.
+    fn leaves_retry_to_client(&mut self, failure: Failure) -> bool {
+        if self.client.shared().is_none() {
+            return true;
+        }
+        let was_unseen = matches!(failure, Failure::Unsent(_) | Failure::Unprocessed);
+        let is_harmless = was_unseen || self.request.message.head.method().is_safe();
+        if is_harmless {
+            self.client.refuse();
+        }
+        is_harmless
+    }
+
+    /// A request that is sent again because of its response counts as one retry, and its new connection as another one or as a redispatch.
     fn count_retry_of_answer(&self, failure: Failure) {
         if !failure.is_connection() {
             self.count(Event::Retry);
@@ -185,7 +202,7 @@ impl Stream {
     fn next_attempt(&self, failure: Failure) -> NextAttempt {
         let backend = self.backend.servers();
         let status = backend.status(weir_sched::now().as_ms());
-        // One that is down and was wanted all the same is not among those that can be chosen, but was one to try.
+        // A server that is down, but used because of persistence, does not count as usable, but was one to try.
         let wanted_though_down = self.server.lease.as_ref().is_some_and(|lease| !lease.server().is_up());
         let usable = if status.active > 0 { status.active } else { status.backup };
         retry::after_failure(
@@ -205,7 +222,7 @@ impl Stream {
         )
     }
 
-    /// Waits before the same server is tried again: it may be restarting (manual, `retries`).
+    /// Waits before the same server is tried again, because it may be restarting (manual, `retries`).
     async fn turn_around(&mut self, pause: Duration) -> Phase {
         if pause.is_zero() {
             return Ok(());
@@ -213,7 +230,7 @@ impl Stream {
         self.drive(
             While::pause(pause, weir_sched::now()),
             |stream, _| match stream.client_left() {
-                // Nobody tries again for a client that is gone already.
+                // No further attempt for a client that is gone.
                 true => Err(StreamError::close(By::Client, During::Connect)),
                 false => Ok(Step::Wait(Waits::ONCE)),
             },

@@ -1,7 +1,7 @@
-//! Connections to servers that carry several streams at once: HTTP/2.
+//! Server connections that carry several streams at once: HTTP/2.
 //!
 //! The stream that opened one, and those that find room on it, hold a [`Lease`] each; the pool counts them, and keeps the connection
-//! when the last one is over ([`weir_backend::IdlePool`]). A task owns the connection, whoever's streams it carries:
+//! when the last one ends ([`weir_backend::IdlePool`]). The connection has a task of its own:
 //!
 //! ```text
 //!   opened ──► the task takes in what comes and sends what the streams produce, and tells the pool what the server says:
@@ -21,6 +21,8 @@ use weir_sched::{Class, Kind, Tick, wait, yield_now};
 use super::carrier::Carrier;
 use super::idle::{self, Whose, with_pool};
 use crate::clock;
+use crate::http2_figures::Counted;
+use crate::silence::{Rest, Silence};
 use crate::stream::Stream;
 use crate::upstream::Upstream;
 
@@ -32,18 +34,18 @@ struct Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // Of a server that is down or gone nothing is kept.
+        // Connections to a server that is down or removed are not kept.
         let nothing = PoolSettings { purge_delay_ms: 0, ..PoolSettings::default() };
         let settings = self.whose.settings().unwrap_or(nothing);
         let worker = weir_sched::worker_index();
-        // What goes is closed outside of the borrow.
+        // A connection that leaves the pool is closed outside of the borrow.
         let gone = with_pool(self.whose, |pool| pool.end_stream(worker, self.id, &settings));
         drop(gone);
         idle::kept();
     }
 }
 
-/// Takes a stream of a connection of this worker that has one free.
+/// Takes a stream on a connection of this worker that has one free.
 pub(super) fn take(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstream> {
     let whose = Whose::of(stream)?;
     let settings = stream.server.lease.as_ref()?.server().settings().pool;
@@ -52,7 +54,7 @@ pub(super) fn take(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstr
         let lent = pool.begin_stream(worker, key, scope, &settings)?;
         Some((lent.id, lent.requests, lent.connection.0.unopened()))
     })??;
-    // It counts the request that it is used for, where others count those before.
+    // The pool's count includes this request; other counts only include those before it.
     let requests = requests.saturating_sub(1);
     Some(upstream(shared, Some(Lease { whose, id }), Upstream::reused(requests, key)))
 }
@@ -72,7 +74,7 @@ pub(super) fn is_negotiated(protocol: Option<Protocol>, connection: &Connection)
     }
 }
 
-/// Makes a new connection one that carries several streams, this one's first. With `private` only its client may use it.
+/// Makes a new connection a shared one, with this stream as its first. With `private` only its client may use it.
 pub(super) fn open(
     stream: &Stream,
     connection: Connection,
@@ -81,7 +83,8 @@ pub(super) fn open(
     in_use: Option<InUse>,
 ) -> Upstream {
     let limits = &stream.instance.limits;
-    let multiplexer = Multiplexer::to_server(connection, limits.h2_server, limits.h2_server_pace);
+    let multiplexer =
+        Multiplexer::to_server(connection, limits.h2_server, limits.h2_server_pace, stream.server_identity());
     let never = stream.backend.servers().settings().http_reuse == HttpReuse::Never;
     let whose = Whose::of(stream).filter(|_| !private && !never);
     let limit = multiplexer.stream_limit();
@@ -91,7 +94,7 @@ pub(super) fn open(
         let id = with_pool(whose, |pool| pool.open_shared(worker, carrier, key, limit))??;
         Some(Lease { whose, id })
     });
-    // The pool counts those that it knows.
+    // Connections in the pool are counted by the pool.
     let in_use = in_use.filter(|_| lease.is_none());
     let place = lease.as_ref().map(|lease| (lease.whose, lease.id));
     let known = stream.known_server();
@@ -100,6 +103,7 @@ pub(super) fn open(
         limit,
         ping: known.and_then(|known| known.settings.idle_ping),
         stuck: stream.backend.config.settings.timeouts.server,
+        counted: Counted::of_server(stream.backend),
     };
     let shared = multiplexer.unopened();
     let task = weir_sched::spawn(&CONNECTION, Class::Normal, serve(Rc::clone(&multiplexer), care));
@@ -108,21 +112,23 @@ pub(super) fn open(
     upstream(shared, lease, of)
 }
 
-/// What the task of a connection has to see to.
+/// State of a connection's task.
 struct Care {
-    /// Where its pool has it.
+    /// The connection's place in its pool.
     place: Option<(Whose, SharedId)>,
-    /// How many streams the pool was told that it takes.
+    /// The limit of streams that the pool knows.
     limit: u32,
-    /// How often the server is asked whether it is there, while there are no streams (`idle-ping`).
+    /// The interval of PINGs while there are no streams (`idle-ping`).
     ping: Option<Duration>,
-    /// How long the server may take nothing of what is there for it.
+    /// How long the server may leave pending output unread.
     stuck: Option<Duration>,
+    counted: Counted,
 }
 
 impl Care {
-    /// Tells the pool what the server said.
+    /// Reports the server's limit of streams, or its end, to the pool.
     fn tell(&mut self, multiplexer: &Multiplexer) {
+        self.counted.tell(multiplexer);
         let Some((whose, id)) = self.place else { return };
         if multiplexer.is_closing() {
             self.place = None;
@@ -136,12 +142,13 @@ impl Care {
     }
 }
 
-/// Carries streams until the connection ends, or nobody has use for it.
+/// Runs the connection until it ends, or is not needed any more.
 async fn serve(multiplexer: Rc<Multiplexer>, mut care: Care) {
-    // Streams learn of the end however this ends.
+    // Dropping this ends the streams, however the connection ends.
     let connection = Closing(multiplexer);
     let multiplexer = &connection.0;
     let mut silence = Silence::default();
+    let mut rest = Rest::default();
     loop {
         let turn = multiplexer.turn();
         care.tell(multiplexer);
@@ -159,10 +166,7 @@ async fn serve(multiplexer: Rc<Multiplexer>, mut care: Care) {
             break;
         }
         let idle = multiplexer.live() == 0;
-        if idle {
-            multiplexer.shrink();
-        }
-        let stuck = multiplexer.is_stuck();
+        let stuck = multiplexer.has_output();
         let until = match (stuck, care.ping) {
             (true, _) => clock::after_some(care.stuck),
             (false, Some(delay)) if idle => silence.until(multiplexer.frames(), delay),
@@ -172,7 +176,8 @@ async fn serve(multiplexer: Rc<Multiplexer>, mut care: Care) {
             }
         };
         let sent = multiplexer.bytes_sent();
-        wait(until).await;
+        wait(until.min(rest.at(idle))).await;
+        rest.take(multiplexer);
         if !clock::passed(until) {
             continue;
         }
@@ -182,42 +187,6 @@ async fn serve(multiplexer: Rc<Multiplexer>, mut care: Care) {
         if !stuck && idle && !silence.ask(multiplexer) {
             break;
         }
-    }
-}
-
-/// How long a server said nothing.
-struct Silence {
-    until: Tick,
-    frames: u64,
-    asked: bool,
-}
-
-impl Default for Silence {
-    fn default() -> Self {
-        Silence { until: Tick::NEVER, frames: u64::MAX, asked: false }
-    }
-}
-
-impl Silence {
-    /// Until when it may go on. Each frame that came ends it.
-    fn until(&mut self, frames: u64, delay: Duration) -> Tick {
-        if frames != self.frames || self.until.is_never() {
-            *self = Silence { until: clock::after(delay), frames, asked: false };
-        } else if clock::passed(self.until) {
-            self.until = clock::after(delay);
-        }
-        self.until
-    }
-
-    /// It went on for so long: the server is asked whether it is there. False if it was asked before.
-    fn ask(&mut self, multiplexer: &Multiplexer) -> bool {
-        if multiplexer.frames() == self.frames {
-            if std::mem::replace(&mut self.asked, true) {
-                return false;
-            }
-            multiplexer.ping();
-        }
-        true
     }
 }
 

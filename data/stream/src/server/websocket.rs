@@ -1,6 +1,6 @@
-//! Requests to speak WebSocket, and servers of HTTP/2 (RFC 8441; manual, `ws`).
+//! WebSocket requests to HTTP/2 servers (RFC 8441; manual, `ws`).
 //!
-//! A server of HTTP/2 says in its SETTINGS whether it can be asked.
+//! An HTTP/2 server announces in its SETTINGS whether it accepts them.
 
 use weir_config::model::{Protocol, WebSocket};
 use weir_http::Flags;
@@ -13,13 +13,13 @@ use crate::ending::{By, During};
 use crate::stream::{Stream, StreamError};
 
 impl Stream {
-    /// Whether the request asks to speak WebSocket.
+    /// Whether the request asks for WebSocket.
     pub(super) fn asks_for_websocket(&self) -> bool {
         let asked = Flags::CONNECTION_UPGRADE | Flags::UPGRADE_WEBSOCKET;
         self.request.is_known() && self.request.message.head.flags().contains(asked)
     }
 
-    /// The version of HTTP that a connection for this request has to speak because it asks for WebSocket, where it matters.
+    /// The HTTP version that a connection for this request must have because it asks for WebSocket, if that matters.
     pub(super) fn websocket_protocol(&self) -> Option<Protocol> {
         if !self.asks_for_websocket() {
             return None;
@@ -38,7 +38,7 @@ impl Stream {
         }
     }
 
-    /// Waits until the server said whether it can be asked, over a connection of HTTP/2.
+    /// Waits for the server's SETTINGS on an HTTP/2 connection, to know whether it accepts WebSocket.
     pub(super) async fn ask_for_websocket(&mut self) -> Result<(), ConnectError> {
         self.drive(
             While::connection(&self.timeouts, weir_sched::now()),

@@ -2,30 +2,30 @@
 
 use weir_mux::KeptBody;
 
-/// What a stream knows of its attempts on servers.
+/// The attempts of a stream.
 #[derive(Debug, Default)]
 pub struct Attempts {
     /// Attempts that failed so far: `%rc`.
     pub retries: u32,
-    /// How many retries are allowed; none before a rule or the backend said so.
+    /// How many retries are allowed; none before a rule or the backend sets it.
     allowed: Option<u32>,
     /// Whether this request may be sent again.
     pub replay: Replay,
-    /// The attempt that failed last was on a connection that other streams used before.
+    /// The last failed attempt was on a reused connection.
     pub on_reused_connection: bool,
-    /// An interim response went to the client: it was told of this attempt, and there is no other.
+    /// An interim response was sent to the client, so no other attempt is possible.
     pub interim_forwarded: bool,
-    /// No idle connection: one just failed.
+    /// Idle connections are not used any more, because one just failed.
     pub fresh_connection_only: bool,
 }
 
-/// What can be sent again when a server fails after the request left.
+/// What can be sent again when a server fails after the request was sent.
 #[derive(Debug, Default)]
 pub enum Replay {
     /// Nothing but what is still unsent.
     #[default]
     No,
-    /// The same, whatever the request is: `disable-l7-retry`.
+    /// The same for any request: `disable-l7-retry`.
     Forbidden,
     /// The head alone: there is no body.
     Head,
@@ -34,7 +34,7 @@ pub enum Replay {
 }
 
 impl Replay {
-    /// Whether the request can be sent once more.
+    /// Whether the request can be sent again.
     #[inline]
     pub fn is_possible(&self) -> bool {
         matches!(self, Replay::Head | Replay::Whole(_))
@@ -48,19 +48,19 @@ impl Attempts {
         self.allowed.unwrap_or_default()
     }
 
-    /// Whether one more is allowed.
+    /// Whether another retry is allowed.
     #[inline]
     pub fn are_left(&self) -> bool {
         self.retries < self.allowed()
     }
 
-    /// What the backend allows, unless a rule spoke before.
+    /// Sets the backend's number, unless a rule set one.
     #[inline]
     pub fn allow(&mut self, retries: u32) {
         self.allowed.get_or_insert(retries);
     }
 
-    /// What a rule allows, whatever the backend says.
+    /// Sets a rule's number, which overrides the backend's.
     pub fn allow_by_rule(&mut self, retries: u32) {
         self.allowed = Some(retries);
     }

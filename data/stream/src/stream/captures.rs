@@ -1,12 +1,12 @@
-//! What a stream keeps of its messages for the log: headers and cookies that were captured.
+//! Captures of a stream for the log: headers and cookies.
 
 use weir_expr::context::CaptureSide;
 
-/// Values kept for the logs. Few streams have any: only those take room.
+/// Captured values. Few streams have any, so they are boxed.
 #[derive(Debug, Default)]
 pub struct Captures(Option<Box<Captured>>);
 
-/// A value that was captured, if there was one.
+/// A captured value, if there was one.
 pub type Slot = Option<Box<[u8]>>;
 
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ struct Captured {
     response: OneSide,
 }
 
-/// What is kept of one message.
+/// The captures of one message.
 #[derive(Debug, Default)]
 struct OneSide {
     /// In the order of the frontend's capture slots.
@@ -25,12 +25,12 @@ struct OneSide {
 }
 
 impl Captures {
-    /// What the capture slots of one message hold, in their order.
+    /// The capture slots of one message, in their order.
     pub fn slots(&self, side: CaptureSide) -> &[Slot] {
         self.side(side).map_or(&[], |kept| &kept.slots)
     }
 
-    /// The same to be filled, with as many slots as are declared.
+    /// The same, mutable, with as many slots as are declared.
     pub fn slots_mut(&mut self, side: CaptureSide, declared: usize) -> &mut [Slot] {
         let slots = &mut self.side_mut(side).slots;
         if slots.len() < declared {

@@ -1,15 +1,15 @@
-//! The choice of a server: what designates one, what became of it, and what the log says of it.
+//! The choice of a server: what designates it, the result, and its representation in the log.
 
 use weir_backend::{Positions, Priority, ServerKey};
 
-/// How a stream comes to its server.
+/// The choice of a stream's server.
 #[derive(Debug)]
 pub struct ServerChoice {
     /// What designates the server.
     pub designation: Designation,
-    /// A `use-server` rule had the word before the cookie, whatever became of its server.
+    /// A `use-server` rule took precedence over the cookie, whether or not its server could be used.
     pub overruled: bool,
-    /// Whether another server than the first was tried: the `+` of `%rc`.
+    /// Whether a server other than the first was tried: the `+` of `%rc`.
     pub redispatched: bool,
     /// The third and fourth letters of the termination code.
     pub cookie_letters: [u8; 2],
@@ -17,7 +17,7 @@ pub struct ServerChoice {
     pub priority: Priority,
     /// Requests served before this one while it queued: `%sq` and `%bq`.
     pub queued: Positions,
-    /// The last server that gave a slot: the log names it although the slot was given back.
+    /// The last server that gave a slot: the log names it even after the slot was given back.
     pub last: Option<ServerKey>,
 }
 
@@ -34,7 +34,7 @@ pub enum Designation {
     },
     /// A `use-server` rule whose server is up.
     Rule,
-    /// A `use-server` rule whose server is down and wanted all the same: its queue is where the request stays.
+    /// A `use-server` rule whose server is down and still used: the request stays in its queue.
     RuleThoughDown {
         /// `force-persist`: never another server.
         forced: bool,
@@ -48,7 +48,7 @@ impl Designation {
         self == Designation::Free
     }
 
-    /// Whether the stream comes back to a server, by a cookie or by a rule that wants one that is down.
+    /// Whether the stream returns to a server, by a cookie or by a rule that accepts a server that is down.
     #[inline]
     pub fn is_persistent(self) -> bool {
         matches!(self, Designation::Persistence { .. } | Designation::RuleThoughDown { .. })
@@ -86,7 +86,7 @@ impl ServerChoice {
         self.designation = Designation::Free;
     }
 
-    /// How the server was chosen, where the balancing algorithm is called `algorithm`.
+    /// The word for how the server was chosen, where `algorithm` is the balancing algorithm.
     pub fn word(&self, algorithm: &'static str) -> &'static str {
         match self.redispatched {
             true => "redispatch",

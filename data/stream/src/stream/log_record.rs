@@ -1,10 +1,10 @@
-//! What the log line of a stream is made of, beside what the stream is anyway; and whether there is to be one.
+//! Data for the log line of a stream, and whether the line is to be written.
 
 use weir_events::Level;
 
 use crate::stream::captures::Captures;
 
-/// What a stream keeps for its log line.
+/// Data that a stream keeps for its log line.
 #[derive(Debug, Default)]
 pub struct LogRecord {
     /// Whether the line is to be written.
@@ -20,19 +20,19 @@ pub struct LogRecord {
 /// Whether a stream's line is to be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogState {
-    /// At the end, or as soon as all is known.
+    /// At the end, or as soon as all values are known.
     #[default]
     Due,
-    /// The same, and the response or the bytes of TCP begin now: a line that is written now counts what leaves.
+    /// The same, while the response or the bytes of TCP begin: a line written now counts what is about to leave.
     Beginning,
-    /// It was (`option logasap`).
+    /// It was written (`option logasap`).
     Written,
     /// Never.
     Unwanted,
 }
 
 impl LogRecord {
-    /// Whether there is still a line to write.
+    /// Whether a line is still to be written.
     #[inline]
     pub fn is_due(&self) -> bool {
         matches!(self.state, LogState::Due | LogState::Beginning)
@@ -46,7 +46,7 @@ impl LogRecord {
         }
     }
 
-    /// It has begun: without a line so far, there will be one at the end.
+    /// The response has begun: if no line was written, one will be at the end.
     #[inline]
     pub fn begun(&mut self) {
         if self.state == LogState::Beginning {

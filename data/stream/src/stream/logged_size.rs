@@ -1,27 +1,27 @@
-//! The size of a response in the log: the reference program's own, not what went over the wire.
+//! The size of a response in the log: HAProxy's own measure, not the bytes on the wire.
 //!
-//! It does not log what it sent but the size of its own form of a message: 21 bytes, then the parts of the start line and of
-//! each field without what separates them. Who compares logs sees it. Of a server's response, what it says of its own
-//! connection does not count.
+//! HAProxy does not log the bytes sent but the size of its internal form of a message: 21 bytes, then the parts of the start
+//! line and of each field without separators. Operators compare logs, so this size equals HAProxy's. A server's own
+//! `Connection` options do not count.
 
 use weir_http::{Flags, Version};
 use weir_mux::Message;
 
-/// What the heads and the reply of a stream count in the log, in bytes.
+/// The sizes of a stream's heads and reply for the log, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoggedSize {
     /// The heads sent to the client.
     pub heads: u64,
-    /// The body of a response of our own.
+    /// The body of a local response.
     pub reply: u64,
 }
 
 impl LoggedSize {
-    /// Adds a head, before anything is added to it for the connection's sake. `of_server`: it is a server's.
+    /// Adds a head, before fields for the connection are added to it. `of_server` says that a server sent it.
     pub fn add_head(&mut self, message: &Message, of_server: bool) {
         let (head, raw) = (&message.head, message.bytes());
         let fields: usize = head.fields(raw).map(|(name, value)| size_of_field(name, value, of_server)).sum();
-        // A server of HTTP/2 does not say that a body comes in chunks: our form of its head does.
+        // An HTTP/2 server does not send `transfer-encoding`, but the internal form of its head has it.
         let added = match head.version() >= Version::HTTP_20 && head.flags().contains(Flags::CHUNKED) {
             true => CHUNKED_SIZE,
             false => 0,
@@ -36,7 +36,7 @@ impl LoggedSize {
     }
 }
 
-/// What the log counts of a field: of a server's `Connection`, what does not concern this hop alone.
+/// The size of a field for the log: of a server's `Connection`, only what does not concern this hop alone.
 fn size_of_field(name: &[u8], value: &[u8], of_server: bool) -> usize {
     if !of_server || !name.eq_ignore_ascii_case(b"connection") {
         return name.len() + value.len();
@@ -48,13 +48,13 @@ fn size_of_field(name: &[u8], value: &[u8], of_server: bool) -> usize {
     if left == 0 { 0 } else { name.len() + left - SEPARATOR }
 }
 
-/// A version and a status have eleven characters; 21 more are the reference program's own.
+/// A version and a status have eleven characters; HAProxy adds 21.
 const STATUS_LINE_SIZE: usize = 21 + 11;
 
-/// `transfer-encoding` and `chunked`, as a field counts.
+/// `transfer-encoding` and `chunked`, counted as a field.
 const CHUNKED_SIZE: usize = 17 + 7;
 
-/// Between two values of a list: a comma and a space.
+/// The comma and space between two values of a list.
 const SEPARATOR: usize = 2;
 
 #[cfg(test)]

@@ -1,35 +1,35 @@
-//! The request's part of a stream: the message, its body on its way, and how far both are.
+//! The request of a stream: the message, its body, and their progress.
 
 use weir_http::Method;
 use weir_mux::{Message, Transfer};
 
 use crate::recycle::Lent;
 
-/// What the client asks.
+/// The request.
 pub struct RequestPart {
-    /// The head, with what rules made of it.
+    /// The head, as changed by rules.
     pub message: Lent<Message>,
     /// The body on its way.
     pub body: Transfer,
-    /// How much of a request there is.
+    /// The progress of the request.
     pub progress: RequestProgress,
-    /// The request came with `Expect: 100-continue`, and its client was not told to go on yet.
+    /// The request has `Expect: 100-continue`, and `100 Continue` was not sent yet.
     pub expects_continue: bool,
-    /// The method that the client asked with, whatever rules made of it.
+    /// The client's method, before rules changed it.
     pub client_method: Method,
     /// The server's connection takes no more of the body.
     pub upload_refused: bool,
 }
 
-/// How much of a request there is, in HTTP.
+/// The progress of a request, in HTTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RequestProgress {
-    /// Nothing that counts; in TCP mode there is never more.
+    /// No request; in TCP mode this never changes.
     #[default]
     Awaited,
-    /// Something came, or did not come in time: it was answered, and counts among the statuses.
+    /// An invalid or missing request: it was answered, and counts among the statuses.
     Refused,
-    /// The head.
+    /// The head is complete.
     Known,
 }
 
@@ -47,7 +47,7 @@ impl RequestPart {
         }
     }
 
-    /// Whether its head is there.
+    /// Whether the head is complete.
     #[inline]
     pub fn is_known(&self) -> bool {
         self.progress == RequestProgress::Known
@@ -59,19 +59,19 @@ impl RequestPart {
         self.progress != RequestProgress::Awaited
     }
 
-    /// Whether more of the body is to go to the server.
+    /// Whether more of the body is to be sent to the server.
     #[inline]
     pub fn flows(&self) -> bool {
         !self.body.is_done() && !self.upload_refused
     }
 
-    /// Whether what answers it must not have a body.
+    /// Whether the response must not have a body.
     #[inline]
     pub fn head_only(&self) -> bool {
         self.client_method == Method::Head
     }
 
-    /// How many bytes of what the client sent are this request's, and did not leave yet.
+    /// How many bytes of the client's input belong to this request and have not left yet.
     #[inline]
     pub fn held(&self) -> usize {
         self.message.unconsumed() + self.body.ready()

@@ -1,4 +1,4 @@
-//! The response's part of a stream: the message, its body on its way, and what the log says of both.
+//! The response of a stream: the message, its body, and their sizes for the log.
 
 use weir_http::{BodySize, Version};
 use weir_mux::{Message, Transfer};
@@ -7,27 +7,27 @@ use crate::recycle::Lent;
 use crate::reply::Reply;
 use crate::stream::logged_size::LoggedSize;
 
-/// What the client is answered.
+/// The response.
 pub struct ResponsePart {
-    /// The head, with what rules made of it.
+    /// The head, as changed by rules.
     pub message: Lent<Message>,
     /// The body on its way.
     pub body: Transfer,
-    /// The size of the body as it comes from the server, whatever rules make of the response.
+    /// The size of the body from the server, before rules change the response.
     pub size: BodySize,
-    /// The body of a response of our own, when there is one.
+    /// The body of a local response, if there is one.
     pub reply: Option<Reply>,
-    /// How much of a response there is.
+    /// The progress of the response.
     pub progress: ResponseProgress,
     /// The status that the client gets; 0 before there is one.
     pub status: u16,
     /// The status that the server sent, before rules changed it.
     pub server_status: u16,
-    /// Rules or filters looked at the body before the response was sent.
+    /// Rules or filters examined the body before the response was sent.
     pub body_begun: bool,
-    /// What follows is no body: bytes flow both ways until somebody closes.
+    /// The response begins a tunnel: bytes flow both ways until a side closes.
     pub is_tunnel: bool,
-    /// The service that the response is of.
+    /// The service that made the response.
     pub service: LocalName,
     /// Its size in the log.
     pub logged: LoggedSize,
@@ -48,7 +48,7 @@ pub enum LocalName {
 }
 
 impl LocalName {
-    /// What stands in the log where the server's name would.
+    /// The text in the log in place of the server's name.
     pub fn logged(self) -> &'static [u8] {
         match self {
             LocalName::None => b"<NOSRV>",
@@ -58,15 +58,15 @@ impl LocalName {
     }
 }
 
-/// How much of a response there is, in HTTP.
+/// The progress of a response, in HTTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResponseProgress {
-    /// Nothing; in TCP mode there is never more.
+    /// No response; in TCP mode this never changes.
     #[default]
     Awaited,
-    /// The head of the final response: rules see it.
+    /// The head of the final response is there: rules see it.
     Known,
-    /// Its first bytes left for the client, or could have: no other response follows.
+    /// Its first bytes were sent to the client, or could have been: no other response can follow.
     Leaving,
 }
 
@@ -90,21 +90,21 @@ impl ResponsePart {
         }
     }
 
-    /// Whether its head is there.
+    /// Whether the head is there.
     #[inline]
     pub fn is_known(&self) -> bool {
         self.progress != ResponseProgress::Awaited
     }
 
-    /// Whether the client has the beginning of it.
+    /// Whether the client may have the beginning of it.
     #[inline]
     pub fn is_leaving(&self) -> bool {
         self.progress == ResponseProgress::Leaving
     }
 
-    /// What left of it, as the log counts. `head_only`: the request forbade a body.
+    /// The bytes of it that were sent, as the log counts. `head_only` says that the request forbids a body.
     pub fn logged_bytes(&self, head_only: bool) -> u64 {
-        // The end of a chunked coding is one byte, of whatever size it was. HTTP/2 has none.
+        // The log counts one byte for the end of a chunked coding. HTTP/2 has none.
         let coded = self.body.is_chunked() && self.message.head.version() < Version::HTTP_20;
         let end = coded && !head_only && self.body.is_complete();
         self.logged.total() + self.body.payload() + u64::from(end)

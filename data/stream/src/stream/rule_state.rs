@@ -1,29 +1,29 @@
-//! What rules decided about a stream, and what the ruleset that runs goes by.
+//! The results of rules for a stream, and the state of the current ruleset.
 
 use weir_config::model::Location;
 
-/// What rules and the guards beside them left behind.
+/// The results of rules and of the options that refuse messages.
 #[derive(Debug)]
 pub struct RuleState {
-    /// Where the last rule that decided was written.
+    /// The location of the last rule that decided.
     pub decided_at: Option<&'static Location>,
-    /// Who stopped the stream before its normal end.
+    /// What stopped the stream before its normal end.
     pub stopped_by: StoppedBy,
-    /// A rule refused the request before a server was chosen, in whatever way.
+    /// A rule refused the request before a server was chosen.
     pub denied: bool,
-    /// `strict-mode` of the ruleset that runs.
+    /// `strict-mode` of the current ruleset.
     pub is_strict: bool,
-    /// No more data is waited for: rules decide with what is there (`WAIT_END`).
+    /// No more data is awaited: rules decide with what is there (`WAIT_END`).
     pub inspection_over: bool,
 }
 
-/// Who stopped a stream.
+/// What stopped a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoppedBy {
-    /// Neither of the others.
+    /// Neither a rule nor an option.
     #[default]
     Nobody,
-    /// A rule, or one that should have been applied and could not.
+    /// A rule, or the failure to apply one.
     Rule,
     /// An option that refuses messages.
     Option(RefusingOption),
@@ -39,7 +39,7 @@ pub enum RefusingOption {
 }
 
 impl StoppedBy {
-    /// The option, as it is written, if it was one.
+    /// The option as written in the configuration, if one refused.
     pub fn option(self) -> Option<&'static str> {
         match self {
             StoppedBy::Option(RefusingOption::HeaderNames) => Some("option http-restrict-req-hdr-names"),
@@ -50,7 +50,7 @@ impl StoppedBy {
 }
 
 impl RuleState {
-    /// A rule stops the stream. What an option refused before stays its refusal, whatever rules make of the answer.
+    /// A rule stops the stream. A refusal by an option keeps that cause, even if rules change the answer.
     pub fn stop_by_rule(&mut self) {
         if self.stopped_by == StoppedBy::Nobody {
             self.stopped_by = StoppedBy::Rule;
@@ -59,7 +59,7 @@ impl RuleState {
 }
 
 impl Default for RuleState {
-    /// Nothing is waited for where no ruleset says so.
+    /// Nothing is awaited unless a ruleset says so.
     #[inline]
     fn default() -> Self {
         RuleState {

@@ -1,4 +1,4 @@
-//! The server's side of a stream: the slot that it holds, the connection, and what is left of one that is gone.
+//! The server's side of a stream: its slot, its connection, and facts about a closed one.
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
@@ -7,20 +7,20 @@ use weir_sys::Address;
 
 use crate::upstream::{PastConnection, Upstream};
 
-/// What a stream has of its server.
+/// The server's side of a stream.
 #[derive(Default)]
 pub struct ServerSide {
     /// The connection, while there is one.
     pub upstream: Option<Upstream>,
     /// The slot of the chosen server.
     pub lease: Option<Lease>,
-    /// What the log says of a connection that failed or was closed.
+    /// Facts for the log about a connection that failed or was closed.
     pub past: Option<PastConnection>,
-    /// How a new connection's packets are marked.
+    /// The marks of a new connection's packets.
     pub marks: PacketMarks,
 }
 
-/// How packets to a server are marked, as rules said.
+/// The marks of packets to a server, set by rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketMarks {
     /// `set-bc-mark`.
@@ -30,7 +30,7 @@ pub struct PacketMarks {
 }
 
 impl ServerSide {
-    /// Bytes received from the server and sent to it, over the connection that is there.
+    /// Bytes received from the server and sent to it, on the current connection.
     #[inline]
     pub(crate) fn bytes(&self) -> (u64, u64) {
         self.upstream
@@ -43,18 +43,18 @@ impl ServerSide {
         self.upstream.as_ref().is_some_and(|upstream| upstream.connector.is_broken())
     }
 
-    /// Bytes that came and that nobody took yet.
+    /// Received bytes that were not consumed.
     pub(crate) fn input(&self) -> &[u8] {
         self.upstream.as_ref().map_or(&[], |upstream| upstream.connector.input())
     }
 
-    /// Whether what waits for the server takes more memory than it needs.
+    /// Whether the input takes more memory than its bytes need.
     #[inline]
     pub(crate) fn has_slack(&self) -> bool {
         self.upstream.as_ref().is_some_and(|upstream| upstream.connector.has_slack())
     }
 
-    /// Keeps what waits for the server in no more memory than it needs.
+    /// Shrinks the input to the memory that its bytes need.
     #[cold]
     pub(crate) fn shrink_input(&mut self) {
         if let Some(upstream) = &mut self.upstream {
@@ -62,7 +62,7 @@ impl ServerSide {
         }
     }
 
-    /// The address that the connection comes from, or that the last one came from.
+    /// The local address of the current or the last connection.
     pub(crate) fn own_address(&self) -> Option<Address> {
         match &self.upstream {
             Some(upstream) => upstream.connector.local_address(),
@@ -76,7 +76,7 @@ impl ServerSide {
         descriptor.map_or(-1, |descriptor| descriptor.as_fd().as_raw_fd())
     }
 
-    /// Closes the connection; what is left to say of it is remembered.
+    /// Closes the connection, keeping the facts for the log.
     pub(crate) fn close(&mut self) {
         if let Some(upstream) = self.upstream.take() {
             self.past = Some(PastConnection::of(&upstream.connector, true, upstream.reused));
@@ -94,8 +94,14 @@ mod tests {
         assert_eq!((side.bytes(), side.input(), side.descriptor()), ((0, 0), &b""[..], -1));
         assert!(!side.is_broken() && !side.has_slack() && side.own_address().is_none());
         let own_address = Some(Address::Unnamed);
-        side.past =
-            Some(PastConnection { own_address, stood: false, reused: false, http2: false, fault: None });
+        side.past = Some(PastConnection {
+            own_address,
+            stood: false,
+            reused: false,
+            http2: false,
+            secured: false,
+            fault: None,
+        });
         side.close();
         assert_eq!(side.own_address(), Some(Address::Unnamed));
         assert!(side.past.is_some_and(|past| !past.stood));

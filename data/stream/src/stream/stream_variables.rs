@@ -11,14 +11,14 @@ pub struct StreamVariables {
     pub transaction: VariableStore,
     /// Of scope `req` while the request is processed, then `res`.
     pub message: VariableStore,
-    /// Which message is processed: the one that rules see, and whose variables `message` are.
+    /// The message that is processed: rules see it, and `message` holds its variables.
     pub processed: Direction,
-    /// What both count for the process.
+    /// The account of both for the process.
     pub(crate) charge: Charge,
 }
 
 impl Default for StreamVariables {
-    /// None yet; the request comes first.
+    /// No variables; the request comes first.
     #[inline]
     fn default() -> Self {
         StreamVariables {
@@ -37,7 +37,7 @@ impl StreamVariables {
         self.processed == Direction::Response
     }
 
-    /// The variables of a scope of the stream; none when the scope's time is over or did not come.
+    /// The variables of a scope of the stream; none outside of the scope's time.
     pub fn of(&mut self, scope: VariableScope) -> Option<&mut VariableStore> {
         match (scope, self.processed) {
             (VariableScope::Transaction, _) => Some(&mut self.transaction),
@@ -47,7 +47,7 @@ impl StreamVariables {
         }
     }
 
-    /// From here on the response is processed: the variables of the request's scope end. False if that was so before.
+    /// Switches to the response: the variables of the request's scope end. False if that was done before.
     #[inline]
     pub fn begin_response(&mut self) -> bool {
         let begins = std::mem::replace(&mut self.processed, Direction::Response) == Direction::Request;

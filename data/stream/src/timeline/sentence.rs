@@ -1,4 +1,4 @@
-//! How a stream ended, as a sentence: what the termination code says, and what it leaves open.
+//! The ending of a stream as a sentence: the meaning of the termination code, and more detail.
 
 use crate::ending::{By, During, Ending};
 
@@ -9,7 +9,7 @@ pub(super) struct Ended {
     pub ending: Ending,
     /// The status that the client got; 0 for none.
     pub status: u16,
-    /// Whether it is HTTP.
+    /// Whether it was HTTP.
     pub http: bool,
     /// Whether the request's head was complete.
     pub has_request: bool,
@@ -17,7 +17,7 @@ pub(super) struct Ended {
     pub by_rule: bool,
     /// The option that refused it, if one did.
     pub option: Option<&'static str>,
-    /// Whether there was a backend for it.
+    /// Whether it had a backend.
     pub has_backend: bool,
     /// Whether a server was chosen.
     pub has_server: bool,
@@ -121,7 +121,7 @@ impl Ended {
     }
 }
 
-/// In which phase, with a leading blank.
+/// The phase, with a leading blank.
 fn when(during: During) -> &'static str {
     match during {
         During::End => "",
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(ended.sentence(), expected, "{ended:?}");
     }
 
-    /// Every ending that the code makes, with what distinguishes those of one code.
+    /// Every ending that the code creates, with the facts that distinguish those of one code.
     #[test]
     fn sentences_are_true() {
         use During::*;
@@ -244,26 +244,11 @@ mod tests {
         check(none(By::Up, Data), "a non-backup server came back ('on-marked-up') during the transfer");
     }
 
-    /// What no code makes today reads well, too.
+    /// Combinations that the code does not create today have a readable sentence, too.
     #[test]
     fn every_ending_has_a_sentence() {
-        use During::*;
-        let who = [
-            By::Nobody,
-            By::Client,
-            By::ClientTimeout,
-            By::Server,
-            By::ServerTimeout,
-            By::Proxy,
-            By::Resource,
-            By::Internal,
-            By::Local,
-            By::Killed,
-            By::Down,
-            By::Up,
-        ];
-        for by in who {
-            for during in [End, Request, Queue, Connect, Headers, Data, Last, Tarpit] {
+        for by in By::ALL {
+            for during in During::ALL {
                 for bits in 0..32 {
                     let bit = |index: u32| bits >> index & 1 == 1;
                     let sentence = Ended {
@@ -276,13 +261,13 @@ mod tests {
                     }
                     .sentence();
                     assert!(sentence.len() > 7 && !sentence.contains("  "), "{sentence}");
-                    // Only who refuses is said to refuse.
+                    // The word "refused" is only used for the side that refuses.
                     assert!(
                         !sentence.contains("refused") || by == By::Proxy,
                         "{by:?} {during:?}: {sentence}"
                     );
                     assert!(
-                        !sentence.contains("rule") || bit(2) || during == Tarpit,
+                        !sentence.contains("rule") || bit(2) || during == During::Tarpit,
                         "{by:?} {during:?}: {sentence}"
                     );
                 }

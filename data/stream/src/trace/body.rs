@@ -1,8 +1,8 @@
-//! What traces tell of bodies, in TCP mode of all that passes: what came, on the side where it came in, and what went on,
-//! on the other.
+//! Traces of bodies, and in TCP mode of all bytes: those received, on the receiving side, and those sent, on the other
+//! side.
 //!
-//! Nobody counts for a trace: a flow knows how far it is, and what of that was told. So what came before a trace point, by
-//! whatever way, is told there.
+//! Nothing is counted for a trace: a flow knows its progress, and the part of it that was shown. So bytes that arrived
+//! before a trace point, in whatever way, are shown there.
 
 use std::io::Write as _;
 
@@ -15,12 +15,12 @@ use super::{
 use crate::errors::Direction;
 use crate::stream::Stream;
 
-/// Who tells of bytes that move, and by which events.
+/// A trace source for bytes that move, and its events.
 pub(crate) struct Layer {
     pub(crate) source: &'static Source,
     received: usize,
     sent: usize,
-    /// Of messages only.
+    /// For messages only.
     trailers_received: Option<usize>,
     trailers_sent: Option<usize>,
     completed: Option<usize>,
@@ -49,11 +49,11 @@ pub(crate) static OF_PT: Layer = Layer {
     finished: None,
 };
 
-/// One line: what, how many bytes now (none for an end), how many in all, and in what way.
+/// One line: the event, the bytes now (none for an end), the bytes in total, and the way.
 type Line = (Option<usize>, Side, Option<u64>, u64, &'static str);
 
 impl Stream {
-    /// What moved of a message's body, and what came of it.
+    /// Traces what moved of a message's body, and the result.
     #[inline]
     pub(crate) fn trace_body(&mut self, direction: Direction, flow: Flow) {
         if H1.is_active() {
@@ -61,7 +61,7 @@ impl Stream {
         }
     }
 
-    /// The same where only the coding was looked at: whether it is one.
+    /// The same where the coding was only validated; `is_right` is the result.
     #[inline]
     pub(crate) fn trace_coding(&mut self, direction: Direction, is_right: bool) {
         if H1.is_active() {
@@ -69,7 +69,7 @@ impl Stream {
         }
     }
 
-    /// A body that is sent from memory, wholly, behind its head: a reply of our own, or a request once more.
+    /// A body sent from memory, as a whole, after its head: a local reply, or a request sent again.
     #[inline]
     pub(crate) fn trace_sent(&self, direction: Direction, bytes: usize, ends_sink: bool) {
         if H1.is_active() {
@@ -100,7 +100,7 @@ impl Stream {
         }
     }
 
-    /// What moved of one direction; `way` says which one it took, if not the usual one.
+    /// Traces what moved in one direction; `way` names the path if it is unusual.
     #[cold]
     pub(crate) fn emit_step(&self, layer: &Layer, direction: Direction, step: &Step, way: &'static str) {
         let (comes, goes) = match direction {

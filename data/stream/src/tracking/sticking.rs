@@ -1,4 +1,4 @@
-//! Staying at a server by a table: `stick match`, `stick on`, `stick store-request`, `stick store-response` (manual, 4.2).
+//! Persistence by a table: `stick match`, `stick on`, `stick store-request`, `stick store-response` (manual, 4.2).
 
 use weir_backend::{Server, ServerAddress, ServerKey};
 use weir_config::model::{StickKind, StickRule};
@@ -9,11 +9,12 @@ use crate::instance::Proxy;
 use crate::stream::Stream;
 use crate::tracked::now_ms;
 
-/// A request, and a response, are remembered by so many things at most (manual, "stick store-request").
+/// How many keys a request, and a response, may store (manual, "stick store-request").
 const MAX_STORES: usize = 8;
 
 impl Stream {
-    /// The server that a table names for this request, if it can be used, and whether no other will do. What the request is to be remembered by is kept.
+    /// The server that a table has for this request, if it can be used, and whether no other server may be used. Keys to store for the
+    /// request are kept.
     #[inline]
     pub(crate) fn server_by_table(&mut self, follows: bool) -> Option<(ServerKey, bool)> {
         if self.backend.config.stick_rules.is_empty() { None } else { self.server_by_rules(follows) }
@@ -47,7 +48,7 @@ impl Stream {
         found
     }
 
-    /// One thing of a request for each table.
+    /// Whether a table may get a key of this request: each table gets one.
     fn may_store(&self, table: &'static Table) -> bool {
         let stores = self.tables.as_ref().map_or(&[][..], |tables| &tables.stores);
         stores.len() < MAX_STORES && !stores.iter().any(|(other, _)| std::ptr::eq(*other, table))
@@ -63,7 +64,7 @@ impl Stream {
         if applies { self.table_key(table, &rule.key).ok() } else { None }
     }
 
-    /// The server of an entry: by what names it in the table, or else by its identifier.
+    /// The server of an entry: by its key in the table, or else by its identifier.
     fn remembered_server(&mut self, table: &Table, key: &Key) -> Option<(ServerKey, bool)> {
         let (id, name) =
             table.refresh(key, now_ms(), |row| (row.get(DataType::ServerId, 0), row.server_key()))?;
@@ -79,11 +80,11 @@ impl Stream {
         if server.is_up() {
             return Some((server.key(), false));
         }
-        // Down as it is, its queue is where the request stays.
+        // The server is down, but the request stays in its queue.
         crate::cookie::wants_servers_that_are_down(self).then(|| (server.key(), !backend.settings().persist))
     }
 
-    /// There is a connection to the server: what was kept of the request names it from now on.
+    /// The connection to the server is established: stores the kept keys of the request with this server.
     #[inline]
     pub(crate) fn remember_server(&mut self) {
         if let Some(tables) = &mut self.tables
@@ -91,12 +92,12 @@ impl Stream {
         {
             let stores = std::mem::take(&mut tables.stores);
             self.store_server(&stores);
-            // Another attempt may go to another server.
+            // Another attempt may use another server.
             self.tables.get_or_insert_default().stores = stores;
         }
     }
 
-    /// `stick store-response`: what of the response names its server.
+    /// `stick store-response`: stores keys of the response with its server.
     #[inline]
     pub(crate) fn remember_server_by_response(&mut self) {
         if !self.backend.config.stick_rules.is_empty() {
@@ -144,7 +145,7 @@ impl Stream {
     }
 }
 
-/// What names a server by where it is; nothing for one without an address.
+/// The name of a server by its address; empty for one without an address.
 fn address_of(server: &Server) -> String {
     match &*server.address() {
         ServerAddress::Ip(address) => address.to_string(),

@@ -1,4 +1,4 @@
-//! What seeds found, made small: a network as it has to be for it, and a script.
+//! Reduced cases of failed seeds: a network and a script.
 
 use std::rc::Rc;
 
@@ -21,8 +21,8 @@ listen front
  server s1 {s1}
 ";
 
-/// Runs a proxy with these lines and a script for its clients; the server does what paths say. What holds after every run must
-/// hold here too.
+/// Runs a proxy with these lines and a script for its clients; the servers follow the requests' paths. The checks of every run
+/// apply here too.
 #[track_caller]
 fn case<F: Future<Output = ()> + 'static>(
     conditions: Conditions,
@@ -48,7 +48,7 @@ async fn expect(peer: &Peer, expected: &str) {
     assert_eq!(came, expected);
 }
 
-/// A confirmation that the client's window has no room for leaves when there is some, while the proxy waits for the body.
+/// A `100 Continue` that does not fit the client's window is sent when there is room, while the proxy waits for the body.
 #[test]
 fn a_confirmation_leaves_in_parts() {
     let narrow = Conditions { window: 16, ..Conditions::CALM };

@@ -10,17 +10,17 @@ use crate::plan::{Ask, How, Leave, Menu, Visit};
 use crate::reader::{Head, Part, Reader};
 use crate::stage::Stage;
 
-/// What a client got for one request.
+/// The answer to one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
-    /// A server wrote it, not the proxy.
+    /// Whether a server sent it, not the proxy.
     pub from_server: bool,
     /// All of it came.
     pub complete: bool,
 }
 
-/// Some clients with some visits each, as the seed and a menu say.
+/// Several clients with several visits each, as the seed and a menu determine.
 pub fn some(stage: &Rc<Stage>, most: u64, menu: &'static Menu) {
     for _ in 0..=stage.network.random(most) {
         let guest = Rc::clone(stage);
@@ -39,9 +39,9 @@ struct Client<'s> {
     out: Vec<u8>,
     /// A body that waits for its `100 Continue`.
     withheld: Vec<u8>,
-    /// How many requests were begun.
+    /// How many requests were started.
     begun: usize,
-    /// The answers that came, the last perhaps in part.
+    /// The answers received, the last perhaps in part.
     answers: Vec<Answer>,
     complete: usize,
     reader: Reader,
@@ -49,11 +49,11 @@ struct Client<'s> {
     tunnel: bool,
     moved: usize,
     finished: bool,
-    /// The far end said that nothing follows this answer.
+    /// The far end announced that this is the last answer.
     last: bool,
 }
 
-/// Pays a visit: everything that one connection of a client does.
+/// Runs a visit: all requests of one connection of a client.
 pub async fn visit(stage: &Stage, visit: Visit) {
     let peer = stage.client();
     let mut client = Client {
@@ -148,7 +148,7 @@ impl Client<'_> {
         }
     }
 
-    /// Whether something could be sent.
+    /// True if something was sent.
     fn send(&mut self) -> bool {
         if self.out.is_empty() {
             return false;
@@ -159,7 +159,7 @@ impl Client<'_> {
                 self.moved += count;
                 count > 0
             }
-            // What the far end said before may still be there.
+            // Bytes that the far end sent before may still be there.
             Err(_) => {
                 self.out.clear();
                 self.withheld.clear();
@@ -168,7 +168,7 @@ impl Client<'_> {
         }
     }
 
-    /// Whether something came; none at the end.
+    /// True if something was received; none at the end.
     fn receive(&mut self) -> Option<bool> {
         let most = 1 + self.stage.network.random(20_000) as usize;
         match self.peer.try_receive(most) {
@@ -232,7 +232,7 @@ impl Client<'_> {
         self.answers.push(Answer { status, from_server, complete: false });
         self.last = head.field("connection") == Some("close");
         self.body = from_server.then(|| Pattern::new(ask.id, Way::Down));
-        // A final answer ends the wait for the other one: the body is sent, or the connection ends.
+        // A final answer ends the wait for `100 Continue`: the body is sent, or the connection ends.
         self.out.append(&mut self.withheld);
         if status == 101 {
             assert_eq!(ask.how, How::Upgrade);

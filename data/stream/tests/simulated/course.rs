@@ -1,12 +1,12 @@
-//! What kind of run a seed makes of a scenario: how the network is, what is scarce, when the worker is told to leave.
+//! The course that a seed gives a scenario: the network's behaviour, which resources are scarce, when the worker is told to leave.
 
 use weir_sched::simulate::Random;
 use weir_sched::simulate::network::Conditions;
 
-/// What a seed decides before anything happens.
+/// The decisions of a seed before a run.
 #[derive(Clone, Debug)]
 pub struct Course {
-    /// Whether anything may go wrong. Where nothing does, everything has to work.
+    /// Whether faults may happen. Without faults, everything must work.
     pub faulty: bool,
     pub conditions: Conditions,
     /// How many buffers the worker has.
@@ -16,7 +16,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// The course of a seed. Every second one is faultless, but bytes are cut and late in all of them.
+    /// The course of a seed. Every second one is faultless, but bytes are cut and delayed in all of them.
     pub fn of(seed: u64) -> Course {
         let mut random = Random::new(!seed);
         let faulty = random.below(2) == 1;

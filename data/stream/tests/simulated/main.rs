@@ -1,15 +1,15 @@
-//! A whole worker over a simulated network: what comes from clients and servers, when, in which pieces, and what breaks, is
-//! decided by a seed.
+//! A whole worker over a simulated network: a seed decides what clients and servers send, when, in which pieces, and what
+//! fails.
 //!
 //! A *scenario* (one file in `scenarios/`, with a list of them there) is a configuration and scripts for clients and servers. A
-//! *course* is what a seed makes of it: every second one is faultless, and there everything has to work, however bytes are cut and
-//! delayed; in the others anything breaks at any time. After each run the same things must hold (`check.rs`): one log line for each
-//! stream, counters that add up, bodies that are whole and whose they are, nothing held, nobody waiting.
+//! *course* is a seed's variant of it: every second one is faultless, and there everything must work, however bytes are cut and
+//! delayed; in the others anything may fail at any time. After each run the same checks apply (`check.rs`): one log line for each
+//! stream, counters that add up, complete bodies for the right requests, nothing held, nothing waiting.
 //!
-//! What such a run found has a case of its own in `cases.rs`, where a script says what happens.
+//! Failures found by such runs have cases of their own in `cases.rs`, with a script instead of a seed.
 //!
-//! `SEEDS=n` runs so many seeds, `FROM=n` from another one on; `SEED=n ... one_seed -- --nocapture` runs one and prints what
-//! happens.
+//! `SEEDS=n` runs n seeds, `FROM=n` starts at another one; `SEED=n ... one_seed -- --nocapture` runs one and prints its
+//! events.
 
 mod cases;
 mod check;
@@ -18,12 +18,14 @@ mod course;
 #[allow(dead_code, reason = "other tests log to descriptors")]
 #[path = "../support/instance.rs"]
 mod instance;
+mod multiplexed;
 mod pattern;
 mod plan;
 mod reader;
 mod scenarios;
 mod server;
 mod stage;
+mod wire;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -35,7 +37,7 @@ use scenarios::SCENARIOS;
 use stage::Stage;
 use weir_sched::simulate::network;
 
-/// Runs a seed; a number that sums up what happened.
+/// Runs a seed; returns a digest of all events.
 fn run(seed: u64, trace: bool) -> Result<u64, String> {
     let scenario = &SCENARIOS[seed as usize % SCENARIOS.len()];
     let mut course = Course::of(seed);
@@ -48,7 +50,7 @@ fn run(seed: u64, trace: bool) -> Result<u64, String> {
     outcome.map_err(|why| format!("{why}, in {}", scenario.name))
 }
 
-/// In a thread of its own, because a worker keeps much in its thread.
+/// Runs in a thread of its own, because a worker keeps state in its thread.
 fn run_course(
     seed: u64,
     course: Course,
@@ -82,7 +84,7 @@ fn run_course(
 static STOP: weir_sched::Kind = weir_sched::Kind::new("soft stop");
 
 thread_local! {
-    /// A task that panics is caught by its worker: so it is counted here.
+    /// The worker catches panics of tasks, so they are counted here.
     static PANICS: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -103,7 +105,7 @@ fn seeds(from: u64, count: u64) {
             scope.spawn(|| {
                 loop {
                     let seed = from + next.fetch_add(1, Relaxed);
-                    // A few show what is wrong; more only take time.
+                    // A few failures are enough; more only take time.
                     if seed >= from + count || failed.lock().expect("pushing does not panic").len() >= 5 {
                         break;
                     }
@@ -125,10 +127,10 @@ fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// Ten thousand where the code is optimized (the step `optimized`), fewer elsewhere.
+/// Ten thousand in optimized builds (the step `optimized`), fewer elsewhere.
 ///
-/// An instance lives as long as its process, and what each seed leaves keeps the allocator from using the memory around it again: so
-/// a process runs [`BATCH`] of them, this one if there are no more.
+/// An instance lives as long as its process, and the memory that each seed leaves fragments the heap: so a process runs [`BATCH`] of
+/// them, and this process runs them if there are no more.
 #[test]
 fn many_seeds() {
     let default = if cfg!(debug_assertions) { 1_000 } else { 10_000 };
@@ -160,7 +162,7 @@ fn one_seed() {
     assert!(outcome.is_ok(), "{outcome:?}");
 }
 
-/// D12: the same seed is the same run, to the last byte.
+/// D12: the same seed gives the same run, byte for byte.
 #[test]
 fn a_seed_decides_everything() {
     let digests = || (0..60).map(|seed| run(seed, false)).collect::<Vec<_>>();

@@ -1,20 +1,20 @@
-//! Bodies that say whose they are: each byte follows from the request's number, the direction and the offset, so that what
-//! is lost, doubled, swapped or delivered to somebody else shows. They look like requests, so that whoever takes a body for a
-//! head finds one that nobody sent.
+//! Bodies that identify themselves: each byte follows from the request's number, the direction and the offset, so that bytes
+//! that are lost, doubled, swapped or sent to the wrong side are detected. They look like requests, so that a body that is
+//! parsed as a head gives a request that no client sent.
 
-/// Which way a body goes.
+/// The direction of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Up,
     Down,
 }
 
-/// A body, or what came of it so far.
+/// A body, or the received part of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern {
     id: u64,
     way: Way,
-    /// Bytes that were made or checked.
+    /// Bytes that were generated or checked.
     pub done: usize,
 }
 
@@ -23,7 +23,7 @@ impl Pattern {
         Pattern { id, way, done: 0 }
     }
 
-    /// The next bytes.
+    /// Generates the next bytes.
     pub fn make(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(length + LINE);
         let skipped = self.done % LINE;

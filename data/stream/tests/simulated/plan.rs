@@ -1,26 +1,26 @@
-//! What a seed has clients ask for. A request's path tells the server what to do with it: `/number/how/length/delay`.
+//! The requests that a seed gives to clients. A request's path tells the server what to do: `/number/how/length/delay`.
 
 use weir_sched::simulate::network::SimulatedNetwork;
 
 use crate::pattern::{Pattern, Way};
 use crate::stage::Stage;
 
-/// One request, and what is to become of it.
+/// One request, and its intended handling.
 #[derive(Clone, Debug)]
 pub struct Ask {
     pub id: u64,
     pub method: &'static str,
     pub upload: Upload,
     pub how: How,
-    /// How long the body of the response is.
+    /// The length of the response's body.
     pub download: usize,
-    /// How long the server takes for its answer.
+    /// The server's delay before its answer.
     pub delay_ms: u64,
     /// The body waits for a `100 Continue`.
     pub expects: bool,
 }
 
-/// How the body of a request is framed.
+/// The framing of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upload {
     None,
@@ -28,7 +28,7 @@ pub enum Upload {
     Chunked(usize),
 }
 
-/// What a server does.
+/// The behaviour of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// Answers with a length.
@@ -37,11 +37,11 @@ pub enum How {
     Chunked,
     /// Answers and closes; the end of the connection is the end of the response.
     Close,
-    /// Answers with a length, and closes.
+    /// Answers with a length and `connection: close`.
     Last,
-    /// Answers before it read the request's body, which it reads all the same.
+    /// Answers before it has read the request's body, which it reads afterwards.
     Early,
-    /// Answers before it read the request's body, and closes.
+    /// Answers before it has read the request's body, and closes.
     Rash,
     /// Changes the protocol: from then on bytes go both ways.
     Upgrade,
@@ -53,11 +53,11 @@ pub enum How {
     Reset,
     /// Closes before it says anything.
     Mute,
-    /// Answers what is no HTTP.
+    /// Answers with bytes that are not HTTP.
     Garbage,
-    /// Is not there any more, and nobody says so.
+    /// Disappears without closing the connection.
     Vanish,
-    /// Never hears of it: a rule answers, whose condition is this word in the path.
+    /// Never gets the request: a rule answers it, by this word in the path.
     Denied,
     Returned,
     Redirected,
@@ -65,15 +65,15 @@ pub enum How {
 }
 
 impl How {
-    /// Whether the proxy answers itself.
+    /// Whether the proxy answers by itself.
     pub fn is_local(self) -> bool {
         matches!(self, How::Denied | How::Returned | How::Redirected | How::Tarpitted)
     }
 }
 
-/// What any client may ask for without being an exception.
+/// Behaviours that are not faults.
 pub const PLAIN: &[How] = &[How::Length, How::Length, How::Chunked, How::Close, How::Last];
-/// What servers do wrong.
+/// Faults of servers.
 pub const WRONG: &[How] =
     &[How::Silent, How::Truncated, How::Reset, How::Mute, How::Garbage, How::Vanish, How::Rash];
 
@@ -86,15 +86,15 @@ pub struct Visit {
     pub leave: Leave,
 }
 
-/// What clients of a scenario may do.
+/// The behaviour of clients in a scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Menu {
     pub hows: &'static [How],
-    /// What they ask for besides where anything may go wrong.
+    /// Additional behaviours in runs with faults.
     pub wrong: &'static [How],
-    /// They may send requests before they have the answers to the former ones.
+    /// Whether they may send requests before the previous answers.
     pub pipelined: bool,
-    /// They may say that they send no more while they wait for answers.
+    /// Whether they may half-close while they wait for answers.
     pub half_closed: bool,
 }
 
@@ -103,7 +103,7 @@ impl Menu {
 }
 
 impl Visit {
-    /// One that the seed draws; where nothing may go wrong, nobody misbehaves.
+    /// A visit drawn by the seed; in faultless runs, all clients behave.
     pub fn drawn(stage: &Stage, menu: &Menu) -> Visit {
         let network = &stage.network;
         let pipelined = menu.pipelined && network.random(2) == 0;
@@ -113,7 +113,7 @@ impl Visit {
         };
         let mut asks: Vec<Ask> = (0..=network.random(4)).map(ask).collect();
         if pipelined {
-            // Who sends everything at once waits for no confirmation.
+            // A client that sends everything at once does not wait for `100 Continue`.
             asks.iter_mut().for_each(|ask| ask.expects = false);
         }
         let somewhere = || network.random(volume(&asks) as u64) as usize;
@@ -140,23 +140,23 @@ fn volume(asks: &[Ask]) -> usize {
     asks.iter().map(of_one).sum()
 }
 
-/// How a client goes.
+/// How a client ends its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
     /// Closes once it has its answers.
     Politely,
-    /// Says that it sends no more as soon as it has sent everything.
+    /// Half-closes as soon as it has sent everything.
     HalfClosed,
-    /// Closes once so many bytes went either way.
+    /// Closes after this many bytes in both directions.
     After(usize),
-    /// Resets the connection then.
+    /// Resets the connection after this many bytes.
     ResetAfter(usize),
-    /// Stops to receive and to send, and says nothing.
+    /// Stops receiving and sending after this many bytes, without closing.
     VanishAfter(usize),
 }
 
 impl Ask {
-    /// One that the seed draws.
+    /// A request drawn by the seed.
     pub fn drawn(network: &SimulatedNetwork, id: u64, hows: &[How]) -> Ask {
         let how = hows[network.random(hows.len() as u64) as usize];
         let upload = match network.random(4) {
@@ -196,7 +196,7 @@ impl Ask {
         head.into_bytes()
     }
 
-    /// Its body, as it is framed.
+    /// Its framed body.
     pub fn body(&self, network: &SimulatedNetwork) -> Vec<u8> {
         match self.upload {
             Upload::None => Vec::new(),
@@ -205,7 +205,7 @@ impl Ask {
         }
     }
 
-    /// What the server is asked to do, as a path says it.
+    /// Parses a path.
     pub fn understood(path: &str) -> Option<(u64, String, usize, u64)> {
         let mut words = path.strip_prefix('/')?.split('/');
         let id = words.next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Reads HTTP/1 messages for scripts, by its own rules: the engine under test has no say in what it sent.
+//! Reads HTTP/1 messages for scripts, with a parser of its own: the engine under test does not check its own output.
 
 /// The head of a message.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ impl Head {
     }
 }
 
-/// The next part of what came.
+/// The next part of the input.
 #[derive(Debug)]
 pub enum Part {
     Head(Head),
@@ -32,7 +32,7 @@ pub enum Part {
     End,
 }
 
-/// Cuts what comes over a connection into messages.
+/// Cuts the input of a connection into messages.
 #[derive(Debug, Default)]
 pub struct Reader {
     held: Vec<u8>,
@@ -56,7 +56,7 @@ impl Reader {
         self.held.extend_from_slice(bytes);
     }
 
-    /// What follows the head that came last, if it is a response that has no length of its own, ends with the connection.
+    /// Sets the framing of the last head's body; a response without a length ends with the connection.
     pub fn body_follows(&mut self, head: &Head, is_response: bool) {
         let chunked = head.field("transfer-encoding").is_some();
         let length = head.field("content-length").map(|length| length.parse().expect("a number"));
@@ -69,12 +69,12 @@ impl Reader {
         };
     }
 
-    /// Nothing follows the head that came last.
+    /// The last head has no body.
     pub fn no_body_follows(&mut self) {
         self.state = State::Length(0);
     }
 
-    /// What is left belongs to no message.
+    /// The rest of the input, which belongs to no message.
     pub fn take_raw(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.held)
     }
@@ -84,7 +84,7 @@ impl Reader {
         self.state == State::UntilClose
     }
 
-    /// The next part, if it is there.
+    /// The next part, if it has arrived.
     pub fn next(&mut self) -> Option<Part> {
         loop {
             match self.state {

@@ -6,6 +6,7 @@ mod keep_alive;
 mod leaving;
 mod limits;
 mod local;
+mod multiplexed;
 mod pipelining;
 mod queues;
 mod replays;
@@ -17,10 +18,10 @@ use std::rc::Rc;
 
 use crate::stage::Stage;
 
-/// A configuration, and who comes.
+/// A configuration, and its clients.
 pub struct Scenario {
     pub name: &'static str,
-    /// The text begins with one of these.
+    /// The beginning of the text.
     pub defaults: &'static str,
     /// In it `{name}` is the address of a server, `{closed}` of one that refuses.
     pub text: &'static str,
@@ -42,9 +43,12 @@ pub const SCENARIOS: &[Scenario] = &[
     limits::SCENARIO,
     local::SCENARIO,
     replays::SCENARIO,
+    multiplexed::BOTH,
+    multiplexed::CLIENTS,
+    multiplexed::SERVERS,
 ];
 
-/// What checks read is in this log format.
+/// The checks read this log format.
 const HTTP: &str = "defaults
  mode http
  timeout client 10s
@@ -53,6 +57,17 @@ const HTTP: &str = "defaults
  timeout queue 20s
  log stdout format raw local0
  log-format \"%f %b/%s %ts %ST %U %B %HU\"
+";
+
+/// The same, with paths where clients may send absolute targets.
+const HTTP2: &str = "defaults
+ mode http
+ timeout client 10s
+ timeout server 10s
+ timeout connect 4s
+ timeout queue 20s
+ log stdout format raw local0
+ log-format \"%f %b/%s %ts %ST %U %B %HPO\"
 ";
 
 const TCP: &str = "defaults

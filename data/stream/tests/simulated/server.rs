@@ -1,4 +1,4 @@
-//! A scripted HTTP server: does with each request what its path says.
+//! A scripted HTTP server: handles each request as its path says.
 
 use std::rc::Rc;
 
@@ -95,7 +95,7 @@ async fn answer(stage: &Stage, peer: &Peer, reader: &mut Reader, head: &Head) ->
     }
 }
 
-/// Bytes both ways, then the end.
+/// Sends bytes both ways, then ends.
 async fn tunnel(peer: &Peer, reader: &mut Reader, id: u64, length: usize) -> Option<Next> {
     let head = format!(
         "HTTP/1.1 101 Switching Protocols\r\nx-from: server\r\nx-id: {id}\r\nconnection: upgrade\r\nupgrade: pattern\r\n\r\n"
@@ -117,7 +117,7 @@ async fn tunnel(peer: &Peer, reader: &mut Reader, id: u64, length: usize) -> Opt
     None
 }
 
-/// The next head; none at the end. Where anything may go wrong, a server may lose its patience at any time before.
+/// The next head; none at the end. In runs with faults, a server may close while it waits.
 async fn next_request(stage: &Stage, peer: &Peer, reader: &mut Reader) -> Option<Head> {
     let network = &stage.network;
     let is_impatient = stage.faulty && network.random(3) == 0;

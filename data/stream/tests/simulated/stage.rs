@@ -1,4 +1,4 @@
-//! A worker that serves a configuration over a simulated network, with what scripts need of it.
+//! A worker that serves a configuration over a simulated network, with operations for scripts.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -29,31 +29,33 @@ pub struct Stage {
     log: Arc<Lines>,
     next_client: Cell<u16>,
     next_id: Cell<u64>,
-    /// Scripts that run, and who waits for them.
+    /// The number of running scripts, and the tasks that wait for them.
     playing: Cell<usize>,
     waiting: Cell<TaskKey>,
     hosts: RefCell<BTreeMap<String, TaskKey>>,
-    /// What became of each request.
+    /// The outcome of each request.
     pub ledger: RefCell<BTreeMap<u64, Entry>>,
-    /// What clients sent and received, over connections that ended.
+    /// Bytes that clients sent and received, on connections that ended.
     pub of_clients: Cell<(u64, u64)>,
-    /// The same of servers.
+    /// The same for servers.
     pub of_servers: Cell<(u64, u64)>,
     /// How often a request may arrive at servers.
     pub most_arrivals: Cell<u32>,
+    /// Whether some connections carry several streams: then scripts and counters count different bytes.
+    pub multiplexed: Cell<bool>,
     stopped: Cell<bool>,
     left_early: Cell<bool>,
-    /// Whether anything may go wrong.
+    /// Whether faults may happen.
     pub faulty: bool,
-    /// Tasks that the worker had before anybody came, acceptors left out.
+    /// Tasks of the worker before any client connected, without acceptors.
     pub own_tasks: u64,
 }
 
-/// What is known of one request.
+/// The facts about one request.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub ask: Ask,
-    /// The first one of its connection.
+    /// Whether it is the first one of its connection.
     pub first: bool,
     /// How often a server got its head.
     pub arrived: u32,
@@ -61,8 +63,8 @@ pub struct Entry {
 }
 
 impl Stage {
-    /// Starts the proxy on the current worker. In the text `{name}` stands for the address of a server; `{closed}` is one
-    /// that refuses.
+    /// Starts the proxy on the current worker. In the text `{name}` stands for the address of a server; `{closed}` for
+    /// one that refuses.
     pub fn start(network: SimulatedNetwork, text: &str, course: &Course) -> Rc<Stage> {
         let mut addresses = BTreeMap::new();
         let text = substitute(text, &mut addresses);
@@ -103,9 +105,10 @@ impl Stage {
             ledger: RefCell::default(),
             of_clients: Cell::default(),
             of_servers: Cell::default(),
-            // Without `retry-on` a request is sent again only if no server can have got it, or if it changes nothing and the
-            // connection had been used before.
+            // Without `retry-on` a request is sent again only if no server can have received it, or if it is idempotent and
+            // the connection was a reused one.
             most_arrivals: Cell::new(2),
+            multiplexed: Cell::new(false),
             stopped: Cell::new(false),
             left_early: Cell::new(false),
             faulty: course.faulty,
@@ -121,14 +124,14 @@ impl Stage {
         self.network.connect(&from, &self.listeners[0].1)
     }
 
-    /// A number for a request that no other has.
+    /// A unique number for a request.
     pub fn next_id(&self) -> u64 {
         let id = self.next_id.get() + 1;
         self.next_id.set(id);
         id
     }
 
-    /// A listening server, to be played by hand.
+    /// A listening server, for a script.
     pub fn service(&self, name: &str) -> Rc<Service> {
         Rc::clone(self.services.borrow().get(name).expect("such a server"))
     }
@@ -138,14 +141,14 @@ impl Stage {
         self.services.borrow().contains_key(name)
     }
 
-    /// Whether those who connect to a server from now on hear of it.
+    /// Whether clients that connect to a server from now on get an answer.
     pub fn answer(&self, name: &str, answers: bool) {
         if let Some(service) = self.services.borrow().get(name) {
             service.answer(answers);
         }
     }
 
-    /// A server goes: what it accepted lives on, and others are refused.
+    /// Closes a server: its accepted connections stay, new ones are refused.
     pub fn close_service(&self, name: &str) {
         self.services.borrow_mut().remove(name);
         if let Some(host) = self.hosts.borrow_mut().remove(name) {
@@ -153,7 +156,7 @@ impl Stage {
         }
     }
 
-    /// A server that went comes back.
+    /// Reopens a server.
     pub fn open_service(self: &Rc<Self>, name: &str) {
         // Its script may not have ended yet.
         if let Ok(service) = self.network.listen(&self.addresses[name]) {
@@ -162,19 +165,19 @@ impl Stage {
         }
     }
 
-    /// All servers do what paths say.
+    /// Has all servers follow the requests' paths.
     pub fn host_all(self: &Rc<Self>) {
         let names: Vec<String> = self.services.borrow().keys().cloned().collect();
         names.iter().for_each(|name| self.host(name));
     }
 
-    /// A server does what paths say, as long as it listens.
+    /// Has a server follow the requests' paths, as long as it listens.
     pub fn host(self: &Rc<Self>, name: &str) {
         let (stage, name) = (Rc::clone(self), name.to_owned());
         self.host_with(&name, move |peer| server::serve(Rc::clone(&stage), peer));
     }
 
-    /// A server does this with each of its connections, as long as it listens.
+    /// Has a server run this for each of its connections, as long as it listens.
     pub fn host_with<F: Future<Output = ()> + 'static>(
         self: &Rc<Self>,
         name: &str,
@@ -208,7 +211,7 @@ impl Stage {
         }
     }
 
-    /// What a soft stop (or a reload) has a worker do: nobody is accepted any more, connections end when they are idle.
+    /// Does what a soft stop (or a reload) does on a worker: no connection is accepted any more, and idle connections end.
     pub fn stop(&self) {
         if self.stopped.replace(true) {
             return;
@@ -234,13 +237,13 @@ impl Stage {
         names.iter().for_each(|name| self.close_service(name));
     }
 
-    /// A client begins to send a request.
+    /// Records that a client begins to send a request.
     pub fn asks(&self, ask: &Ask, first: bool) {
         let entry = Entry { ask: ask.clone(), first, arrived: 0, answer: None };
         assert!(self.ledger.borrow_mut().insert(ask.id, entry).is_none(), "{} is asked twice", ask.id);
     }
 
-    /// A server got the head of a request.
+    /// Records that a server received the head of a request.
     pub fn arrived(&self, id: u64, line: &str) {
         let mut ledger = self.ledger.borrow_mut();
         let entry = ledger.get_mut(&id).unwrap_or_else(|| panic!("nobody sent {line}"));
@@ -248,7 +251,7 @@ impl Stage {
         entry.arrived += 1;
     }
 
-    /// What a client got.
+    /// Records a client's answer.
     pub fn answered(&self, ask: &Ask, answer: Answer) {
         if let Some(entry) = self.ledger.borrow_mut().get_mut(&ask.id) {
             entry.answer = Some(answer);
@@ -276,7 +279,7 @@ fn add(sum: &Cell<(u64, u64)>, peer: &Peer) {
     sum.set((sent + more_sent, received + more_received));
 }
 
-/// Counts as playing as long as it lives.
+/// Counts a running script until it is dropped.
 struct Playing(Rc<Stage>);
 
 impl Drop for Playing {
@@ -328,7 +331,7 @@ fn listen(network: &SimulatedNetwork, instance: &'static Instance) -> Vec<(Strin
     addresses
 }
 
-/// Puts addresses in the place of `{name}`. Conditions, which have blanks in their braces, stay.
+/// Replaces `{name}` by addresses. Conditions, which have blanks inside their braces, stay.
 fn substitute(text: &str, addresses: &mut BTreeMap<String, Address>) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! From a configuration text to an instance, by hand: the crate that does it for the program is above this one.
+//! Builds an instance from a configuration text: the crate that does it for the program is above this one.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use weir_stream::instance::{DescriptorMarks, Identity, Instance, Limits, Listene
 use weir_stream::variables::VariableLimits;
 use weir_syntax::{Environment, Severity, SourceMap, StaticFeatures};
 
-/// The instance that a text describes. All its proxies that log do so to `log`.
+/// The instance of a text. All its proxies that log do so to `log`.
 pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Instance {
     let config = read(text);
     let tuning = &config.global.tuning;
@@ -242,7 +242,7 @@ fn server(config: &model::Server) -> ServerSettings {
     }
 }
 
-/// A pair of sockets that keep messages apart: what is logged to the first is read from the second.
+/// A pair of sockets that preserve message boundaries: log lines sent to the first are read from the second.
 pub fn log_pair() -> (OwnedFd, OwnedFd) {
     let (near, far) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
     for end in [&near, &far] {
@@ -251,7 +251,7 @@ pub fn log_pair() -> (OwnedFd, OwnedFd) {
     (near.into(), far.into())
 }
 
-/// A log that goes to a descriptor, each line as it is.
+/// A log sink that writes each line unchanged to a descriptor.
 pub fn raw_sink(log: &OwnedFd) -> Arc<LogSink> {
     let facility = Facility::from_name("local0").expect("a facility");
     let target = LogTarget {
@@ -276,7 +276,7 @@ impl Loader for NoFiles {
 
 struct Nothing;
 
-/// A page of one word.
+/// A statistics page with one word.
 struct Word(&'static [u8]);
 
 impl weir_mux::Service for Word {

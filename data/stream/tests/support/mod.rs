@@ -31,7 +31,7 @@ pub struct World {
     origins: RefCell<BTreeMap<String, Rc<Origin>>>,
     listeners: Vec<(String, Address)>,
     log: Option<Descriptor>,
-    /// Sockets that only have to stay open.
+    /// Sockets that must stay open.
     _held: Vec<OwnedFd>,
 }
 
@@ -41,15 +41,15 @@ pub struct Origin {
     address: Address,
 }
 
-/// What comes before a section of HTTP proxies.
+/// The beginning of a configuration of HTTP proxies.
 pub const HTTP: &str = "defaults\n mode http\n timeout client 10s\n timeout server 10s\n timeout connect 4s\n \
     log stdout format raw local0\n log-format \"%b/%s %TR/%Tw/%Tc/%Tr %ST %B %tsc %rc %sq/%bq\"\n";
 
-/// What comes before a section of TCP proxies.
+/// The beginning of a configuration of TCP proxies.
 pub const TCP: &str = "defaults\n mode tcp\n timeout client 10s\n timeout server 10s\n timeout connect 4s\n \
     log stdout format raw local0\n log-format \"%b/%s %Tw/%Tc/%Tt %B %ts %rc %sq/%bq\"\n";
 
-/// A proxy with one server that answers whatever it is asked: what most tests begin with.
+/// A proxy with one server: the basis of most tests.
 pub fn plain(lines: &str) -> String {
     format!("{HTTP}listen front\n bind 127.0.0.1:1\n{lines}\n server s1 {{s1}}\n")
 }
@@ -99,7 +99,7 @@ impl World {
         Peer::connect(address)
     }
 
-    /// Where the first frontend listens.
+    /// The address of the first frontend.
     pub fn address(&self) -> &Address {
         &self.listeners[0].1
     }
@@ -139,24 +139,24 @@ impl World {
         self.instance.proxies.iter().find(|proxy| proxy.name() == name).expect("such a proxy")
     }
 
-    /// What a frontend counted.
+    /// A counter of a frontend.
     pub fn frontend(&self, name: &str, counter: FrontendCounter) -> u64 {
         self.proxy(name).frontend_figures.sum(counter)
     }
 
-    /// What a backend counted.
+    /// A counter of a backend.
     pub fn backend(&self, name: &str, counter: BackendCounter) -> u64 {
         self.proxy(name).backend_figures.sum(counter)
     }
 
-    /// What a server counted.
+    /// A counter of a server.
     pub fn server(&self, proxy: &str, server: &str, counter: ServerCounter) -> u64 {
         let proxy = self.proxy(proxy);
         let server = proxy.servers().server_by_name(server).expect("such a server");
         server.figures().sum(counter)
     }
 
-    /// Waits until that many requests wait for a server of the first backend.
+    /// Waits until `count` requests wait for a server of the first backend.
     pub async fn queued(&self, count: u32) {
         let backend =
             self.instance.proxies.iter().find_map(|proxy| proxy.backend.as_ref()).expect("a backend");
@@ -173,7 +173,7 @@ impl World {
         panic!("{} requests wait, not {count}", waiting());
     }
 
-    /// Checks what is true whenever nobody is served any more.
+    /// Checks that hold whenever no stream is in progress.
     pub async fn check_idle(&self) {
         let deadline = now().after(PATIENCE_MS);
         loop {
@@ -220,28 +220,28 @@ impl Origin {
         }
     }
 
-    /// Whether nobody waits to be accepted.
+    /// Whether no connection waits to be accepted.
     pub fn is_untouched(&self) -> bool {
         self.listener.borrow().as_ref().expect("it listens").accept().expect("it listens").is_none()
     }
 
-    /// From now on connections are refused.
+    /// Refuses connections from now on.
     pub fn close(&self) {
         self.listener.take();
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> &Address {
         &self.address
     }
 }
 
-/// Answers every request with the same bytes, on every connection, as long as the world lives.
+/// Answers every request with the same bytes, on every connection, until the end of the test.
 pub fn answer_always(origin: Rc<Origin>, answer: &'static [u8]) {
     answer_with(origin, move |_| answer.to_vec());
 }
 
-/// Answers every request with what `answer` makes of its head, on every connection, as long as the world lives.
+/// Answers every request with the result of `answer` for its head, on every connection, until the end of the test.
 pub fn answer_with(origin: Rc<Origin>, answer: impl Fn(&str) -> Vec<u8> + 'static) {
     static ORIGIN: Kind = Kind::new("origin");
     let answer = Rc::new(answer);
@@ -270,7 +270,7 @@ impl Origin {
     }
 }
 
-/// Puts addresses in the place of `{name}`. Conditions, which have blanks in their braces, stay.
+/// Replaces `{name}` by addresses. Conditions, which have blanks inside their braces, stay.
 fn substitute(text: &str, origins: &mut BTreeMap<String, Rc<Origin>>, held: &mut Vec<OwnedFd>) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -297,7 +297,7 @@ fn substitute(text: &str, origins: &mut BTreeMap<String, Rc<Origin>>, held: &mut
     out + rest
 }
 
-/// Makes the current worker one that serves.
+/// Sets the current worker up to serve.
 fn prepare_worker(instance: &'static Instance, worker: usize) {
     weir_containers::BufferPool::configure(instance.limits.buffer_size, usize::MAX, 64);
     weir_stream::worker::install(&instance.figures[worker]);
@@ -353,11 +353,11 @@ fn stuck(held: &mut Vec<OwnedFd>) -> Address {
     address
 }
 
-/// A second descriptor for the same thing.
+/// A second descriptor of the same file.
 pub fn duplicate(descriptor: impl AsFd) -> OwnedFd {
     process::duplicate(descriptor).expect("a free descriptor")
 }
 
-/// How long a script waits for something in virtual time: longer than any timeout that a test sets.
+/// How long a script waits, in virtual milliseconds: longer than any timeout that a test sets.
 pub const PATIENCE_MS: u64 = 600_000;
 const SEED: u64 = 7;

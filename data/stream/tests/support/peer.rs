@@ -6,10 +6,10 @@ use weir_sys::{Address, Errno, option, socket};
 
 use super::PATIENCE_MS;
 
-/// A connection, and what came over it so far.
+/// A connection, and the bytes received on it so far.
 pub struct Peer {
     connection: Connection,
-    /// When waiting gives up.
+    /// How long waits last at most, in milliseconds.
     patience_ms: u64,
 }
 
@@ -17,7 +17,7 @@ impl Peer {
     /// A peer over an open connection.
     pub fn new(descriptor: Descriptor) -> Peer {
         descriptor.set_owner(current());
-        // Otherwise the kernel may hold a small piece back in real time, which virtual time does not wait for.
+        // Otherwise the kernel may delay a small piece in real time, which virtual time does not wait for.
         option::set_no_delay(&descriptor, true).expect("a TCP socket");
         Peer { connection: Connection::new(descriptor), patience_ms: PATIENCE_MS }
     }
@@ -47,7 +47,7 @@ impl Peer {
         socket::peer_address(self.connection.descriptor()).expect("it is connected")
     }
 
-    /// Makes the kernel's buffers small, so that it feels what the far end does not read.
+    /// Makes the kernel's buffers small, so that the sender notices soon that the far end does not read.
     pub fn make_narrow(&self) {
         option::set_receive_buffer(self.connection.descriptor(), 4096).expect("a socket");
         option::set_send_buffer(self.connection.descriptor(), 4096).expect("a socket");
@@ -77,12 +77,12 @@ impl Peer {
         true
     }
 
-    /// Sends what fits now; how much that was.
+    /// Sends what fits now; returns the number of bytes.
     pub fn send_some(&mut self, bytes: &[u8]) -> usize {
         self.try_some(bytes).expect("the connection lives")
     }
 
-    /// Sends what fits now; how much that was, if the connection lives.
+    /// Sends what fits now; returns the number of bytes, none if the connection is broken.
     pub fn try_some(&mut self, bytes: &[u8]) -> Option<usize> {
         self.own();
         match self.connection.send(bytes, false) {
@@ -123,7 +123,7 @@ impl Peer {
         }
     }
 
-    /// Reads so many bytes, or fewer if the connection ends.
+    /// Reads `length` bytes, or fewer if the connection ends.
     pub async fn read(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         loop {
@@ -136,7 +136,7 @@ impl Peer {
         }
     }
 
-    /// Reads at most so many bytes of what is there now.
+    /// Reads at most `most` of the bytes that are there now.
     pub async fn read_now(&mut self, most: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         loop {
@@ -168,7 +168,7 @@ impl Peer {
         }
     }
 
-    /// Waits until the far end closes; it sends nothing before.
+    /// Waits until the far end closes; it must send nothing before.
     #[track_caller]
     pub fn closed(&mut self) -> impl Future<Output = ()> + '_ {
         let caller = std::panic::Location::caller();
@@ -183,12 +183,12 @@ impl Peer {
         self.connection.fault() == Some(Errno::CONNRESET.into())
     }
 
-    /// Whether nothing came and the far end did not close, now.
+    /// Whether nothing has arrived and the far end has not closed.
     pub fn is_quiet(&mut self) -> bool {
         self.connection.input().is_empty() && self.connection.receive(usize::MAX) == Received::Nothing
     }
 
-    /// Says that it sends no more.
+    /// Signals that it sends no more.
     pub fn finish(&mut self) {
         self.connection.shut_write();
     }
@@ -231,7 +231,7 @@ impl Peer {
     }
 }
 
-/// As much of some bytes as a failure shows.
+/// As many of the bytes as a failure message shows.
 fn beginning(bytes: &[u8]) -> String {
     match bytes.get(..SHOWN) {
         Some(part) => format!("{}... ({} bytes)", shown(part), bytes.len()),

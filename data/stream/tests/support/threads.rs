@@ -1,4 +1,4 @@
-//! A proxy with workers of its own, in real time; clients and origins are plain threads with blocking sockets.
+//! A proxy with several workers, in real time; clients and origins are plain threads with blocking sockets.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -18,10 +18,10 @@ use super::{duplicate, instance, listening, prepare_worker};
 pub struct Running {
     /// What it serves.
     pub instance: &'static Instance,
-    /// Where its first frontend listens.
+    /// The address of its first frontend.
     pub address: SocketAddr,
     runtime: Option<Runtime>,
-    /// Where it logs.
+    /// The socket that gets its log.
     pub log: UdpSocket,
 }
 
@@ -68,9 +68,9 @@ impl Running {
         Client(stream)
     }
 
-    /// Asks a worker.
+    /// Runs a closure on a worker and returns its result.
     pub fn ask<T: Send + 'static>(&self, worker: usize, question: impl FnOnce() -> T + Send + 'static) -> T {
-        // Not a channel: the worker must not allocate to answer.
+        // Not a channel, because the worker must not allocate to answer.
         let place = Arc::new((Mutex::new(None), Condvar::new()));
         let answer = Arc::clone(&place);
         let handle = self.runtime.as_ref().expect("it runs").handle();
@@ -104,7 +104,7 @@ impl Drop for Running {
 pub struct Client(pub TcpStream);
 
 impl Client {
-    /// Asks, and reads exactly the expected answer.
+    /// Sends a request, and reads exactly the expected answer.
     #[track_caller]
     pub fn stream(&mut self, request: &[u8], expected: &[u8]) {
         self.0.write_all(request).expect("the proxy reads");
@@ -115,7 +115,7 @@ impl Client {
     }
 }
 
-/// Puts the addresses of new origins in the place of `{name}`.
+/// Replaces `{name}` by the addresses of new origins.
 fn with_origins(text: &str, answer: &'static [u8]) -> String {
     let mut known = BTreeMap::new();
     let mut out = String::new();
@@ -130,7 +130,7 @@ fn with_origins(text: &str, answer: &'static [u8]) -> String {
     out + rest
 }
 
-/// An origin: a thread for each connection, as long as the test lives.
+/// An origin: a thread for each connection, until the end of the test.
 fn origin(answer: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -161,5 +161,5 @@ fn serve(mut stream: TcpStream, answer: &[u8]) {
     }
 }
 
-/// No test waits longer: what takes that long does not come.
+/// The limit of all waits.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Connections that are not kept: one request each on the client's side, on the server's, or on both; and connections to servers
+//! Connections without keep-alive: one request each on the client's side, on the server's, or on both; and server connections
 //! that serve one client only.
 
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! HTTP with keep-alive on both sides: some clients with some requests each, to two servers that share idle connections.
+//! HTTP with keep-alive on both sides: several clients with several requests each, to two servers with idle connections.
 
 use super::{HTTP, Scenario};
 use crate::client;

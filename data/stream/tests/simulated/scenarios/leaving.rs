@@ -1,5 +1,5 @@
-//! A worker that is told to leave while it serves, as a reload does it: nobody is accepted any more, and whoever is served gets
-//! all of the answer.
+//! A worker that is told to leave while it serves, as in a reload: it accepts no more connections, and each request in progress
+//! gets its complete answer.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! More clients than the frontend and its listener serve at once: the others wait to be accepted, and each has its turn.
+//! More clients than the frontend and its listener serve at once: the others wait to be accepted, and each is served.
 
 use std::rc::Rc;
 

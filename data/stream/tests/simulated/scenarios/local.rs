@@ -1,5 +1,5 @@
-//! Answers of the proxy itself, to requests with and without bodies, some of which are still on their way: each client gets all of
-//! its answer, and no server hears of it.
+//! Local answers to requests with and without bodies, some of which are still being sent: each client gets its complete answer,
+//! and no server gets the request.
 
 use std::rc::Rc;
 

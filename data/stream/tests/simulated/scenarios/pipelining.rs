@@ -1,6 +1,5 @@
-//! Requests that do not wait for the answers to the former ones, and clients that say early that they send no more. Each answer
-//! is the one to its request, in their order, and the last one is not lost: the backends take the end of what a client sends for
-//! nothing else.
+//! Pipelined requests, and clients that half-close early. Each answer belongs to its request, in order, and the last one is not
+//! lost: the backends ignore a client's half-close.
 
 use std::rc::Rc;
 
@@ -29,7 +28,7 @@ backend plain
  server s2 {s2}
 ";
 
-/// Nobody answers by closing: what is behind such an answer gets none.
+/// No server answers by closing: requests behind such an answer would get none.
 const HOWS: &[How] = &[How::Length, How::Chunked, How::Last];
 static MENU: Menu = Menu { hows: HOWS, wrong: WRONG, pipelined: true, half_closed: true };
 

@@ -1,4 +1,4 @@
-//! Servers that take one or two requests at a time: the others wait in their queues or in the backend's, and each gets its turn.
+//! Servers that take one or two requests at a time: the others wait in their queues or in the backend's, and each is served.
 
 use std::rc::Rc;
 

@@ -1,5 +1,5 @@
-//! A server that refuses among others, and in faulty runs servers that come, go, or answer nobody who connects: requests go
-//! elsewhere as long as no server can have got them.
+//! A server that refuses connections, and in runs with faults servers that close, reopen, or do not answer: requests go to
+//! another server as long as no server can have received them.
 
 use std::rc::Rc;
 

@@ -1,7 +1,7 @@
-//! TCP mode: bytes both ways, and every order of who says first that it sends no more. Copied, and spliced through pipes.
+//! TCP mode: bytes both ways, and every order of half-closes. Copied, and spliced through pipes.
 //!
-//! A client says in a line who it is, how much it will send, and how much it wants to have; the server sends that once it has
-//! the other.
+//! A client sends a line with its number, how much it will send, and how much it wants; the server sends that after it
+//! received everything.
 
 use std::rc::Rc;
 
@@ -55,7 +55,7 @@ fn play(stage: Rc<Stage>) {
     }
 }
 
-/// None when the connection ends before all came.
+/// None when the connection ends before everything was received.
 async fn visit(stage: &Stage, peer: &Peer) -> Option<()> {
     let network = &stage.network;
     let (id, up, down) = (stage.next_id(), plan::size(network), plan::size(network));
@@ -75,7 +75,7 @@ async fn visit(stage: &Stage, peer: &Peer) -> Option<()> {
         }
         match peer.try_receive(1 + network.random(8_192) as usize).ok()? {
             Some(bytes) if !bytes.is_empty() => came.check(&bytes),
-            // The far end may send no more and receive on.
+            // The far end may half-close and still receive.
             Some(_) if out.is_empty() => return (came.done == down).then_some(()),
             None if came.done == down && out.is_empty() && !finished => {
                 finished = true;
@@ -90,7 +90,7 @@ async fn visit(stage: &Stage, peer: &Peer) -> Option<()> {
     }
 }
 
-/// None when the connection ends before all came.
+/// None when the connection ends before everything was received.
 async fn serve(peer: &Peer) -> Option<()> {
     let mut head = Vec::new();
     while head.last() != Some(&b'\n') {
@@ -103,7 +103,7 @@ async fn serve(peer: &Peer) -> Option<()> {
     let mut came = Pattern::new(id, Way::Up);
     if early == 1 {
         peer.send(&Pattern::new(id, Way::Down).make(down as usize)).await.ok()?;
-        // It sends no more, and goes on to receive.
+        // It half-closes, and continues to receive.
         peer.finish();
     }
     while came.done < up as usize {

@@ -1,4 +1,4 @@
-//! Connections that change their protocol (`101 Switching Protocols`): bytes go both ways until the server ends it.
+//! Connections that switch protocols (`101 Switching Protocols`): bytes flow both ways until the server ends the connection.
 
 use std::rc::Rc;
 

@@ -1,0 +1,148 @@
+//! Fetches about TLS certificates: the client's, the one sent to it, and the server's.
+
+use std::borrow::Cow;
+
+use weir_expr::SampleType::{Bin, Int, Str};
+use weir_expr::{ArgKind, ArgSpec, Args, Fetched, Value};
+use weir_tls::inspect::{Inspected, Party};
+use weir_tls::rustls::pki_types::CertificateDer;
+
+use super::secure::{client, fact, of_client, of_server, server};
+use super::values::{copied, made_binary, number};
+use super::{Row, row};
+use crate::stream::Stream;
+
+/// An entry of a name, its occurrence, and the output format.
+const NAME: ArgSpec = ArgSpec::new(0, &[ArgKind::Str, ArgKind::Int, ArgKind::Str]);
+
+/// Rows for every certificate.
+macro_rules! rows {
+    ($prefix:literal, $whose:literal, $declare:ident, $shown:ident) => {
+        &[
+            row(
+                $declare(concat!($prefix, "der"), Bin, concat!("All of ", $whose, ", in DER")),
+                |stream, _, _| of_certificate($shown(stream), |_, der| Some(binary(der))),
+            ),
+            row(
+                $declare(concat!($prefix, "i_dn"), Str, concat!("Who issued ", $whose)).args(NAME),
+                |stream, args, _| name($shown(stream), Party::Issuer, args),
+            ),
+            row(
+                $declare(concat!($prefix, "s_dn"), Str, concat!("Whom ", $whose, " is for")).args(NAME),
+                |stream, args, _| name($shown(stream), Party::Subject, args),
+            ),
+            row(
+                $declare(concat!($prefix, "key_alg"), Str, concat!("The kind of key of ", $whose)),
+                |stream, _, _| words($shown(stream), |parsed| parsed.key_algorithm()),
+            ),
+            row(
+                $declare(concat!($prefix, "sig_alg"), Str, concat!("What ", $whose, " is signed with")),
+                |stream, _, _| words($shown(stream), |parsed| parsed.signature_algorithm()),
+            ),
+            row(
+                $declare(
+                    concat!($prefix, "notafter"),
+                    Str,
+                    concat!("Until when ", $whose, " is good: YYMMDDhhmmssZ"),
+                ),
+                |stream, _, _| words($shown(stream), |parsed| parsed.not_after()),
+            ),
+            row(
+                $declare(
+                    concat!($prefix, "notbefore"),
+                    Str,
+                    concat!("From when ", $whose, " is good: YYMMDDhhmmssZ"),
+                ),
+                |stream, _, _| words($shown(stream), |parsed| parsed.not_before()),
+            ),
+            row(
+                $declare(concat!($prefix, "serial"), Bin, concat!("The serial number of ", $whose)),
+                |stream, _, _| of_certificate($shown(stream), |parsed, _| Some(binary(parsed.serial()))),
+            ),
+            row(
+                $declare(concat!($prefix, "sha1"), Bin, concat!("The SHA-1 digest of ", $whose)),
+                |stream, _, _| of_certificate($shown(stream), |_, der| Some(digest(der))),
+            ),
+            row(
+                $declare(concat!($prefix, "version"), Int, concat!("The version of ", $whose)),
+                |stream, _, _| of_certificate($shown(stream), |parsed, _| Some(number(parsed.version()))),
+            ),
+        ]
+    };
+}
+
+pub(super) const BY_CLIENT: &[Row] = rows!("ssl_c_", "the client's certificate", client, shown_by_client);
+pub(super) const TO_CLIENT: &[Row] =
+    rows!("ssl_f_", "the certificate that the client was shown", client, shown_to_client);
+pub(super) const BY_SERVER: &[Row] = rows!("ssl_s_", "the server's certificate", server, shown_by_server);
+
+/// Rows for one side only, and rows that differ between the sides.
+pub(super) const ROWS: &[Row] = &[
+    row(client("ssl_c_chain_der", Bin, "The certificates that the client showed, in DER"), |stream, _, _| {
+        fact(of_client(stream), |facts| {
+            // As in OpenSSL, for a server its client's own certificate is not part of the chain.
+            let chain = facts.peer_certificates.get(1..).unwrap_or_default();
+            (!chain.is_empty()).then(|| made_binary(chain.iter().flat_map(|der| der.to_vec()).collect()))
+        })
+    }),
+    row(client("ssl_c_san", Str, "The alternative names of the client's certificate"), |stream, _, _| {
+        of_certificate(shown_by_client(stream), |parsed, _| {
+            Some(copied(parsed.alternative_names()?.as_bytes()))
+        })
+    }),
+    row(server("ssl_s_chain_der", Bin, "The certificates that the server showed, in DER"), |stream, _, _| {
+        fact(of_server(stream), |facts| {
+            let chain = &facts.peer_certificates;
+            (!chain.is_empty()).then(|| made_binary(chain.iter().flat_map(|der| der.to_vec()).collect()))
+        })
+    }),
+];
+
+fn shown_by_client(stream: &Stream) -> Option<&CertificateDer<'static>> {
+    of_client(stream)?.peer_certificates.first()
+}
+
+fn shown_by_server(stream: &Stream) -> Option<&CertificateDer<'static>> {
+    of_server(stream)?.peer_certificates.first()
+}
+
+fn shown_to_client(stream: &Stream) -> Option<&CertificateDer<'static>> {
+    of_client(stream)?.certificate.as_ref()?.certified.cert.first()
+}
+
+fn of_certificate<'c>(
+    certificate: Option<&CertificateDer<'_>>,
+    ask: impl FnOnce(&Inspected<'_>, &[u8]) -> Option<Fetched<'c>>,
+) -> Fetched<'c> {
+    let asked = certificate.and_then(|certificate| ask(&Inspected::of(certificate)?, certificate));
+    asked.unwrap_or(Fetched::Missing)
+}
+
+fn words<'c>(
+    certificate: Option<&CertificateDer<'_>>,
+    ask: impl FnOnce(&Inspected<'_>) -> String,
+) -> Fetched<'c> {
+    of_certificate(certificate, |parsed, _| Some(copied(ask(parsed).as_bytes())))
+}
+
+/// A name, or an entry of it: `<entry>[,<occurrence>[,rfc2253]]`.
+fn name<'c>(certificate: Option<&CertificateDer<'_>>, party: Party, args: &Args) -> Fetched<'c> {
+    let entry = args.str(0).filter(|entry| !entry.is_empty());
+    let occurrence = args.int(1).unwrap_or(1);
+    let rfc2253 = args.str(2).is_some_and(|format| format == b"rfc2253");
+    of_certificate(certificate, |parsed, _| {
+        let text = match entry {
+            Some(entry) => parsed.attribute(party, std::str::from_utf8(entry).ok()?, occurrence)?,
+            None => parsed.distinguished_name(party, rfc2253),
+        };
+        (!text.is_empty()).then(|| copied(text.as_bytes()))
+    })
+}
+
+fn binary<'c>(bytes: &[u8]) -> Fetched<'c> {
+    Fetched::value(Value::Bin(Cow::Owned(bytes.to_vec())))
+}
+
+fn digest<'c>(der: &[u8]) -> Fetched<'c> {
+    binary(weir_tls::inspect::sha1(der).as_ref())
+}

@@ -1,0 +1,187 @@
+//! Lists of a ClientHello (`tune.ssl.capture-buffer-size`), and the keys of sessions (`tune.ssl.keylog`).
+
+use std::io::Write as _;
+
+use weir_expr::SampleType::{Bin, Int, Str};
+use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, SampleType, scratch};
+use weir_tls::{Capture, Facts, Listed, Secret, is_grease};
+
+use super::secure::{client, fact, of_client, of_server, server};
+use super::values::{made, made_binary, number};
+use super::{Row, row};
+use crate::stream::Stream;
+
+/// 1 to omit GREASE values (RFC 8701).
+const FILTER: ArgSpec = ArgSpec::new(0, &[ArgKind::Int]);
+
+const fn filtered(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
+    client(name, output, help).args(FILTER)
+}
+
+pub(super) const ROWS: &[Row] = &[
+    row(filtered("ssl_fc_cipherlist_bin", Bin, "The ciphers of the client's hello"), |stream, args, _| {
+        list(stream, args, Listed::Ciphers)
+    }),
+    row(
+        filtered("ssl_fc_cipherlist_hex", Str, "The ciphers of the client's hello, in hexadecimal digits"),
+        |stream, args, _| {
+            captured(stream, |hello| {
+                let mut text = scratch::take();
+                each_value(hello.list(Listed::Ciphers), args, |value| push_upper(value, &mut text));
+                Some(made(text))
+            })
+        },
+    ),
+    row(
+        filtered("ssl_fc_cipherlist_str", Str, "The ciphers of the client's hello, by name"),
+        |stream, args, _| {
+            captured(stream, |hello| Some(made(cipher_names(hello.list(Listed::Ciphers), args))))
+        },
+    ),
+    row(
+        client("ssl_fc_cipherlist_xxh", Int, "A digest of the ciphers of the client's hello"),
+        |stream, _, _| captured(stream, |hello| Some(number(hello.ciphers_digest.cast_signed()))),
+    ),
+    row(
+        client("ssl_fc_protocol_hello_id", Int, "The version of the client's hello, as a number"),
+        |stream, _, _| captured(stream, |hello| Some(number(hello.version))),
+    ),
+    row(filtered("ssl_fc_extlist_bin", Bin, "The extensions of the client's hello"), |stream, args, _| {
+        list(stream, args, Listed::Extensions)
+    }),
+    row(
+        filtered("ssl_fc_eclist_bin", Bin, "The groups of the client's hello: its elliptic curves"),
+        |stream, args, _| list(stream, args, Listed::Groups),
+    ),
+    row(
+        client("ssl_fc_ecformats_bin", Bin, "The formats of points of the client's hello"),
+        |stream, _, _| captured(stream, |hello| some_binary(hello.list(Listed::PointFormats))),
+    ),
+    row(
+        filtered("ssl_fc_sigalgs_bin", Bin, "The signature schemes of the client's hello"),
+        |stream, args, _| list(stream, args, Listed::Signatures),
+    ),
+    row(
+        filtered("ssl_fc_supported_versions_bin", Bin, "The versions of TLS of the client's hello"),
+        |stream, args, _| list(stream, args, Listed::Versions),
+    ),
+];
+
+/// The randoms and keys of the session with one side. The TLS client is the client there, or this proxy.
+macro_rules! keys {
+    ($prefix:literal, $peer:literal, $declare:ident, $facts:ident) => {
+        &[
+            row(
+                $declare(
+                    concat!($prefix, "_client_random"),
+                    Bin,
+                    concat!("The random number of the hello of TLS's client, in the session with the ", $peer),
+                ),
+                |stream, _, _| random($facts(stream), |facts| facts.randoms.client),
+            ),
+            row(
+                $declare(
+                    concat!($prefix, "_server_random"),
+                    Bin,
+                    concat!("The random number of the hello of TLS's server, in the session with the ", $peer),
+                ),
+                |stream, _, _| random($facts(stream), |facts| facts.randoms.server),
+            ),
+            keys!(@secret $prefix, "_client_early_traffic_secret", $declare, $facts, ClientEarly, "early data", $peer),
+            keys!(@secret $prefix, "_client_handshake_traffic_secret", $declare, $facts, ClientHandshake,
+                "the client's part of the handshake", $peer),
+            keys!(@secret $prefix, "_server_handshake_traffic_secret", $declare, $facts, ServerHandshake,
+                "the server's part of the handshake", $peer),
+            keys!(@secret $prefix, "_client_traffic_secret_0", $declare, $facts, ClientTraffic,
+                "what TLS's client says, the first one,", $peer),
+            keys!(@secret $prefix, "_server_traffic_secret_0", $declare, $facts, ServerTraffic,
+                "what TLS's server says, the first one,", $peer),
+            keys!(@secret $prefix, "_exporter_secret", $declare, $facts, Exporter, "what others derive keys from", $peer),
+            keys!(@secret $prefix, "_early_exporter_secret", $declare, $facts, EarlyExporter,
+                "what others derive keys from while data are early", $peer),
+        ]
+    };
+    (@secret $prefix:literal, $suffix:literal, $declare:ident, $facts:ident, $secret:ident, $of:literal, $peer:literal) => {
+        row(
+            $declare(
+                concat!($prefix, $suffix),
+                Str,
+                concat!("The key of ", $of, " in the session with the ", $peer),
+            ),
+            |stream, _, _| secret($facts(stream), Secret::$secret),
+        )
+    };
+}
+
+pub(super) const KEYS_WITH_CLIENT: &[Row] = keys!("ssl_fc", "client", client, of_client);
+pub(super) const KEYS_WITH_SERVER: &[Row] = keys!("ssl_bc", "server", server, of_server);
+
+fn captured<'c>(stream: &Stream, ask: impl FnOnce(&Capture) -> Option<Fetched<'c>>) -> Fetched<'c> {
+    fact(of_client(stream), |facts| ask(facts.hello.as_deref()?))
+}
+
+fn list<'c>(stream: &Stream, args: &Args, listed: Listed) -> Fetched<'c> {
+    captured(stream, |hello| {
+        let all = hello.list(listed);
+        if args.int(0) != Some(1) {
+            return some_binary(all);
+        }
+        let mut kept = scratch::take();
+        each_value(all, args, |value| kept.extend_from_slice(value));
+        (!kept.is_empty()).then(|| made_binary(kept))
+    })
+}
+
+fn some_binary<'c>(bytes: &[u8]) -> Option<Fetched<'c>> {
+    if bytes.is_empty() {
+        return None;
+    }
+    let mut copy = scratch::take();
+    copy.extend_from_slice(bytes);
+    Some(made_binary(copy))
+}
+
+/// Calls `show` with each value of a list that the arguments do not omit; the last one may be truncated.
+fn each_value(list: &[u8], args: &Args, mut show: impl FnMut(&[u8])) {
+    let leaves_out = args.int(0) == Some(1);
+    let is_left_out = |value: &[u8]| value.first_chunk().is_some_and(|value| is_grease(*value));
+    list.chunks(2).filter(|value| !(leaves_out && is_left_out(value))).for_each(&mut show);
+}
+
+/// OpenSSL's names, separated by commas.
+fn cipher_names(list: &[u8], args: &Args) -> Vec<u8> {
+    let mut text = scratch::take();
+    each_value(list, args, |value| {
+        let Some(value) = value.first_chunk::<2>() else { return };
+        if !text.is_empty() {
+            text.push(b',');
+        }
+        match weir_tls::cipher_names::name(*value) {
+            Some(name) => text.extend_from_slice(name.as_bytes()),
+            // Writing to memory does not fail.
+            None => _ = write!(text, "UNKNOWN({:02x}{:02x})", value[0], value[1]),
+        }
+    });
+    text
+}
+
+fn push_upper(bytes: &[u8], text: &mut Vec<u8>) {
+    for byte in bytes {
+        let _ = write!(text, "{byte:02X}");
+    }
+}
+
+fn random<'c>(facts: Option<&Facts>, which: fn(&Facts) -> Option<[u8; 32]>) -> Fetched<'c> {
+    fact(facts, |facts| some_binary(&which(facts)?))
+}
+
+/// A secret, in hexadecimal digits as in key logs.
+fn secret<'c>(facts: Option<&Facts>, secret: Secret) -> Fetched<'c> {
+    fact(facts, |facts| {
+        let mut text = scratch::take();
+        for byte in facts.secrets.as_ref()?.get(secret)? {
+            let _ = write!(text, "{byte:02x}");
+        }
+        Some(made(text))
+    })
+}

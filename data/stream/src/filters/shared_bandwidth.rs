@@ -1,0 +1,191 @@
+//! `filter bwlim-in` and `filter bwlim-out` with a key: all streams of one key share a limit in the period of a stick-table's
+//! rate (manual, 9.7).
+//!
+//! The entry of the key counts the bytes of all its streams on all workers. What is missing to the limit in the period that ends
+//! now may pass. Nothing is reserved: a stream counts its bytes in the same access to the entry in which it sees what is left. A
+//! stream that may not send tries again after [`GRAIN_MS`] at the latest, so that streams of one key take turns.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use weir_expr::table::DataType;
+use weir_mux::{Filter, More, Passed};
+use weir_sched::Tick;
+use weir_tables::{Key, Table};
+
+use crate::tracked::{TrackedEntry, now_ms};
+
+/// The entry in force, none until a rule enables the filter. It is tracked, so it neither expires nor is purged.
+#[derive(Default)]
+pub(crate) struct SharedEntry(Cell<Option<TrackedEntry>>);
+
+impl SharedEntry {
+    /// Tracks this key, whose streams share the limit. Without room in the table nothing changes.
+    pub fn set(&self, table: &'static Table, key: &Key) {
+        if let Some((entry, ())) = table.track(key, now_ms(), |_| ()) {
+            self.leave();
+            self.0.set(Some(TrackedEntry { table, entry }));
+        }
+    }
+
+    fn leave(&self) {
+        if let Some(TrackedEntry { table, entry }) = self.0.take() {
+            table.untrack(entry, now_ms(), |_| ());
+        }
+    }
+}
+
+impl Drop for SharedEntry {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// One direction's limit.
+pub(crate) struct SharedBandwidth {
+    entry: Rc<SharedEntry>,
+    /// The rate to count: of bytes from clients, or to them.
+    data: DataType,
+    /// Bytes in each period; never 0.
+    limit: u64,
+    min_size: u64,
+}
+
+impl SharedBandwidth {
+    /// A limit that rules enable. At least `min_size` bytes pass at a time, or all there are.
+    pub fn new(entry: Rc<SharedEntry>, data: DataType, limit: u64, min_size: u64) -> Self {
+        SharedBandwidth { entry, data, limit, min_size }
+    }
+
+    /// The least that passes at a time, if that much is available, to avoid sends of a few bytes.
+    fn slice(&self, period_ms: u64, streams: u64) -> u64 {
+        let all = u128::from(self.limit) * u128::from(GRAIN_MS) / u128::from(period_ms);
+        let slice = u64::try_from(all).unwrap_or(u64::MAX).min(self.limit) / streams;
+        slice.max(self.min_size).max(1)
+    }
+}
+
+impl Filter for SharedBandwidth {
+    fn payload(&mut self, bytes: &[u8], _: More, now: Tick, _: &mut Vec<u8>) -> Passed {
+        let Some(TrackedEntry { table, entry }) = self.entry.0.get() else { return Passed::all(bytes) };
+        let there = bytes.len() as u64;
+        let period_ms = u64::from(table.layout().period_ms(self.data)).max(1);
+        let counted = table.at(entry, now.as_ms(), |row| {
+            let streams = u64::from(row.trackers()).max(1);
+            let slice = self.slice(period_ms, streams);
+            let left = self.limit.saturating_sub(row.get(self.data, 0).unwrap_or_default());
+            // A least size above the limit passes once the whole limit is available.
+            let is_enough = left >= slice.min(there).min(self.limit);
+            let fair = (left / streams).max(slice.min(left)).max(self.min_size);
+            let allowed = if is_enough { fair.min(there) } else { 0 };
+            row.add(self.data, 0, allowed);
+            // A stream that just had its slice lets the others go first.
+            let turns = if allowed > 0 { streams } else { 1 };
+            let missing = u128::from((there - allowed).min(slice)) * u128::from(turns);
+            (allowed, missing * u128::from(period_ms) / u128::from(self.limit))
+        });
+        // A tracked entry cannot be removed.
+        let (allowed, wait) = counted.unwrap_or((there, 0));
+        if allowed == there {
+            return Passed::all(bytes);
+        }
+        let wait = u64::try_from(wait).unwrap_or(u64::MAX).clamp(1, GRAIN_MS);
+        // At most the length of the offered bytes.
+        Passed { count: allowed as usize, replaced: false, until: now.after(wait) }
+    }
+}
+
+/// At least the bytes that the limit allows one stream in this time pass at once, and no stream waits longer before the next try, in
+/// milliseconds.
+const GRAIN_MS: u64 = 50;
+
+#[cfg(test)]
+mod tests {
+    use weir_expr::Value;
+    use weir_expr::table::{Declaration, KeyType, ServerKeyKind, Stored};
+
+    use super::*;
+
+    fn table(period_ms: u32) -> &'static Table {
+        let stored = vec![Stored { data: DataType::BytesOutRate, elements: 1, period_ms }];
+        Box::leak(Box::new(Table::new(Declaration {
+            name: "t".into(),
+            key: KeyType::Integer,
+            size: 10,
+            expire_ms: 0,
+            no_purge: false,
+            bytes_rate_factor: 1,
+            server_key: ServerKeyKind::Name,
+            stored,
+        })))
+    }
+
+    fn key(number: i64) -> Key {
+        Key::of(Value::Int(number), KeyType::Integer).expect("a key")
+    }
+
+    fn filter(table: &'static Table, limit: u64, min_size: u64) -> SharedBandwidth {
+        let entry = Rc::new(SharedEntry::default());
+        let (entry_key, ()) = table.track(&key(1), 0, |_| ()).expect("room");
+        entry.0.set(Some(TrackedEntry { table, entry: entry_key }));
+        SharedBandwidth::new(entry, DataType::BytesOutRate, limit, min_size)
+    }
+
+    /// Streams that always have `piece` more bytes: returns what each passed until `until_ms`, and when the last byte passed.
+    fn run(filters: &mut [SharedBandwidth], piece: usize, until_ms: u64) -> Vec<u64> {
+        let bytes = vec![0; piece];
+        let mut next = vec![1_000_000; filters.len()];
+        let mut passed = vec![0; filters.len()];
+        for now in 1_000_000..1_000_000 + until_ms {
+            for (at, filter) in filters.iter_mut().enumerate() {
+                while next[at] <= now {
+                    let answer = filter.payload(&bytes, More::Comes, Tick::from_ms(now), &mut Vec::new());
+                    passed[at] += answer.count as u64;
+                    if answer.count < piece {
+                        assert!(answer.until > Tick::from_ms(now), "who holds back says until when");
+                        next[at] = answer.until.as_ms();
+                    }
+                }
+            }
+        }
+        filters.iter().for_each(|filter| std::mem::forget(Rc::clone(&filter.entry)));
+        passed
+    }
+
+    #[test]
+    fn streams_of_one_key_share_the_limit() {
+        let table = table(1000);
+        let mut filters = [filter(table, 100_000, 0), filter(table, 100_000, 0), filter(table, 100_000, 0)];
+        let passed = run(&mut filters, 4000, 5000);
+        let total: u64 = passed.iter().sum();
+        // The first period's bytes pass at once, as the table has counted nothing before.
+        assert!((480_000..=600_000).contains(&total), "{passed:?}");
+        assert!(passed.iter().all(|share| *share * 6 > total), "each of three has a share: {passed:?}");
+    }
+
+    #[test]
+    fn no_period_sees_more_than_the_limit() {
+        for (limit, period, piece) in [(1000, 1000, 16_384), (100_000, 10_000, 1460), (7, 100, 100)] {
+            let mut filters = [filter(table(period), limit, 0)];
+            let (short, long) = (u64::from(period), u64::from(period) * 3);
+            assert!(run(&mut filters, piece, short).iter().sum::<u64>() <= limit, "{limit} {period}");
+            let mut filters = [filter(table(period), limit, 0)];
+            let passed: u64 = run(&mut filters, piece, long).iter().sum();
+            assert!(passed <= limit * 3 + limit / 20 && passed >= limit * 2, "{limit} {period}: {passed}");
+        }
+    }
+
+    #[test]
+    fn a_least_size_above_the_limit_still_passes() {
+        let mut filters = [filter(table(1000), 1000, 3000)];
+        let passed = run(&mut filters, 10_000, 10_000);
+        assert!(passed[0] >= 3000 && passed[0].is_multiple_of(3000), "{passed:?}");
+    }
+
+    #[test]
+    fn without_a_rule_nothing_is_held_back() {
+        let mut filter = SharedBandwidth::new(Rc::default(), DataType::BytesOutRate, 1, 0);
+        let passed = filter.payload(&[0; 9000], More::Comes, Tick::from_ms(1), &mut Vec::new());
+        assert_eq!(passed.count, 9000);
+    }
+}

@@ -1,0 +1,116 @@
+//! Counters of HTTP/2 connections for their frontend or backend (`h2_*` in the statistics).
+
+use weir_backend::figures::Level;
+use weir_backend::{BackendCounter, BackendFigures, FrontendCounter, FrontendFigures};
+use weir_mux::{FrameKind, Multiplexer};
+
+use crate::instance::Proxy;
+
+/// What was counted for a connection. Dropping it ends the count of the connection.
+pub(crate) struct Counted {
+    figures: Figures,
+    counts: [u32; ROWS.len()],
+    /// Streams in progress.
+    live: usize,
+}
+
+enum Figures {
+    Clients(&'static FrontendFigures),
+    Servers(&'static BackendFigures),
+}
+
+impl Counted {
+    /// Counts a client's connection.
+    pub(crate) fn of_client(frontend: &'static Proxy) -> Counted {
+        Counted::begin(Figures::Clients(&frontend.frontend_figures))
+    }
+
+    /// Counts a connection to a server.
+    pub(crate) fn of_server(backend: &'static Proxy) -> Counted {
+        Counted::begin(Figures::Servers(&backend.backend_figures))
+    }
+
+    fn begin(figures: Figures) -> Counted {
+        let counted = Counted { figures, counts: [0; ROWS.len()], live: 0 };
+        counted.change(Level::Http2Connections, 1);
+        match counted.figures {
+            Figures::Clients(figures) => {
+                figures.increment(weir_sched::worker_index(), FrontendCounter::Http2Connections);
+            }
+            Figures::Servers(figures) => {
+                figures.increment(weir_sched::worker_index(), BackendCounter::Http2Connections);
+            }
+        }
+        counted
+    }
+
+    /// Adds what changed since the last call.
+    pub(crate) fn tell(&mut self, multiplexer: &Multiplexer) {
+        let now = counts(multiplexer);
+        if now != self.counts {
+            let before = std::mem::replace(&mut self.counts, now);
+            let worker = weir_sched::worker_index();
+            for (at, (of_client, of_server)) in ROWS.iter().enumerate() {
+                let more = u64::from(now[at].wrapping_sub(before[at]));
+                match self.figures {
+                    _ if more == 0 => {}
+                    Figures::Clients(figures) => figures.add(worker, *of_client, more),
+                    Figures::Servers(figures) => figures.add(worker, *of_server, more),
+                }
+            }
+        }
+        let live = multiplexer.live();
+        if live != self.live {
+            self.change(Level::Http2Streams, live as i64 - self.live as i64);
+            self.live = live;
+        }
+    }
+
+    fn change(&self, level: Level, by: i64) {
+        let worker = weir_sched::worker_index();
+        match self.figures {
+            Figures::Clients(figures) => figures.change(worker, level, by),
+            Figures::Servers(figures) => figures.change(worker, level, by),
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.change(Level::Http2Streams, -(self.live as i64));
+        self.change(Level::Http2Connections, -1);
+    }
+}
+
+/// The counters of a frontend and of a backend, in the order of [`counts`].
+const ROWS: [(FrontendCounter, BackendCounter); 10] = {
+    use {BackendCounter as B, FrontendCounter as F};
+    [
+        (F::Http2Headers, B::Http2Headers),
+        (F::Http2Data, B::Http2Data),
+        (F::Http2Settings, B::Http2Settings),
+        (F::Http2Resets, B::Http2Resets),
+        (F::Http2GoAways, B::Http2GoAways),
+        (F::Http2ConnectionErrors, B::Http2ConnectionErrors),
+        (F::Http2StreamErrors, B::Http2StreamErrors),
+        (F::Http2ResetsSent, B::Http2ResetsSent),
+        (F::Http2GoAwaysSent, B::Http2GoAwaysSent),
+        (F::Http2Streams, B::Http2Streams),
+    ]
+};
+
+fn counts(multiplexer: &Multiplexer) -> [u32; ROWS.len()] {
+    let (tally, opened) = multiplexer.tally();
+    [
+        tally.received(FrameKind::Headers),
+        tally.received(FrameKind::Data),
+        tally.received(FrameKind::Settings),
+        tally.received(FrameKind::Reset),
+        tally.received(FrameKind::GoAway),
+        tally.connection_errors,
+        tally.stream_errors,
+        tally.resets_sent,
+        tally.go_aways_sent,
+        opened,
+    ]
+}

@@ -1,0 +1,76 @@
+//! HTTP/2 connections without streams: silent peers get a PING (`idle-ping`), and memory for streams is freed.
+
+use std::time::Duration;
+
+use weir_mux::Multiplexer;
+use weir_sched::Tick;
+
+use crate::clock;
+use crate::holding::QUIET;
+
+/// How long a peer has been silent.
+pub(crate) struct Silence {
+    until: Tick,
+    frames: u64,
+    asked: bool,
+}
+
+impl Default for Silence {
+    fn default() -> Self {
+        Silence { until: Tick::NEVER, frames: u64::MAX, asked: false }
+    }
+}
+
+impl Silence {
+    /// The end of the allowed silence. Each received frame restarts it.
+    pub(crate) fn until(&mut self, frames: u64, delay: Duration) -> Tick {
+        if frames != self.frames || self.until.is_never() {
+            *self = Silence { until: clock::after(delay), frames, asked: false };
+        } else if clock::passed(self.until) {
+            self.until = clock::after(delay);
+        }
+        self.until
+    }
+
+    /// The silence lasted too long: sends a PING. False if one was sent before and not answered.
+    pub(crate) fn ask(&mut self, multiplexer: &Multiplexer) -> bool {
+        if multiplexer.frames() == self.frames {
+            if std::mem::replace(&mut self.asked, true) {
+                return false;
+            }
+            multiplexer.ping();
+        }
+        true
+    }
+}
+
+/// When the memory of a connection without streams is freed. It waits a while, because a client that sends one request after the other
+/// is busy again soon.
+pub(crate) struct Rest {
+    was_idle: bool,
+    at: Tick,
+}
+
+impl Default for Rest {
+    fn default() -> Self {
+        Rest { was_idle: false, at: Tick::NEVER }
+    }
+}
+
+impl Rest {
+    /// When the memory is to be freed.
+    pub(crate) fn at(&mut self, is_idle: bool) -> Tick {
+        if is_idle != std::mem::replace(&mut self.was_idle, is_idle) {
+            self.at = if is_idle { clock::after(QUIET) } else { Tick::NEVER };
+        }
+        self.at
+    }
+
+    /// Frees it if that is due.
+    pub(crate) fn take(&mut self, multiplexer: &Multiplexer) {
+        if clock::passed(self.at) {
+            self.at = Tick::NEVER;
+            multiplexer.shrink();
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! A scripted end of an HTTP/2 connection: the engine, and a peer of the simulated network that reads and writes as the script says.
+
+use weir_h2::{Connection, ErrorCode, Event};
+use weir_http::Kind;
+use weir_mux::Message;
+use weir_sched::simulate::network::Peer;
+use weir_sched::{Tick, now};
+
+/// One end.
+pub struct Wire<'p> {
+    pub peer: &'p Peer,
+    pub engine: Connection,
+    input: Vec<u8>,
+    /// Bytes that went either way.
+    pub moved: usize,
+    /// The far end sends no more, or the connection broke.
+    pub ended: bool,
+}
+
+/// What came.
+pub enum Came {
+    /// A message's head, whether it ends the stream, and the stream.
+    Head(u32, Box<Message>, bool),
+    /// Payload, and whether it is the last.
+    Data(u32, Vec<u8>, bool),
+    /// Trailers, and the end.
+    End(u32),
+    /// The stream was reset, and whether it was not processed.
+    Reset(u32, bool),
+    /// Streams after this one were not processed.
+    GoAway(u32),
+}
+
+impl<'p> Wire<'p> {
+    pub fn new(peer: &'p Peer, engine: Connection) -> Self {
+        Wire { peer, engine, input: Vec::new(), moved: 0, ended: false }
+    }
+
+    /// Sends pending output and receives at most `most` bytes; returns the events. None if nothing moved.
+    pub fn step(&mut self, most: usize) -> Option<Vec<Came>> {
+        let mut moves = self.send();
+        match self.peer.try_receive(most) {
+            Ok(None) => {}
+            Ok(Some(bytes)) if !bytes.is_empty() => {
+                moves = true;
+                self.moved += bytes.len();
+                self.input.extend(bytes);
+            }
+            _ => self.ended = true,
+        }
+        let came = self.look();
+        // Answers to what came: settings, windows.
+        moves |= self.send();
+        (moves || !came.is_empty()).then_some(came)
+    }
+
+    /// Waits until something can move, or the deadline.
+    pub async fn wait(&self, until: Tick) {
+        if until.is_never() {
+            self.peer.wait().await;
+        } else {
+            self.peer.wait_until(until).await;
+        }
+    }
+
+    pub fn send(&mut self) -> bool {
+        if self.ended || self.engine.output().is_empty() {
+            return false;
+        }
+        match self.peer.try_send(self.engine.output()) {
+            Ok(count) => {
+                self.engine.flushed(count);
+                self.moved += count;
+                count > 0
+            }
+            // Bytes received before may still be there.
+            Err(_) => {
+                let left = self.engine.output().len();
+                self.engine.flushed(left);
+                false
+            }
+        }
+    }
+
+    fn look(&mut self) -> Vec<Came> {
+        let mut all = Vec::new();
+        while self.engine.failure().is_none() {
+            let (used, event) = self.engine.advance(&self.input, now().as_ms());
+            let more = event == Event::More;
+            if let Some(came) = self.understood(event) {
+                all.push(came);
+            }
+            self.input.drain(..used);
+            if more {
+                break;
+            }
+        }
+        all
+    }
+
+    fn understood(&mut self, event: Event) -> Option<Came> {
+        Some(match event {
+            Event::Request { stream, end } => Came::Head(stream, self.head(Kind::Request), end),
+            Event::Response { stream, end } => Came::Head(stream, self.head(Kind::Response), end),
+            Event::Data { stream, bytes, end } => Came::Data(stream, self.input[bytes].to_vec(), end),
+            Event::Trailers { stream } => Came::End(stream),
+            Event::Reset { stream, code, .. } => Came::Reset(stream, code == ErrorCode::RefusedStream),
+            Event::GoAway { last, .. } => Came::GoAway(last),
+            Event::Window { .. } | Event::More => return None,
+            Event::Failed(code) => panic!("the proxy broke the protocol: {code}"),
+        })
+    }
+
+    /// The received head, as an HTTP/1 message.
+    fn head(&mut self, kind: Kind) -> Box<Message> {
+        let mut received = self.engine.room();
+        self.engine.take_head(&mut received);
+        assert!(received.fault.is_none(), "a head that is none");
+        message(kind, &received.bytes)
+    }
+}
+
+/// Parses a head in HTTP/1 syntax.
+pub fn message(kind: Kind, bytes: &[u8]) -> Box<Message> {
+    let mut message = Box::new(Message::new(100));
+    assert!(message.read_kept(kind, bytes).is_some(), "no head: {}", String::from_utf8_lossy(bytes));
+    message
+}
+
+/// The value of a field.
+pub fn field(message: &Message, name: &str) -> Option<String> {
+    let fields = message.head.fields(message.bytes());
+    let value = fields.into_iter().find(|(own, _)| own.eq_ignore_ascii_case(name.as_bytes()));
+    value.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+}
