@@ -1,4 +1,4 @@
-//! Commands are rows: name, syntax, level, help, function. Parsing, `help`, `-dKcli` and the README come from them.
+//! Commands are rows: name, syntax, level, help, function. Parsing, `help`, `-dKcli` and the README use them.
 
 use crate::level::Level;
 use crate::modes::{PERMISSION_DENIED, SessionModes};
@@ -9,36 +9,36 @@ use crate::target::Target;
 pub struct Command {
     /// The words that name it, separated by one blank.
     pub name: &'static str,
-    /// How to write it, for `help`.
+    /// Its syntax, for `help`.
     pub syntax: &'static str,
-    /// Who may use it at least.
+    /// The lowest level that may use it.
     pub level: Level,
-    /// Where it exists and when it shows.
+    /// Where it exists and when it is listed.
     pub flags: u8,
     /// What it does, in one line.
     pub help: &'static str,
-    /// How it does it; `None` when it is not implemented yet.
+    /// Its function; `None` when it is not implemented yet.
     pub run: Option<Run>,
 }
 
 /// A command's function.
 pub type Run = fn(&mut Context<'_>, &Arguments<'_>) -> Outcome;
 
-/// On workers.
+/// Exists on workers.
 pub const WORKER: u8 = 1;
-/// On the master.
+/// Exists on the master.
 pub const MASTER: u8 = 2;
-/// Only after `expert-mode on`.
+/// Needs `expert-mode on`.
 pub const EXPERT: u8 = 4;
-/// Only after `experimental-mode on`.
+/// Needs `experimental-mode on`.
 pub const EXPERIMENTAL: u8 = 8;
-/// Not in `help`.
+/// Not listed in `help`.
 pub const HIDDEN: u8 = 16;
-/// Of use only where traffic is served: never on a master, even when the commands of workers are open there.
+/// Useful only where traffic is served: never on a master, even when it runs the commands of workers.
 pub const SERVING: u8 = 32;
 
 impl Command {
-    /// Why a session with these modes may not use it, if so.
+    /// Why a session with these modes may not use it, if it may not.
     pub fn refusal(&self, modes: &SessionModes) -> Option<&'static str> {
         if self.flags & EXPERT != 0 && !modes.expert {
             return Some("This command is restricted to expert mode only.\n");
@@ -50,34 +50,34 @@ impl Command {
     }
 }
 
-/// What a command acts on.
+/// The environment of a command.
 pub struct Context<'a> {
     /// The live objects.
     pub target: &'a mut dyn Target,
-    /// What the session remembers between commands.
+    /// The session's settings.
     pub modes: &'a mut SessionModes,
 }
 
-/// What follows a command's name.
+/// The arguments of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
     words: &'a [String],
-    /// Lines that followed, without the line that ended them.
+    /// The lines of the payload, without the line that ended them.
     pub payload: Option<&'a str>,
 }
 
 impl<'a> Arguments<'a> {
-    /// Words after the name, and a payload.
+    /// Arguments from the words after the name, and a payload.
     pub fn new(words: &'a [String], payload: Option<&'a str>) -> Self {
         Self { words, payload }
     }
 
-    /// The word at this place, empty when there is none.
+    /// The word at this index, empty when there is none.
     pub fn word(&self, index: usize) -> &'a str {
         self.words.get(index).map_or("", String::as_str)
     }
 
-    /// All words from this place on.
+    /// All words from this index on.
     pub fn from(&self, index: usize) -> &'a [String] {
         self.words.get(index..).unwrap_or_default()
     }

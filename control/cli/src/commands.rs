@@ -1,4 +1,4 @@
-//! The commands by subject, and what they share.
+//! The commands by subject, and shared functions.
 
 mod conversation;
 mod counters;
@@ -10,6 +10,7 @@ mod limits;
 mod master;
 mod ocsp;
 mod patterns;
+mod peers;
 mod pools;
 mod profiling;
 mod report;
@@ -48,6 +49,7 @@ static TABLES: &[&[Command]] = &[
     master::COMMANDS,
     ocsp::COMMANDS,
     patterns::COMMANDS,
+    peers::COMMANDS,
     pools::COMMANDS,
     profiling::COMMANDS,
     report::COMMANDS,
@@ -79,7 +81,7 @@ pub fn commands() -> impl Iterator<Item = &'static Command> {
     sorted().iter().copied()
 }
 
-/// The command that these words name on a side ([`WORKER`], [`MASTER`]), and how many of them do: the longest name wins.
+/// The command that these words name on a side ([`WORKER`], [`MASTER`]), and the number of words in its name: the longest name wins.
 pub fn find_command(words: &[String], side: u8) -> Option<(&'static Command, usize)> {
     commands()
         .filter(|command| command.flags & side != 0)
@@ -92,12 +94,12 @@ pub fn find_command(words: &[String], side: u8) -> Option<(&'static Command, usi
         .max_by_key(|&(_, count)| count)
 }
 
-/// What `help` answers on a side: the commands that begin with these words, or look like them, or all.
+/// The answer to `help` on a side: the commands that begin with these words, or look similar, or all.
 pub fn help(words: &[String], side: u8, modes: &SessionModes) -> String {
     crate::help::help(sorted(), words, side, modes)
 }
 
-/// What a session on a side hears that said something unknown.
+/// The answer to an unknown command on a side.
 pub fn unknown(words: &[String], side: u8, modes: &SessionModes) -> String {
     crate::help::unknown(sorted(), words, side, modes)
 }
@@ -122,7 +124,7 @@ pub fn keyword_dump() -> String {
     text
 }
 
-/// Whether what a session waits for has come.
+/// Whether a session's wait is over.
 pub(crate) fn holds(condition: &WaitCondition, target: &dyn Target) -> bool {
     match condition {
         WaitCondition::Removable(server) => servers::is_removable(target, *server),
@@ -144,13 +146,13 @@ pub(crate) fn date(target: &dyn Target, time: WallTime) -> String {
     )
 }
 
-/// The server that `<backend>/<server>` names, or what to answer.
+/// The server of `<backend>/<server>`; the error is the answer.
 fn server(context: &Context<'_>, word: &str) -> Result<ServerKey, Outcome> {
     let (backend, name) = backend_and_name(context, word)?;
     context.target.server(backend, name).ok_or_else(|| Outcome::error("No such server.\n"))
 }
 
-/// The backend that `<backend>/<server>` names, and the server's name, or what to answer.
+/// The backend of `<backend>/<server>`, and the server's name; the error is the answer.
 fn backend_and_name<'a>(context: &Context<'_>, word: &'a str) -> Result<(BackendKey, &'a str), Outcome> {
     let (backend, name) = word
         .split_once('/')
@@ -159,12 +161,12 @@ fn backend_and_name<'a>(context: &Context<'_>, word: &'a str) -> Result<(Backend
     Ok((self::backend(context, backend)?, name))
 }
 
-/// The backend of that name, or what to answer.
+/// The backend of that name; the error is the answer.
 fn backend(context: &Context<'_>, name: &str) -> Result<BackendKey, Outcome> {
     context.target.backend(name).ok_or_else(|| Outcome::error("No such backend.\n"))
 }
 
-/// The frontend of that name, or what to answer.
+/// The frontend of that name; the error is the answer.
 fn frontend(context: &Context<'_>, name: &str) -> Result<FrontendKey, Outcome> {
     if name.is_empty() {
         return Err(Outcome::error("A frontend name is expected.\n"));
@@ -172,12 +174,12 @@ fn frontend(context: &Context<'_>, name: &str) -> Result<FrontendKey, Outcome> {
     context.target.frontend(name).ok_or_else(|| Outcome::error("No such frontend.\n"))
 }
 
-/// What the configuration's words are refused with, as a sentence.
+/// An error of the configuration's parser as an answer.
 fn complaint(text: &str) -> Outcome {
     Outcome::error(format!("{}.\n", text.trim_end_matches('.')))
 }
 
-/// Runs a command whose steps may each end it with an answer.
+/// Runs a command whose steps may each end it with an answer as the error.
 fn answer(run: impl FnOnce() -> Result<Outcome, Outcome>) -> Outcome {
     run().unwrap_or_else(|refused| refused)
 }

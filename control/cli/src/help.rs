@@ -5,13 +5,13 @@ use std::fmt::Write;
 use crate::command::{Command, EXPERIMENTAL, EXPERT, HIDDEN, MASTER, SERVING};
 use crate::modes::SessionModes;
 
-/// Commands that are offered to somebody who mistyped.
+/// How many commands are suggested after a typing error.
 const MOST_SUGGESTIONS: usize = 5;
 
 /// Descriptions begin in this column.
 const SYNTAX_WIDTH: usize = 40;
 
-/// What a session on a side hears that said something unknown.
+/// The answer to an unknown command on a side.
 pub(crate) fn unknown(all: &[&Command], words: &[String], side: u8, modes: &SessionModes) -> String {
     let Some(first) = words.first() else {
         return list(
@@ -26,7 +26,7 @@ pub(crate) fn unknown(all: &[&Command], words: &[String], side: u8, modes: &Sess
     list(all, &title, words, side, modes)
 }
 
-/// What `help` answers on a side: the commands that begin with these words, or look like them, or all.
+/// The answer to `help` on a side: the commands that begin with these words, or look similar, or all.
 pub(crate) fn help(all: &[&Command], words: &[String], side: u8, modes: &SessionModes) -> String {
     list(all, "The following commands are valid at this level:", words, side, modes)
 }
@@ -44,7 +44,7 @@ fn list(all: &[&Command], title: &str, words: &[String], side: u8, modes: &Sessi
     text
 }
 
-/// These three close every list.
+/// Whether a command is one of the three at the end of every list.
 fn is_last(command: &Command) -> bool {
     matches!(command.name, "help" | "prompt" | "quit")
 }
@@ -90,12 +90,12 @@ fn matching<'a>(offered: &[&'a Command], words: &[String]) -> Vec<&'a Command> {
 fn distance_to_name(words: &[String], name: &str) -> usize {
     let count = name.split(' ').count().min(words.len());
     let typed = words[..count].join(" ");
-    // Longer input cannot be nearer than its length says, and a bounded table keeps the cost bounded.
+    // Longer input cannot be closer than its length allows, and a bounded table bounds the cost.
     let typed: Vec<char> = typed.chars().take(LONGEST_TYPED).collect();
     distance(&typed, &name.chars().collect::<Vec<_>>())
 }
 
-/// Letters of the input that are compared with names.
+/// How many characters of the input are compared with names.
 const LONGEST_TYPED: usize = 60;
 
 /// Levenshtein's distance, one row at a time.

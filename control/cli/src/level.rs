@@ -1,29 +1,29 @@
-//! Who may do what, and how bad a message is.
+//! Levels of access, and severities of messages.
 
 /// What a session may do. Higher levels may do everything that lower ones may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Look at what is not sensitive.
+    /// Read what is not sensitive.
     User,
-    /// Look at everything, reset maxima.
+    /// Read everything, reset maxima.
     Operator,
-    /// Everything.
+    /// All commands.
     Admin,
 }
 
 impl Level {
-    /// The word of the configuration.
+    /// The keyword of the configuration.
     pub fn name(self) -> &'static str {
         ["user", "operator", "admin"][self as usize]
     }
 }
 
-/// How bad a message is, by syslog's numbers.
+/// The severity of a message, by syslog's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The command was refused.
     Error = 3,
-    /// The command was executed, and the operator should look at how.
+    /// The command was executed, but something needs attention.
     Warning = 4,
     /// An answer.
     Info = 6,
@@ -42,7 +42,7 @@ pub enum SeverityOutput {
 }
 
 impl SeverityOutput {
-    /// The setting of that name.
+    /// The setting with that keyword.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "none" => Some(Self::None),
@@ -52,7 +52,7 @@ impl SeverityOutput {
         }
     }
 
-    /// What stands before a message of this severity.
+    /// The prefix of a message of this severity.
     pub fn prefix(self, severity: Severity) -> &'static str {
         match (self, severity) {
             (Self::None, _) => "",

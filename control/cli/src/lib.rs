@@ -1,9 +1,9 @@
-//! The runtime API: what an operator or a script says to a running process, and what it answers.
+//! The runtime API: commands from operators and scripts to a running process, and its answers.
 //!
-//! A [`Session`] is one conversation. It is fed bytes and yields bytes, so it can sit behind a unix socket, a TCP port or
-//! a test; it never touches a descriptor, a clock or a thread. Commands are rows ([`command::Command`]): name, syntax,
-//! level, help, function. They act on live objects through the traits in [`target`], which `control/runtime` implements;
-//! everything that is wording or syntax stays here.
+//! A [`Session`] is one conversation. It takes bytes and returns bytes, so it can be used behind a unix socket, a TCP
+//! port or in a test; it never touches a descriptor, a clock or a thread. Commands are rows ([`command::Command`]): name,
+//! syntax, level, help, function. They act on live objects through the traits in [`target`], which `control/runtime`
+//! implements; all wording and syntax is here.
 //!
 //! Long answers are written a bounded piece at a time ([`Session::run`]), so a dump of thousands of servers neither holds a
 //! worker nor fills its memory.

@@ -1,7 +1,7 @@
-//! A line of input: commands separated by `;`, words separated by blanks, `\` before what shall not separate.
+//! A line of input: commands separated by `;`, words separated by blanks, `\` to escape separators.
 //!
-//! Quotes mean nothing here, as in the reference: an operator who wants a blank in a word writes `\ `. A line may end with
-//! `<<` or `<<PATTERN`: then a payload follows, up to an empty line or to a line that is the pattern.
+//! Quotes have no meaning, as in HAProxy: a blank in a word is written as `\ `. A line may end with `<<` or `<<PATTERN`:
+//! then a payload follows, up to an empty line or to a line that equals the pattern.
 
 use std::fmt;
 
@@ -11,21 +11,21 @@ pub const MAX_WORDS: usize = 64;
 /// The longest pattern that can end a payload.
 pub const MAX_PATTERN: usize = 7;
 
-/// One line, taken apart.
+/// A parsed line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// Each command's words. An empty line is one command without words.
+    /// The words of each command. An empty line is one command without words.
     pub commands: Vec<Vec<String>>,
-    /// What ends the payload that the last command waits for: the empty string for an empty line.
+    /// The end of the payload for which the last command waits: the empty string means an empty line.
     pub payload: Option<String>,
 }
 
-/// A line that cannot be taken apart.
+/// A line that cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineError {
     /// More than [`MAX_WORDS`] in a command.
     TooManyWords,
-    /// Names and texts are UTF-8.
+    /// The line is not UTF-8.
     NotUtf8,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for LineError {
 }
 
 impl Line {
-    /// Takes a line apart. Its end (`\n`, or `\r\n`) is not part of it.
+    /// Parses a line. Its end (`\n`, or `\r\n`) is not part of it.
     pub fn parse(bytes: &[u8]) -> Result<Self, LineError> {
         let (bytes, payload) = split_payload(bytes);
         let mut splitter = Splitter::default();
@@ -60,7 +60,7 @@ impl Line {
         Ok(Self { commands: splitter.commands, payload })
     }
 
-    /// Whether lines follow that are no commands, even where the line itself cannot be taken apart.
+    /// Whether a payload follows the line, even if the line itself cannot be parsed.
     pub fn announces_payload(bytes: &[u8]) -> bool {
         split_payload(bytes).1.is_some()
     }
@@ -70,7 +70,7 @@ impl Line {
 struct Splitter {
     commands: Vec<Vec<String>>,
     words: Vec<String>,
-    /// An escaped blank makes a word even if nothing else does.
+    /// An escaped blank begins a word even without other characters.
     word: Option<Vec<u8>>,
 }
 
@@ -95,7 +95,7 @@ impl Splitter {
     }
 }
 
-/// Cuts `<<PATTERN` off the end of a line, if it stands there as a word of its own.
+/// Removes `<<PATTERN` from the end of a line, if it is a word of its own.
 fn split_payload(bytes: &[u8]) -> (&[u8], Option<String>) {
     let start = bytes.iter().rposition(|&byte| matches!(byte, b' ' | b'\t' | b';')).map_or(0, |at| at + 1);
     let escaped = bytes[..start].ends_with(b"\\ ") || bytes[..start].ends_with(b"\\;");

@@ -1,19 +1,19 @@
-//! What a session is allowed and set to.
+//! The permissions and settings of a session.
 
 use crate::level::{Level, SeverityOutput};
 
-/// What commands of one session leave for the next ones.
+/// Settings of a session, which its commands may change.
 #[derive(Clone, Debug)]
 pub struct SessionModes {
-    /// What it may do; can only fall.
+    /// Its level; commands can only lower it.
     pub level: Level,
-    /// Whether messages say their severity.
+    /// Whether messages begin with their severity.
     pub severity_output: SeverityOutput,
-    /// Silence that ends it, in milliseconds.
+    /// The idle timeout, in milliseconds.
     pub timeout_ms: Option<u64>,
-    /// Whether expert commands are open.
+    /// Whether expert commands are enabled.
     pub expert: bool,
-    /// Whether experimental commands are open.
+    /// Whether experimental commands are enabled.
     pub experimental: bool,
     /// What happens after a line.
     pub mode: Mode,
@@ -21,16 +21,16 @@ pub struct SessionModes {
     pub timed: bool,
 }
 
-/// What happens after a line was answered.
+/// What happens after a line is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The session ends.
     Single,
     /// It waits for the next line.
     Interactive,
-    /// It waits for the next line, and says so with a prompt.
+    /// It prints a prompt and waits for the next line.
     Prompt,
 }
 
-/// The words for it.
+/// The answer to a command above the session's level.
 pub const PERMISSION_DENIED: &str = "Permission denied\n";

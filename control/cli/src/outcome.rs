@@ -1,4 +1,4 @@
-//! What a command answers with.
+//! Answers of commands.
 
 use std::borrow::Cow;
 
@@ -6,40 +6,40 @@ use crate::level::Severity;
 use crate::modes::PERMISSION_DENIED;
 use crate::target::{ServerKey, Target};
 
-/// How far a long answer came.
+/// The progress of a long answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// There is more: make room and call again.
     More,
-    /// Another worker has to be asked first: the target wakes the session's task when it answered.
+    /// Waiting for another worker: the target wakes the session's task when it has answered.
     Pending,
-    /// Nothing for now: the session's task is woken when there is more. Whatever the client says ends the answer.
+    /// Nothing for now: the session's task is woken when there is more. Any input ends the answer.
     Watch,
-    /// That was all.
+    /// The answer is complete.
     Done,
 }
 
 /// A long answer, written a piece at a time.
 pub trait Stream {
-    /// Appends to `out` until it holds at least `enough` bytes, one line more than that at most, or all is said.
+    /// Appends to `out` until it holds at least `enough` bytes, at most one line more, or the answer is complete.
     fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step;
 }
 
-/// What a command answers with. An empty line follows everything but [`Outcome::Quit`].
+/// The answer of a command. An empty line follows all except [`Outcome::Quit`].
 pub enum Outcome {
-    /// Nothing but the empty line: it was done.
+    /// Only the empty line: the command succeeded.
     Nothing,
-    /// A message. Texts end with a newline as the reference prints them; a few do not, and then no empty line follows.
+    /// A message. Texts end with a newline as in HAProxy; a few do not, and then no empty line follows.
     Message(Severity, Cow<'static, str>),
-    /// A text without severity.
+    /// A text without a severity.
     Text(String),
     /// A long answer.
     Stream(Box<dyn Stream>),
-    /// Nothing for a while.
+    /// Waits before answering.
     Wait {
-        /// At most so long, in milliseconds.
+        /// The longest wait, in milliseconds.
         delay_ms: u64,
-        /// Until this holds.
+        /// The condition that ends the wait.
         until: Option<WaitCondition>,
     },
     /// Nothing, not even the empty line.
@@ -58,17 +58,17 @@ pub enum WaitCondition {
 }
 
 impl Outcome {
-    /// The command was refused.
+    /// An error message: the command was refused.
     pub fn error(text: impl Into<Cow<'static, str>>) -> Self {
         Outcome::Message(Severity::Error, text.into())
     }
 
-    /// What everybody hears who asks for more than their level.
+    /// The answer to a command above the session's level.
     pub(crate) fn denied() -> Self {
         Outcome::error(PERMISSION_DENIED)
     }
 
-    /// It was done, with a remark.
+    /// A warning: the command succeeded.
     pub fn warning(text: impl Into<Cow<'static, str>>) -> Self {
         Outcome::Message(Severity::Warning, text.into())
     }

@@ -9,8 +9,8 @@
 //!    └──► Closed: end of input, quit, or a line was answered in single-command mode
 //! ```
 //!
-//! The transport feeds what it received ([`Session::feed`], at most [`Session::room`] bytes), then calls [`Session::run`]
-//! until the session wants input or is closed, writing out what it gets in between.
+//! The transport passes received bytes ([`Session::feed`], at most [`Session::room`] bytes), then calls [`Session::run`]
+//! until the session wants input or is closed, and sends the output in between.
 
 use std::collections::VecDeque;
 
@@ -22,14 +22,14 @@ use crate::modes::{Mode, PERMISSION_DENIED, SessionModes};
 use crate::outcome::{Outcome, Step, Stream, WaitCondition};
 use crate::target::Target;
 
-/// How a session begins, from the socket's settings.
+/// Initial settings of a session, from the socket's configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionSettings {
-    /// What it may do.
+    /// Its level.
     pub level: Level,
-    /// Whether messages say their severity.
+    /// Whether messages begin with their severity.
     pub severity_output: SeverityOutput,
-    /// Silence that ends it, in milliseconds (`stats timeout`); `None` for any.
+    /// The idle timeout, in milliseconds (`stats timeout`); `None` for no limit.
     pub timeout_ms: Option<u64>,
     /// The longest line, in bytes (`tune.bufsize`).
     pub longest_line: usize,
@@ -49,24 +49,23 @@ impl Default for SessionSettings {
     }
 }
 
-/// What the transport has to do next.
+/// What the transport must do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Feed more, or say that there is no more.
+    /// Pass more input, or call [`Session::end_of_input`].
     NeedInput,
-    /// Write out what there is and call [`Session::run`] again.
+    /// Send the output and call [`Session::run`] again.
     More,
     /// Call again once the target has woken this task.
     Pending,
-    /// Write out what there is, and call again once something has woken this task or the client said something, which is
-    /// to be fed first. Silence does not end the session.
+    /// Send the output, and call again once something has woken this task or input was received, which must be passed
+    /// first. Silence does not end the session.
     Watch,
     /// Call again at this time, in the milliseconds that were passed in.
     WaitUntil(u64),
-    /// Write out what there is, pass the listening sockets if this transport does, then call
-    /// [`Session::handed_over`].
+    /// Send the output, pass the listening sockets if this transport can, then call [`Session::handed_over`].
     HandOver,
-    /// Write out what there is, then close.
+    /// Send the output, then close.
     Close,
 }
 
@@ -75,17 +74,17 @@ pub struct Session {
     settings: SessionSettings,
     modes: SessionModes,
     input: Vec<u8>,
-    /// How much of the input was taken.
+    /// How much of the input was consumed.
     taken: usize,
     end_of_input: bool,
-    /// Commands of the line that is being answered.
+    /// Remaining commands of the current line.
     queue: VecDeque<Vec<String>>,
-    /// What ends the payload of the last of them, and what came of it so far.
+    /// The payload of the last command, as far as it was received, and its end.
     payload: Option<Payload>,
     doing: Doing,
-    /// Whether a line was answered: single-command sessions end then.
+    /// Whether a line was answered: then single-command sessions end.
     answered: bool,
-    /// Whether it ended in the middle of what the client says.
+    /// Whether an input error ended it while the client was sending.
     refused: bool,
 }
 
@@ -104,7 +103,7 @@ enum Doing {
 }
 
 impl Session {
-    /// A session that has heard nothing yet.
+    /// A session without input so far.
     pub fn new(settings: SessionSettings) -> Self {
         Self {
             modes: SessionModes {
@@ -128,12 +127,12 @@ impl Session {
         }
     }
 
-    /// A session for one command that somebody else heard, who speaks with the client before and after it: words, and the
-    /// lines of a payload. Its modes are that session's, and go back to it ([`Session::into_modes`]).
+    /// A session for one command of another session, which handles the client before and after it: its words, and the
+    /// lines of a payload. It begins with that session's modes, which are returned by [`Session::into_modes`].
     pub fn of_command(modes: SessionModes, words: Vec<String>, payload: Option<Vec<u8>>) -> Self {
         let payload = payload.map(|text| Payload { pattern: String::new(), text, complete: true });
         Self {
-            // Who hears the lines says the prompts.
+            // The other session prints the prompts.
             modes: SessionModes { mode: Mode::Single, ..modes },
             queue: VecDeque::from([words]),
             payload,
@@ -142,41 +141,41 @@ impl Session {
         }
     }
 
-    /// How its commands left the modes.
+    /// The modes after its commands.
     pub fn into_modes(self) -> SessionModes {
         self.modes
     }
 
-    /// Silence that ends the session, in milliseconds, as `set timeout cli` left it.
+    /// The idle timeout in milliseconds, as changed by `set timeout cli`.
     pub fn timeout_ms(&self) -> Option<u64> {
         self.modes.timeout_ms
     }
 
-    /// Whether the session was ended by input that nothing can be made of: the client may be sending more of it.
+    /// Whether the session was ended by invalid input, so that the client may still be sending.
     pub fn is_refused(&self) -> bool {
         self.refused
     }
 
-    /// How many bytes it takes now. The transport must not feed more, and need not read while this is 0.
+    /// How many bytes of input it can take now. The transport must not pass more, and need not read while this is 0.
     pub fn room(&self) -> usize {
         (self.settings.longest_line + 2).saturating_sub(self.heard().len())
     }
 
-    /// Takes what was received.
+    /// Takes received bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.room());
         self.input.drain(..std::mem::take(&mut self.taken));
         self.input.extend_from_slice(bytes);
     }
 
-    /// The other side will send no more. What is complete is still answered.
+    /// The client will send no more. Complete lines are still answered.
     pub fn end_of_input(&mut self) {
         self.end_of_input = true;
     }
 
-    /// Does what can be done, appending answers to `out` until it holds about `enough` bytes.
+    /// Executes commands, appending answers to `out` until it holds about `enough` bytes.
     ///
-    /// Short commands add up as much as long answers: after [`STEPS_AT_ONCE`] it is for the transport to go on.
+    /// Many short commands take as long as a long answer: after [`STEPS_AT_ONCE`] steps the transport must call again.
     pub fn run(&mut self, target: &mut dyn Target, now_ms: u64, enough: usize, out: &mut Vec<u8>) -> Status {
         let mut steps = 0;
         loop {
@@ -187,7 +186,7 @@ impl Session {
                     Step::Done => self.finish(target, out),
                     Step::More => return Status::More,
                     Step::Pending => return Status::Pending,
-                    // Any key stops it, and is not a command.
+                    // Any input ends the answer, and is not a command.
                     Step::Watch if !self.heard().is_empty() => {
                         self.taken = self.input.len();
                         self.finish(target, out);
@@ -217,7 +216,7 @@ impl Session {
         }
     }
 
-    /// Goes on after [`Status::HandOver`]: the sockets were passed, or it was refused.
+    /// Continues after [`Status::HandOver`]: the sockets were passed, or not permitted.
     pub fn handed_over(&mut self, permitted: bool, target: &mut dyn Target, out: &mut Vec<u8>) {
         if !permitted {
             self.message(Severity::Error, PERMISSION_DENIED, out);
@@ -225,7 +224,7 @@ impl Session {
         self.finish(target, out);
     }
 
-    /// One step without anything in progress: the next command, else the next line. `None` when it can go on.
+    /// One step when nothing is in progress: the next command, else the next line. `None` when more steps are possible.
     fn next_step(&mut self, target: &mut dyn Target, now_ms: u64, out: &mut Vec<u8>) -> Option<Status> {
         let last_waits =
             self.queue.len() == 1 && self.payload.as_ref().is_some_and(|payload| !payload.complete);
@@ -236,7 +235,7 @@ impl Session {
             return None;
         }
         if self.is_over() {
-            // A line more is no command: nobody would know what a payload ended too early becomes.
+            // Further lines are not executed: they may be the rest of a payload that ended too early.
             self.refused = !self.heard().is_empty();
             self.doing = Doing::Closed;
             return Some(Status::Close);
@@ -260,12 +259,12 @@ impl Session {
         }
     }
 
-    /// Whether the one line of a session that has no more of them was answered.
+    /// Whether the only line of a single-command session was answered.
     fn is_over(&self) -> bool {
         self.answered && self.modes.mode == Mode::Single && self.payload.is_none()
     }
 
-    /// What was heard and not taken yet.
+    /// Input that was not consumed yet.
     fn heard(&self) -> &[u8] {
         &self.input[self.taken..]
     }
@@ -284,7 +283,7 @@ impl Session {
         Taken::Line(line)
     }
 
-    /// A line of commands, or of a payload.
+    /// Handles a line of commands, or of a payload.
     fn hear(&mut self, line: &[u8], target: &mut dyn Target, out: &mut Vec<u8>) {
         if let Some(payload) = &mut self.payload {
             if line == payload.pattern.as_bytes() {
@@ -347,7 +346,7 @@ impl Session {
             Outcome::HandOver => self.doing = Doing::HandingOver,
             Outcome::Quit => self.doing = Doing::Closed,
         }
-        // A payload that the line announced after this command is prompted for once its turn has come.
+        // The prompt for a payload is printed when its command's turn has come.
         if self.payload.as_ref().is_some_and(|payload| !payload.complete) && self.queue.len() == 1 {
             self.prompt("+ ", target, out);
         }
@@ -375,11 +374,11 @@ impl Session {
         out.extend_from_slice(text.as_bytes());
     }
 
-    /// Ends an answer with an empty line, and prompts for the next command.
+    /// Ends an answer with an empty line, and prints the next prompt.
     fn finish(&mut self, target: &mut dyn Target, out: &mut Vec<u8>) {
         self.doing = Doing::Nothing;
         out.push(b'\n');
-        // It says that a command is awaited: not between those of one line.
+        // The prompt is printed when a command is awaited: not between those of one line.
         if self.queue.is_empty() {
             self.prompt("> ", target, out);
         }
@@ -403,7 +402,7 @@ impl Session {
         self.finish(target, out);
     }
 
-    /// Input that nothing can be made of ends the session: what follows may be the rest of a payload, and no command.
+    /// Invalid input ends the session: the following lines may be the rest of a payload instead of commands.
     fn refuse(&mut self, text: &str, out: &mut Vec<u8>) {
         self.refused = true;
         self.message(Severity::Error, text, out);
@@ -414,7 +413,7 @@ impl Session {
     }
 }
 
-/// How long a process runs, as prompts show it: `days:hours:minutes:seconds`.
+/// The uptime for prompts: `days:hours:minutes:seconds`.
 fn uptime(seconds: u64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     format!("{}:{:02}:{:02}:{:02}", hours / 24, hours % 24, minutes % 60, seconds % 60)
@@ -426,15 +425,15 @@ enum Taken {
     Nothing,
 }
 
-/// So many lines and commands are taken in one go, of which each takes some microseconds unless its answer is long.
+/// How many lines and commands are handled in one call, each of which takes some microseconds unless its answer is long.
 const STEPS_AT_ONCE: u32 = 32;
 
-/// A waiting session looks at its condition this often.
+/// How often a waiting session checks its condition, in milliseconds.
 const CONDITION_INTERVAL_MS: u64 = 10;
 
-/// What `wait` answers when its condition did not come true in time.
+/// The answer to `wait` when its condition did not become true in time.
 const WAIT_FAILED: &str = "Failed.\n";
-/// What ends a session.
+/// The error for a line above the limit, which ends the session.
 pub const LINE_TOO_LONG: &str = "The line is too long.\n";
-/// What ends a session.
+/// The error for a payload above the limit, which ends the session.
 pub const PAYLOAD_TOO_LONG: &str = "The payload is too long.\n";

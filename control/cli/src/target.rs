@@ -1,7 +1,7 @@
-//! The live objects, as commands see them. `control/runtime` implements these traits; tests have a toy implementation.
+//! The live objects, as an interface for commands. `control/runtime` implements these traits; tests have a toy implementation.
 //!
-//! Objects are named by small keys that the target hands out and checks again at each use: between two commands, or two
-//! pieces of a long answer, anything may come and go. Views are plain structs, filled from the live object.
+//! Objects are identified by small keys that the target creates and checks at each use: between two commands, or two
+//! pieces of a long answer, any object may be added or removed. Views are plain structs, filled from the live object.
 
 mod patterns;
 mod process;
@@ -23,18 +23,18 @@ pub use proxies::{
 pub use sessions::{NextSession, SessionFilter, SessionTarget, SessionView, Shutdown};
 pub use tables::TableTarget;
 pub use tls::{
-    ListLine, ListRefusal, OcspEntry, OcspRefusal, OcspView, ServedName, TicketKeyFile, TicketKeyRefusal,
-    TlsFileKind, TlsFileName, TlsFileView, TlsRefusal, TlsTarget,
+    Later, ListLine, ListRefusal, OcspEntry, OcspRefusal, OcspUpdate, OcspView, ServedName, TicketKeyFile,
+    TicketKeyRefusal, TlsFileKind, TlsFileName, TlsFileView, TlsRefusal, TlsTarget,
 };
 pub use work::{
     Activity, ActivityRow, Measuring, MemoryLine, MemoryProfile, PoolUse, PoolView, ProfilingChange,
     ProfilingState, Span, TaskLine, TaskProfile, TaskRow, Tasks, ThreadView, WorkTarget,
 };
 
-/// A place between two objects of a listing. Zero is the beginning; the rest is the target's business.
+/// A position between two objects of a listing. Zero is the beginning; other values are defined by the target.
 pub type ListPosition = u64;
 
-/// Everything that commands act on.
+/// All objects that commands act on.
 pub trait Target:
     ProcessTarget + WorkTarget + ProxyTarget + PatternTarget + SessionTarget + TableTarget + TlsTarget
 {

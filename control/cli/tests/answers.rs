@@ -1,4 +1,4 @@
-//! What each command answers, word for word as the reference does where a script could look at it.
+//! The answers of all commands, word for word as HAProxy's where scripts may parse them.
 
 mod toy;
 
@@ -14,7 +14,7 @@ fn ask(toy: &mut Toy, line: &str) -> String {
     converse(toy, admin(), format!("{line}\n").as_bytes(), usize::MAX, usize::MAX)
 }
 
-/// Each line is said in a session of its own, to the same process.
+/// Each line runs in a session of its own, on the same process.
 fn check(dialogue: &[(&str, &str)]) {
     let mut toy = toy();
     for (line, expected) in dialogue {
@@ -396,7 +396,7 @@ fn the_conversation_itself() {
     ]);
 }
 
-/// R73, R74: what is measured is chosen and said.
+/// R73, R74: profiling is switched on and shown.
 #[test]
 fn profiling() {
     let status = |tasks: &str, memory: &str| {
@@ -431,7 +431,7 @@ fn profiling() {
     ]);
 }
 
-/// Who asked for memory may take a while to be found out: the answer waits, and is whole.
+/// Resolving the names of allocating callers may take a while: the answer waits, and is complete.
 #[test]
 fn a_profile_waits_for_names() {
     let mut toy = toy();
@@ -478,7 +478,7 @@ fn sessions() {
     ));
     toy.pending = 3;
     assert!(ask(&mut toy, "show sess all").contains("frontend=fe\n"));
-    // Each phase shows where it waits, and for how long yet.
+    // Each phase shows the server's state, and the time left.
     for (phase, shown) in [
         (
             "request",
@@ -510,7 +510,7 @@ fn sessions() {
         let line = ask(&mut toy, "show sess");
         assert_eq!(line[line.find("rq[").unwrap()..].trim_end(), shown, "{phase}");
     }
-    // The request line is shown to who asks for it, and cannot end its quotes or its line.
+    // The request line is only shown on demand, and cannot end its quotes or its line.
     assert!(!ask(&mut toy, "show sess show-uri").contains("uri="));
     toy.sessions[0].request_line = Some("GET /a\"b\\\n\u{e9} HTTP/1.1".to_owned());
     assert!(!ask(&mut toy, "show sess").contains("uri="));
@@ -518,7 +518,7 @@ fn sessions() {
     assert!(ask(&mut toy, "show sess show-uri").ends_with(&format!("c_exp={shown}\n")));
     assert!(ask(&mut toy, "show sess all show-uri").contains(&format!("conn_retries=2, exp=9s{shown}")));
     assert!(ask(&mut toy, "show sess show-uri older 0 frontend fe").contains("uri="));
-    // What no client began: a ring's connection to its server.
+    // A stream without a client: a ring's connection to its server.
     (toy.sessions[0].protocol, toy.sessions[0].source) = ("?", None);
     assert!(ask(&mut toy, "show sess").starts_with("0x55aa: proto=? ts=00 epoch=0 age=0s calls=0 "));
     assert!(

@@ -1,4 +1,4 @@
-//! Prompts, payloads, help, and what garbage does.
+//! Prompts, payloads, help, and invalid input.
 
 mod toy;
 
@@ -28,7 +28,7 @@ fn prompts() {
     check("prompt\nshow version\n", "\n> 3.5-weir\n\n> ");
     check("prompt\r\nshow version\r\n", "\n> 3.5-weir\n\n> ");
     check("prompt\nset timeout cli 10;show version;prompt\n", "\n> \n3.5-weir\n\n\n");
-    // Without a prompt, a session is one line; what else came is not obeyed.
+    // Without a prompt, a session is one line; further input is not executed.
     check("show version\nshow version\n", "3.5-weir\n\n");
     check("prompt\nprompt\nshow version\n", "\n> \n");
     check("prompt i\nprompt n\nshow version\n", "\n\n");
@@ -43,13 +43,13 @@ fn prompts() {
     check("prompt; quit; show version\n", "\n");
     check("prompt i\nshow version\nshow version\n", "\n3.5-weir\n\n3.5-weir\n\n");
     check("prompt p timed\nshow version\n", "\n[2:03:04:05]> 3.5-weir\n\n[2:03:04:05]> ");
-    // The time comes with a prompt unless something else is said; said twice, it is the same.
+    // `prompt timed` implies a prompt unless another mode is given, and toggles the time; repeating the word changes nothing.
     check("prompt timed\nprompt timed\n", "\n[2:03:04:05]> \n> ");
     check("prompt timed timed\n", "\n[2:03:04:05]> ");
     check("prompt\nprompt timed\n", "\n> \n[2:03:04:05]> ");
     check("prompt i timed\nshow version\nprompt p\n", "\n3.5-weir\n\n\n[2:03:04:05]> ");
     check("prompt timed n\nshow version\n", "\n");
-    // What is wrong somewhere changes nothing.
+    // An invalid argument changes nothing.
     assert!(say(&mut toy(), "prompt p foo\nshow version\n").ends_with("p->n.\n\n"));
     let help = say(&mut toy(), "prompt help\n");
     assert!(
@@ -65,7 +65,7 @@ fn payloads() {
         "prompt i;show version; add map m.map <<\na b\nc d\n\nshow map m.map\n",
         "\n3.5-weir\n\n\n0x000000001001 a b\n0x000000001002 c d\n\n",
     );
-    // What is not complete is not executed.
+    // Incomplete input is not executed.
     let mut toy = toy();
     assert_eq!(say(&mut toy, "add map m.map <<\na b\n"), "");
     assert_eq!(say(&mut toy, "show version"), "");
@@ -82,7 +82,7 @@ fn single_command_sessions_end_after_their_line() {
     assert_eq!(out, b"3.5-weir\n\n");
 }
 
-/// Whoever says much at once is answered a few commands at a time, so that others have their turn between.
+/// A client that sends many commands at once is answered a few at a time, so that other tasks run in between.
 #[test]
 fn many_short_commands_are_taken_in_turns() {
     let mut session = Session::new(admin());
@@ -131,7 +131,7 @@ fn no_line_of_a_payload_that_was_refused_is_a_command() {
     let lines = "show version\n".repeat(100);
     let said = converse(&mut toy(), settings, format!("{announced}{lines}").as_bytes(), 64, usize::MAX);
     assert_eq!(said, "\nThe payload is too long.\n\n");
-    // Nor where the command itself cannot be read.
+    // Nor where the command itself cannot be parsed.
     let words = "w ".repeat(65);
     let said = say(&mut toy(), &format!("prompt i\nadd map m.map {words}<<\n{lines}"));
     assert_eq!(said, "\nToo many words, the limit is 64.\n\n");
@@ -157,7 +157,7 @@ fn help_lists_what_looks_like_it() {
     );
     assert!(text.contains("\n  show info [desc|json|typed|float]*      : "), "{text}");
     assert_eq!(text.lines().count(), 1 + 5 + 3 + 1);
-    // Experimental commands show once the mode is on; what is not implemented never does.
+    // Experimental commands are listed once the mode is on; commands that are not implemented never are.
     let text = say(&mut toy(), "help\n");
     assert!(text.contains("\n  show info ") && text.contains("\n  add acl "), "{text}");
     assert!(!text.contains("set var") && !text.contains("acme"));
@@ -173,7 +173,7 @@ fn a_master_that_opens_the_commands_of_workers_lists_both() {
         ("reload ", true, true),
         ("show version ", true, true),
         ("show info ", false, true),
-        // Of no use where nothing is served, and not for every day.
+        // Useless where nothing is served, or hidden.
         ("set maxconn global ", false, false),
         ("debug dev loop ", false, false),
         ("mcli-debug-mode ", false, false),
@@ -184,7 +184,7 @@ fn a_master_that_opens_the_commands_of_workers_lists_both() {
 }
 
 #[test]
-fn one_command_is_answered_with_the_manners_of_another_session() {
+fn one_command_is_answered_with_the_modes_of_another_session() {
     let modes = Session::new(SessionSettings { level: Level::User, ..admin() }).into_modes();
     let mut toy = toy();
     let mut answer = |modes: SessionModes, words: &str, payload: Option<&[u8]>| {
@@ -208,7 +208,7 @@ fn one_command_is_answered_with_the_manners_of_another_session() {
 #[test]
 fn the_keyword_dump_is_the_reference_s() {
     let dump = keyword_dump();
-    // What the reference has not.
+    // Commands that HAProxy does not have.
     let ours = |line: &&str| line.starts_with("show timeline ");
     let theirs: String = dump.lines().filter(|line| !ours(line)).map(|line| line.to_owned() + "\n").collect();
     assert_eq!(theirs, include_str!("golden/dKall_cli.txt"));
@@ -232,7 +232,7 @@ fn input_may_come_in_any_pieces_and_output_go_in_any() {
     let whole = say(&mut toy(), SCRIPT);
     assert!(whole.contains("k2 v2\n") && whole.ends_with("[6]: user\n\n"), "{whole}");
     for piece in 1..SCRIPT.len() {
-        // Boundaries at every multiple of `piece`, and answers cut at every line.
+        // Input split at every multiple of `piece`, and output split at every line.
         assert_eq!(converse(&mut toy(), admin(), SCRIPT.as_bytes(), piece, 1), whole, "pieces of {piece}");
     }
 }
@@ -257,7 +257,7 @@ fn a_script_may_be_split_at_every_byte() {
     }
 }
 
-/// Words that commands know, so that random lines get past the first check.
+/// Keywords of commands, so that random lines pass the first check.
 const WORDS: &[&str] = &[
     "show",
     "set",

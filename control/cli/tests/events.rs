@@ -1,4 +1,4 @@
-//! `show events`: what each flag does, and that no flag outlives its command.
+//! `show events`: the effect of each flag, which never outlasts its command.
 
 mod toy;
 
@@ -12,7 +12,7 @@ use weir_events::{LogFormat, Sink};
 use weir_sync::Ring;
 use weir_sync::ring::{MOST_READERS, Seek, Wait};
 
-/// A process with a ring that holds two events, one of many lines.
+/// A process with a ring that holds two events, one of them with many lines.
 fn with_ring() -> (Toy, Arc<Ring>) {
     let ring = Ring::in_memory(4096, 6);
     ring.write(0, &[b"one"]);
@@ -22,7 +22,7 @@ fn with_ring() -> (Toy, Arc<Ring>) {
     (toy, ring)
 }
 
-/// A session that was asked something.
+/// A session that was sent a command.
 struct Client {
     toy: Toy,
     session: Session,
@@ -34,7 +34,7 @@ impl Client {
         Client { toy, session }
     }
 
-    /// What is answered before the session wants something, and what it wants.
+    /// The output until the session wants something, and what it wants.
     fn hear(&mut self) -> (String, Status) {
         let mut out = Vec::new();
         loop {
@@ -74,7 +74,7 @@ fn sinks_are_listed_as_the_reference_does() {
     );
 }
 
-/// R97: with `-0` each event ends with NUL, so that events of many lines are told apart; without, with a newline.
+/// R97: with `-0` each event ends with NUL, so that events of many lines can be separated; without, with a newline.
 #[test]
 fn r97_events_end_with_a_newline_or_with_nul() {
     check("show events r", "one\n{\n \"a\": 1\n}\n\n", Status::Close);
@@ -83,17 +83,17 @@ fn r97_events_end_with_a_newline_or_with_nul() {
     check("show events r -n -0", "\n", Status::Close);
 }
 
-/// R115: whether the reader waits and where it begins are what this command says, and nothing else.
+/// R115: waiting and the start position depend only on the current command.
 #[test]
 fn r115_waiting_and_seeking_are_of_one_command() {
     check("show events r -n", "\n", Status::Close);
     check("show events r -w", "one\n{\n \"a\": 1\n}\n", Status::Watch);
     check("show events r -wn", "", Status::Watch);
     check("show events r -n -w", "", Status::Watch);
-    // However the answer is cut, it is the same.
+    // The answer is the same however it is split.
     let settings = SessionSettings { level: Level::Admin, ..SessionSettings::default() };
     assert_eq!(converse(&mut with_ring().0, settings, b"show events r\n", 1, 1), "one\n{\n \"a\": 1\n}\n\n");
-    // `show errors` after a command with flags, in the same session, is what it is without.
+    // `show errors` after a command with flags, in the same session, is not affected by them.
     let mut fresh = Client::new(with_ring().0);
     let (errors, _) = fresh.ask("show errors");
     let mut client = Client::new(with_ring().0);
@@ -113,13 +113,13 @@ fn a_watcher_is_woken_and_any_key_stops_it() {
     ring.write(0, &[b"new"]);
     assert_eq!(woken.load(SeqCst), 1);
     assert_eq!(client.hear(), ("new\n".to_owned(), Status::Watch));
-    // What stops it is not a command.
+    // The input that stops it is not executed.
     assert_eq!(client.ask("show version"), ("\n".to_owned(), Status::NeedInput));
     assert_eq!(ring.readers(), 0);
     assert_eq!(client.ask("show version").0, "3.5-weir\n\n");
 }
 
-/// A client that takes nothing holds back what it has not seen; others lose what finds no room, and it is counted.
+/// A client that does not read only delays itself: events without room are lost and counted.
 #[test]
 fn a_slow_watcher_costs_events_and_nobody_time() {
     let (toy, ring) = with_ring();
@@ -132,7 +132,7 @@ fn a_slow_watcher_costs_events_and_nobody_time() {
     assert_eq!(heard.lines().count() as u64, kept);
 }
 
-/// R113: one reader more than there may be is refused.
+/// R113: a reader above the limit is refused.
 #[test]
 fn r113_too_many_readers_are_refused() {
     let (toy, ring) = with_ring();

@@ -42,7 +42,7 @@ fn ask(toy: &mut Toy, line: &str, room: usize) -> String {
     without_numbers(&answer)
 }
 
-/// Entries are named by numbers that nobody foresees.
+/// Removes the numbers of entries, which are unpredictable.
 fn without_numbers(answer: &str) -> String {
     let lines = answer.lines().map(|line| match line.split_once(": ") {
         Some((number, rest)) if number.starts_with("0x") => format!("{rest}\n"),

@@ -1,4 +1,4 @@
-//! Dialogues about certificates, authorities and lists, with a process of plain vectors.
+//! Sessions about certificates, authorities and lists, with a process of plain vectors.
 
 mod toy;
 
@@ -217,5 +217,24 @@ fn ocsp_responses_are_listed_shown_and_changed() {
         ("set ssl ocsp-response ?", "'set ssl ocsp-response' received invalid base64 encoded response.\n\n"),
         ("set ssl ocsp-response QQ==", "too old\n\n"),
         ("set ssl ocsp-response <<\nQUJD\n", "OCSP Response updated!\n\n"),
+    ]);
+}
+
+#[test]
+fn ocsp_updates_are_listed_and_asked_for() {
+    check(&[
+        (
+            "show ssl ocsp-updates",
+            "OCSP Certid | Path | Next Update | Last Update | Successes | Failures | Last Update Status | Last Update Status (str)\n\
+             30aa | 30aa.pem | 23/Nov/2026:21:00:26 +0000 | 23/Nov/2026:21:00:24 +0000 | 1 | 0 | 1 | Update successful\n\
+             30bb | 30bb.pem | 23/Nov/2026:21:00:26 +0000 | - | 0 | 1 | 4 | OCSP response check failure (why)\n\n",
+        ),
+        ("update ssl ocsp-response 30aa.pem", "of 30aa.pem\n\n"),
+        ("update ssl ocsp-response x", "Can't send ocsp request for x: it is not known!\n\n"),
+        ("update ssl ocsp-response", "'update ssl ocsp-response' expects a filename\n\n"),
+        ("httpclient GET http://a/", "This command is restricted to expert mode only.\n\n"),
+        ("expert-mode on; httpclient GET http://a/", "\nGET a/\n\n"),
+        ("expert-mode on; httpclient GET a", "\nCan't send the request: the URL has no scheme.\n\n"),
+        ("expert-mode on; httpclient GET", "\n'httpclient' expects a method and an URI\n\n"),
     ]);
 }

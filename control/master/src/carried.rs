@@ -1,9 +1,8 @@
-//! What outlives the execution of the program over itself: two variables of the environment, and the descriptors that they
-//! name.
+//! The state that outlives a re-execution of the program: three variables of the environment, and the descriptors that
+//! they name.
 //!
-//! `HAPROXY_PROCESSES` has the reference program's form, one record each, so that a running master of that program can be
-//! reloaded into weir; `WEIR_MASTER` has the rest. A record or a number that means nothing is left out: what was inherited
-//! is the only thing that it can cost.
+//! `HAPROXY_PROCESSES` has HAProxy's format, one record each, so that a running HAProxy master can be reloaded into weir;
+//! `WEIR_MASTER` has the rest. Invalid records and numbers are ignored: this can only lose what was inherited.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -15,32 +14,32 @@ use crate::processes::{Processes, Worker, WorkerState};
 
 /// The variable with the processes.
 pub const PROCESSES: &str = "HAPROXY_PROCESSES";
-/// The variable that says that this is not a first start.
+/// The variable that marks a re-execution.
 pub const REEXECUTED: &str = "HAPROXY_MWORKER_REEXEC";
-/// The variable with everything else.
+/// The variable with the rest of the state.
 pub const MASTER: &str = "WEIR_MASTER";
-/// All of them: none is the configuration's business, or a worker's.
+/// All of them: they are hidden from the configuration and from workers.
 pub const VARIABLES: [&str; 3] = [PROCESSES, REEXECUTED, MASTER];
 
-/// What a master knows from before it was executed again.
+/// A master's state from before its re-execution.
 #[derive(Debug)]
 pub struct Carried {
-    /// The processes; each worker has outlived one more reload.
+    /// The processes; the number of reloads of each worker includes this one.
     pub processes: Processes,
-    /// Who waits for the result of the reload: their connections come out of the first end.
+    /// The pair of sockets that carries the connections waiting for the result of the reload: they are received from the first end.
     pub waiting: Option<(OwnedFd, OwnedFd)>,
     /// The listening sockets of the master's command line.
     pub sockets: Vec<OwnedFd>,
-    /// Former workers end at once when the new one serves.
+    /// Whether former workers end at once when the new one serves.
     pub at_once: bool,
-    /// What the former configuration said, for a new one that cannot be read.
+    /// `no-exit-on-failure` of the former configuration, for a new one that cannot be read.
     pub stays: bool,
-    /// Likewise.
+    /// `mworker-max-reloads`, likewise.
     pub reloads_max: u32,
 }
 
 impl Carried {
-    /// What the environment says, and the descriptors that it names; `None` on a first start. To be called once.
+    /// Takes the state from the environment and the descriptors that it names; `None` on a first start. Call it once.
     pub fn take(variable: impl Fn(&str) -> Option<String>, version: &str, now: u64) -> Option<Carried> {
         variable(REEXECUTED)?;
         let mut inheritance = Inheritance::default();
@@ -51,7 +50,7 @@ impl Carried {
             let fields = Fields(record);
             read_process(&fields, &mut processes, &mut inheritance);
             if fields.value("type") == Some("m") && given.is_none() {
-                // Where the reference program's master passes the connections of those who asked for the reload.
+                // The pair to which HAProxy's master passes the connections of clients that asked for the reload.
                 given = fields.value("cfd").zip(fields.value("fd"));
             }
         }
@@ -74,7 +73,7 @@ impl Carried {
     }
 }
 
-/// What the next execution has to know: `NAME=value` each. Whoever calls this makes the descriptors survive.
+/// The variables for the next execution: `NAME=value` each. The caller makes the descriptors inheritable.
 pub fn variables(
     processes: &Processes,
     waiting: &(OwnedFd, OwnedFd),
@@ -95,7 +94,7 @@ pub fn variables(
     [format!("{PROCESSES}={}", written(processes)), format!("{REEXECUTED}=1"), format!("{MASTER}={own}")]
 }
 
-/// The processes as the next execution finds them: one reload later.
+/// The processes in the format for the next execution: one reload later.
 fn written(processes: &Processes) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -136,7 +135,7 @@ fn read_process(fields: &Fields<'_>, processes: &mut Processes, inheritance: &mu
         }
         Some("w") if processes.workers.len() < MOST_WORKERS => processes.workers.push(Worker {
             pid,
-            // Told to leave by another program's master, or by this one's: not told again.
+            // The master before the re-execution told it to leave, so it is not told again.
             state: if fields.value("state") == Some("leaving") {
                 WorkerState::Leaving
             } else {
@@ -176,20 +175,20 @@ struct Inheritance {
 
 impl Inheritance {
     fn take(&mut self, number: &str) -> Option<OwnedFd> {
-        // The standard ones are never among them.
+        // The standard streams are never among them.
         let number = number.parse().ok().filter(|&number: &i32| number > 2)?;
         if !self.taken.insert(number) {
             return None;
         }
         let descriptor = process::inherited_descriptor(number).ok()?;
         process::set_inheritable(&descriptor, false).ok()?;
-        // The reference program's master does not mind waiting.
+        // HAProxy's master uses blocking descriptors.
         socket::set_nonblocking(&descriptor).ok()?;
         Some(descriptor)
     }
 }
 
-/// More than any number of reloads leaves behind.
+/// The limit of workers: more than any number of reloads leaves behind.
 const MOST_WORKERS: usize = 4096;
 
 #[cfg(test)]
@@ -222,7 +221,7 @@ mod tests {
         processes.workers[1].told_to_end = true;
         let texts = variables(&processes, &waiting, &[], true, true, 3);
         let value = |at: usize| texts[at].split_once('=').expect("a name").1.to_owned();
-        // What survives the execution is owned by nobody until it is taken.
+        // Inherited descriptors have no owner until they are taken.
         for worker in &mut processes.workers {
             worker.channel.take().map(IntoRawFd::into_raw_fd);
         }
@@ -258,7 +257,7 @@ mod tests {
         assert_eq!(carried.processes.current().map(|worker| worker.pid), Some(26986));
         assert!(carried.waiting.is_none());
         assert!(Carried::take(|_| None, "v", 0).is_none());
-        // The master's own pair, since 3.1: who asked for the reload comes out of it.
+        // The master's own pair, since 3.1: the connection of the client that asked for the reload is received from it.
         let (out, into) = socket::stream_pair().expect("a pair");
         let (out, into) = (out.into_raw_fd(), into.into_raw_fd());
         let text = format!(
@@ -274,7 +273,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_panics(processes in "[|;=,a-z0-9-]{0,120}", own in "[|;=,a-z-]{0,80}") {
-            // No digits after `fd=`: descriptors of the test runner stay its own.
+            // Without digits after `fd=`, so that descriptors of the test process are not taken.
             let processes = processes.replace("fd=", "");
             let _ = taken(&processes, &own);
         }

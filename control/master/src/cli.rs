@@ -1,15 +1,15 @@
-//! The master's command line: what operators say to it, what it answers itself, and what it passes on to workers.
+//! The master's command line: its input, its own answers, and commands passed on to workers.
 //!
-//! A line is commands separated by `;`. One that begins with `@` names whom it is for: `@1` the worker that serves, `@!PID`
-//! any process, `@` the master; alone, it stands for all that follow. Each command for a worker goes over a connection of
-//! its own, on which the worker answers and then says that nothing follows; so answers never mix, whatever they hold.
-//! After `@@1` everything goes to the worker and back until one of them closes.
+//! A line is commands separated by `;`. A command that begins with `@` names its target: `@1` the serving worker, `@!PID`
+//! any process, `@` the master; alone, it applies to all following commands. Each command for a worker gets a connection of
+//! its own, on which the worker answers and then half-closes; so answers never mix. After `@@1` all bytes are passed to the
+//! worker and back until one side closes.
 //!
-//! With `mcli-debug-mode on` the master also answers what workers answer, about itself: such a command is run as they run
-//! it, over what [`Master::look`] finds.
+//! With `mcli-debug-mode on` the master also answers commands of workers, about itself: such a command runs as on
+//! workers, with the objects of [`Master::look`].
 
-mod door;
 mod pass_on;
+mod sockets;
 mod words;
 
 use std::os::fd::OwnedFd;
@@ -29,22 +29,22 @@ use weir_sched::{Class, Descriptor, Kind, Tick, wait};
 
 use crate::master::{How, Loading, Master};
 
-pub use door::{MasterSocket, MasterSockets};
+pub use sockets::{MasterSocket, MasterSockets};
 
-/// Who speaks.
+/// A client.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    /// The socket that it came through.
+    /// The address of its socket.
     address: String,
-    /// What it may do.
+    /// Its level.
     level: Level,
     severity_output: SeverityOutput,
-    /// The worker that it is, if it is one.
+    /// The worker's process number, if the client is one.
     worker: Option<u32>,
 }
 
 impl Client {
-    /// A worker, over the pair of sockets with it.
+    /// A worker, on its pair of sockets.
     pub(crate) fn of_worker(pid: u32, address: &str) -> Self {
         Client {
             address: address.to_owned(),
@@ -55,47 +55,47 @@ impl Client {
     }
 }
 
-/// Whom a command is for.
+/// The target of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whom {
     Master,
     Worker(u32),
 }
 
-/// One conversation.
+/// A session.
 struct Talk {
     master: Rc<Master>,
     client: Client,
     connection: Connection,
     modes: SessionModes,
     whom: Whom,
-    /// Whether the commands of workers are open on the master.
+    /// Whether the master runs the commands of workers.
     debug: bool,
 }
 
-/// Whether a conversation goes on.
+/// Whether a session continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     On,
     Over,
 }
 
-/// What comes next from a client.
+/// The next input of a client.
 enum Heard {
     Line(Vec<u8>),
     TooLong,
-    /// It left, or was silent for too long.
+    /// It closed, or was silent for too long.
     Nothing,
 }
 
-/// The lines that follow a command.
+/// The lines after a command.
 struct Payload {
     lines: Vec<u8>,
-    /// What ended them.
+    /// The line that ended them.
     end: String,
 }
 
-/// Speaks with one client until it leaves or its line was answered.
+/// Serves one client until it closes or its line was answered.
 pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Connection) {
     let address = client.address.clone();
     let _told = Conversation::begin(&address);
@@ -133,7 +133,7 @@ pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Con
 }
 
 impl Talk {
-    /// Carries one command out. `None` when the client is gone.
+    /// Executes one command. `None` when the client is gone.
     async fn command(&mut self, text: &[u8], last: bool) -> Option<Flow> {
         let (prefix, rest) = words::prefix(text);
         let name = prefix.map(|prefix| prefix.strip_prefix('@').unwrap_or(prefix));
@@ -151,7 +151,7 @@ impl Talk {
             Err(error) if Line::announces_payload(rest) => return self.refuse(&format!("{error}\n")).await,
             Err(error) => return self.say(Severity::Error, &format!("{error}\n")).await,
         };
-        // Before anything else: whatever comes of the command, these lines are no commands.
+        // Before anything else: whatever the result of the command, these lines are not commands.
         let payload = match line.payload {
             Some(end) => match self.hear_payload(end).await {
                 Ok(payload) => Some(payload),
@@ -191,7 +191,7 @@ impl Talk {
         }
     }
 
-    /// The first worker may still read its configuration when the command line is there already (R193).
+    /// The first worker may still be reading its configuration when the command line is already open (R193).
     async fn until_somebody_serves(&self) {
         while self.master.processes.borrow().current().is_none()
             && self.master.loading.get() == Loading::UnderWay
@@ -200,7 +200,7 @@ impl Talk {
         }
     }
 
-    /// The process that a prefix names, without its `@`.
+    /// The target of a prefix, given without its `@`.
     fn find(&self, name: &str) -> Option<Whom> {
         let processes = self.master.processes.borrow();
         match name {
@@ -216,7 +216,7 @@ impl Talk {
         }
     }
 
-    /// The sides whose commands the master carries out itself.
+    /// The sides whose commands the master executes itself.
     fn sides(&self) -> u8 {
         if self.debug { MASTER | WORKER } else { MASTER }
     }
@@ -263,7 +263,7 @@ impl Talk {
         }
     }
 
-    /// A command of workers, of the master itself: it is answered as workers answer it.
+    /// Runs a command of workers on the master itself.
     async fn look_at_itself(&mut self, spoken: &[String], payload: Option<Vec<u8>>) -> Option<Flow> {
         let live = self.master.look();
         let mut session = Session::of_command(self.modes.clone(), spoken.to_vec(), payload);
@@ -272,7 +272,7 @@ impl Talk {
         self.prompt().await
     }
 
-    /// What a command that only looks answers.
+    /// The answer of a read-only command.
     fn text_of(&mut self, name: &str, arguments: &[String]) -> Result<String, String> {
         let master = &self.master;
         let word = arguments.first().map_or("", String::as_str);
@@ -307,7 +307,7 @@ impl Talk {
         })
     }
 
-    /// The answer comes from the next execution: it takes the connection along.
+    /// The next execution sends the answer: it inherits the connection.
     fn reload(&mut self, how: How) -> Option<Flow> {
         let socket = weir_sys::process::duplicate(self.connection.descriptor()).ok();
         self.master.reload(how, socket);
@@ -322,7 +322,7 @@ impl Talk {
         self.say(Severity::Info, &text).await
     }
 
-    /// `_send_status READY`: only a worker says that, of itself.
+    /// `_send_status READY`: only a worker may send it, about itself.
     async fn worker_status(&mut self, arguments: &[String]) -> Option<Flow> {
         match self.client.worker {
             Some(pid) if arguments.first().is_some_and(|word| word == "READY") => {
@@ -361,7 +361,7 @@ impl Talk {
         ""
     }
 
-    /// Answers, and says that it may go on.
+    /// Sends an answer, and continues.
     async fn say(&mut self, severity: Severity, text: &str) -> Option<Flow> {
         let prefix = if text.is_empty() { "" } else { self.modes.severity_output.prefix(severity) };
         let text = format!("{prefix}{text}\n");
@@ -383,15 +383,14 @@ impl Talk {
         Some(Flow::On)
     }
 
-    /// What of the restricted commands is open, a letter each as the reference has them: `(xed)`.
+    /// The enabled modes, one letter each as in HAProxy: `(xed)`.
     fn opened(&self) -> String {
         let letters = [('x', self.modes.experimental), ('e', self.modes.expert), ('d', self.debug)];
         let opened: String = letters.iter().filter(|(_, open)| *open).map(|(letter, _)| letter).collect();
         if opened.is_empty() { opened } else { format!("({opened})") }
     }
 
-    /// Input that nothing can be made of ends the conversation, as on workers: what follows may be the rest of a payload, and no
-    /// command.
+    /// Invalid input ends the session, as on workers: the following lines may be the rest of a payload instead of commands.
     async fn refuse(&mut self, text: &str) -> Option<Flow> {
         let prefix = self.modes.severity_output.prefix(Severity::Error);
         self.send(format!("{prefix}{text}\n").as_bytes()).await?;
@@ -399,13 +398,13 @@ impl Talk {
         Some(Flow::Over)
     }
 
-    /// The next line without its end.
+    /// Receives the next line, without its end.
     async fn hear_line(&mut self) -> Heard {
         let deadline = weir_sched::now().after_some(self.modes.timeout_ms);
         hear_line(&mut self.connection, deadline).await
     }
 
-    /// The lines up to the one that ends a payload. Otherwise why they are refused, or nothing when the client is gone before.
+    /// Receives the lines up to the end of a payload. The error is the reason of a refusal, or nothing when the client is gone.
     async fn hear_payload(&mut self, end: String) -> Result<Payload, Option<&'static str>> {
         let mut lines = Vec::new();
         loop {
@@ -436,7 +435,7 @@ impl Talk {
     }
 }
 
-/// Sends a text to somebody who waits for nothing else, then closes.
+/// Sends a text to a client that waits only for that, then closes.
 pub(crate) fn answer(master: Rc<Master>, client: OwnedFd, text: String) {
     let Ok(descriptor) = Descriptor::register(client) else { return };
     weir_sched::spawn(&ANSWER, Class::Urgent, async move {
@@ -471,13 +470,13 @@ async fn hear_line(connection: &mut Connection, deadline: Tick) -> Heard {
     }
 }
 
-/// Until when an answer has to be taken.
+/// The deadline for a client to take an answer.
 fn patience() -> Tick {
     weir_sched::now().after(PATIENCE_MS)
 }
 
-/// Says that nothing follows. What the client still sends is taken from it, or the kernel would break the connection and
-/// the answer might be lost.
+/// Half-closes. Further input of the client is read and dropped, because otherwise the kernel would reset the connection
+/// and the answer might be lost.
 async fn leave(connection: &mut Connection) {
     connection.shut_write();
     let deadline = weir_sched::now().after(FAREWELL_MS);
@@ -494,13 +493,13 @@ async fn leave(connection: &mut Connection) {
 }
 
 static ANSWER: Kind = Kind::new("master cli answer");
-/// As on workers.
+/// As on workers, in bytes.
 const LONGEST_LINE: usize = 16_384;
-/// How long somebody may look at a prompt.
+/// The idle timeout, in milliseconds.
 const SILENCE_MS: u64 = 3_600_000;
-/// How long a client may take no answer.
+/// How long a client may take nothing of an answer, in milliseconds.
 const PATIENCE_MS: u64 = 10_000;
-/// How long a client may go on sending after its session is over.
+/// How long a client may continue to send after its session, in milliseconds.
 const FAREWELL_MS: u64 = 1_000;
-/// How often somebody who waits for the end of a load looks.
+/// How often a command that waits for the end of a load checks, in milliseconds.
 const LOOK_MS: u64 = 10;

@@ -1,4 +1,4 @@
-//! The start of a master, and each reload's second half: the pair of sockets, the fork, and which side this is.
+//! The start of a master, and the second half of each reload: the pair of sockets, the fork, and the two sides.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -16,40 +16,40 @@ use crate::master::Master;
 use crate::notify::Supervisor;
 use crate::processes::Processes;
 
-/// What a master has to know.
+/// The settings of a master.
 pub struct Setup {
-    /// The program, to execute it again.
+    /// The path of the program, for re-execution.
     pub program: Vec<u8>,
-    /// Its words, without those that only a first start needs.
+    /// Its arguments, without those that only a first start needs.
     pub words: Vec<Vec<u8>>,
-    /// The environment that it was started with, `NAME=value` each.
+    /// Its original environment, `NAME=value` each.
     pub environment: Vec<Vec<u8>>,
-    /// The folder that it was started in.
+    /// Its original working directory.
     pub folder: OwnedFd,
     /// `no-exit-on-failure`.
     pub stays: bool,
     /// `mworker-max-reloads`.
     pub reloads_max: u32,
-    /// What `show env` prints.
+    /// The output of `show env`.
     pub shown_environment: Vec<String>,
-    /// What `show version` prints.
+    /// The output of `show version`.
     pub version: String,
-    /// Whom to tell how it goes (`-Ws`).
+    /// The service manager to notify (`-Ws`).
     pub service: Supervisor,
-    /// Whether the configuration could be read; why not was said.
+    /// Whether the configuration could be read; if not, the reason was printed.
     pub readable: bool,
 }
 
-/// What a master does once its first worker serves, and a start that fails never does.
+/// Work for when the first worker serves; a failed start skips it.
 #[derive(Default)]
 pub struct FirstStart {
-    /// Whoever started it is told, when it goes to the background.
+    /// The process that waits for the start, if the master goes to the background.
     pub background: Option<Background>,
-    /// Where its number is written.
+    /// The pid file to write.
     pub pid_file: Option<PidFile>,
 }
 
-/// Which side of the fork this is.
+/// The sides of the fork.
 pub enum Side {
     /// A worker: it reads the configuration, and serves it.
     Worker(WorkerLink),
@@ -57,9 +57,9 @@ pub enum Side {
     Master(Box<Master>),
 }
 
-/// Starts a worker, or finds out that it cannot. `None` when a first start failed; that was said.
+/// Starts a worker, or fails to. `None` when a first start failed, which was printed.
 ///
-/// The process must have one thread.
+/// The process must have only one thread.
 pub fn launch(
     setup: Setup,
     carried: Option<Carried>,
@@ -75,7 +75,7 @@ pub fn launch(
     if let Ok(file) = child::memory_file("weir-startup-logs") {
         messages.share(File::from(file));
     }
-    // From here on no end of a worker and no request of an operator is lost.
+    // From here on no exit of a worker and no signal is lost.
     let signals = SignalReader::new(&SIGNALS);
     let signals =
         signals.map_err(|errno| messages.alert(format!("Cannot receive signals: {errno}."))).ok()?;
@@ -118,14 +118,14 @@ fn fresh(setup: &Setup, now: u64) -> weir_sys::Result<Carried> {
 fn fork(carried: &mut Carried, now: u64, messages: &Messages) -> weir_sys::Result<Option<WorkerLink>> {
     let (ours, theirs) = socket::stream_pair()?;
     let current = carried.processes.current().and_then(|worker| worker.channel.as_ref());
-    // Without it addresses are shared, which has a gap.
+    // Without it addresses are shared, which leaves a short gap.
     let former = current.and_then(|channel| process::duplicate(channel).ok());
     match process::fork()? {
         Fork::Child => {
             drop(ours);
-            // Whoever wants it to end while it reads its configuration need not wait.
+            // The worker can be ended by a signal while it reads its configuration.
             signal::unblock_all()?;
-            // The master says first who starts.
+            // The master records the worker before it continues.
             if !wait_for_byte(&theirs) {
                 std::process::exit(1);
             }
@@ -134,7 +134,7 @@ fn fork(carried: &mut Carried, now: u64, messages: &Messages) -> weir_sys::Resul
         Fork::Parent(pid) => {
             drop(theirs);
             messages.announce(format!("Initializing new worker ({pid})"));
-            // A worker that is gone already is reaped like any other.
+            // A worker that has already ended is reaped like any other.
             let _ = socket::send(&ours, b"g", false);
             carried.processes.begin(pid, now, ours);
             Ok(None)
@@ -142,12 +142,12 @@ fn fork(carried: &mut Carried, now: u64, messages: &Messages) -> weir_sys::Resul
     }
 }
 
-/// Seconds of the wall clock.
+/// The wall clock in seconds.
 pub(crate) fn wall_seconds() -> u64 {
     weir_sys::time::wall_ns() / 1_000_000_000
 }
 
-/// The signals that a master listens to.
+/// The signals that a master handles.
 const SIGNALS: [Signal; 9] = [
     signal::SIGCHLD,
     signal::SIGUSR2,
@@ -159,5 +159,5 @@ const SIGNALS: [Signal; 9] = [
     signal::SIGTTIN,
     signal::SIGQUIT,
 ];
-/// `mworker-max-reloads` when nothing is written.
+/// The default of `mworker-max-reloads`.
 pub const RELOADS_MAX: u32 = 50;

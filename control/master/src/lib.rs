@@ -1,12 +1,12 @@
-//! The master: starts a worker early, watches it, reloads, and speaks with operators. It knows nothing of traffic.
+//! The master: starts a worker early, watches it, reloads, and serves operators. It does not know traffic.
 //!
-//! [`launch`] forks; the child goes on as a worker, which reads and serves the configuration, the parent becomes a
-//! [`Master`]. A master has one thread and one loop: signals, what its worker says over the pair of sockets that both
-//! inherited, and its own command line. A reload executes the program once more over itself; what has to outlive that is
-//! in [`carried::Carried`]: the processes, their sockets, and who waits for an answer.
+//! [`launch`] forks; the child becomes a worker, which reads and serves the configuration, and the parent becomes a
+//! [`Master`]. A master has one thread and one loop: signals, messages of its workers on the inherited pairs of sockets,
+//! and its own command line. A reload executes the program again in the same process; the state that must outlive that
+//! is in [`carried::Carried`]: the processes, their sockets, and waiting clients.
 //!
-//! The crate refuses to know what a configuration says beyond the words that discovery reads, and never opens a file that
-//! a configuration names. Begin with `processes.rs` (what is known of each process, and whom a new worker replaces), then
+//! The crate refuses to know what a configuration says beyond what discovery reads, and never opens a file that a
+//! configuration names. Begin with `processes.rs` (the table of processes, and which of them a new worker replaces), then
 //! `master.rs`.
 
 pub mod carried;

@@ -8,7 +8,7 @@
 //!                      the worker ended before
 //! ```
 //!
-//! A reload that is asked for while another is loading waits for the end of that one; several that wait are one.
+//! A reload requested while another is loading waits for its end; several waiting requests become one reload.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -29,55 +29,55 @@ use crate::cli::{self, Client, MasterSocket, MasterSockets};
 use crate::launch::{FirstStart, Setup, wall_seconds};
 use crate::processes::{Order, Processes, Worker};
 
-/// The process that watches.
+/// The master process.
 pub struct Master {
     pub(crate) setup: Setup,
     pub(crate) messages: &'static Messages,
     pub(crate) processes: RefCell<Processes>,
     pub(crate) loading: Cell<Loading>,
-    /// The command line's sockets.
+    /// The sockets of the command line.
     pub(crate) sockets: MasterSockets,
-    /// What this execution of the process does.
+    /// The state of this execution of the process.
     pub(crate) own: MasterView,
-    /// Who waits for the result of this load comes out of the first end.
+    /// Connections that wait for the result of this load are received from the first end.
     waiting: (OwnedFd, OwnedFd),
-    /// Who waits for the next one.
+    /// The next reload, if one is requested.
     next: RefCell<Next>,
     at_once: bool,
-    /// What is still to be done of a first start.
+    /// The rest of a first start.
     start: Cell<Option<FirstStart>>,
     signals: Cell<Option<SignalReader>>,
-    /// Whether the workers were told to end, and the master ends with the last of them.
+    /// Whether the workers were told to end; the master ends with the last of them.
     ending: Cell<bool>,
-    /// The status to end with.
+    /// The exit status.
     status: Cell<i32>,
 }
 
-/// How far the load is that this process began with.
+/// The state of the load with which this execution began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loading {
     /// A worker reads its configuration.
     UnderWay,
-    /// It serves.
+    /// The worker serves.
     Done,
-    /// It does not.
+    /// The worker failed.
     Failed,
 }
 
-/// The reload that waits for the end of the current load.
+/// A reload that waits for the end of the current load.
 #[derive(Default)]
 struct Next {
     wanted: Option<How>,
-    /// Connections of those who asked for it.
+    /// Connections of the clients that asked for it.
     clients: Vec<OwnedFd>,
 }
 
-/// What happens to former workers.
+/// How former workers end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// They leave after their last connection.
+    /// After their last connection.
     Soft,
-    /// They end at once.
+    /// At once.
     Hard,
 }
 
@@ -108,11 +108,11 @@ impl Master {
         }
     }
 
-    /// Watches until the last worker is gone; the status to end with.
+    /// Runs until the last worker has ended; returns the exit status.
     pub fn run(self) -> i32 {
         let master = Rc::new(self);
         let running = master.clone();
-        // Ends by `stop`, which leaves no result.
+        // It ends by `stop`, without a result.
         let result = weir_sched::run(async move { running.live().await });
         if let Err(errno) = result {
             master.messages.alert(format!("The master cannot watch its worker: {errno}."));
@@ -137,7 +137,7 @@ impl Master {
         }
         weir_sched::spawn(&TIDYING, Class::Normal, give_memory_back());
         self.own.ready();
-        // What ended before the signals were read.
+        // Workers that ended before signals were handled.
         self.reap();
         while let Ok(signal) = signals.next().await {
             self.obey(signal);
@@ -153,7 +153,7 @@ impl Master {
         }
     }
 
-    /// Ends with all workers: at once, or each after its last connection.
+    /// Ends all workers and then the master: at once, or each after its last connection.
     fn end(&self, signal: Signal) {
         self.messages.warning("Exiting Master process...");
         self.setup.service.stopping();
@@ -171,7 +171,7 @@ impl Master {
         }
     }
 
-    /// The master itself, as the commands of workers show and change it.
+    /// The master's own state, for the commands of workers.
     pub(crate) fn look(&self) -> Live {
         let sockets = || self.sockets.list().iter().map(MasterSocket::as_operators_see_it).collect();
         self.own.look(self.messages, sockets, self.ending.get())
@@ -179,7 +179,7 @@ impl Master {
 
     fn tell_all(&self, signal: Signal) {
         for worker in &self.processes.borrow().workers {
-            // A worker that is gone is reaped.
+            // A worker that is gone will be reaped.
             let _ = signal::send(worker.pid, signal);
         }
     }
@@ -187,12 +187,12 @@ impl Master {
     fn carry_out(&self, orders: &[Order]) {
         for order in orders {
             let signal = if order.at_once { signal::SIGTERM } else { signal::SIGUSR1 };
-            // A worker that is gone is reaped.
+            // A worker that is gone will be reaped.
             let _ = signal::send(order.pid, signal);
         }
     }
 
-    /// A worker says that it serves (R119 to R121).
+    /// A worker reports that it serves (R119 to R121).
     pub(crate) fn worker_is_ready(self: &Rc<Self>, pid: u32) {
         let reloads_max = self.setup.reloads_max;
         let Some(orders) = self.processes.borrow_mut().ready(pid, reloads_max, self.at_once) else { return };
@@ -215,11 +215,11 @@ impl Master {
         self.loaded(Loading::Done);
     }
 
-    /// The worker that was started does not serve, or could not be started (R124, R126).
+    /// The new worker failed, or could not be started (R124, R126).
     fn load_failed(self: &Rc<Self>) {
         self.processes.borrow_mut().failed += 1;
         if self.start.take().is_some() {
-            // It is not ready, and will not be.
+            // It is not ready, and will not become so.
             self.setup.service.start_failed();
         } else {
             self.setup.service.reload_failed();
@@ -236,7 +236,7 @@ impl Master {
         }
     }
 
-    /// Tells those who asked for this load how it went.
+    /// Sends the result of this load to the waiting clients.
     fn answer_waiting(self: &Rc<Self>) {
         let text = self.load_status();
         while let Ok((_, clients)) = pass::receive_descriptors(&self.waiting.0, &mut [0]) {
@@ -249,13 +249,13 @@ impl Master {
         }
     }
 
-    /// What `_loadstatus` and a reload answer.
+    /// The answer to `_loadstatus` and `reload`.
     pub(crate) fn load_status(&self) -> String {
         let success = u8::from(self.loading.get() == Loading::Done);
         format!("Success={success}\n--\n{}", self.messages.startup_logs())
     }
 
-    /// Takes note of workers that ended.
+    /// Handles the ends of workers.
     fn reap(self: &Rc<Self>) {
         while let Ok(Some((pid, exit))) = child::reap() {
             let known = self.processes.borrow().find(pid).map(|worker| worker.state);
@@ -263,7 +263,7 @@ impl Master {
             match known {
                 Some(crate::processes::WorkerState::Init) => self.failed_worker(pid, exit),
                 Some(_) => self.former_or_current(pid, exit, was_current),
-                // A child of whoever was executed before: none of ours.
+                // A child of the program that ran in this process before: not a worker.
                 None => {}
             }
         }
@@ -272,7 +272,7 @@ impl Master {
     fn failed_worker(self: &Rc<Self>, pid: u32, exit: Exit) {
         self.messages
             .warning(format!("Failed to load worker ({pid}) exited with code {} ({exit})", exit.status()));
-        // The operator hears of it before anything is cleaned up (R126).
+        // The operator is told before anything is cleaned up (R126).
         if self.ending.get() {
             self.loading.set(Loading::Failed);
             self.answer_waiting();
@@ -302,7 +302,7 @@ impl Master {
             self.messages.alert(text("Current"));
         }
         if was_current && status == INTERRUPTED {
-            // Whoever interrupts a program from its terminal sees that it was.
+            // A program interrupted from its terminal must show that in its exit status.
             self.status.set(status);
         }
         if was_current && !expected && !self.ending.get() {
@@ -318,19 +318,19 @@ impl Master {
         }
     }
 
-    /// Nothing of an ended worker stays: its entry, its channel (R125).
+    /// Removes an ended worker: its entry and its channel (R125).
     fn forget(&self, pid: u32) {
         drop(self.processes.borrow_mut().remove(pid));
     }
 
     fn finish(&self) {
-        // Of one that never served nothing stays.
+        // A worker that never served leaves nothing behind.
         self.sockets.withdraw();
         self.messages.warning(format!("All workers exited. Exiting... ({})", self.status.get()));
         weir_sched::stop();
     }
 
-    /// Reloads, now or once the current load is over. `client` is told how it went.
+    /// Reloads, now or after the current load. `client` gets the result.
     pub(crate) fn reload(self: &Rc<Self>, how: How, client: Option<OwnedFd>) {
         if self.ending.get() {
             if let Some(client) = client {
@@ -350,13 +350,13 @@ impl Master {
         self.execute(how);
     }
 
-    /// Executes the program over this process (R118, R146). Comes back only if that fails; then everything is as before.
+    /// Executes the program in this process (R118, R146). Returns only if that fails; then everything is as before.
     fn execute(self: &Rc<Self>, how: How) {
         self.messages.announce("Reloading weir");
         self.setup.service.reloading();
         let clients = std::mem::take(&mut self.next.borrow_mut().clients);
         for client in &clients {
-            // A client that cannot be kept finds its connection closed.
+            // A client that cannot be passed on is disconnected.
             let _ = pass::send_descriptors(&self.waiting.1, b"c", &[client.as_fd()]);
         }
         drop(clients);
@@ -380,7 +380,7 @@ impl Master {
             Ok(()) => child::execute(&self.setup.program, &self.setup.words, &environment),
             Err(errno) => errno,
         };
-        // It is the same process as before. A descriptor that stays inheritable is taken in by the next execution.
+        // The same process continues. A descriptor that stays inheritable is taken over by the next execution.
         let _ = keep(false);
         if let Ok(folder) = folder {
             let _ = process::return_to(folder);
@@ -391,7 +391,7 @@ impl Master {
         self.load_failed();
     }
 
-    /// Hears what a worker says over the pair of sockets with it.
+    /// Handles messages of a worker on its pair of sockets.
     fn listen_to(self: Rc<Self>, worker: &Worker) {
         let pid = worker.pid;
         let own = worker.channel.as_ref().map(process::duplicate);
@@ -415,12 +415,12 @@ impl Master {
                     Err(_) => break,
                 }
             }
-            // Taken out of the poller, then closed: the table has another descriptor of the same socket (R129).
+            // Removed from the poller, then closed: the table has another descriptor of the same socket (R129).
             drop(channel.into_fd());
         });
     }
 
-    /// Speaks with a client of the command line.
+    /// Serves a client of the command line.
     pub(crate) fn hear(self: Rc<Self>, client: Client, socket: OwnedFd, place: Option<Permit>) {
         let Ok(descriptor) = Descriptor::register(socket) else { return };
         weir_sched::spawn(&SESSION, Class::Urgent, async move {
@@ -430,35 +430,35 @@ impl Master {
         });
     }
 
-    /// What `show proc` prints.
+    /// The output of `show proc`.
     pub(crate) fn show_processes(&self, debug: bool) -> String {
         let own: (RawFd, RawFd) = (self.waiting.0.as_raw_fd(), self.waiting.1.as_raw_fd());
         self.processes.borrow().show(wall_seconds(), debug.then_some(own))
     }
 }
 
-/// The bytes of the configuration were dropped before the loop began, and the allocator gives such memory back to the system
-/// with delay: when large blocks come and go later. Here nothing does, so a few are made to.
+/// The configuration's memory was freed before the loop began, and the allocator returns it to the system only when large
+/// blocks are allocated and freed later. Nothing else here does that, so a few are allocated on purpose.
 async fn give_memory_back() {
     for _ in 0..TIDYINGS {
         weir_sched::sleep_until(weir_sched::now().after(TIDYING_MS)).await;
-        // Reserved and never touched: it costs address space only.
+        // Reserved and never touched: it only costs address space.
         drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
     }
 }
 
 static TIDYING: Kind = Kind::new("memory to give back");
-/// How often.
+/// How often this is done.
 const TIDYINGS: u32 = 4;
-/// Longer than the allocator keeps what is free.
+/// Longer than the allocator keeps free memory, in milliseconds.
 const TIDYING_MS: u64 = 250;
-/// More than the allocator holds for itself.
+/// More than the allocator keeps for itself, in bytes.
 const LARGE: usize = 8 << 20;
 static CHANNEL: Kind = Kind::new("channel of a worker");
 static SESSION: Kind = Kind::new("master cli session");
-/// What a worker ends with that was interrupted.
+/// The exit status of an interrupted worker.
 const INTERRUPTED: i32 = 128 + signal::SIGINT;
-/// What a worker ends with that was told to end.
+/// The exit status of a terminated worker.
 const TERMINATED: i32 = 128 + signal::SIGTERM;
-/// How many may wait for the result of one reload.
+/// How many clients may wait for the result of one reload.
 const MOST_WAITING: usize = 64;

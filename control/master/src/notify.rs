@@ -1,18 +1,18 @@
-//! What the service manager is told: systemd's protocol of datagrams (sd_notify).
+//! Notifications to the service manager: systemd's datagram protocol (sd_notify).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use weir_sys::{Address, AddressFamily, socket, time};
 
-/// Whom to tell; nobody, when the master was not started for it.
+/// The service manager; none when the master was not started by one.
 #[derive(Clone, Debug, Default)]
 pub struct Supervisor {
     address: Option<Address>,
 }
 
 impl Supervisor {
-    /// The one whose socket has this name (`NOTIFY_SOCKET`): a path, or `@` and an abstract name.
+    /// The service manager with this socket (`NOTIFY_SOCKET`): a path, or `@` and an abstract name.
     pub fn new(name: Option<&OsStr>) -> Self {
         let address = name.and_then(|name| match name.as_bytes().split_first() {
             Some((b'@', name)) => Some(Address::Abstract(name.into())),
@@ -33,12 +33,12 @@ impl Supervisor {
         self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}\nSTATUS=Reloading Configuration.\n"));
     }
 
-    /// A reload failed; the former worker goes on.
+    /// A reload failed; the former worker continues.
     pub fn reload_failed(&self) {
         self.tell(&format!("READY=1\nMAINPID={}\nSTATUS=Reload failed!\n", weir_sys::process::id()));
     }
 
-    /// The first worker does not serve: the master ends.
+    /// The first worker failed: the master ends.
     pub fn start_failed(&self) {
         self.tell("STATUS=Start failed!\n");
     }
@@ -48,7 +48,7 @@ impl Supervisor {
         self.tell("STOPPING=1\nSTATUS=Stopping.\n");
     }
 
-    /// A manager that does not listen is none of our business.
+    /// A service manager that does not listen is ignored.
     fn tell(&self, text: &str) {
         let Some(address) = &self.address else { return };
         let sent = socket::datagram(AddressFamily::Unix)

@@ -1,4 +1,4 @@
-//! The processes that a master knows: itself and its workers.
+//! The table of processes: the master and its workers.
 //!
 //! ```text
 //!            says READY             a later worker says READY
@@ -7,51 +7,51 @@
 //!     └───────────────────────────────────────────────────────────────────────┘  ends
 //! ```
 //!
-//! The table is pure: what to do about others comes back as a list of [`Order`]s.
+//! The table is pure: messages for other processes are returned as a list of [`Order`]s.
 
 use std::fmt::Write;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// How far a worker is.
+/// The state of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerState {
     /// It reads its configuration (R134).
     Init,
     /// It serves.
     Ready,
-    /// It serves what it has, and takes nothing new.
+    /// It serves its connections, and accepts no new ones.
     Leaving,
 }
 
 /// A worker.
 #[derive(Debug)]
 pub struct Worker {
-    /// Its number.
+    /// Its process number.
     pub pid: u32,
     /// How far it is.
     pub state: WorkerState,
-    /// How many reloads it has outlived.
+    /// How many reloads it has survived.
     pub reloads: u32,
-    /// When it was started, in seconds of the wall clock.
+    /// Its start time, in seconds of the wall clock.
     pub started: u64,
     /// The version of the program that it runs.
     pub version: String,
     /// Whether it was told to end at once.
     pub told_to_end: bool,
-    /// The master's end of the pair between them; none when it was lost.
+    /// The master's end of their pair of sockets; none when it was lost.
     pub channel: Option<OwnedFd>,
 }
 
 /// The master and its workers, the newest worker first.
 #[derive(Debug)]
 pub struct Processes {
-    /// The master's number.
+    /// The master's process number.
     pub pid: u32,
-    /// When the master was started, in seconds of the wall clock.
+    /// The master's start time, in seconds of the wall clock.
     pub started: u64,
     /// How many reloads there were.
     pub reloads: u32,
-    /// How many of them failed since the last one that did not.
+    /// How many reloads failed since the last successful one.
     pub failed: u32,
     /// The program's version.
     pub version: String,
@@ -59,12 +59,12 @@ pub struct Processes {
     pub workers: Vec<Worker>,
 }
 
-/// Something to tell a worker.
+/// A message to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Whom.
+    /// The worker's process number.
     pub pid: u32,
-    /// To end at once, or after its last connection.
+    /// Whether it must end at once, or after its last connection.
     pub at_once: bool,
 }
 
@@ -74,7 +74,7 @@ impl Processes {
         Processes { pid, started, reloads: 0, failed: 0, version, workers: Vec::new() }
     }
 
-    /// A worker that was forked just now.
+    /// Adds a worker that was just forked.
     pub fn begin(&mut self, pid: u32, started: u64, channel: OwnedFd) {
         let worker = Worker {
             pid,
@@ -88,12 +88,12 @@ impl Processes {
         self.workers.insert(0, worker);
     }
 
-    /// The worker that reads its configuration.
+    /// The worker that is reading its configuration.
     pub fn starting(&self) -> Option<&Worker> {
         self.workers.iter().find(|worker| worker.state == WorkerState::Init)
     }
 
-    /// The worker that serves what comes now: the newest that is ready.
+    /// The worker that accepts connections: the newest that is ready.
     pub fn current(&self) -> Option<&Worker> {
         self.workers.iter().find(|worker| worker.state == WorkerState::Ready)
     }
@@ -103,10 +103,10 @@ impl Processes {
         self.workers.iter().find(|worker| worker.pid == pid)
     }
 
-    /// A worker says that it is ready: who has to make place for it. `None` when it is not one that starts.
+    /// A worker reports that it is ready: returns the orders for others. `None` when it is not a starting worker.
     ///
-    /// Two passes (R121): those that outlived more than `reloads_max` reloads end at once, and the others that still serve
-    /// leave, at once too if that was asked for. Nobody is told twice to end at once.
+    /// Two passes (R121): workers that survived more than `reloads_max` reloads end at once, and others that still serve
+    /// leave, or end at once if requested. No worker is told twice to end at once.
     pub fn ready(&mut self, pid: u32, reloads_max: u32, at_once: bool) -> Option<Vec<Order>> {
         let worker = self.workers.iter_mut().find(|worker| worker.pid == pid)?;
         if worker.state != WorkerState::Init {
@@ -132,13 +132,13 @@ impl Processes {
         Some(orders)
     }
 
-    /// A process ended. `None` when it is no worker of ours.
+    /// Removes a process that ended. `None` when it is not a worker.
     pub fn remove(&mut self, pid: u32) -> Option<Worker> {
         let position = self.workers.iter().position(|worker| worker.pid == pid)?;
         Some(self.workers.remove(position))
     }
 
-    /// What `show proc` prints.
+    /// The output of `show proc`.
     pub fn show(&self, now: u64, debug: Option<(RawFd, RawFd)>) -> String {
         let mut text = String::new();
         let mut line =
@@ -194,7 +194,7 @@ fn uptime(now: u64, started: u64) -> String {
 mod tests {
     use super::*;
 
-    /// A master whose workers are, the newest first, at these states with these reloads.
+    /// A master with workers in these states and with these numbers of reloads, the newest first.
     fn processes(workers: &[(WorkerState, u32)]) -> Processes {
         let mut processes = Processes::new(1, 0, "v".into());
         processes.workers = workers
@@ -233,7 +233,7 @@ mod tests {
         use WorkerState::{Init, Leaving, Ready};
         check(&[(Init, 0)], 50, false, &[]);
         check(&[(Init, 0), (Ready, 1)], 50, false, &[(11, false)]);
-        // Who leaves already is not told again.
+        // A worker that is already leaving is not told again.
         check(&[(Init, 0), (Ready, 1), (Leaving, 2)], 50, false, &[(11, false)]);
         check(&[(Init, 0), (Ready, 1), (Leaving, 2), (Leaving, 3)], 2, false, &[(13, true), (11, false)]);
         check(&[(Init, 0), (Ready, 1), (Leaving, 2)], 50, true, &[(11, true), (12, true)]);
@@ -244,11 +244,11 @@ mod tests {
         use WorkerState::{Init, Ready};
         check(&[(Init, 0), (Ready, 1)], 0, false, &[(11, true)]);
         check(&[(Init, 0), (Ready, 2)], 1, true, &[(11, true)]);
-        // It survived a reload that failed, and serves: it goes all the same.
+        // It survived a failed reload, and serves: it still leaves.
         check(&[(Init, 0), (Ready, 3)], 50, false, &[(11, false)]);
     }
 
-    /// R121: a worker that was told to end at once and takes its time is not told again by later reloads.
+    /// R121: a worker that was told to end at once and takes its time is not told again.
     #[test]
     fn r121_nobody_is_told_again_by_later_reloads() {
         use WorkerState::{Init, Ready};

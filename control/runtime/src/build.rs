@@ -1,7 +1,8 @@
-//! From the configuration to the instance: every live object, made once, before any worker runs.
+//! Builds the instance from the configuration: every live object is created once, before any worker runs.
 
 mod backends;
 mod checks;
+mod client;
 mod farms;
 mod http2;
 mod listeners;
@@ -18,10 +19,11 @@ mod verify;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
-use std::sync::{Mutex, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use weir_backend::figures::{BackendFigures, FrontendFigures, ProcessRates};
 use weir_config::model::{self, ConnectionSharing, ProcessValue, RulesetKind};
+use weir_events::LogSink;
 use weir_expr::context::DetachedContext;
 use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
 use weir_http::CaseMap;
@@ -34,7 +36,8 @@ use weir_sync::CachePadded;
 use weir_tables::Table;
 
 pub use checks::CheckMeans;
-pub(crate) use checks::{checks, follow, plans};
+pub(crate) use checks::{CheckParts, checks, follow, plans};
+pub(crate) use client::ClientPlan;
 pub use logs::LogSinks;
 pub(crate) use mail::mailers;
 pub use names::{NameError, Resolver, SystemResolver, address};
@@ -44,41 +47,45 @@ pub(crate) use resolvers::{LiveNames, resolvers};
 pub use rings::{Events, Forward, events};
 pub use states::SavedStates;
 pub(crate) use tls::largest_record;
-pub use tls::{LiveTls, TlsBuilder};
+pub use tls::{LiveTls, RenewalFault, Subject, TlsBuilder};
 pub use verify::verify;
 
-/// What the instance takes from the process rather than from the configuration.
+/// Values for the instance that come from the process rather than from the configuration.
 pub struct Options<'o> {
-    /// How many workers there will be.
+    /// The number of workers.
     pub workers: usize,
-    /// The process's connection limit, already computed.
+    /// The computed connection limit of the process.
     pub connections: u32,
-    /// How many descriptors the process may have.
+    /// The limit of open descriptors.
     pub open_files: u32,
-    /// `-N`: the limit of frontends that have none of their own.
+    /// `-N`: the default limit of frontends.
     pub frontend_connections: Option<u32>,
-    /// Where events end.
+    /// The event sinks.
     pub events: &'o Events,
-    /// Where what TLS is made of is put, for those who change it.
+    /// Receives the TLS objects, for commands that change them.
     pub tls: &'o OnceLock<LiveTls>,
+    /// Where the log targets of the global section are put, if somebody speaks TLS: what becomes of certificates is told there.
+    pub global_sinks: &'o OnceLock<Vec<Arc<LogSink>>>,
+    /// The `peers` sections.
+    pub peers: &'o PeersPlan,
     /// Turns names into addresses.
     pub resolver: &'o dyn Resolver,
-    /// What servers had in a former process.
+    /// The servers' states in a former process.
     pub states: &'o SavedStates,
     /// `-dr`: servers whose names are unknown start in maintenance.
     pub ignore_unknown_names: bool,
     /// Facts about the process.
     pub identity: Identity,
-    /// Who makes the statistics page.
+    /// Serves the statistics page.
     pub statistics: Box<dyn Statistics>,
-    /// Who is told what is worth a warning.
+    /// Called with warnings.
     pub warn: &'o dyn Fn(String),
 }
 
-/// Why no instance could be made.
+/// Why the instance could not be built.
 #[derive(Debug)]
 pub struct BuildError {
-    /// Where the fault was written.
+    /// The position of the fault in the configuration.
     pub at: model::Location,
     /// What is wrong.
     pub message: String,
@@ -90,7 +97,7 @@ impl std::fmt::Display for BuildError {
     }
 }
 
-/// Makes the instance. All faults are collected.
+/// Builds the instance. All faults are collected.
 ///
 /// # Errors
 /// When a name is unknown or a log target cannot be opened.
@@ -104,6 +111,7 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
         health_checks,
         certificate_stores,
         peers: sections,
+        log_forwards,
         ..
     } = config;
     weir_stream::fetch::install_userlists(userlists);
@@ -131,16 +139,26 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
             let _ = forward.tls.set(tls);
         }
     }
+    shared.tls.other_listeners(&global.sockets, &log_forwards);
+    options.peers.secure(&mut shared.tls);
+    shared.tls.prepare_client(&global);
+    if shared.tls.speaks() && !global.logs.is_empty() {
+        let targets = global.logs.iter();
+        let at = model::Location::new("global".into(), 0);
+        let sinks = logs::open_all(targets, &at, &global, &options, &mut shared.sinks, &mut errors);
+        let _ = options.global_sinks.set(sinks);
+    }
     std::mem::take(&mut shared.tls.warnings).into_iter().for_each(options.warn);
     errors.append(&mut shared.tls.errors);
     if !errors.is_empty() {
         return Err(errors);
     }
-    // Set once in the life of a process.
+    // Set only once.
     let _ = options.tls.set(LiveTls::new(shared.tls));
     let variables = process_variables(&global);
     let tables = tables.into_iter().map(|table| {
         let made = match peers::audiences(&table, &sections) {
+            Some(audiences) if table.aggregate => Table::aggregate(table.declaration, audiences),
             Some(audiences) => Table::shared(table.declaration, audiences),
             None => Table::new(table.declaration),
         };
@@ -171,7 +189,7 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
     })
 }
 
-/// The positions of proxies, by what they can be named as.
+/// The indices of proxies by name.
 struct ProxyNames {
     backends: HashMap<Box<str>, usize>,
     frontends: HashMap<Box<str>, usize>,
@@ -179,7 +197,7 @@ struct ProxyNames {
 
 impl ProxyNames {
     fn new(proxies: &[model::Proxy]) -> Self {
-        // No request may end up in a log backend, whatever a rule makes of a name.
+        // Requests must not be sent to a log backend, even if a rule computes its name.
         let takes_traffic = |proxy: &model::Proxy| proxy.is_backend() && proxy.mode() != model::Mode::Log;
         let of = |wanted: fn(&model::Proxy) -> bool| {
             let chosen = proxies.iter().enumerate().filter(|(_, proxy)| wanted(proxy));
@@ -189,7 +207,7 @@ impl ProxyNames {
     }
 }
 
-/// What proxies share while they are made: files are opened and read once.
+/// Parts that proxies share while they are built: files are opened and read once.
 struct SharedParts {
     sinks: LogSinks,
     tls: TlsBuilder,
@@ -248,7 +266,7 @@ fn rulesets(config: &model::Proxy) -> u32 {
     present.fold(0, |bits, kind| bits | 1 << *kind as u32)
 }
 
-/// Whether something may ask for the request line once the request left: rules on responses can.
+/// Whether the request line may be used after the request was sent: rules on responses can.
 fn asks_for_request_line(config: &model::Proxy) -> bool {
     let late = [RulesetKind::HttpResponse, RulesetKind::HttpAfterResponse, RulesetKind::TcpResponseContent];
     late.iter().any(|kind| config.rules(*kind).next().is_some())
@@ -336,7 +354,7 @@ fn process_variables(global: &model::Global) -> VariableStore {
     context.variables
 }
 
-/// What balancing needs to know of a server that is added while its backend runs.
+/// The backend's settings of a server that is added at run time.
 pub(crate) fn added_server(config: &model::Server, shares_idle: bool) -> weir_backend::ServerSettings {
     weir_backend::ServerSettings {
         disabled: config.settings.disabled,
@@ -362,7 +380,7 @@ pub fn local_time_zone() -> TimeZone {
 }
 
 /// What log lines are tagged with unless `log-tag` says otherwise: what log processors of this language look for.
-const DEFAULT_TAG: &str = "haproxy";
+pub(crate) const DEFAULT_TAG: &str = "haproxy";
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Speaks with clients of the runtime API: accepts them, feeds what they say to a [`Session`], sends what it answers.
+//! Serves clients of the runtime API: accepts them, passes their input to a [`Session`], sends its output.
 //!
 //! ```text
 //!             bytes                        piece of an answer
@@ -11,30 +11,34 @@
 //! ```
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use weir_cli::{Session, SessionSettings, Status};
 use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, Received};
+use weir_proxy::{Addresses, Command, Header};
 use weir_sched::{Class, Descriptor, Kind, Tick, wait, yield_now};
+use weir_stream::proxy_header;
 use weir_stream::worker::ProcessFigures;
 use weir_sys::{Address, Errno};
+use weir_tls::Session as TlsSession;
 
 use crate::observe::operators::Operator;
 use crate::observe::{CliSettings, CliSocket, Live, LiveTarget};
 use crate::traces;
 
-/// The entrance to the runtime API through one socket, on each worker that accepts from it.
+/// The acceptor of one socket of the runtime API, on each worker that accepts from it.
 #[derive(Clone, Copy)]
-pub struct CliDoor {
-    /// What its clients see and change.
+pub struct CliAcceptor {
+    /// The objects that its clients see and change.
     pub live: Live,
     /// The socket.
     pub socket: &'static CliSocket,
 }
 
-/// How many clients are accepted in one turn: few come, and traffic shall not wait for them.
+/// How many clients are accepted in one turn: few connect, and traffic must not wait for them.
 pub const BATCH: u32 = 4;
 
-impl Acceptor for CliDoor {
+impl Acceptor for CliAcceptor {
     fn is_for_operators(&self) -> bool {
         true
     }
@@ -42,7 +46,7 @@ impl Acceptor for CliDoor {
     type Ticket = (Permit, Permit);
 
     fn state(&self) -> AcceptorState {
-        // A process that leaves gives its addresses up, those of operators too.
+        // A leaving process gives up its addresses, those of the runtime API too.
         if self.live.instance.is_stopping() { AcceptorState::Stopped } else { AcceptorState::Open }
     }
 
@@ -66,21 +70,51 @@ impl Acceptor for CliDoor {
     fn enter(&self, ticket: Self::Ticket, socket: OwnedFd, peer: Address) {
         ticket.0.keep();
         ticket.1.keep();
-        let CliDoor { live, socket: door } = *self;
+        let CliAcceptor { live, socket: acceptor } = *self;
         weir_sched::spawn(&SESSION, Class::Urgent, async move {
             let _counted = ticket;
             if let Ok(descriptor) = Descriptor::register(socket) {
                 descriptor.set_owner(weir_sched::current());
-                converse(live, &door.settings, Connection::new(descriptor), &peer).await;
+                let mut client = Connection::new(descriptor);
+                if let Some(peer) = acceptor.greet(live, &mut client, peer).await {
+                    converse(live, &acceptor.settings, client, &peer).await;
+                }
             }
         });
     }
 
-    /// Clients wait in the kernel's queue until there are descriptors again; the listeners of frontends report the lack.
+    /// Clients wait in the kernel's queue until there are descriptors again; the listeners of frontends report the shortage.
     fn exhausted(&self, _: Errno) {}
 }
 
-/// Speaks with one client until it leaves, is silent for too long, or its session is over.
+impl CliSocket {
+    /// Reads the PROXY header (`accept-proxy`) and makes the TLS handshake, as far as configured. None when that fails.
+    async fn greet(&self, live: Live, client: &mut Connection, peer: Address) -> Option<Address> {
+        let timeout = u64::try_from(self.settings.timeout.as_millis()).ok().filter(|timeout| *timeout > 0);
+        let deadline = weir_sched::now().after_some(timeout);
+        let peer = match self.accept_proxy {
+            true => proxy_header::read(client, deadline, named).await.ok()?.unwrap_or(peer),
+            false => peer,
+        };
+        if let Some(chooser) = &self.tls {
+            let shaken = client.shake_hands(TlsSession::server(Arc::clone(chooser)), deadline).await;
+            weir_sched::set_class(Class::Urgent);
+            shaken.ok()?;
+            client.tls().into_iter().for_each(|facts| live.instance.count_tls_session(facts));
+        }
+        Some(peer)
+    }
+}
+
+/// The client of a header; none for the proxy's own connections.
+fn named(header: &Header<'_>) -> Option<Address> {
+    match header.addresses {
+        Addresses::Inet { source, .. } if header.command == Command::Proxy => Some(source.into()),
+        _ => None,
+    }
+}
+
+/// Serves one client until it closes, is silent for too long, or its session is over.
 pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection, peer: &Address) {
     let _told = traces::Conversation::begin(&settings.address);
     let operator = Operator::enlist(live, settings, peer, &client);
@@ -98,7 +132,7 @@ pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection
     }
 }
 
-/// Answers what a session hears until it is over; `ran` is told each time that it ran. None when the client is gone, or silent
+/// Answers a session's input until it is over; `ran` is called each time that it ran. None when the client is gone, or silent
 /// for too long.
 pub async fn answer(
     live: Live,
@@ -122,6 +156,8 @@ pub async fn answer(
             Status::Watch => watch(live, client, session).await?,
             Status::WaitUntil(at_ms) => pause(client, Tick::from_ms(at_ms)).await?,
             Status::HandOver => {
+                // Descriptors cannot be passed over TLS.
+                let gives_sockets = gives_sockets && client.is_plain();
                 if gives_sockets {
                     hand_over(live, client).await?;
                 }
@@ -132,7 +168,7 @@ pub async fn answer(
     }
 }
 
-/// The next piece of a long answer is heavy work: whoever dumps, and however many do, one piece is made a turn (R44).
+/// The next piece of a long answer is heavy work: however many clients dump, one piece is made per turn (R44).
 async fn make_more() {
     weir_sched::set_class(Class::Heavy);
     yield_now().await;
@@ -141,13 +177,13 @@ async fn make_more() {
 
 /// Passes the listening sockets.
 async fn hand_over(live: Live, client: &mut Connection) -> Option<()> {
-    match live.record.life.get() {
-        Some(life) => crate::handover::give(&life.listening, client).await,
+    match live.record.lifecycle.get() {
+        Some(lifecycle) => crate::handover::give(&lifecycle.listening, client).await,
         None => Some(()),
     }
 }
 
-/// Clients count in the totals of the process, not in the rates that limits look at.
+/// Clients count in the totals of the process, but not in the rates that limits use.
 fn count(live: Live) {
     if let Some(figures) = live.instance.figures.get(weir_sched::worker_index()) {
         count_client(figures);
@@ -166,7 +202,7 @@ fn count_sent(live: Live, bytes: usize) {
     }
 }
 
-/// Gives the session what the client said; waits until it says something. None when it is gone or silent.
+/// Passes the client's input to the session, waiting for some. None when the client is gone or silent.
 async fn listen(client: &mut Connection, session: &mut Session) -> Option<()> {
     let deadline = silence(session);
     loop {
@@ -195,12 +231,12 @@ async fn listen(client: &mut Connection, session: &mut Session) -> Option<()> {
     }
 }
 
-/// Waits until another worker answered. None when the client is gone, or no answer comes.
+/// Waits for another worker's answer. None when the client is gone, or no answer comes.
 async fn await_answer(client: &Connection, deadline: Tick) -> Option<()> {
     pause(client, deadline).await.filter(|()| weir_sched::now() < deadline)
 }
 
-/// Waits until somebody wakes the session, or the deadline. None when the client is gone.
+/// Waits until the session is woken, or the deadline. None when the client is gone.
 async fn pause(client: &Connection, deadline: Tick) -> Option<()> {
     if client.is_broken() {
         return None;
@@ -209,10 +245,10 @@ async fn pause(client: &Connection, deadline: Tick) -> Option<()> {
     Some(())
 }
 
-/// Waits until somebody wakes the session or the client says something, however long that takes; a client that only says
-/// no more goes on listening. None when it is gone.
+/// Waits until the session is woken or the client sends something, without a limit; a client that half-closed still gets
+/// events. None when it is gone.
 async fn watch(live: Live, client: &mut Connection, session: &mut Session) -> Option<()> {
-    // Whoever watches would keep a process that leaves from its end.
+    // A watching client must not keep a leaving process from ending.
     if client.is_broken() || live.instance.is_stopping() {
         return None;
     }
@@ -232,8 +268,8 @@ async fn watch(live: Live, client: &mut Connection, session: &mut Session) -> Op
     Some(())
 }
 
-/// Says that nothing follows. What the client still sends is taken from it, or the kernel would break the connection and
-/// the answer might be lost. One that was interrupted sends more.
+/// Half-closes. Further input of the client is read and dropped, because otherwise the kernel would reset the connection
+/// and the answer might be lost. An interrupted client sends more.
 async fn leave(client: &mut Connection, interrupted: bool) {
     client.shut_write();
     let deadline = weir_sched::now().after(FAREWELL_MS);
@@ -257,11 +293,11 @@ fn silence(session: &Session) -> Tick {
 }
 
 static SESSION: Kind = Kind::new("cli session");
-/// An answer is made and sent in pieces of about so many bytes, so that a long one neither holds a worker nor its memory.
+/// Answers are made and sent in pieces of about this size, so that a long one neither occupies a worker nor its memory.
 const PIECE: usize = 16_384;
-/// Whoever watches events looks this often whether the process leaves.
+/// How often a watching client's task checks whether the process is leaving, in milliseconds.
 const WATCH_MS: u64 = 1_000;
-/// How long a client may go on sending after its session is over.
+/// How long a client may continue to send after its session, in milliseconds.
 const FAREWELL_MS: u64 = 1_000;
 
 #[cfg(test)]
@@ -274,7 +310,7 @@ mod tests {
     use super::*;
     use crate::observe::fixture::{CONFIGURATION, live, settings};
 
-    /// What a client reads until the end who says this in one piece and then says no more.
+    /// Everything that a client reads after it sent this in one piece and half-closed.
     fn talk(said: &'static [u8], settings: CliSettings) -> String {
         let (mut ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         theirs.set_nonblocking(true).expect("a socket can be made so");
@@ -331,10 +367,10 @@ mod tests {
         let line =
             "0x1: proto=unix_stream src=unix:0 fe=GLOBAL be=<NONE> srv=<none> ts=00 epoch=0 age=0s calls=2 ";
         assert!(answers[0].starts_with(line), "{heard}");
-        // It is not nine seconds old: nothing but the empty line.
+        // It is not nine seconds old: only the empty line.
         assert!(answers[1].starts_with("\n0x1: [") && answers[1].contains("phase=command"), "{heard}");
         assert_eq!(talk(b"shutdown session 0x99\n", settings()), "No such session (use 'show sess').\n\n");
-        // This one, which would stay.
+        // This client, which would stay.
         let (mut ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         theirs.set_nonblocking(true).expect("a socket can be made so");
         ours.write_all(b"prompt i\nshutdown session 0x3\n").expect("the other end takes it");

@@ -1,6 +1,6 @@
-//! What a crash leaves behind (`set-dumpable`): a core file, as far as the process can bring the system to write one. With
-//! `libs` the program and its libraries are in it: an archive (tar) in the process's memory, so whoever reads the core has
-//! the very files that ran, whatever was installed since. `tar` reads it from where `ustar` stands, less 257 bytes.
+//! Core dumps (`set-dumpable`), as far as the process can make the system write them. With `libs` they contain the program
+//! and its libraries, as an archive (tar) in the process's memory: so a core has the exact files that ran, whatever was
+//! installed since. `tar` can extract it from the offset of `ustar` less 257 bytes.
 
 use std::fs::File;
 use std::io;
@@ -11,8 +11,8 @@ use weir_sys::process;
 
 use crate::messages::Messages;
 
-/// Does what has to be done while the process has its first identity and sees its files. Dumps are allowed once it has its
-/// last one.
+/// Prepares dumps while the process has its first identity and sees its files. Dumps are allowed once it has its final
+/// identity.
 pub fn prepare(wanted: CoreDump, messages: &Messages) {
     if wanted == CoreDump::AsAllowed {
         return;
@@ -20,7 +20,7 @@ pub fn prepare(wanted: CoreDump, messages: &Messages) {
     process::lift_file_limits();
     if wanted == CoreDump::WithLibraries {
         match running_files().and_then(|files| archive(&files, messages)) {
-            // For as long as the process lives, which is what it is for.
+            // Leaked on purpose: it must be in memory as long as the process lives.
             Ok(archive) => drop(Box::leak(archive)),
             Err(error) => {
                 messages.warning(format!("'set-dumpable libs': cannot see what the process runs: {error}."))
@@ -29,11 +29,11 @@ pub fn prepare(wanted: CoreDump, messages: &Messages) {
     }
 }
 
-/// The files whose code the process has in its memory: the program first, then libraries.
+/// The files whose code is mapped by the process: the program first, then libraries.
 pub fn running_files() -> io::Result<Vec<PathBuf>> {
     let mut files = vec![std::env::current_exe()?];
     for line in std::fs::read_to_string("/proc/self/maps")?.lines() {
-        // Addresses, rights, offset, device, number, and a path that may contain blanks.
+        // The fields: addresses, permissions, offset, device, inode, and a path that may contain blanks.
         let rights = line.split_ascii_whitespace().nth(1).unwrap_or_default();
         let path = line.find('/').map(|at| Path::new(&line[at..]));
         if let Some(path) = path.filter(|_| rights.contains('x'))
@@ -45,16 +45,16 @@ pub fn running_files() -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// An archive (tar) of these files; the first is the program's own. One that cannot be read is said and left out.
+/// An archive (tar) of these files; the first is the program's own. Unreadable files are reported and omitted.
 pub fn archive(files: &[PathBuf], messages: &Messages) -> io::Result<Box<[u8]>> {
     let sources: Vec<_> = files
         .iter()
         .enumerate()
-        // The program's own file, even if another one has its name by now.
+        // The program's own file, even if another file has its name by now.
         .map(|(position, path)| (path, if position == 0 { Path::new("/proc/self/exe") } else { path }))
         .collect();
     let sizes = sources.iter().filter_map(|(_, source)| std::fs::metadata(source).ok());
-    // Made for all of it at once: what a growing buffer leaves behind would be dumped as well.
+    // Allocated once: the copies that a growing buffer leaves behind would be dumped as well.
     let room = sizes.map(|file| file.len() as usize + ROOM_OF_ENTRY).sum::<usize>() + ROOM_OF_END;
     let mut archive = tar::Builder::new(Vec::with_capacity(room));
     for (path, source) in sources {
@@ -68,7 +68,7 @@ pub fn archive(files: &[PathBuf], messages: &Messages) -> io::Result<Box<[u8]>> 
     Ok(archive.into_inner()?.into_boxed_slice())
 }
 
-/// A header, one more for a long name with the name, and what fills the last block.
+/// A header, another one with a long name, and the padding of the last block.
 const ROOM_OF_ENTRY: usize = 4 * 512;
 /// Two blocks of zeros.
 const ROOM_OF_END: usize = 2 * 512;

@@ -1,4 +1,4 @@
-//! Forwards what is written to a ring to a log server over TCP (or a unix stream socket).
+//! Forwards the contents of rings to log servers over TCP (or a unix stream socket).
 //!
 //! ```text
 //!              stands                     a message, whole or in part
@@ -6,9 +6,9 @@
 //!     ▲                        │ nothing: sleeps until the ring wakes it      │
 //!     └── a pause ◄── closed by the server, failed, or it takes nothing ◄─────┘
 //! ```
-//! The reader's place in the ring is the only queue: while a server is slow or away, messages stay in the ring; when that
-//! is full, new ones are dropped by who writes them, and counted. So no server ever delays anybody. A message that was
-//! sent in part is sent again from its beginning on the next connection. What a server says is read and forgotten.
+//! The reader's place in the ring is the only queue: while a server is slow or down, messages stay in the ring; when that
+//! is full, the writers drop new ones and count them. So no server ever delays other work. A message that was sent in
+//! part is sent again from its beginning on the next connection. The server's output is read and dropped.
 
 pub mod conversation;
 
@@ -25,7 +25,7 @@ use weir_sys::Address;
 
 use crate::build::Forward;
 
-/// Starts what this worker forwards: servers are spread over the workers.
+/// Starts this worker's forwards: servers are distributed over the workers.
 pub fn start(forwards: &'static [Forward]) {
     let (worker, workers) = (weir_sched::worker_index(), weir_sched::worker_count().max(1));
     for forward in forwards.iter().skip(worker).step_by(workers) {
@@ -33,15 +33,15 @@ pub fn start(forwards: &'static [Forward]) {
     }
 }
 
-/// Waits until everything that was written has left for the servers that take it, for a moment at most: the last lines of a
-/// process that ends are not lost.
+/// Waits, for a limited time, until everything written was sent to the servers: the last lines of an ending process are not
+/// lost.
 pub async fn drain(forwards: &[Forward]) {
     if forwards.is_empty() {
         return;
     }
     let deadline = weir_sched::now().after(LAST_MESSAGES_MS);
     loop {
-        // First of all, so that who was just woken has begun.
+        // First, so that tasks that were just woken have started.
         sleep_until(weir_sched::now().after(LOOK_MS)).await;
         if weir_sched::now() >= deadline || !forwards.iter().any(|forward| forward.behind.load(Relaxed)) {
             return;
@@ -51,17 +51,17 @@ pub async fn drain(forwards: &[Forward]) {
 
 async fn run(forward: &'static Forward) {
     let task = weir_sched::current();
-    // Nobody else sends for it.
+    // Only this task sends for it.
     let _ = forward.sender.set(task);
     let wake = move || weir_sched::wake(task);
     let Some(ring) = forward.sink.as_ring() else { return };
-    // There are fewer servers than readers.
+    // There are fewer servers than readers allowed.
     let Ok(reader) = ring.attach(Seek::Oldest, Wait::Woken(Box::new(wake))) else { return };
     let mut sender = Sender { reader, outbox: Outbox::new(forward.settings.framing) };
     loop {
         let address = forward.address();
         let Some(to) = &*address else {
-            // Nobody waits for what is in the ring: it may stay there for long.
+            // Nothing waits for the ring's contents: they may stay there for long.
             forward.behind.store(false, Relaxed);
             wait(Tick::NEVER).await;
             continue;
@@ -83,7 +83,7 @@ async fn run(forward: &'static Forward) {
     }
 }
 
-/// A connection that comes from where the server's line says.
+/// A connection from the source of the server's line.
 async fn connect(forward: &Forward, to: &Address, moved: &impl Fn() -> bool) -> Option<Connection> {
     let settings = &forward.settings;
     let header = header(settings)?;
@@ -108,7 +108,7 @@ async fn connect(forward: &Forward, to: &Address, moved: &impl Fn() -> bool) -> 
     Some(connection)
 }
 
-/// There is no connection, whatever the reason: another is tried after a pause.
+/// There is no connection, for any reason: another attempt follows after a pause.
 struct GivenUp;
 
 impl From<ConnectError> for GivenUp {
@@ -117,9 +117,9 @@ impl From<ConnectError> for GivenUp {
     }
 }
 
-/// What a connection begins with: if the line asks for a PROXY header, one that says that it is on nobody's behalf. None if it
+/// The beginning of a connection: a PROXY header without a client (UNKNOWN or LOCAL), if the line asks for one. None if it
 /// cannot be written.
-fn header(settings: &ServerSettings) -> Option<Vec<u8>> {
+pub(crate) fn header(settings: &ServerSettings) -> Option<Vec<u8>> {
     let mut header = Vec::new();
     match settings.send_proxy {
         None => {}
@@ -150,7 +150,7 @@ struct Sender {
 }
 
 impl Sender {
-    /// Sends until the connection ends, or the server is somewhere else.
+    /// Sends until the connection ends, or the server's address changes.
     async fn speak(&mut self, connection: &mut Connection, forward: &Forward, moved: &impl Fn() -> bool) {
         self.outbox.rewind();
         loop {
@@ -159,7 +159,7 @@ impl Sender {
                 return;
             }
             if self.outbox.is_empty() {
-                // What was encrypted has left the outbox before it left for the server.
+                // Encrypted bytes left the outbox before they were sent to the server.
                 let left = connection.send_all(&[], after(forward.server_timeout)).await;
                 if left.is_none() {
                     return;
@@ -201,7 +201,7 @@ impl Sender {
         }
     }
 
-    /// Takes messages from the ring, as many as one send may take.
+    /// Takes messages from the ring, as many as fit one send.
     fn fill(&mut self) -> Progress {
         let outbox = &mut self.outbox;
         self.reader.read(|message| {
@@ -214,10 +214,10 @@ impl Sender {
     }
 }
 
-/// How much of what a server says is read at once.
+/// How many bytes of a server's output are read at once.
 const READ_AT_ONCE: usize = 1024;
 
-/// Reads and forgets what the server says; false when it is gone.
+/// Reads and drops the server's output; false when the server closed.
 fn listen(connection: &mut Connection) -> bool {
     for _ in 0..MOST_READS {
         match connection.receive(READ_AT_ONCE) {
@@ -229,17 +229,17 @@ fn listen(connection: &mut Connection) -> bool {
             Received::End | Received::Full | Received::Failed(_) => return false,
         }
     }
-    // Who talks without end is no log server.
+    // A server that sends without end is not a log server.
     false
 }
 
-/// Messages on their way, framed.
+/// Framed messages that are being sent.
 struct Outbox {
     framing: Framing,
     bytes: Vec<u8>,
-    /// How many of them have left.
+    /// How many of them were sent.
     gone: usize,
-    /// Where each message ends.
+    /// The end of each message.
     ends: Vec<usize>,
 }
 
@@ -278,7 +278,7 @@ impl Outbox {
         }
     }
 
-    /// The connection is a new one: begins with the first message that did not leave whole.
+    /// Starts over on a new connection, with the first message that was not sent completely.
     fn rewind(&mut self) {
         let whole = self.ends.iter().copied().take_while(|end| *end <= self.gone).last().unwrap_or(0);
         self.bytes.drain(..whole);
@@ -291,18 +291,18 @@ impl Outbox {
     }
 }
 
-/// How long the end of the process waits for a slow log server.
+/// How long the end of the process waits for slow log servers, in milliseconds.
 const LAST_MESSAGES_MS: u64 = 1_000;
-/// How often it looks.
+/// How often it checks, in milliseconds.
 const LOOK_MS: u64 = 10;
 static FORWARD: Kind = Kind::new("log forward");
-/// Messages are taken from the ring until there are about so many bytes.
+/// Messages are taken from the ring until there are about this many bytes.
 const BATCH: usize = 16_384;
-/// How long nobody tries after a connection ended or failed.
+/// The pause after a connection ended or failed, in milliseconds.
 const PAUSE_MS: u64 = 1_000;
-/// What a connection or a send may take when the section does not say: every wait ends.
+/// The limit of connecting and sending if the section has none, in milliseconds: every wait ends.
 const DEFAULT_TIMEOUT_MS: u64 = 10_000;
-/// So many receives in a row are enough.
+/// The limit of consecutive receives.
 const MOST_READS: usize = 64;
 
 #[cfg(test)]

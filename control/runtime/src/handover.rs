@@ -1,4 +1,4 @@
-//! Listening sockets from process to process, in the form that the reference program speaks on its runtime API.
+//! Passing listening sockets between processes, in the format of HAProxy's runtime API.
 //!
 //! ```text
 //!   asks                                   gives
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A record is the length of the network namespace's name and that name, the same for the interface, and a C integer of
-//! options, which are 0 here: who receives a socket asks the kernel about it.
+//! options, which are 0 here: the receiver asks the kernel about each socket.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,7 +24,7 @@ use weir_sys::{Errno, pass, socket};
 
 use crate::listening::Listening;
 
-/// Whom listening sockets are asked from.
+/// The process that is asked for listening sockets.
 #[derive(Debug)]
 pub enum Giver<'g> {
     /// A process that has the runtime API at this path (`-x`).
@@ -33,7 +33,7 @@ pub enum Giver<'g> {
     Channel(&'g OwnedFd),
 }
 
-/// Asks a process for its listening sockets. The error is a text for the operator.
+/// Asks a process for its listening sockets. The error is a text for operators.
 pub fn take(giver: &Giver<'_>) -> Result<Vec<HandedOver>, String> {
     try_take(giver).map_err(|error| {
         let text = error.to_string();
@@ -71,16 +71,16 @@ fn try_take(giver: &Giver<'_>) -> io::Result<Vec<HandedOver>> {
         let mut records = &space[..length];
         for descriptor in descriptors {
             let interface = record(&mut records).ok_or_else(refused)?;
-            // What listens nowhere any more is of no use.
+            // Sockets that do not listen any more are dropped.
             sockets.extend(HandedOver::new(descriptor, interface));
         }
-        // The other side reads this only if more follows.
+        // The other side only reads this if more follows.
         let _ = stream.write_all(&before.to_ne_bytes());
     }
     Ok(sockets)
 }
 
-/// A new connection to whoever listens behind a pair of sockets: one end of a pair of its own is passed.
+/// Opens a new connection over a pair of sockets, by passing one end of a new pair.
 pub fn knock(channel: &OwnedFd) -> io::Result<UnixStream> {
     let (near, far) = UnixStream::pair()?;
     far.set_nonblocking(true)?;
@@ -96,7 +96,7 @@ fn record(records: &mut &[u8]) -> Option<Option<Box<str>>> {
         *records = rest;
         std::str::from_utf8(name).ok()
     };
-    // Sockets of other namespaces are told apart by nobody here: weir makes none.
+    // Namespaces are not distinguished: weir does not create sockets in others.
     let _namespace = name()?;
     let interface = name()?;
     let interface = (!interface.is_empty()).then(|| interface.into());
@@ -108,7 +108,7 @@ fn refused() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "it did not answer with sockets")
 }
 
-/// Gives all listening sockets to a client of the runtime API. `None` when it is gone, or does not take them.
+/// Passes all listening sockets to a client of the runtime API. `None` when it is gone, or does not take them.
 pub async fn give(listening: &Listening, client: &mut Connection) -> Option<()> {
     let mut sockets = listening.all().ok()?;
     sockets.truncate(MOST_SOCKETS);
@@ -156,7 +156,7 @@ async fn pass_on(
     Some(())
 }
 
-/// Waits until the other side took a batch.
+/// Waits until the other side has acknowledged a batch.
 async fn acknowledgement(client: &mut Connection, deadline: Tick) -> Option<()> {
     while client.input().len() < 4 {
         match client.receive(4) {
@@ -171,13 +171,13 @@ async fn acknowledgement(client: &mut Connection, deadline: Tick) -> Option<()> 
     Some(())
 }
 
-/// How long the other process has to answer.
+/// The time limit for the other process's answers.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Sockets in one message, as the reference program has it.
+/// Sockets in one message, as in HAProxy.
 const BATCH: usize = 252;
-/// A namespace's name, an interface's, their lengths, and the options.
+/// The size limit of a record: a namespace's name, an interface's, their lengths, and the options.
 const LONGEST_RECORD: usize = 2 * 256 + 4;
-/// More listeners than any configuration has.
+/// The limit of received sockets: more than any configuration has.
 const MOST_SOCKETS: usize = 65_536;
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //! [`build::instance`] turns a typed configuration into a [`weir_stream::instance::Instance`]: proxies, servers, listeners, log
 //! targets, limits. Names are resolved and log targets opened here, once, before any worker starts.
 //!
-//! [`observe`] shows and changes what lives: statistics, the runtime API, the statistics page; [`cli_server`] speaks with
-//! clients of the runtime API; [`forward`] sends what is written to rings to log servers, [`log_farm`] shares lines among those of a log backend.
+//! [`observe`] shows and changes live objects: statistics, the runtime API, the statistics page; [`cli_server`] serves clients of the
+//! runtime API; [`forward`] sends the contents of rings to log servers, [`log_farm`] distributes lines over the servers of a log backend.
 //!
 //! The crate refuses to know how the configuration is written and what a message means. Begin with `build.rs`.
 
@@ -13,7 +13,7 @@ pub mod cli_server;
 pub mod core_dump;
 pub mod forward;
 pub mod handover;
-pub mod life;
+pub mod lifecycle;
 pub mod limits;
 pub mod listening;
 pub mod log_farm;
@@ -30,7 +30,7 @@ pub mod worker;
 
 /// The version of weir.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The version of the language that weir speaks.
+/// The version of the configuration language.
 pub const LANGUAGE: &str = "3.5.0";
-/// When this version was made.
+/// The release date of this version.
 pub const RELEASE_DATE: &str = "2026/11/20";

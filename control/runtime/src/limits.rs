@@ -1,9 +1,9 @@
-//! How many connections the process can hold, from what the operator and the system allow: pure arithmetic.
+//! Computes how many connections the process can hold, from the limits of the operator and the system: pure arithmetic.
 
-/// What limits the process.
+/// The limits of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// `maxconn`, or `-n`, which precedes it.
+    /// `maxconn`, or `-n`, which takes precedence.
     pub maxconn: Option<u32>,
     /// `ulimit-n`.
     pub open_files: Option<u32>,
@@ -13,37 +13,37 @@ pub struct Bounds {
     pub memory_mb: Option<u64>,
     /// `maxpipes`.
     pub pipes: Option<u32>,
-    /// Whether some proxy moves bytes inside the kernel, which takes pipes.
+    /// Whether a proxy splices, which needs pipes.
     pub splices: bool,
     /// `tune.bufsize`.
     pub buffer_size: u32,
-    /// Descriptors that are not connections'.
+    /// Descriptors that are not for connections.
     pub fixed: FixedDescriptors,
-    /// The limits of open files that the process was started with, none for no limit: the one in force.
+    /// The limit of open files with which the process was started: the soft limit; none for no limit.
     pub system_soft: Option<u64>,
-    /// And how far it may be raised.
+    /// The hard limit; none for no limit.
     pub system_hard: Option<u64>,
 }
 
-/// What follows.
+/// The computed capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
     /// Connections at once.
     pub maxconn: u32,
-    /// Whether that was computed here.
+    /// Whether that was computed, not configured.
     pub automatic: bool,
-    /// Descriptors that this takes when everything happens at once.
+    /// The largest number of descriptors that this can need.
     pub open_files: u32,
-    /// With fewer the process must not start: what the reference program would count, so that it starts where that one does. What
-    /// is missing then is missed by the last connections only.
+    /// The least number of descriptors to start with: HAProxy's count, so that weir starts wherever HAProxy does. With fewer than
+    /// `open_files`, only the last connections fail.
     pub open_files_least: u32,
     /// Pipes at once.
     pub pipes: u32,
-    /// The most connections that memory and descriptors would bear.
+    /// The most connections that memory and descriptors allow.
     pub hard_maxconn: u32,
 }
 
-/// Decides. What is written is obeyed; what is not is what fits.
+/// Computes the capacity. Configured values are used; others are the largest that fit.
 pub fn capacity(bounds: &Bounds) -> Capacity {
     let ideal = ideal_maxconn(bounds);
     let maxconn = bounds.maxconn.filter(|&limit| limit > 0).unwrap_or(ideal);
@@ -78,7 +78,7 @@ fn by_descriptors(bounds: &Bounds) -> u32 {
     };
     let pipes = bounds.pipes.map_or(0, |pipes| u64::from(pipes) * 2);
     let left = limit.saturating_sub(u64::from(bounds.fixed.most) + pipes);
-    // A pipe for each so many connections takes its two descriptors from what is left.
+    // A pipe per so many connections takes its two descriptors from the rest.
     let share = if bounds.splices && bounds.pipes.is_none() { u64::from(PIPE_SHARE) } else { 0 };
     let connections = if share > 0 { left * share / (2 * share + 2) } else { left / 2 };
     u32::try_from(connections).unwrap_or(u32::MAX)
@@ -91,7 +91,7 @@ fn by_memory(bounds: &Bounds) -> u32 {
     u32::try_from(two_digits(connections)).unwrap_or(u32::MAX)
 }
 
-/// Rounds down to two digits: memory is an estimate, and the figure should look like one.
+/// Rounds down to two significant digits, because memory is only an estimate.
 fn two_digits(number: u64) -> u64 {
     let mut unit = 1;
     while number / unit >= 100 {
@@ -100,18 +100,18 @@ fn two_digits(number: u64) -> u64 {
     number / unit * unit
 }
 
-/// Descriptors that are there whatever the traffic.
+/// Descriptors that are needed whatever the traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FixedDescriptors {
     /// All of them: listening sockets (the main thread's and each worker's), each worker's own, clients of the runtime API, and
     /// [`SPARE_DESCRIPTORS`].
     pub most: u32,
-    /// What the reference program counts: each listening socket once, three of each worker, clients of the runtime API, and ten.
+    /// HAProxy's count: each listening socket once, three per worker, clients of the runtime API, and ten.
     pub least: u32,
 }
 
 impl FixedDescriptors {
-    /// Of a process with so many of each.
+    /// The descriptors for these numbers of listening sockets, workers and clients.
     pub fn new(listening: usize, workers: usize, runtime_api_clients: u32) -> Self {
         let number =
             |count: usize| u32::try_from(count).unwrap_or(u32::MAX).saturating_add(runtime_api_clients);
@@ -123,27 +123,27 @@ impl FixedDescriptors {
     }
 }
 
-/// How many buffers all workers together may use (`tune.buffers.limit`); none for no limit. Never less than what is set aside and what
-/// a stream on each worker takes (manual, "tune.buffers.limit").
+/// How many buffers all workers together may use (`tune.buffers.limit`); none for no limit. At least the reserve and what a stream on
+/// each worker needs (manual, "tune.buffers.limit").
 pub fn buffers_of_all(buffers_max: u32, reserve: u32, workers: usize) -> Option<usize> {
     let least = (reserve as usize + LEAST_BUFFERS) * workers.max(1);
     (buffers_max > 0).then(|| (buffers_max as usize).max(least))
 }
 
-/// A worker with fewer than this could not serve one stream.
+/// With fewer buffers a worker could not serve one stream.
 pub const LEAST_BUFFERS: usize = 3;
 /// One pipe for this many connections (manual, "maxpipes").
 const PIPE_SHARE: u32 = 4;
-/// Without `fd-hard-limit`, no more descriptors are asked for (manual, "fd-hard-limit").
+/// The default of `fd-hard-limit` (manual, "fd-hard-limit").
 const DEFAULT_HARD_LIMIT: u32 = 1_048_576;
-/// A poller, an event counter, and the sockets that log lines leave through (IPv4, IPv6, UNIX).
+/// A poller, an event counter, and the sockets for log lines (IPv4, IPv6, UNIX).
 const DESCRIPTORS_OF_A_WORKER: usize = 5;
-/// Standard streams, log targets, the signal reader, and files that are opened for a moment.
+/// Standard streams, log targets, the signal reader, and files that are opened briefly.
 const SPARE_DESCRIPTORS: u32 = 20;
-/// What a connection in full use holds beside its two buffers: its task, its exchange, its message indexes. Chosen so
-/// that the reference program's answers to `-m` are ours.
+/// The memory of a connection in full use besides its two buffers: its task, its exchange, its message indexes, in
+/// bytes. Chosen so that `-m` gives the same results as in HAProxy.
 const CONNECTION_BYTES: u64 = 3584;
-/// A process that could hold no connection at all would be of no use: it finds out when descriptors run out.
+/// The smallest computed `maxconn`: with it, a lack of descriptors shows at run time.
 const LEAST: u32 = 2;
 
 #[cfg(test)]
@@ -176,8 +176,8 @@ mod tests {
 
     #[test]
     fn it_starts_with_what_the_reference_starts_with() {
-        // Measured: two listening sockets, two threads and ten clients of the runtime API are 28; 16 threads are 70; 19 more
-        // sockets are 19 more.
+        // Measured with HAProxy: two listening sockets, two threads and ten clients of the runtime API are 28; 16 threads
+        // are 70; 19 more sockets are 19 more.
         for (listening, workers, least) in [(2, 2, 28), (2, 16, 70), (21, 2, 47)] {
             let fixed = FixedDescriptors::new(listening, workers, 10);
             assert_eq!(fixed.least, least);
@@ -198,7 +198,7 @@ mod tests {
         check(Bounds { open_files_hard: Some(2050), ..bounds() }, 1000, 2050, 0);
         check(Bounds { system_hard: None, system_soft: None, ..bounds() }, 524_263, 1_048_576, 0);
         check(Bounds { splices: true, ..bounds() }, 7980, 20_000, 1995);
-        // Nothing left: still something to start with.
+        // Nothing left: the process still starts.
         check(Bounds { open_files: Some(10), ..bounds() }, 2, 10, 0);
     }
 

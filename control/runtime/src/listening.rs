@@ -20,23 +20,23 @@ use crate::messages::Messages;
 
 pub use plan::workers_of;
 
-/// What opening needs to know of the process.
+/// Parameters for opening sockets.
 pub struct BindContext<'s> {
     /// The global section.
     pub global: &'s Global,
-    /// How many workers there will be.
+    /// The number of workers.
     pub workers: usize,
-    /// Several processes may have the same address at once: not with `noreuseport` or `-dR`.
+    /// Whether several processes may have the same address at once: not with `noreuseport` or `-dR`.
     pub reuse_port: bool,
     /// Turns names into addresses.
     pub resolver: &'s dyn Resolver,
-    /// Where to say what is wrong.
+    /// The messages for operators.
     pub messages: &'s Messages,
 }
 
-/// A process that has the addresses now, and will give them up when it is told to.
+/// A process that has the addresses now, and releases them when it is told to.
 pub trait Predecessor {
-    /// Asks it to release its addresses. `false` when there is nobody to ask.
+    /// Asks it to release its addresses. `false` when there is no such process.
     fn release(&self) -> bool;
 }
 
@@ -44,32 +44,32 @@ pub trait Predecessor {
 #[derive(Default)]
 pub struct Listening {
     sockets: Vec<ListenerSockets>,
-    /// UNIX sockets that have no path of their own yet, and where each was written.
+    /// UNIX sockets that do not have their paths yet, and where each was configured.
     placements: Vec<(Placement, String)>,
 }
 
 /// The sockets of one listener.
 pub struct ListenerSockets {
-    /// Whose connections they bring.
+    /// The owner of their connections.
     pub owner: Owner,
     /// The numbers of the workers that accept and serve.
     pub workers: &'static [usize],
     /// One, or one for each shard.
     sockets: Mutex<Vec<OwnedFd>>,
-    /// Somebody else made them, and may go on using them.
+    /// Whether another process created them, and may go on using them.
     inherited: bool,
-    /// Where they listen.
+    /// Their address.
     pub address: Address,
     /// The network interface that they are bound to.
     interface: Option<Box<str>>,
 }
 
-/// Whose connections a socket brings.
+/// The owner of a socket's connections.
 #[derive(Clone, Copy)]
 pub enum Owner {
     /// A frontend's.
     Frontend(&'static Listener),
-    /// The runtime API's, of the `stats socket` line at this position.
+    /// The runtime API's, by the index of the `stats socket` line.
     Operator(usize),
     /// Messages for a `log-forward` section.
     Relay(&'static RelayListener),
@@ -80,20 +80,20 @@ pub enum Owner {
 /// A socket that is to be opened.
 struct SocketRequest<'w> {
     owner: Owner,
-    /// As messages name it: `[file:line] for frontend fe`.
+    /// The socket in messages: `[file:line] for frontend fe`.
     place: String,
     address: &'w ListenAddress,
     endpoint: Endpoint,
     options: SocketOptions,
     workers: &'static [usize],
     shards: usize,
-    /// No other line wants this address.
+    /// Whether no other line has this address.
     alone: bool,
 }
 
 impl Listening {
-    /// Opens every socket of the instance and of the runtime API, or uses one of those that a former process `gave`. While `predecessor` has an address, it is asked to
-    /// release it, and given some time. `None` when something could not be opened; that was said.
+    /// Opens every socket of the instance and of the runtime API, or uses those that a former process `gave`. While `predecessor` has an
+    /// address, it is asked to release it, for a limited time. `None` when a socket could not be opened, which was printed.
     pub fn open(
         instance: &'static Instance,
         relays: &'static LiveRelays,
@@ -141,8 +141,8 @@ impl Listening {
         Some(listening)
     }
 
-    /// Gives UNIX sockets their paths, which may be a former process's until now. To be called once nothing else can fail. `None`
-    /// when that did; it was said.
+    /// Gives UNIX sockets their paths, which a former process may have until now. Call it once nothing else can fail. `None` when
+    /// that failed, which was printed.
     pub fn put_in_place(&mut self, messages: &Messages) -> Option<()> {
         for (placement, place) in std::mem::take(&mut self.placements) {
             if let Err(error) = placement.put_in_place() {
@@ -153,16 +153,16 @@ impl Listening {
         Some(())
     }
 
-    /// Each listener's sockets.
+    /// The sockets of all listeners.
     pub fn all_sockets(&self) -> &[ListenerSockets] {
         &self.sockets
     }
 
-    /// A descriptor of each socket, and the interface that it is bound to.
+    /// A descriptor of each socket, and its interface.
     pub fn all(&self) -> weir_sys::Result<Vec<(OwnedFd, Option<Box<str>>)>> {
         let mut sockets = Vec::new();
         for listener_sockets in &self.sockets {
-            // A paused one listens no more; one for datagrams never does.
+            // A paused socket does not listen; one for datagrams never does.
             let gives = |socket: &&OwnedFd| {
                 socket::keeps_messages_apart(socket) || socket::is_listening(socket) == Ok(true)
             };
@@ -173,14 +173,14 @@ impl Listening {
         Ok(sockets)
     }
 
-    /// Whether a connection may still come in: accept tasks that were told to stop take what was reported to them alone.
+    /// Whether a connection may still be accepted: stopped accept tasks first take the connections that were reported only to them.
     pub fn is_accepting(&self) -> bool {
         Accepting::count() > 0
     }
 
-    /// Stops a frontend's sockets from taking connections without giving the addresses up for good; connections that
-    /// come meanwhile are refused, so that another process on the same address gets them. Sockets of somebody else,
-    /// and those that cannot be paused, keep their connections waiting.
+    /// Stops a frontend's sockets from accepting connections, without giving the addresses up; further connections
+    /// are refused, or another process on the same address gets them. Inherited sockets, and those that cannot be
+    /// paused, keep their connections waiting.
     pub fn pause(&self, proxy: &Proxy) {
         for listener_sockets in self
             .of(proxy)
@@ -192,8 +192,8 @@ impl Listening {
         }
     }
 
-    /// Undoes [`Listening::pause`]. `false` when another process has one of the addresses now: then all stay paused, as nobody
-    /// would accept what comes to the others.
+    /// Undoes [`Listening::pause`]. `false` when another process has one of the addresses: then all stay paused, because
+    /// connections to the others would not be accepted.
     pub fn resume(&self, proxy: &Proxy) -> bool {
         let mut resumed = true;
         for listener_sockets in self.of(proxy).filter(|listener_sockets| !listener_sockets.inherited) {
@@ -223,7 +223,7 @@ impl Listening {
         others.for_each(|listener_sockets| listener_sockets.lock().clear());
     }
 
-    /// Stops connections and datagrams from coming to `log-forward` sections, as [`Listening::pause`] does.
+    /// Pauses the sockets of `log-forward` sections, as [`Listening::pause`] does.
     pub fn pause_relays(&self) {
         for (listener_sockets, listener) in
             self.of_relays().filter(|(listener_sockets, _)| !listener_sockets.address.is_unix())
@@ -231,14 +231,14 @@ impl Listening {
             for socket in &*listener_sockets.lock() {
                 match listener.way {
                     RelayWay::Stream(_) => stop_listening(socket),
-                    // One that is paused already says so; that is what is wanted.
+                    // An error means that it is paused already.
                     RelayWay::Datagrams(_) => _ = socket::hear_nobody(socket),
                 }
             }
         }
     }
 
-    /// Undoes [`Listening::pause_relays`]. `false` when another process has an address now: then all stay paused.
+    /// Undoes [`Listening::pause_relays`]. `false` when another process has one of the addresses: then all stay paused.
     pub fn resume_relays(&self) -> bool {
         let mut resumed = true;
         for (listener_sockets, listener) in self.of_relays() {
@@ -259,7 +259,7 @@ impl Listening {
         resumed
     }
 
-    /// Sockets of this process that `log-forward` sections receive from.
+    /// Sockets of this process for `log-forward` sections.
     fn of_relays(&self) -> impl Iterator<Item = (&ListenerSockets, &'static RelayListener)> {
         self.sockets.iter().filter(|listener_sockets| !listener_sockets.inherited).filter_map(
             |listener_sockets| match listener_sockets.owner {
@@ -279,26 +279,26 @@ impl Listening {
 
 impl ListenerSockets {
     /// Starts to accept on the current worker, if this is one of its workers.
-    pub fn accept_here<D: Acceptor>(&self, door: D, batch: u32) -> Option<weir_sched::TaskKey> {
+    pub fn accept_here<D: Acceptor>(&self, acceptor: D, batch: u32) -> Option<weir_sched::TaskKey> {
         let position = self.workers.iter().position(|&worker| worker == weir_sched::worker_index())?;
         let descriptor = {
             let sockets = self.lock();
             let socket = sockets.get(position % sockets.len().max(1))?;
-            // Each worker has a descriptor of its own: it goes away with the worker's accept task.
+            // Each worker has a descriptor of its own, which is closed with the worker's accept task.
             process::duplicate(socket).and_then(Descriptor::register_shared)
         };
-        // Without descriptors left at start, other workers accept.
+        // Without free descriptors at start, other workers accept.
         let descriptor = descriptor.ok()?;
         let accepting = Accepting::new();
-        // Before what is served already: who waits in the kernel's queue waits unseen.
+        // Urgent, before the connections in progress: connections in the kernel's queue wait without any deadline here.
         Some(weir_sched::spawn(&ACCEPT, Class::Urgent, async move {
-            weir_net::listener::accept(descriptor, door, batch).await;
+            weir_net::listener::accept(descriptor, acceptor, batch).await;
             drop(accepting);
         }))
     }
 
-    /// Receives datagrams with `receive` on the current worker, if it is this one that reads one of the sockets: each is
-    /// read by one worker, so that messages of a sender stay in order. `number` tells such sockets apart.
+    /// Receives datagrams with `receive` on the current worker, if it reads one of the sockets: each socket is read by
+    /// one worker, so that messages of a sender stay in order. `number` distinguishes such listeners.
     pub fn receive_here<F>(
         &self,
         number: usize,
@@ -325,7 +325,7 @@ impl ListenerSockets {
     }
 }
 
-/// One accept task, counted as long as it may still accept.
+/// Counts an accept task as long as it may accept.
 struct Accepting;
 
 static ACCEPT_TASKS: AtomicUsize = AtomicUsize::new(0);
@@ -336,7 +336,7 @@ impl Accepting {
         Accepting
     }
 
-    /// How many there are.
+    /// The number of accept tasks.
     fn count() -> usize {
         ACCEPT_TASKS.load(SeqCst)
     }
@@ -358,7 +358,7 @@ impl SocketRequest<'_> {
             messages.warning(format!("Binding {}: {text} for [{address}]", self.place));
         }
         if let Owner::Frontend(listener) = self.owner {
-            // Opened once: nobody has set it before.
+            // Set once, because each listener is opened once.
             let _ = listener.address.set(address.clone());
             for opened in &opened {
                 weir_stream::accept::prepare_listener(listener.proxy(), &opened.socket);
@@ -376,18 +376,18 @@ impl SocketRequest<'_> {
     }
 }
 
-/// Has a socket listen no more, until it is told to again. One that does not listen is left alone: the kernel would remember that
-/// it was shut, and so would be every connection that it accepts later.
+/// Makes a socket stop listening. A socket that does not listen is left alone: the kernel would remember the shutdown, also for
+/// connections that it accepts later.
 fn stop_listening(socket: &OwnedFd) {
     if socket::is_listening(socket) == Ok(true) {
-        // It can only fail when somebody else was faster.
+        // It only fails when another process was faster.
         let _ = socket::shutdown_both(socket);
     }
 }
 
 fn open_shards(opener: &mut Opener, wanted: &SocketRequest<'_>) -> Result<Vec<Opened>, OpenError> {
     let first = opener.open(&wanted.endpoint, &wanted.options)?;
-    // The kernel chose a port: the other shards have to have the same one.
+    // The kernel chose a port: the other shards must have the same one.
     let endpoint = match &wanted.endpoint {
         Endpoint::Address(_) => Endpoint::Address(first.address.clone()),
         inherited => inherited.clone(),
@@ -396,7 +396,7 @@ fn open_shards(opener: &mut Opener, wanted: &SocketRequest<'_>) -> Result<Vec<Op
     for _ in 1..wanted.shards {
         opened.push(opener.open(&endpoint, &wanted.options)?);
     }
-    // A former process had more of them: connections wait in those too.
+    // A former process had more sockets: connections wait in those too.
     if let (Endpoint::Address(address), true) = (&endpoint, wanted.alone) {
         while let Some(another) = opener.another(address, &wanted.options) {
             opened.push(another?);
@@ -413,8 +413,8 @@ fn complain(messages: &Messages, wanted: &SocketRequest<'_>, error: OpenError) {
     messages.alert(format!("Binding {}: {error} for [{address}]", wanted.place));
 }
 
-/// Opens the sockets of a line that belongs to no instance: a master's command line. `None` when one cannot be opened; that was
-/// said. UNIX sockets are still beside their paths.
+/// Opens the sockets of a line that does not belong to an instance: a master's command line. `None` when one cannot be opened,
+/// which was printed. UNIX sockets still have temporary paths.
 pub fn open_apart(opener: &mut Opener, bind: &Bind, messages: &Messages) -> Option<Vec<Opened>> {
     let global = Global::default();
     let resolver = &crate::build::SystemResolver::default();
@@ -437,7 +437,7 @@ pub fn open_apart(opener: &mut Opener, bind: &Bind, messages: &Messages) -> Opti
     Some(opened)
 }
 
-/// Who owns a UNIX socket, by number.
+/// The numeric owner of a UNIX socket.
 fn account(account: Option<&Account>, look_up: impl Fn(&str) -> Option<u32>) -> Result<Option<u32>, String> {
     match account {
         None => Ok(None),
@@ -456,9 +456,9 @@ fn group_id(name: &str) -> Option<u32> {
 
 static ACCEPT: Kind = Kind::new("accept");
 static RECEIVE: Kind = Kind::new("log datagrams");
-/// How many may wait to be accepted by a line of no instance.
+/// The backlog of a line that does not belong to an instance.
 const BACKLOG_APART: u32 = 128;
-/// How long a predecessor has to release its addresses.
+/// The time limit for a predecessor to release its addresses.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often the addresses are tried meanwhile.
+/// How often the addresses are tried in that time.
 const RETRY: Duration = Duration::from_millis(10);

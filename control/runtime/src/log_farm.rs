@@ -1,13 +1,13 @@
-//! Log backends: which server gets a line, and how it leaves.
+//! Log backends: the choice of a server for each line, and its transport.
 //!
 //! ```text
 //! line ──► LogSink ──► LogFarm ──► a server that is sent datagrams: one system call that never waits
 //!                        │ └─────► any other: its ring ──► forward.rs ──► its connection
 //!                        └ none usable, no room, refused by the kernel: dropped, counted
 //! ```
-//! The farm's backend is an ordinary one, with its servers, states and statistics. Each time it may have changed it shows
-//! itself, and the farm publishes who can take lines from then on, and where: choosing is a look at that. No lock is taken
-//! for a line, and nothing is allocated. Weights play no part (manual, "balance").
+//! The farm's backend is an ordinary one, with its servers, states and statistics. Each time that it may have changed, the
+//! farm publishes the servers that can take lines, with their transports: choosing reads that. No lock is taken for a
+//! line, and nothing is allocated. Weights play no part (manual, "balance").
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -31,10 +31,10 @@ use crate::build::{BuildError, Forward};
 pub struct LogFarm {
     name: Arc<str>,
     policy: Policy,
-    /// Whose turn it is. All workers write to it, as they do to a sampled target's count: turns are those of the process.
+    /// The next turn. All workers write to it, as to a sampled target's count: turns are those of the process.
     turn: CachePadded<AtomicUsize>,
-    /// One for each server of the configuration.
-    doors: Box<[LogTransport]>,
+    /// One transport for each server of the configuration.
+    transports: Box<[LogTransport]>,
     usable: Published<Box<[Exit]>>,
     proxy: OnceLock<&'static Proxy>,
 }
@@ -44,31 +44,31 @@ pub struct LogFarm {
 pub enum Policy {
     /// In turn.
     Turns,
-    /// By chance.
+    /// At random.
     Random,
-    /// By the hash of what the converters make of the text; in turn when they make nothing of it.
+    /// By the hash of the converters' result for the text; in turn when there is none.
     Hash(Arc<Chain>, HashType),
     /// The first.
     Sticky,
 }
 
-/// How lines leave for a server.
+/// The transport of lines to a server.
 #[derive(Debug)]
 pub enum LogTransport {
-    /// By a ring that one of the process's forwards empties.
+    /// A ring that one of the process's forwards empties.
     Ring {
         /// The ring.
         ring: Arc<Ring>,
-        /// The position of the forward.
+        /// The index of the forward.
         forward: usize,
     },
     /// As datagrams.
     Datagrams {
-        /// Where the server was written.
+        /// The position of the server line in the configuration.
         at: Location,
-        /// Where they come from, when the line says.
+        /// Their source, if configured.
         source: Option<Arc<Source>>,
-        /// The socket for that, shared by the workers.
+        /// The socket with that source, shared by the workers.
         socket: OnceLock<Result<Arc<OwnedFd>, Errno>>,
     },
 }
@@ -83,7 +83,7 @@ struct Exit {
 #[derive(Debug)]
 enum Way {
     Ring(Arc<Ring>),
-    /// From the worker's own socket.
+    /// From the worker's own socket, to this address.
     Datagrams(Address),
     DatagramsFrom(Arc<OwnedFd>, Address),
 }
@@ -95,22 +95,22 @@ impl std::fmt::Debug for LogFarm {
 }
 
 impl LogFarm {
-    /// A farm that knows no server yet: until it is attached, lines are dropped.
-    pub fn new(name: Arc<str>, policy: Policy, doors: Vec<LogTransport>) -> Self {
+    /// A farm without servers: until it is attached, lines are dropped.
+    pub fn new(name: Arc<str>, policy: Policy, transports: Vec<LogTransport>) -> Self {
         LogFarm {
             name,
             policy,
             turn: CachePadded::default(),
-            doors: doors.into(),
+            transports: transports.into(),
             usable: Published::default(),
             proxy: OnceLock::new(),
         }
     }
 
-    /// Follows its backend from now on. Called once, before any worker runs.
+    /// Follows its backend from now on. Call it once, before any worker runs.
     ///
     /// # Errors
-    /// When datagrams cannot come from where a server's line says.
+    /// When the source of datagrams of a server's line cannot be used.
     pub fn attach(
         self: &Arc<Self>,
         instance: &'static Instance,
@@ -125,26 +125,26 @@ impl LogFarm {
         let _ = self.proxy.set(proxy);
         let farm = Arc::clone(self);
         backend.watch(Box::new(move |view| farm.follow(view, forwards)));
-        self.doors.iter().try_for_each(LogTransport::check)
+        self.transports.iter().try_for_each(LogTransport::check)
     }
 
     fn follow(&self, view: &FarmView<'_>, forwards: &[Forward]) {
         for server in view.servers {
-            if let Some(LogTransport::Ring { forward, .. }) = self.door(server.key()) {
+            if let Some(LogTransport::Ring { forward, .. }) = self.transport(server.key()) {
                 let address =
                     destination(&server.address()).filter(|_| !server.admin_state().is_maintenance());
                 forwards[*forward].send_to(address);
             }
         }
         let usable = view.usable.iter().filter_map(|server| {
-            let way = self.door(server.key())?.way(destination(&server.address())?)?;
+            let way = self.transport(server.key())?.way(destination(&server.address())?)?;
             Some(Exit { server: Arc::clone(server), way })
         });
         self.usable.publish(usable.collect());
     }
 
-    fn door(&self, key: ServerKey) -> Option<&LogTransport> {
-        self.doors.get(key.index()).filter(|_| key.is_configured())
+    fn transport(&self, key: ServerKey) -> Option<&LogTransport> {
+        self.transports.get(key.index()).filter(|_| key.is_configured())
     }
 
     fn choose(&self, text: &[u8], count: usize) -> usize {
@@ -165,7 +165,7 @@ impl LogFarm {
 }
 
 impl LogServers for LogFarm {
-    fn send(&self, thread: usize, text: &[u8], line: &[u8], door: &mut Sockets) -> bool {
+    fn send(&self, thread: usize, text: &[u8], line: &[u8], sockets: &mut Sockets) -> bool {
         let usable = self.usable.load();
         let exit = match usable.len() {
             0 => None,
@@ -173,7 +173,7 @@ impl LogServers for LogFarm {
         };
         let left = exit.is_some_and(|exit| match &exit.way {
             Way::Ring(ring) => write_to_ring(ring, thread, line),
-            Way::Datagrams(to) => door.send_to(line, to),
+            Way::Datagrams(to) => sockets.send_to(line, to),
             Way::DatagramsFrom(from, to) => socket::send_to(from, line, to).is_ok(),
         });
         if let Some(proxy) = self.proxy.get() {
@@ -183,7 +183,7 @@ impl LogServers for LogFarm {
     }
 }
 
-/// A line counts as a session. One that could not leave counts as a failed connection, of nobody's when there was no server.
+/// Counts a line as a session, and one that could not be sent as a failed connection, of the backend only if there was no server.
 fn count(proxy: &Proxy, server: Option<&Server>, worker: usize, bytes: u64, left: bool) {
     let (now_ms, of_backend) = (weir_sched::now().as_ms(), &proxy.backend_figures);
     of_backend.increment(worker, BackendCounter::Sessions);
@@ -207,7 +207,7 @@ fn count(proxy: &Proxy, server: Option<&Server>, worker: usize, bytes: u64, left
 }
 
 impl LogTransport {
-    /// A door for datagrams.
+    /// A transport for datagrams.
     pub fn datagrams(at: Location, source: Option<Arc<Source>>) -> Self {
         LogTransport::Datagrams { at, source, socket: OnceLock::new() }
     }
@@ -244,7 +244,7 @@ fn open(source: &Source, family: AddressFamily) -> weir_sys::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Where lines for a server go, if its address is known.
+/// The address for lines to a server, if it is known.
 fn destination(address: &ServerAddress) -> Option<Address> {
     match address {
         ServerAddress::Ip(address) => Some(Address::Inet(SocketAddr::new(address.ip(), address.port()))),
@@ -269,7 +269,7 @@ mod tests {
 
     const TIME: WallTime = WallTime { seconds: 1_795_179_905, micros: 0 };
 
-    /// A log backend with these lines, whose servers `a`, `b` and `c` are sent datagrams, and what they hear.
+    /// A log backend with these lines, whose servers `a`, `b` and `c` get datagrams, and their sockets.
     struct Farm {
         live: Live,
         servers: Vec<UdpSocket>,
@@ -303,7 +303,7 @@ mod tests {
             self.logger.send(&self.sink, TIME, &message)
         }
 
-        /// Which server hears each of these texts, by its name; `-` for none.
+        /// The name of the server that gets each of these texts; `-` for none.
         fn hear(&mut self, texts: &[&str]) -> String {
             texts.iter().map(|text| self.who_hears(text)).collect()
         }

@@ -1,4 +1,4 @@
-//! What a starting and a stopping process says on standard error, in the reference program's form.
+//! Messages of a starting and a stopping process on standard error, in HAProxy's format.
 
 use std::fs::File;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_syntax::{Severity, classic_line};
 use weir_sys::standard_error;
 
-/// Says things to the operator, and remembers them for `show startup-logs`.
+/// Prints messages, and keeps them for `show startup-logs`.
 #[derive(Debug, Default)]
 pub struct Messages {
     state: Mutex<MessagesState>,
@@ -16,20 +16,20 @@ pub struct Messages {
 
 #[derive(Debug, Default)]
 struct MessagesState {
-    manner: Manner,
+    verbosity: Verbosity,
     introduced: bool,
     warned: bool,
     remembered: String,
-    /// What a master and its worker say while that one starts; both append to it.
+    /// Messages of a master and its worker while the worker starts; both append to this file.
     shared: Option<File>,
     finished: bool,
-    /// Messages that standard error did not take since it took one.
+    /// Messages that were dropped since standard error last took one.
     dropped: u32,
 }
 
-/// How much is said.
+/// The verbosity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Manner {
+pub enum Verbosity {
     /// Warnings and errors.
     #[default]
     Normal,
@@ -40,10 +40,10 @@ pub enum Manner {
 }
 
 impl Messages {
-    /// Nothing said yet.
+    /// No messages so far.
     pub const fn new() -> Self {
         let state = MessagesState {
-            manner: Manner::Normal,
+            verbosity: Verbosity::Normal,
             introduced: false,
             warned: false,
             remembered: String::new(),
@@ -54,14 +54,14 @@ impl Messages {
         Messages { state: Mutex::new(state) }
     }
 
-    /// Chooses how much is said from now on.
-    pub fn set_manner(&self, manner: Manner) {
-        self.lock().manner = manner;
+    /// Sets the verbosity.
+    pub fn set_verbosity(&self, verbosity: Verbosity) {
+        self.lock().verbosity = verbosity;
     }
 
-    /// How much is said.
-    pub fn manner(&self) -> Manner {
-        self.lock().manner
+    /// The verbosity.
+    pub fn verbosity(&self) -> Verbosity {
+        self.lock().verbosity
     }
 
     /// An error.
@@ -74,23 +74,23 @@ impl Messages {
         self.say(Severity::Warning, text.as_ref());
     }
 
-    /// Something to know, said unless nothing may be said.
+    /// Information that is printed unless `-q` is given.
     pub fn announce(&self, text: impl AsRef<str>) {
         let line = classic_line(Severity::Notice, weir_sys::process::id(), text.as_ref());
-        self.lock().write_if(|manner| manner != Manner::Quiet, &line);
+        self.lock().write_if(|verbosity| verbosity != Verbosity::Quiet, &line);
     }
 
-    /// Something to know.
+    /// Information.
     pub fn notice(&self, text: impl AsRef<str>) {
         self.say(Severity::Notice, text.as_ref());
     }
 
-    /// Says something.
+    /// Prints a message.
     pub fn say(&self, severity: Severity, text: &str) {
         self.say_line(severity, text, None);
     }
 
-    /// Says something in the words of `shown`, which end their line, and remembers `text`.
+    /// Prints `shown`, which includes the end of the line, and keeps `text`.
     pub fn say_as(&self, severity: Severity, text: &str, shown: &str) {
         self.say_line(severity, text, Some(shown));
     }
@@ -121,23 +121,23 @@ impl Messages {
         self.lock().warned
     }
 
-    /// What was said until the start was over. With a shared file, by all who share it.
+    /// The messages of the start. With a shared file, those of all processes that share it.
     pub fn startup_logs(&self) -> String {
         self.lock().logs()
     }
 
-    /// From now on what is remembered is appended to `file`, a new one, which a process that is forked later shares: so a
-    /// master knows what its worker said. What was remembered is put there first.
+    /// Appends further messages to `file`, a new one, which processes forked later share: so a master has its worker's
+    /// messages. Earlier messages are written to it first.
     pub fn share(&self, mut file: File) {
         let mut state = self.lock();
-        // Nobody is left to be told that memory is short: then less is remembered.
+        // Without memory there is nowhere to report that: then fewer messages are kept.
         let _ = file.write_all(state.remembered.as_bytes());
         state.remembered.clear();
         state.shared = Some(file);
         state.finished = false;
     }
 
-    /// The start is over: nothing more is remembered. Who shared a file keeps a copy of its own (R163).
+    /// The start is over: no more messages are kept. A process with a shared file keeps a copy of its own (R163).
     pub fn finish_startup(&self) {
         let mut state = self.lock();
         state.remembered = state.logs();
@@ -157,22 +157,22 @@ impl MessagesState {
     }
 
     fn shows(&self, severity: Severity) -> bool {
-        match self.manner {
-            Manner::Quiet => false,
-            Manner::Verbose => true,
-            Manner::Normal => severity != Severity::Notice || self.introduced,
+        match self.verbosity {
+            Verbosity::Quiet => false,
+            Verbosity::Verbose => true,
+            Verbosity::Normal => severity != Severity::Notice || self.introduced,
         }
     }
 
-    fn write_if(&mut self, shown: impl FnOnce(Manner) -> bool, line: &str) {
+    fn write_if(&mut self, shown: impl FnOnce(Verbosity) -> bool, line: &str) {
         self.remember(line);
-        if shown(self.manner) {
+        if shown(self.verbosity) {
             self.print(line);
         }
     }
 
-    /// Writes to standard error. A process that serves waits for nobody to read it, and one that starts does so once: what is not
-    /// taken is dropped, and counted for whoever reads again.
+    /// Writes to standard error. A serving process does not wait for a reader, and a starting one does so once: messages that are
+    /// not taken are dropped and counted, and the number is printed later.
     fn print(&mut self, text: &str) {
         let patience_ms = if self.finished || self.dropped > 0 { 0 } else { PATIENCE_MS };
         if self.dropped > 0 {
@@ -194,7 +194,7 @@ impl MessagesState {
         }
         match &mut self.shared {
             Some(file) if file.metadata().is_ok_and(|known| known.len() < MOST_REMEMBERED as u64) => {
-                // Nobody is left to be told that memory is short.
+                // Without memory there is nowhere to report that.
                 let _ = file.write_all(line.as_bytes());
             }
             None if self.remembered.len() < MOST_REMEMBERED => self.remembered.push_str(line),
@@ -212,10 +212,10 @@ impl MessagesState {
     }
 }
 
-/// How long a start waits for somebody to read what it says.
+/// How long a start waits for a reader of its messages, in milliseconds.
 const PATIENCE_MS: u32 = 1000;
 
-/// What is remembered of a start: more than enough to see what went wrong.
+/// The limit of kept messages, in bytes: more than enough to see a fault.
 const MOST_REMEMBERED: usize = 64 * 1024;
 
 #[cfg(test)]
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn the_first_warning_is_preceded_by_who_speaks() {
         let messages = Messages::new();
-        messages.set_manner(Manner::Quiet);
+        messages.set_verbosity(Verbosity::Quiet);
         messages.notice("a");
         assert!(!messages.warned());
         messages.warning("b");
@@ -245,7 +245,7 @@ mod tests {
         let file = || File::from(weir_sys::child::memory_file("logs").expect("memory"));
         let (master, worker) = (Messages::new(), Messages::new());
         for messages in [&master, &worker] {
-            messages.set_manner(Manner::Quiet);
+            messages.set_verbosity(Verbosity::Quiet);
         }
         master.announce("before");
         let shared = file();

@@ -1,9 +1,8 @@
 //! The live process as operators see and change it: statistics, the runtime API, the statistics page, metrics.
 //!
-//! Everything reads a [`Live`]: the [`Instance`], which streams work with, and beside it a [`ProcessRecord`], which only
-//! operators ask for. A process that serves nothing has them once somebody looks: [`MasterView`]. [`Page`] answers for the
-//! statistics page and to Prometheus; [`LiveTarget`] is what a session of the runtime API acts on; [`pulse::start`] keeps on each worker what
-//! has to be looked at once a second.
+//! Everything reads a [`Live`]: the [`Instance`], which streams use, and a [`ProcessRecord`], which only operators need. A process that
+//! serves nothing creates them on demand: [`MasterView`]. [`Page`] serves the statistics page and Prometheus; [`LiveTarget`] is the target
+//! of a session of the runtime API; [`pulse::start`] measures on each worker what has to be measured once a second.
 
 mod activity;
 mod added_servers;
@@ -17,6 +16,7 @@ mod master_view;
 mod metrics;
 mod names;
 mod notices;
+pub(crate) mod ocsp_updates;
 pub(crate) mod operators;
 pub(crate) mod pattern_care;
 mod pattern_target;
@@ -33,6 +33,7 @@ mod tls_target;
 pub(crate) mod work_target;
 
 pub use master_view::MasterView;
+pub(crate) use ocsp_updates::OcspUpdates;
 pub use record::{CliSettings, CliSocket, ProcessRecord, RecordedLimits};
 pub use statistics_page::Page;
 
@@ -45,43 +46,43 @@ use weir_stream::instance::Instance;
 use session_target::{Listing, Shutdown};
 use work_target::Census;
 
-/// Everything that can be seen of the process.
+/// The observable state of the process.
 #[derive(Clone, Copy)]
 pub struct Live {
-    /// What streams work with.
+    /// The state that streams use.
     pub instance: &'static Instance,
-    /// What only operators ask for.
+    /// The state that only operators need.
     pub record: &'static ProcessRecord,
 }
 
-/// What one session of the runtime API acts on.
+/// The target of one session of the runtime API.
 pub struct LiveTarget {
     live: Live,
     /// The session's task: it is woken when other workers have answered.
     task: TaskKey,
     /// The listing of sessions in progress.
     listing: Option<Listing>,
-    /// The end of a session that another worker was asked for.
+    /// The end of a session on another worker, in progress.
     shutdown: Option<Shutdown>,
-    /// The question to all workers that is being answered.
+    /// The question to all workers, in progress.
     census: Option<Census>,
-    /// Set once the places that asked for memory have names.
+    /// Set once the places that allocate memory have names.
     naming: Option<Arc<AtomicBool>>,
 }
 
 impl LiveTarget {
-    /// What a session acts on that runs in the task `task`.
+    /// The target of a session that runs in the task `task`.
     pub fn new(live: Live, task: TaskKey) -> Self {
         LiveTarget { live, task, listing: None, shutdown: None, census: None, naming: None }
     }
 }
 
-/// Now, in milliseconds of the workers' clock.
+/// The time in milliseconds of the workers' clock.
 fn now_ms() -> u64 {
     weir_sched::now().as_ms()
 }
 
-/// Has each worker do something, this one at once. A worker that takes no messages is drowning or gone, and does not.
+/// Runs `work` on each worker, on this one at once. A worker whose queue is full, or that has ended, is skipped.
 fn on_every_worker(work: impl Fn() + Copy + Send + 'static) {
     for worker in 0..weir_sched::worker_count() {
         if worker == weir_sched::worker_index() {

@@ -1,18 +1,18 @@
-//! What a configuration asks for that only a privileged process can do while it serves, and whether it will be able to (R159).
+//! Settings that need privileges while the process serves, and whether it will have them (R159).
 
 use weir_config::model::{Action, Config, ConnectionSide, Location, RulesetKind, Source};
 use weir_sys::capability::Capabilities;
 
-/// Something that only a privileged process can do while it serves.
+/// A setting that needs a privilege while the process serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// What is written.
+    /// The setting as written.
     pub what: &'static str,
-    /// Where: of a `source`, the line of the server or of the section that has it.
+    /// Its position: for a `source`, that of the server or of the section.
     pub at: Location,
 }
 
-/// All of that in a configuration. Listening sockets are opened before any privilege is given up, so they need none.
+/// All such settings of a configuration. Listening sockets are opened before privileges are dropped, so they need none.
 pub fn needs(config: &Config) -> Vec<Need> {
     let mut needs = Vec::new();
     for proxy in &config.proxies {
@@ -45,7 +45,7 @@ fn of_source(source: &Source, at: &Location) -> Option<Need> {
     Some(Need { what, at: at.clone() })
 }
 
-/// Whether what is needed can be done with what the process will hold. The error says why not.
+/// Whether the capabilities `held` suffice. The error says what is missing.
 pub fn check(needs: &[Need], held: Capabilities) -> Result<(), String> {
     let enough = [Capabilities::NET_ADMIN, Capabilities::NET_RAW, Capabilities::SYS_ADMIN];
     let Some(first) = needs.first().filter(|_| !enough.into_iter().any(|one| held.contains(one))) else {

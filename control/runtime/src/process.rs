@@ -1,4 +1,4 @@
-//! What the process does to itself while it starts: limits, background, pid file, root folder, identity.
+//! Changes of the process at its start: limits, background, pid file, root directory, identity.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -15,11 +15,11 @@ use crate::limits::Capacity;
 use crate::messages::Messages;
 use crate::privileges::{self, Need};
 
-/// Raises the limit of open files to what is needed, or as far as it goes if that is enough; `false` when the process must not
-/// start (`strict-limits`). A limit is never lowered.
+/// Raises the limit of open files to what is needed, or as far as possible if that is enough; `false` when the process must
+/// not start (`strict-limits`). A limit is never lowered.
 pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &Messages) -> bool {
     let current = process::descriptor_limit();
-    // Who writes how many wants them all (manual, "fd-hard-limit").
+    // A configured number is used in full (manual, "fd-hard-limit").
     let bound = match global.limits.open_files {
         Some(_) => u64::MAX,
         None => u64::from(global.limits.open_files_hard.unwrap_or(u32::MAX)),
@@ -36,7 +36,7 @@ pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &M
     // Without privileges the hard limit stays.
     let reachable = current.hard.unwrap_or(wanted).min(wanted);
     if current.soft.is_some_and(|soft| soft < reachable) {
-        // Below the hard limit any is allowed.
+        // Below the hard limit any value is allowed.
         let _ = process::set_descriptor_limit(Limit { soft: Some(reachable), hard: current.hard });
     }
     if reachable >= least {
@@ -54,7 +54,7 @@ pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &M
     !global.limits.strict
 }
 
-/// The settings that the number of descriptors follows from.
+/// The settings that determine the number of descriptors.
 fn who_wants_descriptors(capacity: &Capacity, global: &Global) -> String {
     if let Some(files) = global.limits.open_files {
         return format!("'ulimit-n {files}' asks for them");
@@ -63,28 +63,28 @@ fn who_wants_descriptors(capacity: &Capacity, global: &Global) -> String {
     if capacity.pipes > 0 {
         let _ = write!(text, ", 'maxpipes {}' two for each pipe", capacity.pipes);
     }
-    // Few of them are no reason.
+    // A small number does not matter.
     if global.stats_maxconn > 100 {
         let _ = write!(text, ", 'stats maxconn {}' one for each client", global.stats_maxconn);
     }
     text
 }
 
-/// The process's priority while it starts, and what comes after.
+/// The process's priority during the start and afterwards.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Precedence {
     before: Option<i32>,
 }
 
 impl Precedence {
-    /// Takes the priority of a process that reads its configuration (`tune.renice.startup`), if one is wanted.
+    /// Sets the priority for reading the configuration (`tune.renice.startup`), if configured.
     pub fn of_start(wanted: Option<i32>, messages: &Messages) -> Precedence {
         let before = wanted.and_then(|_| process::niceness().ok());
         renice("startup", wanted, messages);
         Precedence { before }
     }
 
-    /// Takes the priority of a process that serves (`tune.renice.runtime`), or the one that it had before.
+    /// Sets the priority for serving (`tune.renice.runtime`), or restores the original one.
     pub fn of_service(self, wanted: Option<i32>, messages: &Messages) {
         renice("runtime", wanted.or(self.before), messages);
     }
@@ -102,15 +102,15 @@ fn renice(when: &str, wanted: Option<i32>, messages: &Messages) {
     }
 }
 
-/// The end of a line from the background process to the one that the shell waits for.
+/// The background process's link to the original process, which the shell waits for.
 pub struct Background {
     parent: OwnedFd,
     null: NullDevice,
 }
 
 impl Background {
-    /// Goes to the background. The original process waits until [`Background::ready`] and ends with status 0, or with 1
-    /// when this process ends before.
+    /// Goes to the background. The original process waits until [`Background::ready`] and exits with status 0, or with
+    /// 1 when this process ends before.
     pub fn enter() -> Result<Background> {
         let null = NullDevice::open()?;
         let (parent, child) = socket::stream_pair()?;
@@ -127,20 +127,20 @@ impl Background {
         }
     }
 
-    /// The process serves: whoever started it may go on. Nothing is written to the terminal any more.
+    /// The process serves: the original process may exit. The terminal is not used any more.
     pub fn ready(self) {
-        // Both are descriptors that are open, and who waits no more need not be told.
+        // Both descriptors are open, and if the original process is gone nothing needs to be sent.
         let _ = self.null.replace_standard_streams();
         let _ = socket::send(&self.parent, b"R", false);
     }
 
-    /// In a worker of a process that is in the background: what its standard streams are to become.
+    /// In a worker of a process in the background: the null device for its standard streams.
     pub fn into_null_device(self) -> NullDevice {
         self.null
     }
 }
 
-/// Waits for a byte from whoever has the other end; `false` when nobody has any more.
+/// Waits for a byte from the other end; `false` when that is closed.
 pub fn wait_for_byte(socket: &OwnedFd) -> bool {
     let Ok(mut poller) = weir_sys::poll::Epoll::new(1) else { return false };
     if poller.watch_level(socket, 0).is_err() {
@@ -156,12 +156,12 @@ pub fn wait_for_byte(socket: &OwnedFd) -> bool {
     }
 }
 
-/// The pid file of a process that starts.
+/// The pid file of a starting process.
 #[derive(Clone, Debug)]
 pub struct PidFile(PathBuf);
 
 impl PidFile {
-    /// Makes sure that it can be written, and leaves it as it is. The error says why it cannot.
+    /// Checks that it can be written, without changing it. The error is the reason.
     pub fn check(path: &Path) -> std::result::Result<Self, String> {
         let existing = File::options().write(true).open(path);
         let checked = match existing {
@@ -174,12 +174,12 @@ impl PidFile {
         Ok(PidFile(path.to_owned()))
     }
 
-    /// Writes the number of this process. When that fails, the file holds what it held.
+    /// Writes the process number. When that fails, the former content is restored.
     pub fn write(&self) -> std::result::Result<(), String> {
         let former = former_content(&self.0);
         let written = std::fs::write(&self.0, format!("{}\n", process::id()));
         if written.is_err() {
-            // A disk that was full before has the room that the former content had.
+            // The former content fits, even on a full disk.
             let _ = match former {
                 Some(former) => std::fs::write(&self.0, former),
                 None => std::fs::remove_file(&self.0),
@@ -189,12 +189,12 @@ impl PidFile {
     }
 }
 
-/// What a file holds; none when there is no such file. A device holds nothing.
+/// The content of a file; none when there is no such file. A device has no content.
 fn former_content(path: &Path) -> Option<Vec<u8>> {
     let file = std::fs::metadata(path).ok()?;
     let mut content = Vec::new();
     if file.is_file() {
-        // One that may not be read is as good as empty.
+        // An unreadable file counts as empty.
         let _ = File::open(path).and_then(|file| file.take(LONGEST_PID_FILE).read_to_end(&mut content));
     }
     Some(content)
@@ -204,29 +204,29 @@ fn cannot_create(path: &Path, error: &io::Error) -> String {
     format!("[weir.main()] Cannot create pidfile {}: {error}", path.display())
 }
 
-/// More than any pid file has: the numbers of all former processes at most.
+/// The size limit of a pid file: at most the numbers of all former processes, in bytes.
 const LONGEST_PID_FILE: u64 = 64 * 1024;
 
-/// Who the process will be and where it locks itself in, looked up before it does.
+/// The user, group and root directory that the process will take, looked up in advance.
 #[derive(Debug, Default)]
 pub struct Identity {
     user: Option<u32>,
     group: Option<u32>,
     root: Option<Root>,
-    /// What to keep of root's rights.
+    /// The capabilities to keep from root.
     capabilities: Capabilities,
 }
 
-/// The root directory to be, opened while it can be seen.
+/// The future root directory, opened while it is visible.
 #[derive(Debug)]
 struct Root {
-    /// As the configuration names it.
+    /// Its name in the configuration.
     name: String,
     directory: OwnedFd,
 }
 
 impl Identity {
-    /// What the global section says; the error says which name is unknown.
+    /// Looks up the settings of the global section; the error names the unknown name.
     pub fn new(global: &Global) -> std::result::Result<Identity, String> {
         let user = match &global.user {
             None => None,
@@ -261,7 +261,7 @@ impl Identity {
         Ok(Identity { user, group, root, capabilities })
     }
 
-    /// Whether `assume` will succeed, and who the process will be can do what the configuration `needs`. The process stays who it is.
+    /// Whether `assume` will succeed, and the process can then do what the configuration `needs`. Changes nothing.
     pub fn rehearse(&self, needs: &[Need]) -> std::result::Result<(), String> {
         let root = self.root.as_ref().map(|root| &root.directory);
         process::rehearse_identity(self.user, self.group, root).map_err(|(refused, errno)| {
@@ -279,7 +279,7 @@ impl Identity {
         privileges::check(needs, self.will_hold(held))
     }
 
-    /// The capabilities that are effective once `assume` was called.
+    /// The effective capabilities after `assume`.
     fn will_hold(&self, held: Held) -> Capabilities {
         let stays = process::effective_user() == 0 && self.user.is_none_or(|user| user == 0);
         let kept = held.permitted.and(self.capabilities);
@@ -291,7 +291,7 @@ impl Identity {
         }
     }
 
-    /// Locks the process in and drops its privileges, in every thread. The error says what failed.
+    /// Changes the root directory and drops privileges, in every thread. The error says what failed.
     pub fn assume(&self, global: &Global, messages: &Messages) -> std::result::Result<(), String> {
         let because = |what: &'static str| move |errno: Errno| format!("[weir.main()] {what}: {errno}");
         if let Some(root) = &self.root {
@@ -321,8 +321,8 @@ impl Identity {
         Ok(())
     }
 
-    /// Makes effective what was kept from root, or what the program's file has (R158, R160). Threads that exist already, the
-    /// writers of logs, have lost all of them; the workers come later and have what this thread has.
+    /// Makes the capabilities effective that were kept from root, or that the program's file has (R158, R160). Existing
+    /// threads, the writers of logs, have lost all capabilities; workers start later and inherit those of this thread.
     fn take_capabilities(&self, messages: &Messages) -> std::result::Result<(), String> {
         let because = |what: &'static str| move |errno: Errno| format!("[weir.main()] {what}: {errno}");
         let held = capability::held().map_err(because("Cannot ask for capabilities"))?;
@@ -339,7 +339,7 @@ impl Identity {
             .map_err(because("Cannot change capabilities"))
     }
 
-    /// Says what an operator should know who runs this as root.
+    /// Prints advice for a process that runs as root.
     pub fn advise(&self, global: &Global, messages: &Messages) {
         if process::effective_user() != 0 {
             return;
@@ -359,8 +359,8 @@ impl Identity {
     }
 }
 
-/// Has no program that the process may be made to execute bring privileges along, unless `insecure-setuid-wanted`. In a process
-/// with one thread: those that follow inherit it.
+/// Prevents executed programs from gaining privileges, unless `insecure-setuid-wanted`. Called while the process has one
+/// thread: later threads inherit it.
 pub fn forbid_privileges(global: &Global, messages: &Messages) {
     if global.insecure_setuid_wanted {
         return;
@@ -373,8 +373,8 @@ pub fn forbid_privileges(global: &Global, messages: &Messages) {
     }
 }
 
-/// Has nobody create processes from this one, unless `insecure-fork-wanted`. That concerns threads too, so those that may be
-/// needed later are there before.
+/// Prevents the creation of processes, unless `insecure-fork-wanted`. That includes threads, so those that may be needed
+/// later are started before.
 pub fn forbid_processes(global: &Global, messages: &Messages) {
     if global.insecure_fork_wanted {
         return;
@@ -390,18 +390,19 @@ pub fn forbid_processes(global: &Global, messages: &Messages) {
     }
 }
 
-/// Whether the threads of a process with so many workers can be had.
+/// Checks whether the threads for this many workers can be created.
 pub fn rehearse_threads(workers: usize) -> Result<()> {
     let created = weir_sys::thread::rehearse(workers + WATCHDOG + LATE_THREADS);
     created.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
 }
 
-/// Who ends a process that is stuck.
+/// The watchdog, which ends a stuck process.
 const WATCHDOG: usize = 1;
-/// Who begins when asked to: the writers of events to standard output and to standard error, and who finds names for memory.
+/// Threads that start on demand: the writers of events to standard output and to standard error, and the one that resolves
+/// names for memory profiles.
 const LATE_THREADS: usize = 3;
 
-/// A folder of our own with nothing in it, which nobody finds: it is removed at once.
+/// An empty folder of our own without a name: it is removed at once.
 fn empty_folder() -> io::Result<OwnedFd> {
     use std::os::unix::fs::DirBuilderExt;
     let name = format!("weir-{}-{:016x}", process::id(), weir_sys::random::number()?);
@@ -412,13 +413,13 @@ fn empty_folder() -> io::Result<OwnedFd> {
     Ok(opened?)
 }
 
-/// Ends the process by a signal, so that whoever waits for it sees which.
+/// Ends the process by a signal, so that its parent sees which.
 pub fn die_of(number: signal::Signal) -> ! {
-    // They only fail for a signal that does not exist. Whoever started the process may have had it ignored.
+    // These calls only fail for an invalid signal. The signal may have been ignored by the parent.
     let _ = signal::restore_default(number);
     let _ = signal::unblock_all();
     let _ = signal::send(process::id(), number);
-    // It does nothing to the first process of a container.
+    // The signal has no effect on the first process of a container.
     std::process::exit(128 + number);
 }
 

@@ -26,28 +26,32 @@ use weir_stream::listener_handler;
 use weir_sys::signal::{self, SignalReader};
 use weir_sys::time::monotonic_ns;
 use weir_sys::{process as system, users};
+use weir_tls::ChooseServer;
 
-use crate::build::{self, LiveRelays, PeersPlan, RelayPlan, RelayWay, SavedStates, SystemResolver};
-use crate::cli_server::{self, CliDoor};
+use crate::build::{self, LiveRelays, LiveTls, PeersPlan, RelayPlan, RelayWay, SavedStates, SystemResolver};
+use crate::cli_server::{self, CliAcceptor};
 use crate::core_dump;
 use crate::handover::{self, Giver};
-use crate::life::{Life, SIGNALS};
+use crate::lifecycle::{Lifecycle, SIGNALS};
 use crate::limits::{self, Bounds, Capacity, FixedDescriptors};
 use crate::listening::{BindContext, Listening, Owner, Predecessor};
-use crate::messages::{Manner, Messages};
-use crate::observe::{self, CliSocket, Live, Page, ProcessRecord, RecordedLimits, pattern_care, pulse};
+use crate::messages::{Messages, Verbosity};
+use crate::observe::{
+    self, CliSocket, Live, OcspUpdates, Page, ProcessRecord, RecordedLimits, ocsp_updates, pattern_care,
+    pulse,
+};
 use crate::privileges;
 use crate::process::{self, Precedence};
 use crate::tuning::{self, WorkerTuning};
 use crate::watch;
 use crate::worker::WorkerLink;
 
-/// What the command line says about the process.
+/// The command line's options for the process.
 #[derive(Debug, Default)]
 pub struct Invocation {
-    /// `-D`: go to the background, as `daemon` says too.
+    /// `-D`: go to the background, like `daemon`.
     pub daemon: bool,
-    /// `-d`, `-db`: stay in the foreground, whatever else says.
+    /// `-d`, `-db`: stay in the foreground, which takes precedence.
     pub foreground: bool,
     /// `-p`.
     pub pid_file: Option<PathBuf>,
@@ -63,22 +67,22 @@ pub struct Invocation {
     pub ignore_unresolved: bool,
     /// `-dR`.
     pub no_reuse_port: bool,
-    /// `-sf`, `-st`: processes that this one replaces, and the signal that tells them to end.
+    /// `-sf`, `-st`: processes that this one replaces, and how they end.
     pub former: Former,
-    /// `-x`: the runtime API of a process that gives its listening sockets.
+    /// `-x`: the runtime API of a process that passes its listening sockets.
     pub take_over: Option<PathBuf>,
-    /// What a master gave to this process, if one started it.
+    /// The link to the master, if one started this process.
     pub worker: Option<WorkerLink>,
-    /// What the process's priority was before it began to read its configuration.
+    /// The process's priority before it read its configuration.
     pub precedence: Precedence,
-    /// Sockets that the service manager opened for this process.
+    /// Sockets from the service manager.
     pub activated: Vec<OwnedFd>,
 }
 
 /// Processes that this one replaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Former {
-    /// Their numbers.
+    /// Their process numbers.
     pub processes: Vec<u32>,
     /// Whether they end at once (`-st`) or after their last connection (`-sf`).
     pub at_once: bool,
@@ -87,31 +91,33 @@ pub struct Former {
 /// How the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It did what it should.
+    /// Normally.
     Done,
-    /// It could not start; why was said.
+    /// It could not start; the reason was printed.
     Failed,
-    /// A signal asked for it.
+    /// By a signal.
     Signal(signal::Signal),
 }
 
-/// A configuration, and what its expressions refer to.
+/// A configuration, and the objects that its expressions refer to.
 pub struct Prepared {
     /// The configuration.
     pub config: Config,
+    /// What its servers had in a former process.
+    pub states: SavedStates,
     /// The sets of patterns that it loaded.
     pub patterns: Arc<PatternStore>,
-    /// The names of variables that it mentions.
+    /// The names of its variables.
     pub variable_names: Arc<VariableNames>,
     /// The fetches that its expressions may use.
     pub registry: Arc<Registry>,
-    /// What to say on standard output once it is served.
+    /// The text for standard output when it serves.
     pub greeting: Option<String>,
-    /// The environment as the configuration left it, `NAME=value` each.
+    /// The environment after the configuration was read, `NAME=value` each.
     pub environment: Vec<String>,
 }
 
-/// Serves a configuration until the end.
+/// Serves a configuration until the process ends.
 pub fn serve(prepared: Prepared, invocation: Invocation, messages: &'static Messages) -> End {
     match try_serve(prepared, invocation, messages) {
         Ok(end) => end,
@@ -124,7 +130,7 @@ pub fn serve(prepared: Prepared, invocation: Invocation, messages: &'static Mess
     }
 }
 
-/// Why a process could not start: a text, or none when that was said.
+/// Why a process could not start: a text, or none when it was printed.
 type Fault = Option<String>;
 
 fn try_serve(
@@ -136,8 +142,8 @@ fn try_serve(
     let config = prepared.config;
     let global = config.global.clone();
     let sections = config.resolvers.clone();
-    if global.quiet && messages.manner() == Manner::Normal {
-        messages.set_manner(Manner::Quiet);
+    if global.quiet && messages.verbosity() == Verbosity::Normal {
+        messages.set_verbosity(Verbosity::Quiet);
     }
     invocation.precedence.of_service(global.tuning.niceness.runtime, messages);
     let workers = worker_count(&global);
@@ -154,7 +160,7 @@ fn try_serve(
     let background = (invocation.daemon || global.daemon) && !invocation.foreground && link.is_none();
     let background = background.then(process::Background::enter).transpose();
     let background = background.map_err(said("[weir.main()] Cannot fork"))?;
-    // The main thread has no other yet: all that follow block the same signals.
+    // There is only the main thread yet: all later threads block the same signals.
     let signals = SignalReader::new(&SIGNALS).map_err(said("Cannot receive signals"))?;
     // Writers of logs are the first threads.
     process::forbid_privileges(&global, messages);
@@ -168,6 +174,7 @@ fn try_serve(
     let resolver = SystemResolver { ipv4_only: invocation.ipv4_only };
     let mailers =
         build::mailers(&config, &resolver, messages).map_err(|faults| refused(&faults, messages))?;
+    let client = build::ClientPlan::new(&config, &resolver).map_err(|faults| refused(&faults, messages))?;
     let check_means = build::CheckMeans::new(&config, &prepared.environment);
     let check_means =
         check_means.map_err(|error| Some(format!("External checks cannot be started: {error}.")))?;
@@ -184,13 +191,15 @@ fn try_serve(
         shares_idle: build::shares_idle(&global),
         check_means,
         mailers,
+        log_tag: global.log_tag.as_deref().unwrap_or(build::DEFAULT_TAG).as_bytes().into(),
         ..ProcessRecord::new(workers)
     };
     let record = record.publish();
-    let (instance, plans) = instance(config, &invocation, workers, &capacity, messages, record)?;
+    let (instance, plans) =
+        instance(config, prepared.states, &invocation, workers, &capacity, messages, record)?;
     let Plans { relays, peers, states } = plans;
     record.events.attach(instance).map_err(|faults| refused(&faults, messages))?;
-    let relays = relays.publish(instance);
+    let relays = relays.publish(instance, record.tls.get());
     let context = BindContext {
         global: &global,
         workers,
@@ -207,8 +216,8 @@ fn try_serve(
     let peers = peers.publish(instance, has_predecessor, messages);
     let takeover = Takeover::new(std::mem::take(&mut invocation.former));
     let mut listening = Listening::open(instance, relays, peers, &context, gave, &takeover).ok_or(None)?;
-    let sockets = cli_sockets(&listening, &global).into_iter();
-    // Set once, here: nobody else knows the sockets.
+    let sockets = cli_sockets(&listening, &global, record.tls.get()).into_iter();
+    // Set only here.
     let _ = record.cli_sockets.set(sockets.chain(link.as_ref().map(|link| link.socket(&global))).collect());
     if listening.all_sockets().is_empty() {
         return Err(Some(
@@ -220,18 +229,18 @@ fn try_serve(
             "[weir.main()] {limit} MB of memory ('-m') are not enough for this configuration."
         )));
     }
-    // Up to here a start that fails has changed nothing that another process has. What can still fail comes first.
+    // Up to here a failing start has changed nothing of another process. What can still fail comes first.
     pid_file.map(|file| file.write()).transpose().map_err(Some)?;
     listening.put_in_place(messages).ok_or(None)?;
     ring_files.put_in_place(messages);
     takeover.finish();
-    // The built-in configuration is there to look at.
+    // The built-in configuration is only for trying weir, so it needs no advice.
     if prepared.greeting.is_none() {
         identity.advise(&global, messages);
     }
     core_dump::prepare(global.core_dump, messages);
     identity.assume(&global, messages).map_err(Some)?;
-    let life: &'static Life = Box::leak(Box::new(Life {
+    let lifecycle: &'static Lifecycle = Box::leak(Box::new(Lifecycle {
         instance,
         listening,
         messages,
@@ -244,7 +253,7 @@ fn try_serve(
         operator_acceptors: Mutex::default(),
         ended_by: AtomicI32::new(0),
     }));
-    let _ = record.life.set(life);
+    let _ = record.lifecycle.set(lifecycle);
     build::follow(instance);
     let live = Live { instance, record };
     let _ = instance.news.set(Box::new(move |news| live.news(news)));
@@ -259,11 +268,13 @@ fn try_serve(
     drop(states);
     let resolvers: &'static Resolvers = Box::leak(Box::new(resolvers));
     let _ = record.resolvers.set(resolvers);
+    let upstream = record.tls.get().and_then(LiveTls::client);
+    let _ = record.ocsp_updates.set(OcspUpdates::new(&client, upstream, resolvers));
     let _ = instance.names.set(Box::new(build::LiveNames(resolvers)));
     instance.keeps_quiet_clients.store(link.is_some(), SeqCst);
     let channel = link.as_ref().map(|link| system::duplicate(&link.channel)).transpose();
     let channel = channel.map_err(said("Cannot reach the master"))?;
-    let runtime = start_workers(Live { instance, record }, life, &global, workers, signals, channel)
+    let runtime = start_workers(Live { instance, record }, lifecycle, &global, workers, signals, channel)
         .map_err(said("Cannot start the workers"))?;
     let boot_ms = weir_sched::now().as_ms().saturating_sub(record.started_ms);
     let _ = record.boot_ms.set(u32::try_from(boot_ms).unwrap_or(u32::MAX));
@@ -278,7 +289,7 @@ fn try_serve(
     }
     messages.finish_startup();
     if let Some(greeting) = &prepared.greeting {
-        // Nobody is left to be told that standard output is closed.
+        // If standard output is closed, there is nowhere to report that.
         let _ = writeln!(std::io::stdout(), "{greeting}");
     }
     if let Some(background) = background {
@@ -290,15 +301,15 @@ fn try_serve(
         say_what_locks_cost(workers, record.started_ms);
     }
     flush_logs(instance, relays);
-    match (life.ended_by.load(SeqCst), ended) {
+    match (lifecycle.ended_by.load(SeqCst), ended) {
         (0, Ok(())) => Ok(End::Done),
         (0, Err(_)) => Err(Some("A worker has died.".to_owned())),
         (signal, _) => Ok(End::Signal(signal)),
     }
 }
 
-/// Listening sockets that somebody gives to this process. A former process that gives none is no reason not to start: its
-/// addresses can be shared, or it gives them up when it is told to.
+/// Listening sockets passed to this process. A former process that passes none does not prevent the start: its addresses
+/// can be shared, or it releases them when told to.
 fn handed_over(
     invocation: &mut Invocation,
     link: Option<&WorkerLink>,
@@ -309,7 +320,7 @@ fn handed_over(
         activated.into_iter().flat_map(|socket| HandedOver::new(socket, None)).collect();
     let path = invocation.take_over.as_deref();
     if path == Some(Path::new("/dev/null")) {
-        // Who says so wants none at all (manual, "-x").
+        // `-x /dev/null` disables the transfer (manual, "-x").
         return sockets;
     }
     for giver in path.map(Giver::Path).into_iter().chain(link.and_then(WorkerLink::giver)) {
@@ -332,12 +343,12 @@ fn recorded_limits(capacity: &Capacity, invocation: &Invocation) -> RecordedLimi
     }
 }
 
-/// The sockets of the runtime API, in the order of the listeners' sockets.
-fn cli_sockets(listening: &Listening, global: &Global) -> Vec<CliSocket> {
+/// The sockets of the runtime API, in the order of the listeners.
+fn cli_sockets(listening: &Listening, global: &Global, tls: Option<&LiveTls>) -> Vec<CliSocket> {
     let of_operators =
         listening.all_sockets().iter().filter_map(|listener_sockets| match listener_sockets.owner {
             Owner::Operator(line) => {
-                Some(CliSocket::new(&global.sockets[line], global, &listener_sockets.address))
+                Some(CliSocket::new(&global.sockets[line], global, &listener_sockets.address, tls))
             }
             Owner::Frontend(_) | Owner::Relay(_) | Owner::Peers(_) => None,
         });
@@ -386,7 +397,7 @@ fn capacity(config: &Config, invocation: &Invocation, workers: usize) -> Capacit
     })
 }
 
-/// What is made live after the instance, for it.
+/// Objects that become live after the instance.
 struct Plans {
     relays: RelayPlan,
     peers: PeersPlan,
@@ -395,6 +406,7 @@ struct Plans {
 
 fn instance(
     config: Config,
+    states: SavedStates,
     invocation: &Invocation,
     workers: usize,
     capacity: &Capacity,
@@ -409,32 +421,33 @@ fn instance(
         started_us: weir_sched::wall_us(),
         time_zone: build::local_time_zone(),
     };
-    let states = SavedStates::read(&config);
-    states.warnings().iter().for_each(|warning| messages.warning(format!("config : {warning}")));
+    let resolver = &SystemResolver { ipv4_only: invocation.ipv4_only };
+    let peers = build::peers(&config, resolver).map_err(|faults| refused(&faults, messages))?;
     let options = build::Options {
         workers,
+        peers: &peers,
         connections: capacity.maxconn,
         open_files: u64::from(capacity.open_files).min(system::descriptor_limit().soft.unwrap_or(u64::MAX))
             as u32,
         frontend_connections: invocation.proxy_maxconn,
-        resolver: &SystemResolver { ipv4_only: invocation.ipv4_only },
+        resolver,
         states: &states,
         ignore_unknown_names: invocation.ignore_unresolved,
         identity,
         events: &record.events,
         tls: &record.tls,
+        global_sinks: &record.log_sinks,
         statistics: Box::new(Page::new(record)),
         warn: &|warning| messages.warning(format!("config : {warning}")),
     };
     let relays = build::relays(&config, &options).map_err(|faults| refused(&faults, messages))?;
-    let peers = build::peers(&config, options.resolver).map_err(|faults| refused(&faults, messages))?;
     match build::instance(config, options) {
         Ok(instance) => Ok((instance.publish(), Plans { relays, peers, states })),
         Err(faults) => Err(refused(&faults, messages)),
     }
 }
 
-/// Says what is wrong with a configuration that could be read.
+/// Prints the faults of a configuration that could be parsed.
 fn refused(faults: &[build::BuildError], messages: &Messages) -> Fault {
     faults.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
     Some("config : Fatal errors found in configuration.".to_owned())
@@ -442,7 +455,7 @@ fn refused(faults: &[build::BuildError], messages: &Messages) -> Fault {
 
 fn start_workers(
     live: Live,
-    life: &'static Life,
+    lifecycle: &'static Lifecycle,
     global: &Global,
     workers: usize,
     signals: SignalReader,
@@ -452,7 +465,7 @@ fn start_workers(
     observe::work_target::measure(settings.profiling);
     weir_memory::name_work_with(observe::work_target::work_name);
     weir_memory::count(global.profiling.memory);
-    let station = Station::new(live, life, global, workers);
+    let station = Station::new(live, lifecycle, global, workers);
     station.tuning.buffers.publish();
     let signals = Mutex::new(Some(signals));
     let channel = Mutex::new(channel);
@@ -461,19 +474,19 @@ fn start_workers(
         let reader = signals.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| worker == 0);
         let channel = channel.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| worker == 0);
         if let (Some(channel), Some(socket)) = (channel, station.live.record.cli_sockets().last())
-            && let Err(errno) = crate::worker::attend(station.live, station.life, socket, channel)
+            && let Err(errno) = crate::worker::attend(station.live, station.lifecycle, socket, channel)
         {
-            station.life.messages.alert(format!("The master cannot be heard: {errno}."));
+            station.lifecycle.messages.alert(format!("The master cannot be heard: {errno}."));
         }
         if let Some(reader) = reader
-            && let Err(errno) = station.life.obey(reader)
+            && let Err(errno) = station.lifecycle.obey(reader)
         {
-            station.life.messages.alert(format!("Signals cannot be received: {errno}."));
+            station.lifecycle.messages.alert(format!("Signals cannot be received: {errno}."));
         }
     })
 }
 
-/// Says what regular expressions may take, and what becomes of those that would take more.
+/// Sets the limits of regular expressions, and the handling of those that exceed them.
 fn bound_regular_expressions(tuning: &Tuning) {
     limit::set_on_limit(tuning.regex_on_limit);
     let most = tuning.regex_request_time.map_or(0, |most| most.as_nanos().try_into().unwrap_or(u64::MAX));
@@ -481,19 +494,19 @@ fn bound_regular_expressions(tuning: &Tuning) {
     budget::set_budget(most, context);
 }
 
-/// What each worker is set up with.
+/// The settings of each worker.
 struct Station {
     live: Live,
-    life: &'static Life,
+    lifecycle: &'static Lifecycle,
     log_identity: Arc<LogIdentity>,
     tuning: WorkerTuning,
-    /// How many bytes a record of TLS carries at most.
+    /// The size limit of a sent TLS record.
     largest_record: Option<usize>,
 }
 
 impl Station {
-    fn new(live: Live, life: &'static Life, global: &Global, workers: usize) -> Self {
-        let hostname = &life.instance.identity.hostname;
+    fn new(live: Live, lifecycle: &'static Lifecycle, global: &Global, workers: usize) -> Self {
+        let hostname = &lifecycle.instance.identity.hostname;
         let hostname = global.log_host_name.as_ref().map(|name| match name {
             weir_config::model::SentHostName::Own => hostname.clone(),
             weir_config::model::SentHostName::Named(name) => name.to_string(),
@@ -505,20 +518,20 @@ impl Station {
         }
         Station {
             live,
-            life,
+            lifecycle,
             log_identity: Arc::new(LogIdentity { hostname, process_id: system::id() }),
             tuning: WorkerTuning::new(&global.tuning, workers),
             largest_record: build::largest_record(global),
         }
     }
 
-    /// Makes the current thread ready to serve.
+    /// Sets the current thread up to serve.
     ///
-    /// Whatever it keeps for itself and drops at its end is used here for the first time: the C library notes each such thing on
-    /// the heap, and ends the process when there is no memory for that.
+    /// Every thread-local value with a destructor is used here for the first time: the C library records it on the heap, and
+    /// ends the process when there is no memory for that.
     fn set_up(&self, worker: usize) {
-        let instance = self.life.instance;
-        // Who reads published values has a place among their readers.
+        let instance = self.lifecycle.instance;
+        // Readers of published values have a thread-local slot.
         drop(weir_sync::Published::new(()).load());
         self.tuning.buffers.set_up(instance.figures.len());
         weir_containers::keep_recycled(self.tuning.hot_bytes);
@@ -538,8 +551,9 @@ impl Station {
         pulse::start(self.live);
         if worker == 0 {
             pattern_care::start(self.live);
+            ocsp_updates::start(self.live);
             crate::tables::start(instance);
-            self.life.peers.sections.iter().for_each(|section| section.start());
+            self.lifecycle.peers.sections.iter().for_each(|section| section.start());
         }
         crate::forward::start(&self.live.record.events.forwards);
         if let Some(checks) = self.live.record.checks.get() {
@@ -555,14 +569,14 @@ impl Station {
     }
 
     fn accept(&self) {
-        for listener_sockets in self.life.listening.all_sockets() {
+        for listener_sockets in self.lifecycle.listening.all_sockets() {
             let Owner::Frontend(listener) = listener_sockets.owner else { continue };
-            let door = listener_handler::ListenerHandler {
+            let acceptor = listener_handler::ListenerHandler {
                 listener,
                 workers: listener_sockets.workers,
                 spread: self.tuning.spread,
             };
-            if let Some(task) = listener_sockets.accept_here(door, self.tuning.accept_batch) {
+            if let Some(task) = listener_sockets.accept_here(acceptor, self.tuning.accept_batch) {
                 let acceptors = &listener.proxy().acceptors;
                 acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
             }
@@ -572,35 +586,36 @@ impl Station {
 
 impl Station {
     fn accept_operators(&self) {
-        let all_sockets = self.life.listening.all_sockets().iter();
+        let all_sockets = self.lifecycle.listening.all_sockets().iter();
         let of_operators =
             all_sockets.filter(|listener_sockets| matches!(listener_sockets.owner, Owner::Operator(_)));
         for (listener_sockets, socket) in of_operators.zip(self.live.record.cli_sockets()) {
             if let Some(task) =
-                listener_sockets.accept_here(CliDoor { live: self.live, socket }, cli_server::BATCH)
+                listener_sockets.accept_here(CliAcceptor { live: self.live, socket }, cli_server::BATCH)
             {
-                let acceptors = &self.life.operator_acceptors;
+                let acceptors = &self.lifecycle.operator_acceptors;
                 acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
             }
         }
     }
 
-    /// Starts to take connections of peers.
+    /// Starts to accept connections of peers.
     fn accept_peers(&self) {
-        for listener_sockets in self.life.listening.all_sockets() {
+        for listener_sockets in self.lifecycle.listening.all_sockets() {
             let Owner::Peers(listener) = listener_sockets.owner else { continue };
-            let door = PeerAcceptor(listener.section);
-            if let Some(task) = listener_sockets.accept_here(door, self.tuning.accept_batch) {
-                let acceptors = &self.life.operator_acceptors;
+            let tls = listener.tls.clone().map(|tls| tls as Arc<dyn ChooseServer>);
+            let acceptor = PeerAcceptor { section: listener.section, tls };
+            if let Some(task) = listener_sockets.accept_here(acceptor, self.tuning.accept_batch) {
+                let acceptors = &self.lifecycle.operator_acceptors;
                 acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
             }
         }
     }
 
-    /// Starts to take messages for `log-forward` sections.
+    /// Starts to receive messages for `log-forward` sections.
     fn accept_messages(&self) {
-        let relays = self.life.relays.shared;
-        for listener_sockets in self.life.listening.all_sockets() {
+        let relays = self.lifecycle.relays.shared;
+        for listener_sockets in self.lifecycle.listening.all_sockets() {
             let Owner::Relay(listener) = listener_sockets.owner else { continue };
             let task = match listener.way {
                 RelayWay::Stream(way) => listener_sockets
@@ -610,18 +625,18 @@ impl Station {
                 }),
             };
             if let Some(task) = task {
-                let acceptors = &self.life.operator_acceptors;
+                let acceptors = &self.lifecycle.operator_acceptors;
                 acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
             }
         }
     }
 }
 
-/// The processes that this one replaces, while it starts. If it does not, those that released their addresses for it may have
-/// them again.
+/// The processes that this one replaces, while it starts. If the start fails, those that released their addresses may take
+/// them back.
 struct Takeover {
     former: Former,
-    /// They were asked to release their addresses.
+    /// Whether they were asked to release their addresses.
     released: Cell<bool>,
 }
 
@@ -653,28 +668,28 @@ impl Drop for Takeover {
 }
 
 impl Former {
-    /// Whether there was anybody to tell.
+    /// Sends a signal to them; false if there is no such process.
     fn tell(&self, signal: signal::Signal) -> bool {
         self.processes.iter().filter(|&&process| signal::send(process, signal) == Ok(true)).count() > 0
     }
 }
 
-/// What each kind of lock cost, and what share of the workers' time that was (R82, R83).
+/// Prints the cost of each kind of lock, and its share of the workers' time (R82, R83).
 fn say_what_locks_cost(workers: usize, started_ms: u64) {
     let elapsed_ns = weir_sched::now().as_ms().saturating_sub(started_ms).saturating_mul(1_000_000);
     for figures in weir_sync::lock_figures() {
         let share = figures.share_of_run_time(workers, elapsed_ns);
-        // Nobody is left to be told that standard error is closed.
+        // If standard error is closed, there is nowhere to report that.
         let _ = writeln!(std::io::stderr(), "{figures}\tshare of run time: {share:.3} %");
     }
 }
 
-/// Gives lines that wait to be written the time to leave.
+/// Waits for a limited time until pending log lines are written.
 fn flush_logs(instance: &Instance, relays: &LiveRelays) {
     for sink in instance.proxies.iter().flat_map(|proxy| &proxy.log_sinks).chain(&relays.sinks) {
         sink.flush(LAST_LOGS);
     }
 }
 
-/// How long the end of the process waits for a slow reader of its log.
+/// How long the end of the process waits for a slow reader of its logs.
 const LAST_LOGS: Duration = Duration::from_secs(1);

@@ -1,13 +1,13 @@
-//! Everything that can be traced: the rows of all layers, and those of applets, which are served here.
+//! All trace sources: those of all layers, and those of applets, which are here.
 
 use std::io::Write;
 
 use weir_config::model::{Location, TraceLine};
+use weir_events::Sinks;
 use weir_events::trace::commands::Traces;
 use weir_events::trace::{About, Event, Happening, Level, Source};
-use weir_events::{Sinks, WallTime};
 
-/// What weir answers itself: conversations of the runtime API.
+/// Applets: sessions of the runtime API.
 static APPLET: Source = Source::new(
     "applet",
     "Applet endpoint",
@@ -17,20 +17,22 @@ static APPLET: Source = Source::new(
 static SOURCES: &[&Source] = &[
     &weir_stream::trace::SESSION,
     &weir_stream::trace::STREAM,
+    &weir_mux::trace::H2,
     &weir_stream::trace::H1,
     &weir_stream::trace::PT,
     &APPLET,
+    &weir_peers::PEERS,
     &weir_sched::trace::SCHEDULER,
     &weir_sched::trace::POLLER,
 ];
 
-/// All sources, and the sinks that they may tell.
+/// All sources, and the sinks that they may write to.
 pub fn all(sinks: &Sinks) -> Traces<'_> {
     Traces { sources: SOURCES, sinks }
 }
 
-/// The lines that `-dt` stands for: sources to trace to standard error, separated by commas, each with a level and a
-/// verbosity behind colons. Nothing, or `all`, is every source; no level is errors.
+/// Parses `-dt`: sources to trace to standard error, separated by commas, each with an optional level and verbosity
+/// after colons. Nothing, or `all`, means every source; the default level is errors.
 pub fn of_command_line(wanted: &str) -> Vec<TraceLine> {
     let mut lines = Vec::new();
     for wanted in wanted.split(',') {
@@ -52,13 +54,13 @@ pub fn of_command_line(wanted: &str) -> Vec<TraceLine> {
     lines
 }
 
-/// A conversation of the runtime API, told as long as it lives.
+/// A session of the runtime API, traced until it is dropped.
 pub struct Conversation<'s> {
     address: &'s str,
 }
 
 impl<'s> Conversation<'s> {
-    /// With a client that came through the socket of this address.
+    /// A session with a client of the socket with this address.
     pub fn begin(address: &'s str) -> Self {
         let conversation = Conversation { address };
         conversation.tell(0);
@@ -68,8 +70,8 @@ impl<'s> Conversation<'s> {
     fn tell(&self, event: usize) {
         if APPLET.is_active() {
             let about = About { thread: weir_sched::worker_index() as u64 + 1, ..About::default() };
-            let time = WallTime::from_micros(weir_sched::wall_us() as i64);
-            APPLET.tell(&Happening { event, level: Level::User, about, time }, |_, line| {
+            let time = weir_sched::wall_time();
+            APPLET.tell(&Happening { event, also: 0, level: Level::User, about, time }, |_, line| {
                 // Writing to memory does not fail.
                 let _ = write!(line, "<CLI> on {}", self.address);
             });
@@ -88,7 +90,7 @@ mod tests {
     use super::*;
     use crate::observe::fixture::try_live;
 
-    /// Names are distinct, and every event says what it is.
+    /// Names are distinct, and every event has a description.
     #[test]
     fn every_source_and_event_is_a_row() {
         let mut names: Vec<_> = SOURCES.iter().map(|source| source.name).collect();

@@ -1,4 +1,4 @@
-//! What the global section makes of workers: how they are scheduled, what they hold, how they accept.
+//! The workers' settings from the global section: scheduling, memory, accepting.
 
 use weir_config::model::{Global, ListenerQueues, Profiling, TaskProfiling, Tuning as Configured};
 use weir_net::shortage::BufferLimits;
@@ -7,7 +7,7 @@ use weir_stream::listener_handler::Spread;
 
 use crate::limits;
 
-/// How the scheduler is set up.
+/// The scheduler's settings.
 pub(crate) fn scheduler(global: &Global, workers: usize) -> Settings {
     Settings {
         threads: workers,
@@ -27,7 +27,7 @@ pub(crate) fn scheduler(global: &Global, workers: usize) -> Settings {
     }
 }
 
-/// What the workers measure from the start.
+/// The measurements that workers make from the start.
 fn profiling(asked: &Profiling) -> ProfileSettings {
     let mode = match asked.tasks {
         TaskProfiling::Off => ProfileMode::Off,
@@ -37,23 +37,23 @@ fn profiling(asked: &Profiling) -> ProfileSettings {
     ProfileSettings { mode, locks: asked.locks, memory: asked.memory_time }
 }
 
-/// What each worker holds, and how it accepts.
+/// The settings of each worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkerTuning {
-    /// What buffers are bounded by.
+    /// The limits of buffers.
     pub buffers: BufferLimits,
     /// Bytes of free memory that each keeps.
     pub hot_bytes: usize,
     /// Connections to accept in one turn.
     pub accept_batch: u32,
-    /// How connections are spread over workers.
+    /// How connections are distributed over workers.
     pub spread: Spread,
-    /// From how many milliseconds on a stream is on the timeline although it ended well.
+    /// The duration from which a stream is on the timeline even if it ended well, in milliseconds.
     pub timeline_slow_ms: u32,
 }
 
 impl WorkerTuning {
-    /// What each of `workers` does.
+    /// The settings for each of `workers`.
     pub fn new(tuning: &Configured, workers: usize) -> Self {
         let (size, hot_bytes) = (tuning.buffer_size as usize, tuning.hot_bytes as usize);
         WorkerTuning {
@@ -77,12 +77,12 @@ impl WorkerTuning {
     }
 }
 
-/// How many entries of stick-tables a peer is told in one turn.
+/// How many entries of stick-tables a peer is sent in one turn.
 pub(crate) fn updates_at_once(tuning: &Configured) -> usize {
     tuning.peer_updates_max.map_or(weir_peers::UPDATES_AT_ONCE, |updates| updates as usize)
 }
 
-/// `tune.maxaccept` when nothing is written (manual): connections beyond wait for the next turn.
+/// The default of `tune.maxaccept` (manual): further connections wait for the next turn.
 const ACCEPT_BATCH: u32 = 4;
 
 #[cfg(test)]
@@ -98,7 +98,7 @@ mod tests {
 
     const WORKERS: usize = 2;
 
-    /// Everything that is made of a global section with this line, as text; none when the line is only kept.
+    /// Everything derived from a global section with this line, as text; none when the line is only stored.
     fn made_of(line: &str) -> Option<String> {
         let text = format!(
             "global\n {line}\ndefaults\n timeout connect 1s\n timeout client 1s\n timeout server 1s\n\
@@ -127,7 +127,7 @@ mod tests {
         made.expect("a worker").expect("it ends")
     }
 
-    /// A word of the language is either implemented or an error: none of `tune.*` is taken and then forgotten.
+    /// A keyword is either implemented or an error: none of `tune.*` is accepted and ignored.
     #[test]
     fn every_word_about_tuning_changes_something() {
         let plain = made_of("").expect("nothing is kept of nothing");
@@ -146,7 +146,7 @@ mod tests {
         assert!(looked_at > 20, "{looked_at}");
     }
 
-    /// R1, R39, R40: the three words of the scheduler reach it, and low latency is off unless asked for.
+    /// R1, R39, R40: the three keywords of the scheduler reach it, and low latency is off by default.
     #[test]
     fn the_scheduler_is_set_up_as_written() {
         let made = |lines: &str| {
@@ -164,17 +164,20 @@ mod tests {
         assert_eq!(made(" tune.sched.low-latency off"), (200, false, 200, WORKERS));
     }
 
-    /// They take the value that weir has anyway, and refuse all others.
+    /// These accept only the value that weir always has.
     const SAY_WHAT_IS_SO: [&str; 2] = ["tune.fd.edge-triggered", "tune.pattern.cache-size"];
-    /// They are about the process: tests/masters/starting.py, tests/vtc/rules and tests/socket_sizes.py look at one. How many
+    /// They are about the process: tests/masters/starting.py, tests/vtc/rules and tests/socket_sizes.py look at one, and
+    /// tests/ocsp_updates.py at what certificates are shown. How many
     /// counters there are bounds what rules may name (language/config/src/proxy/tables.rs).
-    const SEEN_FROM_OUTSIDE: [&str; 7] = [
+    const SEEN_FROM_OUTSIDE: [&str; 9] = [
         "tune.rcvbuf.frontend",
         "tune.regex.on-limit",
         "tune.regex.request-time",
         "tune.renice.runtime",
         "tune.renice.startup",
         "tune.sndbuf.backend",
+        "tune.ssl.ocsp-update.maxdelay",
+        "tune.ssl.ocsp-update.mindelay",
         "tune.stick-counters",
     ];
 }

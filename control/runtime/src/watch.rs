@@ -1,6 +1,6 @@
-//! What is said about a worker that does not go on.
+//! Reports of stuck workers.
 //!
-//! It is written straight to standard error, since whatever else could carry it may be what the worker is stuck in.
+//! They are written directly to standard error, because the worker may be stuck in any other output.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use weir_syntax::{Severity, classic_line};
 
 use crate::observe::work_target::place_of;
 
-/// Watches the workers until what is returned is dropped.
+/// Watches the workers until the returned value is dropped.
 pub(crate) fn start(
     runtime: &Runtime,
     instance: &'static Instance,
@@ -24,13 +24,13 @@ pub(crate) fn start(
         if stall.deadly {
             text.push_str(&everybody(&handle));
         }
-        // What watches the others must not be stopped itself: a warning waits for no reader, the last words a moment.
+        // The watchdog must not block: a warning does not wait for a reader, and the last message only shortly.
         let patience_ms = if stall.deadly { LAST_WORDS_MS } else { 0 };
         weir_sys::standard_error::write(text.as_bytes(), patience_ms);
     })
 }
 
-/// How long the message of a process that is to be ended waits for somebody to read it.
+/// How long the last message before ending the process waits for a reader, in milliseconds.
 const LAST_WORDS_MS: u32 = 100;
 
 fn severity(stall: &Stall) -> Severity {
@@ -62,7 +62,7 @@ fn describe(stall: &Stall, streams: u64) -> String {
     text
 }
 
-/// What the workers are at: one line each, for whoever looks at the remains.
+/// What each worker is doing, one line each, for the analysis.
 fn everybody(handle: &Handle) -> String {
     let mut text = String::new();
     for worker in 0..handle.worker_count() {
@@ -81,7 +81,7 @@ mod tests {
 
     static KIND: Kind = Kind::new("connection");
 
-    /// The stuck kind of work and its place are named.
+    /// The report names the stuck kind of work and its place.
     #[test]
     fn a_stall_names_the_work_and_its_place() {
         let here = std::panic::Location::caller();
@@ -106,7 +106,7 @@ mod tests {
         assert!(deadly.ends_with("the process ends."), "{deadly}");
         let asleep = describe(&Stall { asleep: true, ..stall }, 0);
         assert!(asleep.starts_with("Thread 2 waits for the kernel in "), "{asleep}");
-        // Each says what to look for.
+        // Each report gives advice.
         assert!(text.contains("profiling") && asleep.contains("disk") && !deadly.contains("disk"));
     }
 }

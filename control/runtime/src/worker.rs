@@ -1,8 +1,8 @@
 //! A worker and its master: the pair of sockets between them.
 //!
-//! Either side reaches the other by passing one end of a fresh pair over it; what the other end says then is a session of
-//! the runtime API, in both directions the same way. The worker says through it that it is ready; the master passes on
-//! what operators ask; a next worker asks for the listening sockets. When the master is gone, the worker leaves.
+//! Either side connects to the other by passing one end of a new pair over it; the connection is then a session of the
+//! runtime API, in both directions. The worker reports on it that it is ready; the master passes operators' commands on;
+//! the next worker asks for the listening sockets. When the master is gone, the worker leaves.
 
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,27 +17,27 @@ use weir_sys::{Address, Errno, pass};
 
 use crate::cli_server::converse;
 use crate::handover::{self, Giver};
-use crate::life::Life;
+use crate::lifecycle::Lifecycle;
 use crate::observe::{CliSettings, CliSocket, Live};
 
-/// What a worker got from its master.
+/// A worker's link to its master.
 #[derive(Debug)]
 pub struct WorkerLink {
     /// The worker's end of the pair.
     pub channel: OwnedFd,
-    /// The master's end of the pair of the worker that serves now, to take the listening sockets from.
+    /// The master's end of the pair with the currently serving worker, to take the listening sockets from.
     pub former: Option<OwnedFd>,
-    /// What the standard streams become once it serves, when it goes to the background with its master.
+    /// The null device for the standard streams once it serves, when it goes to the background with its master.
     pub background: Option<NullDevice>,
 }
 
 impl WorkerLink {
-    /// Whom to ask for the listening sockets.
+    /// The process to ask for the listening sockets.
     pub fn giver(&self) -> Option<Giver<'_>> {
         self.former.as_ref().map(Giver::Channel)
     }
 
-    /// How the channel is named among the sockets of the runtime API.
+    /// The channel's address among the sockets of the runtime API.
     pub fn address(&self) -> String {
         format!("sockpair@{}", self.channel.as_raw_fd())
     }
@@ -46,7 +46,7 @@ impl WorkerLink {
     pub fn socket(&self, global: &Global) -> CliSocket {
         CliSocket::from(CliSettings {
             address: self.address(),
-            // The master lowers it to what its own client may do.
+            // The master lowers it to the level of its own client.
             level: Level::Admin,
             severity_output: SeverityOutput::None,
             timeout: global.stats_timeout.max(LEAST_TIMEOUT),
@@ -57,7 +57,7 @@ impl WorkerLink {
         })
     }
 
-    /// Tells the master that this worker serves (R119).
+    /// Reports to the master that this worker serves (R119).
     pub fn ready(&self) -> std::io::Result<()> {
         let mut master = handover::knock(&self.channel)?;
         master.set_write_timeout(Some(LEAST_TIMEOUT))?;
@@ -65,10 +65,10 @@ impl WorkerLink {
     }
 }
 
-/// Serves what the master passes, on the current worker thread, until the master is gone.
+/// Serves sessions from the master, on the current worker thread, until the master is gone.
 pub fn attend(
     live: Live,
-    life: &'static Life,
+    lifecycle: &'static Lifecycle,
     socket: &'static CliSocket,
     channel: OwnedFd,
 ) -> weir_sys::Result<()> {
@@ -86,8 +86,8 @@ pub fn attend(
                 Err(_) => break,
             }
         }
-        life.messages.warning("The master is gone: this worker leaves after its last connection.");
-        life.leave();
+        lifecycle.messages.warning("The master is gone: this worker leaves after its last connection.");
+        lifecycle.leave();
     });
     Ok(())
 }
@@ -105,5 +105,5 @@ fn admit(live: Live, socket: &'static CliSocket, client: OwnedFd) {
 
 static CHANNEL: Kind = Kind::new("channel of the master");
 static SESSION: Kind = Kind::new("cli session of the master");
-/// What is passed on is answered at once or by somebody who looks at it; a master that hangs is left after this.
+/// The shortest idle timeout of the master's sessions, and the time limit of a report to it: a master that hangs is left.
 const LEAST_TIMEOUT: Duration = Duration::from_secs(10);

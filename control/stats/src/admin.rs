@@ -1,8 +1,8 @@
-//! The form of the statistics page: an administrator checks some servers of one backend and chooses what to do with them.
+//! The form of the statistics page: an administrator selects servers of one backend and an action.
 
 use crate::uri::{FormStatus, StatsRequest};
 
-/// The longest form that is read: more servers than a page can be used with.
+/// The longest form that is read, in bytes: more servers than a page can show.
 pub const LONGEST_FORM: usize = 65_536;
 
 /// What to do with a server.
@@ -10,16 +10,16 @@ pub const LONGEST_FORM: usize = 65_536;
 pub enum Action {
     /// Normal operation.
     Ready,
-    /// No new traffic but that of persistence.
+    /// No new traffic except that of persistence.
     Drain,
-    /// Nothing at all.
+    /// No traffic.
     Maintenance,
     /// End all sessions.
     Shutdown,
 }
 
 impl Action {
-    /// All actions, with their word in the form and what the page calls them.
+    /// All actions, with their word in the form and their label on the page.
     pub const ALL: [(Action, &'static str, &'static str); 4] = [
         (Action::Ready, "ready", "Set state to READY"),
         (Action::Drain, "drain", "Set state to DRAIN"),
@@ -28,29 +28,29 @@ impl Action {
     ];
 }
 
-/// The live servers, as the form sees them.
+/// The live servers, as an interface for the form.
 pub trait AdminTarget {
     /// Whether there is a backend of this name, or with this `#<id>`.
     fn has_backend(&self, backend: &str) -> bool;
 
-    /// Does it; false when the backend has no such server.
+    /// Applies an action; false when the backend has no such server.
     fn act(&mut self, backend: &str, server: &str, action: Action) -> bool;
 }
 
-/// A form, taken apart.
+/// A parsed form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdminForm {
     /// The backend's name, or `#<id>`.
     pub backend: String,
     /// The checked servers.
     pub servers: Vec<String>,
-    /// What to do; `None` when the word is unknown.
+    /// The action; `None` when the word is unknown.
     pub action: Option<Action>,
 }
 
 impl AdminForm {
-    /// Reads the body of a `POST` (`application/x-www-form-urlencoded`). `None` when there is nothing to do in it, or a
-    /// value cannot be decoded.
+    /// Parses the body of a `POST` (`application/x-www-form-urlencoded`). `None` when it contains no action, or a value
+    /// cannot be decoded.
     pub fn parse(body: &[u8]) -> Option<Self> {
         let mut form = Self::default();
         let mut asked = false;
@@ -70,7 +70,7 @@ impl AdminForm {
         (asked && !form.servers.is_empty()).then_some(form)
     }
 
-    /// Does what the form says, server by server.
+    /// Applies the action, server by server.
     pub fn apply(&self, target: &mut dyn AdminTarget) -> FormStatus {
         let Some(action) = self.action else { return FormStatus::Error };
         if !target.has_backend(&self.backend) {
@@ -85,7 +85,7 @@ impl AdminForm {
     }
 }
 
-/// What a `POST` to the statistics comes to. `admin` says whether the rules allow it; a body over [`LONGEST_FORM`] should
+/// The result of a `POST` to the statistics. `admin` says whether the rules allow it; a body over [`LONGEST_FORM`] should
 /// not be read at all and is passed as `None`.
 pub fn post(body: Option<&[u8]>, admin: bool, target: &mut dyn AdminTarget) -> FormStatus {
     if !admin {
@@ -97,12 +97,12 @@ pub fn post(body: Option<&[u8]>, admin: bool, target: &mut dyn AdminTarget) -> F
     }
 }
 
-/// Where the browser is sent afterwards: a reload must not do it again.
+/// The target of the redirect afterwards, so that a reload does not repeat the action.
 pub fn location(prefix: &str, request: &StatsRequest, status: FormStatus) -> String {
     request.link(prefix, |other| other.status = Some(status))
 }
 
-/// Undoes percent-encoding, and `+` for blanks.
+/// Decodes percent-encoding, and `+` for blanks.
 fn decode(bytes: &[u8]) -> Option<String> {
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut rest = bytes;

@@ -1,4 +1,4 @@
-//! The whole answer to a `GET` on the statistics, whatever was asked for.
+//! The complete answer to a `GET` on the statistics, in any format.
 
 use crate::dump::{Progress, StatsDump};
 use crate::page::{PageDump, PageSettings};
@@ -7,8 +7,8 @@ use crate::schema::SCHEMA;
 use crate::source::StatsSource;
 use crate::uri::{StatsRequest, What};
 
-/// An answer in progress. Its header fields: `Content-Type` as [`StatsRequest::content_type`] says, `Cache-Control:
-/// no-cache`, and `Refresh` if [`PageSettings::refresh`] says so.
+/// An answer in progress. Its header fields: `Content-Type` from [`StatsRequest::content_type`], `Cache-Control:
+/// no-cache`, and `Refresh` if [`PageSettings::refresh`] returns a value.
 #[derive(Debug)]
 pub struct StatsAnswer {
     body: Body,
@@ -23,7 +23,7 @@ enum Body {
 }
 
 impl StatsAnswer {
-    /// An answer that has written nothing yet.
+    /// An answer of which nothing was written.
     pub fn new(settings: PageSettings, request: StatsRequest) -> Self {
         let body = match request.what {
             What::Page => {
@@ -38,7 +38,7 @@ impl StatsAnswer {
         Self { body, row: Row::default() }
     }
 
-    /// Appends to `out` until it holds at least `enough` bytes, one row more than that at most.
+    /// Appends to `out` until it holds at least `enough` bytes, at most one row more.
     pub fn advance(&mut self, source: &dyn StatsSource, enough: usize, out: &mut Vec<u8>) -> Progress {
         match &mut self.body {
             Body::Page { dump, text } => {

@@ -1,15 +1,15 @@
-//! A whole dump, a bounded piece at a time.
+//! A complete dump, a bounded piece at a time.
 
 use crate::render::{Format, write_csv, write_csv_header, write_json, write_typed};
 use crate::row::Row;
 use crate::source::{Cursor, Selection, StatsSource};
 
-/// How far a dump came.
+/// The progress of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// There is more: make room and call again.
     More,
-    /// That was all.
+    /// The dump is complete.
     Done,
 }
 
@@ -34,17 +34,17 @@ enum DumpState {
     Done,
 }
 
-/// Objects that one piece looks at, wanted or not: a selection that wants nothing of thousands must not block a worker.
+/// How many objects one piece visits, matching or not: a selection without matches among thousands must not block a worker.
 pub(crate) const OBJECTS_PER_PIECE: usize = 256;
 
 impl StatsDump {
-    /// A dump that has written nothing yet. `legends` shows addresses, cookies and algorithms.
+    /// A dump of which nothing was written. `legends` shows addresses, cookies and algorithms.
     pub fn new(format: Format, descriptions: bool, legends: bool, selection: Selection) -> Self {
         Self { format, descriptions, legends, selection, cursor: Cursor::default(), state: DumpState::Header }
     }
 
-    /// Appends rows until `out` holds at least `enough` bytes; one row more than that at most (a row is under 1 kB in
-    /// CSV, some 20 kB typed, 40 kB in JSON). `scratch` is a row to work in.
+    /// Appends rows until `out` holds at least `enough` bytes, at most one row more (a row is under 1 kB in CSV, some
+    /// 20 kB typed, 40 kB in JSON). `scratch` is a row to work in.
     pub fn advance(
         &mut self,
         source: &dyn StatsSource,

@@ -1,10 +1,10 @@
 //! Every figure of a frontend, listener, server or backend, one row each: the dictionary of `show stat`.
 //!
-//! Names, order, tags and descriptions are what monitoring tools of the reference read, so they are kept to the letter.
-//! Positions are the order below. A figure that reads zero on every object it applies to is filled in by
-//! [`Row::begin`](crate::Row::begin); the source of a row only sets what it has.
+//! Monitoring tools for HAProxy read the names, order, tags and descriptions, so these are exact copies. Positions are
+//! the order below. A figure that is always zero where it applies is filled in by [`Row::begin`](crate::Row::begin);
+//! the source of a row only sets the others.
 
-/// What a row is about. The number is that of the `type` field.
+/// The kind of a row's object. The number is that of the `type` field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The client side of a proxy.
@@ -18,12 +18,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The letter that begins a typed line.
+    /// The first letter of a typed line.
     pub fn letter(self) -> char {
         ['F', 'B', 'S', 'L'][self as usize]
     }
 
-    /// The word of `objType` in JSON.
+    /// The value of `objType` in JSON.
     pub fn word(self) -> &'static str {
         ["Frontend", "Backend", "Server", "Listener"][self as usize]
     }
@@ -39,7 +39,7 @@ const B: u32 = 2;
 const S: u32 = 4;
 const L: u32 = 8;
 
-/// How a value is written with its type.
+/// The type with which a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     /// `str`.
@@ -52,7 +52,7 @@ pub enum Type {
     U64,
 }
 
-/// What a field holds when the source of a row says nothing.
+/// The value of a field that the source of a row does not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
     /// Nothing.
@@ -66,7 +66,7 @@ pub enum Fill {
 }
 
 impl Fill {
-    /// Whether the field of such an object is zero when nobody says anything.
+    /// Whether the field of such an object is zero by default.
     pub fn is_zero(self, kind: Kind, http: bool) -> bool {
         match self {
             Fill::Set => false,
@@ -82,21 +82,21 @@ impl Fill {
 pub struct FieldDecl {
     /// The name in headers.
     pub name: &'static str,
-    /// On which kinds it applies: a sum of [`Kind::mask`].
+    /// The kinds to which it applies: a sum of [`Kind::mask`].
     pub applies: u32,
     /// Origin, nature, scope and persistence, one letter each (management manual, "Typed output format").
     pub tags: &'static str,
     /// The type it is written with.
     pub type_: Type,
-    /// What it holds if not set.
+    /// Its default.
     pub fill: Fill,
-    /// What it means.
+    /// Its description.
     pub description: &'static str,
 }
 
 impl FieldDecl {
-    /// The tags on a kind. Backends have counts of servers as gauges where servers have a state, and the reference calls
-    /// their highest rate a gauge.
+    /// The tags for a kind. A backend counts servers, as gauges, where a server has a state, and HAProxy tags a
+    /// backend's highest rate as a gauge.
     pub fn tags_on(&self, kind: Kind) -> &'static str {
         match (kind, self.name) {
             (Kind::Backend, "act" | "bck" | "rate_max") => "MGPV",
@@ -253,7 +253,7 @@ fields! {
     Resbin: "resbin", L|F|B|S, "MCPP", U64, Zero, "Total number of response bytes received since process started";
     Resbout: "resbout", L|F|B|S, "MCPP", U64, Zero, "Total number of response bytes sent since process started";
     CacheHintHits: "cache_hint_hits", F|B, "MCPP", U64, HttpZero, "Total number of HTTP requests for which a 103 Early Hints response was emitted from the cache on this frontend/backend since the worker process started";
-    // From here on: figures of protocol engines, behind the `-` column of the CSV.
+    // From here on: counters of protocol engines, after the `-` column of the CSV.
     H2HeadersRcvd: "h2_headers_rcvd", F|B, "MCPV", U64, Zero, "Total number of received HEADERS frames";
     H2DataRcvd: "h2_data_rcvd", F|B, "MCPV", U64, Zero, "Total number of received DATA frames";
     H2SettingsRcvd: "h2_settings_rcvd", F|B, "MCPV", U64, Zero, "Total number of received SETTINGS frames";
@@ -348,12 +348,13 @@ fields! {
     H1BytesOut: "h1_bytes_out", F|B, "MCPV", U64, Zero, "Total number of bytes send";
     H1SplicedBytesIn: "h1_spliced_bytes_in", F|B, "MCPV", U64, Zero, "Total number of bytes received using kernel splicing";
     H1SplicedBytesOut: "h1_spliced_bytes_out", F|B, "MCPV", U64, Zero, "Total number of bytes sendusing kernel splicing";
+    Ejections: "ejections", B|S, "MCPV", U64, Set, "Total number of ejections by 'outlier-ejection' since the worker process started";
 }
 
 /// How many fields there are.
 pub const FIELD_COUNT: usize = Field::ALL.len();
 
-/// The first field of the protocol engines: in CSV a column named `-` stands before it.
+/// The first field of the protocol engines: in CSV a column named `-` precedes it.
 pub const FIRST_EXTRA: usize = Field::H2HeadersRcvd as usize;
 
 impl Field {
@@ -362,7 +363,7 @@ impl Field {
         &FIELDS[self as usize]
     }
 
-    /// Whether objects of this kind have it.
+    /// Whether objects of this kind have the field.
     pub fn applies_to(self, kind: Kind) -> bool {
         self.decl().applies & kind.mask() != 0
     }

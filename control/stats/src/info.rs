@@ -1,7 +1,7 @@
 //! Every figure of the process, one row each: the dictionary of `show info`.
 //!
-//! Names, positions, tags and descriptions are what monitoring tools of the reference read, so they are kept to the
-//! letter; holes in the positions are its too.
+//! Monitoring tools for HAProxy read the names, positions, tags and descriptions, so these are exact copies,
+//! including gaps in the positions.
 
 use crate::fields::Type;
 use crate::render::{Format, write_float, write_json_string, write_number, write_type_and_value};
@@ -18,7 +18,7 @@ pub struct InfoDecl {
     pub tags: &'static str,
     /// The type it is written with.
     pub type_: Type,
-    /// What it means.
+    /// Its description.
     pub description: &'static str,
 }
 
@@ -149,7 +149,7 @@ impl Default for InfoRow {
 }
 
 impl InfoRow {
-    /// Zero in every number, nothing in every text.
+    /// Zero in every number, an empty string in every text.
     pub fn new() -> Self {
         let mut cells = Cells::default();
         cells.reset(INFO_FIELDS.len());

@@ -1,8 +1,8 @@
-//! Statistics: what every object counts, written as CSV, typed lines, JSON, for Prometheus, and as
+//! Statistics: the counters of every object, written as CSV, typed lines, JSON, for Prometheus, and as
 //! the HTML page.
 //!
 //! The crate knows the dictionary of figures ([`fields`], [`info`]) and how each format writes them. It refuses to know
-//! where figures come from: a [`StatsSource`] fills one [`Row`] per object, and everything is written from such rows, a
+//! the origin of figures: a [`StatsSource`] fills one [`Row`] per object, and all formats are written from such rows, a
 //! bounded piece at a time, so that a page about thousands of servers neither blocks a worker nor fills its memory.
 //!
 //! Begin with [`StatsSource`] and [`StatsDump`]; for HTTP with [`StatsRequest`], [`StatsAnswer`] and [`admin::post`]; for
@@ -13,6 +13,7 @@ pub mod answer;
 pub mod dump;
 pub mod fields;
 pub mod info;
+pub mod name_server;
 pub mod page;
 pub mod prometheus;
 pub mod render;

@@ -31,7 +31,7 @@ pub struct PageSettings {
     pub description: Option<String>,
     /// `stats show-legends`: addresses, cookies, algorithms.
     pub legends: bool,
-    /// `stats show-modules`: what the modules count.
+    /// `stats show-modules`: whether the counters of modules are shown.
     pub modules: bool,
     /// Whether this request may change something (`stats admin`).
     pub admin: bool,
@@ -74,7 +74,7 @@ pub struct PageDump {
 enum PageState {
     Head,
     Between,
-    /// The table of this proxy is open; in a form if it has servers that may be changed.
+    /// The table of this proxy is open, within a form if it has servers that may be changed.
     Proxy {
         id: u32,
         form: bool,
@@ -82,18 +82,18 @@ enum PageState {
     Done,
 }
 
-/// Objects that one piece looks at, wanted or not.
+/// How many objects one piece visits, matching or not.
 const OBJECTS_PER_PIECE: usize = 256;
 
 impl PageDump {
-    /// A page that has written nothing yet.
+    /// A page of which nothing was written.
     pub fn new(settings: PageSettings, request: StatsRequest) -> Self {
         let selection = settings.selection(&request);
         Self { settings, request, selection, cursor: Cursor::default(), state: PageState::Head }
     }
 
-    /// Appends to `out` until it holds at least `enough` bytes, one row more than that at most (a row is some 3 kB).
-    /// `scratch` is a row to work in.
+    /// Appends to `out` until it holds at least `enough` bytes, at most one row more (a row is some 3 kB). `scratch`
+    /// is a row to work in.
     pub fn advance(
         &mut self,
         source: &dyn StatsSource,
@@ -159,7 +159,7 @@ impl PageDump {
         cells::header(form, self.settings.modules, out);
     }
 
-    /// Closes the table, with the form's choice of actions.
+    /// Closes the table, and the form with its choice of actions.
     fn end_proxy(&mut self, out: &mut String) {
         let PageState::Proxy { id, form } = self.state else { return };
         out.push_str("</table>\n");
@@ -177,7 +177,7 @@ impl PageDump {
     }
 }
 
-/// For [`Kind::Frontend`] and the like: the name that the page shows, and the link to the row.
+/// The mark in a row's anchor, and the row's name, which is also the end of the anchor.
 fn shown_name(row: &Row) -> (&'static str, &str) {
     match row.kind() {
         Kind::Frontend => ("", "Frontend"),
@@ -187,7 +187,7 @@ fn shown_name(row: &Row) -> (&'static str, &str) {
     }
 }
 
-/// Text in HTML, also inside an attribute in double quotes.
+/// Escapes text for HTML, also inside an attribute in double quotes.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

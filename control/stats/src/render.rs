@@ -5,7 +5,7 @@ use std::io::Write;
 use crate::fields::{FIELD_COUNT, FIELDS, FIRST_EXTRA, Field};
 use crate::row::{Row, Value};
 
-/// How figures are written.
+/// The format of figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// One line per object (`show stat`), or `name: value` lines (`show info`).
@@ -17,7 +17,7 @@ pub enum Format {
     Json,
 }
 
-/// Fields that only show with `stats show-legends`, or to operators on the command line: they tell about the inside.
+/// Fields that are only shown with `stats show-legends`, or to level operator on the command line, because they reveal internals.
 pub fn is_legend(field: Field) -> bool {
     matches!(field, Field::Addr | Field::Cookie | Field::Algo)
 }
@@ -52,7 +52,7 @@ pub fn write_csv(row: &Row, legends: bool, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// One object as typed lines, with descriptions if wanted.
+/// One object as typed lines, with descriptions if requested.
 pub fn write_typed(row: &Row, legends: bool, descriptions: bool, out: &mut Vec<u8>) {
     for (position, value) in shown(row, legends) {
         let decl = &FIELDS[position];
@@ -99,7 +99,7 @@ fn shown(row: &Row, legends: bool) -> impl Iterator<Item = (usize, Value<'_>)> {
         .filter(|(_, value)| *value != Value::Empty)
 }
 
-/// From the end of the field object to the end of the item.
+/// The rest of a JSON item after the field object.
 pub(crate) fn write_json_rest(tags: &str, value: Value<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"},\"processNum\":1,");
     write_json_tags_and_value(tags, value, out);
@@ -175,12 +175,12 @@ fn type_word(value: Value<'_>) -> &'static str {
     }
 }
 
-/// `<type>:<value>`.
+/// A type and its value: `<type>:<value>`.
 pub fn write_type_and_value(value: Value<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(type_word(value).as_bytes());
     out.push(b':');
     match value {
-        // One value, one line: what would break the line is shown as a blank.
+        // A value must stay on one line: characters that would break it are shown as blanks.
         Value::Text(text) => {
             out.extend(text.bytes().map(|byte| if byte == b'\n' || byte == b'\r' { b' ' } else { byte }));
         }
@@ -188,7 +188,7 @@ pub fn write_type_and_value(value: Value<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// A number in decimal; nothing for a text or nothing.
+/// A number in decimal; nothing for a text or an empty value.
 pub(crate) fn write_number(value: Value<'_>, out: &mut Vec<u8>) {
     let _ = match value {
         Value::U32(number) => write!(out, "{number}"),
@@ -199,7 +199,7 @@ pub(crate) fn write_number(value: Value<'_>, out: &mut Vec<u8>) {
     };
 }
 
-/// At most six decimals, no zeros at the end.
+/// At most six decimals, without trailing zeros.
 pub(crate) fn write_float(number: f64, out: &mut Vec<u8>) {
     let text = format!("{number:.6}");
     out.extend_from_slice(text.trim_end_matches('0').trim_end_matches('.').as_bytes());

@@ -1,11 +1,11 @@
-//! One object's figures, ready to be written.
+//! The figures of one object.
 
 use crate::fields::{FIELD_COUNT, FIELDS, Field, Kind, Type};
 
 /// One figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
-    /// Not known, or does not apply: left out.
+    /// Unknown, or not applicable: omitted.
     Empty,
     /// An unsigned 32-bit number.
     U32(u32),
@@ -49,7 +49,7 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
     }
 }
 
-/// Values by position, with texts side by side in one buffer, so that a row that is used again allocates nothing.
+/// Values by position, with texts adjacent in one buffer, so that a reused row allocates nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Cells {
     cells: Vec<Cell>,
@@ -100,7 +100,7 @@ impl Cells {
     }
 }
 
-/// What colours a server on the page, and what the filters `up` and `no-maint` look at.
+/// The colour of a server on the page, also used by the filters `up` and `no-maint`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
     /// Not a server, or a server that is not checked.
@@ -140,7 +140,7 @@ pub struct ProxyHead<'a> {
 }
 
 /// The figures of one frontend, listener, server or backend. Filled by a [`StatsSource`](crate::StatsSource), written by
-/// the formats, used again for the next object.
+/// the formats, and reused for the next object.
 #[derive(Debug)]
 pub struct Row {
     pub(crate) cells: Cells,
@@ -169,8 +169,8 @@ impl Default for Row {
 }
 
 impl Row {
-    /// Starts the row of an object: names and identifiers, and zero in every figure that applies. Frontends and
-    /// backends pass 0 as `object_id`; their name is given.
+    /// Starts the row of an object: names and identifiers, and zero in the figures that have it as their
+    /// default. Frontends and backends pass 0 as `object_id`; their name is fixed.
     pub fn begin(&mut self, kind: Kind, proxy: &ProxyHead<'_>, object_id: u32, object_name: &str) {
         self.kind = kind;
         self.proxy_id = proxy.id;
@@ -201,7 +201,7 @@ impl Row {
         self.set(Field::Mode, proxy.mode);
     }
 
-    /// Sets one figure. A figure that does not apply to this kind of object is a mistake of the caller; it is left out.
+    /// Sets one figure. A figure that does not apply to this kind of object is an error of the caller, and is ignored.
     pub fn set<'a>(&mut self, field: Field, value: impl Into<Value<'a>>) {
         debug_assert!(field.applies_to(self.kind), "{field:?} does not apply to {:?}", self.kind);
         if field.applies_to(self.kind) {
@@ -209,12 +209,12 @@ impl Row {
         }
     }
 
-    /// For `sid`, which the reference prints as 0 for frontends and backends too.
+    /// For `sid`, which HAProxy prints as 0 for frontends and backends too.
     fn set_anyway(&mut self, field: Field, value: Value<'_>) {
         self.cells.set(field as usize, value);
     }
 
-    /// Says how a server is.
+    /// Sets the health of a server.
     pub fn set_health(&mut self, health: Health) {
         self.health = health;
     }
@@ -243,7 +243,7 @@ impl Row {
         }
     }
 
-    /// What the row is about.
+    /// The kind of the object.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -268,7 +268,7 @@ impl Row {
         self.description.as_deref()
     }
 
-    /// How the server is.
+    /// The health of the server.
     pub fn health(&self) -> Health {
         self.health
     }

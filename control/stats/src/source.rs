@@ -1,40 +1,40 @@
-//! Where rows come from, and which of them are wanted.
+//! The source of rows, and their selection.
 
 use crate::fields::{Field, Kind};
 use crate::info::InfoRow;
 use crate::row::{Health, Row};
 
-/// The live objects, as `control/runtime` sees them.
+/// The live objects, as an interface that `control/runtime` implements.
 ///
 /// ```text
 /// cursor 0 ── next_row ──► row, cursor 1 ── next_row ──► row, cursor 2 ... ──► false
 /// ```
 ///
-/// Objects may come and go between two calls: the source keeps what it needs to find its place again in the cursor.
+/// Objects may be added and removed between two calls: the source keeps its position in the cursor.
 pub trait StatsSource {
-    /// Fills `row` with the next wanted object and moves the cursor behind it; false after the last one.
+    /// Fills `row` with the next matching object and moves the cursor after it; false after the last one.
     ///
     /// Order: proxy by proxy as configured, and in a proxy its frontend, its listeners (with `option socket-stats`),
-    /// its servers, its backend. Proxies that are disabled are left out. What `selection` refuses may be skipped; it is
-    /// checked again by the caller.
+    /// its servers, its backend. Disabled proxies are omitted. Rows that do not match `selection` may be skipped; the
+    /// caller checks again.
     fn next_row(&self, cursor: &mut Cursor, selection: &Selection, row: &mut Row) -> bool;
 
-    /// Fills the figures of the process. With `float`, rates and ages may carry a fraction.
+    /// Fills the figures of the process. With `float`, rates and ages may have a fraction.
     fn info(&self, float: bool, info: &mut InfoRow);
 }
 
-/// A place between two rows. All zero is the beginning; the meaning of the numbers belongs to the source.
+/// A position between two rows. All zero is the beginning; the source defines the numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
-    /// Which proxy.
+    /// The proxy.
     pub proxy: usize,
-    /// Which part of it.
+    /// The part of the proxy.
     pub part: u8,
-    /// Which object in that part.
+    /// The object in that part.
     pub object: usize,
 }
 
-/// Which rows are wanted.
+/// A selection of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// Only this proxy, by `id`.
@@ -68,14 +68,14 @@ impl Default for Selection {
 }
 
 impl Selection {
-    /// Whether anything of this proxy can be wanted: lets a source skip it as a whole.
+    /// Whether any row of this proxy can match: lets a source skip it as a whole.
     pub fn wants_proxy(&self, id: u32, name: &str) -> bool {
         self.proxy_id.is_none_or(|wanted| wanted == id)
             && self.scope.as_deref().is_none_or(|part| name.contains(part))
             && (self.proxies.is_empty() || self.proxies.iter().any(|known| known == name))
     }
 
-    /// Whether this row is wanted.
+    /// Whether this row matches.
     pub fn wants(&self, row: &Row) -> bool {
         self.wants_proxy(row.proxy_id(), row.text(Field::Pxname))
             && self.kinds & row.kind().mask() != 0

@@ -1,57 +1,57 @@
-//! What a request to the statistics asks for: `/stats;csv;norefresh`, `/stats?scope=be`, `/stats;st=DONE`.
+//! The options in the URI of a statistics request: `/stats;csv;norefresh`, `/stats?scope=be`, `/stats;st=DONE`.
 //!
-//! The configured `stats uri` is a prefix; options follow it, each after `;`, `?` or `&`, in any order. What is unknown
-//! means nothing, so that links of other versions keep working.
+//! The configured `stats uri` is a prefix; options follow it, each after `;`, `?` or `&`, in any order. Unknown options
+//! are ignored, so that links of other versions keep working.
 
 use std::fmt::Write;
 
 use crate::render::Format;
 
-/// What is asked for.
+/// A parsed request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatsRequest {
-    /// The page, or figures.
+    /// The output format.
     pub what: What,
     /// `;up`: leave out servers that are not up.
     pub only_up: bool,
     /// `;no-maint`: leave out servers in maintenance.
     pub no_maintenance: bool,
-    /// `;norefresh`: the browser shall not ask again by itself.
+    /// `;norefresh`: the page does not reload itself.
     pub no_refresh: bool,
     /// `scope=`: only proxies whose name contains this.
     pub scope: Option<String>,
-    /// `;st=`: how the last form fared.
+    /// `;st=`: the result of the last form.
     pub status: Option<FormStatus>,
 }
 
-/// What is sent.
+/// The output formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum What {
     /// The HTML page.
     #[default]
     Page,
-    /// The figures alone.
+    /// The figures only.
     Figures(Format),
     /// The schema of the JSON format.
     Schema,
 }
 
-/// How a form fared, as the page shows it after the redirect.
+/// The result of a form, which the page shows after the redirect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormStatus {
     /// Everything was done.
     Done,
-    /// Nothing was asked for.
+    /// No action was selected.
     Nothing,
     /// Some servers were unknown.
     Partly,
-    /// It made no sense.
+    /// The form was invalid.
     Error,
     /// The request may not change anything.
     Denied,
     /// It was too large.
     TooLarge,
-    /// Nobody knows.
+    /// The result is unknown.
     Unknown,
 }
 
@@ -66,7 +66,7 @@ impl FormStatus {
         (FormStatus::Unknown, "UNKN"),
     ];
 
-    /// The four letters in the address.
+    /// The four letters in the URI.
     pub fn code(self) -> &'static str {
         Self::CODES.iter().find(|row| row.0 == self).map_or("UNKN", |row| row.1)
     }
@@ -76,11 +76,11 @@ impl FormStatus {
     }
 }
 
-/// What the page's input field takes.
+/// The size of the page's input field.
 const LONGEST_SCOPE: usize = 20;
 
 impl StatsRequest {
-    /// Reads a request target that begins with the configured `prefix`; `None` for any other.
+    /// Parses a request target that begins with the configured `prefix`; `None` for any other.
     pub fn parse(prefix: &str, target: &str) -> Option<Self> {
         let rest = target.strip_prefix(prefix)?;
         let mut request = Self::default();
@@ -118,7 +118,7 @@ impl StatsRequest {
         }
     }
 
-    /// The address of the same view with other options.
+    /// The URI of the same view with other options.
     pub fn link(&self, prefix: &str, change: impl FnOnce(&mut Self)) -> String {
         let mut other = self.clone();
         other.status = None;
@@ -148,7 +148,7 @@ impl StatsRequest {
     }
 }
 
-/// Only what can be part of a proxy's name: the value comes back in the page.
+/// Whether a value can be part of a proxy's name, because the page shows it again.
 fn is_name(scope: &str) -> bool {
     let fits = !scope.is_empty() && scope.len() <= LONGEST_SCOPE;
     fits && scope.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))

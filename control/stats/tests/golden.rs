@@ -1,4 +1,4 @@
-//! The same objects as in the captured outputs of the reference must give the same bytes.
+//! The objects of HAProxy's captured outputs must give the same bytes.
 
 use weir_stats::{
     Cursor, Field, Format, Health, InfoField, InfoRow, Kind, Progress, ProxyHead, Row, Selection, StatsDump,
@@ -189,7 +189,7 @@ fn info_is_the_reference_s() {
     info.write(Format::Csv, false, &mut plain);
     assert_same_lines(std::str::from_utf8(&plain).unwrap(), include_str!("golden/show_info.txt"));
 
-    // Between the two captures a few figures moved.
+    // A few figures changed between the two captures.
     for (field, value) in [(InfoField::CumConns, 4u32), (InfoField::CumReq, 4)] {
         info.set(field, value);
     }

@@ -1,11 +1,11 @@
-//! The HTML page, and the other views that its address can ask for.
+//! The HTML page, and the other views of its URI.
 
 use weir_stats::{
     Cursor, Field, FormStatus, Health, InfoField, InfoRow, Kind, PageSettings, Progress, ProxyHead, Row,
     Selection, StatsAnswer, StatsRequest, StatsSource, What,
 };
 
-/// A frontend with a listener, a backend with a server in each state, and names that would break a careless page.
+/// A frontend with a listener, a backend with a server in each state, and names that need escaping.
 struct Shop;
 
 const HEALTHS: [Health; 8] = [
@@ -79,7 +79,7 @@ fn shown(settings: &PageSettings, target: &str, enough: usize) -> String {
     }
 }
 
-/// Every element that is not empty by definition is closed in the right order.
+/// Checks that every element, except void elements, is closed in the right order.
 fn assert_well_formed(page: &str) {
     const EMPTY: [&str; 5] = ["!DOCTYPE", "meta", "link", "br", "input"];
     const OPTIONAL: [&str; 1] = ["li"];
@@ -128,7 +128,7 @@ fn only_administrators_get_a_form() {
     let page = shown(&settings(), "/stats", usize::MAX);
     assert!(!page.contains("method=\"post\"") && !page.contains("type=\"checkbox\""));
     let page = shown(&PageSettings { admin: true, ..settings() }, "/stats", usize::MAX);
-    // The frontend has nothing to change, the backend has a box for each server.
+    // The frontend has no form, the backend has a box for each server.
     assert_eq!(page.matches("<form method=\"post\">").count(), 1);
     assert_eq!(page.matches("name=\"s\"").count(), 8);
     assert!(page.contains("<input type=\"hidden\" name=\"b\" value=\"#3\">"));
@@ -150,7 +150,11 @@ fn what_is_hidden_stays_hidden() {
 fn modules_have_a_column_when_it_is_wanted() {
     let modules = PageSettings { modules: true, ..settings() };
     let page = shown(&modules, "/stats", usize::MAX);
-    assert!(page.contains("Extra modules</th></tr>") && page.contains("<th>Thrtle</th><th>h1</th></tr>"));
+    assert!(
+        page.contains("Extra modules</th></tr>")
+            && page.contains("<th>Thrtle</th><th>h2</th><th>h1</th></tr>")
+    );
+    assert!(page.contains("\">h2</td>") && page.contains("Total number of received HEADERS frames: "));
     assert!(page.contains("\">h1</td></tr>") && page.contains("Count of currently open connections: "));
     assert!(!shown(&settings(), "/stats", usize::MAX).contains("Extra modules"));
 }

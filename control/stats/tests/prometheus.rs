@@ -1,13 +1,14 @@
-//! A scrape: which lines there are, in which order, and that pieces of it are small.
+//! A scrape: its lines, their order, and the size of its pieces.
 
-use weir_stats::prometheus::{NAME_SERVER_FIGURES, NameServerFigures, TableFigures};
+use weir_stats::name_server::FIGURES;
+use weir_stats::prometheus::{NameServerFigures, TableFigures};
 use weir_stats::{
     Cursor, Field, Health, InfoField, InfoRow, Kind, MetricsDump, MetricsRequest, MetricsSource, Progress,
     ProxyHead, Row, Selection, StatsSource,
 };
 
-/// A frontend in each mode, and a backend with so many servers: the first one is down, the second in maintenance, the
-/// others are not checked.
+/// A frontend in each mode, and a backend with this many servers: the first one is down, the second in maintenance,
+/// the others are not checked.
 struct Shop {
     servers: usize,
 }
@@ -78,7 +79,7 @@ impl MetricsSource for Shop {
     }
 
     fn name_server(&self, position: usize) -> Option<NameServerFigures<'_>> {
-        let figures = NAME_SERVER_FIGURES.map(|figure| figure.0.len() as u64);
+        let figures = FIGURES.map(|figure| figure.name.len() as u64);
         (position == 0).then_some(NameServerFigures { section: "r1", name: "n1", figures })
     }
 }
@@ -90,7 +91,7 @@ fn scrape(query: &str) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The lines of a scrape that begin like this.
+/// The lines of a scrape with this beginning.
 fn lines(query: &str, start: &str) -> Vec<String> {
     scrape(query).lines().filter(|line| line.starts_with(start)).map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-//! Commands about the conversation itself: help, prompt, levels, waiting.
+//! Commands about the session itself: help, prompt, levels, waiting.
 
 use crate::command::{Arguments, Command, Context, HIDDEN, MASTER, SERVING, WORKER};
 use crate::commands::{answer, server};
@@ -113,7 +113,7 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-/// With `-` nothing is answered: so a master lowers the level before it passes a command on.
+/// With `-` there is no answer: a master uses this to lower the level before it passes a command on.
 fn lower(context: &mut Context<'_>, arguments: &Arguments<'_>, level: Level) -> Outcome {
     if level > context.modes.level {
         return Outcome::denied();
@@ -124,7 +124,7 @@ fn lower(context: &mut Context<'_>, arguments: &Arguments<'_>, level: Level) -> 
     if arguments.word(0) == "-" { Outcome::Silence } else { Outcome::Nothing }
 }
 
-/// With `-` nothing is answered, as for levels.
+/// With `-` there is no answer, as for levels.
 fn obey(name: &str, state: &mut bool, arguments: &Arguments<'_>) -> Outcome {
     match switch(name, state, arguments.word(0)) {
         Some(text) => Outcome::info(text),
@@ -133,12 +133,12 @@ fn obey(name: &str, state: &mut bool, arguments: &Arguments<'_>) -> Outcome {
     }
 }
 
-/// Opens or closes what a mode is about, as the word says. Without a word the answer says how it is.
+/// Switches a mode on or off by a word. Without a word it returns the state as the answer.
 pub fn switch(name: &str, state: &mut bool, word: &str) -> Option<String> {
     match word {
         "" => return Some(format!("{name} is {}\n", if *state { "ON" } else { "OFF" })),
         "on" => *state = true,
-        // Anything else closes it: nobody shall believe that it is closed while it is not.
+        // Any other word switches it off, so that a mode is never on by mistake.
         _ => *state = false,
     }
     None
@@ -170,10 +170,10 @@ fn set_timeout(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome 
     }
 }
 
-/// The longest timeout, as of any setting: more milliseconds do not fit into 32 bits.
+/// The longest timeout, as for any setting: milliseconds must fit into 32 bits.
 const LONGEST_TIMEOUT_MS: u64 = u32::MAX as u64;
 
-/// What `prompt help` answers.
+/// The answer to `prompt help`.
 pub const PROMPT_HELP: &str = "\
 Usage: prompt [help | n | i | p | timed]*
 Changes the default prompt and interactive mode. Available options:
@@ -196,7 +196,7 @@ fn prompt(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
             _ => return Outcome::Text(PROMPT_HELP.to_owned()),
         }
     }
-    // Who asks for a timed prompt wants a prompt.
+    // A timed prompt implies a prompt.
     let turned_on = context.modes.mode == Mode::Prompt && arguments.is_empty();
     let unless_said = if turned_on { Mode::Single } else { Mode::Prompt };
     context.modes.mode = mode.unwrap_or(unless_said);
@@ -236,7 +236,7 @@ fn wait(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     })
 }
 
-/// `10`, `10ms`, `2s`, ... in milliseconds, rounded up; a number alone counts `default_unit_ms`.
+/// Parses `10`, `10ms`, `2s`, ... into milliseconds, rounded up; a bare number is in `default_unit_ms`.
 pub(super) fn duration_ms(text: &str, default_unit_ms: u64) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let number: u64 = text[..digits].parse().ok()?;

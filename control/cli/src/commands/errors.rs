@@ -1,4 +1,4 @@
-//! `show errors`: messages that were refused, with the byte that was wrong.
+//! `show errors`: refused messages, with the offending byte.
 
 use std::fmt::Write;
 
@@ -101,10 +101,10 @@ fn named(proxy: &Option<(String, u32)>) -> String {
     }
 }
 
-/// Columns of a dumped line after its offset, so that it is never wider than a terminal.
+/// How many columns of a dumped line follow its offset, so that it fits a terminal.
 const WIDTH: usize = 70;
 
-/// The bytes, one input line per output line, with offsets; long lines go on after a `+`.
+/// Dumps the bytes, one input line per output line, with offsets; long lines continue after a `+`.
 fn dump(bytes: &[u8], text: &mut String) {
     let mut at = 0;
     let mut continued = ' ';
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use weir_events::WallTime;
 
-    /// What the packaged HAProxy printed for the same bytes.
+    /// The output of the packaged HAProxy for the same bytes.
     const EXPECTED: &str = r#" 
 [20/Nov/2026:13:31:46.579] frontend fe (#2): invalid request
   backend <NONE> (#-1), server <NONE> (#-1), event #0, src 127.0.0.1:52856

@@ -1,4 +1,4 @@
-//! `show events`: the sinks of events, and what those that are rings hold.
+//! `show events`: the event sinks, and the contents of rings.
 
 use weir_sync::ring::{Progress, RingReader, Seek, Wait};
 
@@ -61,7 +61,7 @@ struct Flags {
 }
 
 impl Flags {
-    /// Flags may stand alone or together: `-w -n`, `-wn`.
+    /// Flags may be separate or combined: `-w -n`, `-wn`.
     fn parse(words: &[String]) -> Result<Self, Outcome> {
         let mut flags = Flags::default();
         for word in words.iter().filter(|word| !word.is_empty()) {
@@ -81,7 +81,7 @@ impl Flags {
     }
 }
 
-/// All that is in the ring, and with `-w` what comes.
+/// The contents of the ring, and with `-w` new events.
 struct ShowEvents {
     reader: RingReader,
     flags: Flags,

@@ -57,7 +57,7 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-/// What to say when nothing was changed.
+/// The answers when nothing was changed.
 struct Refusals {
     already: &'static str,
     gone: &'static str,

@@ -1,6 +1,6 @@
-//! Commands of the reference that weir knows and cannot do yet: each answers so, instead of being unknown.
+//! Commands of HAProxy that weir does not implement yet: they answer so, instead of being unknown.
 //!
-//! A command leaves this table when it gets a function; the README lists what is still here.
+//! A command leaves this table when it gets a function; the README lists the remaining ones.
 
 use crate::command::{Command, EXPERT, WORKER};
 use crate::level::Level;
@@ -33,11 +33,8 @@ pub(super) static COMMANDS: &[Command] = later! {
         "show dev", "show dev", "print what developers ask for";
         "show fd", "show fd [-!plcfbs]* [num]", "list the file descriptors in use";
         "show libs", "show libs", "list the loaded objects";
-        "show peers", "show peers [dict|-] [section]", "show the peers and what they exchanged";
         "show quic", "show quic [help|<format>] [<filter>]", "list the QUIC connections";
         "show ssl jwt", "show ssl jwt", "list the certificates that verify tokens";
-        "show ssl ocsp-updates", "show ssl ocsp-updates", "list the OCSP responses that are renewed by themselves";
-        "update ssl ocsp-response", "update ssl ocsp-response <certfile>", "renew an OCSP response now";
     }
     WORKER | EXPERT => {
         "debug dev abort", "debug dev abort", "end the process at once";
@@ -58,6 +55,5 @@ pub(super) static COMMANDS: &[Command] = later! {
         "debug dev tkill", "debug dev tkill [thr] [sig]", "signal a worker";
         "debug dev warn", "debug dev warn", "fail a warning";
         "debug dev write", "debug dev write [size]", "answer with so many bytes";
-        "httpclient", "httpclient <method> <uri>", "send an HTTP request";
     }
 };

@@ -69,7 +69,7 @@ pub(super) static COMMANDS: &[Command] = &[
     ),
 ];
 
-/// The version in `@<ver>` if the first word is one, and how many words that took.
+/// The version in `@<ver>` if the first word is one, and the number of words used.
 fn version(arguments: &Arguments<'_>) -> Result<(Option<u32>, usize), Outcome> {
     match arguments.word(0).strip_prefix('@') {
         None => Ok((None, 0)),
@@ -94,7 +94,7 @@ fn missing(kind: PatternKind, what: &str) -> Outcome {
     Outcome::error(format!("Missing {} {what}.\n", kind.noun()))
 }
 
-/// `#<ref>` names one entry by its number, anything else all entries with that key.
+/// `#<ref>` names one entry by its number; anything else names all entries with that key.
 fn which(word: &str) -> Which<'_> {
     let number = word.strip_prefix('#').and_then(|rest| {
         let digits = rest.strip_prefix("0x").unwrap_or(rest);
@@ -198,7 +198,7 @@ fn lookup_line(kind: PatternKind, lookup: &Lookup) -> String {
     }
 }
 
-/// The version to add to: the one that is matched, or one that was prepared.
+/// The version to add to: the active one, or a prepared one.
 fn version_to_fill(view: &PatternSet, wanted: Option<u32>, kind: PatternKind) -> Result<u32, Outcome> {
     let version = wanted.unwrap_or(view.current_version);
     if version.wrapping_sub(view.current_version) > view.next_version.wrapping_sub(view.current_version) {
@@ -230,7 +230,7 @@ fn add_map(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     })
 }
 
-/// One entry a line: the key, blanks, and the rest as its value.
+/// One entry per line: the key, blanks, and the rest as its value.
 fn add_lines(
     context: &mut Context<'_>,
     set: SetKey,
@@ -272,7 +272,7 @@ fn add_acl(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
         if words.len() < 2 {
             return Err(Outcome::error("'add acl' expects two parameters: ACL identifier and pattern.\n"));
         }
-        // A file that is also a map is no ACL of its own: found as one, it is refused in plain words.
+        // A file that is used as a map is not an ACL: this gives a clear message.
         let named = find(context, Acl, &words[0])
             .or_else(|unknown| find(context, Map, &words[0]).map_err(|_| unknown));
         let (set, view) = named?;

@@ -1,4 +1,4 @@
-//! `show pools`: what the workers' memory pools hold (management guide, 9.3).
+//! `show pools`: the workers' memory pools (management guide, 9.3).
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -17,31 +17,31 @@ pub(super) static COMMANDS: &[Command] = &[Command {
     run: Some(show_pools),
 }];
 
-/// What is shown, and how.
+/// The parsed options.
 #[derive(Debug, Default)]
 struct View<'a> {
     order: Order,
     detailed: bool,
     prefix: &'a str,
-    /// The most pools; 0 for all.
+    /// The limit of listed pools; 0 for all.
     most: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Order {
-    /// As they are kept.
+    /// In their internal order.
     #[default]
     None,
     /// By name.
     Name,
     /// The largest objects first.
     Size,
-    /// Those that take most first, and none that takes nothing.
+    /// By used memory, without unused pools.
     Usage,
 }
 
 impl<'a> View<'a> {
-    /// None when a word is unknown.
+    /// Parses the options; none when a word is unknown.
     fn parse(words: &'a [String]) -> Option<Self> {
         let mut view = View::default();
         let mut words = words.iter();
@@ -105,7 +105,7 @@ fn text(mut pools: Vec<PoolView>, view: &View<'_>) -> String {
     text
 }
 
-/// The difference between what is allocated and what is used waits in the workers' own lists.
+/// The difference between allocated and used memory is in the workers' free lists.
 fn line(part: &PoolUse, size: u64) -> String {
     let PoolUse { allocated, used, needed, failures } = part;
     let (bytes, kept) = (allocated.saturating_mul(size), allocated.saturating_sub(*used));
@@ -139,7 +139,7 @@ mod tests {
         Some(names.map(str::to_owned).collect())
     }
 
-    /// Management guide, 9.3, "show pools": the orders, the prefix and the number of entries, in any order of words.
+    /// Management guide, 9.3, "show pools": the orders, the prefix and the number of entries, in any order of options.
     #[test]
     fn words_choose_and_sort() {
         for (words, expected) in [
@@ -159,7 +159,7 @@ mod tests {
         for wrong in ["foo", "match", "-1", "byname x", "1x"] {
             assert_eq!(shown(wrong), None, "{wrong}");
         }
-        // Of all that fit, not only of those that are shown.
+        // The total is of all matching pools, not only of those shown.
         let first = View { most: 1, ..View::default() };
         let text = text(vec![pool("a", 1, 1), pool("b", 1, 1)], &first);
         assert!(text.starts_with(

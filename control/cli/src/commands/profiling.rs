@@ -1,4 +1,4 @@
-//! `set profiling`, `show profiling`: what the work costs, and who asks for memory (R74, R77, R178).
+//! `set profiling`, `show profiling`: the cost of work, and the callers that allocate memory (R74, R77, R178).
 
 mod human;
 mod memory;
@@ -51,33 +51,33 @@ fn set_profiling(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcom
     Outcome::Nothing
 }
 
-/// What is shown, and how.
+/// The parsed options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct View {
     status: bool,
     tasks: bool,
     memory: bool,
     order: Order,
-    /// One line for each function, whoever called it.
+    /// One line per function, for all callers.
     aggregate: bool,
-    /// The most lines of each part.
+    /// The limit of lines of each part.
     lines: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// What happens most often first.
+    /// By number of calls.
     Usage,
-    /// As it stands in memory: the same in two answers.
+    /// By address, which gives the same order in two answers.
     Address,
-    /// What takes longest first.
+    /// By time.
     Time,
-    /// By what it is part of.
+    /// By caller.
     Caller,
 }
 
 impl View {
-    /// None when a word is unknown.
+    /// Parses the options; none when a word is unknown.
     fn parse(words: &[String]) -> Option<Self> {
         let mut view = Self {
             status: true,
@@ -117,7 +117,7 @@ fn show_profiling(_: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     Outcome::Stream(Box::new(ShowProfiling(view)))
 }
 
-/// What was measured: all of it at one moment, once names are found for who asked for memory.
+/// The measurements, taken at one moment, after the names of allocating callers were resolved.
 struct ShowProfiling(View);
 
 impl Stream for ShowProfiling {
@@ -169,7 +169,7 @@ mod tests {
         View::parse(&words.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
-    /// R77: the words of `show profiling`, in any order.
+    /// R77: the options of `show profiling`, in any order.
     #[test]
     fn views_are_parsed() {
         let all = parse("").expect("everything");

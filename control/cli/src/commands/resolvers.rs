@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use weir_stats::name_server::{FIGURES, Figure};
 use weir_stats::render::{write_json_tags_and_value, write_type_and_value};
 use weir_stats::{Format, Value};
 
@@ -20,26 +21,6 @@ pub(super) static COMMANDS: &[Command] = &[Command {
     run: Some(show_resolvers),
 }];
 
-/// What is counted of a name server: its name in `show resolvers`, the one in the statistics (management manual), and what it is
-/// in words.
-const FIGURES: [(&str, &str, &str); NameServerView::FIGURES] = [
-    ("sent", "sent", "Sent"),
-    ("snd_error", "send_error", "Send error"),
-    ("valid", "valid", "Valid"),
-    ("update", "update", "Update"),
-    ("cname", "cname", "CNAME"),
-    ("cname_error", "cname_error", "CNAME error"),
-    ("any_err", "any_err", "Any errors"),
-    ("nx", "nx", "NX"),
-    ("timeout", "timeout", "Timeout"),
-    ("refused", "refused", "Refused"),
-    ("other", "other", "Other"),
-    ("invalid", "invalid", "Invalid"),
-    ("too_big", "too_big", "Too big"),
-    ("truncated", "truncated", "Truncated"),
-    ("outdated", "outdated", "Outdated"),
-];
-
 fn show_resolvers(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     let wanted = arguments.word(0);
     let sections = context.target.resolvers();
@@ -51,8 +32,8 @@ fn show_resolvers(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outco
         let _ = writeln!(text, "Resolvers section {name}");
         for server in servers {
             let _ = writeln!(text, " nameserver {}:", server.name);
-            for ((label, ..), figure) in FIGURES.iter().zip(server.figures) {
-                let _ = writeln!(text, "  {:<12} {figure}", format!("{label}:"));
+            for (Figure { label, .. }, count) in FIGURES.iter().zip(server.figures) {
+                let _ = writeln!(text, "  {:<12} {count}", format!("{label}:"));
             }
         }
     }
@@ -68,7 +49,7 @@ pub(super) fn statistics(context: &mut Context<'_>, format: Format, descriptions
     match format {
         Format::Csv => {
             out.extend_from_slice(b"# id,pid,");
-            FIGURES.iter().for_each(|(_, name, _)| _ = write!(out, "{name},"));
+            FIGURES.iter().for_each(|figure| _ = write!(out, "{},", figure.name));
             out.push(b'\n');
             for (section, server) in servers {
                 let _ = write!(out, "{},{section},", server.name);
@@ -98,14 +79,14 @@ pub(super) fn statistics(context: &mut Context<'_>, format: Format, descriptions
                 out.push(b']');
                 separator = ",";
             }
-            // Without a name server there is an empty list.
+            // Without a name server the list is empty.
             out.extend_from_slice(if separator == "[" { b"[]\n" } else { b"]\n" });
         }
     }
     Outcome::Text(String::from_utf8(out).expect("names and figures are text"))
 }
 
-/// A figure of a name server in the statistics.
+/// A counter of a name server in the statistics.
 struct Item<'s> {
     name: &'static str,
     tags: &'static str,
@@ -113,14 +94,14 @@ struct Item<'s> {
     value: Value<'s>,
 }
 
-/// What the statistics say of a name server.
+/// The statistics of a name server.
 fn items<'s>(section: &'s str, server: &'s NameServerView) -> impl Iterator<Item = Item<'s>> {
     let text = |name, description, value| Item { name, tags: "CGPV", description, value: Value::Text(value) };
-    let figures = FIGURES.iter().zip(server.figures).map(|((_, name, description), figure)| Item {
-        name,
+    let figures = FIGURES.iter().zip(server.figures).map(|(figure, count)| Item {
+        name: figure.name,
         tags: "MGPV",
-        description,
-        value: Value::U64(figure),
+        description: figure.description,
+        value: Value::U64(count),
     });
     [text("id", "ID", &*server.name), text("pid", "Parent ID", section)].into_iter().chain(figures)
 }

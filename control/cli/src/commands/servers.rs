@@ -219,7 +219,7 @@ fn set_weight(context: &mut Context<'_>, key: ServerKey, word: &str) -> Result<O
     Ok(Outcome::Nothing)
 }
 
-/// `<weight>` or `<weight>%` of the initial one.
+/// Parses `<weight>` or `<weight>%` of the initial weight.
 fn weight(word: &str, initial: u32) -> Result<u32, &'static str> {
     if word.is_empty() {
         return Err("Require <weight> or <weight%>.\n");
@@ -235,7 +235,7 @@ fn weight(word: &str, initial: u32) -> Result<u32, &'static str> {
         None if number.len() == sign => return Err("Empty weight string empty or preceded by garbage\n"),
         None => {}
     }
-    // What does not fit is out of every range.
+    // A number that does not fit is out of every range.
     let number: i64 = number.parse().unwrap_or(i64::MAX);
     match (relative, u64::try_from(number)) {
         (true, Ok(percent)) => {
@@ -366,7 +366,7 @@ fn refusal_of(kind: CheckKind) -> &'static str {
     }
 }
 
-/// `<addr> [port <port>]`.
+/// Parses `<addr> [port <port>]`.
 fn redirect_address(
     context: &mut Context<'_>,
     key: ServerKey,
@@ -374,7 +374,7 @@ fn redirect_address(
     arguments: &Arguments<'_>,
 ) -> Result<Outcome, Outcome> {
     let text = arguments.word(2);
-    // Without checks nothing else is looked at.
+    // Without checks the arguments are not examined.
     redirect(context, key, kind, CheckRedirection::default(), refusal_of(kind))?;
     let Ok(address) = text.parse::<IpAddr>() else {
         return Err(Outcome::error(format!("invalid addr '{text}'\n")));
@@ -416,7 +416,7 @@ fn set_health(context: &mut Context<'_>, key: ServerKey, word: &str) -> Result<O
     Ok(Outcome::Nothing)
 }
 
-/// `enable` or `disable` of checks: those that are not there cannot be enabled, and disabling them does nothing.
+/// `enable` or `disable` for checks: enabling missing checks is an error, disabling them does nothing.
 fn switch_checks(
     context: &mut Context<'_>,
     arguments: &Arguments<'_>,
@@ -441,7 +441,7 @@ fn switch_dynamic_cookies(context: &mut Context<'_>, arguments: &Arguments<'_>, 
     })
 }
 
-/// The backend of the first word, or what to answer.
+/// The backend of the first word; the error is the answer.
 fn expected_backend(context: &Context<'_>, arguments: &Arguments<'_>) -> Result<BackendKey, Outcome> {
     match arguments.word(0) {
         "" => Err(Outcome::error("A backend name is expected.\n")),
@@ -483,7 +483,7 @@ fn set_address(
     let Ok(address) = text.parse::<IpAddr>() else {
         return Err(Outcome::warning(format!("Invalid addr '{text}'\n")));
     };
-    // All is checked before anything is changed.
+    // Everything is checked before anything is changed.
     let mut change = AddressChange { address: None, port: None };
     let mut changes = Vec::new();
     if view.address != Some(address) {
@@ -509,7 +509,7 @@ fn set_address(
     Ok(Outcome::warning(format!("{} by 'stats socket command'\n", changes.join(", "))))
 }
 
-/// `80`, or `+5` or `-5` relative to the port that the client connected to.
+/// Parses `80`, or `+5` or `-5` relative to the port that the client connected to.
 fn port(word: &str) -> Option<PortSetting> {
     let digits = word.trim_start_matches(['+', '-']);
     let number: u16 = digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
@@ -560,7 +560,7 @@ fn add(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     })
 }
 
-/// Bits of the administrative state that mean maintenance, however it came.
+/// Bits of the administrative state that mean maintenance, for any reason.
 const MAINTENANCE: u8 = 0x01 | 0x02 | 0x20;
 
 fn delete(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
@@ -573,7 +573,7 @@ fn delete(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     })
 }
 
-/// Whether a server could be deleted now: nothing is on it, and it takes nothing.
+/// Whether a server could be deleted now: nothing uses it, and it accepts nothing.
 pub(super) fn is_removable(target: &dyn Target, key: ServerKey) -> bool {
     let Some(view) = target.server_view(key) else { return true };
     let busy = target
@@ -661,7 +661,7 @@ fn state_line(view: &ServerView) -> String {
         or_dash(&view.fqdn),
         view.port,
         or_dash(&view.srv_record),
-        u8::from(view.uses_ssl),
+        view.uses_ssl.map_or(-1, i8::from),
         view.check_port,
         or_dash(&view.check_address),
         or_dash(&view.agent_address),

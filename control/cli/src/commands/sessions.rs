@@ -100,7 +100,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
             }
         }
         if suspicious {
-            // A session that is not as it should be is ended when that is noticed: none is left to show.
+            // weir ends faulty sessions when it detects them, so there are never any to show.
             return Ok(Outcome::Nothing);
         }
         Ok(Outcome::Stream(Box::new(ShowSessions { filter, detail, place: 0, shown: 0 })))
@@ -148,8 +148,8 @@ fn expiry(view: &SessionView) -> String {
     }
 }
 
-/// How far the server's side is, by the numbers that the reference shows: 0 before a server is wanted, 2 in a queue, 3 while
-/// nothing is tried, 5 while it connects, 8 from then on.
+/// The state of the server's side, by HAProxy's numbers: 0 before a server is needed, 2 in a queue, 3 while no attempt runs,
+/// 5 while it connects, 8 from then on.
 fn server_state(view: &SessionView) -> u8 {
     match view.phase {
         "idle" | "request" | "tarpit" => 0,
@@ -160,7 +160,7 @@ fn server_state(view: &SessionView) -> u8 {
     }
 }
 
-/// The request line with what could end its quotes or its line in hexadecimal.
+/// The request line, with characters that could end its quotes or its line in hexadecimal.
 fn uri(view: &SessionView) -> String {
     let Some(line) = &view.request_line else { return String::new() };
     let mut text = String::from(" uri=\"");
@@ -176,8 +176,8 @@ fn uri(view: &SessionView) -> String {
     text
 }
 
-/// The fields of the reference in its order; what weir has no such thing for reads zero. As there, what no client began does
-/// not say where it comes from and goes to: details do.
+/// HAProxy's fields in its order; fields without a counterpart in weir are zero. As there, a stream that no client began has
+/// no source and destination here: they are in the details.
 fn line(view: &SessionView) -> String {
     let way = view.source.as_ref().map_or_else(String::new, |source| {
         format!(
@@ -187,9 +187,9 @@ fn line(view: &SessionView) -> String {
             view.server.as_deref().unwrap_or("<none>"),
         )
     });
-    // There is one group of threads.
+    // There is only one thread group.
     let descriptor = |fd: Option<i32>| format!("fd=1/{}", fd.unwrap_or(-1));
-    // Whom the nearest timeout is for, where that is one of the two.
+    // The side of the nearest timeout, where it is one of the two.
     let if_in = |phases: &[&str]| if phases.contains(&view.phase) { expiry(view) } else { String::new() };
     let (from_client, from_server) = (if_in(&["command", "idle", "request"]), if_in(&["headers"]));
     let (waits, connects) = (if_in(&["tarpit"]), if_in(&["queue", "connect", "pause"]));
@@ -212,7 +212,7 @@ fn line(view: &SessionView) -> String {
     )
 }
 
-/// The lines of the reference, with what there is here.
+/// HAProxy's detailed lines, with the available values.
 fn details(target: &dyn Target, view: &SessionView) -> String {
     let mut text = String::new();
     let now = target.wall_time();
@@ -250,7 +250,7 @@ fn shutdown(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     }
 }
 
-/// The end of a session, which may be on another worker.
+/// Ends a session, which may be on another worker.
 struct ShutdownSession {
     id: u64,
     marks: SeverityOutput,

@@ -60,7 +60,7 @@ fn show_stat(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
         let proxy = &words[0];
         let proxy_id = proxy.parse::<i64>().ok().or_else(|| context.target.proxy_id(proxy).map(i64::from));
         let Some(proxy_id) = proxy_id else { return Outcome::error("No such proxy.\n") };
-        // -1 means all: no number is below zero but that one.
+        // -1 means all, as does any negative number.
         selection.proxy_id = u32::try_from(proxy_id).ok();
         selection.kinds = kinds as u32;
         selection.object_id = u32::try_from(object).ok();
@@ -69,18 +69,18 @@ fn show_stat(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     let options = Options::parse(words);
     selection.only_up = options.only_up;
     selection.no_maintenance = options.no_maintenance;
-    // What tells about the inside of the network is not for level user.
+    // Details of the internal network are not for level user.
     let legends = context.modes.level >= Level::Operator;
     let dump = StatsDump::new(options.format, options.descriptions, legends, selection);
     Outcome::Stream(Box::new(ShowStat { dump, row: Row::default() }))
 }
 
-/// The numbers of `<proxy> <type> <sid>`, if the words begin with that.
+/// The numbers of `<proxy> <type> <sid>`, if the words begin with them.
 fn kinds_and_object(words: &[String]) -> Option<(i32, i32)> {
     Some((words.get(1)?.parse().ok()?, words.get(2)?.parse().ok()?))
 }
 
-/// Words may come in any order; unknown ones mean nothing, as in the reference.
+/// Options in any order; unknown words are ignored, as in HAProxy.
 #[derive(Default)]
 struct Options {
     format: Format,

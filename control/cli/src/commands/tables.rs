@@ -1,6 +1,6 @@
 //! `show table`, `set table`, `clear table` (manual, 9.3 of the management manual).
 //!
-//! Long answers and long deeds are done a few entries at a time: a table is never locked as a whole.
+//! Long answers and long operations handle a few entries at a time: a table is never locked as a whole.
 
 use weir_expr::Value;
 use weir_expr::table::{DataKind, DataType, KeyType};
@@ -39,7 +39,7 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-/// What a command does.
+/// The operation of a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Show,
@@ -48,7 +48,7 @@ enum Verb {
 }
 
 impl Verb {
-    /// What to hear of a command without what it must have.
+    /// The answer to a command without its required arguments.
     fn usage(self) -> Outcome {
         Outcome::error(match self {
             Verb::Show => {
@@ -135,7 +135,7 @@ fn key(table: &Table, word: &str, verb: Verb) -> Result<Key, Outcome> {
             }
         }));
     }
-    // A word that is no number would stand for 0.
+    // A word that is not a number would be parsed as 0.
     let is_number = word.parse::<u32>().is_ok();
     let key = Key::of(Value::Str(word.as_bytes().into()), kind);
     key.filter(|_| is_number || kind != KeyType::Integer).ok_or_else(|| Outcome::error("Invalid key\n"))
@@ -233,7 +233,7 @@ fn apply(changes: &[Change], row: &mut Row<'_>) {
     }
 }
 
-/// A type that the table stores, and the place in an array.
+/// A data type that the table stores, and its array index.
 fn data_of(table: &Table, name: &str) -> Result<(DataType, u16), &'static str> {
     let (name, element) = match name.split_once('[') {
         None => (name, Some(0)),
@@ -249,7 +249,7 @@ fn data_of(table: &Table, name: &str) -> Result<(DataType, u16), &'static str> {
     }
 }
 
-/// What an entry must be to be meant.
+/// A condition that entries must meet.
 struct Filter {
     data: DataType,
     element: u16,
@@ -257,7 +257,7 @@ struct Filter {
     value: i64,
 }
 
-/// A command has so many filters at most.
+/// How many filters a command may have.
 const MAX_FILTERS: usize = 4;
 
 fn filters(table: &Table, arguments: &Arguments<'_>) -> Result<Vec<Filter>, Outcome> {
@@ -299,7 +299,7 @@ impl Filter {
 
 /// The list of all tables.
 struct ListTables {
-    /// How many are still to be listed: the last comes first, as in the reference.
+    /// How many tables are still to be listed: the last one comes first, as in HAProxy.
     next: usize,
 }
 
@@ -316,23 +316,23 @@ impl Stream for ListTables {
     }
 }
 
-/// All entries of a table, a few at a time.
+/// Iterates over the entries of a table, a few at a time.
 struct Walk {
     table: &'static Table,
     filters: Vec<Filter>,
-    /// Where to go on; none at the end.
+    /// Where to continue; none at the end.
     cursor: Option<Cursor>,
     begun: bool,
     found: Vec<EntryKey>,
 }
 
-/// So many entries are looked at while their part of the table is locked.
+/// How many entries are visited while their shard is locked.
 const AT_ONCE: u32 = 32;
 /// So many entries that no filter lets pass are looked at before others get their turn.
-const IN_A_ROW: u32 = 4096;
+const IN_A_ROW: u32 = 1024;
 
 impl Walk {
-    /// Shows `then` a few entries that pass the filters; false at the end.
+    /// Calls `then` with a few matching entries; false at the end.
     fn go_on(&mut self, now: u64, mut then: impl FnMut(EntryKey, &mut Row<'_>)) -> bool {
         let Some(cursor) = self.cursor else { return false };
         let filters = &self.filters;
@@ -352,7 +352,7 @@ impl Stream for ListEntries {
     fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
         let (now, table) = (target.table_clock_ms(), self.0.table);
         if !self.0.begun {
-            // Those that have expired are not shown, nor counted.
+            // Expired entries are neither shown nor counted.
             if table.expire(now, IN_A_ROW) {
                 return Step::More;
             }
@@ -382,7 +382,7 @@ impl Stream for ClearEntries {
             let mut found = std::mem::take(&mut self.0.found);
             let more = self.0.go_on(now, |entry, _| found.push(entry));
             for entry in found.drain(..) {
-                // Those that are tracked stay (management manual, "clear table").
+                // Tracked entries stay (management manual, "clear table").
                 self.0.table.remove_entry(entry);
             }
             self.0.found = found;
@@ -438,7 +438,7 @@ fn write_key(key: &Value<'_>, out: &mut Vec<u8>) {
         Value::Str(bytes) => {
             for byte in bytes.iter() {
                 match byte {
-                    // What would end the word or the line, or is no character at all.
+                    // Characters that would end the word or the line, or that are not printable.
                     b' ' | b'=' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
                     0x21..=0x7e => out.push(*byte),
                     _ => _ = write!(out, "\\x{byte:02X}"),

@@ -1,4 +1,4 @@
-//! The keys of session tickets: which files they are from, and a new one.
+//! The keys of session tickets: listing their files, and adding a key.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ pub(super) static COMMANDS: &[Command] = &[
     Command {
         name: "set ssl tls-key",
         syntax: "set ssl tls-key [id|file] <key>",
-        // Whoever chooses a key reads what its sessions carry.
+        // With a chosen key, sessions can be decrypted.
         level: Level::Operator,
         flags: WORKER,
         help: "choose the next key for session tickets",
@@ -28,7 +28,7 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-/// The number of the file that a word names, as `#<id>` or by its path.
+/// The number of the file that a word names, by `#<id>` or by its path.
 fn number_of(target: &dyn Target, word: &str) -> Option<usize> {
     let files = target.ticket_keys();
     match word.strip_prefix('#') {
@@ -51,7 +51,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
             number => number,
         },
     };
-    // Whoever has a key reads what its sessions carry, so that the secrets are not for everybody.
+    // With a key, sessions can be decrypted, so the secrets are not for every level.
     if context.modes.level < Level::Operator {
         return Outcome::error(PERMISSION_DENIED);
     }

@@ -1,4 +1,4 @@
-//! `show timeline`: the last streams that ended badly or slowly, each with the moments that mattered.
+//! `show timeline`: the last streams that ended badly or slowly, with the time of each phase.
 
 use std::fmt::Write;
 
@@ -28,7 +28,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     };
     let mut entries = Vec::new();
     for ring in context.target.timelines() {
-        // Who dumps is gone at once, so that there are as many readers as operators at most.
+        // A dump detaches at once, so there are at most as many readers as operators.
         let Ok(mut reader) = ring.attach(Seek::Oldest, Wait::No) else { continue };
         reader.read(|message| {
             let mut bytes = Vec::with_capacity(message.len());
@@ -48,18 +48,18 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     }))
 }
 
-/// Which entries are wanted, and how.
+/// The options: which entries, and the format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Filter {
     /// The lowest and the highest status.
     status: Option<(u32, u32)>,
     /// The shortest duration.
     slower_ms: u32,
-    /// How the termination code begins; a dot stands for any letter.
+    /// The beginning of the termination code; a dot matches any letter.
     code: Option<String>,
-    /// The frontend or the backend.
+    /// The name of a frontend or a backend.
     proxy: Option<String>,
-    /// So many at most, the newest.
+    /// The limit of entries, the newest ones.
     last: Option<usize>,
     json: bool,
 }
@@ -158,11 +158,11 @@ impl Stream for ShowTimeline {
     }
 }
 
-/// What is said of a moment, and its name in JSON.
+/// The sentence for a moment, and its name in JSON.
 const MOMENTS: [(Moment, &str, &str); Moment::COUNT] = [
     (Moment::FirstByte, "first byte of the request", "first_byte"),
     (Moment::Request, "request complete", "request"),
-    (Moment::Place, "assigned to server", "place"),
+    (Moment::Assigned, "assigned to server", "place"),
     (Moment::Connected, "connected to the server", "connected"),
     (Moment::Response, "response head complete", "response"),
     (Moment::End, "end", "end"),
@@ -209,19 +209,19 @@ fn write_text(entry: &Entry, date: &str, text: &mut String) {
             Moment::Request if !entry.word(Word::Request).is_empty() => {
                 format!(": {}", entry.word(Word::Request))
             }
-            Moment::Place if has_server => {
+            Moment::Assigned if has_server => {
                 format!(" {} by {}{}", named(Word::Server), named(Word::Chosen), queued(entry.queued))
             }
-            // The end of the wait in the queue, or of that in a tarpit.
-            Moment::Place => {
+            // The end of the wait in the queue, or in a tarpit.
+            Moment::Assigned => {
                 what.clear();
                 format!("no server assigned{}", queued(entry.queued))
             }
-            // What answers in place of a server has no connection.
+            // A local answer has no server connection.
             Moment::Connected | Moment::Response if !has_server => continue,
             Moment::Connected if entry.retries > 0 => format!(" after {}", retries(entry)),
             Moment::End => {
-                // Connecting may have failed to the last.
+                // All attempts to connect may have failed.
                 let failed = entry.retries > 0 && entry.moment(Moment::Connected).is_none();
                 let tried = if failed { format!(" after {}", retries(entry)) } else { String::new() };
                 let [received, sent] = entry.bytes;
@@ -236,7 +236,7 @@ fn write_text(entry: &Entry, date: &str, text: &mut String) {
     }
 }
 
-/// How many streams were before one in queues.
+/// How many streams were served before one in queues.
 fn queued(count: u32) -> String {
     match count {
         0 => String::new(),
@@ -343,7 +343,7 @@ mod tests {
         );
     }
 
-    /// What is told of a stream that got no server, and of retries.
+    /// Phases that a stream did not reach are omitted.
     #[test]
     fn what_did_not_happen_is_not_told() {
         let text_of = |entry: &Entry| {

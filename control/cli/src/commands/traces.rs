@@ -1,4 +1,4 @@
-//! `trace` and `show trace`: what each layer tells of what it does.
+//! `trace` and `show trace`: traces of each layer.
 
 use crate::command::{Arguments, Command, Context, WORKER};
 use crate::level::Level;

@@ -1,4 +1,4 @@
-//! What the workers do: `show activity`, `show tasks`, `show threads`.
+//! Activity of the workers: `show activity`, `show tasks`, `show threads`.
 
 use std::fmt::Write;
 
@@ -48,7 +48,7 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-/// An answer that the workers give together: none while some have not said their part.
+/// An answer composed of all workers' answers: pending until each has answered.
 struct Census(Ask);
 
 type Ask = fn(&mut dyn Target) -> Option<String>;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir_events::trace::commands::Traces;
 use weir_events::{CivilTime, Sinks, WallTime};
 use weir_stats::StatsSource;
+use weir_stats::name_server::FIGURES;
 use weir_sync::Ring;
 use weir_sync::ring::Wake;
 
@@ -70,13 +71,8 @@ pub trait ProcessTarget {
 pub struct NameServerView {
     /// Its name.
     pub name: String,
-    /// What is counted, in the order of the statistics.
-    pub figures: [u64; Self::FIGURES],
-}
-
-impl NameServerView {
-    /// How much is counted.
-    pub const FIGURES: usize = 15;
+    /// What is counted, in the order of [`FIGURES`].
+    pub figures: [u64; FIGURES.len()],
 }
 
 /// A socket of the runtime API.

@@ -166,8 +166,8 @@ pub struct ServerView {
     pub fqdn: Option<String>,
     /// The SRV record that it was made from.
     pub srv_record: Option<String>,
-    /// Whether it is spoken to over TLS.
-    pub uses_ssl: bool,
+    /// Whether it is spoken to over TLS; none where the configuration took that back (`no-ssl`) and nobody decided since.
+    pub uses_ssl: Option<bool>,
     /// The check's port; 0 for none.
     pub check_port: u16,
     /// The check's address.
@@ -200,7 +200,7 @@ impl ServerView {
             id_forced: false,
             fqdn: None,
             srv_record: None,
-            uses_ssl: false,
+            uses_ssl: Some(false),
             check_port: 0,
             check_address: None,
             agent_address: None,

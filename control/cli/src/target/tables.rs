@@ -1,11 +1,15 @@
 //! Stick-tables, as commands see them.
 
+use weir_peers::Section;
 use weir_tables::Table;
 
 /// What commands ask of stick-tables. Tables live as long as the process.
 pub trait TableTarget {
     /// All of them, in the order of the configuration.
     fn tables(&self) -> &[&'static Table];
+
+    /// The `peers` sections that share something, in the order of the configuration.
+    fn peers(&self) -> &[&'static Section];
 
     /// The clock of tables, in milliseconds.
     fn table_clock_ms(&self) -> u64;

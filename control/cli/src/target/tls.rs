@@ -121,6 +121,33 @@ pub struct OcspView {
     pub base64: String,
 }
 
+/// An OCSP response that is renewed by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OcspUpdate {
+    /// What it is called.
+    pub key: String,
+    /// The first certificate that shows it.
+    pub path: String,
+    /// When it is asked for next, in seconds since 1970.
+    pub due: u64,
+    /// When it was renewed last.
+    pub renewed: Option<u64>,
+    /// How often it was renewed.
+    pub successes: u64,
+    /// How often it was not.
+    pub failures: u64,
+    /// What came of the last update: the manual's number.
+    pub code: u8,
+    /// The same in words.
+    pub text: String,
+}
+
+/// An answer that somebody else works on. The session's task is woken once it is there.
+pub trait Later {
+    /// The answer, once.
+    fn take(&mut self) -> Option<String>;
+}
+
 /// Why an OCSP response was not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OcspRefusal {
@@ -232,6 +259,21 @@ pub trait TlsTarget {
     /// # Errors
     /// When it is damaged, too old, or about none of them.
     fn set_ocsp_response(&mut self, text: &str) -> Result<(), OcspRefusal>;
+
+    /// The OCSP responses that are renewed by themselves: what is due first comes first.
+    fn ocsp_updates(&self) -> Vec<OcspUpdate>;
+
+    /// Renews the OCSP response of a certificate now; what it says then, or why it was not renewed.
+    ///
+    /// # Errors
+    /// Why nobody can be asked, without newline.
+    fn update_ocsp(&mut self, certificate: &str) -> Result<Box<dyn Later>, String>;
+
+    /// Sends an HTTP request of the process itself; the answer as it came.
+    ///
+    /// # Errors
+    /// Why it cannot be sent, without newline.
+    fn request(&mut self, method: &str, url: &str) -> Result<Box<dyn Later>, String>;
 
     /// The files of keys for tickets: their places in this list are their numbers.
     fn ticket_keys(&self) -> Vec<TicketKeyFile>;

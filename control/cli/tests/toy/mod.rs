@@ -10,7 +10,7 @@ use weir_cli::{Session, SessionSettings, Status};
 use weir_events::{CivilTime, WallTime};
 use weir_stats::{Cursor, Field, InfoField, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
 
-/// What can be traced of a toy.
+/// The trace source of a toy.
 static TOY_SOURCE: weir_events::trace::Source = weir_events::trace::Source::new(
     "toy",
     "a toy",
@@ -27,7 +27,7 @@ pub struct Toy {
     pub frontend_enabled: bool,
     pub frontend_maxconn: u32,
     pub cleared: Option<bool>,
-    /// How often the next listing of sessions answers that it does not know yet.
+    /// How often the next listing of sessions is pending.
     pub pending: u32,
     pub served: u32,
     pub sinks: weir_events::Sinks,
@@ -37,6 +37,7 @@ pub struct Toy {
     pub profiling: ProfilingState,
     pub tls: tls::ToyTls,
     pub tables: Vec<&'static weir_tables::Table>,
+    pub peers: Vec<&'static weir_peers::Section>,
 }
 
 pub struct ToySet {
@@ -106,6 +107,7 @@ pub fn toy() -> Toy {
         profiling: ProfilingState::default(),
         tls: tls::ToyTls::default(),
         tables: Vec::new(),
+        peers: Vec::new(),
     }
 }
 
@@ -211,7 +213,7 @@ impl ProcessTarget for Toy {
     }
 
     fn resolvers(&self) -> Vec<(String, Vec<NameServerView>)> {
-        let mut figures = [0; NameServerView::FIGURES];
+        let mut figures = [0; weir_stats::name_server::FIGURES.len()];
         (figures[0], figures[14]) = (7, 9);
         vec![("r1".into(), vec![NameServerView { name: "n1".into(), figures }]), ("r2".into(), Vec::new())]
     }
@@ -514,6 +516,10 @@ impl TableTarget for Toy {
         &self.tables
     }
 
+    fn peers(&self) -> &[&'static weir_peers::Section] {
+        &self.peers
+    }
+
     fn table_clock_ms(&self) -> u64 {
         1_000
     }
@@ -636,7 +642,7 @@ impl SessionTarget for Toy {
     }
 }
 
-/// Says all of `input` in pieces of `piece` bytes, then ends the input, and returns all that was answered.
+/// Sends all of `input` in pieces of `piece` bytes, then ends the input; returns the whole output.
 pub fn converse(
     toy: &mut Toy,
     settings: SessionSettings,
@@ -669,7 +675,7 @@ pub fn converse(
                 rest = &[];
             }
             Status::More | Status::Pending => {}
-            // This transport passes no descriptors.
+            // This transport cannot pass descriptors.
             Status::HandOver => session.handed_over(false, toy, &mut answered),
             Status::Close => return String::from_utf8(answered).unwrap(),
         }

@@ -1,10 +1,10 @@
-//! Files of TLS that hold nothing but the text that they were given, and one list of certificates.
+//! TLS files that only hold their text, and one certificate list.
 
 use weir_cli::target::*;
 
 use super::Toy;
 
-/// What a toy knows of TLS.
+/// A toy's TLS state.
 pub struct ToyTls {
     /// Kind, name, text, whether it is used.
     files: Vec<(TlsFileKind, String, String, bool)>,
@@ -203,6 +203,37 @@ impl TlsTarget for Toy {
         }
     }
 
+    fn ocsp_updates(&self) -> Vec<OcspUpdate> {
+        let update = |key: &str, renewed, code, text: &str| OcspUpdate {
+            key: key.to_owned(),
+            path: format!("{key}.pem"),
+            due: 1_795_467_626,
+            renewed,
+            successes: u64::from(renewed.is_some()),
+            failures: u64::from(renewed.is_none()),
+            code,
+            text: text.to_owned(),
+        };
+        vec![
+            update("30aa", Some(1_795_467_624), 1, "Update successful"),
+            update("30bb", None, 4, "OCSP response check failure (why)"),
+        ]
+    }
+
+    fn update_ocsp(&mut self, certificate: &str) -> Result<Box<dyn Later>, String> {
+        match certificate {
+            "30aa.pem" => Ok(Box::new(Soon(Some(format!("of {certificate}\n"))))),
+            _ => Err("it is not known".to_owned()),
+        }
+    }
+
+    fn request(&mut self, method: &str, url: &str) -> Result<Box<dyn Later>, String> {
+        match url.strip_prefix("http://") {
+            Some(rest) => Ok(Box::new(Soon(Some(format!("{method} {rest}\n"))))),
+            None => Err("the URL has no scheme".to_owned()),
+        }
+    }
+
     fn ticket_keys(&self) -> Vec<TicketKeyFile> {
         self.tls.ticket_keys.clone()
     }
@@ -232,5 +263,14 @@ impl TlsTarget for Toy {
             not_after: "then".to_owned(),
         };
         Some(vec![name])
+    }
+}
+
+/// An answer that is there at once.
+struct Soon(Option<String>);
+
+impl Later for Soon {
+    fn take(&mut self) -> Option<String> {
+        self.0.take()
     }
 }

@@ -1,4 +1,4 @@
-//! What operators say to workers, and what those answer.
+//! Passing commands to workers, and their answers back.
 
 use std::os::fd::OwnedFd;
 
@@ -10,7 +10,7 @@ use weir_sched::{Descriptor, Tick, wait};
 use super::{Flow, Payload, Talk, patience};
 use weir_cli::Severity;
 
-/// Passes one command on, with its payload if it has one, and its answer back. `None` when the client is gone.
+/// Passes one command on, with its payload if any, and its answer back. `None` when the client is gone.
 pub(super) async fn command(talk: &mut Talk, pid: u32, text: &[u8], payload: Option<Payload>) -> Option<()> {
     let mut said = lowered(talk);
     said.extend_from_slice(text);
@@ -51,7 +51,7 @@ pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option
                 talk.leave().await;
                 return Some(Flow::Over);
             }
-            // The client says no more: what it said is answered, then the worker closes.
+            // The client sends no more: the worker answers what it got, then closes.
             (Shovelled::Over, _) => {
                 worker.shut_write();
                 answer(talk, &mut worker).await?;
@@ -66,7 +66,7 @@ pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option
     }
 }
 
-/// What the worker answers, up to its end.
+/// Passes the worker's answer on, up to its end.
 async fn answer(talk: &mut Talk, worker: &mut Connection) -> Option<()> {
     loop {
         match from_worker(talk, worker).await? {
@@ -91,7 +91,7 @@ enum Shovelled {
     Over,
 }
 
-/// Moves what is there, and says how much that was. `None` when the receiver is gone.
+/// Moves available bytes, and reports their number to `moved`. `None` when the receiver is gone.
 async fn shovel(from: &mut Connection, to: &mut Connection, moved: impl FnOnce(usize)) -> Option<Shovelled> {
     let what = match from.receive(usize::MAX) {
         Received::Bytes(_) | Received::Full => Shovelled::Some,
@@ -107,7 +107,7 @@ async fn shovel(from: &mut Connection, to: &mut Connection, moved: impl FnOnce(u
     Some(what)
 }
 
-/// What comes before a command, so that the worker allows no more than this client may.
+/// The commands sent before a command, so that the worker allows no more than this client may do.
 fn lowered(talk: &Talk) -> Vec<u8> {
     let modes = &talk.modes;
     let mut text = String::new();

@@ -1,8 +1,8 @@
-//! Lines taken apart before they are read: commands, and whom they are for.
+//! Splits lines before they are parsed: into commands, and their targets.
 
 use std::borrow::Cow;
 
-/// The commands of a line: what separates them is a `;` that no `\` precedes. They stay as they were written.
+/// The commands of a line, unchanged: they are separated by each `;` without a `\` before it.
 pub(super) fn commands(line: &[u8]) -> Vec<&[u8]> {
     let mut commands = Vec::new();
     let (mut start, mut escaped) = (0, false);
@@ -21,7 +21,7 @@ pub(super) fn commands(line: &[u8]) -> Vec<&[u8]> {
     commands.iter().map(|command| command.trim_ascii()).collect()
 }
 
-/// A command as it is said alone. Only the last one of a line can announce a payload: in another, what looks like that is a word.
+/// A command to be sent alone. Only the last one of a line can have a payload: in the others, a payload mark is escaped as a word.
 pub(super) fn alone(command: &[u8], last: bool) -> Cow<'_, [u8]> {
     let start = command.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1);
     if last || !command[start..].starts_with(b"<<") {
@@ -30,7 +30,7 @@ pub(super) fn alone(command: &[u8], last: bool) -> Cow<'_, [u8]> {
     [&command[..start], b"\\", &command[start..]].concat().into()
 }
 
-/// What stands after the `@` of a command's first word, if it begins so, and the rest of the command.
+/// The text after the `@` of a command's first word, if it has one, and the rest of the command.
 pub(super) fn prefix(command: &[u8]) -> (Option<&str>, &[u8]) {
     let Some(named) = command.strip_prefix(b"@") else { return (None, command) };
     let end = named.iter().position(u8::is_ascii_whitespace).unwrap_or(named.len());

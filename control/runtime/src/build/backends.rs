@@ -1,13 +1,14 @@
-//! Backends and servers: from what the configuration says to what balancing needs.
+//! Builds backends and servers: from the configuration to the settings of balancing.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_backend::persistence::{CookieMode, CookieSettings, DynamicCookies};
 use weir_backend::{
     Algorithm, Backend, BackendSettings, HashAffinity, HashFunction, HashKey, HashMethod, HashType,
-    HttpReuse, PoolSettings, ServerAddress, ServerSettings, UriKey,
+    HttpReuse, OutlierRules, PoolSettings, ServerAddress, ServerSettings, UriKey,
 };
 use weir_config::model::{
     self, BackendTarget, Balance, Host, InitialAddress, PreserveAffinity, Redispatch, Reuse, ServerPort,
@@ -17,8 +18,8 @@ use weir_config::model::{
 use super::{BuildError, Options, Resolver, shares_idle};
 use super::{checks, names};
 
-/// The load at which the servers of each proxy reach `maxconn` unless `fullconn` says it: a tenth of the limits of all
-/// frontends that may send to it (manual, "fullconn").
+/// The default of `fullconn` for each proxy, the load at which its servers reach `maxconn`: a tenth of the limits of
+/// all frontends that may send to it (manual, "fullconn").
 pub(super) fn full_connections(proxies: &[model::Proxy], options: &Options<'_>) -> Vec<u32> {
     let mut totals = vec![0_u32; proxies.len()];
     for (index, frontend) in proxies.iter().enumerate().filter(|(_, proxy)| proxy.is_frontend()) {
@@ -32,7 +33,7 @@ pub(super) fn full_connections(proxies: &[model::Proxy], options: &Options<'_>) 
     totals.into_iter().map(|total| total.div_ceil(10).max(1)).collect()
 }
 
-/// The positions of the proxies that a frontend may send to, each once.
+/// The indices of the proxies that a frontend may send to, each once.
 fn targets(index: usize, frontend: &model::Proxy) -> BTreeSet<usize> {
     let mut targets = BTreeSet::new();
     if frontend.is_backend() {
@@ -44,7 +45,7 @@ fn targets(index: usize, frontend: &model::Proxy) -> BTreeSet<usize> {
             BackendTarget::Static(target) => {
                 targets.insert(target.get());
             }
-            // Nobody knows whether it is ever one of them (manual, "fullconn").
+            // A computed name is not counted (manual, "fullconn").
             BackendTarget::Dynamic(_) => {}
         }
     }
@@ -92,6 +93,8 @@ pub(super) fn backend(
             enabled: settings.cookie.as_ref().is_some_and(|cookie| cookie.dynamic),
             key: settings.dynamic_cookie_key.as_ref().map(ToString::to_string),
         },
+        outliers: settings.outlier_ejection.as_ref().map(outlier_rules),
+        judges_responses: config.mode() == model::Mode::Http,
     };
     let servers =
         config.servers.iter().map(|known| server(&config.name, known, global, options, errors)).collect();
@@ -99,6 +102,19 @@ pub(super) fn backend(
     let backend = Backend::new(backend, servers, now_ms);
     options.states.restore(config, &backend, now_ms);
     backend
+}
+
+fn outlier_rules(said: &model::OutlierEjection) -> OutlierRules {
+    let base_ms = milliseconds(said.base);
+    OutlierRules {
+        errors: said.errors,
+        ratio: said.ratio,
+        latency: said.latency,
+        interval_ms: milliseconds(said.interval),
+        base_ms,
+        longest_ms: said.longest.map_or(base_ms.saturating_mul(10), milliseconds),
+        at_most_percent: said.at_most,
+    }
 }
 
 fn server(
@@ -115,7 +131,7 @@ fn server(
     server_settings(config, address, shares_idle(global))
 }
 
-/// A server that is added while its backend runs: no name is looked up for it.
+/// The settings of a server that is added at run time: its name is not resolved here.
 pub(super) fn added_server(config: &model::Server, shares_idle: bool) -> ServerSettings {
     let address = match &config.address {
         model::ServerAddress::Inet { host: Host::Name { .. }, .. } => ServerAddress::Unknown,
@@ -172,7 +188,7 @@ fn address(backend: &str, config: &model::Server, options: &Options<'_>) -> Resu
                         config.name
                     ));
                 }
-                // Where a service is only name servers know, and who asked them before.
+                // The hosts of a service are only known to name servers, and to a former process.
                 if model::is_service(host) {
                     let port = options.states.given_name(backend, config).and_then(|given| given.port);
                     let last = saved.filter(|_| begins_where_it_was(config)).zip(port);
@@ -187,7 +203,7 @@ fn address(backend: &str, config: &model::Server, options: &Options<'_>) -> Resu
     }
 }
 
-/// Whether `init-addr` gives a server the address that it had.
+/// Whether `init-addr` restores a server's former address.
 fn begins_where_it_was(config: &model::Server) -> bool {
     let ways = &config.settings.initial_address;
     let ways = if ways.is_empty() { &DEFAULT_WAYS[..] } else { ways };
@@ -197,13 +213,13 @@ fn begins_where_it_was(config: &model::Server) -> bool {
 fn inet(ip: IpAddr, port: &ServerPort) -> ServerAddress {
     let port = match port {
         ServerPort::Fixed(port) => *port,
-        // It follows the client's port, connection by connection.
+        // It depends on the client's port, for each connection.
         ServerPort::Mapped(_) => 0,
     };
     ServerAddress::Ip(SocketAddr::new(ip, port))
 }
 
-/// An address that is none of the network's.
+/// A server address that is not an IP address.
 fn local(address: &model::ServerAddress) -> ServerAddress {
     match address {
         model::ServerAddress::Inet { .. } => ServerAddress::Unknown,
@@ -211,7 +227,7 @@ fn local(address: &model::ServerAddress) -> ServerAddress {
         model::ServerAddress::Abstract { name, padded } => {
             let mut name = name.to_vec();
             if *padded {
-                // The whole of `sun_path` but its first byte counts (manual, "abns@").
+                // The whole of `sun_path` except its first byte counts (manual, "abns@").
                 name.resize(SUN_PATH - 1, 0);
             }
             ServerAddress::Abstract(name)
@@ -220,8 +236,8 @@ fn local(address: &model::ServerAddress) -> ServerAddress {
     }
 }
 
-/// The address that a host begins with: the ways of `init-addr` are tried in their order, and the first that gives an
-/// answer ends the search. None when the server is to start without an address (manual, "init-addr").
+/// The initial address of a host: the methods of `init-addr` are tried in order, and the first result ends the
+/// search. None when the server starts without an address (manual, "init-addr").
 pub(super) fn first_address(
     backend: &str,
     config: &model::Server,
@@ -235,7 +251,7 @@ pub(super) fn first_address(
     first_of(&subject, ways, host, saved, resolver, ignore_unknown_names)
 }
 
-/// The same for whoever messages call `subject`.
+/// The same for the object that messages call `subject`.
 pub(super) fn first_of(
     subject: &str,
     ways: &[InitialAddress],
@@ -273,10 +289,10 @@ pub(super) fn first_of(
     Err(format!("'server {subject}' : {problem} address '{name}'."))
 }
 
-/// `init-addr` when nothing is written (manual).
+/// The default of `init-addr` (manual).
 const DEFAULT_WAYS: [InitialAddress; 2] = [InitialAddress::Last, InitialAddress::Libc];
 
-/// Gives the names of `source` lines their addresses, once, as those of servers get theirs.
+/// Resolves the names of `source` lines, once, as those of servers.
 pub(super) fn resolve_sources(
     config: &mut model::Proxy,
     resolver: &dyn Resolver,
@@ -295,18 +311,18 @@ pub(super) fn resolve_sources(
     }
 }
 
-/// What is said about a word's name that nobody knows.
+/// The error for an unknown name of a keyword.
 fn unknown_name(word: &str, error: &names::NameError) -> String {
     format!("'{word}' : could not resolve address '{}'.", error.0)
 }
 
-/// What is said of the names of a `source` that nobody knows.
+/// The errors for unknown names of a `source`.
 pub(super) fn unknown_sources(source: Option<&model::Source>, resolver: &dyn Resolver) -> Vec<String> {
     let hosts = source.into_iter().flat_map(source_hosts);
     hosts.filter_map(|host| Some(unknown_name("source", &names::address(host, resolver).err()?))).collect()
 }
 
-/// What is said of the names that nobody knows of those, other than its own, that a server's line says.
+/// The errors for unknown names of a server's line, other than its own.
 pub(super) fn unknown_names(settings: &model::ServerSettings, resolver: &dyn Resolver) -> Vec<String> {
     let mut unknown = unknown_sources(settings.source.as_deref(), resolver);
     if let Some(host) = settings.check.agent.as_ref().and_then(|agent| agent.address.as_ref())
@@ -327,10 +343,10 @@ pub(super) fn unknown_names(settings: &model::ServerSettings, resolver: &dyn Res
     unknown
 }
 
-/// Has the names, other than its own, that a server's line says be addresses.
+/// Resolves the names of a server's line, other than its own.
 ///
 /// # Errors
-/// What is said of the first that nobody knows.
+/// The error for the first unknown name.
 pub(super) fn resolve_server(
     settings: &mut model::ServerSettings,
     resolver: &dyn Resolver,
@@ -356,7 +372,7 @@ pub(super) fn resolve_server(
     Ok(())
 }
 
-/// The hosts that a `source` names.
+/// The host names of a `source`.
 fn source_hosts(source: &model::Source) -> impl Iterator<Item = &Host> {
     let transparent = match &source.transparent {
         Some(TransparentSource::Address { host, .. }) => Some(host),
@@ -390,6 +406,7 @@ fn algorithm(balance: &Balance) -> Algorithm {
         Balance::LeastConnections => Algorithm::LeastConnections,
         Balance::First => Algorithm::First,
         Balance::Random { draws } => Algorithm::Random { draws: *draws },
+        Balance::Latency => Algorithm::Latency,
         Balance::Source => Algorithm::Source,
         Balance::Uri { length, depth, whole, path_only } => {
             Algorithm::Uri(UriKey { whole: *whole, length: *length, depth: *depth, path_only: *path_only })
@@ -402,7 +419,7 @@ fn algorithm(balance: &Balance) -> Algorithm {
         }
         Balance::LogHash(_) => Algorithm::LogMessage,
         Balance::Sticky => Algorithm::Sticky,
-        // What is hashed is found by whoever has the stream.
+        // The caller with the stream computes the hash.
         Balance::Hash(_) | Balance::RdpCookie { .. } => Algorithm::Expression,
     }
 }
@@ -424,7 +441,7 @@ pub(super) fn hash_type(known: model::HashType) -> HashType {
     }
 }
 
-/// `option redispatch` as balancing knows it: an interval, negative when it counts from the last retry, 0 when off.
+/// `option redispatch` for balancing: an interval, negative when it counts from the last retry, 0 when off.
 fn redispatch(known: Redispatch) -> i32 {
     match known {
         Redispatch::Off => 0,
@@ -435,7 +452,7 @@ fn redispatch(known: Redispatch) -> i32 {
 
 fn cookie_settings(cookie: &model::CookiePersistence) -> CookieSettings {
     let texts = |texts: &[Box<str>]| texts.iter().map(ToString::to_string).collect();
-    let seconds = |duration: std::time::Duration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
+    let seconds = |duration: Duration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
     CookieSettings {
         name: cookie.name.to_string(),
         mode: match cookie.mode {
@@ -457,7 +474,7 @@ fn cookie_settings(cookie: &model::CookiePersistence) -> CookieSettings {
     }
 }
 
-pub(super) fn milliseconds(duration: std::time::Duration) -> u64 {
+pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

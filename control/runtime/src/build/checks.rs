@@ -1,4 +1,4 @@
-//! Checks of servers: from what the configuration says to what checking needs.
+//! Builds server checks: from the configuration to the settings of checks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use weir_backend::{CheckKind, CheckRules, Consequence, Follower, ObserveRules, ServerKey, StartLevel};
 use weir_checks::{
-    CheckLoad, CheckPlan, CheckTls, Checks, Dial, Greets, Intervals, Launcher, OwnedSource, ProgramPlan,
-    ReusePlan, Script, Timings,
+    CheckLoad, CheckPlan, CheckTls, Checks, Dial, Greets, Http2Bounds, Intervals, Launcher, OwnedSource,
+    ProgramPlan, ReusePlan, Script, Timings,
 };
 use weir_config::model::{
     self, CheckMethod, CheckScripts, CheckTuning, Config, Host, InitialState, Mode, Observe, OnError,
@@ -20,22 +20,22 @@ use weir_sys::Address;
 
 use super::backends::milliseconds;
 
-/// What all checks are made with.
+/// Objects that all checks use.
 #[derive(Clone, Debug, Default)]
 pub struct CheckMeans {
-    /// What the global section says of them.
+    /// The checks' settings of the global section.
     pub tuning: CheckTuning,
-    /// Who starts programs, where some servers are checked by one.
+    /// The launcher of programs, if any server is checked by one.
     pub launcher: Option<Arc<Launcher>>,
     /// `healthcheck` sections, by name.
     pub sections: HashMap<Arc<str>, Arc<CheckScripts>>,
 }
 
 impl CheckMeans {
-    /// Those that a configuration asks for. To be called before the process changes its root directory and drops rights.
+    /// The objects for a configuration. Call it before the process changes its root directory and drops privileges.
     ///
     /// # Errors
-    /// When programs cannot be started.
+    /// When the launcher cannot be started.
     pub(crate) fn new(config: &Config, environment: &[String]) -> std::io::Result<Self> {
         let uses_program =
             |proxy: &model::Proxy| matches!(proxy.settings.checks.method, CheckMethod::Program);
@@ -53,21 +53,24 @@ impl CheckMeans {
     }
 }
 
-/// All checks of an instance. Nobody starts them here.
+/// All checks of an instance, not started.
 pub(crate) fn checks(
     instance: &'static Instance,
     means: &CheckMeans,
     view: Box<dyn weir_checks::ProcessView>,
 ) -> Checks {
     let plans = instance.proxies.iter().filter(|proxy| !proxy.config.settings.disabled).flat_map(|proxy| {
+        let mut shared = CheckParts::default();
         let servers = (0..).zip(&proxy.config.servers);
-        servers.flat_map(move |(rank, server)| plans(proxy, server, ServerKey::configured(rank), means))
+        servers.flat_map(move |(rank, server)| {
+            plans(proxy, server, ServerKey::configured(rank), means, &mut shared)
+        })
     });
     let load = CheckLoad::new(instance.figures.len(), means.tuning.most_per_thread);
     Checks::new(plans.collect(), load, means.tuning.max_spread.map(milliseconds), view)
 }
 
-/// How a server's health checks count, if it has any.
+/// A server's `rise`, `fall` and initial state, if it has health checks.
 pub(super) fn health_rules(server: &model::ServerSettings) -> Option<CheckRules> {
     let said = &server.check;
     said.enabled.then_some(CheckRules {
@@ -82,13 +85,13 @@ pub(super) fn health_rules(server: &model::ServerSettings) -> Option<CheckRules>
     })
 }
 
-/// How a server's agent checks count, if it has any: one answer decides.
+/// The same for a server's agent checks, if it has any: one answer decides.
 pub(super) fn agent_rules(server: &model::ServerSettings) -> Option<CheckRules> {
     let agent = server.check.agent.as_ref()?;
     agent.enabled.then_some(CheckRules { rise: 1, fall: 1, start: StartLevel::FullyUp })
 }
 
-/// Which of a server's traffic counts as a check.
+/// Which traffic of a server is observed.
 pub(super) fn observe_rules(server: &model::ServerSettings) -> Option<ObserveRules> {
     let said = &server.check;
     let layer7 = match said.observe {
@@ -105,16 +108,28 @@ pub(super) fn observe_rules(server: &model::ServerSettings) -> Option<ObserveRul
     said.enabled.then_some(ObserveRules { layer7, limit: said.error_limit, consequence })
 }
 
-/// What a server's checks shall be.
+/// Objects that the checks of one backend's servers share, as far as they exist.
+#[derive(Default)]
+pub(crate) struct CheckParts {
+    /// The connection settings of the last health check.
+    dial: Option<Arc<Dial>>,
+    /// The connection settings of the last agent check.
+    agent_dial: Option<Arc<Dial>>,
+    /// The dialogue of checks without a `healthcheck` section.
+    script: Option<Option<Arc<Script>>>,
+}
+
+/// The plans of a server's checks.
 pub(crate) fn plans(
     proxy: &Proxy,
     server: &model::Server,
     key: ServerKey,
     means: &CheckMeans,
+    shared: &mut CheckParts,
 ) -> impl Iterator<Item = CheckPlan> + use<> {
-    [health_plan(proxy, server, key, means), agent_plan(proxy, server, key, means.tuning)]
-        .into_iter()
-        .flatten()
+    let health = health_plan(proxy, server, key, means, shared);
+    let agent = agent_plan(proxy, server, key, means.tuning, shared);
+    [health, agent].into_iter().flatten()
 }
 
 fn health_plan(
@@ -122,13 +137,14 @@ fn health_plan(
     server: &model::Server,
     key: ServerKey,
     means: &CheckMeans,
+    shared: &mut CheckParts,
 ) -> Option<CheckPlan> {
     let said = &server.settings.check;
     let backend = proxy.backend.as_ref().filter(|_| said.enabled)?;
     let interval = |other: Option<Duration>| milliseconds(other.unwrap_or(said.inter)).max(1);
     let script = match said.section.as_ref().and_then(|name| means.sections.get(name)) {
         Some(section) => Script::of(section),
-        None => Script::of(&proxy.config.settings.checks),
+        None => shared.script.get_or_insert_with(|| Script::of(&proxy.config.settings.checks)).clone(),
     };
     Some(CheckPlan {
         backend: Arc::clone(backend),
@@ -141,7 +157,7 @@ fn health_plan(
             spread_percent: means.tuning.spread_percent,
         },
         timings: timings(proxy),
-        dial: Arc::new(dial(proxy, server, key)),
+        dial: dial(proxy, server, key).shared(&mut shared.dial),
         agent_send: None,
         reuse: reuse(proxy, server).filter(|_| script.as_ref().is_some_and(|s| s.takes_any_connection())),
         script,
@@ -163,7 +179,7 @@ fn reuse(proxy: &Proxy, server: &model::Server) -> Option<ReusePlan> {
         || proxy.config.settings.source.is_some();
     (said.reuses_connections && !connects_otherwise).then(|| ReusePlan {
         key: weir_stream::server::connect::key_of_check(settings, said.connection_name.as_deref()),
-        // Checks open their connections without TLS.
+        // Such checks open their own connections without TLS.
         leaves_own: !settings.tls.as_ref().is_some_and(|tls| tls.enabled),
     })
 }
@@ -197,6 +213,7 @@ fn agent_plan(
     server: &model::Server,
     key: ServerKey,
     tuning: CheckTuning,
+    shared: &mut CheckParts,
 ) -> Option<CheckPlan> {
     let said = server.settings.check.agent.as_ref().filter(|agent| agent.enabled)?;
     let backend = proxy.backend.as_ref()?;
@@ -207,7 +224,7 @@ fn agent_plan(
         port: said.port,
         socks4: None,
         greets: Greets::No,
-        // An agent is no service of its server: it speaks in clear.
+        // An agent is not part of the server's service: it does not use TLS.
         tls: None,
         ..of_health
     };
@@ -222,7 +239,7 @@ fn agent_plan(
             spread_percent: tuning.spread_percent,
         },
         timings: timings(proxy),
-        dial: Arc::new(dial),
+        dial: dial.shared(&mut shared.agent_dial),
         agent_send: said.send.clone(),
         reuse: None,
         script: None,
@@ -230,7 +247,7 @@ fn agent_plan(
     })
 }
 
-/// `agent-inter` unless told otherwise (manual).
+/// The default of `agent-inter` (manual).
 const AGENT_INTERVAL: Duration = Duration::from_secs(2);
 
 fn timings(proxy: &Proxy) -> Timings {
@@ -238,7 +255,7 @@ fn timings(proxy: &Proxy) -> Timings {
     Timings { connect_ms: timeouts.connect.map(milliseconds), check_ms: timeouts.check.map(milliseconds) }
 }
 
-/// Has servers that track others follow them, from how these are now on.
+/// Makes servers that track others follow them, beginning with their current state.
 pub(crate) fn follow(instance: &Instance) {
     let mut leaders = Vec::new();
     for proxy in &instance.proxies {
@@ -258,15 +275,15 @@ pub(crate) fn follow(instance: &Instance) {
     }
 }
 
-/// How checks of a server connect.
+/// The connection settings of a server's checks.
 fn dial(proxy: &Proxy, server: &model::Server, key: ServerKey) -> Dial {
     let (settings, said) = (&server.settings, &server.settings.check);
     let of_proxy = &proxy.config.settings;
     let keep_alive = of_proxy.options.server_keep_alive.then_some(&of_proxy.server_keep_alive);
     let source = settings.source.as_deref().or(of_proxy.source.as_deref());
     let source = source.map(|source| plan::source(source, 0)).unwrap_or_default();
-    // A server that is checked elsewhere is spoken to in its own way there, and nothing is taken over for one that was added
-    // (manual, "check").
+    // A check of another address or port does not inherit the server's TLS and PROXY settings, nor does that of a server
+    // that was added at run time (manual, "check").
     let elsewhere = said.port.is_some() || said.address.is_some() || !key.is_configured();
     let greets = match (settings.send_proxy, said.send_proxy) {
         (Some(SendProxy::V2), explicit) if explicit || !elsewhere => Greets::V2,
@@ -275,14 +292,14 @@ fn dial(proxy: &Proxy, server: &model::Server, key: ServerKey) -> Dial {
         _ => Greets::No,
     };
     Dial {
-        // Names are addresses by now.
+        // Names are resolved by now.
         address: said.address.as_ref().and_then(Host::ip),
         port: said.port,
         socks4: plan::socks4(settings).filter(|_| said.via_socks4),
         server_socks4: plan::socks4(settings),
         source: OwnedSource { interface: source.interface.map(Box::from), address: source.address },
         options: ConnectOptions {
-            // Nothing is left to be sent by then: what is reset leaves no socket behind.
+            // Nothing is left to be sent by then: a reset leaves no socket behind.
             no_linger: true,
             delays_acknowledgement: true,
             sizes: proxy.instance().limits.server_sockets,
@@ -299,5 +316,10 @@ fn dial(proxy: &Proxy, server: &model::Server, key: ServerKey) -> Dial {
             protocols: said.tls.protocols.clone(),
             takes_host: !said.tls.no_automatic_name,
         }),
+        protocol: said.protocol.or(settings.protocol),
+        http2: Http2Bounds {
+            limits: proxy.instance().limits.h2_server,
+            pace: proxy.instance().limits.h2_server_pace,
+        },
     }
 }

@@ -1,4 +1,4 @@
-//! From backends in log mode to what `log backend@` sends to.
+//! Builds log farms from backends in log mode, the targets of `log backend@`.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::names::Resolver;
 use super::rings::{Events, Forward};
 use crate::log_farm::{LogFarm, LogTransport, Policy};
 
-/// Makes the farms of a configuration. They know their servers once they are attached to their backends.
+/// Creates the farms of a configuration. They get their servers when they are attached to their backends.
 pub(super) fn add(
     events: &mut Events,
     config: &Config,
@@ -22,22 +22,22 @@ pub(super) fn add(
     errors: &mut Vec<BuildError>,
 ) {
     for proxy in config.proxies.iter().filter(|proxy| proxy.mode() == Mode::Log) {
-        // A disabled backend has no servers: what it is sent is lost.
+        // A disabled backend has no servers: its lines are dropped.
         let servers = if proxy.settings.disabled { &[][..] } else { &proxy.servers };
-        let mut doors = Vec::with_capacity(servers.len());
+        let mut transports = Vec::with_capacity(servers.len());
         for server in servers {
-            match door(events, config, proxy, server, queues, resolver) {
-                Ok(door) => doors.push(door),
+            match transport(events, config, proxy, server, queues, resolver) {
+                Ok(transport) => transports.push(transport),
                 Err(message) => errors.push(BuildError { at: server.at.clone(), message }),
             }
         }
-        let farm = Arc::new(LogFarm::new(Arc::clone(&proxy.name), policy(&proxy.settings), doors));
+        let farm = Arc::new(LogFarm::new(Arc::clone(&proxy.name), policy(&proxy.settings), transports));
         events.sinks.add_servers(&proxy.name, Arc::<LogFarm>::clone(&farm));
         events.farms.push(farm);
     }
 }
 
-fn door(
+fn transport(
     events: &mut Events,
     config: &Config,
     proxy: &model::Proxy,
@@ -59,7 +59,7 @@ fn door(
     let sink = Sink::ring(&name, &description, LogFormat::Local, LONGEST_LENGTH, Arc::clone(&ring));
     events.sinks.add(sink);
     let sink = events.sinks.find(&name).expect("it was just added");
-    // Words that are for traffic are ignored, as was said when they were read.
+    // Keywords for traffic are ignored; reading the configuration warned about them.
     (settings.send_proxy, settings.proxy_v2) = (None, None);
     let keeps_alive = proxy.settings.options.server_keep_alive;
     events.forwards.push(Forward {
@@ -80,7 +80,7 @@ fn policy(settings: &model::Settings) -> Policy {
         Balance::LogHash(converters) => {
             Policy::Hash(Arc::clone(converters), backends::hash_type(settings.hash_type))
         }
-        // There is no load to compare, so one draw is as good as several (manual, "balance").
+        // There is no load to compare, so one draw is enough (manual, "balance").
         _ => Policy::Random,
     }
 }

@@ -1,10 +1,10 @@
-//! The bounds of HTTP/2 connections, from `tune.h2.*`.
+//! The limits of HTTP/2 connections, from `tune.h2.*`.
 
 use weir_config::model;
 use weir_mux::{Limits, Pace};
 use weir_stream::instance::LoggedErrors;
 
-/// What words say of one side's connections.
+/// The keywords for one side's connections.
 #[derive(Clone, Copy)]
 pub(super) struct Side {
     concurrent_streams: &'static str,
@@ -38,7 +38,7 @@ pub(super) const SERVERS: Side = Side {
     resets: None,
 };
 
-/// The bounds of a side's connections. What the side says itself goes before what is said of both.
+/// The limits of a side's connections. Keywords for one side take precedence over those for both.
 pub(super) fn limits(global: &model::Global, side: Side) -> Limits {
     let tuning = &global.tuning;
     let number = |keyword: &str| last(global, keyword).and_then(|text| text.parse::<u32>().ok());
@@ -62,13 +62,15 @@ pub(super) fn limits(global: &model::Global, side: Side) -> Limits {
     }
 }
 
-/// How much of a connection is taken in at a time.
+/// How much of a connection is taken in at a time, and how payload leaves.
 pub(super) fn pace(global: &model::Global, side: Side) -> Pace {
     let number = |keyword: &str| last(global, keyword).and_then(|text| text.parse().ok()).unwrap_or(0);
-    Pace { frames: number(side.frames), resets: side.resets.map_or(0, number) }
+    let copies = last(global, "tune.h2.zero-copy-fwd-send") == Some("off")
+        || global.kept.iter().any(|kept| kept.keyword == "tune.disable-zero-copy-forwarding");
+    Pace { frames: number(side.frames), resets: side.resets.map_or(0, number), copies }
 }
 
-/// What becomes a log line of what is wrong on a client's connection.
+/// Which errors of a client's connection are logged.
 pub(super) fn logged_errors(global: &model::Global) -> LoggedErrors {
     match last(global, "tune.h2.log-errors") {
         Some("none") => LoggedErrors::None,
@@ -77,13 +79,13 @@ pub(super) fn logged_errors(global: &model::Global) -> LoggedErrors {
     }
 }
 
-/// What the last line with this word says.
+/// The value of the last line with this keyword.
 fn last<'g>(global: &'g model::Global, keyword: &str) -> Option<&'g str> {
     let kept = global.kept.iter().rev().find(|kept| kept.keyword == keyword)?;
     kept.arguments.first().map(|text| &**text)
 }
 
-/// A size that was checked before: digits, and perhaps a unit.
+/// A size that was checked before: digits, and an optional unit.
 fn size(text: &str) -> Option<u32> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = match text.as_bytes().get(digits.len()).map(u8::to_ascii_lowercase) {
@@ -96,9 +98,9 @@ fn size(text: &str) -> Option<u32> {
     Some(u32::try_from(bytes).unwrap_or(MAX_WINDOW))
 }
 
-/// What every peer may send at least.
+/// The smallest frame size limit that a peer may announce.
 const LEAST_FRAME: u32 = 16_384;
-/// What a stream may send ahead where nothing is said.
+/// The default window of a stream.
 const DEFAULT_WINDOW: u32 = 65_535;
 const MAX_WINDOW: u32 = 0x7fff_ffff;
 
@@ -150,6 +152,22 @@ mod tests {
         let limits = of_side(&lines, SERVERS);
         assert_eq!((limits.concurrent_streams, limits.stream_window, limits.total_streams), (3, 1000, 0));
         assert_eq!((limits.connection_window, limits.glitches), (100 << 10, 7));
+    }
+
+    #[test]
+    fn either_word_has_payload_copied() {
+        for (keyword, argument, copies) in [
+            ("tune.h2.zero-copy-fwd-send", Some("off"), true),
+            ("tune.h2.zero-copy-fwd-send", Some("on"), false),
+            ("tune.disable-zero-copy-forwarding", None, true),
+        ] {
+            let mut global = model::Global::default();
+            assert!(!pace(&global, CLIENTS).copies);
+            let at = model::Location::new("test".into(), 1);
+            let arguments = argument.into_iter().map(|text| text.into()).collect();
+            global.kept.push(model::Kept { keyword, arguments, at });
+            assert_eq!([CLIENTS, SERVERS].map(|side| pace(&global, side).copies), [copies; 2], "{keyword}");
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(super) fn listeners(config: &model::Proxy, workers: usize, tls: &mut TlsBuil
         for address in bind.addresses.iter().flat_map(single_ports) {
             let id = next_id.unwrap_or_else(|| lowest_free(&made));
             next_id = next_id.map(|id| id + 1);
-            // Positions count from 1, as in statistics of sockets without a name.
+            // Positions count from 1, as in the statistics of sockets without a name.
             let name = bind.name.clone().unwrap_or_else(|| format!("sock-{}", made.len() + 1).into());
             made.push(Listener {
                 bind: Bind { addresses: vec![address], ..bind.clone() },

@@ -9,7 +9,7 @@ use weir_sys::Address;
 use super::names;
 use super::{BuildError, Options};
 
-/// The log targets that are open.
+/// The open log targets.
 #[derive(Debug, Default)]
 pub struct LogSinks(Vec<(Arc<model::LogTarget>, Arc<LogSink>)>);
 
@@ -20,7 +20,7 @@ impl LogSinks {
         global: &model::Global,
         options: &Options<'_>,
     ) -> Result<Arc<LogSink>, String> {
-        // Who samples has a count of its own for each line.
+        // Sampled targets have a count of their own for each line.
         let same = |known: &Arc<model::LogTarget>| {
             Arc::ptr_eq(known, target) || (known == target && target.sampling.is_none())
         };
@@ -36,7 +36,7 @@ impl LogSinks {
     }
 }
 
-/// Where a proxy logs: its own targets, and with `log global` those of the global section.
+/// The log targets of a proxy: its own, and with `log global` those of the global section.
 pub(super) fn of_proxy(
     config: &model::Proxy,
     global: &model::Global,
@@ -49,7 +49,7 @@ pub(super) fn of_proxy(
     open_all(inherited.iter().chain(&logging.targets), &config.at, global, options, sinks, errors)
 }
 
-/// Opens targets of a section that was written `at` a place.
+/// Opens targets of the section at this position of the configuration.
 pub(super) fn open_all<'t>(
     targets: impl Iterator<Item = &'t Arc<model::LogTarget>>,
     at: &model::Location,
@@ -94,7 +94,7 @@ fn settings(
     Ok(LogTarget {
         address,
         format: match (target.header, &target.address) {
-            // What a ring's section says, unless the line says otherwise.
+            // The ring's own format, unless the line has one.
             (None, LogAddress::Ring(name)) => {
                 options.events.sinks.find(name).map_or(LogFormat::Local, |sink| sink.format)
             }
@@ -114,7 +114,7 @@ fn settings(
 
 pub(super) fn format(header: LogHeader, global: &model::Global) -> LogFormat {
     match header {
-        // Sending a host name makes it the format that has room for one (manual, "log-send-hostname").
+        // Sending a host name selects the format that has room for one (manual, "log-send-hostname").
         LogHeader::Local if global.log_host_name.is_some() => LogFormat::Rfc3164,
         LogHeader::Local => LogFormat::Local,
         LogHeader::Rfc3164 => LogFormat::Rfc3164,

@@ -1,4 +1,4 @@
-//! Mail servers: from `mailers` sections to what mails are sent with.
+//! Builds mail servers from `mailers` sections.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::names::socket_address;
 use super::{BuildError, Resolver};
 use crate::messages::Messages;
 
-/// The sections by name. A name of a mail server is looked up once, here.
+/// The sections by name. Names of mail servers are resolved once, here.
 pub(crate) fn mailers(
     config: &Config,
     resolver: &dyn Resolver,
@@ -38,7 +38,7 @@ pub(crate) fn mailers(
     if errors.is_empty() { Ok(sections) } else { Err(errors) }
 }
 
-/// What is wrong with the names of mail servers.
+/// Checks the names of mail servers.
 pub(super) fn verify(config: &Config, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
     for section in &config.mailers {
         for mailer in &section.mailers {

@@ -1,4 +1,4 @@
-//! Names to addresses, once, at the start.
+//! Name resolution at the start.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
@@ -13,7 +13,7 @@ pub trait Resolver {
 /// The system's own resolver: `/etc/hosts`, then DNS, as `nsswitch.conf` says.
 #[derive(Debug, Default)]
 pub struct SystemResolver {
-    /// `-4`: addresses of the other family are not looked at.
+    /// `-4`: only IPv4 addresses.
     pub ipv4_only: bool,
 }
 

@@ -1,37 +1,44 @@
-//! From `peers` sections to instances that share tables.
+//! Builds the sharing of tables from `peers` sections.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use weir_config::model::{
-    self, Bind, Config, Host, ListenAddress, ServerAddress, ServerPort, ThreadRange, ThreadSet,
+    self, Bind, Config, Host, ListenAddress, ServerAddress, ServerPort, ServerSettings, ThreadRange,
+    ThreadSet,
 };
 use weir_net::endpoint::padded_abstract_name;
-use weir_peers::{Peer, Section, SharedTable};
+use weir_peers::{Link, LinkTls, Peer, Section, SharedTable};
 use weir_stream::instance::Instance;
+use weir_stream::server::plan;
 use weir_sys::Address;
+use weir_tls::LiveListener;
 
+use super::TlsBuilder;
 use super::names::{NameError, socket_address};
+use super::rings::ForwardTls;
 use super::{BuildError, Resolver, listeners};
 use crate::messages::Messages;
 use crate::tuning::updates_at_once;
 
-/// Every `peers` section of the process that shares something.
+/// All `peers` sections of the process that share tables.
 #[derive(Debug, Default)]
 pub struct LivePeers {
     /// The sections.
     pub sections: Vec<&'static Section>,
-    /// Where peers connect to this instance.
+    /// The listeners for peers.
     pub listeners: Vec<PeerListener>,
 }
 
-/// An address where peers connect.
+/// A listener for peers.
 #[derive(Debug)]
 pub struct PeerListener {
-    /// The line, with this address alone.
+    /// The line, with only this address.
     pub bind: Bind,
     /// The section.
     pub section: &'static Section,
+    /// The certificates for peers, if TLS is used.
+    pub tls: Option<Arc<LiveListener>>,
 }
 
 /// Sections that are not live yet.
@@ -42,14 +49,78 @@ pub struct PeersPlan(Vec<PlannedSection>);
 struct PlannedSection {
     name: Arc<str>,
     local: Box<str>,
+    local_position: usize,
     bind: Bind,
-    own_address: Option<Address>,
-    peers: Vec<(Box<str>, Address)>,
+    own: Option<PlannedLink>,
+    peers: Vec<PlannedPeer>,
+    shards: u32,
+    /// The certificates for peers, if TLS is used.
+    tls: OnceLock<Arc<LiveListener>>,
     tables: Vec<PlannedTable>,
     updates_at_once: usize,
 }
 
-/// A table that a section shares, by its position among all.
+/// Another instance.
+#[derive(Debug)]
+struct PlannedPeer {
+    name: Box<str>,
+    link: PlannedLink,
+}
+
+/// How an instance will be connected to.
+#[derive(Debug)]
+struct PlannedLink {
+    /// Its name in messages.
+    subject: String,
+    at: model::Location,
+    address: Address,
+    settings: Arc<ServerSettings>,
+    tls: OnceLock<ForwardTls>,
+}
+
+impl PlannedLink {
+    fn new(section: &model::Peers, peer: &model::Peer, address: Address) -> PlannedLink {
+        let subject = subject(section, peer);
+        let (at, settings) = (peer.at.clone(), Arc::clone(&peer.settings));
+        PlannedLink { subject, at, address, settings, tls: OnceLock::new() }
+    }
+
+    /// Makes it live, for the rest of the process's life.
+    fn publish(self) -> Link {
+        let settings: &'static ServerSettings = Box::leak(Box::new((*self.settings).clone()));
+        let mut link = Link::to(self.address);
+        link.plan.socks4 = plan::socks4(settings);
+        link.plan.source = settings.source.as_deref().map(|said| plan::source(said, 0)).unwrap_or_default();
+        link.plan.options = plan::options(Some(settings), None, false);
+        link.header = crate::forward::header(settings).unwrap_or_default().into();
+        let tls = self.tls.into_inner();
+        link.tls = tls.map(|ForwardTls { upstream, server_name }| LinkTls { upstream, server_name });
+        link
+    }
+}
+
+/// The name of a peer in messages.
+pub(super) fn subject(section: &model::Peers, peer: &model::Peer) -> String {
+    format!("peer '{}/{}'", section.name, peer.name)
+}
+
+impl PeersPlan {
+    /// Builds the TLS settings, and records their faults.
+    pub(super) fn secure(&self, tls: &mut TlsBuilder) {
+        for section in &self.0 {
+            if let Some(listener) = tls.listener(&section.name, &section.bind, false) {
+                let _ = section.tls.set(listener);
+            }
+            for link in section.own.iter().chain(section.peers.iter().map(|peer| &peer.link)) {
+                if let Some(made) = tls.log_server(link.subject.clone(), &link.settings, &link.at) {
+                    let _ = link.tls.set(made);
+                }
+            }
+        }
+    }
+}
+
+/// A table that a section shares, by its index among all.
 #[derive(Debug)]
 struct PlannedTable {
     position: usize,
@@ -58,18 +129,18 @@ struct PlannedTable {
     write_to: Option<usize>,
 }
 
-/// How many audiences each table has: the other peers of its section. None for a table that is not shared.
+/// The number of audiences of a table: the other peers of its section. None for a table that is not shared.
 pub(super) fn audiences(table: &model::StickTable, sections: &[model::Peers]) -> Option<usize> {
     let section = sections.iter().find(|section| Some(&*section.name) == table.peers.as_deref())?;
     shares(section).then(|| section.remotes().count())
 }
 
-/// Whether anything is shared with anybody.
-fn shares(section: &model::Peers) -> bool {
+/// Whether the section is active: enabled, with a local peer and its address.
+pub(super) fn shares(section: &model::Peers) -> bool {
     !section.disabled && section.has_local() && section.bind.is_some()
 }
 
-/// Looks up the peers of all sections.
+/// Resolves the peers of all sections.
 ///
 /// # Errors
 /// When a name is unknown. All faults are collected.
@@ -80,20 +151,26 @@ pub fn peers(config: &Config, resolver: &dyn Resolver) -> Result<PeersPlan, Vec<
         let mut peers = Vec::new();
         for peer in section.remotes() {
             match peer.address.as_ref().map(|address| of_peer(address, resolver)) {
-                Some(Ok(address)) => peers.push((peer.name.clone(), address)),
+                Some(Ok(address)) => {
+                    let link = PlannedLink::new(section, peer, address);
+                    peers.push(PlannedPeer { name: peer.name.clone(), link });
+                }
                 Some(Err(unknown)) => {
                     let message = format!("'peer {}' : invalid address: '{}'", peer.name, unknown.0);
                     errors.push(BuildError { at: peer.at.clone(), message });
                 }
-                // Only the local peer may be without one.
+                // Only the local peer may have no address.
                 None => {}
             }
         }
         plan.0.push(PlannedSection {
             name: Arc::clone(&section.name),
             local: section.local.clone(),
+            local_position: section.peers.iter().position(|peer| peer.name == section.local).unwrap_or(0),
             bind: bind.clone(),
-            own_address: bind.addresses.first().and_then(|address| own_address(address, resolver)),
+            own: own_link(section, bind, resolver),
+            shards: section.shards,
+            tls: OnceLock::new(),
             peers,
             tables: tables(config, section),
             updates_at_once: updates_at_once(&config.global.tuning),
@@ -102,7 +179,7 @@ pub fn peers(config: &Config, resolver: &dyn Resolver) -> Result<PeersPlan, Vec<
     if errors.is_empty() { Ok(plan) } else { Err(errors) }
 }
 
-/// What is wrong with the names of peers.
+/// Checks the names of peers.
 pub(super) fn verify(config: &Config, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
     if let Err(faults) = peers(config, resolver) {
         errors.extend(faults);
@@ -114,7 +191,7 @@ fn tables(config: &Config, section: &model::Peers) -> Vec<PlannedTable> {
     let own = all.filter(|(_, table)| table.peers.as_deref() == Some(&*section.name));
     own.map(|(position, table)| {
         let whole = &table.declaration.name;
-        // The section's own tables have no name of a proxy (manual, 11.2, "table").
+        // A section's own tables have no proxy's name (manual, 11.2, "table").
         let name = match whole.strip_prefix(&*section.name).filter(|rest| rest.starts_with('/')) {
             Some(rest) => rest.into(),
             None => whole.clone(),
@@ -145,7 +222,13 @@ fn of_peer(address: &ServerAddress, resolver: &dyn Resolver) -> Result<Address, 
     })
 }
 
-/// Where the next process of this instance is found. None where that cannot be told.
+fn own_link(section: &model::Peers, bind: &Bind, resolver: &dyn Resolver) -> Option<PlannedLink> {
+    let address = own_address(bind.addresses.first()?, resolver)?;
+    let own = section.peers.iter().find(|peer| peer.name == section.local)?;
+    Some(PlannedLink::new(section, own, address))
+}
+
+/// The address at which the next process of this instance listens. None if unknown.
 fn own_address(address: &ListenAddress, resolver: &dyn Resolver) -> Option<Address> {
     match address {
         ListenAddress::Inet { host, first_port, .. } => {
@@ -164,7 +247,8 @@ fn own_address(address: &ListenAddress, resolver: &dyn Resolver) -> Option<Addre
 }
 
 impl PeersPlan {
-    /// Makes the sections live, for the life of the process. `has_predecessor` says whether a former process may teach them.
+    /// Makes the sections live, for the rest of the process's life. `has_predecessor` says whether there may be a former
+    /// process to learn from.
     pub fn publish(
         self,
         instance: &'static Instance,
@@ -178,18 +262,27 @@ impl PeersPlan {
                 let target = own.write_to.and_then(table);
                 Some(SharedTable::new(table(own.position)?, &own.name, own.receive_only, target))
             });
-            let peers = planned.peers.iter().map(|(name, address)| Peer::new(name, address.clone()));
+            let shards = planned.shards;
+            let peers = planned.peers.into_iter().map(|PlannedPeer { name, link }| {
+                let shard = Some(link.settings.shard).filter(|shard| (1..=shards).contains(shard));
+                let mut peer = Peer::new(&name, link.publish());
+                peer.shard = shard;
+                peer
+            });
             let mut section = Section::new(&planned.name, &planned.local, shared.collect(), peers.collect());
-            section.own_address = planned.own_address;
+            section.local_position = planned.local_position;
+            section.own_link = planned.own.map(PlannedLink::publish);
+            section.shards = shards;
             section.updates_at_once = planned.updates_at_once;
             section.has_predecessor = has_predecessor;
             section.report = Box::new(|text| messages.warning(text));
             let section: &'static Section = Box::leak(Box::new(section));
             for mut bind in listeners::single(&planned.bind) {
-                // All of a section happens on the first worker.
+                // A section runs on the first worker only.
                 let first = ThreadRange { group: None, first: 1, last: 1 };
                 bind.options.threads = Some(ThreadSet::Ranges(vec![first]));
-                live.listeners.push(PeerListener { bind, section });
+                let tls = planned.tls.get().cloned();
+                live.listeners.push(PeerListener { bind, section, tls });
             }
             live.sections.push(section);
         }
@@ -233,7 +326,12 @@ mod tests {
         let found = |text: &str| {
             let config =
                 config(&format!("global\n localpeer A\npeers p\n peer A {text}\n peer B 127.0.0.1:2\n"));
-            peers(&config, &SystemResolver::default()).expect("addresses").0.remove(0).own_address
+            peers(&config, &SystemResolver::default())
+                .expect("addresses")
+                .0
+                .remove(0)
+                .own
+                .map(|own| own.address)
         };
         assert_eq!(found("0.0.0.0:7"), Some(Address::Inet(([127, 0, 0, 1], 7).into())));
         assert_eq!(found("127.0.0.2:7"), Some(Address::Inet(([127, 0, 0, 2], 7).into())));

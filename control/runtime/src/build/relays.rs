@@ -1,4 +1,4 @@
-//! From `log-forward` sections to what receives and sends on.
+//! Builds the receivers and targets of `log-forward` sections.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,37 +8,38 @@ use weir_events::LogSink;
 use weir_net::ConnectionLimit;
 use weir_relay::{ForwardListener, Relay, Relays};
 use weir_stream::instance::Instance;
+use weir_tls::ChooseServer;
 
 use super::logs::{self, LogSinks};
-use super::{BuildError, Options, listeners};
+use super::{BuildError, LiveTls, Options, listeners};
 
-/// Every `log-forward` section of the process.
+/// All `log-forward` sections of the process.
 #[derive(Debug)]
 pub struct LiveRelays {
-    /// What they share.
+    /// Their shared state.
     pub shared: &'static Relays,
-    /// Where messages come in.
+    /// The listeners for messages.
     pub listeners: Vec<RelayListener>,
-    /// Where they go.
+    /// Their targets.
     pub sinks: Vec<Arc<LogSink>>,
 }
 
 /// One address of a `bind` or `dgram-bind` line.
 #[derive(Debug)]
 pub struct RelayListener {
-    /// The line, with this address alone.
+    /// The line, with only this address.
     pub bind: Bind,
     /// The section's name.
     pub section: Arc<str>,
     /// How many connections may wait to be accepted.
     pub backlog: u32,
-    /// Which of all such addresses it is: who reads datagrams differs from one to the next.
+    /// Its index among such listeners: the worker that reads datagrams differs from one to the next.
     pub number: usize,
-    /// What becomes of what comes in.
+    /// The handler of its messages.
     pub way: RelayWay,
 }
 
-/// How messages come in through an address.
+/// How messages arrive at a listener.
 #[derive(Clone, Copy, Debug)]
 pub enum RelayWay {
     /// Over connections.
@@ -68,18 +69,19 @@ pub fn relays(config: &Config, options: &Options<'_>) -> Result<RelayPlan, Vec<B
 }
 
 impl RelayPlan {
-    /// Makes the sections live, for the life of the process.
-    pub fn publish(self, instance: &'static Instance) -> &'static LiveRelays {
+    /// Makes the sections live, for the rest of the process's life.
+    pub fn publish(self, instance: &'static Instance, tls: Option<&LiveTls>) -> &'static LiveRelays {
         let shared = Relays::new(
             instance.figures.len(),
             &instance.connections,
             &instance.limits.connections,
             Box::new(|| count_connection(instance)),
+            Box::new(|facts| instance.count_tls_session(facts)),
         );
         let mut live =
             LiveRelays { shared: Box::leak(Box::new(shared)), listeners: Vec::new(), sinks: Vec::new() };
         for (section, sinks) in self.0 {
-            live.add(section, sinks, instance.limits.connections.load(Relaxed));
+            live.add(section, sinks, tls, instance.limits.connections.load(Relaxed));
         }
         Box::leak(Box::new(live))
     }
@@ -93,7 +95,13 @@ fn count_connection(instance: &Instance) {
 }
 
 impl LiveRelays {
-    fn add(&mut self, section: model::LogForward, sinks: Vec<Arc<LogSink>>, process_limit: u32) {
+    fn add(
+        &mut self,
+        section: model::LogForward,
+        sinks: Vec<Arc<LogSink>>,
+        tls: Option<&LiveTls>,
+        process_limit: u32,
+    ) {
         self.sinks.extend(sinks.iter().cloned());
         let limit = section.maxconn.unwrap_or(process_limit);
         let relay: &'static Relay = Box::leak(Box::new(Relay {
@@ -108,14 +116,16 @@ impl LiveRelays {
         }));
         for bind in &section.binds {
             let backlog = bind.options.backlog.or(section.backlog).or(bind.options.maxconn).unwrap_or(limit);
+            let secure = tls.and_then(|tls| tls.listener(bind));
             for bind in listeners::single(bind) {
-                let entrance: &'static ForwardListener = Box::leak(Box::new(ForwardListener {
+                let listener: &'static ForwardListener = Box::leak(Box::new(ForwardListener {
                     relay,
                     accept_proxy: bind.options.accept_proxy,
+                    tls: secure.clone().map(|listener| listener as Arc<dyn ChooseServer>),
                     connections: ConnectionLimit::new(),
                     connections_limit: bind.options.maxconn.unwrap_or(u32::MAX),
                 }));
-                self.listen(&section, bind, backlog, RelayWay::Stream(entrance));
+                self.listen(&section, bind, backlog, RelayWay::Stream(listener));
             }
         }
         for bind in section.datagram_binds.iter().flat_map(listeners::single) {

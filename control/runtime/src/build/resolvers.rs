@@ -1,4 +1,4 @@
-//! Name servers and the servers that follow them: from what the configuration says to what resolving needs.
+//! Builds name resolution at run time: from the configuration to sections and followers.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use weir_stream::instance::{Instance, Proxy};
 use super::SavedStates;
 use super::backends::milliseconds;
 
-/// All sections of an instance, with the servers that follow them: what the configuration says, or what the former process's
-/// states say that they were given. Nobody starts them here.
+/// All sections of an instance, with the servers that follow them: those of the configuration, or names from the former
+/// process's state files. The sections are not started here.
 pub(crate) fn resolvers(
     sections: &[model::Resolvers],
     families: AcceptedFamilies,
@@ -103,7 +103,7 @@ fn followers<'p>(
     })
 }
 
-/// Name servers, as rules ask them.
+/// The resolvers, as the interface for rules.
 pub(crate) struct LiveNames(pub(crate) &'static Resolvers);
 
 /// A question of a rule.
@@ -114,7 +114,7 @@ struct LiveQuestion {
 
 impl Names for LiveNames {
     fn ask(&self, section: &str, name: &[u8], prefers_ipv4: bool) -> Asked {
-        // What is no name has no address.
+        // An invalid name has no address.
         let Ok(name) = Name::parse(name) else { return Asked::Known(None) };
         match self.0.ask(section, name, prefers_ipv4) {
             Reply::Known(address) => Asked::Known(address),

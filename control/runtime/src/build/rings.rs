@@ -1,4 +1,4 @@
-//! From `ring` sections to rings: in memory or in a file, and where each is forwarded to.
+//! Builds rings from `ring` sections: in memory or in a file, and their servers.
 
 use std::fs;
 use std::io;
@@ -29,48 +29,48 @@ use crate::forward::conversation::Conversation;
 use crate::log_farm::LogFarm;
 use crate::messages::Messages;
 
-/// A server that gets a copy of what is written to a ring.
+/// A server that gets a copy of a ring's contents.
 #[derive(Debug)]
 pub struct Forward {
     /// The ring.
     pub sink: Arc<Sink>,
     /// The server's name.
     pub server: Arc<str>,
-    /// Where it is; none while nothing is to be sent to it.
+    /// Its address; none while nothing is to be sent to it.
     pub(crate) address: Published<Option<Address>>,
-    /// What else is said of it.
+    /// Its other settings.
     pub settings: ServerSettings,
     /// How long connecting may take.
     pub connect_timeout: Option<Duration>,
-    /// How long the server may take nothing.
+    /// How long the server may take no bytes.
     pub server_timeout: Option<Duration>,
     /// `option srvtcpka`, with its parameters.
     pub keep_alive: Option<TcpKeepAlive>,
     /// `option nolinger`.
     pub no_linger: bool,
-    /// Whether messages are on their way to it.
+    /// Whether messages wait to be sent to it.
     pub behind: AtomicBool,
-    /// What goes on with it now.
+    /// The state of its connection.
     pub conversation: Conversation,
-    /// Who sends, once it does.
+    /// The task that sends, once it has started.
     pub sender: OnceLock<TaskKey>,
-    /// Where the server was written; none where nobody wrote a line about it.
+    /// The position of the server line; none for an implicit ring.
     pub at: Option<Location>,
-    /// What its connections need for TLS, where they speak it.
+    /// TLS settings of its connections, if they use TLS.
     pub tls: OnceLock<ForwardTls>,
 }
 
-/// What connections need for TLS.
+/// TLS settings of connections.
 #[derive(Debug)]
 pub struct ForwardTls {
-    /// All that the line says.
+    /// The settings of the line.
     pub upstream: Arc<LiveUpstream>,
-    /// `sni`: the name that the server is asked for.
+    /// `sni`: the SNI for the server.
     pub server_name: Option<Vec<u8>>,
 }
 
 impl Forward {
-    /// A forward of which nothing more is said.
+    /// A forward with default settings.
     pub fn new(
         sink: Arc<Sink>,
         server: Arc<str>,
@@ -94,21 +94,21 @@ impl Forward {
         }
     }
 
-    /// What messages call the server.
+    /// The server's name in messages.
     pub(super) fn subject(&self) -> String {
         match self.sink.name.split_once('/') {
-            // The ring of one server of a backend.
+            // The ring of a log backend's server.
             Some((backend, server)) => log_subject(backend, server),
             None => log_subject(&self.sink.name, &self.server),
         }
     }
 
-    /// Where the server is now; none while nothing is to be sent to it.
+    /// The current address; none while nothing is to be sent to it.
     pub fn address(&self) -> Arc<Option<Address>> {
         self.address.load_full()
     }
 
-    /// Changes where the server is. What is in the ring goes there, once there is an address.
+    /// Changes the address. The ring's contents are sent there, once there is an address.
     pub fn send_to(&self, address: Option<Address>) {
         if **self.address.load() != address {
             self.address.publish(address);
@@ -119,12 +119,12 @@ impl Forward {
     }
 }
 
-/// What messages call a server that gets log messages.
+/// The name of a log server in messages.
 pub(super) fn log_subject(section: &str, server: &str) -> String {
     format!("server '{section}/{server}'")
 }
 
-/// Where events end, and where rings are forwarded to.
+/// The event sinks, and the servers of rings.
 #[derive(Debug, Default)]
 pub struct Events {
     /// Every sink.
@@ -133,47 +133,47 @@ pub struct Events {
     pub forwards: Vec<Forward>,
     /// The backends in log mode.
     pub farms: Vec<Arc<LogFarm>>,
-    /// The rings of `log` lines that name a server, which connections go to, or why there is none.
+    /// The rings of `log` lines with a server that needs connections, or their errors.
     implicit: Vec<(ServerAddress, Result<String, String>)>,
-    /// The rings whose sections do not say a format.
+    /// The rings whose sections have no format.
     unformatted: Vec<Arc<str>>,
-    /// The files of rings that are not where they shall be yet.
+    /// The files of rings that do not have their paths yet.
     files: RingFiles,
 }
 
 impl Events {
-    /// The files of rings that are not at their paths yet.
+    /// Takes the files of rings that do not have their paths yet.
     pub fn take_files(&mut self) -> RingFiles {
         std::mem::take(&mut self.files)
     }
 
-    /// Lets the backends in log mode follow their servers, before any worker runs.
+    /// Attaches the backends in log mode to their servers, before any worker runs.
     ///
     /// # Errors
-    /// When something that the servers' lines say is not possible here.
+    /// When a setting of the servers' lines is not possible.
     pub fn attach(&'static self, instance: &'static Instance) -> Result<(), Vec<BuildError>> {
         let faults = self.farms.iter().filter_map(|farm| farm.attach(instance, &self.forwards).err());
         let faults: Vec<_> = faults.collect();
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
 
-    /// The name of the ring that is forwarded to `server` because a `log` line names it, or why it cannot be.
+    /// The name of the implicit ring for `server`, or its error.
     pub fn ring_to(&self, server: &ServerAddress) -> Option<&Result<String, String>> {
         self.implicit.iter().find(|(known, _)| known == server).map(|(_, ring)| ring)
     }
 
-    /// Whether the ring's section says a format.
+    /// Whether the ring's section has a format.
     pub fn says_format(&self, ring: &str) -> bool {
         !self.unformatted.iter().any(|name| **name == *ring)
     }
 }
 
-/// Files of rings beside their paths, where a former process may still write. They go away with this.
+/// Files of rings with temporary paths, because a former process may still write to theirs. Dropping this removes the temporary paths.
 #[derive(Debug, Default)]
 pub struct RingFiles(Vec<BesideFile>);
 
 impl RingFiles {
-    /// Gives the files their paths. What was there is beside it then, with the suffix `.bak`. To be called once nothing else can fail.
+    /// Gives the files their paths. Former files get the suffix `.bak`. Call it once nothing else can fail.
     pub fn put_in_place(&self, messages: &Messages) {
         for file in &self.0 {
             if let Err(error) = file.put_in_place() {
@@ -186,7 +186,7 @@ impl RingFiles {
     }
 }
 
-/// A ring's file that is beside its path.
+/// A ring's file with a temporary path.
 #[derive(Debug)]
 struct BesideFile {
     beside: PathBuf,
@@ -194,7 +194,7 @@ struct BesideFile {
 }
 
 impl BesideFile {
-    /// Gives the file its path; what was there is put aside.
+    /// Gives the file its path; a former file is renamed.
     fn put_in_place(&self) -> io::Result<()> {
         if fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() > 0) {
             fs::rename(&self.path, with_suffix(&self.path, ".bak"))?;
@@ -205,15 +205,15 @@ impl BesideFile {
 
 impl Drop for BesideFile {
     fn drop(&mut self) {
-        // Nothing is there once it was put in place.
+        // The temporary path does not exist any more after the file was put in place.
         let _ = fs::remove_file(&self.beside);
     }
 }
 
-/// Makes the rings of a configuration. Those in files are beside their paths ([`RingFiles`]).
+/// Creates the rings of a configuration. Files have temporary paths ([`RingFiles`]).
 ///
 /// # Errors
-/// When a file cannot be made, or a server's name is unknown. All faults are collected.
+/// When a file cannot be created, or a server's name is unknown. All faults are collected.
 pub fn events(
     config: &Config,
     resolver: &dyn Resolver,
@@ -232,7 +232,7 @@ pub fn events(
     for target in log_targets(config) {
         let LogAddress::Stream(server) = &target.address else { continue };
         if events.ring_to(server).is_none() {
-            // Who uses it says what is wrong, and where.
+            // The `log` line that uses it reports the error.
             let ring = add_implicit(&mut events, server, queues, resolver);
             events.implicit.push((server.clone(), ring));
         }
@@ -249,7 +249,7 @@ pub(super) fn log_targets(config: &Config) -> impl Iterator<Item = &Arc<model::L
     config.global.logs.iter().chain(of_proxies).chain(of_relays)
 }
 
-/// A ring for `log` lines that name a server, which connections go to (manual, "log").
+/// The ring of `log` lines with a server that needs connections (manual, "log").
 fn add_implicit(
     events: &mut Events,
     server: &ServerAddress,
@@ -267,7 +267,7 @@ fn add_implicit(
     Ok(name)
 }
 
-/// What is wrong with rings and traces, without making anything: files are made at start only.
+/// Checks rings and traces, without creating anything: files are only created at start.
 pub(super) fn verify(
     config: &Config,
     resolver: &dyn Resolver,
@@ -284,13 +284,13 @@ pub(super) fn verify(
                 errors.push(BuildError { at: section.at.clone(), message });
             }
         }
-        // Any ring does: it is only looked for by its name.
+        // Any ring will do: only its name is looked up.
         sinks.add(Sink::ring(&section.name, "", LogFormat::Raw, 0, Ring::in_memory(0, 1)));
     }
     traces(config, &sinks, errors);
 }
 
-/// Obeys the lines of `traces` sections.
+/// Applies the lines of `traces` sections.
 fn traces(config: &Config, sinks: &Sinks, errors: &mut Vec<BuildError>) {
     for line in &config.traces {
         let words: Vec<&str> = line.words.iter().map(|word| &**word).collect();
@@ -335,7 +335,7 @@ fn add(
     for server in section.servers.iter().filter(|server| !server.settings.disabled) {
         let mut settings = server.settings.clone();
         backends::resolve_server(&mut settings, resolver)?;
-        // Without an address it is as if it were disabled: nobody could ever give it one.
+        // Without an address it counts as disabled: it can never get one.
         let Some(address) = first_address(section, server, resolver, ignore_unknown_names)? else { continue };
         events.forwards.push(Forward {
             connect_timeout: section.connect_timeout,
@@ -347,11 +347,11 @@ fn add(
     Ok(())
 }
 
-/// A ring in a file beside its path. Where the folder cannot be written to, which is how an operator says that no copy is wanted,
-/// it is the file itself, and its messages are lost.
+/// A ring in a file with a temporary path. Where the folder is not writable, which is how an operator disables copies, the file
+/// itself is used, and its messages are lost.
 fn in_file(path: &Path, size: usize, queues: usize) -> io::Result<(Arc<Ring>, Option<BesideFile>)> {
     let beside = with_suffix(path, &format!(".{}.tmp", weir_sys::process::id()));
-    // What an earlier process of the same number left behind.
+    // An earlier process with the same number may have left it behind.
     let _ = fs::remove_file(&beside);
     let file = BesideFile { beside, path: path.to_owned() };
     match Ring::in_file(&file.beside, size, queues) {
@@ -369,8 +369,8 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Where a ring's server is: `init-addr` says how its name is looked up, and may say that it begins without an address. No
-/// former process knows it.
+/// The initial address of a ring's server: `init-addr` says how its name is resolved, and may allow a start without an
+/// address. There is no former state.
 fn first_address(
     section: &model::Ring,
     server: &model::RingServer,
@@ -405,5 +405,5 @@ fn address(name: &str, server: &ServerAddress, resolver: &dyn Resolver) -> Resul
     }
 }
 
-/// A ring of a `log` line holds a second of lines of a busy process, and four of the longest.
+/// The size of an implicit ring, in bytes: a second of lines of a busy process, and four of the longest lines.
 const IMPLICIT_SIZE: usize = 1 << 18;

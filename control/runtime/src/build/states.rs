@@ -1,7 +1,7 @@
-//! What servers had in a former process, as `show servers state` printed it into a file.
+//! Server states of a former process, from files with the output of `show servers state`.
 //!
-//! The file begins with its version. Each line after it is a server, named by the names of its backend and itself; what the
-//! new configuration says otherwise wins over it (manual, "load-server-state-from-file").
+//! The file begins with its version. Each further line is a server, identified by the names of its backend and itself; a
+//! changed configuration takes precedence (manual, "load-server-state-from-file").
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -12,16 +12,20 @@ use weir_config::model::{self, Config, Global, Host, ServerPort, ServerStates};
 use weir_dns::Name;
 use weir_sys::file::read_regular;
 
+use crate::messages::Messages;
+
 /// What the files of a configuration say.
 #[derive(Debug, Default)]
 pub struct SavedStates {
     /// By the names of backend and server.
     servers: HashMap<(Box<str>, Box<str>), SavedState>,
+    /// What there is nothing of yet: no fault where a process starts for the first time.
+    notices: Vec<String>,
     warnings: Vec<String>,
 }
 
 impl SavedStates {
-    /// Reads the files that a configuration names. What is wrong with them is a warning: traffic goes on without.
+    /// Reads the files that a configuration names. Their faults are warnings: the process starts without them.
     pub fn read(config: &Config) -> Self {
         let mut states = Self::default();
         let wants = |wanted| move |proxy: &&model::Proxy| loads(proxy, wanted);
@@ -52,12 +56,18 @@ impl SavedStates {
         states
     }
 
-    /// What is wrong with the files.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
+    /// Says which files are missing or empty, and what is wrong with the others.
+    pub fn tell(&self, messages: &Messages) {
+        self.notices.iter().for_each(|text| messages.announce(format!("config : {text}")));
+        self.warnings.iter().for_each(|text| messages.warning(format!("config : {text}")));
     }
 
-    /// The address that a server had, if its name is still the same, or is one that it was given.
+    /// What is wrong with the files.
+    pub fn warnings(&self) -> impl Iterator<Item = &str> {
+        self.warnings.iter().map(String::as_str)
+    }
+
+    /// A server's former address, if its name is unchanged, or was set at run time.
     pub(super) fn address(&self, backend: &str, server: &model::Server) -> Option<IpAddr> {
         let saved = self.of(backend, server)?;
         match &server.address {
@@ -70,7 +80,7 @@ impl SavedStates {
         }
     }
 
-    /// The name that an operator or its service gave a server, if it may still have it.
+    /// The name that an operator or a service gave a server, if it is still valid.
     pub(super) fn given_name(&self, backend: &str, server: &model::Server) -> Option<GivenName> {
         self.of(backend, server)?.given_name(server)
     }
@@ -82,7 +92,7 @@ impl SavedStates {
         self.servers.get(&(backend.into(), server.name.clone()))
     }
 
-    /// Gives the servers of a backend back what they had.
+    /// Restores the servers of a backend.
     pub(super) fn restore(&self, config: &model::Proxy, backend: &Backend, now_ms: u64) {
         if self.servers.is_empty() {
             return;
@@ -94,39 +104,41 @@ impl SavedStates {
             let key = ServerKey::configured(rank);
             let Some(live) = backend.server(key) else { continue };
             let former = saved.former(server, &live.address(), now_ms);
-            // Static algorithms refuse weights; the rest is worth having without.
+            // Static algorithms refuse weights; the rest is restored without.
             if backend.restore(key, former.clone(), now_ms).is_err() {
                 let _ = backend.restore(key, FormerState { weight: None, ..former }, now_ms);
             }
         }
     }
 
-    /// The text of a file, empty when there is none to use.
+    /// The lines of a file; empty when there is none to use.
     fn load(&mut self, path: &str, whose: &str, what: &str) -> StateFile {
-        let read = read_regular(Path::new(path), MAX_STATES)
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let problem = match read {
+        match read_regular(Path::new(path), MAX_STATES) {
             Err(error) => {
-                let error = error.to_string();
-                let error = error.split(" (os error").next().unwrap_or_default();
-                format!("Can't open {what} '{path}': {error}")
+                let text = error.to_string();
+                let why = text.split(" (os error").next().unwrap_or_default();
+                let text = format!("{whose}: Can't open {what} '{path}': {why}.");
+                let missing = error.kind() == std::io::ErrorKind::NotFound;
+                if missing { &mut self.notices } else { &mut self.warnings }.push(text);
             }
-            Ok(text) if text.lines().next() != Some(VERSION) => {
-                format!("Can't get version of the {what} '{path}'")
-            }
-            Ok(text) => {
+            Ok(bytes) if bytes.is_empty() => self.notices.push(format!("{whose}: Empty {what} '{path}'.")),
+            Ok(bytes) => {
+                let text = String::from_utf8_lossy(&bytes);
+                if text.lines().next() != Some(VERSION) {
+                    self.warnings.push(format!("{whose}: Can't get version of the {what} '{path}'."));
+                    return StateFile::new();
+                }
                 let (lines, corrupted) = lines(&text);
                 if let Some(line) = corrupted {
                     self.warnings.push(format!("{whose}: corrupted {what} '{path}' at line {line}."));
                 }
                 return lines;
             }
-        };
-        self.warnings.push(format!("{whose}: {problem}."));
+        }
         StateFile::new()
     }
 
-    /// Takes what a file says about a backend's servers.
+    /// Takes the states of a backend's servers.
     fn take(&mut self, file: &StateFile, proxy: &model::Proxy) {
         for server in &proxy.servers {
             let key = ((*proxy.name).into(), server.name.clone());
@@ -151,7 +163,7 @@ impl SavedStates {
     }
 }
 
-/// A million servers' states are about half as large.
+/// The size limit of a file, in bytes: a million servers need about half of it.
 const MAX_STATES: u64 = 256 << 20;
 
 /// The lines of a file, by the names of backend and server.
@@ -184,7 +196,7 @@ fn path(global: &Global, name: Option<&str>) -> Option<String> {
     Some(Path::new(base).join(name).to_string_lossy().into_owned())
 }
 
-/// What a line says of a server.
+/// A server's line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SavedState {
     address: Option<IpAddr>,
@@ -200,16 +212,16 @@ struct SavedState {
     service: Box<str>,
 }
 
-/// A name that a server got while the former process ran.
+/// A name that a server got at run time of the former process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GivenName {
     pub(super) name: Name,
-    /// The port that came with it, from its service.
+    /// Its port, if it came from a service.
     pub(super) port: Option<u16>,
 }
 
 impl SavedState {
-    /// Reads the fields of a line; the name and the value of the first that is wrong otherwise.
+    /// Parses the fields of a line; the error is the name and the value of the first invalid one.
     fn of(fields: &[Box<str>]) -> Result<Self, (&'static str, Box<str>)> {
         let number = |at: usize, name: &'static str, most: u64| {
             let text = &fields[at];
@@ -241,7 +253,7 @@ impl SavedState {
         })
     }
 
-    /// The name that an operator or its service gave it, where it is still asked for.
+    /// The name that an operator or a service gave it, if it is still to be resolved.
     fn given_name(&self, server: &model::Server) -> Option<GivenName> {
         server.settings.resolution.section.as_ref()?;
         let model::ServerAddress::Inet { host, .. } = &server.address else { return None };
@@ -254,7 +266,7 @@ impl SavedState {
         Some(GivenName { name, port: model::is_service(host).then_some(self.port) })
     }
 
-    /// The service that the configuration names, and the other one that it followed.
+    /// The configured service, and another one that it followed.
     fn other_service<'s>(&'s self, server: &'s model::Server) -> Option<(&'s str, &'s str)> {
         match &server.address {
             model::ServerAddress::Inet { host: host @ Host::Name { name, .. }, .. }
@@ -266,7 +278,7 @@ impl SavedState {
         }
     }
 
-    /// What of it holds for a server of the new configuration, which is at `address`.
+    /// The part of the state that applies to a server of the new configuration, at `address`.
     fn former(&self, server: &model::Server, address: &ServerAddress, now_ms: u64) -> FormerState {
         let (was_disabled, is_disabled) =
             (self.admin.contains(AdminState::CONFIGURED_MAINTENANCE), server.settings.disabled);
@@ -278,7 +290,7 @@ impl SavedState {
         if is_disabled {
             admin = admin.with(AdminState::CONFIGURED_MAINTENANCE);
         }
-        // What the configuration decided then does not hold any more when it decides otherwise now.
+        // An administrative state from the former configuration does not apply when the new one differs.
         if (forced && was_disabled == is_disabled)
             || (is_disabled && !was_disabled)
             || (forced && !was_disabled)
@@ -308,14 +320,14 @@ impl SavedState {
     }
 }
 
-/// What stands for no text.
+/// Stands for an empty text.
 const NOTHING: &str = "-";
-/// The only version there is.
+/// The only supported version.
 const VERSION: &str = "1";
-/// A line has everything that is used up to the port.
+/// A line must have at least the fields up to the port.
 const FEWEST_FIELDS: usize = 19;
 const MOST_FIELDS: usize = 25;
-/// More servers than this are not read from one file.
+/// The limit of servers read from one file.
 const MAX_SERVERS: usize = 1 << 20;
 
 #[cfg(test)]
@@ -331,7 +343,7 @@ mod tests {
         assert_eq!((saved.port, saved.user_weight, saved.since_s), (81, 5, 100));
     }
 
-    /// A server as a configuration has it.
+    /// A server from a configuration line.
     fn server(line: &str) -> model::Server {
         let text = format!(
             "resolvers r\n nameserver n 192.0.2.53:53\nbackend be\n timeout connect 1s\n timeout server 1s\n server {line}\n"

@@ -1,14 +1,14 @@
-//! What an instance is made of, for configurations that need the world's help: names.
+//! Instances for configurations with names to resolve.
 
 use std::net::IpAddr;
 
 use weir_config::model::{Host, TransparentSource};
 use weir_stream::instance::Instance;
 
-use super::Resolver;
+use super::{Resolver, SavedStates};
 use crate::observe::fixture::{relays, try_live};
 
-/// Knows `known.test`, in both families.
+/// Resolves `known.test`, in both families.
 struct OneName;
 
 impl Resolver for OneName {
@@ -20,7 +20,7 @@ impl Resolver for OneName {
     }
 }
 
-/// Makes the instance of a backend with these lines; the start of the process says `want` instead when it fails.
+/// Builds the instance of a backend with these lines; on failure, checks that the start reports `want`.
 #[track_caller]
 fn check(lines: &str, ignore_unknown: bool, want: Result<fn(&Instance) -> bool, &'static str>) {
     let text = format!("defaults\n timeout connect 1s\n timeout server 1s\nbackend be\n{lines}\n");
@@ -61,7 +61,7 @@ fn ways_to_a_first_address_are_tried_in_their_order() {
     check(" server s other.test:80 init-addr last,libc,none", false, Ok(first_server_waits));
     check(" default-server init-addr 192.0.2.9\n server s other.test:80", false, Ok(given));
     check(" default-server init-addr none\n server s known.test:80 init-addr libc", false, Ok(known));
-    // An address needs no way.
+    // An address needs no method.
     check(" server s 192.0.2.1:80 init-addr none", false, Ok(known));
 }
 
@@ -144,7 +144,7 @@ fn a_check_finds_names_that_nobody_knows() {
         backend be\n source other.test\n server s other.test:80\n server t other.test:80 init-addr none\n \
         server u known.test:80 source other.test\n";
     let (_, config) = crate::observe::fixture::read(text).expect("no rings in files");
-    let found = super::verify(&config, &OneName, false);
+    let found = super::verify(&config, &SavedStates::default(), &OneName, false);
     let expected = [
         "cannot find user id for 'nobody-has-this-name'",
         "parsing [t.cfg:3] : 'stats socket' : 'user' : unknown user name 'nobody-has-this-name'",
@@ -155,7 +155,7 @@ fn a_check_finds_names_that_nobody_knows() {
         "log : could not resolve the address 'other.test' of the log target",
     ];
     assert_eq!(found, expected);
-    assert_eq!(super::verify(&config, &OneName, true).len(), 6);
+    assert_eq!(super::verify(&config, &SavedStates::default(), &OneName, true).len(), 6);
     let text = "ring r\n server s other.test:514\n server t 127.0.0.1\ntraces\n trace nosuch start now\n trace poller sink r\n";
     let (_, config) = crate::observe::fixture::read_only(text);
     let expected = [
@@ -163,10 +163,10 @@ fn a_check_finds_names_that_nobody_knows() {
         "[t.cfg:1] : server 't' of a ring has no port",
         "[t.cfg:5] : No such trace source 'nosuch'",
     ];
-    assert_eq!(super::verify(&config, &OneName, false), expected);
+    assert_eq!(super::verify(&config, &SavedStates::default(), &OneName, false), expected);
 }
 
-/// What messages of others go to: each target's address, whether their format is kept, and which of the others it is.
+/// The targets of `log-forward`: each one's address, whether formats are kept, and its index.
 fn targets_of(text: &str) -> Result<Vec<String>, Vec<String>> {
     let live = relays(text, &OneName)?;
     let first = |sink: &std::sync::Arc<weir_events::LogSink>| {
@@ -218,13 +218,13 @@ fn log_servers_that_nobody_knows_stop_the_start() {
         let text = format!("log-forward f\n bind :1514\n log {target} local0\n");
         assert_eq!(targets_of(&text), Err(vec![expected.to_owned()]));
         let (_, config) = crate::observe::fixture::read_only(&text);
-        assert_eq!(super::verify(&config, &OneName, false).len(), 1, "{target}");
+        assert_eq!(super::verify(&config, &SavedStates::default(), &OneName, false).len(), 1, "{target}");
     };
     check("other.test", "could not resolve the address 'other.test' of the log target");
     check("tcp@other.test:1", "could not resolve address 'other.test' of server 'ring#1'");
     let text = "log-forward f\n bind other.test:1\n dgram-bind other.test:2\n";
     let (_, config) = crate::observe::fixture::read_only(text);
-    assert_eq!(super::verify(&config, &OneName, false).len(), 2);
+    assert_eq!(super::verify(&config, &SavedStates::default(), &OneName, false).len(), 2);
 }
 
 #[test]
@@ -232,8 +232,8 @@ fn log_servers_are_looked_up_at_the_start() {
     assert!(relays("log-forward f\n bind :1514\n log known.test local0\n", &OneName).is_ok());
 }
 
-/// The default of `fullconn` is a tenth of what frontends take that are known to send there; a name that is made of the
-/// request is no such rule (manual, "fullconn").
+/// The default of `fullconn` counts frontends with a fixed rule for the backend; a computed name does not count
+/// (manual, "fullconn").
 #[test]
 fn full_load_counts_the_frontends_that_are_known() {
     let text = "defaults\n mode http\n timeout connect 1s\n timeout client 1s\n timeout server 1s\n\

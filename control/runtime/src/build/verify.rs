@@ -1,4 +1,4 @@
-//! What a start would find wrong that no parser sees: names of hosts, users and groups. `-c` says it too.
+//! Faults that a start would find but no parser does: unknown names of hosts, users and groups. `-c` reports them too.
 
 use weir_config::model::{self, Account, Bind, Config, Host, ListenAddress, LogAddress, ServerAddress};
 use weir_sys::users;
@@ -6,13 +6,17 @@ use weir_sys::users;
 use super::{BuildError, Resolver, SavedStates, backends, names, rings};
 
 /// Every name that nobody knows, in the order of the configuration. Nothing is opened or changed.
-pub fn verify(config: &Config, resolver: &dyn Resolver, ignore_unknown_names: bool) -> Vec<String> {
+pub fn verify(
+    config: &Config,
+    states: &SavedStates,
+    resolver: &dyn Resolver,
+    ignore_unknown_names: bool,
+) -> Vec<String> {
     let mut faults = accounts(&config.global);
     for socket in &config.global.sockets {
         listener(socket, "stats socket", resolver, &mut faults);
     }
     let mut errors = Vec::new();
-    let states = SavedStates::read(config);
     for proxy in config.proxies.iter().filter(|proxy| !proxy.settings.disabled) {
         for bind in &proxy.binds {
             listener(bind, "bind", resolver, &mut faults);
@@ -38,6 +42,7 @@ pub fn verify(config: &Config, resolver: &dyn Resolver, ignore_unknown_names: bo
         section.datagram_binds.iter().for_each(|bind| listener(bind, "dgram-bind", resolver, &mut faults));
     }
     rings::verify(config, resolver, ignore_unknown_names, &mut errors);
+    super::client::verify(config, resolver, &mut errors);
     super::mail::verify(config, resolver, &mut errors);
     super::peers::verify(config, resolver, &mut errors);
     faults.extend(errors.iter().map(ToString::to_string));
@@ -109,7 +114,7 @@ fn log_targets(config: &Config, resolver: &dyn Resolver) -> Vec<String> {
         };
         if let Err(error) = names::address(host, resolver) {
             let fault = format!("log : could not resolve the address '{}' of the log target", error.0);
-            // Sections share what they inherit.
+            // Sections share inherited settings.
             if !faults.contains(&fault) {
                 faults.push(fault);
             }

@@ -1,4 +1,4 @@
-//! What goes on between a ring and one of its servers: `show sess` lists it, `shutdown session` ends it.
+//! The state of a ring's connection to a server: `show sess` lists it, `shutdown session` ends it.
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::atomic::Ordering::Relaxed;
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 
 use weir_sched::{Descriptor, TaskKey};
 
-/// A connection to a log server, the attempt to make one, or the pause before the next. The worker that forwards writes it, any
-/// other may read it, so that a listing asks nobody.
+/// A connection to a log server, the attempt to open one, or the pause before the next. Only the worker that forwards writes
+/// it, and any worker may read it, so that a listing needs no messages.
 #[derive(Debug, Default)]
 pub struct Conversation {
     /// When it began, in milliseconds of the workers' clock; 0 before the first one.
@@ -15,40 +15,40 @@ pub struct Conversation {
     /// Its task.
     task: AtomicU64,
     worker: AtomicU32,
-    /// The connection while it stands, from 1.
+    /// The connection's descriptor plus one while it is established.
     descriptor: AtomicI32,
-    /// It is over, and the next one not begun.
+    /// Whether it is over, and the next one has not begun.
     paused: AtomicBool,
-    /// How often its task had something to do.
+    /// How often its task ran.
     calls: AtomicU64,
-    /// Connections that failed or ended, one after the other, since a message left.
+    /// Consecutive connections that failed or ended since a message was sent.
     failures: AtomicU32,
-    /// An operator ended it.
+    /// Whether an operator ended it.
     ended: AtomicBool,
 }
 
-/// What is to be seen of a conversation.
+/// The visible state of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// When it began, in milliseconds of the workers' clock.
     pub since_ms: u64,
     /// The worker that forwards, from 0.
     pub worker: u32,
-    /// The connection, while it stands.
+    /// The connection's descriptor, while it is established.
     pub descriptor: Option<i32>,
-    /// It is over, and the next one not begun.
+    /// Whether it is over, and the next one has not begun.
     pub paused: bool,
-    /// How often its task had something to do.
+    /// How often its task ran.
     pub calls: u64,
-    /// How many connections failed or ended before this one, since a message left.
+    /// How many connections failed or ended before this one, since a message was sent.
     pub failures: u32,
 }
 
-/// A conversation as long as it lasts.
+/// A conversation in progress.
 pub(crate) struct Lasting<'c>(&'c Conversation);
 
 impl Conversation {
-    /// It begins, in the current task.
+    /// Begins it, in the current task.
     pub(crate) fn begin(&self) -> Lasting<'_> {
         self.task.store(weir_sched::current().to_bits(), Relaxed);
         self.worker.store(weir_sched::worker_index() as u32, Relaxed);
@@ -60,24 +60,24 @@ impl Conversation {
         Lasting(self)
     }
 
-    /// The connection stands.
+    /// The connection is established.
     pub(super) fn stands(&self, connection: &Descriptor) {
         self.descriptor.store(connection.as_fd().as_raw_fd() + 1, Relaxed);
     }
 
-    /// Its task runs; false when an operator ended it.
+    /// Counts a run of its task; false when an operator ended it.
     pub(crate) fn goes_on(&self) -> bool {
-        // One writer: no other adds in between.
+        // There is only one writer.
         self.calls.store(self.calls.load(Relaxed) + 1, Relaxed);
         !self.ended.load(Relaxed)
     }
 
-    /// A message left.
+    /// A message was sent.
     pub(super) fn succeeded(&self) {
         self.failures.store(0, Relaxed);
     }
 
-    /// What is to be seen; nothing before the first.
+    /// The visible state; none before the first connection.
     pub fn seen(&self) -> Option<Seen> {
         let since_ms = self.since_ms.load(Relaxed);
         let descriptor = self.descriptor.load(Relaxed);
@@ -91,7 +91,7 @@ impl Conversation {
         })
     }
 
-    /// Ends it; the ring's next connection to the server is made after the usual pause. False before the first.
+    /// Ends it; the ring's next connection to the server is opened after the usual pause. False before the first.
     pub fn end(&self) -> bool {
         if self.since_ms.load(Relaxed) == 0 {
             return false;

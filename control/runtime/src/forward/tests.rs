@@ -49,8 +49,8 @@ fn forward(address: std::net::SocketAddr, size: usize) -> (Arc<Ring>, &'static F
     (ring, Box::leak(Box::new(forward)))
 }
 
-/// What is written before, while and after the server is there arrives in order; a server that hangs up is connected to
-/// again.
+/// Messages written before, while and after the server is up arrive in order; after a disconnect the server is
+/// connected to again.
 #[test]
 fn servers_that_come_and_go_get_everything_once() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -60,7 +60,7 @@ fn servers_that_come_and_go_get_everything_once() {
         let (first, _) = listener.accept().expect("a connection");
         let mut lines = BufReader::new(first).lines();
         let mut heard = vec![lines.next().expect("a line").expect("text")];
-        // It hangs up once it has heard of the first; more is written then.
+        // It disconnects after the first message; more is written then.
         drop(lines);
         ring.write(0, &[b"between"]);
         let (second, _) = listener.accept().expect("another connection");
@@ -81,7 +81,7 @@ fn servers_that_come_and_go_get_everything_once() {
     assert_eq!(server.join().expect("the server does not panic"), ["before", "between", "after"]);
 }
 
-/// `show sess` sees a connection as long as it lasts, `shutdown session` ends it; another is made.
+/// `show sess` lists a connection as long as it lasts, `shutdown session` ends it; another one is opened.
 #[test]
 fn a_conversation_is_seen_and_can_be_ended() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -114,7 +114,7 @@ fn weir_sched_stop(_: &Ring) {
     STOP.store(true, std::sync::atomic::Ordering::SeqCst);
 }
 
-/// What one connection says, and where it is from, when the server's line says `settings`.
+/// The bytes sent on one connection, and its source address, with the server line's `settings`.
 fn said_with(settings: ServerSettings) -> (std::net::IpAddr, Vec<u8>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (ring, forward) = forward(listener.local_addr().expect("an address"), 65_536);
@@ -182,7 +182,7 @@ fn connections_begin_and_come_from_where_the_line_says() {
     assert_eq!(&said[header.length..], b"7 message");
 }
 
-/// The proxy is asked for the server, and hears the messages once it said yes.
+/// The proxy is asked for the server, and gets the messages after it granted the request.
 #[test]
 fn messages_reach_a_server_through_a_proxy() {
     let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -217,7 +217,7 @@ fn messages_reach_a_server_through_a_proxy() {
     assert_eq!(&said, b"PROXY UNKNOWN\r\nmessage\n");
 }
 
-/// A server that takes the connection and then neither reads nor leaves: writers lose messages, and no time.
+/// A server that accepts the connection and then neither reads nor closes: writers lose messages, but are not delayed.
 #[test]
 fn a_server_that_takes_nothing_costs_messages_and_no_time() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -226,7 +226,7 @@ fn a_server_that_takes_nothing_costs_messages_and_no_time() {
     let slowest = weir_sched::run(async move {
         weir_sched::spawn(&FORWARD, Class::Bulk, run(forward));
         let mut slowest = Duration::ZERO;
-        // Until the sockets' buffers and the ring are full, however large the kernel makes those.
+        // Until the sockets' buffers and the ring are full, whatever the sizes of the kernel's buffers.
         for _ in 0..1_000_000 {
             let begin = std::time::Instant::now();
             theirs.write(0, &[&[b'x'; 1000]]);

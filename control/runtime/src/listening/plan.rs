@@ -1,10 +1,10 @@
-//! Which sockets a configuration wants: each address with its options, shards and workers.
+//! The sockets of a configuration: each address with its options, shards and workers.
 
 use super::*;
 use std::collections::HashMap;
 use weir_config::model::{Shards, SocketOwnership, ThreadRange, ThreadSet};
 
-/// Every socket of the instance and of the runtime API. `None` when something cannot be meant; that was said.
+/// Every socket of the instance and of the runtime API. `None` for an impossible setting, which was printed.
 pub(super) fn wanted<'w>(
     instance: &'static Instance,
     relays: &'static LiveRelays,
@@ -84,7 +84,7 @@ pub(super) fn wanted<'w>(
     faults.is_empty().then_some(wanted)
 }
 
-/// How messages call a proxy.
+/// The kind of a proxy in messages.
 fn type_name(config: &ProxyConfig) -> &'static str {
     match (config.is_frontend(), config.is_backend()) {
         (true, false) => "frontend",
@@ -93,7 +93,7 @@ fn type_name(config: &ProxyConfig) -> &'static str {
     }
 }
 
-/// How many connections may wait: what is written, or as many as the frontend may hold (manual, "backlog").
+/// The backlog: as configured, or the frontend's connection limit (manual, "backlog").
 pub(super) fn backlog(bind: &Bind, config: &ProxyConfig, proxy: &Proxy) -> u32 {
     let written = bind.options.backlog.or(config.settings.backlog).or(bind.options.maxconn);
     written.unwrap_or_else(|| proxy.connections_limit.load(std::sync::atomic::Ordering::Relaxed))
@@ -130,7 +130,7 @@ pub(super) fn options(bind: &Bind, backlog: u32, context: &BindContext<'_>) -> R
     })
 }
 
-/// What `log-forward` receives datagrams with: the sizes of connections are not theirs.
+/// The options of datagram sockets for `log-forward`: buffer sizes for connections do not apply.
 fn for_datagrams(options: SocketOptions, context: &BindContext<'_>) -> SocketOptions {
     let receive_buffer = context.global.tuning.datagram_receive_buffer.map(|bytes| bytes as usize);
     SocketOptions { datagrams: true, receive_buffer, send_buffer: None, unsent_low_mark: None, ..options }
@@ -149,7 +149,7 @@ pub(super) fn endpoints(address: &ListenAddress, context: &BindContext<'_>) -> V
         ListenAddress::Unix(path) => {
             let prefix = context.global.unix_bind.prefix.as_deref();
             let path = match prefix.filter(|_| !path.as_os_str().is_empty()) {
-                // A prefix is put in front as text: it need not be a folder (manual, "unix-bind").
+                // A prefix is prepended as text: it need not be a folder (manual, "unix-bind").
                 Some(prefix) => {
                     let mut prefixed = prefix.as_os_str().to_owned();
                     prefixed.push(path);
@@ -176,7 +176,7 @@ fn shards(bind: &Bind, context: &BindContext<'_>, workers: usize) -> usize {
     let wanted = bind.options.shards.unwrap_or(context.global.tuning.listener_shards);
     let shareable = bind.addresses.iter().all(|address| matches!(address, ListenAddress::Inet { .. }));
     match wanted {
-        // Only the kernel's sharing of ports spreads connections over several sockets.
+        // Only `SO_REUSEPORT` distributes connections over several sockets.
         _ if !context.reuse_port || !shareable => 1,
         Shards::Count(count) => usize::try_from(count).unwrap_or(1).clamp(1, workers.max(1)),
         Shards::ByThread => workers.max(1),
@@ -185,7 +185,7 @@ fn shards(bind: &Bind, context: &BindContext<'_>, workers: usize) -> usize {
     }
 }
 
-/// The workers that a `thread` word names, of those that there are; all when it names none of them.
+/// The workers in a `thread` setting, as far as they exist; all workers when none of them exists.
 pub fn workers_of(threads: Option<&ThreadSet>, workers: usize) -> &'static [usize] {
     let named = |worker: &usize| {
         let number = worker + 1;
@@ -210,21 +210,21 @@ fn contains(range: &ThreadRange, number: usize) -> bool {
         && (usize::from(range.first)..=usize::from(range.last)).contains(&number)
 }
 
-/// What is wanted of each socket, as text.
+/// The planned sockets as text.
 #[cfg(test)]
 pub(crate) fn described(instance: &'static Instance, global: &Global, workers: usize) -> String {
     let messages = Messages::default();
     let resolver = &crate::build::SystemResolver::default();
     let context = BindContext { global, workers, reuse_port: true, resolver, messages: &messages };
-    let relays = crate::build::RelayPlan::default().publish(instance);
+    let relays = crate::build::RelayPlan::default().publish(instance, None);
     let peers = crate::build::PeersPlan::default().publish(instance, false, Box::leak(Box::default()));
     let wanted = wanted(instance, relays, peers, &context).expect("nothing is wrong");
     wanted.iter().map(|socket| format!("{:?} {}\n", socket.options, socket.shards)).collect()
 }
 
-/// How many peers may wait to be accepted.
+/// The backlog of peers' listeners.
 const PEERS_BACKLOG: u32 = 128;
-/// How long the kernel keeps a connection without data back (`defer-accept`).
+/// How long the kernel holds a connection without data back (`defer-accept`), in seconds.
 const DEFER_ACCEPT_SECONDS: u32 = 1;
 
 #[cfg(test)]

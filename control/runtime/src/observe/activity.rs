@@ -1,4 +1,4 @@
-//! The rows of `show activity`: one figure each, of one worker.
+//! The rows of `show activity`: one figure per worker each.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,7 +8,7 @@ use super::Live;
 
 /// One figure.
 pub(super) struct Row {
-    /// The reference's name where it means the same.
+    /// HAProxy's name where the meaning is the same.
     pub(super) name: &'static str,
     /// Its value on a worker.
     pub(super) figure: fn(Live, usize) -> u64,
@@ -24,7 +24,7 @@ const fn average(name: &'static str, figure: fn(Live, usize) -> u64) -> Row {
     Row { name, figure, average: true }
 }
 
-/// What is shown of each worker.
+/// The figures shown for each worker.
 pub(super) static ACTIVITY: &[Row] = &[
     row("ctxsw", |_, worker| of_worker(worker, runs)),
     row("tasksw", |_, worker| {
@@ -39,7 +39,7 @@ pub(super) static ACTIVITY: &[Row] = &[
     row("messages", |_, worker| of_worker(worker, |activity| activity.messages.value())),
     row("poll_io", |_, worker| of_worker(worker, |activity| activity.events.value())),
     row("poll_exp", |_, worker| of_worker(worker, |activity| activity.timers.value())),
-    // How much ran of each class (R33).
+    // Runs of each class (R33).
     row("run_urgent", |_, worker| of_worker(worker, |activity| activity.runs[0].value())),
     row("run_normal", |_, worker| of_worker(worker, |activity| activity.runs[1].value())),
     row("run_bulk", |_, worker| of_worker(worker, |activity| activity.runs[2].value())),
@@ -64,7 +64,7 @@ pub(super) static ACTIVITY: &[Row] = &[
     }),
     average("avg_loop_us", |_, worker| of_worker(worker, |activity| activity.loop_ns.value() / 1000)),
     row("accepted", |live, worker| of_site(live, worker, |figures| figures.connections.value())),
-    // How health checks spread (R90).
+    // The distribution of health checks (R90).
     row("check_adopted", |live, worker| of_checks(live, worker, |counts| counts.adopted.load(Relaxed))),
     row("check_started", |live, worker| of_checks(live, worker, |counts| counts.started.load(Relaxed))),
     row("check_active", |live, worker| of_checks(live, worker, |counts| counts.active.load(Relaxed).into())),

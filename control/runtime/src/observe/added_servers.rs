@@ -1,4 +1,4 @@
-//! Servers that come and go while their backend runs: `add server`, `del server`.
+//! Adding and removing servers at run time: `add server`, `del server`.
 
 use std::sync::Arc;
 
@@ -39,6 +39,11 @@ impl LiveTarget {
         {
             return Err(format!("'healthcheck' : unable to find healthcheck section '{name}'."));
         }
+        if said.settings.check.section.is_none()
+            && let Some(lack) = proxy.config.settings.checks.lack_of_port(&said)
+        {
+            return Err(format!("config: {} '{}': {lack}", proxy.config.section.name(), proxy.config.name));
+        }
         if backend.servers().len() >= MAX_SERVERS {
             return Err(format!("more than {MAX_SERVERS} servers in one backend"));
         }
@@ -49,7 +54,7 @@ impl LiveTarget {
         };
         let settings = build::added_server(&said, record.shares_idle);
         let server = backend.add(settings, now_ms()).inspect_err(|_| {
-            // Nobody uses what was made for it.
+            // The TLS settings of the failed server are dropped.
             if let (Some(live), Some(tls)) = (record.tls.get(), &tls) {
                 live.forget_server(tls);
             }
@@ -77,12 +82,14 @@ impl LiveTarget {
             of_leader.lead(leader, now_ms());
         }
         if let Some(checks) = record.checks.get() {
-            build::plans(proxy, &said, server.key(), &record.check_means).for_each(|plan| checks.add(plan));
+            let mut alone = build::CheckParts::default();
+            build::plans(proxy, &said, server.key(), &record.check_means, &mut alone)
+                .for_each(|plan| checks.add(plan));
         }
         Ok(())
     }
 
-    /// The server that one to be added follows (`track`), if any.
+    /// The server that a new one tracks (`track`), if any.
     fn leader(
         &self,
         proxy: &Proxy,
@@ -117,7 +124,7 @@ impl LiveTarget {
         Ok(Some((backend, leader.key())))
     }
 
-    /// Removes a server that nothing of the configuration names and nothing uses.
+    /// Removes a server that the configuration does not refer to and that is not in use.
     pub(super) fn remove(&self, server: ServerKey) -> Result<(), String> {
         let gone = || "No such server.".to_owned();
         let (proxy, server) = self.server_of(server).ok_or_else(gone)?;
@@ -130,7 +137,7 @@ impl LiveTarget {
             RemoveError::NotInMaintenance => "Only servers in maintenance mode can be deleted.".to_owned(),
             RemoveError::Followed => REFERENCED.to_owned(),
             RemoveError::InUse => {
-                // What is only kept for later need not be in the way next time.
+                // Idle connections need not prevent the next attempt.
                 forget_connections(proxy, &server);
                 "Server still has connections attached to it, cannot remove it.".to_owned()
             }
@@ -149,7 +156,7 @@ pub(super) fn forget_connections(proxy: &'static Proxy, server: &Server) {
     on_every_worker(move || weir_stream::server::idle::forget(proxy, server));
 }
 
-/// What only its backend tells of a server: whether it can be used there.
+/// Checks settings of a server that depend on its backend.
 fn check(proxy: &Proxy, said: &model::Server) -> Result<(), String> {
     let usable = match (proxy.config.mode(), said.settings.protocol) {
         (Mode::Tcp, Some(Protocol::H1)) | (Mode::Http, Some(Protocol::None)) => false,
@@ -182,11 +189,11 @@ fn check(proxy: &Proxy, said: &model::Server) -> Result<(), String> {
     Ok(())
 }
 
-/// No more servers follow each other in a row, as in the configuration.
+/// The limit of a chain of servers that track each other, as in the configuration.
 const LONGEST_CHAIN: usize = 1023;
 const REFERENCED: &str =
     "This server cannot be removed at runtime due to other configuration elements pointing to it.";
 const STATIC: &str = "Backend must use a dynamic load balancing to support dynamic servers.";
 
-/// A backend has at most this many servers, as in the configuration.
+/// The limit of servers in a backend, as in the configuration.
 const MAX_SERVERS: usize = 1 << 20;

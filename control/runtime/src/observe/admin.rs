@@ -1,4 +1,4 @@
-//! The form of the statistics page, acting on the live servers.
+//! The form of the statistics page, applied to the live servers.
 
 use weir_backend::{Change, RequestedState};
 use weir_stats::admin::{Action, AdminTarget};

@@ -1,4 +1,4 @@
-//! What checks ask of the process, and what they tell it.
+//! The process as seen by checks.
 
 use weir_backend::{Backend, News, Server};
 use weir_checks::{IdleConnection, ProcessView};
@@ -45,7 +45,7 @@ impl ProcessView for Live {
     }
 
     fn lookup(&self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
-        // Names without a backend are nowhere: a check is of no frontend.
+        // A check has no frontend, so names are looked up in the first proxy.
         let proxy = self.instance.proxies.first()?;
         self.instance.lookup(proxy, lookup, name)
     }

@@ -1,11 +1,11 @@
-//! Which counter is which column of `show stat`.
+//! Maps counters to the columns of `show stat`.
 //!
-//! Each kind of object has a table. A counter that is not in it does not compile, so none is counted and never shown.
+//! Each kind of object has a table. A counter without a column does not compile, so every counter is shown.
 
 use weir_backend::{BackendCounter, CounterSet, FrontendCounter, ListenerCounter, ServerCounter};
 use weir_stats::Field;
 
-/// Counters that are columns.
+/// Counters with columns.
 pub(super) trait Column: CounterSet {
     /// Its column.
     fn column(self) -> Field;
@@ -62,6 +62,22 @@ columns! {
         RequestsOther ReqOther,
         SplicedIn H1SplicedBytesIn,
         SplicedOut H1SplicedBytesOut,
+        Http2Headers H2HeadersRcvd,
+        Http2Data H2DataRcvd,
+        Http2Settings H2SettingsRcvd,
+        Http2Resets H2RstStreamRcvd,
+        Http2GoAways H2GoawayRcvd,
+        Http2ConnectionErrors H2DetectedConnProtocolErrors,
+        Http2StreamErrors H2DetectedStrmProtocolErrors,
+        Http2ResetsSent H2RstStreamResp,
+        Http2GoAwaysSent H2GoawayResp,
+        Http2Connections H2TotalConnections,
+        Http2Streams H2BackendTotalStreams,
+        TlsSessions SslSess,
+        TlsResumed SslReusedSess,
+        TlsFailures SslFailedHandshake,
+        StapledResponses SslOcspStaple,
+        EndedResponses SslFailedOcspStaple,
     }
     BackendCounter {
         Sessions Stot,
@@ -98,6 +114,20 @@ columns! {
         CompressedResponses CompRsp,
         SplicedIn H1SplicedBytesIn,
         SplicedOut H1SplicedBytesOut,
+        Http2Headers H2HeadersRcvd,
+        Http2Data H2DataRcvd,
+        Http2Settings H2SettingsRcvd,
+        Http2Resets H2RstStreamRcvd,
+        Http2GoAways H2GoawayRcvd,
+        Http2ConnectionErrors H2DetectedConnProtocolErrors,
+        Http2StreamErrors H2DetectedStrmProtocolErrors,
+        Http2ResetsSent H2RstStreamResp,
+        Http2GoAwaysSent H2GoawayResp,
+        Http2Connections H2TotalConnections,
+        Http2Streams H2BackendTotalStreams,
+        TlsSessions SslSess,
+        TlsResumed SslReusedSess,
+        TlsFailures SslFailedHandshake,
     }
     ServerCounter {
         Sessions Stot,
@@ -125,6 +155,9 @@ columns! {
         Http4xx Hrsp4xx,
         Http5xx Hrsp5xx,
         HttpOther HrspOther,
+        TlsSessions SslSess,
+        TlsResumed SslReusedSess,
+        TlsFailures SslFailedHandshake,
     }
     ListenerCounter {
         Sessions Stot,
@@ -139,5 +172,10 @@ columns! {
         BadRequests Ereq,
         InternalErrors Eint,
         FailedRewrites Wrew,
+        TlsSessions SslSess,
+        TlsResumed SslReusedSess,
+        TlsFailures SslFailedHandshake,
+        StapledResponses SslOcspStaple,
+        EndedResponses SslFailedOcspStaple,
     }
 }

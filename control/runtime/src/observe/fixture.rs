@@ -1,4 +1,4 @@
-//! A live process for tests, made from a configuration, without sockets and traffic.
+//! A live process for tests, built from a configuration, without sockets and traffic.
 
 use std::io;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use weir_syntax::{Environment, SourceMap, StaticFeatures};
 use super::{CliSettings, Live, LiveTarget, Page, ProcessRecord};
 use crate::build::{self, LiveRelays, Options, Resolver};
 
-/// What most tests look at: a frontend of two listeners, servers of several kinds, a TCP proxy, a page, patterns.
+/// The configuration of most tests: a frontend of two listeners, servers of several kinds, a TCP proxy, a page, patterns.
 pub(crate) const CONFIGURATION: &str = "
 global
     stats socket /run/weir.sock level admin
@@ -83,12 +83,12 @@ impl Resolver for NoNames {
     }
 }
 
-/// The process that a configuration makes.
+/// The process of a configuration.
 pub(crate) fn live(text: &str) -> Live {
     try_live(text, &NoNames, false).expect("a configuration without names")
 }
 
-/// The process that a configuration makes where `resolver` knows the names, or what the start says instead.
+/// The process of a configuration with a resolver, or the errors of its start.
 pub(crate) fn try_live(
     text: &str,
     resolver: &dyn Resolver,
@@ -102,24 +102,25 @@ pub(crate) fn try_live(
     Ok(Live { instance, record })
 }
 
-/// What a configuration says.
+/// Parses a configuration.
 pub(crate) fn config(text: &str) -> Result<Config, Vec<String>> {
     read(text).map(|(_, config)| config)
 }
 
-/// The `log-forward` sections of the process that a configuration makes, or what the start says instead.
+/// The `log-forward` sections of a configuration's process, or the errors of its start.
 pub(crate) fn relays(text: &str, resolver: &dyn Resolver) -> Result<&'static LiveRelays, Vec<String>> {
     let (record, config) = read(text)?;
     let plan = build::relays(&config, &options(record, resolver, false)).map_err(|errors| said(&errors))?;
     let instance =
         build::instance(config, options(record, resolver, false)).map_err(|errors| said(&errors))?;
-    Ok(plan.publish(instance.publish()))
+    Ok(plan.publish(instance.publish(), record.tls.get()))
 }
 
 fn said(errors: &[build::BuildError]) -> Vec<String> {
     errors.iter().map(|error| error.message.clone()).collect()
 }
 
+static NO_PEERS: LazyLock<build::PeersPlan> = LazyLock::new(build::PeersPlan::default);
 static NO_STATES: LazyLock<build::SavedStates> = LazyLock::new(build::SavedStates::default);
 
 fn options<'o>(
@@ -134,6 +135,8 @@ fn options<'o>(
         frontend_connections: None,
         events: &record.events,
         tls: &record.tls,
+        global_sinks: &record.log_sinks,
+        peers: &NO_PEERS,
         resolver,
         states: &NO_STATES,
         ignore_unknown_names,
@@ -149,13 +152,13 @@ fn options<'o>(
     }
 }
 
-/// The process that a configuration makes, and its global section.
+/// The process of a configuration, and its global section.
 pub(crate) fn live_with_global(text: &str) -> (Live, Global) {
     let (_, config) = read(text).expect("rings in memory");
     (live(text), config.global)
 }
 
-/// A configuration, and the record of a process that has it.
+/// A parsed configuration, and the record of its process.
 pub(crate) fn read(text: &str) -> Result<(&'static ProcessRecord, Config), Vec<String>> {
     let (mut record, config) = read_only(text);
     record.events = build::events(&config, &NoNames, false)
@@ -163,7 +166,7 @@ pub(crate) fn read(text: &str) -> Result<(&'static ProcessRecord, Config), Vec<S
     Ok((record.publish(), config))
 }
 
-/// A configuration of which nothing was made.
+/// A configuration without an instance.
 pub(crate) fn read_only(text: &str) -> (ProcessRecord, Config) {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
@@ -186,7 +189,7 @@ pub(crate) fn read_only(text: &str) -> (ProcessRecord, Config) {
     (record, outcome.config)
 }
 
-/// A socket for administrators.
+/// The settings of a socket of level admin.
 pub(crate) fn settings() -> CliSettings {
     CliSettings {
         address: "unix@/run/cli".to_owned(),
@@ -200,7 +203,7 @@ pub(crate) fn settings() -> CliSettings {
     }
 }
 
-/// What an administrator hears on one connection who says this.
+/// The output for an administrator who sends this on one connection.
 pub(crate) fn ask(live: Live, text: &str) -> String {
     let mut target = LiveTarget::new(live, weir_sched::current());
     let mut session = Session::new(SessionSettings { level: Level::Admin, ..SessionSettings::default() });

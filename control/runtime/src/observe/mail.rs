@@ -1,4 +1,4 @@
-//! What operators are told of servers by mail (manual, "email-alert").
+//! Mails to operators about servers (manual, "email-alert").
 
 use weir_backend::MailLevel;
 use weir_config::model::Severity;
@@ -9,7 +9,7 @@ use weir_stream::instance::Proxy;
 
 use super::Live;
 
-/// Sends a mail about something that the logs heard, if the proxy wants one.
+/// Sends a mail with a log message, if the proxy is configured for it.
 pub(super) fn send(live: Live, proxy: &Proxy, level: MailLevel, text: &str) {
     let Some(alert) = &proxy.config.settings.mail_alert else { return };
     let severity = match level {

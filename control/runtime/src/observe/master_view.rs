@@ -1,8 +1,8 @@
-//! A process that serves nothing, as operators see it: a master, while its `mcli-debug-mode` is on.
+//! The view of a process that serves nothing: a master, while its `mcli-debug-mode` is on.
 //!
 //! It has no proxies, no listeners of traffic and no configuration, so its [`Live`] is that of an empty one: commands find
-//! no server to change, and what they show of the process is the process's own. It is made when somebody looks for the
-//! first time, and kept. What only counting from the beginning can tell is counted from the beginning.
+//! no server to change, and show the process's own state. It is created at the first use, and kept. Only counters that
+//! need it are kept from the beginning.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::atomic::Ordering::SeqCst;
@@ -16,18 +16,18 @@ use weir_sys::{process as system, users};
 
 use super::record::{CliSocket, RecordedLimits};
 use super::{Live, Page, ProcessRecord, pulse, work_target};
-use crate::build::{self, Options, SavedStates, SystemResolver};
+use crate::build::{self, Options, PeersPlan, SavedStates, SystemResolver};
 use crate::cli_server::count_client;
 use crate::messages::Messages;
 
-/// A process that serves nothing, and what it has done. It has one worker.
+/// A process that serves nothing, and its counters. It has one worker.
 pub struct MasterView {
     began_ns: u64,
     began_wall_us: u64,
     clients: &'static ConnectionLimit,
-    /// Given to the instance once there is one.
+    /// Moved into the instance when that is created.
     figures: RefCell<Vec<CachePadded<ProcessFigures>>>,
-    /// How long it took until it did what it is for.
+    /// The time from the start until it was ready.
     boot_ms: Cell<u32>,
     live: OnceCell<Live>,
 }
@@ -45,19 +45,19 @@ impl MasterView {
         }
     }
 
-    /// From now on it does what it is for.
+    /// The process is ready now.
     pub fn ready(&self) {
         let boot_ms = weir_sched::precise_ns().saturating_sub(self.began_ns) / 1_000_000;
         self.boot_ms.set(u32::try_from(boot_ms).unwrap_or(u32::MAX));
     }
 
-    /// An operator came, and counts as one of those who are there as long as the place lives.
+    /// Counts an operator's connection, for the limit too as long as the permit lives.
     pub fn meet(&self) -> Option<Permit> {
         self.count(count_client);
         self.clients.enter(u32::MAX)
     }
 
-    /// Bytes left for an operator.
+    /// Counts bytes sent to an operator.
     pub fn sent(&self, bytes: usize) {
         self.count(|figures| figures.bytes_out.add(bytes as u64));
     }
@@ -69,12 +69,12 @@ impl MasterView {
         };
     }
 
-    /// Everything that can be seen of the process, if somebody has looked.
+    /// The state of the process, if it was created.
     pub fn seen(&self) -> Option<Live> {
         self.live.get().copied()
     }
 
-    /// Everything that can be seen of the process, with the sockets of its command line. To be called on its worker.
+    /// The state of the process, with the sockets of its command line. Call it on its worker.
     pub fn look(
         &self,
         messages: &'static Messages,
@@ -83,7 +83,7 @@ impl MasterView {
     ) -> Live {
         *self.live.get_or_init(|| {
             let live = self.make(messages);
-            // Nobody else sets them.
+            // Nothing else sets these.
             let _ = live.record.cli_sockets.set(sockets());
             let _ = live.record.boot_ms.set(self.boot_ms.get());
             live.instance.stopping.store(leaves, SeqCst);
@@ -116,6 +116,8 @@ impl MasterView {
             frontend_connections: None,
             events: &record.events,
             tls: &record.tls,
+            global_sinks: &record.log_sinks,
+            peers: &PeersPlan::default(),
             resolver: &resolver,
             states: &SavedStates::default(),
             ignore_unknown_names: false,

@@ -1,4 +1,4 @@
-//! What Prometheus scrapes: the rows of the statistics, stick-tables and name servers.
+//! The output for Prometheus: the rows of the statistics, stick-tables and name servers.
 
 use weir_mux::Service;
 use weir_resolvers::Figure;
@@ -34,7 +34,7 @@ impl MetricsSource for Live {
     }
 }
 
-/// The answer to a scrape with this query; none if the query is broken.
+/// The answer to a scrape with this query; none if the query is invalid.
 pub(super) fn page(live: Live, query: &[u8]) -> Option<Page> {
     let scrape = Scrape { live, dump: MetricsDump::new(MetricsRequest::parse(query)?) };
     Some(Page {

@@ -1,4 +1,4 @@
-//! Objects by what operators call them, and addresses as they are shown.
+//! Lookup of objects by operators' names, and the display of addresses.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use weir_backend::{Server, ServerAddress};
 use weir_stream::instance::{Instance, Proxy};
 use weir_sys::Address;
 
-/// A proxy by name or `#<id>`, if `side` says that it is one of the kind that is looked for.
+/// A proxy by name or `#<id>`, of the kind that `side` accepts.
 ///
-/// A frontend and a backend may have the same name; the one that was configured first is meant.
+/// If a frontend and a backend have the same name, the first one in the configuration is used.
 pub(super) fn proxy<'s>(instance: &'s Instance, name: &str, side: fn(&Proxy) -> bool) -> Option<&'s Proxy> {
     let id = name.strip_prefix('#').and_then(|id| id.parse::<u32>().ok());
     let mut proxies = instance.proxies.iter().filter(|proxy| side(proxy));
@@ -19,17 +19,17 @@ pub(super) fn proxy<'s>(instance: &'s Instance, name: &str, side: fn(&Proxy) -> 
     }
 }
 
-/// Of either kind.
+/// Either kind.
 pub(super) fn any_side(_: &Proxy) -> bool {
     true
 }
 
-/// Only those that accept connections.
+/// Proxies that accept connections.
 pub(super) fn frontend_side(proxy: &Proxy) -> bool {
     proxy.config.is_frontend()
 }
 
-/// Only those that have servers.
+/// Proxies that have servers.
 pub(super) fn backend_side(proxy: &Proxy) -> bool {
     proxy.backend.is_some()
 }
@@ -43,7 +43,7 @@ pub(super) fn server(proxy: &Proxy, name: &str) -> Option<Arc<Server>> {
     }
 }
 
-/// `127.0.0.1:80`, `[::1]:80`, `unix`: a listener's address in statistics.
+/// A listener's address in statistics: `127.0.0.1:80`, `[::1]:80`, `unix`.
 pub(super) fn of_listener(address: &Address) -> String {
     match address {
         Address::Inet(address) => bracketed(*address),
@@ -51,7 +51,7 @@ pub(super) fn of_listener(address: &Address) -> String {
     }
 }
 
-/// The same of a server; none while its name is not resolved.
+/// The same for a server; none while its name is not resolved.
 pub(super) fn of_server(address: &ServerAddress) -> Option<String> {
     match address {
         ServerAddress::Ip(address) => Some(bracketed(*address)),
@@ -62,7 +62,7 @@ pub(super) fn of_server(address: &ServerAddress) -> Option<String> {
     }
 }
 
-/// `tcpv4`, `tcpv6`, `unix_stream`.
+/// The protocol of an address: `tcpv4`, `tcpv6`, `unix_stream`.
 pub(super) fn protocol(address: &Address) -> &'static str {
     match address {
         Address::Inet(SocketAddr::V4(_)) => "tcpv4",
@@ -72,7 +72,7 @@ pub(super) fn protocol(address: &Address) -> &'static str {
 }
 
 fn bracketed(address: SocketAddr) -> String {
-    // The standard form, but without a scope that an IPv6 address may carry.
+    // The standard form, but without the scope of an IPv6 address.
     match address.ip() {
         std::net::IpAddr::V4(ip) => format!("{ip}:{}", address.port()),
         std::net::IpAddr::V6(ip) => format!("[{ip}]:{}", address.port()),

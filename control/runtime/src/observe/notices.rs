@@ -1,17 +1,18 @@
-//! Changes of servers and frontends by an operator, and what the logs hear of them.
+//! Changes of servers and frontends by an operator, and the resulting log lines.
 //!
-//! The runtime API and the form of the statistics page both come through here, so that a change is always made and
-//! announced in the same way. The texts are what log processors of the reference program look for.
+//! The runtime API and the form of the statistics page both use these functions, so that a change is always made
+//! and logged in the same way. Log processors for HAProxy look for these texts.
 
-use weir_backend::{Change, ChangeError, News, Passage, Reason, Server, Urgency};
+use weir_backend::{Change, ChangeError, EjectionEnd, News, Passage, Reason, Server, Urgency};
 use weir_events::Level;
+use weir_sched::{Class, Kind, Tick};
 use weir_stream::ending::By;
 use weir_stream::instance::{Proxy, ProxyState};
 use weir_stream::log::announce;
 
 use super::{Live, mail, now_ms, session_target};
 
-/// Changes a server for an operator, and says what came of it.
+/// Changes a server for an operator, and logs the result.
 pub(super) fn change_server(
     live: Live,
     proxy: &Proxy,
@@ -24,7 +25,7 @@ pub(super) fn change_server(
     Ok(())
 }
 
-/// Tells the logs what came of a change.
+/// Logs the result of a change.
 pub(super) fn tell(live: Live, news: &News) {
     for notice in &news.notices {
         let Some(proxy) = live.instance.proxies.get(notice.proxy) else { continue };
@@ -42,9 +43,23 @@ pub(super) fn tell(live: Live, news: &News) {
         let Some(proxy) = live.instance.proxies.get(passage.proxy) else { continue };
         end_sessions(proxy, passage);
     }
+    for end in &news.ejections {
+        weir_sched::spawn(&EJECTION_END, Class::Normal, end_ejections(live, *end));
+    }
 }
 
-/// Ends the sessions that a server's line wants to be ended when it goes down or comes up (manual, "on-marked-down" and
+/// Ends ejections at their time.
+async fn end_ejections(live: Live, end: EjectionEnd) {
+    weir_sched::sleep_until(Tick::from_ms(end.at_ms)).await;
+    let proxy = live.instance.proxies.get(end.proxy);
+    if let Some(backend) = proxy.and_then(|proxy| proxy.backend.as_ref()) {
+        tell(live, &backend.end_ejections(now_ms()));
+    }
+}
+
+static EJECTION_END: Kind = Kind::new("ejection end");
+
+/// Ends the sessions of a server that goes down or comes up, as its line says (manual, "on-marked-down" and
 /// "on-marked-up").
 fn end_sessions(proxy: &'static Proxy, passage: &Passage) {
     let Some(known) = proxy.known_server(passage.server.key()) else { return };
@@ -63,22 +78,22 @@ fn end_sessions(proxy: &'static Proxy, passage: &Passage) {
     }
 }
 
-/// Pauses, resumes or stops a frontend, and says so. False when it cannot be resumed: another process has its address.
+/// Pauses, resumes or stops a frontend, and logs it. False when it cannot be resumed, because another process has its address.
 pub(super) fn change_frontend_state(live: Live, proxy: &Proxy, state: ProxyState) -> bool {
-    let Some(life) = live.record.life.get() else {
-        // Nothing listens yet.
+    let Some(lifecycle) = live.record.lifecycle.get() else {
+        // There are no listening sockets yet.
         proxy.set_state(state);
         return true;
     };
     let name = proxy.name();
     match state {
-        ProxyState::Stopped => life.stop_frontend(proxy),
+        ProxyState::Stopped => lifecycle.stop_frontend(proxy),
         ProxyState::Paused => {
-            life.pause_frontend(proxy);
+            lifecycle.pause_frontend(proxy);
             say(live, proxy, Level::Warning, &format!("Paused frontend {name}."));
         }
         ProxyState::Open => {
-            if !life.resume_frontend(proxy) {
+            if !lifecycle.resume_frontend(proxy) {
                 return false;
             }
             say(live, proxy, Level::Warning, &format!("Resumed frontend {name}."));
@@ -87,7 +102,7 @@ pub(super) fn change_frontend_state(live: Live, proxy: &Proxy, state: ProxyState
     true
 }
 
-/// Tells the proxy's logs, and standard error.
+/// Writes to the proxy's logs, and to standard error.
 fn say(live: Live, proxy: &Proxy, level: Level, text: &str) {
     announce(proxy, level, text.as_bytes());
     if let Some(messages) = live.record.messages {

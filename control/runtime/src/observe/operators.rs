@@ -13,9 +13,9 @@ use weir_sys::Address;
 use super::{Live, names, now_ms};
 use crate::observe::CliSettings;
 
-/// One client, on the list of its worker as long as this lives.
+/// One client, listed on its worker until it is dropped.
 pub struct Operator {
-    /// A number among those of the streams.
+    /// Its identifier, from the same sequence as those of streams.
     id: u64,
     task: TaskKey,
     protocol: &'static str,
@@ -26,10 +26,10 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Puts the client of the current task on the list of this worker.
+    /// Lists the client of the current task on this worker.
     pub fn enlist(live: Live, settings: &CliSettings, peer: &Address, client: &Connection) -> Rc<Self> {
         let sockets = live.record.cli_sockets();
-        // As listeners are numbered, from 1; the master's way in is on no line.
+        // Counted from 1, as listeners; the master's channel is not among the sockets of lines.
         let number = sockets.iter().position(|socket| std::ptr::eq(&socket.settings, settings));
         let operator = Rc::new(Operator {
             id: weir_stream::worker::next_serial(),
@@ -50,7 +50,7 @@ impl Operator {
         operator
     }
 
-    /// Its session runs once more.
+    /// Counts a run of its session.
     pub fn count_call(&self) {
         self.calls.set(self.calls.get() + 1);
     }
@@ -79,8 +79,8 @@ impl Operator {
     }
 }
 
-/// Those of this worker that a listing wants which began at `until_ms` and has come to the number `after`. They have neither a
-/// frontend that could be asked for, nor a backend.
+/// The clients of this worker that match a listing's filter, began by `until_ms`, and have numbers above `after`. They have
+/// neither a frontend that could be filtered by, nor a backend.
 pub(super) fn wanted(filter: &SessionFilter, until_ms: u64, after: u64) -> Vec<SessionView> {
     if filter.frontend.is_some() || filter.backend.is_some() || filter.server.is_some() {
         return Vec::new();
@@ -94,7 +94,7 @@ pub(super) fn wanted(filter: &SessionFilter, until_ms: u64, after: u64) -> Vec<S
     here().iter().filter(|operator| wants(operator)).map(|operator| operator.view()).collect()
 }
 
-/// Ends the one with this number, if it is on this worker.
+/// Ends the client with this number, if it is on this worker.
 pub(super) fn end(id: u64) -> bool {
     let found = here().into_iter().find(|operator| operator.id == id);
     found.is_some_and(|operator| {
@@ -108,6 +108,6 @@ fn here() -> Vec<Rc<Operator>> {
 }
 
 thread_local! {
-    /// Never more than the operators' connection limit, and one for each that is gone since the last came.
+    /// Bounded by the operators' connection limit, plus those that left since the last one connected.
     static OPERATORS: RefCell<ManuallyDrop<Vec<Weak<Operator>>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }

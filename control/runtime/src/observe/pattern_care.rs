@@ -1,5 +1,5 @@
-//! What patterns need beside lookups: large sets are tidied by a thread of their own, large lists are freed in pieces, and matches
-//! that met a limit are reported.
+//! Maintenance of patterns: large sets are reorganized by a thread, large lists are freed in pieces, and matches that reached a
+//! limit are reported.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use weir_stream::log::announce;
 
 use super::Live;
 
-/// Starts it on the current worker; one is enough.
+/// Starts it on the current worker; one worker is enough.
 pub(crate) fn start(live: Live) {
     weir_sched::spawn(&PATTERNS, Class::Bulk, async move {
         let mut next_report = weir_sched::now();
@@ -42,8 +42,8 @@ pub(crate) fn start(live: Live) {
     });
 }
 
-/// Has large sets tidied that were changed, by a thread that lets those go first who serve. Without one they are tidied here:
-/// better a worker that is late than lists that grow with every change.
+/// Reorganizes large changed sets, in a thread of low priority. If there is no thread it is done here: a late worker is
+/// better than lists that grow with every change.
 fn tidy(live: Live) {
     static TIDYING: AtomicBool = AtomicBool::new(false);
     if TIDYING.load(Acquire) || !take_untidy() {
@@ -76,7 +76,7 @@ fn describe(report: &LimitReport, on_limit: OnLimit) -> String {
     )
 }
 
-/// Tells standard error, and every log target of the proxies once: whose rule it is, is in the place.
+/// Writes to standard error, and to every log target of the proxies once: the text contains the rule's position.
 fn say(live: Live, text: &str) {
     if let Some(messages) = live.record.messages {
         messages.warning(text);
@@ -92,9 +92,9 @@ fn say(live: Live, text: &str) {
 
 static PATTERNS: Kind = Kind::new("patterns");
 const PERIOD_MS: u64 = 1_000;
-/// How many entries are freed before others have their turn.
+/// How many entries are freed before other tasks run.
 const PIECE: usize = 4_096;
-/// Reports of one rule come that far apart at least: a client decides how many there are.
+/// The shortest time between reports about one rule, in milliseconds, because clients determine how many there are.
 const REPORT_MS: u64 = 60_000;
 
 #[cfg(test)]

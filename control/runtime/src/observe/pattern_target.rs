@@ -1,4 +1,4 @@
-//! Maps and ACL files, as the runtime API changes them.
+//! Maps and ACL files as targets of the runtime API.
 
 use std::sync::Arc;
 
@@ -117,7 +117,7 @@ impl PatternTarget for LiveTarget {
 
     fn clear_patterns(&mut self, set: SetKey, version: u32) {
         if let Some(set) = self.set(set) {
-            // A version that does not exist is empty already.
+            // A version that does not exist is already empty.
             let _ = set.clear(Some(version));
         }
     }

@@ -13,7 +13,7 @@ use super::pulse::Pulse;
 use super::{Live, now_ms};
 use crate::build::LiveTls;
 
-/// What the product is called where tools look for its name: they know the reference program's only.
+/// The product name that tools expect: HAProxy's.
 const PRODUCT: &str = "HAProxy";
 
 /// Fills all figures.
@@ -115,6 +115,8 @@ fn tls(live: Live, now_ms: u64, info: &mut InfoRow) {
     info.set(InfoField::MaxSslRate, rates.rate_maximum(ProcessRate::TlsConnections, now_ms));
     info.set(InfoField::SslFrontendKeyRate, keys);
     info.set(InfoField::SslFrontendMaxKeyRate, rates.rate_maximum(ProcessRate::TlsKeys, now_ms));
+    info.set(InfoField::SslBackendKeyRate, rates.rate(ProcessRate::TlsServerKeys, now_ms));
+    info.set(InfoField::SslBackendMaxKeyRate, rates.rate_maximum(ProcessRate::TlsServerKeys, now_ms));
     let reused = rate.saturating_sub(keys);
     info.set(InfoField::SslFrontendSessionReusePct, (reused * 100).checked_div(rate).unwrap_or(0));
     let (lookups, misses) = live.record.tls.get().map(LiveTls::cache_lookups).unwrap_or_default();
@@ -155,15 +157,22 @@ fn memory(live: Live, info: &mut InfoRow) {
 
 fn objects(live: Live, info: &mut InfoRow) {
     let open = live.instance.proxies.iter().filter(|proxy| proxy.state() != ProxyState::Stopped);
-    let of_relays = live.record.life.get().map_or(0, |life| life.relays.listeners.len());
+    let of_relays = live.record.lifecycle.get().map_or(0, |lifecycle| lifecycle.relays.listeners.len());
     let of_proxies = open.map(|proxy| proxy.listeners.len()).sum::<usize>();
-    let of_peers = live.record.life.get().map_or(0, |life| life.peers.listeners.len());
+    let of_peers = live.record.lifecycle.get().map_or(0, |lifecycle| lifecycle.peers.listeners.len());
+    let peers = live.record.lifecycle.get().into_iter().flat_map(|lifecycle| &lifecycle.peers.sections);
+    let (active, connected) = peers.fold((0, 0), |(active, connected), section| {
+        let (tried, met) = section.links();
+        (active + tried, connected + met)
+    });
+    info.set(InfoField::ActivePeers, count(active));
+    info.set(InfoField::ConnectedPeers, count(connected));
     let listeners = of_proxies + live.record.cli_sockets().len() + of_relays + of_peers;
     let connections = live.instance.connections.inside() + live.record.cli_connections.inside();
     info.set(InfoField::Listeners, count(listeners));
     info.set(InfoField::Jobs, count(listeners).saturating_add(connections));
     info.set(InfoField::DroppedLogs, narrow(dropped_logs(live)));
-    let received = live.record.life.get().map_or(0, |life| life.relays.shared.received());
+    let received = live.record.lifecycle.get().map_or(0, |lifecycle| lifecycle.relays.shared.received());
     info.set(InfoField::CumRecvLogs, narrow(received));
     let (added, freed) = weir_expr::pattern::counts();
     info.set(InfoField::PatternsAdded, added);
@@ -176,8 +185,8 @@ fn objects(live: Live, info: &mut InfoRow) {
 fn dropped_logs(live: Live) -> u64 {
     let of_proxies = live.instance.proxies.iter().flat_map(|proxy| &proxy.log_sinks);
     let mut seen = HashSet::new();
-    let of_relays = live.record.life.get().into_iter().flat_map(|life| &life.relays.sinks);
-    let sinks = of_proxies.chain(&live.record.log_sinks).chain(of_relays);
+    let of_relays = live.record.lifecycle.get().into_iter().flat_map(|lifecycle| &lifecycle.relays.sinks);
+    let sinks = of_proxies.chain(live.record.log_sinks.get().into_iter().flatten()).chain(of_relays);
     sinks.filter(|sink| seen.insert(Arc::as_ptr(sink))).map(|sink| sink.dropped()).sum()
 }
 
@@ -185,7 +194,7 @@ fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// The low 32 bits: what monitoring tools expect of counters that outgrow their field.
+/// The low 32 bits: monitoring tools expect counters to wrap around.
 fn narrow(number: u64) -> u32 {
     number as u32
 }

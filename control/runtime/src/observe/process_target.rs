@@ -1,4 +1,4 @@
-//! The process as a whole, as the runtime API sees and changes it.
+//! The process as a target of the runtime API.
 
 use std::io;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use weir_events::trace::commands::Traces;
 use weir_events::{CivilTime, Sinks, WallTime};
 use weir_expr::context::DetachedContext;
 use weir_expr::{
-    Expr, FormatOptions, Loader, Location, LogFormat, Place, Places, ProcessFacts, SampleType, Scope,
-    SetCondition, Value, VariableScope, Warnings,
+    EvaluationPoint, EvaluationPoints, Expr, FormatOptions, Loader, Location, LogFormat, ProcessFacts,
+    SampleType, Scope, SetCondition, Value, VariableScope, Warnings,
 };
 use weir_resolvers::{Figure, NameServer, Section};
 use weir_stats::StatsSource;
@@ -34,7 +34,7 @@ impl ProcessTarget for LiveTarget {
     }
 
     fn wall_time(&self) -> WallTime {
-        WallTime::from_micros(i64::try_from(weir_sched::wall_us()).unwrap_or(i64::MAX))
+        weir_sched::wall_time()
     }
 
     fn local_date(&self, time: WallTime) -> CivilTime {
@@ -49,7 +49,7 @@ impl ProcessTarget for LiveTarget {
 
     fn environment(&self) -> Vec<String> {
         let mut all = self.live.record.environment.clone();
-        // The files may have changed it.
+        // The configuration may have changed it.
         all.retain(|pair| !pair.starts_with("HAPROXY_CLI="));
         let sockets = self.live.record.cli_sockets();
         if !sockets.is_empty() {
@@ -103,7 +103,7 @@ impl ProcessTarget for LiveTarget {
                 limits.connections.store(if value == 0 { most } else { value }, Relaxed);
                 self.live.instance.connections.offer_all();
             }
-            // Accepting looks at these every few milliseconds while one holds it back.
+            // While a rate limit is reached, accepting checks these every few milliseconds.
             Limit::ConnectionRate => limits.connection_rate.store(value, Relaxed),
             Limit::SessionRate => limits.session_rate.store(value, Relaxed),
             Limit::TlsRate => limits.tls_rate.store(value, Relaxed),
@@ -162,7 +162,7 @@ impl ProcessTarget for LiveTarget {
             variables: &record.variable_names,
             acls: None,
             loader: &NoFiles,
-            places: Places::only(Place::CliParser),
+            points: EvaluationPoints::only(EvaluationPoint::CliParser),
             warnings: &warnings,
             at: &at,
         };
@@ -210,14 +210,14 @@ impl LiveTarget {
     }
 }
 
-/// A value as text; binaries in hexadecimal, as their cast has it.
+/// A value as text; binaries in hexadecimal, as they are cast to strings.
 fn shown(value: Value<'_>) -> String {
     let text = value.cast(SampleType::Str);
     text.and_then(|text| text.bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
         .unwrap_or_default()
 }
 
-/// Expressions of the runtime API open no files: sets that are loaded already can be named.
+/// Expressions of the runtime API cannot open files: only sets that are already loaded can be named.
 pub(super) struct NoFiles;
 
 impl Loader for NoFiles {

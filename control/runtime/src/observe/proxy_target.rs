@@ -1,4 +1,4 @@
-//! Frontends, backends and servers, as the runtime API sees and changes them.
+//! Frontends, backends and servers as targets of the runtime API.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use weir_resolvers::Follower;
 use weir_stream::ending::By;
 use weir_stream::errors::{self, RefusedMessage};
 use weir_stream::instance::{Instance, Proxy, ProxyState};
+use weir_tls::LiveUpstream;
 
 use super::added_servers::forget_connections;
 use super::{LiveTarget, names, notices, now_ms, session_target};
@@ -33,14 +34,14 @@ impl LiveTarget {
         self.instance().proxies.get(usize::try_from(index).ok()?)
     }
 
-    /// The proxy and the server that a key stands for.
+    /// The proxy and the server of a key.
     pub(super) fn server_of(&self, key: ServerKey) -> Option<(&'static Proxy, Arc<Server>)> {
         let proxy = self.proxy_of(key.backend.0)?;
         let server = proxy.backend.as_ref()?.server(weir_backend::ServerKey::from_number(key.server))?;
         Some((proxy, server))
     }
 
-    /// What a server follows, if it follows a name.
+    /// The name that a server follows, if any.
     fn followed(&self, proxy: &Proxy, server: &Server) -> Option<Follower> {
         self.live.record.resolvers.get()?.follower(proxy.backend.as_ref()?, server.key())
     }
@@ -91,7 +92,7 @@ impl ProxyTarget for LiveTarget {
     }
 
     fn next_server(&self, backend: Option<BackendKey>, place: &mut ListPosition) -> Option<ServerKey> {
-        // The place is the proxy, and the next server's position in it.
+        // The position is the proxy, and the next server's index in it.
         if let (Some(backend), 0) = (backend, *place) {
             *place = backend.0 << 32;
         }
@@ -131,7 +132,10 @@ impl ProxyTarget for LiveTarget {
             address,
             port,
             operational_state: server.operational_state(now_ms) as u8,
-            uses_ssl: proxy.server_tls(server.key()).is_some_and(|tls| tls.carries_traffic()),
+            uses_ssl: uses_tls(
+                proxy.server_tls(server.key()).as_deref(),
+                known.as_deref().map(|known| &known.settings),
+            ),
             administrative_state: admin.bits(),
             user_weight: server.user_weight(),
             initial_weight: server.initial_weight(),
@@ -259,7 +263,7 @@ impl ProxyTarget for LiveTarget {
             proxy.known_server(server.key()).is_some_and(|known| known.settings.tls.is_some());
         let Some(tls) = proxy.server_tls(server.key()).filter(|_| says_something) else { return false };
         tls.set_carries_traffic(on);
-        // What is kept for later was opened the other way.
+        // Idle connections were opened with the other setting.
         forget_connections(proxy, &server);
         true
     }
@@ -282,7 +286,7 @@ impl ProxyTarget for LiveTarget {
         let mut record = check.record();
         let now = record.redirection.get_or_insert_default();
         now.address = to.address.or(now.address);
-        // Port 0 is none of its own.
+        // Port 0 removes the redirection of the port.
         now.port = to.port.or(now.port).filter(|port| *port > 0);
         now.send = to.send.map(Arc::from).or(now.send.take());
         true
@@ -373,7 +377,7 @@ impl ProxyTarget for LiveTarget {
             Some(Direction::Response) => direction == errors::Direction::Response,
         };
         loop {
-            // The place is two for each proxy, one of them for each direction.
+            // There are two positions for each proxy, one for each direction.
             let (index, message) = self.instance().refused.next(usize::try_from(*place).ok()?)?;
             *place = index as u64 + 1;
             let proxy = self.proxy_of(index as u64 / 2)?;
@@ -426,7 +430,7 @@ fn host_name(server: &model::Server) -> Option<String> {
     }
 }
 
-/// The address after a change, or why there is none.
+/// The address after a change, or the error.
 fn new_address(
     now: &ServerAddress,
     configured: Option<&model::Server>,
@@ -463,15 +467,15 @@ fn kind_of(kind: weir_cli::target::CheckKind) -> CheckKind {
     }
 }
 
-/// Where operators have a server's checks go.
+/// The target of a server's checks, as set by operators.
 fn redirection(server: &Server, kind: CheckKind) -> Redirection {
     let said = server.check(kind).and_then(|check| check.record().redirection.clone());
     said.map_or_else(Redirection::default, |said| *said)
 }
 
-/// Status, result, health and state of a check, as the management manual numbers them.
+/// Status, result, health and state of a check, by the numbers of the management manual.
 fn check_numbers(server: &Server, kind: CheckKind, unchecked_level: u32) -> (u32, u32, u32, u32) {
-    // A server that was configured as disabled says so even where nothing is checked.
+    // A server that was configured as disabled has this state even without checks.
     let configured_off = server.admin_state().contains(AdminState::CONFIGURED_MAINTENANCE);
     let paused = if configured_off { CHECK_PAUSED } else { 0 };
     let Some(check) = server.check(kind) else { return (1, 0, unchecked_level, paused) };
@@ -495,12 +499,21 @@ fn agent_state(server: &Server) -> u32 {
     (state & !CHECK_PAUSED) | CHECK_OF_AGENT
 }
 
-/// The marks of `srv_check_state` (management manual, "show servers state").
+/// The bits of `srv_check_state` (management manual, "show servers state").
 const CHECK_RUNNING: u32 = 1;
 const CHECK_CONFIGURED: u32 = 2;
 const CHECK_ENABLED: u32 = 4;
 const CHECK_PAUSED: u32 = 8;
 const CHECK_OF_AGENT: u32 = 16;
+
+/// Whether connections to a server use TLS; none after `no-ssl`, until a command changes it.
+fn uses_tls(live: Option<&LiveUpstream>, settings: Option<&model::ServerSettings>) -> Option<bool> {
+    let uses = live.is_some_and(LiveUpstream::carries_traffic);
+    let is_taken_back =
+        settings.and_then(|settings| settings.tls.as_ref()).is_some_and(|tls| tls.is_taken_back);
+    let is_open = is_taken_back && !uses && live.is_none_or(LiveUpstream::is_as_configured);
+    (!is_open).then_some(uses)
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! What each worker measures once a second: figures that only a comparison with a moment ago gives.
+//! Measurements that each worker makes once a second, because they need two points in time.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -7,18 +7,18 @@ use weir_sched::{Class, Kind};
 
 use super::Live;
 
-/// A worker's last measurements. The worker writes, anyone reads.
+/// A worker's last measurements. Only the worker writes them.
 #[derive(Debug)]
 pub struct Pulse {
-    /// How many per cent of the last second the worker waited.
+    /// The percentage of the last second in which the worker waited.
     pub idle_percent: AtomicU32,
     /// Bytes sent to clients in the last second.
     pub bytes_out_rate: AtomicU64,
-    /// Bytes in buffers, lent or kept.
+    /// Bytes in buffers, in use or kept.
     pub buffers_allocated: AtomicU64,
-    /// Bytes in buffers that are lent.
+    /// Bytes in buffers in use.
     pub buffers_used: AtomicU64,
-    /// How often no buffer could be lent.
+    /// How often no buffer was available.
     pub buffers_refused: AtomicU64,
     /// CPU time used, in nanoseconds.
     pub cpu_ns: AtomicU64,
@@ -29,15 +29,15 @@ pub struct Pulse {
 /// A pool of a worker.
 #[derive(Debug, Default)]
 pub struct PoolPulse {
-    /// The bytes of an object.
+    /// The size of an object in bytes.
     pub size: AtomicU64,
-    /// Objects that it has, lent or kept.
+    /// Objects in use or kept.
     pub allocated: AtomicU64,
-    /// Objects that are lent.
+    /// Objects in use.
     pub used: AtomicU64,
-    /// Sixteen times the average of these, of the last sixteen seconds for the most part.
+    /// Sixteen times the average of `used`, mostly over the last sixteen seconds.
     pub needed: AtomicU64,
-    /// How often it had none to lend.
+    /// How often no object was available.
     pub failures: AtomicU64,
 }
 
@@ -52,7 +52,7 @@ impl PoolPulse {
     }
 }
 
-/// Starts the current worker's pulse. To be called once on each worker.
+/// Starts the current worker's measurements. Call it once on each worker.
 pub fn start(live: Live) {
     weir_sched::spawn(&PULSE, Class::Bulk, async move {
         let mut last = Moment::now(live);
@@ -65,18 +65,19 @@ pub fn start(live: Live) {
             last = now;
             if weir_memory::shortage::is_short_still() {
                 reclaim_memory();
+                weir_stream::server::idle::give_up_half();
             }
         }
     });
 }
 
-/// Gives back what the current worker keeps for later, and what its allocator keeps for it, to the system.
+/// Frees the current worker's caches, and returns its allocator's free memory to the system.
 pub fn reclaim_memory() {
     trim_memory();
     weir_memory::give_back();
 }
 
-/// Gives back what the current worker keeps for later.
+/// Frees the current worker's caches.
 pub fn trim_memory() {
     BufferPool::trim();
     weir_containers::trim_recycled();
@@ -84,7 +85,7 @@ pub fn trim_memory() {
     weir_stream::entry::trim();
 }
 
-/// Starts it on a worker that has run unobserved since `began_ns`: until the first second is over, all that time is it.
+/// Starts the measurements on a worker that has run since `began_ns`: the first measurement covers all that time.
 pub(super) fn start_late(live: Live, began_ns: u64) {
     if let Some(pulse) = live.record.pulses.get(weir_sched::worker_index()) {
         pulse.beat(&Moment { at_ns: began_ns, idle_ns: 0, bytes_out: 0 }, &Moment::now(live));
@@ -93,7 +94,7 @@ pub(super) fn start_late(live: Live, began_ns: u64) {
 }
 
 impl Default for Pulse {
-    /// A worker that has done nothing yet.
+    /// A worker without any work so far.
     fn default() -> Self {
         Pulse {
             idle_percent: AtomicU32::new(100),
@@ -127,7 +128,7 @@ impl Pulse {
     }
 }
 
-/// What a worker had done by some moment.
+/// A worker's totals at some moment.
 struct Moment {
     at_ns: u64,
     idle_ns: u64,
@@ -146,7 +147,7 @@ impl Moment {
 }
 
 static PULSE: Kind = Kind::new("pulse");
-/// Figures "of the last second" are that old at most.
+/// The interval of the measurements, in milliseconds.
 const PERIOD_MS: u64 = 1_000;
-/// Of how many of them an average is, more or less.
+/// The number of measurements in an average, about.
 pub const AVERAGED: u64 = 16;

@@ -1,4 +1,4 @@
-//! What is known of the process beside its instance: how it was started, with what, and what only operators ask for.
+//! Facts about the process besides its instance: how it was started, and state that only operators need.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,85 +15,91 @@ use weir_net::ConnectionLimit;
 use weir_resolvers::Resolvers;
 use weir_sync::{CachePadded, Ring};
 use weir_sys::Address;
+use weir_tls::ChooseServer;
 
+use super::ocsp_updates::OcspUpdates;
 use super::pulse::Pulse;
 use crate::build::{CheckMeans, Events, LiveTls};
-use crate::life::Life;
+use crate::lifecycle::Lifecycle;
 use crate::messages::Messages;
 
-/// What is known of the process beside its instance. Made at start, before any worker runs, and kept for ever.
+/// Facts about the process besides its instance. Created at start, before any worker runs, and never freed.
 pub struct ProcessRecord {
-    /// What `show version` prints.
+    /// The output of `show version`.
     pub version: String,
-    /// When this version was made: `2026/11/20`.
+    /// The release date of this version: `2026/11/20`.
     pub release_date: String,
     /// `description` of the global section.
     pub description: Option<String>,
-    /// The sets of patterns, as the configuration loaded them.
+    /// The pattern sets that the configuration loaded.
     pub patterns: Arc<PatternStore>,
-    /// The names of variables, as the configuration mentioned them.
+    /// The names of variables in the configuration.
     pub variable_names: Arc<VariableNames>,
     /// The fetches that expressions may use.
     pub registry: Arc<Registry>,
     /// The environment, `NAME=value` each.
     pub environment: Vec<String>,
-    /// What was said at start, and where to say what happens.
+    /// The messages of the start, and the output for further ones.
     pub messages: Option<&'static Messages>,
-    /// The limits that the process was made for.
+    /// The limits of the process.
     pub limits: RecordedLimits,
     /// When the process started, in milliseconds of the workers' clock.
     pub started_ms: u64,
-    /// How long it took until it was ready, in milliseconds. Set once it is.
+    /// The time until the process was ready, in milliseconds. Set once it is.
     pub boot_ms: OnceLock<u32>,
-    /// Where events end, and where rings are forwarded to.
+    /// The event sinks, and the servers of rings.
     pub events: Events,
     /// The timeline of each worker.
     pub timelines: Vec<Arc<Ring>>,
     /// Where the global section logs to.
-    pub log_sinks: Vec<Arc<LogSink>>,
+    pub log_sinks: OnceLock<Vec<Arc<LogSink>>>,
+    /// What those lines are tagged with.
+    pub log_tag: Box<[u8]>,
     /// The sockets of the runtime API. Set once they are open.
     pub cli_sockets: OnceLock<Vec<CliSocket>>,
-    /// The process while it serves: it pauses and stops frontends. Set before anything is served.
-    pub life: OnceLock<&'static Life>,
+    /// The lifecycle, which pauses and stops frontends. Set before anything is served.
+    pub lifecycle: OnceLock<&'static Lifecycle>,
     /// The checks of servers. Set before anything is served.
     pub checks: OnceLock<&'static Checks>,
-    /// Who resolves names. Set before anything is served.
+    /// Name resolution. Set before anything is served.
     pub resolvers: OnceLock<&'static Resolvers>,
-    /// What checks of servers are made with.
+    /// Objects that checks use.
     pub check_means: CheckMeans,
-    /// Where mails about servers go, by the names of sections.
+    /// Mail servers by the names of sections.
     pub mailers: HashMap<Arc<str>, Mailers>,
-    /// Connections to the runtime API, and who waits for one to end.
+    /// The limit of connections to the runtime API.
     pub cli_connections: &'static ConnectionLimit,
-    /// `stats maxconn`: how many of them there may be.
+    /// `stats maxconn`: the number of these connections.
     pub cli_connections_limit: u32,
     /// Whether workers may take each other's idle connections.
     pub shares_idle: bool,
+    /// Who asks for OCSP responses, and sends what operators ask for. Set before anything is served.
+    pub ocsp_updates: OnceLock<OcspUpdates>,
     /// What TLS is made of. Set with the instance.
     pub tls: OnceLock<LiveTls>,
-    /// What each worker measures once a second.
+    /// The measurements of each worker.
     pub pulses: Vec<CachePadded<Pulse>>,
 }
 
-/// The limits that the process was made for. What changes at run time is in the instance.
+/// The limits of the process at start. Those that change at run time are in the instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedLimits {
     /// `maxconn`, configured or computed.
     pub connections: u32,
     /// The most connections that the descriptors allow.
     pub connections_hard: u32,
-    /// How many descriptors the process may open.
+    /// The limit of open descriptors.
     pub open_files: u32,
-    /// How many sockets it may need at most.
+    /// The largest number of sockets that it may need.
     pub sockets: u32,
     /// `maxpipes`, 0 for none.
     pub pipes: u32,
-    /// The most memory that it may use, in bytes; 0 for no limit.
+    /// The memory limit, in bytes; 0 for none.
     pub memory: u64,
 }
 
 impl ProcessRecord {
-    /// A record of a process that starts now and has so many workers, with nothing else known.
+    /// A record of a process that starts now with this many workers, and defaults for everything else.
     pub fn new(workers: usize) -> Self {
         ProcessRecord {
             version: format!("{}-weir{}", crate::LANGUAGE, crate::VERSION),
@@ -109,9 +115,10 @@ impl ProcessRecord {
             boot_ms: OnceLock::new(),
             events: Events::default(),
             timelines: (0..workers.max(1)).map(|_| Ring::in_memory(TIMELINE_SIZE, 1)).collect(),
-            log_sinks: Vec::new(),
+            log_sinks: OnceLock::new(),
+            log_tag: crate::build::DEFAULT_TAG.as_bytes().into(),
             cli_sockets: OnceLock::new(),
-            life: OnceLock::new(),
+            lifecycle: OnceLock::new(),
             checks: OnceLock::new(),
             resolvers: OnceLock::new(),
             check_means: CheckMeans::default(),
@@ -119,6 +126,7 @@ impl ProcessRecord {
             cli_connections: Box::leak(Box::default()),
             cli_connections_limit: Global::default().stats_maxconn,
             shares_idle: true,
+            ocsp_updates: OnceLock::new(),
             tls: OnceLock::new(),
             pulses: (0..workers.max(1)).map(|_| CachePadded::default()).collect(),
         }
@@ -129,7 +137,7 @@ impl ProcessRecord {
         self.cli_sockets.get().map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The record of a whole process: it lives as long as the process.
+    /// Makes this the record of the process: it lives as long as the process.
     pub fn publish(self) -> &'static Self {
         Box::leak(Box::new(self))
     }
@@ -138,29 +146,38 @@ impl ProcessRecord {
 /// One socket of the runtime API.
 #[derive(Debug)]
 pub struct CliSocket {
-    /// How it is spoken there.
+    /// The settings of sessions on it.
     pub settings: CliSettings,
-    /// Its clients, and who waits for one to leave.
+    /// Whether every connection begins with a PROXY protocol header.
+    pub accept_proxy: bool,
+    /// The TLS settings, if connections use TLS after that header.
+    pub tls: Option<Arc<dyn ChooseServer>>,
+    /// The limit of its clients.
     pub connections: ConnectionLimit,
 }
 
 impl CliSocket {
-    /// The socket of a `stats socket` line that has this address.
-    pub fn new(bind: &Bind, global: &Global, address: &Address) -> Self {
-        CliSettings::new(bind, global, address).into()
+    /// The socket of a `stats socket` line with this address.
+    pub fn new(bind: &Bind, global: &Global, address: &Address, tls: Option<&LiveTls>) -> Self {
+        let tls = tls.and_then(|tls| tls.listener(bind));
+        CliSocket {
+            accept_proxy: bind.options.accept_proxy,
+            tls: tls.map(|listener| listener as Arc<dyn ChooseServer>),
+            ..CliSettings::new(bind, global, address).into()
+        }
     }
 }
 
-/// How the runtime API is spoken on one socket.
+/// The settings of sessions on one socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CliSettings {
-    /// What `show cli sockets` prints: `unix@/path`, `ipv4@127.0.0.1:9999`.
+    /// Its address in `show cli sockets`: `unix@/path`, `ipv4@127.0.0.1:9999`.
     pub address: String,
-    /// What its clients may do.
+    /// The level of its clients.
     pub level: Level,
-    /// Whether messages say their severity.
+    /// Whether messages begin with their severity.
     pub severity_output: SeverityOutput,
-    /// How long a client may say nothing.
+    /// The idle timeout.
     pub timeout: Duration,
     /// `maxconn` of the line.
     pub connections: Option<u32>,
@@ -168,25 +185,25 @@ pub struct CliSettings {
     pub longest_line: usize,
     /// The longest payload, in bytes.
     pub longest_payload: usize,
-    /// `expose-fd listeners`: its clients may have the listening sockets.
+    /// `expose-fd listeners`: whether its clients may get the listening sockets.
     pub exposes_listeners: bool,
 }
 
 impl From<CliSettings> for CliSocket {
     fn from(settings: CliSettings) -> Self {
-        CliSocket { settings, connections: ConnectionLimit::new() }
+        CliSocket { settings, accept_proxy: false, tls: None, connections: ConnectionLimit::new() }
     }
 }
 
 impl CliSettings {
-    /// What a `stats socket` line says, for the socket of it that has this address.
+    /// The settings of a `stats socket` line, for its socket with this address.
     pub fn new(bind: &Bind, global: &Global, address: &Address) -> Self {
         CliSettings {
             address: spelled(address),
             level: match bind.options.level {
                 Some(model::Level::User) => Level::User,
                 Some(model::Level::Admin) => Level::Admin,
-                // Without the word, a socket is an operator's (manual, "stats socket").
+                // The default level is operator (manual, "stats socket").
                 Some(model::Level::Operator) | None => Level::Operator,
             },
             severity_output: match bind.options.severity_output {
@@ -203,7 +220,7 @@ impl CliSettings {
     }
 }
 
-/// An address as a configuration would write it.
+/// An address in the configuration's syntax.
 pub fn spelled(address: &Address) -> String {
     match address {
         Address::Inet(SocketAddr::V4(_)) => format!("ipv4@{address}"),
@@ -214,7 +231,7 @@ pub fn spelled(address: &Address) -> String {
     }
 }
 
-/// What each worker keeps of streams that ended badly or slowly: some hundreds of them.
+/// The size of each worker's timeline, in bytes: room for some hundreds of streams.
 const TIMELINE_SIZE: usize = 64 << 10;
-/// The longest payload of a command: maps of that many bytes can be added at once.
+/// The longest payload of a command, in bytes: maps of that size can be added at once.
 pub const LONGEST_PAYLOAD: usize = 131_072;

@@ -1,4 +1,4 @@
-//! Streams in progress: each worker knows its own, so the others are asked.
+//! Streams in progress: each worker lists its own, so the others are asked.
 //!
 //! ```text
 //!  session's worker                      other worker
@@ -25,11 +25,11 @@ use crate::build::Forward;
 
 use super::{LiveTarget, names, now_ms, on_every_worker, operators};
 
-/// What another worker answers, once it has.
+/// The place for another worker's answer.
 struct Mailbox<T>(Arc<Mutex<Option<T>>>);
 
 impl<T: Send + 'static> Mailbox<T> {
-    /// Asks a worker; `task` is woken when the answer is here. None when that worker cannot be reached.
+    /// Asks a worker; `task` is woken when the answer has arrived. None when that worker cannot be reached.
     fn ask(worker: usize, task: TaskKey, question: impl FnOnce() -> T + Send + 'static) -> Option<Self> {
         let mailbox = Arc::new(Mutex::new(None));
         let answer = Arc::clone(&mailbox);
@@ -45,22 +45,22 @@ impl<T: Send + 'static> Mailbox<T> {
     }
 }
 
-/// A listing of sessions in progress: worker by worker, each in batches, by number.
+/// A listing of sessions in progress: worker by worker, in batches, sorted by number.
 pub(super) struct Listing {
     query: Query,
     worker: usize,
-    /// The next of the rings' servers.
+    /// The index of the next forward of a ring.
     forward: usize,
     batch: VecDeque<SessionView>,
     asked: Option<Mailbox<Vec<SessionView>>>,
 }
 
-/// Which sessions of one worker are wanted next.
+/// The next sessions of one worker for a listing.
 #[derive(Clone)]
 struct Query {
     filter: Arc<SessionFilter>,
     instance: &'static Instance,
-    /// Sessions that began later are left out, or a busy worker's listing would never end.
+    /// Sessions that began later are omitted, because a busy worker's listing would never end otherwise.
     until_ms: u64,
     /// Only those with a greater number.
     after: u64,
@@ -69,7 +69,7 @@ struct Query {
 impl Listing {
     fn new(instance: &'static Instance, filter: &SessionFilter) -> Self {
         let query = Query { filter: Arc::new(filter.clone()), instance, until_ms: now_ms(), after: 0 };
-        // The number of a stream says which worker it is on; what forwards a ring is on none of the lists.
+        // The number of a stream contains its worker; a ring's forward is not in any worker's list.
         let worker = match filter.id {
             Some(id) if id & OF_A_RING != 0 => usize::MAX,
             Some(id) => worker_of(id),
@@ -101,7 +101,7 @@ impl Listing {
         }
     }
 
-    /// What goes on with the servers of rings comes last: it is read from here, whoever forwards.
+    /// Connections to the servers of rings come last: they are read from here, whichever worker forwards.
     fn next_forward(&mut self, forwards: &[Forward]) -> NextSession {
         while let Some(forward) = forwards.get(self.forward) {
             self.forward += 1;
@@ -113,7 +113,7 @@ impl Listing {
         NextSession::None
     }
 
-    /// Takes a batch; one that is not full was the worker's last.
+    /// Takes a batch; a batch that is not full is the worker's last.
     fn accept(&mut self, batch: Vec<SessionView>) {
         match batch.last().filter(|_| batch.len() == BATCH) {
             Some(last) => self.query.after = last.id,
@@ -166,7 +166,7 @@ impl Query {
     }
 }
 
-/// The forward with this number, from 1, once it was begun. The ring is both proxies, as in the reference.
+/// The view of the forward with this number, counted from 1, once it has begun. The ring stands for both proxies, as in HAProxy.
 fn forward_view(number: usize, forward: &Forward) -> Option<SessionView> {
     let seen = forward.conversation.seen()?;
     Some(SessionView {
@@ -246,12 +246,12 @@ fn view(instance: &'static Instance, stream: &Listed, with_line: bool) -> Sessio
     }
 }
 
-/// The worker that a stream is on (see `weir_stream::worker`).
+/// The worker of a stream (see `weir_stream::worker`).
 fn worker_of(id: u64) -> usize {
     (id % weir_sched::worker_count().max(1) as u64) as usize
 }
 
-/// The end of a session that another worker was asked for.
+/// The end of a session on another worker, in progress.
 pub(super) struct Shutdown {
     id: u64,
     found: Mailbox<bool>,
@@ -302,7 +302,7 @@ impl SessionTarget for LiveTarget {
     }
 }
 
-/// Ends the session of the current worker that has this stream.
+/// Ends the session with this stream on the current worker.
 fn end_session(id: u64) -> bool {
     weir_stream::entry::end_streams(By::Killed, |stream| stream.entry.id.get() == id) > 0
         || operators::end(id)
@@ -319,9 +319,9 @@ pub(super) fn shutdown_on_server(proxy: usize, server: ServerKey, by: By) {
     on_every_worker(end_all);
 }
 
-/// Marks the identifiers of what goes on with servers of rings: streams count from 1.
+/// Marks the identifiers of rings' connections: those of streams count from 1.
 const OF_A_RING: u64 = 1 << 63;
-/// So many sessions of a worker are described at once: a worker is not held for long, however many it has.
+/// How many sessions of a worker are described at once, so that the worker is not occupied for long.
 const BATCH: usize = 256;
 
 #[cfg(test)]
@@ -342,7 +342,7 @@ mod tests {
             let sender = sender.clone();
             if worker == 0 {
                 weir_sched::spawn(&TEST, Class::Normal, async move {
-                    // Whoever waits for the answer is gone only if the test failed already.
+                    // The receiver is only gone if the test has already failed.
                     let _ = sender.send(test().await);
                     weir_sched::stop();
                 });
@@ -360,7 +360,7 @@ mod tests {
             let mut place = 0;
             loop {
                 match target.next_session(&SessionFilter::default(), &mut place) {
-                    // Not seen when the other worker is quick.
+                    // Not returned when the other worker is fast.
                     NextSession::Pending => _ = wait(Tick::NEVER).await,
                     last => return last,
                 }
@@ -391,7 +391,7 @@ mod tests {
         assert_eq!(answers, [(false, ShutdownAnswer::NotFound), (true, ShutdownAnswer::NotFound)]);
     }
 
-    /// A ring's connection to its server is a session that no client began.
+    /// A ring's connection to its server is listed as a session without a client.
     #[test]
     fn servers_of_rings_are_listed_and_can_be_ended() {
         const RING: &str = "ring one\n server a 127.0.0.1:1\nring two\n server b 127.0.0.1:1\n";

@@ -1,4 +1,4 @@
-//! The statistics page: what a request for it gets.
+//! The statistics page: the answers to requests for it.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use weir_stream::instance::{Instance, Proxy};
 
 use super::{Live, ProcessRecord, metrics};
 
-/// Who makes the statistics page, and what Prometheus scrapes.
+/// Serves the statistics page and Prometheus.
 pub struct Page {
     record: &'static ProcessRecord,
 }
 
 impl Page {
-    /// The page of the process that `record` is about.
+    /// The page of the process with this record.
     pub fn new(record: &'static ProcessRecord) -> Self {
         Page { record }
     }
@@ -35,7 +35,7 @@ impl Statistics for Page {
         if let Some(form) = request.form {
             let body = (form.len() <= admin::LONGEST_FORM).then_some(form);
             let status = admin::post(body, request.admin, &mut live);
-            // The browser asks again, with GET, so that a reload does not repeat the change.
+            // The browser is redirected to a GET, so that a reload does not repeat the change.
             let location = admin::location(uri, &asked, status).into_bytes();
             return service::Page { location: Some(location), content_type: "text/plain", ..empty(303) };
         }
@@ -92,7 +92,7 @@ impl Page {
     }
 }
 
-/// The page, or the figures, in progress.
+/// The page, or the metrics, in progress.
 struct Answer {
     live: Live,
     answer: StatsAnswer,

@@ -1,8 +1,8 @@
-//! The rows of the statistics: what each frontend, listener, server and backend is and has counted.
+//! The rows of the statistics: the state and counters of each frontend, listener, server and backend.
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_backend::figures::{CounterSet, Figures};
+use weir_backend::figures::{CounterSet, Figures, Level};
 use weir_backend::server::weight;
 use weir_backend::{
     BackendCounter, Check, CheckStatus, FrontendCounter, FrontendRate, OperationalState, Phase, Server,
@@ -115,13 +115,25 @@ fn frontend(proxy: &Proxy, row: &mut Row) {
     row.set(Field::ConnRate, figures.rate(FrontendRate::Connections, now_ms));
     row.set(Field::ConnRateMax, figures.rate_maximum(FrontendRate::Connections, now_ms));
     if proxy.is_http() {
-        // HTTP/1 is all that clients are spoken to in.
-        row.set(Field::H1OpenConnections, u64::from(proxy.connections.inside()));
-        row.set(Field::H1TotalConnections, figures.sum(FrontendCounter::Connections));
+        let (http2, all) = (figures.level(Level::Http2Connections), u64::from(proxy.connections.inside()));
+        let total = figures.sum(FrontendCounter::Connections);
+        // The two counts are read one after the other.
+        row.set(Field::H1OpenConnections, all.saturating_sub(http2));
+        row.set(
+            Field::H1TotalConnections,
+            total.saturating_sub(figures.sum(FrontendCounter::Http2Connections)),
+        );
+        levels(row, figures);
         row.set(Field::H1TotalStreams, figures.sum(FrontendCounter::RequestsHttp1));
         row.set(Field::H1BytesIn, figures.sum(FrontendCounter::BytesIn));
         row.set(Field::H1BytesOut, figures.sum(FrontendCounter::BytesOut));
     }
+}
+
+/// The current HTTP/2 connections and streams.
+fn levels<C: CounterSet, const N: usize, const R: usize>(row: &mut Row, figures: &Figures<C, N, R>) {
+    row.set(Field::H2OpenConnections, figures.level(Level::Http2Connections));
+    row.set(Field::H2BackendOpenStreams, figures.level(Level::Http2Streams));
 }
 
 fn frontend_status(proxy: &Proxy) -> &'static str {
@@ -155,6 +167,9 @@ fn server(proxy: &Proxy, server: &Server, row: &mut Row) {
     row.set_health(health);
     row.set(Field::Status, status.as_str());
     checks(server, row, now_ms);
+    if let Some(ejections) = server.ejections() {
+        row.set(Field::Ejections, ejections);
+    }
     if let Some(leader) = leader(proxy, server) {
         row.set(Field::Tracked, leader.0.as_str());
     }
@@ -187,7 +202,7 @@ fn server(proxy: &Proxy, server: &Server, row: &mut Row) {
     row.set(Field::PrivIdleCur, pools.private());
 }
 
-/// What a server's checks found. What is paused or switched off has nothing to say but its totals.
+/// The results of a server's checks. Paused or disabled checks only have totals.
 fn checks(server: &Server, row: &mut Row, now_ms: u64) {
     let speaks = |check: &Check| check.record().enabled && !server.admin_state().is_maintenance();
     if let Some(check) = server.health() {
@@ -229,7 +244,7 @@ fn checks(server: &Server, row: &mut Row, now_ms: u64) {
     }
 }
 
-/// The fields of one of a server's checks.
+/// The columns of one of a server's checks.
 struct CheckFields {
     status: Field,
     code: Field,
@@ -248,7 +263,7 @@ impl CheckFields {
         let running = if record.running { "* " } else { "" };
         row.set(self.status, format!("{running}{}", found.status.word()).as_str());
         if let Some(code) = found.code.filter(|_| found.status.has_code()) {
-            // Less than nothing wraps, as in the reference program.
+            // A negative code wraps around, as in HAProxy.
             row.set(self.code, code as u32);
         }
         if found.status != CheckStatus::Initializing {
@@ -262,7 +277,7 @@ impl CheckFields {
     }
 }
 
-/// What a server is said to be, and how the page colours it.
+/// A server's status text, and its colour on the page.
 fn status(proxy: &Proxy, server: &Server) -> (String, Health) {
     use weir_backend::AdminState;
     let admin = server.admin_state();
@@ -278,19 +293,21 @@ fn status(proxy: &Proxy, server: &Server) -> (String, Health) {
     } else if admin.is_drain() && state != OperationalState::Stopped {
         let asked = server.agent().is_some_and(|agent| agent.record().enabled);
         (if asked { "DRAIN (agent)" } else { "DRAIN" }, Health::Drain)
+    } else if server.is_ejected() && state != OperationalState::Stopped {
+        ("EJECTED", Health::NoLoadBalancing)
     } else {
         return of_checks(proxy, server, state);
     };
     (word.to_owned(), health)
 }
 
-/// The server that one follows, if it follows any, and the one at the end of the chain.
+/// The server that one tracks, if any, and the one at the end of the chain.
 fn leader(proxy: &Proxy, server: &Server) -> Option<(String, std::sync::Arc<Server>)> {
     let instance = proxy.instance.get()?;
     let said = |proxy: &Proxy, place: usize| proxy.config.servers.get(place)?.leader;
     let mut at = said(proxy, server.key().index()).filter(|_| server.key().is_configured())?;
     let mut name = None;
-    // Chains have an end: that was checked.
+    // Chains end: that was checked when they were configured.
     loop {
         let proxy = instance.proxies.get(at.0 as usize)?;
         let leader = proxy.backend.as_ref()?.server(weir_backend::ServerKey::configured(at.1))?;
@@ -302,7 +319,7 @@ fn leader(proxy: &Proxy, server: &Server) -> Option<(String, std::sync::Arc<Serv
     }
 }
 
-/// The same for one that is neither in maintenance nor draining: what checks say, and how near it is to another state.
+/// The same for a server that is neither in maintenance nor draining: by its checks, and how close it is to another state.
 fn of_checks(proxy: &Proxy, server: &Server, state: OperationalState) -> (String, Health) {
     let agent = server.agent().filter(|agent| agent.record().enabled);
     if state == OperationalState::Stopped && agent.is_some_and(|agent| !agent.says_up()) {
@@ -327,7 +344,7 @@ fn of_checks(proxy: &Proxy, server: &Server, state: OperationalState) -> (String
     }
 }
 
-/// The weight in use if the server takes part, in the units of the configuration.
+/// The weight in use if the server takes part, in units of the configuration.
 fn shown_weight(server: &Server, now_ms: u64) -> u32 {
     weight::displayed(weight::effective(server.user_weight(), server.ramp(now_ms)))
 }
@@ -350,6 +367,10 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
     row.set(Field::Smax, backend.sessions_maximum());
     row.set(Field::Slim, backend.settings().full_connections);
     row.set(Field::Chkdown, u64::from(status.downs));
+    if backend.settings().outliers.is_some() {
+        let ejections = backend.servers().iter().filter_map(|server| server.ejections()).sum::<u64>();
+        row.set(Field::Ejections, ejections);
+    }
     row.set(Field::Lastchg, seconds_since(status.last_change_ms, now_ms));
     if has_servers {
         row.set(Field::Downtime, u32::try_from(status.downtime_ms / 1000).unwrap_or(u32::MAX));
@@ -364,10 +385,16 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
             .map(|server| u64::from(pools(server).used) + u64::from(pools(server).idle()))
             .sum::<u64>();
         let streams = backend.servers().iter().map(|server| u64::from(server.served())).sum::<u64>();
-        row.set(Field::H1OpenConnections, open);
-        row.set(Field::H1OpenStreams, streams);
-        row.set(Field::H1TotalConnections, connects);
-        row.set(Field::H1TotalStreams, connects + reuses);
+        let (http2, multiplexed) =
+            (figures.level(Level::Http2Connections), figures.level(Level::Http2Streams));
+        let of_http2 = figures.sum(BackendCounter::Http2Connections);
+        let streams_of_http2 = figures.sum(BackendCounter::Http2Streams);
+        // The counts are read one after the other.
+        row.set(Field::H1OpenConnections, open.saturating_sub(http2));
+        row.set(Field::H1OpenStreams, streams.saturating_sub(multiplexed));
+        row.set(Field::H1TotalConnections, connects.saturating_sub(of_http2));
+        row.set(Field::H1TotalStreams, (connects + reuses).saturating_sub(streams_of_http2));
+        levels(row, figures);
         row.set(Field::H1BytesIn, figures.sum(BackendCounter::ResponseBytesIn));
         row.set(Field::H1BytesOut, figures.sum(BackendCounter::RequestBytesOut));
     }
@@ -375,7 +402,7 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
     row.set(Field::Cookie, proxy.config.settings.cookie.as_ref().map(|cookie| &*cookie.name));
 }
 
-/// The weights that operators gave to the servers that share the traffic now: the backups if no other is left.
+/// The sum of the user weights of the servers that share the traffic now: the backups if no other server is left.
 fn user_weight(backend: &weir_backend::Backend, on_backups: bool) -> u32 {
     let shares = |server: &Server| {
         let admin = server.admin_state();
@@ -388,7 +415,7 @@ fn user_weight(backend: &weir_backend::Backend, on_backups: bool) -> u32 {
     servers.iter().filter(|server| shares(server)).map(|server| server.user_weight()).sum()
 }
 
-/// What servers and backends have beside their counters.
+/// Columns of servers and backends that are not counters.
 fn session_figures<C: CounterSet, const N: usize>(row: &mut Row, figures: &Figures<C, N, 1>, now_ms: u64) {
     row.set(Field::Rate, figures.rate(0_usize, now_ms));
     row.set(Field::RateMax, figures.rate_maximum(0_usize, now_ms));
@@ -408,7 +435,7 @@ fn session_figures<C: CounterSet, const N: usize>(row: &mut Row, figures: &Figur
     }
 }
 
-/// Copies the counters that a kind of object has into their columns.
+/// Writes the counters of a kind of object into their columns.
 fn fill<C: Column, const N: usize, const R: usize>(
     row: &mut Row,
     kind: Kind,
@@ -417,12 +444,12 @@ fn fill<C: Column, const N: usize, const R: usize>(
 ) {
     for counter in C::ALL.iter().copied() {
         let field = counter.column();
-        // What only some objects have is set by whoever knows which.
+        // Columns of only some objects are set by the caller.
         if field.decl().fill.is_zero(kind, proxy.is_http()) && field.applies_to(kind) {
             row.set(field, figures.sum(counter));
         }
     }
-    // What clients sent is what was received of requests, what they got is what was passed on of responses.
+    // Bytes from clients are those received in requests, and bytes to clients those sent in responses.
     for (total, part) in [(Field::Bin, Field::Reqbin), (Field::Bout, Field::Resbout)] {
         row.set(part, row.number(total));
     }
@@ -441,8 +468,8 @@ mod tests {
     use super::super::fixture::{ask, with_live};
     use weir_backend::{BackendCounter, FrontendCounter, ServerCounter};
 
-    /// The first fields of each row, as the packaged HAProxy prints them for the same configuration before any traffic
-    /// (time since the last change apart).
+    /// The first columns of each row, as printed by the packaged HAProxy for the same configuration before any traffic
+    /// (except for the time since the last change).
     const ROWS: &str = "\
 fe,FRONTEND,,,0,0,100,0,0,0,0,0,0,,,,,OPEN,,,,,,,,,1,2,0,,,,0,0,0,0
 fe,main,,,0,0,0,0,0,0,0,0,0,,,,,OPEN,,,,,,,,,1,2,1,,,,3,,,
@@ -462,13 +489,13 @@ tcp1,x1,0,0,0,0,,0,0,0,,0,,0,0,0,0,no check,1,1,0,,,0,,,1,6,1,,0,,2,0,,0
 tcp1,BACKEND,0,0,0,0,100,0,0,0,0,0,,0,0,0,0,UP,1,1,0,,0,0,0,,1,6,0,,0,,1,0,,0
 ";
 
-    /// The first fields of the rows of `show stat`.
+    /// The first columns of the rows of `show stat`.
     fn rows(answer: &str) -> String {
         let first = |line: &str| line.split(',').take(36).collect::<Vec<_>>().join(",") + "\n";
         answer.lines().skip(1).filter(|line| !line.is_empty()).map(first).collect()
     }
 
-    /// One field of one row.
+    /// One column of one row.
     fn field(answer: &str, object: &str, name: &str) -> String {
         let mut lines = answer.lines();
         let header = lines.next().unwrap().trim_start_matches("# ");

@@ -1,6 +1,7 @@
-//! Stick-tables, as the runtime API shows and changes them.
+//! Stick-tables as targets of the runtime API.
 
 use weir_cli::target::TableTarget;
+use weir_peers::Section;
 use weir_tables::Table;
 
 use super::{LiveTarget, now_ms};
@@ -8,6 +9,10 @@ use super::{LiveTarget, now_ms};
 impl TableTarget for LiveTarget {
     fn tables(&self) -> &[&'static Table] {
         &self.live.instance.tables
+    }
+
+    fn peers(&self) -> &[&'static Section] {
+        self.live.record.lifecycle.get().map_or(&[], |lifecycle| &lifecycle.peers.sections)
     }
 
     fn table_clock_ms(&self) -> u64 {

@@ -1,15 +1,15 @@
-//! Certificates, authorities and lists, as the runtime API sees and changes them.
+//! Certificates, authorities and lists as targets of the runtime API.
 
 use weir_cli::target::{
-    ListLine, ListRefusal, OcspEntry, OcspRefusal, OcspView, ServedName, TicketKeyFile, TicketKeyRefusal,
-    TlsFileKind, TlsFileName, TlsFileView, TlsRefusal, TlsTarget,
+    Later, ListLine, ListRefusal, OcspEntry, OcspRefusal, OcspUpdate, OcspView, ServedName, TicketKeyFile,
+    TicketKeyRefusal, TlsFileKind, TlsFileName, TlsFileView, TlsRefusal, TlsTarget,
 };
 
-use super::LiveTarget;
+use super::{LiveTarget, ocsp_updates};
 use crate::build::LiveTls;
 
 impl LiveTarget {
-    /// None in a process that serves nothing.
+    /// The TLS objects; none in a process that serves nothing.
     fn tls(&self) -> Option<&'static LiveTls> {
         self.live.record.tls.get()
     }
@@ -86,6 +86,18 @@ impl TlsTarget for LiveTarget {
     fn set_ocsp_response(&mut self, text: &str) -> Result<(), OcspRefusal> {
         let none = || OcspRefusal::Unfit("there are no certificates.".to_owned());
         self.tls().ok_or_else(none)?.set_response(text)
+    }
+
+    fn ocsp_updates(&self) -> Vec<OcspUpdate> {
+        self.live.record.ocsp_updates.get().map(ocsp_updates::OcspUpdates::list).unwrap_or_default()
+    }
+
+    fn update_ocsp(&mut self, certificate: &str) -> Result<Box<dyn Later>, String> {
+        ocsp_updates::update_now(self.live, certificate, self.task)
+    }
+
+    fn request(&mut self, method: &str, url: &str) -> Result<Box<dyn Later>, String> {
+        ocsp_updates::request_now(self.live, method, url, self.task)
     }
 
     fn ticket_keys(&self) -> Vec<TicketKeyFile> {

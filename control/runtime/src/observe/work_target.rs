@@ -1,4 +1,4 @@
-//! What the workers do and what that costs, as the runtime API sees it.
+//! The workers' activity and its cost, as a target of the runtime API.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -133,7 +133,7 @@ impl WorkTarget for LiveTarget {
                 needed: pool.needed.load(Relaxed) / AVERAGED,
                 failures: pool.failures.load(Relaxed),
             });
-            // Before the first second is over no worker said its size.
+            // Before the first second is over no worker has reported its size.
             let size = size.filter(|size| *size > 0).unwrap_or(pool.size as u64);
             PoolView { name: pool.name, size, threads: threads.collect() }
         };
@@ -149,8 +149,8 @@ impl WorkTarget for LiveTarget {
 }
 
 impl LiveTarget {
-    /// Whether the places that asked for memory have names. If not, they get them by another thread: a worker that did it
-    /// would serve nobody meanwhile. Those that are new by then wait for the next time somebody asks.
+    /// Whether the places that allocate memory have names. If not, another thread resolves them, because a worker would
+    /// serve nothing meanwhile. Places that are new by then are resolved at the next call.
     fn places_are_named(&mut self) -> bool {
         if let Some(named) = &self.naming {
             let named = named.load(Acquire);
@@ -162,8 +162,8 @@ impl LiveTarget {
         if !weir_memory::has_unnamed_places() {
             return true;
         }
-        if self.live.record.life.get().is_none() {
-            // Nobody is served here, so nobody waits.
+        if self.live.record.lifecycle.get().is_none() {
+            // Nothing is served here, so nothing is delayed.
             weir_memory::name_places_here();
             return true;
         }
@@ -179,12 +179,12 @@ impl LiveTarget {
     }
 }
 
-/// Has the time that tasks spend on memory measured, or no longer.
+/// Switches the measurement of time spent on memory on or off.
 pub(crate) fn measure(settings: weir_sched::ProfileSettings) {
     weir_memory::measure_time(settings.memory && settings.mode != ProfileMode::Off);
 }
 
-/// What the current worker is at, for whoever counts its memory.
+/// The current work of this worker, for memory profiles.
 pub(crate) fn work_name() -> Option<&'static str> {
     weir_sched::running().map(|kind| kind.name)
 }
@@ -214,7 +214,7 @@ fn task_line(line: &weir_sched::ProfileLine) -> TaskLine {
     }
 }
 
-/// `listener@data/net/src/listener.rs:270 task_wakeup`.
+/// The caller in the format `listener@data/net/src/listener.rs:270 task_wakeup`.
 fn caller(origin: Origin) -> String {
     let (file, line) = (origin.place.file(), origin.place.line());
     let name = match origin.cause {
@@ -231,7 +231,7 @@ fn stem(file: &str) -> &str {
     name.strip_suffix(".rs").unwrap_or(name)
 }
 
-/// `cli session@control/runtime/src/cli_server.rs:202`.
+/// The place in the format `cli session@control/runtime/src/cli_server.rs:202`.
 pub(crate) fn place_of(kind: &Kind) -> String {
     format!("{}@{}:{}", kind.name, kind.place.file(), kind.place.line())
 }
@@ -263,14 +263,14 @@ fn view(worker: usize, answer: Option<&Answer>) -> ThreadView {
     }
 }
 
-/// What one worker says of itself.
+/// The answer of one worker.
 struct Answer {
     queues: QueueView,
     waiting: Vec<WaitingKind>,
 }
 
-/// The workers that were asked for their queues. Each answers between two tasks, so its figures are exact; one that does
-/// not answer in time is shown as it was seen last.
+/// A question to all workers about their queues. Each answers between two tasks, so its figures are exact; a worker that
+/// does not answer in time is shown with its last known figures.
 pub(super) struct Census {
     answers: Arc<Mutex<Vec<Option<Answer>>>>,
     deadline: Tick,
@@ -287,7 +287,7 @@ impl Census {
                 continue;
             }
             let place = Arc::clone(&answers);
-            // A worker that is gone has nothing to say.
+            // A worker that is gone does not answer.
             let _ = weir_sched::send_to(worker, move || {
                 let answer = Answer::now();
                 lock(&place)[worker] = Some(answer);
@@ -304,11 +304,11 @@ impl Census {
         Self { answers, deadline }
     }
 
-    /// The answers, once all are here or nobody waits any longer.
+    /// The answers, once all have arrived or the wait is over.
     fn take(&self) -> Option<Vec<Option<Answer>>> {
         let mut answers = lock(&self.answers);
         let complete = answers.iter().all(Option::is_some) || weir_sched::now() >= self.deadline;
-        // What comes too late finds its place.
+        // Answers that come too late are dropped.
         complete.then(|| answers.iter_mut().map(Option::take).collect())
     }
 }
@@ -320,7 +320,7 @@ impl Answer {
 }
 
 impl LiveTarget {
-    /// What the workers answered; none while some have not. Asks them first.
+    /// The workers' answers; none while some are missing. The first call asks them.
     fn take_census(&mut self) -> Option<Vec<Option<Answer>>> {
         let task = self.task;
         let answers = self.census.get_or_insert_with(|| Census::begin(task)).take()?;
@@ -334,7 +334,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 static CENSUS: Kind = Kind::new("census");
-/// How long a worker has to answer: one that takes longer between two tasks is what the operator looks for.
+/// How long a worker has to answer, in milliseconds: one that takes longer between two tasks is what the operator looks for.
 const PATIENCE_MS: u64 = 50;
 
 #[cfg(test)]
@@ -342,7 +342,7 @@ mod tests {
     use super::super::fixture::{ask, with_live};
     use super::*;
 
-    /// R4: the figures are those of this moment.
+    /// R4: the figures are current.
     #[test]
     fn threads_say_exactly_what_they_have_to_do() {
         with_live(|live| {
@@ -361,7 +361,7 @@ mod tests {
         });
     }
 
-    /// R73, R77: turned on, the next runs are there, with what woke them.
+    /// R73, R77: once measuring is on, the following runs are listed with their wakers.
     #[test]
     fn what_runs_is_measured_from_then_on() {
         let done = weir_sched::run(async {

@@ -6,7 +6,7 @@ use super::{PageSettings, escape, shown_name};
 use crate::fields::{Field, Kind};
 use crate::row::{Health, Row, Value};
 
-/// The two header lines. With `form`, a column of check boxes comes first, with `modules` one of their figures last.
+/// The two header lines. With `form`, the first column has check boxes, with `modules` the last one their counters.
 pub(super) fn header(form: bool, modules: bool, out: &mut String) {
     let check = if form {
         "<th rowspan=\"2\"><input type=\"checkbox\" title=\"all servers\" onclick=\"for(const c of \
@@ -15,7 +15,7 @@ pub(super) fn header(form: bool, modules: bool, out: &mut String) {
         ""
     };
     let (group, module) =
-        if modules { ("<th colspan=\"1\">Extra modules</th>", "<th>h1</th>") } else { ("", "") };
+        if modules { ("<th colspan=\"2\">Extra modules</th>", "<th>h2</th><th>h1</th>") } else { ("", "") };
     let _ = write!(
         out,
         "<tr>{check}<th rowspan=\"2\"></th><th colspan=\"3\">Queue</th><th colspan=\"3\">Session rate</th>\
@@ -45,12 +45,30 @@ pub(super) fn write(row: &Row, settings: &PageSettings, form: bool, out: &mut St
     line.figures(&[Field::Wretr, Field::Wredis]);
     line.status();
     if settings.modules {
+        line.module("h2", MODULE_H2);
         line.module("h1", MODULE_H1);
     }
     line.out.push_str("</tr>\n");
 }
 
-/// What the engine of HTTP/1 counts: the only module that there is.
+/// Counters of HTTP/2 connections.
+const MODULE_H2: &[Field] = &[
+    Field::H2HeadersRcvd,
+    Field::H2DataRcvd,
+    Field::H2SettingsRcvd,
+    Field::H2RstStreamRcvd,
+    Field::H2GoawayRcvd,
+    Field::H2DetectedConnProtocolErrors,
+    Field::H2DetectedStrmProtocolErrors,
+    Field::H2RstStreamResp,
+    Field::H2GoawayResp,
+    Field::H2OpenConnections,
+    Field::H2BackendOpenStreams,
+    Field::H2TotalConnections,
+    Field::H2BackendTotalStreams,
+];
+
+/// Counters of HTTP/1 connections.
 const MODULE_H1: &[Field] = &[
     Field::H1OpenConnections,
     Field::H1OpenStreams,
@@ -62,7 +80,7 @@ const MODULE_H1: &[Field] = &[
     Field::H1SplicedBytesOut,
 ];
 
-/// The colour.
+/// The style class, which sets the colour.
 fn class(row: &Row) -> &'static str {
     match row.kind() {
         Kind::Frontend => return "frontend",
@@ -136,7 +154,7 @@ impl Line<'_> {
         let _ = write!(self.out, "<td title=\"{}\">{text}</td>", escape(details));
     }
 
-    /// The figures of a module, if it has any of such an object.
+    /// The counters of a module, if this kind of object has any.
     fn module(&mut self, name: &str, fields: &[Field]) {
         let known = fields.iter().filter(|field| !matches!(self.row.value(**field), Value::Empty));
         let details: Vec<_> =
@@ -147,7 +165,7 @@ impl Line<'_> {
         }
     }
 
-    /// The figure with its thousands apart; nothing where it does not apply.
+    /// The figure with separated thousands; empty where it does not apply.
     fn figure(&self, field: Field) -> String {
         match self.row.value(field) {
             Value::Empty => String::new(),
@@ -304,14 +322,14 @@ impl Line<'_> {
         self.cell(&throttle);
     }
 
-    /// `name: figure` for each figure that is there, a line each.
+    /// `name: figure` for each available figure, one per line.
     fn listing(&self, rows: &[(&str, Field)]) -> String {
         let known = rows.iter().filter(|row| self.row.value(row.1) != Value::Empty);
         known.map(|(name, field)| format!("{name}: {}", self.figure(*field))).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// `1234567` as `1 234 567`, with blanks that do not break.
+/// `1234567` as `1 234 567`, with non-breaking blanks.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 2);
@@ -324,7 +342,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// `3s`, `2m5s`, `1h3m`, `4d2h`: the two largest units.
+/// A duration as its two largest units: `3s`, `2m5s`, `1h3m`, `4d2h`.
 fn duration(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),

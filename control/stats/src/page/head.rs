@@ -1,4 +1,4 @@
-//! The top of the page: what the process is, the legend, links to other views, and how the last form fared.
+//! The top of the page: facts about the process, the legend, links to other views, and the result of the last form.
 
 use std::fmt::Write;
 
@@ -48,7 +48,7 @@ fn process(info: &InfoRow, out: &mut String) {
         0 => "unlimited".to_owned(),
         limit => format!("{limit} MB"),
     };
-    // Bits are counted in the second before this one: bytes times eight.
+    // Bits of the previous second: bytes times eight.
     let bits = number(InfoField::BytesOutRate).saturating_mul(8);
     let _ = writeln!(
         out,

@@ -1,4 +1,4 @@
-//! A whole scrape, a bounded piece at a time.
+//! A complete scrape, a bounded piece at a time.
 
 use super::line::{Line, write_name, write_title};
 use super::metrics::{
@@ -22,9 +22,9 @@ pub struct MetricsDump {
     request: MetricsRequest,
     info: Option<Box<InfoRow>>,
     row: Row,
-    /// The scope, by its position.
+    /// The index of the scope.
     scope: usize,
-    /// The next metric, by its position in the scope.
+    /// The index of the next metric in the scope.
     metric: usize,
     /// The metric that is being written.
     current: Option<(Scope, &'static Metric)>,
@@ -32,11 +32,11 @@ pub struct MetricsDump {
     cursor: Cursor,
     /// The metric whose title was written last.
     titled: &'static str,
-    /// Servers of the backend that is looked at, by state.
+    /// Servers of the current backend, by state.
     servers: Tally,
 }
 
-/// How many servers are in each of some states.
+/// The number of servers in each of several states.
 #[derive(Debug, Default)]
 struct Tally {
     by_state: [u32; CHECK_STATES.len()],
@@ -44,7 +44,7 @@ struct Tally {
 }
 
 impl MetricsDump {
-    /// A scrape that has written nothing yet.
+    /// A scrape of which nothing was written.
     pub fn new(request: MetricsRequest) -> Self {
         Self {
             request,
@@ -59,8 +59,8 @@ impl MetricsDump {
         }
     }
 
-    /// Appends lines until `out` holds at least `enough` bytes; those of one object and metric more than that at most,
-    /// some 2 kB. A piece looks at a bounded number of objects, wanted or not.
+    /// Appends lines until `out` holds at least `enough` bytes, and at most those of one object and metric more, some
+    /// 2 kB. A piece visits a bounded number of objects, matching or not.
     pub fn advance(&mut self, source: &dyn MetricsSource, enough: usize, out: &mut Vec<u8>) -> Progress {
         for _ in 0..OBJECTS_PER_PIECE {
             if out.len() >= enough {
@@ -78,7 +78,7 @@ impl MetricsDump {
         Progress::More
     }
 
-    /// Goes to the next metric that is wanted; none behind the last one. `scratch` is left as it is.
+    /// Moves to the next selected metric; none after the last one. `scratch` is left unchanged.
     fn next_metric(&mut self, scratch: &mut Vec<u8>) -> Option<(Scope, &'static Metric)> {
         while let Some(&scope) = Scope::ALL.get(self.scope) {
             if self.request.wants_scope(scope) {
@@ -106,7 +106,7 @@ impl MetricsDump {
         wanted
     }
 
-    /// Looks at the next object; false if there is none.
+    /// Handles the next object; false if there is none.
     fn object(
         &mut self,
         source: &dyn MetricsSource,
@@ -176,14 +176,14 @@ impl MetricsDump {
             return;
         }
         self.title(Scope::Global, metric, out);
-        // It has the description already.
+        // The label is the description already.
         let descriptions = self.request.descriptions && label != DESCRIPTION;
         let info = self.info(source);
         let line = Line::new(Scope::Global, metric.name, out).label(label, info.text(field));
         describe(line, descriptions, Some(info.text(InfoField::Description))).number(Value::U32(1));
     }
 
-    /// The figures of the process, the same for the whole scrape.
+    /// The figures of the process, which stay the same for the whole scrape.
     fn info(&mut self, source: &dyn MetricsSource) -> &InfoRow {
         self.info.get_or_insert_with(|| {
             let mut info = Box::new(InfoRow::new());
@@ -214,7 +214,7 @@ impl MetricsDump {
             Values::Number(field) => {
                 self.title(scope, metric, out);
                 let value = match self.row.value(field) {
-                    // A check without a code has code 0, as in the reference program.
+                    // A check without a code has code 0, as in HAProxy.
                     Value::Empty if metric.presence == Presence::Checked => Value::U32(0),
                     value => value,
                 };
@@ -250,7 +250,7 @@ impl MetricsDump {
         }
     }
 
-    /// Counts a server, or writes what was counted when its backend comes.
+    /// Counts a server, or writes the counts when its backend comes.
     fn tally(
         &mut self,
         scope: Scope,
@@ -298,7 +298,7 @@ impl MetricsDump {
         line.label(object, self.row.text(Field::Svname)).label(metric.label.0, metric.label.1)
     }
 
-    /// Writes the title before the first value: metrics without any have none.
+    /// Writes the title before the first value: metrics without values have none.
     fn title(&mut self, scope: Scope, metric: &'static Metric, out: &mut Vec<u8>) {
         if self.titled != metric.name {
             self.titled = metric.name;
@@ -329,11 +329,11 @@ fn write_name_server(metric: &Metric, figure: usize, server: NameServerFigures<'
         .number(Value::U64(server.figures[figure]));
 }
 
-/// The states that an object of this kind can be in, and the one that it is in.
+/// The possible states of an object of this kind, and its current one.
 fn status(row: &Row) -> (&'static [&'static str], &'static str) {
     let text = row.text(Field::Status);
     match row.kind() {
-        // A paused frontend comes back: only one that has stopped is down.
+        // A paused frontend counts as up: only a stopped one is down.
         Kind::Frontend => (PROXY_STATES, if text == "STOP" { "DOWN" } else { "UP" }),
         Kind::Backend => (PROXY_STATES, if text == "UP" { "UP" } else { "DOWN" }),
         Kind::Listener => {
@@ -352,7 +352,7 @@ fn status(row: &Row) -> (&'static [&'static str], &'static str) {
     }
 }
 
-/// What the last check of a server found; none if it has not ended yet, or if there is no check.
+/// The result of a server's last check, by index; none before the first check has ended, or without checks.
 fn checked(row: &Row) -> Option<usize> {
     position(CHECK_STATES, row.text(Field::CheckStatus).trim_start_matches("* "))
 }

@@ -6,7 +6,7 @@ use super::request::Scope;
 use crate::render::{write_float, write_number};
 use crate::row::Value;
 
-/// A line that is being written. It ends with its value.
+/// A line in progress. Its value ends it.
 pub(super) struct Line<'o> {
     out: &'o mut Vec<u8>,
     labelled: bool,
@@ -19,7 +19,7 @@ impl<'o> Line<'o> {
         Line { out, labelled: false }
     }
 
-    /// Adds a label; one without a name is none.
+    /// Adds a label; an empty name adds none.
     pub(super) fn label(mut self, name: &str, value: &str) -> Self {
         if !name.is_empty() {
             self.out.push(if self.labelled { b',' } else { b'{' });
@@ -32,7 +32,7 @@ impl<'o> Line<'o> {
         self
     }
 
-    /// Ends the line with a number as it is; what is not known is not a number.
+    /// Ends the line with a number; an unknown one is `NaN`.
     pub(super) fn number(self, value: Value<'_>) {
         let out = self.ended();
         match value {
@@ -43,7 +43,7 @@ impl<'o> Line<'o> {
         out.push(b'\n');
     }
 
-    /// Ends the line with a time that is known in milliseconds.
+    /// Ends the line with a time in seconds, given in milliseconds.
     pub(super) fn seconds(self, value: Value<'_>) {
         let milliseconds = match value {
             Value::U32(number) => u64::from(number),
@@ -70,15 +70,15 @@ pub(super) fn write_title(scope: Scope, name: &str, help: &str, type_: &str, out
     let _ = writeln!(out, " {type_}");
 }
 
-/// The whole name of a metric.
+/// The complete name of a metric.
 pub(super) fn write_name(scope: Scope, name: &str, out: &mut Vec<u8>) {
     for part in ["haproxy_", scope.prefix(), "_", name] {
         out.extend_from_slice(part.as_bytes());
     }
 }
 
-/// A label's value: backslash, quote and newline cannot stand for themselves. The reference program writes them as they
-/// are, which no scraper reads.
+/// A label's value: backslash, quote and newline are escaped. HAProxy writes them unescaped, which no scraper can
+/// parse.
 fn write_escaped(text: &str, out: &mut Vec<u8>) {
     for byte in text.bytes() {
         match byte {

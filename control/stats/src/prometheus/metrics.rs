@@ -1,64 +1,65 @@
-//! The dictionary of metrics: which figure has which name in which scopes.
+//! The dictionary of metrics: the figure, name and scopes of each.
 //!
-//! A figure that nothing fills has no row here. It reads zero in `show stat`, where columns have to stay in their places;
-//! as a metric it would be a measurement that nobody made.
+//! A figure that nothing sets has no row here. It is zero in `show stat`, where columns must keep their positions; as a
+//! metric it would be a false measurement.
 
 use super::request::Scope;
 use crate::fields::Field;
 use crate::info::InfoField;
+use crate::name_server::{FIGURES, Figure};
 
 /// One metric.
 #[derive(Debug)]
 pub(super) struct Metric {
-    /// Its name behind `haproxy_<scope>_`. Metrics in a row that share it differ in their label.
+    /// Its name after `haproxy_<scope>_`. Consecutive metrics with the same name differ in their label.
     pub name: &'static str,
     /// A sum of [`Scope::mask`].
     pub scopes: u8,
-    /// Where its values come from.
+    /// The source of its values.
     pub values: Values,
     /// Which objects have it.
     pub presence: Presence,
     /// A label of its own: name and value.
     pub label: (&'static str, &'static str),
-    /// What it means, where the figure's description does not say it.
+    /// Its description, if that differs from the figure's.
     help: &'static str,
 }
 
-/// Where the values of a metric come from.
+/// The source of a metric's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Values {
     /// A figure of the process.
     Process(InfoField),
-    /// A text of the process: it is a label of this name, and the value is 1.
+    /// A text of the process: it becomes a label of this name, and the value is 1.
     ProcessText(InfoField, &'static str),
     /// A figure of an object.
     Number(Field),
     /// A time in milliseconds, written in seconds.
     Seconds(Field),
-    /// `status`: a value for each state, 1 for the one that holds.
+    /// `status`: one value for each state, 1 for the current one.
     Status,
-    /// `check_status`: the same for what the last check found.
+    /// `check_status`: the same for the result of the last check.
     CheckStatus,
     /// How many servers of a backend are in each state.
     ServersByStatus,
-    /// For how many servers of a backend the last check found what.
+    /// How many servers of a backend have each result of the last check.
     ServersByCheckStatus,
-    /// How many entries a stick-table may have.
+    /// The limit of a stick-table's entries.
     TableSize,
-    /// How many entries it has.
+    /// The number of its entries.
     TableUsed,
-    /// A counter of a name server, by its position.
+    /// A counter of a name server, by its index.
     NameServer(usize),
 }
 
 /// Which objects have a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// All; what is not known of one is not a number.
+    /// All; an unknown value is `NaN`.
     Always,
     /// Servers that are checked.
     Checked,
-    /// Those in `mode http`.
+    /// Objects in `mode http`.
     Http,
 }
 
@@ -84,7 +85,7 @@ impl Metric {
         [METRICS, EXTRA].into_iter().flatten().filter(move |metric| metric.scopes & scope.mask() != 0)
     }
 
-    /// What it means.
+    /// Its description.
     pub(super) fn description(&self) -> &'static str {
         match self.values {
             _ if !self.help.is_empty() => self.help,
@@ -97,19 +98,19 @@ impl Metric {
         }
     }
 
-    /// `counter` for what only grows, by its name, and by habit for everything that protocol engines count.
+    /// The type: `counter` for figures that only grow, as their name says, and as in HAProxy for all counters of protocol engines.
     pub(super) fn type_word(&self) -> &'static str {
         let by_name = self.name.ends_with("_total") || self.name == "total_warnings";
         if by_name || self.is_extra() { "counter" } else { "gauge" }
     }
 
-    /// Whether only `extra-counters` shows it.
+    /// Whether it is only shown with `extra-counters`.
     pub(super) fn is_extra(&self) -> bool {
         self.label.0 == MODULE
     }
 }
 
-/// The label of what protocol engines count.
+/// The label of counters of protocol engines.
 const MODULE: &str = "mod";
 
 /// The states in which frontends and backends can be.
@@ -121,7 +122,7 @@ pub(super) const LISTENER_STATES: &[&str] = &["WAITING", "OPEN", "FULL"];
 /// The states in which servers can be.
 pub(super) const SERVER_STATES: &[&str] = &["DOWN", "UP", "MAINT", "DRAIN", "NOLB"];
 
-/// What a check can find (management manual, `check_status`).
+/// The results of a check (management manual, `check_status`).
 pub(super) const CHECK_STATES: &[&str] = &[
     "HANA", "SOCKERR", "L4OK", "L4TOUT", "L4CON", "L6OK", "L6TOUT", "L6RSP", "L7TOUT", "L7RSP", "L7OK",
     "L7OKC", "L7STS", "PROCERR", "PROCTOUT", "PROCOK",
@@ -161,31 +162,20 @@ const fn http1(name: &'static str, scopes: u8, field: Field) -> Metric {
     Metric { label: (MODULE, "h1"), ..number(name, scopes, field) }
 }
 
+const fn http2(name: &'static str, field: Field) -> Metric {
+    Metric { label: (MODULE, "h2"), ..number(name, F | B, field) }
+}
+
+const fn tls(name: &'static str, field: Field) -> Metric {
+    Metric { label: (MODULE, "ssl"), ..number(name, F | L | B | S, field) }
+}
+
 const fn name_server(position: usize) -> Metric {
-    let (name, help) = NAME_SERVER_FIGURES[position];
+    let Figure { name, help, .. } = FIGURES[position];
     Metric::new(name, R, Values::NameServer(position)).help(help)
 }
 
 const STATUS: &str = "1 for the state that the object is in, 0 for the others";
-
-/// What is counted of a name server: the name in statistics, and what it means.
-pub const NAME_SERVER_FIGURES: [(&str, &str); 15] = [
-    ("sent", "Queries sent"),
-    ("send_error", "Queries that could not be sent"),
-    ("valid", "Valid answers"),
-    ("update", "Answers that changed an address"),
-    ("cname", "Answers with an alias alone"),
-    ("cname_error", "Answers with a broken chain of aliases"),
-    ("any_err", "Empty answers"),
-    ("nx", "Answers that the name does not exist"),
-    ("timeout", "Queries without an answer in time"),
-    ("refused", "Refused queries"),
-    ("other", "Other errors"),
-    ("invalid", "Invalid answers"),
-    ("too_big", "Answers that were too big"),
-    ("truncated", "Truncated answers"),
-    ("outdated", "Answers that came too late"),
-];
 
 const METRICS: &[Metric] = &[
     process("nbthread", InfoField::Nbthread),
@@ -331,7 +321,7 @@ const METRICS: &[Metric] = &[
     number("need_connections_current", S, Field::NeedConnEst),
     number("uweight", B | S, Field::Uweight),
     Metric::new("agg_server_status", B, Values::ServersByStatus),
-    // The older name of the one before, which dashboards still read.
+    // The older name of the previous metric, which dashboards still use.
     Metric::new("agg_server_check_status", B, Values::ServersByStatus),
     Metric::new("agg_check_status", B, Values::ServersByCheckStatus),
     Metric::new("size", T, Values::TableSize).help("How many entries the stick-table may have"),
@@ -353,8 +343,26 @@ const METRICS: &[Metric] = &[
     name_server(14),
 ];
 
-/// What protocol engines count.
+/// Counters of protocol engines.
 const EXTRA: &[Metric] = &[
+    tls("ssl_sess", Field::SslSess),
+    tls("ssl_reused_sess", Field::SslReusedSess),
+    tls("ssl_failed_handshake", Field::SslFailedHandshake),
+    tls("ssl_ocsp_staple", Field::SslOcspStaple),
+    tls("ssl_failed_ocsp_staple", Field::SslFailedOcspStaple),
+    http2("h2_headers_rcvd", Field::H2HeadersRcvd),
+    http2("h2_data_rcvd", Field::H2DataRcvd),
+    http2("h2_settings_rcvd", Field::H2SettingsRcvd),
+    http2("h2_rst_stream_rcvd", Field::H2RstStreamRcvd),
+    http2("h2_goaway_rcvd", Field::H2GoawayRcvd),
+    http2("h2_detected_conn_protocol_errors", Field::H2DetectedConnProtocolErrors),
+    http2("h2_detected_strm_protocol_errors", Field::H2DetectedStrmProtocolErrors),
+    http2("h2_rst_stream_resp", Field::H2RstStreamResp),
+    http2("h2_goaway_resp", Field::H2GoawayResp),
+    http2("h2_open_connections", Field::H2OpenConnections),
+    http2("h2_backend_open_streams", Field::H2BackendOpenStreams),
+    http2("h2_total_connections", Field::H2TotalConnections),
+    http2("h2_backend_total_streams", Field::H2BackendTotalStreams),
     http1("h1_open_connections", F | B, Field::H1OpenConnections),
     http1("h1_open_streams", B, Field::H1OpenStreams),
     http1("h1_total_connections", F | B, Field::H1TotalConnections),
@@ -365,7 +373,7 @@ const EXTRA: &[Metric] = &[
     http1("h1_spliced_bytes_out", F | B, Field::H1SplicedBytesOut),
 ];
 
-/// The label of what a section's `description` says.
+/// The label with a section's `description`.
 pub(super) const DESCRIPTION: &str = "desc";
 
 #[cfg(test)]

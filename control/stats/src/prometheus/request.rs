@@ -1,8 +1,8 @@
-//! What a scrape asks for, in the query of its target: `scope=`, `metrics=`, `no-maint`, `desc-labels`, `extra-counters`.
+//! The parameters of a scrape's query: `scope=`, `metrics=`, `no-maint`, `desc-labels`, `extra-counters`.
 
 use weir_http::percent;
 
-/// What a metric is about: a part of its name.
+/// The object of a metric: a part of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The process.
@@ -22,7 +22,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// All of them, in the order in which they are written.
+    /// All of them, in the order of the output.
     pub const ALL: [Scope; 7] = [
         Scope::Global,
         Scope::Frontend,
@@ -38,7 +38,7 @@ impl Scope {
         ["global", "frontend", "listener", "backend", "server", "sticktable", "resolver"][self as usize]
     }
 
-    /// What the names of its metrics begin with, behind `haproxy_`.
+    /// The prefix of its metrics' names, after `haproxy_`.
     pub(super) fn prefix(self) -> &'static str {
         if self == Scope::Global { "process" } else { self.word() }
     }
@@ -48,14 +48,14 @@ impl Scope {
     }
 }
 
-/// A scrape, read.
+/// A parsed scrape request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricsRequest {
-    /// The scopes that are wanted: a sum of masks. All when nobody named one.
+    /// The requested scopes: a sum of masks. None means all.
     scopes: Option<u8>,
-    /// Metrics that were named, and whether they are wanted. The last word on a metric holds.
+    /// Metrics that were named, and whether they are included. The last mention of a metric counts.
     named: Vec<(Box<str>, bool)>,
-    /// Some metric was named as wanted: the others are not.
+    /// Whether any metric was named as included: then all others are excluded.
     only_named: bool,
     /// `no-maint`: leave out servers in maintenance.
     pub no_maintenance: bool,
@@ -67,11 +67,11 @@ pub struct MetricsRequest {
 
 const EVERY_SCOPE: u8 = (1 << Scope::ALL.len()) - 1;
 
-/// More names than there are metrics are no filter but a burden.
+/// The limit of names: more than there are metrics.
 const MOST_NAMES: usize = 1024;
 
 impl MetricsRequest {
-    /// Reads a query. `None` if a parameter is broken or a scope unknown; parameters of other names mean nothing.
+    /// Parses a query. `None` for an invalid parameter or an unknown scope; other parameters are ignored.
     pub fn parse(query: &[u8]) -> Option<Self> {
         let mut request = Self::default();
         for parameter in query.split(|&byte| byte == b'&').filter(|parameter| !parameter.is_empty()) {
@@ -122,12 +122,12 @@ impl MetricsRequest {
         (self.named.len() <= MOST_NAMES).then_some(())
     }
 
-    /// Whether metrics of this scope are wanted.
+    /// Whether metrics of this scope are included.
     pub fn wants_scope(&self, scope: Scope) -> bool {
         self.scopes.unwrap_or(EVERY_SCOPE) & scope.mask() != 0
     }
 
-    /// Whether this metric is wanted, by its whole name.
+    /// Whether this metric is included, by its complete name.
     pub fn wants_metric(&self, name: &str) -> bool {
         let named = self.named.iter().rev().find(|named| *named.0 == *name);
         named.map_or(!self.only_named, |named| named.1)

@@ -1,4 +1,4 @@
-//! The table of `show profiling memory`: one line for each place and way that memory is asked for or given back.
+//! The table of `show profiling memory`: one line per place and method of allocation or release.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -34,7 +34,7 @@ fn sorted(mut lines: Vec<MemoryLine>, order: Order) -> Vec<MemoryLine> {
     let name = |line: &MemoryLine| (line.caller.clone(), line.method, line.context.clone());
     lines.sort_by_cached_key(name);
     match order {
-        // Whatever is asked for most, and what was only given back after it.
+        // By number of allocations; places that only free memory come after them.
         Order::Usage | Order::Time => {
             lines.sort_by_key(|line| Reverse((line.allocated_bytes.max(line.freed_bytes), line.allocations)));
         }
@@ -44,7 +44,7 @@ fn sorted(mut lines: Vec<MemoryLine>, order: Order) -> Vec<MemoryLine> {
     lines
 }
 
-/// One line for each place and way, whatever the work was.
+/// One line per place and method, for all kinds of work.
 fn aggregate(lines: Vec<MemoryLine>) -> Vec<MemoryLine> {
     let mut places: Vec<MemoryLine> = Vec::new();
     for line in lines {
@@ -74,7 +74,7 @@ fn write_line(line: &MemoryLine, text: &mut String) {
     let calls = line.allocations + line.frees;
     let average = (line.allocated_bytes + line.freed_bytes).checked_div(calls).unwrap_or(0);
     let _ = write!(text, " {} {}({average})", line.caller, line.method);
-    // A place that both asks and gives back says what it kept.
+    // A place that both allocates and frees shows the difference.
     if line.allocations > 0 && line.frees > 0 {
         let _ = write!(
             text,
@@ -129,7 +129,7 @@ mod tests {
         text
     }
 
-    /// R178: without figures it is the reference's own answer.
+    /// R178: an empty table is HAProxy's answer.
     #[test]
     fn an_empty_table_is_the_references() {
         let expected = "Alloc/Free statistics by call place over 0.000 sec till 0.000 sec ago:
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(show("memory", Vec::new()), expected);
     }
 
-    /// R178: the columns hold together however large the figures, the limit cuts the lines and never the sum.
+    /// R178: columns stay aligned for any size of numbers; the limit applies to the lines, not to the total.
     #[test]
     fn lines_are_cut_and_the_total_is_not() {
         let lines = vec![

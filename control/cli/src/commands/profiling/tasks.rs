@@ -1,4 +1,4 @@
-//! The table of `show profiling tasks`: one line for each kind of work and place that woke it.
+//! The table of `show profiling tasks`: one line per kind of work and place that woke it.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -23,7 +23,7 @@ pub(super) fn seconds(milliseconds: u64) -> String {
 }
 
 fn sorted(mut lines: Vec<TaskLine>, order: Order) -> Vec<TaskLine> {
-    // Ties are broken by name and caller, so that two answers can be compared.
+    // Ties are broken by name and caller, so that answers can be compared.
     lines.sort_by(|a, b| (&a.function, &a.caller).cmp(&(&b.function, &b.caller)));
     match order {
         Order::Usage => lines.sort_by_key(|line| Reverse(line.calls)),
@@ -34,7 +34,7 @@ fn sorted(mut lines: Vec<TaskLine>, order: Order) -> Vec<TaskLine> {
     lines
 }
 
-/// One line for each function.
+/// One line per function.
 fn aggregate(lines: Vec<TaskLine>) -> Vec<TaskLine> {
     let mut functions: Vec<TaskLine> = Vec::new();
     for line in lines {
@@ -46,7 +46,7 @@ fn aggregate(lines: Vec<TaskLine>) -> Vec<TaskLine> {
     functions
 }
 
-/// In order of address the lines of a function stand together: their sum follows them.
+/// Sorted by address, the lines of a function are adjacent, followed by their sum.
 fn with_totals(lines: Vec<TaskLine>, view: View) -> Vec<TaskLine> {
     if view.order != Order::Address || view.aggregate {
         return lines;
@@ -75,7 +75,7 @@ fn add(sum: &mut TaskLine, line: &TaskLine) {
 
 fn write_line(line: &TaskLine, text: &mut String) {
     let average = |sum: u64, count: u64| time_cell(sum.checked_div(count).unwrap_or(0));
-    // A long name runs into the count rather than move it.
+    // A long name takes the space of the count instead of moving the columns.
     let width = NAME_AND_CALLS.saturating_sub(line.function.len());
     let _ = write!(
         text,
@@ -99,7 +99,7 @@ fn write_line(line: &TaskLine, text: &mut String) {
     };
 }
 
-/// How wide name and count are together, as in the reference.
+/// The width of name and count together, as in HAProxy.
 const NAME_AND_CALLS: usize = 35;
 const TOTAL: &str = "--total--";
 
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(body, expected.lines().collect::<Vec<_>>(), "{words:?}");
     }
 
-    /// R74: the head and the columns of the reference's output.
+    /// R74: the header and the columns of HAProxy's output.
     #[test]
     fn the_layout_is_the_references() {
         let mut text = String::new();
@@ -165,7 +165,7 @@ mod tests {
         );
     }
 
-    /// R76: a name that is too long runs into the count.
+    /// R76: a name that is too long takes the space of the count.
     #[test]
     fn long_names_do_not_move_the_columns() {
         let mut text = String::new();

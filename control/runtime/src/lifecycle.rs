@@ -1,4 +1,4 @@
-//! How the process ends, pauses and reports: what signals ask for.
+//! The lifecycle of the process: ending, pausing and reporting by signals.
 //!
 //! ```text
 //!             SIGUSR1                       last connection gone
@@ -24,19 +24,19 @@ use crate::build::{Forward, LivePeers, LiveRelays};
 use crate::listening::Listening;
 use crate::messages::Messages;
 
-/// The process while it serves.
-pub struct Life {
-    /// What is served.
+/// The serving process.
+pub struct Lifecycle {
+    /// The instance that is served.
     pub instance: &'static Instance,
-    /// Where connections come from.
+    /// The listening sockets.
     pub listening: Listening,
-    /// Where to say what happens.
+    /// The messages for operators.
     pub messages: &'static Messages,
     /// `hard-stop-after`.
     pub hard_stop_after: Option<Duration>,
     /// `grace`.
     pub grace: Option<Duration>,
-    /// Log servers that get what is written to rings.
+    /// Log servers that get the contents of rings.
     pub forwards: &'static [Forward],
     /// Connections that are not streams: clients of the runtime API.
     pub operators: &'static ConnectionLimit,
@@ -50,7 +50,7 @@ pub struct Life {
     pub ended_by: AtomicI32,
 }
 
-/// The signals that the process listens to.
+/// The signals that the process handles.
 pub const SIGNALS: [Signal; 8] = [
     signal::SIGUSR1,
     signal::SIGUSR2,
@@ -62,12 +62,12 @@ pub const SIGNALS: [Signal; 8] = [
     signal::SIGTTIN,
 ];
 
-impl Life {
-    /// Starts to obey signals, on the current worker.
+impl Lifecycle {
+    /// Starts to handle signals, on the current worker.
     pub fn obey(&'static self, reader: SignalReader) -> weir_sys::Result<()> {
         let signals = Signals::new(reader)?;
         weir_sched::spawn(&SIGNAL, Class::Urgent, async move {
-            // A reader that fails has nothing more to say: the process goes on without signals.
+            // If reading signals fails, the process continues without them.
             while let Ok(signal) = signals.next().await {
                 let mut together = vec![signal];
                 while together.len() < SIGNALS.len()
@@ -97,12 +97,12 @@ impl Life {
         }
     }
 
-    /// Soft stop: no more connections, and the end once the last one is gone.
+    /// Soft stop: accepts no more connections, and ends after the last one.
     pub fn leave(&'static self) {
         if self.instance.stopping.load(SeqCst) {
             return;
         }
-        // Shared work: the end of the process, and `hard-stop-after` above all, waits for no worker that is busy.
+        // Work that any worker may do: the end of the process, and especially `hard-stop-after`, must not wait for a busy worker.
         let every_worker = WorkerSet::all(weir_sched::worker_count());
         weir_sched::spawn_shared(&LEAVING, &every_worker, async move {
             if let Some(grace) = self.grace {
@@ -114,7 +114,7 @@ impl Life {
             self.stop_listening();
             self.instance.closing.begin(weir_sched::now().as_ms());
             wake_sessions();
-            // The next process may need what this one will not use again.
+            // Memory that this process will not use again is freed for the next one.
             for worker in 0..weir_sched::worker_count() {
                 let _ = weir_sched::send_to(worker, crate::observe::pulse::reclaim_memory);
             }
@@ -144,7 +144,7 @@ impl Life {
         self.wake_acceptors();
     }
 
-    /// Lets those who take neither requests nor streams look at how the process is.
+    /// Wakes tasks that are neither requests nor streams, so that they see the new state.
     fn wake_acceptors(&self) {
         let acceptors = self.operator_acceptors.lock().unwrap_or_else(PoisonError::into_inner);
         acceptors.iter().for_each(|task| weir_sched::wake(*task));
@@ -155,7 +155,7 @@ impl Life {
         let task = weir_sched::current();
         let gates = [&self.instance.connections, self.operators];
         loop {
-            // On the lists first, then a look: see `ConnectionLimit`. A process that holds idle connections for hours sleeps.
+            // The task enlists first, then checks: see `ConnectionLimit`. So a process with idle connections sleeps for hours.
             gates.iter().for_each(|gate| gate.enlist(task));
             let accepting = self.listening.is_accepting() || self.is_teaching();
             if accepting || gates.iter().any(|gate| gate.inside() > 0) {
@@ -164,7 +164,7 @@ impl Life {
             }
             for gate in gates {
                 if !gate.withdraw(task) {
-                    // The offer was meant for whoever wants the place.
+                    // The offer was meant for a task that wants the place.
                     gate.offer();
                 }
             }
@@ -181,7 +181,7 @@ impl Life {
         }
     }
 
-    /// Whether the next process is still to learn what this one's tables hold.
+    /// Whether the next process still has to get this one's tables.
     fn is_teaching(&self) -> bool {
         self.peers.sections.iter().any(|section| section.is_teaching())
     }
@@ -229,7 +229,7 @@ impl Life {
         self.listening.pause(proxy);
     }
 
-    /// `enable frontend`. `false` when another process has its address now.
+    /// `enable frontend`. `false` when another process has its address.
     pub fn resume_frontend(&self, proxy: &Proxy) -> bool {
         let resumed = self.listening.resume(proxy);
         if resumed {
@@ -245,7 +245,7 @@ impl Life {
         self.announce(proxy, Level::Warning, &stopped(proxy));
     }
 
-    /// SIGHUP: says how every server and proxy is.
+    /// SIGHUP: reports the state of every server and proxy.
     fn report(&self) {
         self.messages.warning("SIGHUP received, dumping servers states.");
         for proxy in &self.instance.proxies {
@@ -255,7 +255,7 @@ impl Life {
         }
     }
 
-    /// SIGQUIT: says how much memory each worker's buffers take, and gives back what is free.
+    /// SIGQUIT: reports the memory of each worker's buffers, and frees what is unused.
     fn report_memory(&'static self) {
         self.messages.warning("SIGQUIT received, dumping memory usage.");
         for worker in 0..weir_sched::worker_count() {
@@ -276,15 +276,15 @@ impl Life {
         }
     }
 
-    /// Tells standard error and the proxy's own logs.
+    /// Writes to standard error and to the proxy's own logs.
     fn announce(&self, proxy: &Proxy, level: Level, text: &str) {
         self.messages.warning(text);
         weir_stream::log::announce(proxy, level, text.as_bytes());
     }
 }
 
-/// Whoever takes the addresses and gives them back sends SIGTTOU, then SIGTTIN. When both wait, the kernel tells the second one
-/// first: obeyed in that order, they would leave the process paused for ever.
+/// A process that takes the addresses and gives them back sends SIGTTOU, then SIGTTIN. When both are pending, the kernel
+/// delivers the second one first: handled in that order, they would leave the process paused for ever.
 fn put_in_order(together: &mut [Signal]) {
     together.sort_by_key(|&signal| signal == signal::SIGTTIN);
 }
@@ -339,7 +339,7 @@ fn report_of(proxy: &Proxy) -> Vec<String> {
     lines
 }
 
-/// Idle client connections find out that the process leaves when they are woken.
+/// Wakes idle client connections, so that they see that the process leaves.
 fn wake_sessions() {
     for worker in 0..weir_sched::worker_count() {
         // A worker that does not take messages any more is ending.
@@ -350,7 +350,7 @@ fn wake_sessions() {
     }
 }
 
-/// Connections that are idle close one after the other over the window.
+/// Closes idle connections one after the other over the window.
 async fn wake_sessions_for(window: Duration) {
     let end = after(window);
     while weir_sched::now() < end {
@@ -366,11 +366,11 @@ fn after(duration: Duration) -> Tick {
 static SIGNAL: Kind = Kind::new("signals");
 static LEAVING: Kind = Kind::new("soft stop");
 static CLOSING: Kind = Kind::new("connections to close");
-/// How often a leaving process looks whether its accept tasks are gone.
+/// How often a leaving process checks whether its accept tasks have ended, in milliseconds.
 const ACCEPTING_MS: u64 = 10;
-/// How often a leaving process looks, whoever told it, whether the last connection is gone.
+/// How often a leaving process checks whether the last connection has ended, in milliseconds.
 const LOOK_MS: u64 = 1_000;
-/// How often idle connections look whether it is their turn to close.
+/// How often idle connections check whether they are due to close, in milliseconds.
 const CLOSING_MS: u64 = 50;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where the master's command line is reached: the sockets of `-S`.
+//! The sockets of the master's command line (`-S`).
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -25,11 +25,11 @@ use crate::master::Master;
 #[derive(Default)]
 pub struct MasterSockets {
     list: Vec<MasterSocket>,
-    /// UNIX sockets beside paths where another master is reached now.
+    /// UNIX sockets with temporary paths, because another master has their paths now.
     waiting: RefCell<Vec<Placement>>,
-    /// The paths that were given to sockets before the first worker serves, and the numbers of their files.
+    /// The paths that were taken before the first worker serves, and the inodes of their files.
     placed: RefCell<Vec<(PathBuf, u64)>>,
-    /// Sockets that somebody else made (`fd@`) stay open for the next execution.
+    /// Keeps inherited sockets (`fd@`) open for the next execution.
     _opener: Option<Opener>,
 }
 
@@ -40,10 +40,10 @@ pub struct MasterSocket {
 }
 
 impl MasterSockets {
-    /// Opens the sockets of `-S`, or uses those of the former execution if this is a reload. `None` when one cannot be opened; that
-    /// was said.
+    /// Opens the sockets of `-S`, or uses those of the former execution in a reload. `None` when one cannot be opened, which was
+    /// printed.
     ///
-    /// A path that nobody listens at can be reached from now on; one of another master waits for [`MasterSockets::put_in_place`].
+    /// A path without a listener is taken at once; one of another master waits for [`MasterSockets::put_in_place`].
     pub fn open(binds: &[Bind], carried: Option<Vec<OwnedFd>>, messages: &Messages) -> Option<Self> {
         let first = carried.is_none();
         let carried = carried.unwrap_or_default();
@@ -87,8 +87,7 @@ impl MasterSockets {
         Some(sockets)
     }
 
-    /// The first worker serves: paths of another master are this one's from now on, and all of them stay. The error says what
-    /// failed.
+    /// The first worker serves: takes the paths of another master, and keeps all of them. The error is a text.
     pub fn put_in_place(&self) -> Result<(), String> {
         let placed = self.place(self.waiting.take());
         if placed.is_ok() {
@@ -97,18 +96,18 @@ impl MasterSockets {
         placed
     }
 
-    /// The first worker does not serve: nothing of this start stays.
+    /// The first worker failed: removes the paths of this start.
     pub fn withdraw(&self) {
         self.waiting.take();
         for (path, number) in self.placed.take() {
-            // Somebody else may have put another one there.
+            // Another process may have created another file there.
             if std::fs::metadata(&path).is_ok_and(|file| file.ino() == number) {
                 let _ = std::fs::remove_file(path);
             }
         }
     }
 
-    /// In a worker: what becomes of the paths is the master's business.
+    /// Called in a worker: the paths belong to the master.
     pub(crate) fn leave_to_the_master(&mut self) {
         self.waiting.take().into_iter().for_each(std::mem::forget);
         self.placed.take();
@@ -130,7 +129,7 @@ impl MasterSockets {
         &self.list
     }
 
-    /// How a configuration would write them (`HAPROXY_MASTER_CLI`).
+    /// The sockets in the configuration's syntax (`HAPROXY_MASTER_CLI`).
     pub fn spelling(&self) -> String {
         let all: Vec<&str> = self.list.iter().map(MasterSocket::spelling).collect();
         all.join(";")
@@ -144,17 +143,17 @@ impl Drop for MasterSockets {
 }
 
 impl MasterSocket {
-    /// As a configuration would write it.
+    /// The socket in the configuration's syntax.
     pub fn spelling(&self) -> &str {
         &self.client.address
     }
 
-    /// What its clients may do.
+    /// The level of its clients.
     pub fn level(&self) -> Level {
         self.client.level
     }
 
-    /// As one of the sockets of the runtime API.
+    /// The socket as one of the runtime API.
     pub(crate) fn as_operators_see_it(&self) -> CliSocket {
         CliSocket::from(CliSettings {
             address: self.client.address.clone(),
@@ -168,7 +167,7 @@ impl MasterSocket {
         })
     }
 
-    /// The socket, if the next execution has to have it: one that somebody else made is inherited by its number.
+    /// The socket, if the next execution needs it: an inherited one keeps its number instead.
     pub(crate) fn to_keep(&self) -> Option<OwnedFd> {
         (!self.opened.inherited).then(|| process::duplicate(&self.opened.socket).ok())?
     }
@@ -176,19 +175,19 @@ impl MasterSocket {
     /// Starts to accept.
     pub(crate) fn open(&self, master: &Rc<Master>, position: usize) -> weir_sys::Result<()> {
         let descriptor = process::duplicate(&self.opened.socket).and_then(Descriptor::register)?;
-        let door = MasterDoor { master: master.clone(), position, gate: Box::leak(Box::default()) };
-        weir_sched::spawn(&ACCEPT, Class::Urgent, listener::accept(descriptor, door, BATCH));
+        let acceptor = MasterAcceptor { master: master.clone(), position, gate: Box::leak(Box::default()) };
+        weir_sched::spawn(&ACCEPT, Class::Urgent, listener::accept(descriptor, acceptor, BATCH));
         Ok(())
     }
 }
 
-struct MasterDoor {
+struct MasterAcceptor {
     master: Rc<Master>,
     position: usize,
     gate: &'static ConnectionLimit,
 }
 
-impl Acceptor for MasterDoor {
+impl Acceptor for MasterAcceptor {
     fn is_for_operators(&self) -> bool {
         true
     }
@@ -223,5 +222,5 @@ impl Acceptor for MasterDoor {
 static ACCEPT: Kind = Kind::new("master cli accept");
 /// How many are accepted in one turn.
 const BATCH: u32 = 4;
-/// How many operators may speak through one socket at once.
+/// How many clients one socket may have at once.
 const MOST_CLIENTS: u32 = 1000;
