@@ -8,7 +8,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET)/release/weir
 
-.PHONY: run test build vtc differential explore parity bench readme
+.PHONY: run test build vtc differential explore parity bench readme reference manual deb
 .DEFAULT_GOAL := build
 
 # Builds weir and starts it. Without ARGS it uses its built-in configuration and prints where to look;
@@ -56,3 +56,17 @@ bench: build
 # Writes again the part of the README that is generated from the rows of the language.
 readme:
 	@cargo run --quiet --locked -p weir-tidy -- readme
+
+# Writes again what is generated of the manual, the man pages and the completions of shells.
+reference:
+	@WEIR_BOOK=write cargo test --quiet --locked -p weir book
+
+# The manual as a book in target/manual. mdBook comes from the package registry of Rust, into target/tools.
+manual: reference
+	@command -v mdbook >/dev/null || test -x $(TARGET)/tools/bin/mdbook || \
+	  cargo install --quiet --locked --no-default-features --root $(TARGET)/tools mdbook
+	@PATH="$$PATH:$(TARGET)/tools/bin" mdbook build --dest-dir $(abspath $(TARGET))/manual doc/manual
+
+# A Debian package in target/packages.
+deb: build
+	@packaging/deb/build $(TARGET)/release $(TARGET)/packages

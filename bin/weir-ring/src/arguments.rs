@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What is printed for `-h`.
+/// The output of `-h`.
 pub const USAGE: &str = "\
 usage: weir-ring [-f] [-0] [-r] [-i] <file>
 prints the messages of a ring's file, oldest first
@@ -23,7 +23,7 @@ pub enum Asked {
     Dump(Settings),
     /// Print the usage.
     Help,
-    /// Neither, because of this.
+    /// Invalid, for this reason.
     Nonsense(String),
 }
 
@@ -42,7 +42,7 @@ pub struct Settings {
     pub information: bool,
 }
 
-/// Reads the words after the program's name. Letters may stand together.
+/// Reads the words after the program's name. Letters of options may be combined in one word.
 pub fn parse(words: impl Iterator<Item = OsString>) -> Asked {
     let mut settings = Settings::default();
     let mut path = None;

@@ -1,9 +1,9 @@
-//! What is new in a file since it was last looked at.
+//! Reads the messages that are new in a file since the last read.
 //!
-//! A follower keeps a position of its own: how many bytes of the ring it has passed since the ring was made. What it reads
-//! counts only if the oldest message is still not behind it once it was read: so a writer that laps it, however often and
-//! wherever it stands then, is noticed. Files of the reference have no counters. There, the place of the last message and
-//! its bytes have to be what they were; a writer that left exactly the same is not noticed.
+//! A follower keeps a position of its own: how many bytes of the ring it has passed since the ring was made. The bytes that it read
+//! are valid only if the oldest message has not passed its position meanwhile: so a writer that laps it, however often,
+//! is noticed. Files of HAProxy have no counters. There, the position of the last message and
+//! its bytes must be unchanged; a writer that left exactly the same bytes is not noticed.
 
 use std::io;
 
@@ -17,38 +17,38 @@ pub struct Follower {
     stuck: Stuck,
 }
 
-/// What is told of a file.
+/// A report about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told<'a> {
     /// A message.
     Message(&'a [u8]),
-    /// Messages were overwritten before they were read. The count may be a few off when a writer was at work in that moment;
-    /// files without counters do not say how many, and sometimes not whether.
+    /// Messages were overwritten before they were read. The count may be a few off when a writer was active at that moment;
+    /// for files without counters it is unknown, and the loss itself may go unnoticed.
     Lost { count: Option<u64>, about: bool },
     /// A message that was never finished, or is not yet.
     Unfinished,
-    /// So many bytes from a place of the area on are no messages.
+    /// `bytes` bytes from offset `place` of the area on are not messages.
     Damaged { place: u64, bytes: u64 },
-    /// Other than so many messages were there.
+    /// The number of messages found differs from the counters.
     Miscounted { counted: u64, found: u64 },
-    /// The file is that of another ring now; what was not read of the former one is lost.
+    /// The file is that of another ring now; unread messages of the former one are lost.
     Replaced,
 }
 
-/// Who is told.
+/// The receiver of reports.
 pub type Tell<'t> = &'t mut dyn FnMut(Told<'_>) -> io::Result<()>;
 
 /// How to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Once, at all there is.
+    /// Once: reads everything that is there.
     Once,
-    /// Again and again: what is not finished yet may be the next time.
+    /// Repeatedly: an unfinished message may be finished the next time.
     Again,
 }
 
 impl Follower {
-    /// Tells what is new.
+    /// Reports what is new.
     ///
     /// # Errors
     /// When the file cannot be read or is not a ring, or `tell` fails.
@@ -95,7 +95,7 @@ impl<S: Source> Reading<'_, S> {
         }
     }
 
-    /// Reads a part of what is there; whether to go on.
+    /// Reads one part; returns whether to go on.
     fn read_part(&mut self, end: u64, tell: Tell<'_>) -> io::Result<bool> {
         if let Some(bytes) = self.place.area.cut_at(self.place.position) {
             let bytes = bytes.min(end - 1 - self.place.position);
@@ -109,7 +109,7 @@ impl<S: Source> Reading<'_, S> {
             let rest = end.saturating_sub(former);
             let length = rest.min(size) as usize;
             let mut missing = self.place.area.read(self.source, former, length, &mut self.bytes)?;
-            // What was overwritten while it was read is not believed.
+            // Bytes that were overwritten while they were read are not used.
             self.header = Header::read(self.source)?;
             if !self.place.is_of(&self.header) {
                 return Ok(false);
@@ -124,14 +124,14 @@ impl<S: Source> Reading<'_, S> {
             let ends = length as u64 == rest;
             let part = Part { bytes: &self.bytes, missing: &missing, begins: self.place.sure, ends };
             match part.walk() {
-                // A wrong length may lead to a tag all the same.
+                // A wrong length may lead to a tag by chance.
                 Some(walked) if walked.next > 0 && self.is_doubtful(&walked, part, end) => {
                     break part.search();
                 }
                 Some(walked) if walked.next > 0 => break walked,
                 // A message that is longer than the part.
                 _ if !part.ends && size < LARGEST_PART => size = LARGEST_PART,
-                // The reference's writers say where a message ends before they write its length.
+                // HAProxy moves the tail before it writes a message's length.
                 _ if self.look == Look::Again && self.stuck.waits(self.place.position) => return Ok(false),
                 _ => break part.search(),
             }
@@ -140,7 +140,7 @@ impl<S: Source> Reading<'_, S> {
         self.take(&walked.found, walked.next, tell)
     }
 
-    /// Whether there should be another number of messages; where nobody counted, whether one has tags in its text.
+    /// Whether the number of messages differs from the counters; without counters, whether a text contains tags.
     fn is_doubtful(&self, walked: &Walked, part: Part<'_>, end: u64) -> bool {
         let Some(counters) = counters(&self.header) else { return !part.is_text(walked) };
         let number =
@@ -148,7 +148,7 @@ impl<S: Source> Reading<'_, S> {
         part.ends && number.is_some_and(|number| number + walked.found.len() as u64 != counters.reserved)
     }
 
-    /// Tells what was found in the bytes; whether all of it could be.
+    /// Reports what was found in the bytes; returns whether all of it was reported.
     fn take(&mut self, found: &[Found], next: usize, tell: Tell<'_>) -> io::Result<bool> {
         let start = self.place.position;
         let mut last = 0..0;
@@ -181,26 +181,26 @@ impl<S: Source> Reading<'_, S> {
     }
 }
 
-/// Between two messages of a ring.
+/// A position between two messages of a ring.
 #[derive(Clone, Debug)]
 struct RingPosition {
-    /// Of the next message's tag.
+    /// The position of the next message's tag.
     position: u64,
-    /// Whether there is a tag, as there is not behind what the file lacks.
+    /// Whether it is certainly at a tag; it is not after bytes that the file lacks.
     sure: bool,
-    /// How many messages were ever before it, where that is known.
+    /// The number of messages ever before it, if known.
     number: Option<u64>,
     /// Whether the number may be a few off.
     about: bool,
-    /// The ring.
+    /// The time when the ring was made, which identifies it.
     made_ns: u64,
     area: Area,
-    /// How the message before it ended, for files without counters.
+    /// The last bytes of the message before it, for files without counters.
     before: Vec<u8>,
 }
 
 impl RingPosition {
-    /// Before the oldest message.
+    /// The position before the oldest message.
     fn oldest(header: &Header) -> Self {
         let counters = counters(header);
         RingPosition {
@@ -214,7 +214,7 @@ impl RingPosition {
         }
     }
 
-    /// Whether it is one of this ring.
+    /// Whether it belongs to this ring.
     fn is_of(&self, header: &Header) -> bool {
         self.made_ns == made_ns(header)
             && (self.area.begin, self.area.size) == (header.area.begin, header.area.size)
@@ -227,7 +227,7 @@ impl RingPosition {
         counters(header).map_or_else(|| self.position + distance(), |counters| counters.tail)
     }
 
-    /// Goes on to the oldest message when that is behind this place by now.
+    /// Moves to the oldest message if that has passed this position.
     fn catch_up(&mut self, header: &Header, source: &impl Source, tell: Tell<'_>) -> io::Result<()> {
         self.area.present = header.area.present;
         if let Some(counters) = counters(header) {
@@ -242,7 +242,7 @@ impl RingPosition {
         let place = self.area.place(self.position);
         let kept = self.area.distance(header.head, place);
         let between = kept + self.area.distance(place, header.tail) == header.used();
-        // With all that was read gone, so may be some that was not.
+        // If all that was read is gone, some unread messages may be gone too.
         let about = between && kept == 0 && !self.before.is_empty();
         if between && !about && self.is_as_before(kept, source)? {
             return Ok(());
@@ -263,13 +263,13 @@ impl RingPosition {
         Ok(self.before.ends_with(&now))
     }
 
-    /// Goes on to a position behind so many messages.
+    /// Moves to a position after `messages` messages.
     fn pass(&mut self, position: u64, messages: u64) {
         self.position = position;
         self.number = self.number.map(|number| number + messages);
     }
 
-    /// Passes bytes that are no messages.
+    /// Skips bytes that are not messages.
     fn damage(&mut self, position: u64, bytes: u64, tell: Tell<'_>) -> io::Result<()> {
         tell(Told::Damaged { place: self.area.place(position), bytes })?;
         self.position = position + bytes;
@@ -284,7 +284,7 @@ impl RingPosition {
         self.before.extend_from_slice(end);
     }
 
-    /// At the end of all messages: whether there were as many as were counted.
+    /// At the end of all messages: compares their number with the counters.
     fn compare(&mut self, counters: Counters, tell: Tell<'_>) -> io::Result<()> {
         let counted = counters.reserved;
         match self.number.replace(counted) {
@@ -299,7 +299,7 @@ impl RingPosition {
     }
 }
 
-/// What a look waits for.
+/// The unfinished message that a look waits for.
 #[derive(Debug, Default)]
 struct Stuck {
     position: u64,
@@ -307,7 +307,7 @@ struct Stuck {
 }
 
 impl Stuck {
-    /// Whether to look again at what is at `position`.
+    /// Whether to wait longer for the message at `position`.
     fn waits(&mut self, position: u64) -> bool {
         if self.position != position {
             *self = Stuck { position, looks: 0 };
@@ -317,7 +317,7 @@ impl Stuck {
     }
 }
 
-/// Tells all messages of a file whose header makes no sense, wherever they are, the oldest first as far as can be told.
+/// Reports all messages of a file with a damaged header, wherever they are, the oldest first if the order can be found.
 ///
 /// # Errors
 /// When the file cannot be read or has no message anywhere, or `tell` fails.
@@ -325,10 +325,10 @@ pub fn repair(source: &impl Source, tell: Tell<'_>) -> io::Result<()> {
     let mut best: Option<(u64, Header, u64)> = None;
     for guess in Header::guesses(source)? {
         let known = [guess.tail, guess.head].into_iter().find(|place| *place < guess.area.size);
-        // Not in the middle of a message that goes on at the beginning of the area.
+        // Not in the middle of a message that wraps to the beginning of the area.
         let first = known.map_or_else(|| Gaps::of(&guess, source, 0).map(|gaps| gaps.first), Ok)?;
         let gaps = Gaps::of(&guess, source, first)?;
-        // A header that is taken for messages is no reason to believe a guess more.
+        // A guess must not win because it takes the header for messages.
         if gaps.read > best.map_or(0, |(most, ..)| most + HEADER as u64) {
             // Without tail and head, the oldest message is taken to be behind the widest gap.
             best = Some((gaps.read, guess, known.unwrap_or(gaps.behind_widest)));
@@ -339,13 +339,13 @@ pub fn repair(source: &impl Source, tell: Tell<'_>) -> io::Result<()> {
     search(&header, source, start, tell)
 }
 
-/// What a search leaves out.
+/// The gaps between the messages of a search.
 struct Gaps {
-    /// How many bytes messages have in all.
+    /// The bytes of all messages.
     read: u64,
-    /// Where the first message is.
+    /// The place of the first message.
     first: u64,
-    /// Where messages go on behind the longest run of bytes that are none.
+    /// Where messages continue after the longest gap.
     behind_widest: u64,
 }
 
@@ -373,11 +373,11 @@ impl Gaps {
     }
 }
 
-/// Tells what looks like messages in the whole area from a place on.
+/// Reports what looks like messages in the whole area, from a place on.
 fn search(header: &Header, source: &impl Source, start: u64, tell: Tell<'_>) -> io::Result<()> {
     let (mut at, mut sure, mut bytes) = (0, false, Vec::new());
     let area = header.area;
-    // Round the area to the last tag; where that is not known, to the tag of the first message.
+    // Once round the area to the last tag; if that is not known, to the tag of the first message.
     let size = if header.tail == start { area.size } else { area.size + 1 };
     while at + 1 < size {
         if let Some(cut) = area.cut_at(start + at) {
@@ -408,7 +408,7 @@ fn search(header: &Header, source: &impl Source, start: u64, tell: Tell<'_>) -> 
     Ok(())
 }
 
-/// The counters, if they can be true.
+/// The counters, if they are plausible.
 fn counters(header: &Header) -> Option<Counters> {
     header.counters.filter(|_| header.counters_fit())
 }
@@ -417,13 +417,13 @@ fn made_ns(header: &Header) -> u64 {
     header.counters.map_or(0, |counters| counters.made_ns)
 }
 
-/// How much is read at a time.
+/// Bytes that are read at a time.
 const PART: u64 = 1 << 20;
-/// As much for a message that is longer, and where messages have to be looked for.
+/// The most bytes to read for a longer message, and for searching.
 const LARGEST_PART: u64 = 64 << 20;
-/// How often a message that is not finished is looked at: for a second. Then its writer is dead.
+/// How often an unfinished message is looked at, for a second in all; then its writer is taken for dead.
 const MOST_LOOKS: u32 = 20;
-/// How much of a message is compared.
+/// How many bytes of a message are compared.
 const LONGEST_BEFORE: usize = 256;
 
 #[cfg(test)]

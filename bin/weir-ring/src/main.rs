@@ -1,10 +1,10 @@
 //! `weir-ring`: prints the messages of a ring's file (`backing-file` of a `ring` section).
 //!
-//! The process that writes the file may be alive, gone or killed in the middle of a message: what it says is looked at,
-//! nothing of it is believed. The layouts are those of weir and of the reference program (see [`weir_sync::ring::file`]).
+//! The process that writes the file may be alive, gone or killed in the middle of a message, so nothing in the file is
+//! trusted. The layouts are those of weir and of HAProxy (see [`weir_sync::ring::file`]).
 //!
-//! Begin with `dump` below: it asks `follower` what is new in a file, and prints that. The program refuses to know what a
-//! message says, and it changes nothing: of a damaged file everything is printed that still is a message.
+//! Begin with `dump` below: it gets new messages from `follower`, and prints them. The program refuses to know what a
+//! message says, and it changes nothing: of a damaged file it prints every message that is left.
 
 mod arguments;
 mod follower;
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         Asked::Dump(settings) => match dump(&settings) {
             Ok(false) => ExitCode::SUCCESS,
             Ok(true) => ExitCode::FAILURE,
-            // Whoever reads the output has seen enough.
+            // The reader of the output has closed it.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("weir-ring: {}: {error}", settings.path.display());
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints a file; whether it is damaged.
+/// Prints a file; returns whether it is damaged.
 fn dump(settings: &Settings) -> io::Result<bool> {
     let mut printer = Printer {
         out: BufWriter::new(io::stdout().lock()),
@@ -78,7 +78,7 @@ fn dump(settings: &Settings) -> io::Result<bool> {
     Ok(printer.damaged)
 }
 
-/// Prints what is new in files for ever: in that of the name, and in those that had it before while their processes may
+/// Prints new messages for ever: of the file of this name, and of those that had the name before, while their processes may
 /// still write to them.
 fn follow(settings: &Settings, files: &mut Vec<Followed>, printer: &mut Printer<'_>) -> io::Result<bool> {
     let mut patience = PATIENCE;
@@ -87,7 +87,7 @@ fn follow(settings: &Settings, files: &mut Vec<Followed>, printer: &mut Printer<
         for (index, followed) in files.iter_mut().enumerate() {
             match followed.look(printer) {
                 Ok(()) if index == newest => patience = PATIENCE,
-                // A process makes its file before it says in it what it is.
+                // A process creates its file before it writes the header.
                 Err(error)
                     if error.kind() == io::ErrorKind::InvalidData && (patience > 0 || index < newest) =>
                 {
@@ -103,7 +103,7 @@ fn follow(settings: &Settings, files: &mut Vec<Followed>, printer: &mut Printer<
         }
         printer.out.flush()?;
         std::thread::sleep(INTERVAL);
-        // One that is between two names is there in a moment.
+        // A file that is just being renamed will be there in a moment.
         if let Ok(metadata) = fs::metadata(&settings.path)
             && metadata.ino() != files[newest].inode
             && let Ok(next) = Followed::open(&settings.path)
@@ -143,10 +143,10 @@ fn describe(file: &File, out: &mut impl Write) -> io::Result<bool> {
     Ok(damaged)
 }
 
-/// Where messages and remarks go.
+/// The output for messages and remarks.
 struct Printer<'o> {
     out: BufWriter<io::StdoutLock<'o>>,
-    /// What ends a message.
+    /// The byte that ends a message.
     end: u8,
     damaged: bool,
 }
@@ -157,7 +157,7 @@ impl Printer<'_> {
             self.out.write_all(message)?;
             return self.out.write_all(&[self.end]);
         }
-        // On a terminal, remarks stand between the messages that they are about.
+        // On a terminal, remarks are printed between the messages that they are about.
         self.out.flush()?;
         self.damaged |= matches!(told, Told::Damaged { .. } | Told::Miscounted { .. });
         let messages = |count: u64| if count == 1 { "message was" } else { "messages were" };
@@ -183,7 +183,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Says when the file is not as long as it should be.
+    /// Reports a file of a wrong length.
     fn compare_length(&mut self, header: &Header) {
         let excess = header.excess();
         if excess != 0 {
@@ -199,7 +199,7 @@ struct Followed {
     file: File,
     inode: u64,
     follower: Follower,
-    /// How many bytes it had when that was last said to be wrong.
+    /// Its length when a wrong length was last reported.
     length: Option<u64>,
 }
 
@@ -221,7 +221,7 @@ impl Followed {
 
 /// How often files that are followed are looked at: at their headers, and at what is new.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// How often a file may make no sense before it is none: for some seconds.
+/// How often a header may be invalid before the file is refused: for some seconds.
 const PATIENCE: u32 = 100;
-/// Files that are followed at a time: processes that leave write to older ones.
+/// The most files followed at a time: old processes that are ending still write to older ones.
 const MOST_FILES: usize = 5;

@@ -1,4 +1,4 @@
-//! The program, run on files: of the reference, of weir, damaged ones, and one that is being written by a process that is
+//! The program, run on files of HAProxy, of weir, on damaged ones, and on one whose writing process is
 //! killed.
 
 use std::io::{BufRead, BufReader, Write};
@@ -47,7 +47,7 @@ fn messages_end_with_a_newline_or_with_nul() {
     );
 }
 
-/// Of a damaged file everything readable is printed, the damage is said, and the exit status is 1.
+/// Of a damaged file everything readable is printed, the damage is reported, and the exit status is 1.
 fn printed_with_damage(arguments: &[&str], path: &Path, said: &str) -> String {
     let output = dump(arguments, path);
     let stderr = String::from_utf8(output.stderr).expect("text");
@@ -67,7 +67,7 @@ fn damage_is_said_and_repaired() {
     let whole = text(&dump(&[], &path));
     let bytes = std::fs::read(&path).expect("the file is there");
     let write = |bytes: &[u8]| std::fs::write(&path, bytes).expect("it can be written");
-    // A header of which nothing is left, the sizes included.
+    // Damaged headers, up to the whole of it.
     for damaged in [128..136, 64..72, 64..136, 0..8, 0..192] {
         let mut bytes = bytes.clone();
         bytes[damaged.clone()].fill(0xee);
@@ -125,14 +125,14 @@ fn a_file_is_followed_into_the_next() {
     let second = Ring::in_file(&path, 16_384, 6).expect("a file");
     second.write(0, &[b"of the next process"]);
     assert_eq!(next(), "of the next process");
-    // The former process is not done yet: what it still writes is not lost.
+    // The former process has not ended yet: messages that it still writes are not lost.
     first.write(0, &[b"last words"]);
     assert_eq!(next(), "last words");
     child.kill().expect("it can be ended");
     child.wait().expect("it ends");
 }
 
-/// The writer of [`a_killed_process_loses_nothing_that_was_written`], when the environment says so.
+/// The writer of [`a_killed_process_loses_nothing_that_was_written`], if the environment selects it.
 #[test]
 fn writes_until_it_is_killed() {
     let Some(path) = std::env::var_os("WEIR_RING_TEST_FILE") else { return };
@@ -143,11 +143,11 @@ fn writes_until_it_is_killed() {
             scope.spawn(move || {
                 for sequence in 0_u64.. {
                     let text = format!("{thread} {sequence} {}", "x".repeat((sequence % 200) as usize));
-                    // Others may write the ring full while one is kept from finishing its message.
+                    // Other threads may fill the ring while one is kept from finishing its message.
                     while !ring.write(thread, &[text.as_bytes()]) {
                         std::thread::yield_now();
                     }
-                    // What is said here was written before: the parent compares.
+                    // A number printed here was written before; the parent compares.
                     if sequence % 64 == 0 {
                         let _ = writeln!(std::io::stderr(), "{thread} {sequence}");
                     }
@@ -199,7 +199,7 @@ fn a_killed_process_loses_nothing_that_was_written() {
             last[thread] = Some(sequence);
         }
         for (thread, last) in last.iter().enumerate() {
-            // One that never ran has said nothing.
+            // A thread that never ran has printed nothing.
             let said = written[thread];
             assert!(last.map_or(said == 0, |last| last >= said), "thread {thread}: {last:?} {said}");
         }

@@ -5,25 +5,27 @@ use std::path::PathBuf;
 
 use weir_runtime::start::Former;
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arguments {
-    /// `-v` and relatives: say who this is, and end.
+    /// `-v` and its variants: print the version, and end.
     pub version: Option<VersionForm>,
     /// `-cc`: evaluate this, and end.
     pub condition: Option<String>,
-    /// `-dt`: what is traced to standard error from the start on; empty for everything.
+    /// `-dt`: the sources to trace to standard error from the start; empty for all.
     pub traces: Option<String>,
     /// `-dK`: list these classes of keywords.
     pub keywords: Option<String>,
-    /// `-dMhelp`: list what memory debugging there is, and end.
+    /// `-dMhelp`: list the options of memory debugging, and end.
     pub memory_help: bool,
-    /// `-f` and what follows `--`.
+    /// `-f`, and the words after `--`.
     pub files: Vec<String>,
     /// `-C`.
     pub folder: Option<PathBuf>,
     /// `-c`.
     pub check: bool,
+    /// `--format json`: what `-c` finds is printed for programs.
+    pub json: bool,
     /// `-D`.
     pub daemon: bool,
     /// `-d`, `-db`.
@@ -44,6 +46,8 @@ pub struct Arguments {
     pub no_reuse_port: bool,
     /// `-dS`.
     pub no_splice: bool,
+    /// `-dV`.
+    pub no_server_verify: bool,
     /// `-n`.
     pub maxconn: Option<u32>,
     /// `-N`.
@@ -62,12 +66,14 @@ pub struct Arguments {
     pub master: bool,
     /// `-Ws`.
     pub notify: bool,
-    /// `-dC`: what of the configuration is printed as it was understood.
+    /// `-dC`: how to print the parsed configuration.
     pub dump: Option<Dump>,
-    /// `-dL`: list the files whose code runs.
+    /// `-dL`: list the program and its libraries.
     pub objects: bool,
-    /// `-dA`: put those files into this archive.
+    /// `-dA`: put those files into this archive; standard output where the name is empty.
     pub archive: Option<PathBuf>,
+    /// What was asked for and changes nothing here, a sentence each.
+    pub without_effect: Vec<&'static str>,
     /// `-dc`: list the processors and which threads run there.
     pub processors: bool,
     /// `-h`: print the usage, and end.
@@ -76,7 +82,7 @@ pub struct Arguments {
     pub master_sockets: Vec<String>,
 }
 
-/// How much `-v` says.
+/// What `-v` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionForm {
     /// `-v`.
@@ -85,7 +91,7 @@ pub enum VersionForm {
     Long,
     /// `-vq`: the version alone.
     Version,
-    /// `-vqs`: without what follows the numbers.
+    /// `-vqs`: only the numbers of the version.
     Short,
     /// `-vqb`: the branch.
     Branch,
@@ -100,24 +106,24 @@ pub enum Dump {
     Numbered,
 }
 
-/// Why a command line means nothing.
+/// Why a command line is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// This and the usage tell.
+    /// Print this text and the usage.
     Usage(String),
-    /// This does.
+    /// Print this text.
     Text(String),
 }
 
 /// One option.
 pub struct Flag {
-    /// How it is written.
+    /// The option as written.
     pub name: &'static str,
-    /// What follows it, as the usage writes it; empty for nothing.
+    /// Its argument, as the usage shows it; empty for none.
     pub value: &'static str,
     /// What it does.
     pub help: &'static str,
-    /// How it does it.
+    /// The action.
     act: Act,
 }
 
@@ -132,8 +138,6 @@ enum Act {
     Perhaps(fn(&mut Arguments, &str)),
     /// Process numbers follow.
     Processes { at_once: bool },
-    /// It is known and cannot be done, for this reason.
-    Refuse(&'static str),
 }
 
 /// Reads the words that follow the program's name.
@@ -166,21 +170,20 @@ pub fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Arguments, 
                 arguments.former.at_once = at_once;
                 while let Some(word) = words.next_if(|word| !word.starts_with('-')) {
                     let process = number(word, "process number")?;
-                    // The system has other meanings for 0 and for what is none of its numbers.
+                    // 0 and numbers above the range have other meanings for kill(2).
                     if !(1..=i32::MAX as u32).contains(&process) {
                         return Err(Fault::Text(format!("'{word}' is not a valid process number.")));
                     }
                     arguments.former.processes.push(process);
                 }
             }
-            Act::Refuse(why) => return Err(Fault::Text(format!("'{}' is not available: {why}.", flag.name))),
         }
     }
     Ok(arguments)
 }
 
-/// The words of a command line (the program's name among them) without those that only a first start needs: what a master
-/// is executed again with.
+/// The words of a command line (the program's name among them) without those that only a first start needs: the arguments of a
+/// master that executes itself again.
 pub fn without_former(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut kept = Vec::new();
     let mut words = words.iter().peekable();
@@ -188,7 +191,7 @@ pub fn without_former(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
     while let Some(word) = words.next() {
         match word.as_slice() {
             b"-sf" | b"-st" => while words.next_if(|word| !word.starts_with(b"-")).is_some() {},
-            // Where no sockets are to be taken, none are taken for a reload either.
+            // `-x /dev/null` also applies to reloads, so it is kept.
             b"-x" => {
                 if let Some(never) = words.next().filter(|path| path.as_slice() == b"/dev/null") {
                     kept.extend([word.clone(), never.clone()]);
@@ -210,7 +213,7 @@ pub fn without_former(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
     kept
 }
 
-/// The option of that name, and what is attached to the name.
+/// The option of that name, and the text attached to it.
 fn find(word: &str) -> Option<(&'static Flag, &str)> {
     FLAGS.iter().find(|flag| flag.name == word).map(|flag| (flag, "")).or_else(|| {
         let may_attach = FLAGS.iter().filter(|flag| matches!(flag.act, Act::Attached(_)));
@@ -224,8 +227,10 @@ fn number<T: std::str::FromStr>(word: &str, what: &str) -> Result<T, Fault> {
 
 /// The usage, as standard error shows it.
 pub fn usage(program: &str) -> String {
-    let mut text = format!("Usage : {program} [-f <cfgfile|cfgdir>]* [options] [-- <cfgfile>*]\n");
-    for flag in FLAGS.iter().filter(|flag| !matches!(flag.act, Act::Refuse(_))) {
+    let mut text = format!(
+        "Usage : {program} [-f <cfgfile|cfgdir>]* [options] [-- <cfgfile>*]\n        {program} explain <word|code>\n        {program} explain -f <file> <line>\n        {program} lint -f <file> [--format json]\n"
+    );
+    for flag in FLAGS {
         let head =
             format!("{}{}{}", flag.name, if flag.value.starts_with('[') { "" } else { " " }, flag.value);
         // Writing to a string does not fail.
@@ -282,6 +287,19 @@ pub static FLAGS: &[Flag] = &[
         act: Act::Set(|a| a.check = true),
     },
     Flag {
+        name: "--format",
+        value: "<text|json>",
+        help: "with -c and lint: prints what is found as text or as JSON",
+        act: Act::Take(|arguments, word| {
+            arguments.json = match word {
+                "json" => true,
+                "text" => false,
+                _ => return Err(Fault::Text(format!("'--format' is 'text' or 'json', not '{word}'."))),
+            };
+            Ok(())
+        }),
+    },
+    Flag {
         name: "-cc",
         value: "<condition>",
         help: "evaluates a condition, as .if does, and ends with 0 or 1",
@@ -320,7 +338,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-N",
         value: "<number>",
-        help: "frontends without maxconn hold at most so many connections",
+        help: "limit of connections for frontends without 'maxconn'",
         act: Act::Take(|arguments, word| {
             number(word, "connection count").map(|n| arguments.proxy_maxconn = Some(n))
         }),
@@ -420,8 +438,8 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-dV",
         value: "",
-        help: "does not verify the certificates of servers, as no TLS to servers does yet",
-        act: Act::Set(|_| ()),
+        help: "does not verify the certificates of servers, as 'ssl-server-verify none' in global",
+        act: Act::Set(|a| a.no_server_verify = true),
     },
     Flag {
         name: "-dR",
@@ -447,7 +465,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-dM",
         value: "[<byte>,][help|...]",
-        help: "debugs memory: of no use here, where the compiler does",
+        help: "debugs memory in HAProxy: accepted for compatibility, no effect; -dMhelp says more",
         act: Act::Attached(|arguments, word| {
             arguments.memory_help |= word.split(',').any(|option| option == "help");
             Ok(())
@@ -476,13 +494,8 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-dA",
         value: "[file]",
-        help: "puts the program and its libraries into a tar file, to read a core with",
+        help: "puts the program and its libraries into a tar file, or on standard output, to read a core with",
         act: Act::Attached(|arguments, word| {
-            if word.is_empty() {
-                return Err(Fault::Text(
-                    "'-dA' expects the name of a file, without a blank between.".to_owned(),
-                ));
-            }
             arguments.archive = Some(word.into());
             Ok(())
         }),
@@ -512,8 +525,10 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-dG",
         value: "",
-        help: "",
-        act: Act::Refuse("getaddrinfo() is the only way to resolve names"),
+        help: "accepted for compatibility, no effect: getaddrinfo() is the only way to resolve names",
+        act: Act::Set(|a| {
+            a.without_effect.push("'-dG' has no effect: getaddrinfo() is the only way to resolve names.")
+        }),
     },
     Flag {
         name: "-dL",
@@ -539,7 +554,12 @@ pub static FLAGS: &[Flag] = &[
         help: "lists processors, and the threads that run there",
         act: Act::Set(|a| a.processors = true),
     },
-    Flag { name: "-de", value: "", help: "", act: Act::Refuse("epoll is the only poller") },
+    Flag {
+        name: "-de",
+        value: "",
+        help: "accepted for compatibility, no effect: epoll is the only poller",
+        act: Act::Set(|a| a.without_effect.push("'-de' has no effect: epoll is the only poller.")),
+    },
     Flag {
         name: "-version",
         value: "",
@@ -598,6 +618,9 @@ mod tests {
         });
         check("-st", |a| a.former.at_once = true);
         check("-4", |a| a.ipv4_only = true);
+        check("-dV", |a| a.no_server_verify = true);
+        check("-c --format json", |a| (a.check, a.json) = (true, true));
+        check("-c --format text", |a| a.check = true);
         check("-cc streq(a,b)", |a| a.condition = Some("streq(a,b)".to_owned()));
         check("-W -S /run/m,level,user -S fd@4 -x /run/s", |a| {
             a.master = true;
@@ -623,6 +646,7 @@ mod tests {
         check("-dC,line -dL -dc -dT", |a| {
             (a.dump, a.objects, a.processors) = (Some(Dump::Numbered), true, true);
         });
+        check("-dA", |a| a.archive = Some("".into()));
         check("-dA/tmp/a.tar", |a| a.archive = Some("/tmp/a.tar".into()));
         for word in ["-dF", "-dZ", "-dS"] {
             check(word, |a| a.no_splice = true);
@@ -644,12 +668,10 @@ mod tests {
         refuse("-f", "'-f' expects <file|folder>.");
         refuse("-x", "'-x' expects <socket>.");
         refuse("-S", "'-S' expects <bind>[,<option>...].");
+        refuse("--format xml", "'--format' is 'text' or 'json', not 'xml'.");
         refuse("-n many", "'many' is not a valid connection count.");
         refuse("-n -1", "'-1' is not a valid connection count.");
-        refuse("-dA", "'-dA' expects the name of a file, without a blank between.");
         refuse("-dC5", "'-dC' with a key is not implemented yet: only '-dC' and '-dC,line' are.");
-        refuse("-de", "'-de' is not available: epoll is the only poller.");
-        refuse("-dG", "'-dG' is not available: getaddrinfo() is the only way to resolve names.");
         for word in ["12x", "0", "2147483648", "4294967296", "99999999999999999999"] {
             refuse(&format!("-sf 1 {word}"), &format!("'{word}' is not a valid process number."));
         }
@@ -672,13 +694,12 @@ mod tests {
     }
 
     #[test]
-    fn the_usage_has_every_option_that_is_there() {
+    fn the_usage_has_every_option() {
         let usage = usage("weir");
         for flag in FLAGS {
             let shown =
                 usage.lines().any(|line| line.trim_start().split([' ', '[', '<']).next() == Some(flag.name));
-            assert_eq!(shown, !matches!(flag.act, Act::Refuse(_)), "{}", flag.name);
-            assert_eq!(flag.help.is_empty(), matches!(flag.act, Act::Refuse(_)), "{}", flag.name);
+            assert!(shown && !flag.help.is_empty(), "{}", flag.name);
         }
     }
 }

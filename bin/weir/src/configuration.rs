@@ -1,4 +1,6 @@
-//! From files to a configuration that can be served, and what is said on the way.
+//! From files to a configuration that can be served, with its messages.
+
+mod check;
 
 use std::io::{self, IsTerminal, Write};
 use std::net::{IpAddr, Ipv4Addr};
@@ -10,7 +12,7 @@ use std::sync::Arc;
 
 use weir_config::features::FEATURES;
 use weir_config::files::{ConfigurationFiles, file_list, load_sources};
-use weir_config::model::{Bind, Config, Location};
+use weir_config::model::{Bind, Config, Kept, Location};
 use weir_config::{Discovery, Inputs, Outcome};
 use weir_expr::{Loader, PatternStore, Registry, VariableNames};
 use weir_runtime::build::{self, Resolver, SystemResolver};
@@ -18,30 +20,32 @@ use weir_runtime::messages::Messages;
 use weir_runtime::start::Prepared;
 use weir_stream::fetch::FETCHES;
 use weir_syntax::{
-    Diagnostics, Environment, Pseudo, Reader, Severity, SourceMap, StaticFeatures, Word, evaluate_condition,
-    lex_line,
+    Diagnostics, Environment, Line, Pseudo, Reader, Severity, SourceMap, StaticFeatures, Word,
+    evaluate_condition, lex_line,
 };
 use weir_sys::{file, users};
 
 use crate::arguments::Arguments;
 use crate::reports;
 
+pub use check::{check, check_as_json};
+
 /// What came of reading the configuration.
 pub enum ReadOutcome {
     /// It can be served.
     Serve(Box<Prepared>),
-    /// It is right, and nothing else was asked (`-c`).
+    /// It is valid, and only a check was asked for (`-c`).
     Valid,
-    /// It is right, nothing else was asked, and it would not start, because it listens nowhere.
+    /// It is valid, only a check was asked for, and it would not start, because it has no listener.
     Idle,
-    /// Nothing was given to read, and checking nothing makes no sense.
+    /// A check without any file: print the usage.
     Usage,
-    /// It is wrong; why was said.
+    /// It is invalid; the errors were printed.
     Refused,
 }
 
-/// Reads the files that the command line names, or takes the built-in one. `None` when one cannot be read; that was said.
-/// `again` when a former execution has read them: then one that can be read once only is not waited for.
+/// Reads the files that the command line names, or takes the built-in one. `None` when one cannot be read; the error was printed.
+/// `again` if a former execution has read them: then a pipe, which can be read only once, is not waited for.
 pub fn read(arguments: &Arguments, again: bool, messages: &Messages) -> Option<SourceMap> {
     if arguments.files.is_empty() {
         return Some(built_in_sources());
@@ -52,9 +56,27 @@ pub fn read(arguments: &Arguments, again: bool, messages: &Messages) -> Option<S
     (!diagnostics.has_alerts()).then_some(sources)
 }
 
-/// What a master has to know of the configuration, and nothing else.
+/// Reads the settings that a master needs, and nothing else.
 pub fn discover(sources: &SourceMap, arguments: &Arguments) -> Discovery {
     weir_config::discover(sources, &features(&feature_names()), environment(arguments, sources, None))
+}
+
+/// Every line as it was understood: with variables replaced, and of conditional blocks what holds.
+pub fn lines(sources: &SourceMap, arguments: &Arguments) -> Vec<Line> {
+    let environment = discover(sources, arguments).environment;
+    let names = feature_names();
+    // Who parses says what is wrong.
+    let mut unsaid = Diagnostics::new();
+    let mut reader = Reader::new(sources);
+    let mut lines = Vec::new();
+    while let Some(line) = reader.next_line(&environment, &features(&names), &mut unsaid) {
+        let keyword = line.keyword().text();
+        if weir_config::is_section(keyword) {
+            reader.set_section(keyword);
+        }
+        lines.push(line);
+    }
+    lines
 }
 
 /// The lines of `-S`. `None` when one means nothing; that was said.
@@ -82,7 +104,7 @@ pub fn master_sockets(arguments: &Arguments, messages: &Messages) -> Option<Vec<
     (!diagnostics.has_alerts()).then_some(binds)
 }
 
-/// Checks the configuration. `master` is where the master's command line is reached, if there is a master.
+/// Checks the configuration. `master` is the address of the master's command line, if there is a master.
 pub fn load(
     sources: &SourceMap,
     arguments: &Arguments,
@@ -94,31 +116,20 @@ pub fn load(
         return ReadOutcome::Usage;
     }
     let environment = environment(arguments, sources, master);
-    let registry = Arc::new(Registry::new(FETCHES.iter().map(|row| &row.decl)));
-    let (patterns, variables) = (Arc::new(PatternStore::new()), Arc::new(VariableNames::new()));
-    let names = feature_names();
-    let inputs = Inputs {
-        sources,
-        loader: &Disk { again: false },
-        registry: &registry,
-        patterns: &patterns,
-        variables: &variables,
-        conditions: &features(&names),
-    };
     if let Some(dump) = arguments.dump.filter(|_| !arguments.quiet) {
-        let text = reports::configuration(sources, &discover(sources, arguments), &features(&names), dump);
+        let text = reports::configuration(&lines(sources, arguments), dump);
         // Nobody is left to be told that standard output is closed.
         let _ = io::stdout().write_all(text.as_bytes());
     }
-    let Outcome { config, environment, diagnostics } = weir_config::parse(inputs, environment);
+    let Parsed { outcome, registry, patterns, variables } = parse(sources, environment);
+    let Outcome { config, environment, diagnostics } = outcome;
+    let config = with_arguments(config, arguments);
     show(&diagnostics, sources, arguments, messages);
+    let states = build::SavedStates::read(&config);
     if diagnostics.has_alerts() {
         if arguments.check {
             // What the other lines name is looked up too, so that one run tells all.
-            let resolver = SystemResolver { ipv4_only: arguments.ipv4_only };
-            let unknown = build::verify(&config, &resolver, arguments.ignore_unresolved);
-            let _ = check_tls(&config, messages);
-            unknown.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
+            let _ = say(&looked_up(&config, &states, arguments), messages);
         }
         let at_fault = |id| {
             let mut alerts = diagnostics.iter().filter(|known| known.severity == Severity::Alert);
@@ -130,11 +141,16 @@ pub fn load(
         messages.alert("config : Fatal errors found in configuration.");
         return ReadOutcome::Refused;
     }
-    if messages.warned() && (arguments.zero_warning || config.global.zero_warning) {
+    states.tell(messages);
+    let strict = arguments.zero_warning || config.global.zero_warning;
+    if (arguments.check || strict) && !say(&looked_up(&config, &states, arguments), messages) {
+        messages.alert("config : Fatal errors found in configuration.");
+        return ReadOutcome::Refused;
+    }
+    if strict && messages.warned() {
         messages.alert("config : Some warnings were found and 'zero-warning' is set. Aborting.");
         return ReadOutcome::Refused;
     }
-    let config = with_arguments(config, arguments);
     if !reports::print(&config, arguments, messages) {
         return ReadOutcome::Refused;
     }
@@ -146,6 +162,7 @@ pub fn load(
     };
     ReadOutcome::Serve(Box::new(Prepared {
         config,
+        states,
         greeting: built_in.then(|| greeting(&environment)),
         environment: environment.iter().map(pair).collect(),
         patterns,
@@ -154,33 +171,62 @@ pub fn load(
     }))
 }
 
-/// Reads what lines with `ssl` name, and says what is wrong with it; whether nothing is.
-fn check_tls(config: &Config, messages: &Messages) -> bool {
+/// A configuration that was read, and what its expressions use.
+struct Parsed {
+    outcome: Outcome,
+    registry: Arc<Registry>,
+    patterns: Arc<PatternStore>,
+    variables: Arc<VariableNames>,
+}
+
+fn parse(sources: &SourceMap, environment: Environment) -> Parsed {
+    let registry = Arc::new(Registry::new(FETCHES.iter().map(|row| &row.decl)));
+    let (patterns, variables) = (Arc::new(PatternStore::new()), Arc::new(VariableNames::new()));
+    let names = feature_names();
+    let inputs = Inputs {
+        sources,
+        loader: &Disk { again: false },
+        registry: &registry,
+        patterns: &patterns,
+        variables: &variables,
+        conditions: &features(&names),
+    };
+    let outcome = weir_config::parse(inputs, environment);
+    Parsed { outcome, registry, patterns, variables }
+}
+
+/// What is wrong with the files of `ssl` lines and with names of hosts, users and groups: no parser sees it.
+fn looked_up(config: &Config, states: &build::SavedStates, arguments: &Arguments) -> Vec<(Severity, String)> {
+    let resolver = SystemResolver { ipv4_only: arguments.ipv4_only };
+    let unknown = build::verify(config, states, &resolver, arguments.ignore_unresolved);
     let checked = build::TlsBuilder::check(config);
-    checked.warnings.iter().for_each(|warning| messages.warning(format!("config : {warning}")));
-    checked.errors.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
-    checked.errors.is_empty()
+    let warnings = checked.warnings.into_iter().map(|text| (Severity::Warning, text.to_string()));
+    let errors = checked.errors.into_iter().map(|text| (Severity::Alert, text.to_string()));
+    warnings.chain(errors).chain(unknown.into_iter().map(|text| (Severity::Alert, text))).collect()
+}
+
+/// Says all of it; whether nothing makes the configuration unusable.
+fn say(found: &[(Severity, String)], messages: &Messages) -> bool {
+    found.iter().for_each(|(severity, text)| messages.say(*severity, &format!("config : {text}")));
+    found.iter().all(|(severity, _)| *severity != Severity::Alert)
+}
+
+fn listens(config: &Config) -> bool {
+    let mut proxies = config.proxies.iter().filter(|proxy| !proxy.settings.disabled);
+    let relays = config.log_forwards.iter().any(|section| section.all_binds().next().is_some());
+    !config.global.sockets.is_empty() || relays || proxies.any(|proxy| !proxy.binds.is_empty())
 }
 
 /// What `-c` says at the end: that all is right only with `-V` (manual, "-c"). The exit status tells scripts.
 fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> ReadOutcome {
-    let resolver = SystemResolver { ipv4_only: arguments.ipv4_only };
-    let unknown = build::verify(config, &resolver, arguments.ignore_unresolved);
-    let tls = check_tls(config, messages);
-    if !unknown.is_empty() || !tls {
-        unknown.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
-        messages.alert("config : Fatal errors found in configuration.");
-        return ReadOutcome::Refused;
-    }
-    let mut proxies = config.proxies.iter().filter(|proxy| !proxy.settings.disabled);
-    let relays = config.log_forwards.iter().any(|section| section.all_binds().next().is_some());
-    let listens = !config.global.sockets.is_empty() || relays || proxies.any(|proxy| !proxy.binds.is_empty());
+    let listens = listens(config);
     let text = match (listens, arguments.verbose) {
         (true, true) => "Configuration file is valid\n",
         (true, false) => "",
         (false, _) => "Configuration file has no error but will not start (no listener) => exit(2).\n",
     };
-    if !arguments.quiet {
+    // A dump is a configuration, and nothing else.
+    if !arguments.quiet && arguments.dump.is_none() {
         let found = if messages.warned() { "Warnings were found.\n" } else { "" };
         // Nobody is left to be told that standard output is closed.
         let _ = write!(io::stdout(), "{found}{text}");
@@ -188,11 +234,17 @@ fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Read
     if listens { ReadOutcome::Valid } else { ReadOutcome::Idle }
 }
 
-/// What the command line says about the configuration.
+/// Applies the command line to the configuration.
 fn with_arguments(mut config: Config, arguments: &Arguments) -> Config {
     config.global.no_splice |= arguments.no_splice;
     if config.global.no_splice {
         config.proxies.iter_mut().for_each(|proxy| proxy.settings.options.splice = Default::default());
+    }
+    if arguments.no_server_verify {
+        let at = Location::new("-dV".into(), 1);
+        let verify = Kept { keyword: "ssl-server-verify", arguments: vec!["none".into()], at };
+        // What the configuration says itself comes later, and counts.
+        config.global.kept.insert(0, verify);
     }
     if let Some(wanted) = &arguments.traces {
         config.traces.splice(0..0, weir_runtime::traces::of_command_line(wanted));
@@ -200,7 +252,7 @@ fn with_arguments(mut config: Config, arguments: &Arguments) -> Config {
     config
 }
 
-/// Shows what was found, for people on a terminal and for tools elsewhere.
+/// Prints the diagnostics: the pretty form on a terminal, the classic one elsewhere.
 fn show(diagnostics: &Diagnostics, sources: &SourceMap, arguments: &Arguments, messages: &Messages) {
     let pretty = io::stderr().is_terminal() && !arguments.quiet;
     for report in diagnostics.reports() {
@@ -221,13 +273,13 @@ fn show(diagnostics: &Diagnostics, sources: &SourceMap, arguments: &Arguments, m
     }
 }
 
-/// Whether a terminal wants colors (no-color.org).
+/// Whether to use colors (no-color.org).
 fn is_colored() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
 }
 
-/// `-cc`: 0 when the condition holds, 1 when it does not, 2 when it means nothing. It is read as in a file: with quotes
+/// `-cc`: 0 when the condition holds, 1 when it does not, 2 when it is invalid. It is parsed as in a file: with quotes
 /// and variables.
 pub fn evaluate(condition: &str, messages: &Messages) -> ExitCode {
     let mut sources = SourceMap::new();
@@ -262,20 +314,20 @@ fn features<'n>(names: &'n [&'n str]) -> StaticFeatures<'n> {
 
 /// The master of the process that reads a configuration.
 pub struct Superior<'a> {
-    /// Where its command line is reached.
+    /// The address of its command line.
     pub reached: &'a str,
-    /// Where it reaches this process.
+    /// Its socket to this process.
     pub channel: String,
 }
 
-/// The process's environment, and what the language adds to it.
+/// The process's environment, with the variables that the language adds.
 fn environment(arguments: &Arguments, sources: &SourceMap, master: Option<&Superior<'_>>) -> Environment {
     let mut environment = Environment::new();
     for (name, value) in std::env::vars_os() {
         environment.set(name.into_vec(), value.into_vec());
     }
     weir_master::carried::VARIABLES.iter().for_each(|name| environment.remove(name));
-    // The configuration's sockets come to it.
+    // The sockets of the configuration are added later.
     environment.remove("HAPROXY_CLI");
     if let Some(master) = master {
         of_a_master(master.reached).for_each(|(name, value)| environment.set(name, value));
@@ -288,19 +340,19 @@ fn environment(arguments: &Arguments, sources: &SourceMap, master: Option<&Super
     let peer = arguments.local_peer.clone().unwrap_or_else(users::host_name);
     environment.set("HAPROXY_LOCALPEER", peer);
     if arguments.files.is_empty() {
-        // The built-in configuration's origins must not meet those of another weir.
+        // The names of the built-in configuration's origins must not collide with those of another weir.
         environment.set_if_absent("WEIR_ORIGINS", weir_sys::process::id().to_string());
     }
     environment
 }
 
-/// What the environment says in a master and in its worker, of a command line that is reached there, if anywhere.
+/// The variables of a master and its worker; `reached` is the address of the master's command line, or empty.
 pub fn of_a_master(reached: &str) -> impl Iterator<Item = (&'static str, &str)> {
     let command_line = Some(("HAPROXY_MASTER_CLI", reached)).filter(|_| !reached.is_empty());
     std::iter::once(("HAPROXY_MWORKER", "1")).chain(command_line)
 }
 
-/// Where to look at what the built-in configuration serves.
+/// A message with the URLs of the built-in configuration.
 fn greeting(environment: &Environment) -> String {
     let port = environment.value("WEIR_PORT").map_or("8080".into(), String::from_utf8_lossy);
     format!(
@@ -316,7 +368,7 @@ fn built_in_sources() -> SourceMap {
 
 /// The file system.
 struct Disk {
-    /// A former execution has read the files: a pipe that it emptied has no more.
+    /// Whether a former execution has read the files: a pipe is then empty.
     again: bool,
 }
 
@@ -335,7 +387,7 @@ impl ConfigurationFiles for Disk {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(path)? {
             let entry = entry?;
-            // A name that is no text cannot end in `.cfg` and be shown: it is none of ours.
+            // A name that is not UTF-8 is skipped.
             if let (true, Ok(name)) = (Path::new(&entry.path()).is_file(), entry.file_name().into_string()) {
                 names.push(name);
             }
@@ -365,10 +417,10 @@ impl Loader for Disk {
     }
 }
 
-/// A configuration file of a million backends is half as large.
+/// The largest configuration file in bytes: twice that of a million backends.
 const MAX_CONFIGURATION: u64 = 256 << 20;
 
-/// A map of ten million entries is about as large.
+/// The largest other file in bytes: about a map of ten million entries.
 const MAX_NAMED_FILE: u64 = 1 << 30;
 
 #[cfg(test)]

@@ -1,16 +1,22 @@
 //! weir: reads the command line and becomes a worker, or a master that starts one.
 //!
-//! `main` can be read aloud: what does the command line ask for, what does the configuration say, serve it. The
-//! options are rows in `arguments`; everything that happens then is in `weir-runtime`.
+//! `main` parses the command line, reads the configuration and serves it. The
+//! options are rows in `arguments`; everything after that is in `weir-runtime`.
 //!
-//! It refuses to know what serving means: no socket, no proxy, no message. Begin with `arguments.rs` (what may be asked),
-//! then `configuration.rs` (what the files say, and whether that is valid).
+//! It refuses to know what serving means: no socket, no proxy, no message. Begin with `arguments.rs` (the options),
+//! then `configuration.rs` (reading and checking the files).
 
 mod arguments;
+#[cfg(test)]
+mod book;
 mod configuration;
+mod explain;
+mod findings;
 mod keywords;
+mod lint;
 #[cfg(test)]
 mod manual;
+mod problems;
 mod process;
 mod reports;
 mod version;
@@ -19,7 +25,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
-use weir_runtime::messages::{Manner, Messages};
+use weir_runtime::messages::{Messages, Verbosity};
 use weir_runtime::process::die_of;
 use weir_runtime::start::{self, End, Invocation};
 use weir_runtime::worker::WorkerLink;
@@ -33,16 +39,22 @@ use process::Role;
 #[global_allocator]
 static ALLOCATOR: weir_memory::Measured<mimalloc::MiMalloc> = weir_memory::Measured::new(mimalloc::MiMalloc);
 
-/// What the process says, from its first to its last moment.
+/// The messages of the process, from start to end.
 static MESSAGES: Messages = Messages::new();
 
 fn main() -> ExitCode {
-    // A kernel without the choice has no huge pages either, or only costs memory with them.
+    // An error is ignored: such a kernel has no huge pages, or they only cost memory.
     let _ = weir_sys::process::use_small_pages();
     let words: Vec<Vec<u8>> = std::env::args_os().map(OsString::into_vec).collect();
     let texts: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
     let program = texts.first().map_or("weir", AsRef::as_ref);
-    match arguments::parse(texts.iter().skip(1).map(AsRef::as_ref)) {
+    if let Some(("explain", words)) = texts.get(1).map(AsRef::as_ref).zip(texts.get(2..)) {
+        return explain(words);
+    }
+    let linting = texts.get(1).is_some_and(|word| word == "lint");
+    let first = if linting { 2 } else { 1 };
+    match arguments::parse(texts.iter().skip(first).map(AsRef::as_ref)) {
+        Ok(arguments) if linting => lint(program, &arguments),
         Ok(arguments) => run(program, &words, &arguments),
         Err(Fault::Usage(text)) => {
             MESSAGES.alert(text);
@@ -54,6 +66,31 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// `weir explain`.
+fn explain(words: &[std::borrow::Cow<'_, str>]) -> ExitCode {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match explain::explain_line(&words).unwrap_or_else(|| explain::explain(&words)) {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(text) => {
+            eprintln!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `weir lint -f FILE`.
+fn lint(program: &str, arguments: &Arguments) -> ExitCode {
+    if arguments.files.is_empty() {
+        MESSAGES.alert("'lint' expects '-f' and a configuration file.");
+        eprint!("{}", arguments::usage(program));
+        return ExitCode::from(2);
+    }
+    lint::lint(arguments)
 }
 
 fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> ExitCode {
@@ -77,7 +114,8 @@ fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> ExitCode {
         print!("{}", keywords::dump(classes));
         return ExitCode::SUCCESS;
     }
-    MESSAGES.set_manner(manner(arguments));
+    MESSAGES.set_verbosity(verbosity(arguments));
+    arguments.without_effect.iter().for_each(|text| MESSAGES.announce(text));
     if let Some(megabytes) = arguments.memory_mb.filter(|&megabytes| megabytes > 0) {
         weir_memory::shortage::limit(megabytes.saturating_mul(1 << 20));
     }
@@ -91,12 +129,25 @@ fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> ExitCode {
     if let Some(condition) = &arguments.condition {
         return configuration::evaluate(condition, &MESSAGES);
     }
+    if arguments.json {
+        return checked_for_programs(program, arguments);
+    }
     match process::run_role(origin, arguments, &MESSAGES) {
         Role::Serve(sources, invocation, master) => {
             serve(program, sources, arguments, *invocation, master.as_deref())
         }
         Role::End(status) => ExitCode::from(status),
     }
+}
+
+/// `-c --format json`.
+fn checked_for_programs(program: &str, arguments: &Arguments) -> ExitCode {
+    if !arguments.check || arguments.files.is_empty() {
+        MESSAGES.alert("'--format json' is for '-c' and 'lint', with '-f'.");
+        eprint!("{}", arguments::usage(program));
+        return ExitCode::FAILURE;
+    }
+    configuration::check_as_json(arguments)
 }
 
 fn serve(
@@ -109,7 +160,7 @@ fn serve(
     let channel = invocation.worker.as_ref().map(WorkerLink::address);
     let master = master.zip(channel).map(|(reached, channel)| Superior { reached, channel });
     let verdict = configuration::load(&sources, arguments, master.as_ref(), &MESSAGES);
-    // What was read from the text stands alone.
+    // The parsed configuration does not refer to the text any more.
     drop(sources);
     match verdict {
         ReadOutcome::Serve(prepared) => match start::serve(*prepared, invocation, &MESSAGES) {
@@ -127,10 +178,10 @@ fn serve(
     }
 }
 
-fn manner(arguments: &Arguments) -> Manner {
+fn verbosity(arguments: &Arguments) -> Verbosity {
     match (arguments.quiet, arguments.verbose) {
-        (true, _) => Manner::Quiet,
-        (_, true) => Manner::Verbose,
-        _ => Manner::Normal,
+        (true, _) => Verbosity::Quiet,
+        (_, true) => Verbosity::Verbose,
+        _ => Verbosity::Normal,
     }
 }

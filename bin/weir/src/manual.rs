@@ -1,11 +1,11 @@
-//! The walk through the manual: each keyword of the configuration with arguments that are right, missing, too many, out of
-//! range and of the wrong kind, and in sections where it has no place.
+//! The walk through the manual: each keyword of the configuration with arguments that are valid, missing, too many, out of
+//! range and of the wrong kind, and in sections where it is not allowed.
 //!
-//! `tests/manual.tsv` has a row for each line: the manual's section, where the line stands, the line, what becomes of it
-//! (`ok`, `warning`, `error`), what HAProxy 3.2 makes of it and why when that is something else, and the beginning of
+//! `tests/manual.tsv` has a row for each line: the manual's section, where the line is, the line, its result
+//! (`ok`, `warning`, `error`), the result of HAProxy 3.2 and the reason if it differs, and the beginning of
 //! the first message.
 
-use weir_runtime::messages::{Manner, Messages};
+use weir_runtime::messages::{Messages, Verbosity};
 use weir_syntax::SourceMap;
 
 use crate::arguments::Arguments;
@@ -21,7 +21,7 @@ const BACKEND: &str = "backend b\n    server s 127.0.0.1:2\n";
 const LISTEN: &str = "listen l\n    bind 127.0.0.1:1\n    server s 127.0.0.1:2\n";
 
 /// The configuration of a line: nothing else in it is worth a message.
-fn written(place: &str, line: &str) -> String {
+pub fn written(place: &str, line: &str) -> String {
     let complete = format!("{DEFAULTS}{FRONTEND}{TO_BACKEND}{BACKEND}");
     let line = format!("    {line}\n");
     match place {
@@ -52,13 +52,13 @@ fn written(place: &str, line: &str) -> String {
 }
 
 /// What becomes of a configuration, and what is said.
-fn read(text: &str) -> (&'static str, String) {
+pub fn read(text: &str) -> (&'static str, String) {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
     let arguments =
         Arguments { check: true, quiet: true, files: vec!["t.cfg".into()], ..Arguments::default() };
     let messages = Messages::new();
-    messages.set_manner(Manner::Quiet);
+    messages.set_verbosity(Verbosity::Quiet);
     let verdict = match load(&sources, &arguments, None, &messages) {
         ReadOutcome::Refused => "error",
         _ if messages.warned() => "warning",
@@ -67,9 +67,17 @@ fn read(text: &str) -> (&'static str, String) {
     (verdict, messages.startup_logs())
 }
 
+/// Whether a line says what is wrong, other than that something is.
+fn is_message(line: &str) -> bool {
+    let of_all = ["Error(s) found in", "Fatal errors found", "weir version", "path to executable"];
+    (line.starts_with("[ALERT]") || line.starts_with("[WARNING]"))
+        && !of_all.iter().any(|text| line.contains(text))
+}
+
 #[test]
 fn each_line_is_taken_warned_of_or_refused_as_the_table_says() {
     let mut faults = Vec::new();
+    let mut without_code = Vec::new();
     let mut rows = 0;
     for row in TABLE.lines().filter(|row| !row.starts_with('#')) {
         let columns: Vec<&str> = row.split('\t').collect();
@@ -82,6 +90,8 @@ fn each_line_is_taken_warned_of_or_refused_as_the_table_says() {
         if verdict != expected || !said.contains(&message) {
             faults.push(format!("{place} | {line}: {verdict}, not {expected} '{message}'\n{said}"));
         }
+        let other = |said: &&str| crate::problems::code_of(said) == "C000";
+        without_code.extend(said.lines().filter(|line| is_message(line)).filter(other).map(str::to_owned));
         // A difference has its reason.
         assert!(
             difference.is_empty() || difference.split_once(": ").is_some_and(|(_, why)| why.len() > 1),
@@ -89,5 +99,11 @@ fn each_line_is_taken_warned_of_or_refused_as_the_table_says() {
         );
     }
     assert!(rows > 3000, "{rows} rows");
+    assert!(
+        without_code.is_empty(),
+        "{} have no code of their own:\n{}",
+        without_code.len(),
+        without_code.join("\n")
+    );
     assert!(faults.is_empty(), "{} of {rows}:\n{}", faults.len(), faults.join("\n"));
 }

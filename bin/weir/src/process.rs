@@ -1,5 +1,5 @@
-//! Which process this becomes: one that serves alone, a master, or its worker. All that happens to it before it reads the
-//! whole configuration is here, in this order: discovery, the master's command line, background, pid file, fork.
+//! Which process this becomes: one that serves alone, a master, or its worker. All steps before it reads the
+//! whole configuration are here, in this order: discovery, the master's command line, background, pid file, fork.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use weir_master::notify::Supervisor;
 use weir_master::{Carried, FirstStart, Setup, Side, cli, launch};
-use weir_runtime::messages::{Manner, Messages};
+use weir_runtime::messages::{Messages, Verbosity};
 use weir_runtime::process::{Background, PidFile, Precedence};
 use weir_runtime::start::{Former, Invocation};
 use weir_syntax::SourceMap;
@@ -16,9 +16,9 @@ use weir_sys::{process as system, signal};
 use crate::arguments::{self, Arguments};
 use crate::{configuration, version};
 
-/// What there is left to do.
+/// What the process has to do next.
 pub enum Role {
-    /// Serve these files; the text is where the master is reached, if there is one.
+    /// Serve these files; the text is the address of the master's command line, if there is a master.
     Serve(SourceMap, Box<Invocation>, Option<String>),
     /// End with this status.
     End(u8),
@@ -31,24 +31,24 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// To be made before the process changes its folder.
+    /// Call it before the process changes its folder.
     pub fn new(words: &[Vec<u8>]) -> Self {
         Origin { words: words.to_vec(), folder: system::current_directory().ok() }
     }
 }
 
-/// Becomes what command line and configuration ask for. In a master this comes back when it ends.
+/// Takes the role that command line and configuration select. In a master this returns when the master ends.
 pub fn run_role(origin: Origin, arguments: &Arguments, messages: &'static Messages) -> Role {
-    // The standard library's handlers, which tell of a stack that ran out, would survive the first such signal that somebody
-    // sends; a master and a service manager have to see the end.
+    // With the standard library's handlers for stack overflows, the process would survive the first such signal sent from
+    // outside; a master and a service manager must see it end.
     for crash in [signal::SIGSEGV, signal::SIGBUS] {
         let _ = signal::restore_default(crash);
     }
     let carried = Carried::take(|name| std::env::var(name).ok(), &own_version(), now());
     if carried.is_none() {
-        // What a shell in the background, nohup or a runner of tests ignores or blocks is its own business: a master that ignores
-        // the ends of children never hears of them. A reload keeps its mask, as signals may wait behind it.
-        for listened in [signal::SIGCHLD].iter().chain(&weir_runtime::life::SIGNALS) {
+        // A background shell, nohup or a test runner may have ignored or blocked signals: a master that ignores SIGCHLD never learns
+        // that children ended. A reload keeps its mask, since signals may be pending.
+        for listened in [signal::SIGCHLD].iter().chain(&weir_runtime::lifecycle::SIGNALS) {
             let _ = signal::restore_default(*listened);
         }
         let _ = signal::unblock_all();
@@ -63,8 +63,8 @@ pub fn run_role(origin: Origin, arguments: &Arguments, messages: &'static Messag
     let found = sources.as_ref().map(|sources| configuration::discover(sources, arguments));
     let global = found.as_ref().map(|found| &found.global);
     let niceness = global.and_then(|global| global.tuning.niceness.startup);
-    if global.is_some_and(|global| global.quiet) && messages.manner() == Manner::Normal {
-        messages.set_manner(Manner::Quiet);
+    if global.is_some_and(|global| global.quiet) && messages.verbosity() == Verbosity::Normal {
+        messages.set_verbosity(Verbosity::Quiet);
     }
     let wanted = arguments.master || global.is_some_and(|global| global.master_worker.is_some());
     if !wanted && carried.is_none() {
@@ -103,7 +103,7 @@ pub fn run_role(origin: Origin, arguments: &Arguments, messages: &'static Messag
     };
     let daemon = arguments.daemon || global.is_some_and(|global| global.daemon);
     let pid_file = arguments.pid_file.clone().or_else(|| global.and_then(|global| global.pidfile.clone()));
-    // A service manager that is told how it goes watches the process that it started.
+    // With notification (`-Ws`) a service manager watches the process that it started, so it stays in the foreground.
     let foreground = arguments.foreground || arguments.notify;
     let mut master = Start { arguments, messages, carried, daemon: daemon && !foreground };
     let Some((master_sockets, first)) = master.prepare(pid_file.as_deref()) else { return Role::End(1) };
@@ -115,16 +115,16 @@ pub fn run_role(origin: Origin, arguments: &Arguments, messages: &'static Messag
             let precedence = Precedence::of_start(niceness, messages);
             let mut invocation = Invocation { worker: Some(link), precedence, ..invocation(arguments) };
             if reexecuted {
-                // The reference program's master names the workers, which this one knows: it tells them to leave later.
+                // HAProxy's master passes the workers by `-sf`; this one knows them, and tells them to end later.
                 invocation.former = Former::default();
                 invocation.take_over =
                     invocation.take_over.filter(|path| !path.to_string_lossy().starts_with("sockpair@"));
             }
-            // A worker is forked only when the files could be read.
+            // A worker is forked only if the files could be read.
             sources.map_or(Role::End(1), |sources| Role::Serve(sources, Box::new(invocation), Some(reached)))
         }
         Some(Side::Master(master)) => {
-            // Nothing of the configuration stays in the master (R117).
+            // The master keeps nothing of the configuration (R117).
             drop((sources, found));
             Role::End(u8::try_from(master.run()).unwrap_or(1))
         }
@@ -132,7 +132,7 @@ pub fn run_role(origin: Origin, arguments: &Arguments, messages: &'static Messag
     }
 }
 
-/// What comes before the fork.
+/// The steps before the fork.
 struct Start<'a> {
     arguments: &'a Arguments,
     messages: &'static Messages,
@@ -142,7 +142,7 @@ struct Start<'a> {
 
 impl Start<'_> {
     /// Opens the master's command line, goes to the background (R156) and makes sure that the pid file can be written (R157): once,
-    /// not for a reload. `None` when the process must not start; that was said.
+    /// not for a reload. `None` when the process must not start; the error was printed.
     fn prepare(&mut self, pid_file: Option<&std::path::Path>) -> Option<(cli::MasterSockets, FirstStart)> {
         let first = self.carried.is_none();
         let binds = configuration::master_sockets(self.arguments, self.messages)?;
@@ -151,7 +151,7 @@ impl Start<'_> {
         let pid_file = pid_file.map_err(|text| self.messages.alert(text)).ok()?;
         let master_sockets = cli::MasterSockets::open(&binds, sockets, self.messages);
         let master_sockets = match master_sockets {
-            // A master without its command line still serves; one that starts must not.
+            // Without its command line, a reloaded master goes on, but a new one must not start.
             None if first => return None,
             master_sockets => master_sockets.unwrap_or_default(),
         };
@@ -186,7 +186,7 @@ fn invocation(arguments: &Arguments) -> Invocation {
     }
 }
 
-/// The environment that the process was started with, for the next execution: without what a former one put there.
+/// The environment that the process was started with, for the next execution: without the variables that a former one added.
 fn own_environment() -> Vec<Vec<u8>> {
     let ours = |name: &OsString| weir_master::carried::VARIABLES.iter().any(|known| name == known);
     let variables = std::env::vars_os().filter(|(name, _)| !ours(name));

@@ -1,62 +1,71 @@
-//! What options print about the configuration and the process before it starts: `-dC`, `-dL`, `-dA`, `-dc`.
+//! Output of options about the configuration and the process before it starts: `-dC`, `-dL`, `-dA`, `-dc`.
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 
-use weir_config::Discovery;
 use weir_config::model::{Config, Global};
 use weir_runtime::messages::Messages;
 use weir_runtime::{core_dump, start};
-use weir_syntax::{ConditionContext, Diagnostics, Line, Reader, SourceMap};
+use weir_syntax::Line;
 
 use crate::arguments::{Arguments, Dump};
 
 /// Every line of the configuration as it was understood: without comments, with variables replaced, one blank between words
 /// (`-dC`). A word is quoted where it would be read as something else without.
-pub fn configuration(
-    sources: &SourceMap,
-    found: &Discovery,
-    conditions: &dyn ConditionContext,
-    dump: Dump,
-) -> String {
-    // Who parses says what is wrong.
-    let mut unsaid = Diagnostics::new();
-    let mut reader = Reader::new(sources);
-    let (mut text, mut number) = (String::new(), 0);
-    while let Some(line) = reader.next_line(&found.environment, conditions, &mut unsaid) {
-        let keyword = line.keyword().text();
-        let section = weir_config::is_section(keyword);
-        if section {
-            reader.set_section(keyword);
-        }
-        number += 1;
+pub fn configuration(lines: &[Line], dump: Dump) -> String {
+    let mut text = String::new();
+    for (number, line) in (1..).zip(lines) {
         if dump == Dump::Numbered {
             // Writing to a string does not fail.
             let _ = write!(text, "{number}\t");
         }
-        text.push_str(if section { "" } else { "\t" });
-        text.push_str(&words(&line));
+        text.push_str(if weir_config::is_section(line.keyword().text()) { "" } else { "\t" });
+        text.push_str(&words(line));
         text.push('\n');
     }
     text
 }
 
-fn words(line: &Line) -> String {
-    let words = line.words().iter().map(|word| quoted(word.text()));
+/// The words of a line, as a file would have them.
+pub fn words(line: &Line) -> String {
+    let words = line.words().iter().map(|word| quoted(word.bytes()));
     words.map(|word| word + " ").collect()
 }
 
-fn quoted(word: &str) -> String {
-    let special = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '\\' | '#' | '$');
-    if !word.is_empty() && !word.contains(special) {
-        return word.to_owned();
+/// A word in single quotes where it would be read as something else without. A quote, a control character and what is no text
+/// stand outside of them, behind a backslash.
+fn quoted(word: &[u8]) -> String {
+    let special = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\'' | '\\' | '#' | '$');
+    let text = std::str::from_utf8(word).ok();
+    if let Some(plain) = text.filter(|text| !text.is_empty() && !text.contains(special)) {
+        return plain.to_owned();
     }
-    format!("'{}'", word.replace('\'', "'\\''"))
+    let mut quoted = String::from("'");
+    for chunk in word.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\'' => quoted.push_str("'\\''"),
+                '\n' => quoted.push_str("'\\n'"),
+                '\r' => quoted.push_str("'\\r'"),
+                '\t' => quoted.push_str("'\\t'"),
+                control if control.is_ascii_control() => outside(&mut quoted, control as u8),
+                other => quoted.push(other),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| outside(&mut quoted, *byte));
+    }
+    quoted.push('\'');
+    quoted
 }
 
-/// Prints what was asked for about a process with this configuration. `false` when it could not be had; that was said.
+fn outside(quoted: &mut String, byte: u8) {
+    // Writing to a string does not fail.
+    let _ = write!(quoted, "'\\x{byte:02x}'");
+}
+
+/// Prints the selected reports. `false` on an error, which was printed.
 pub fn print(config: &Config, arguments: &Arguments, messages: &Messages) -> bool {
     let mut text = String::new();
     if arguments.processors {
@@ -77,14 +86,24 @@ pub fn print(config: &Config, arguments: &Arguments, messages: &Messages) -> boo
     let Some(path) = &arguments.archive else { return true };
     let written = write_archive(path, messages);
     if let Err(error) = &written {
-        messages.alert(format!("'-dA': cannot write {}: {error}", path.display()));
+        let place =
+            if path.as_os_str().is_empty() { "to standard output".into() } else { path.to_string_lossy() };
+        messages.alert(format!("'-dA': cannot write {place}: {error}"));
     }
     written.is_ok()
 }
 
 fn write_archive(path: &Path, messages: &Messages) -> io::Result<()> {
     let archive = core_dump::archive(&core_dump::running_files()?, messages)?;
-    File::create(path)?.write_all(&archive)
+    if !path.as_os_str().is_empty() {
+        return File::create(path)?.write_all(&archive);
+    }
+    let mut out = io::stdout();
+    if out.is_terminal() {
+        return Err(io::Error::other("it is a terminal"));
+    }
+    out.write_all(&archive)?;
+    out.flush()
 }
 
 /// Which processors are used, and which of them each thread may run on (`-dc`).
@@ -129,8 +148,31 @@ mod tests {
             ("#", "'#'"),
             ("$HOME", "'$HOME'"),
             ("%[path]", "%[path]"),
+            ("PING\r\n", "'PING'\\r''\\n''"),
+            ("\u{1}", "''\\x01''"),
         ] {
-            assert_eq!(quoted(word), expected);
+            assert_eq!(quoted(word.as_bytes()), expected);
+        }
+    }
+
+    /// Whatever bytes a word has, it is read as it was.
+    #[test]
+    fn words_are_read_as_they_were() {
+        let mut sources = weir_syntax::SourceMap::new();
+        let file = sources.add("f", Vec::new());
+        let read = |word: &[u8]| {
+            let line = format!("a {} b", quoted(word)).into_bytes();
+            let pseudo = weir_syntax::Pseudo { file: "f", line: 1, section: "" };
+            let words =
+                weir_syntax::lex_line(&line, file, pseudo, &weir_syntax::Environment::new()).expect("a line");
+            words.iter().map(|word| word.bytes().to_vec()).collect::<Vec<_>>()
+        };
+        // No word has NUL in it.
+        for first in 1..=u8::MAX {
+            for second in 1..=u8::MAX {
+                let word = [b'x', first, second, b'y'];
+                assert_eq!(read(&word), [b"a".to_vec(), word.to_vec(), b"b".to_vec()], "{word:?}");
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What `-v` and `-vv` say, in lines that scripts made for HAProxy find what they look for in.
+//! The output of `-v` and `-vv`, in a form that scripts made for HAProxy can parse.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::arguments::VersionForm;
 
 const BRANCH: &str = "3.5";
 
-/// The answer to `-v` and its relatives.
+/// The output of `-v` and its variants.
 pub fn text(form: VersionForm) -> String {
     match form {
         VersionForm::Usual => short(),
@@ -21,7 +21,7 @@ pub fn text(form: VersionForm) -> String {
     }
 }
 
-/// Two lines: who this is, and where it runs. The first has the words that scripts look for.
+/// Two lines: the version, and the system. The first has the words that scripts look for.
 pub fn short() -> String {
     let [system, release, version, machine] = users::system_name();
     format!(
@@ -67,7 +67,7 @@ fn long() -> String {
     text
 }
 
-/// The answer to `-dt help`.
+/// The output of `-dt help`.
 pub const TRACES_HELP: &str = "\
 -dt [<source>[:<level>[:<verbosity>]],...] traces to standard error from the start on.\n\
 'all', or no source, is every source; without a level only errors are told.\n\
@@ -78,7 +78,7 @@ pub const TRACES_HELP: &str = "\
 \n\
 The runtime API lists what there is: 'trace', 'trace h1 level', 'trace h1 verbosity'.\n";
 
-/// The answer to `-dMhelp`.
+/// The output of `-dMhelp`.
 pub const MEMORY_HELP: &str = "\
 -dM and its options are accepted and change nothing: memory that is used after its end or before its beginning does not\n\
 pass the compiler, and the few places that it cannot judge are run under other tools.\n";

@@ -7,7 +7,7 @@ struct Live {
     ring: Arc<Ring>,
     path: std::path::PathBuf,
     follower: Follower,
-    /// Whether the file is as the reference writes it.
+    /// Whether the file has HAProxy's layout, without counters.
     plain: bool,
     _folder: tempfile::TempDir,
 }
@@ -32,7 +32,7 @@ impl Live {
         bytes
     }
 
-    /// What is new, remarks in angle brackets.
+    /// The new messages, with remarks in angle brackets.
     fn look(&mut self) -> Vec<String> {
         let bytes = self.bytes();
         look(&mut self.follower, &bytes, Look::Again)
@@ -77,8 +77,8 @@ fn each_look_brings_what_is_new() {
     }
 }
 
-/// Areas and lengths that divide one another, or by one less or more: after so many messages, the writer stands where the
-/// follower stands, or next to it, after any number of laps. Every message is seen or counted as lost.
+/// Areas and lengths that divide one another, or by one less or more: after some number of messages the writer is at the
+/// follower's position, or next to it, after any number of laps. Every message is seen or counted as lost.
 #[test]
 fn nothing_is_skipped_in_silence_however_often_the_writer_laps() {
     for (area, length) in
@@ -103,7 +103,7 @@ fn nothing_is_skipped_in_silence_however_often_the_writer_laps() {
                 let remark = told.first().filter(|text| text.starts_with('<')).map(String::as_str);
                 match (lost, plain) {
                     (0, false) => assert_eq!(remark, None),
-                    // When nothing is left of what was read before, nobody knows.
+                    // When nothing of what was read before is left, a loss cannot be known.
                     (0, true) => assert!(remark.is_none() || seen.len() == holds, "{area} {length} {batch}"),
                     (_, true) => assert!(remark.is_some(), "{area} {length} {batch}"),
                     (_, false) => assert_eq!(remark, Some(&*format!("<lost {lost}>"))),
@@ -137,7 +137,7 @@ impl<F: Fn()> Source for Changing<F> {
     }
 }
 
-/// A writer that laps the follower while it reads: what was read is not believed, the rest is.
+/// A writer that laps the follower while it reads: the bytes that were read are not used, the rest is.
 #[test]
 fn what_is_overwritten_during_the_reading_is_lost() {
     for batch in [1, 3, 20, 39, 40, 41, 80, 1000] {
@@ -146,7 +146,7 @@ fn what_is_overwritten_during_the_reading_is_lost() {
         let ring = Arc::clone(&live.ring);
         let next = RefCell::new(100..100 + batch);
         let change = move || {
-            // Only once: a look has an end.
+            // Only once, so that the look ends.
             for number in next.borrow_mut().by_ref() {
                 assert!(ring.write(0, &[format!("{number:08}").as_bytes()]));
             }
@@ -187,7 +187,7 @@ fn a_message_that_is_not_finished_is_waited_for() {
     assert_eq!(look(&mut live.follower, &bytes, Look::Again), [""; 0]);
     bytes[HEADER + 5] = 0;
     assert_eq!(look(&mut live.follower, &bytes, Look::Again), ["two"]);
-    // One whose writer was killed keeps nobody for ever, and who looks once does not wait.
+    // A message whose writer was killed blocks nobody for ever, and a single look does not wait.
     bytes[HEADER + 5] = 255;
     let mut follower = Follower::default();
     let told: Vec<_> = (0..30).flat_map(|_| look(&mut follower, &bytes, Look::Again)).collect();
@@ -234,8 +234,8 @@ fn long_messages_and_many_are_read_in_parts() {
 }
 
 proptest::proptest! {
-    /// A file of any layout, damaged anywhere: nothing panics, every message whose bytes and tags were not touched is told,
-    /// and what was damaged is said.
+    /// A file of any layout, damaged anywhere: nothing panics, every message whose bytes and tags were not touched is reported,
+    /// and so is the damage.
     #[test]
     fn of_a_damaged_file_everything_readable_is_told(
         lengths in proptest::collection::vec(0usize..60, 1..60),
@@ -253,7 +253,7 @@ proptest::proptest! {
         let whole = live.bytes();
         let area = whole.len() - HEADER;
         let header = Header::read(&whole).expect("it is a ring");
-        // What is there, and where its bytes are from its tag to the next.
+        // The messages, and the range of each from its tag to the next.
         let (mut messages, mut at) = (Vec::new(), 0);
         for text in look(&mut Follower::default(), &whole, Look::Once) {
             let behind = at + 2 + text.len();
@@ -275,12 +275,12 @@ proptest::proptest! {
                 proptest::prop_assert!(told.contains(text), "{text} is not in {told:?}");
             }
         }
-        // A length that changed leads elsewhere, or to another number of messages.
+        // A changed length leads to another place, or to another number of messages.
         let changed = messages.iter().filter(|(_, places)| touched(places[1])).count();
         if changed == 1 && !plain && changes.len() == 1 {
             proptest::prop_assert!(told.iter().any(|text| text.starts_with("<")), "{told:?}");
         }
-        // Without a header, everything is still found that is in a row of text.
+        // Without a header, all messages in consecutive text are still found.
         let mut headless = whole.clone();
         headless[64..72].fill(0xee);
         headless[128..136].fill(0xee);
@@ -298,7 +298,7 @@ proptest::proptest! {
         }
     }
 
-    /// Any bytes: repairing ends, and only messages of the file are told.
+    /// Any bytes: repairing ends, and only messages of the file are reported.
     #[test]
     fn any_file_is_repaired_or_refused(
         mut bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..600),

@@ -1,4 +1,4 @@
-//! The real binary as a process: what it says, whom it serves, how it ends.
+//! The real binary as a process: its messages, its service, its end.
 
 mod program;
 mod serving;

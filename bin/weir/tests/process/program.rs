@@ -1,4 +1,4 @@
-//! The real binary, started for one test on sockets that the test made, and ended with it.
+//! The real binary, started for one test on sockets that the test made, and ended with the test.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -11,25 +11,25 @@ use std::time::{Duration, Instant};
 
 use weir_sys::signal::{self, Signal};
 
-/// How long anything may take before a test fails: far more than it takes, on the slowest machine.
+/// How long anything may take before a test fails: far more than needed on the slowest machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One test's folder, sockets and process.
 pub struct Weir {
     child: Child,
     said: BufReader<ChildStderr>,
-    /// Its files go away with it.
+    /// Removed when the test ends.
     _folder: tempfile::TempDir,
 }
 
-/// A configuration in the making.
+/// A process to be started: its folder, sockets and arguments.
 pub struct Setup {
     folder: tempfile::TempDir,
     listeners: Vec<TcpListener>,
     arguments: Vec<String>,
 }
 
-/// While a process is started, the descriptors that it shall inherit are open to every process that is started then.
+/// Only one process is started at a time: its inheritable descriptors would also be inherited by another one.
 static STARTING: Mutex<()> = Mutex::new(());
 
 impl Setup {
@@ -43,7 +43,7 @@ impl Setup {
         self.folder.path().join(name)
     }
 
-    /// A listening socket for the process: `fd@N` for the configuration, and where clients connect to.
+    /// A listening socket for the process: `fd@N` for the configuration, and the address for clients.
     pub fn listener(&mut self) -> (String, Address) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("any port is free");
         let port = listener.local_addr().expect("bound").port();
@@ -79,7 +79,7 @@ impl Setup {
         inherit(true);
         let mut child = command.spawn().expect("the binary was built");
         inherit(false);
-        // The process alone listens from now on.
+        // From now on only the process listens.
         let said = BufReader::new(child.stderr.take().expect("it is piped"));
         Weir { child, said, _folder: self.folder }
     }
@@ -112,7 +112,7 @@ impl Weir {
         self.child.try_wait().expect("it is our child").is_some()
     }
 
-    /// Waits until it says something on standard error.
+    /// Waits until it prints these words to standard error.
     pub fn says(&mut self, words: &str) {
         let mut line = String::new();
         while !line.contains(words) {
@@ -131,7 +131,7 @@ impl Drop for Weir {
     }
 }
 
-/// Where clients connect to.
+/// An address for clients.
 #[derive(Clone, Debug)]
 pub enum Address {
     /// A port of this machine.
@@ -183,7 +183,7 @@ impl Duplex for UnixStream {
     }
 }
 
-/// A response, as far as tests look at it.
+/// The parts of a response that tests use.
 #[derive(Debug)]
 pub struct Response {
     /// The first line and the fields, as received.
@@ -234,7 +234,7 @@ impl Client {
         text
     }
 
-    /// Whether something comes within a moment.
+    /// Whether nothing is received for a moment.
     pub fn is_silent(&mut self) -> bool {
         self.0.get_ref().set_patience(Some(Duration::from_millis(100)));
         let silent = self.0.fill_buf().is_err();
@@ -243,7 +243,7 @@ impl Client {
     }
 }
 
-/// Asks again and again until there is an answer.
+/// Calls `ask` repeatedly until it returns something.
 pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -281,7 +281,7 @@ fn answer_all(stream: TcpStream, body: &str) {
     }
 }
 
-/// What every configuration of these tests begins with.
+/// The beginning of every configuration of these tests.
 pub const DEFAULTS: &str = "
 defaults
     mode http

@@ -1,4 +1,4 @@
-//! The real binary serves traffic, holds its limits, and ends as it is told.
+//! The real binary serves traffic, keeps its limits, and ends as told.
 
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use crate::program::{Address, DEFAULTS, Setup, origin, until};
 use weir_sys::signal;
 
-/// A frontend that answers by itself.
+/// A frontend that responds without a server.
 fn answering(bind: &str, more: &str) -> String {
     format!(
         "{DEFAULTS}
@@ -75,7 +75,7 @@ fn every_kind_of_address_is_listened_on() {
     assert_eq!(socket::connect(&socket, &padded), Ok(true));
 }
 
-/// `abns@`: the name fills the whole of the kernel's field.
+/// `abns@`: the name is padded to the whole field of the kernel's address.
 fn weir_net_padded(name: &[u8]) -> Box<[u8]> {
     let mut padded = name.to_vec();
     padded.resize(107, 0);
@@ -165,7 +165,7 @@ fn a_paused_process_resumes() {
     assert_eq!(address.connect().ask("/").body, "hello");
     weir.signal(signal::SIGTTOU);
     weir.says("Paused frontend front.");
-    // A path cannot be given up for a while: connections wait.
+    // A paused listener on a path keeps its socket: connections wait.
     let mut client = address.connect();
     client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
     assert!(client.is_silent());
@@ -181,7 +181,7 @@ fn a_pause_that_is_taken_back_at_once_is_over() {
     let weir = setup.start(&answering(&bind, ""));
     assert_eq!(address.connect().ask("/").body, "hello");
     for _ in 0..20 {
-        // Most often both wait when they are read. A connection that finds the process paused waits for its resuming.
+        // Usually both signals are pending when they are read. A connection to the paused process waits until it resumes.
         weir.signal(signal::SIGTTOU);
         weir.signal(signal::SIGTTIN);
         assert_eq!(address.connect().ask("/").body, "hello");

@@ -1,0 +1,266 @@
+//! The pages of the reference.
+
+use std::fmt::Write;
+
+use weir_config::vocabulary::{self, ConfigWord, WordPlace, WordState};
+
+use super::examples::{Examples, differences};
+use super::{Generated, Sort, sentence, sorted};
+use crate::arguments::FLAGS;
+use crate::explain::{Entry, NOT_YET, codes, entries};
+use crate::problems;
+
+pub fn all() -> Vec<Generated> {
+    let entries = entries();
+    let mut pages: Vec<Generated> = PLACES
+        .iter()
+        .map(|(name, title, about, places)| page(name, place_page(title, about, places)))
+        .collect();
+    let examples = Examples::read();
+    for (name, title, about, sort) in TABLES {
+        pages.push(page(name, table_page(title, about, &sorted(&entries, *sort), &examples)));
+    }
+    pages.push(page("command-line", command_line()));
+    pages.push(page("termination-codes", termination_codes()));
+    pages.push(page("problems", problem_codes()));
+    pages
+}
+
+fn page(name: &str, text: String) -> Generated {
+    Generated { path: format!("doc/manual/src/reference/{name}.md"), text }
+}
+
+fn head(title: &str, about: &str) -> String {
+    format!("# {title}\n\n<!-- Generated from the rows of the program: make reference. -->\n\n{about}\n\n")
+}
+
+/// One section for each word that is there, and a list of those that are not.
+fn place_page(title: &str, about: &str, places: &[WordPlace]) -> String {
+    let mut text = head(title, about);
+    let words = vocabulary::words();
+    for place in places {
+        let of_place = || words.iter().filter(|word| word.place == *place);
+        if places.len() > 1 {
+            let _ = writeln!(text, "## {}\n", place.title());
+        }
+        let level = if places.len() > 1 { "###" } else { "##" };
+        of_place()
+            .filter(|word| word.state == WordState::Ready)
+            .for_each(|word| section(&mut text, level, word));
+        let of_state = |state| of_place().filter(move |word| word.state == state);
+        let missing: Vec<String> =
+            of_state(WordState::NotYet).map(|word| format!("`{}`", word.name)).collect();
+        if !missing.is_empty() {
+            let _ =
+                writeln!(text, "{level} Not there yet\n\nAn error that says so: {}.\n", missing.join(", "));
+        }
+        let removed: Vec<String> =
+            of_state(WordState::Removed).map(|word| format!("`{}` ({})", word.name, word.help)).collect();
+        if !removed.is_empty() {
+            let _ = writeln!(
+                text,
+                "{level} No longer in the language\n\nAn error that says what to use instead: {}.\n",
+                removed.join("; ")
+            );
+        }
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+fn section(text: &mut String, level: &str, word: &ConfigWord) {
+    let _ = writeln!(text, "{level} {}\n\n```text\n{}\n```\n", word.name, written(word, word.arguments));
+    let _ = writeln!(text, "{}\n", sentence(word.help));
+    let _ = writeln!(text, "- Valid in: {}", vocabulary::written_in(word).join(", "));
+    if !word.example.is_empty() || word.place == WordPlace::Option {
+        let _ = writeln!(text, "- Example: `{}`", written(word, word.example));
+    }
+    for difference in differences(word) {
+        let _ = writeln!(text, "- Differs from HAProxy: {difference}");
+    }
+    text.push('\n');
+}
+
+/// A word as a line has it.
+fn written(word: &ConfigWord, arguments: &str) -> String {
+    let option = if word.place == WordPlace::Option { "option " } else { "" };
+    format!("{option}{}", syntax(word.name, arguments))
+}
+
+/// A word and what follows it: arguments in parentheses follow at once.
+fn syntax(name: &str, arguments: &str) -> String {
+    let separator = if arguments.is_empty() || arguments.starts_with('(') { "" } else { " " };
+    format!("{name}{separator}{arguments}")
+}
+
+fn table_page(title: &str, about: &str, entries: &[&Entry], examples: &Examples) -> String {
+    let mut text = head(title, about);
+    let (missing, there): (Vec<&&Entry>, Vec<&&Entry>) =
+        entries.iter().partition(|entry| entry.sort.ends_with(NOT_YET));
+    for entry in there {
+        // Angle brackets are tags in a page.
+        let quote = if entry.name.contains('<') { "`" } else { "" };
+        let syntax = syntax(entry.name, &entry.arguments);
+        let _ = writeln!(text, "## {quote}{}{quote}\n\n```text\n{syntax}\n```\n", entry.name);
+        let _ = writeln!(text, "{}\n", sentence(&entry.help));
+        let types = entry.sort.split_once(", ").map(|(_, types)| types);
+        let facts = [
+            types.filter(|_| [Sort::Fetch, Sort::Converter].contains(&Sort::of(entry))).map(sentence),
+            Some(entry.sort.clone()).filter(|_| Sort::of(entry) == Sort::Statistic),
+            examples.of(entry).map(|(expression, value)| format!("Example: `{expression}` gives `{value}`.")),
+        ];
+        let facts: String = facts.into_iter().flatten().map(|fact| format!("- {fact}\n")).collect();
+        text.push_str(&facts);
+        text.push_str(if facts.is_empty() { "" } else { "\n" });
+    }
+    if !missing.is_empty() {
+        let names: Vec<String> = missing.iter().map(|entry| format!("`{}`", entry.name)).collect();
+        let _ = writeln!(text, "## Not there yet\n\nAn error that says so: {}.\n", names.join(", "));
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+fn command_line() -> String {
+    let about = "```text\nweir [-f <file|folder>]... [options] [-- <file>...]\nweir explain <word|code>\nweir explain -f <file> <line>\n\
+                 weir lint -f <file> [--format json]\n```\n\nThe options are those of HAProxy, and a few more. Exit statuses: 0 when all \
+                 went well, 1 when the configuration cannot be used or the start failed, 2 when `-c` finds a configuration that \
+                 listens nowhere. `weir lint` ends with 0 when it finds nothing, 1 when it finds something, 2 when the configuration \
+                 cannot be used.";
+    let mut text = head("The command line", about);
+    for flag in FLAGS {
+        let attached = if flag.value.is_empty() || flag.value.starts_with('[') { "" } else { " " };
+        let _ = writeln!(
+            text,
+            "## {}\n\n```text\n{}{attached}{}\n```\n\n{}\n",
+            flag.name,
+            flag.name,
+            flag.value,
+            sentence(flag.help)
+        );
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+fn termination_codes() -> String {
+    let about = "The field `%tsc` of a log line (`%ts` without cookies) says how a session ended: who ended it, in which phase, and \
+                 what happened to the persistence cookie of the request and of the response. `weir explain sHNN` tells the same in the \
+                 terminal. `show timeline` of the runtime API has the moments of each of the last streams that ended badly.";
+    let mut text = head("Termination codes", about);
+    for (title, letters) in codes::letters() {
+        let _ = writeln!(text, "## {title}\n\n| letter | meaning |\n|---|---|");
+        letters.iter().for_each(|(letter, meaning)| {
+            let _ = writeln!(text, "| `{letter}` | {meaning} |");
+        });
+        text.push('\n');
+    }
+    text.push_str("## What to look at\n\n");
+    for (pair, advice) in codes::ADVICE {
+        let _ = writeln!(text, "### {pair}\n\n{advice}\n");
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+fn problem_codes() -> String {
+    let about = "`weir -c --format json` and `weir lint` give each finding a code. A code keeps its meaning; `weir explain C101` tells \
+                 the same in the terminal.";
+    let mut text = head("Codes of problems", about);
+    let mut rows: Vec<_> = problems::all().collect();
+    rows.sort_by_key(|row| row.code);
+    for row in rows {
+        let _ = writeln!(text, "## {}\n\n{} {}\n", row.code, sentence(row.title), row.help);
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+/// File, title, what it is about, and the words.
+static PLACES: &[(&str, &str, &str, &[WordPlace])] = &[
+    (
+        "sections",
+        "Sections",
+        "A configuration is a list of sections. A section begins with one of these words and ends where the next one begins.",
+        &[WordPlace::Section],
+    ),
+    ("global", "Words of global", "Settings of the process as a whole.", &[WordPlace::Global]),
+    (
+        "proxies",
+        "Words of proxies",
+        "Lines of `defaults`, `frontend`, `listen` and `backend` sections. What follows `option`, `bind`, `server` and `filter`, and \
+         the actions of rules, have pages of their own: [options](options.md), [bind lines](bind.md), [server lines](server.md), \
+         [actions](actions.md), [filters](filters.md).",
+        &[WordPlace::Proxy],
+    ),
+    (
+        "options",
+        "Options",
+        "Written `option NAME`, and `no option NAME` to take one back.",
+        &[WordPlace::Option],
+    ),
+    ("bind", "Words of bind lines", "They follow the addresses of a `bind` line.", &[WordPlace::Bind]),
+    (
+        "server",
+        "Words of server lines",
+        "They follow the address of a `server` line, or `default-server`.",
+        &[WordPlace::Server],
+    ),
+    (
+        "actions",
+        "Actions",
+        "What a rule does. 'Valid in' says which rules have the action: `http-request deny`, `tcp-request content accept`. Every rule \
+         may end with a condition, `if ...` or `unless ...`.",
+        &[WordPlace::Action],
+    ),
+    (
+        "filters",
+        "Filters",
+        "They follow `filter` and see the bytes of both directions.",
+        &[WordPlace::Filter],
+    ),
+    (
+        "other-sections",
+        "Words of other sections",
+        "The lines of the sections that are neither `global` nor a proxy.",
+        &[
+            WordPlace::Userlist,
+            WordPlace::HttpErrors,
+            WordPlace::Ring,
+            WordPlace::LogForward,
+            WordPlace::Mailers,
+            WordPlace::Peers,
+            WordPlace::Healthcheck,
+            WordPlace::Resolvers,
+            WordPlace::Traces,
+            WordPlace::CrtStore,
+            WordPlace::Load,
+        ],
+    ),
+];
+
+/// File, title, what it is about, and which entries.
+static TABLES: &[(&str, &str, &str, Sort)] = &[
+    (
+        "fetches",
+        "Sample fetches",
+        "A sample fetch takes a value out of a connection, a request or a response. It is used in conditions, log formats (`%[...]`) \
+         and rules, and may be followed by converters. The values of the examples are those that the tests get.",
+        Sort::Fetch,
+    ),
+    (
+        "acl-keywords",
+        "Keywords of ACLs",
+        "Short names of a sample fetch with a way to match it.",
+        Sort::AclKeyword,
+    ),
+    (
+        "converters",
+        "Converters",
+        "A converter changes a value: `path,lower,map(file)`. The values of the examples are those that the tests get.",
+        Sort::Converter,
+    ),
+    (
+        "log-aliases",
+        "Log aliases",
+        "Short names in log formats: `%ST` and `%[ST]` are the same.",
+        Sort::Alias,
+    ),
+    ("commands", "Commands of the runtime API", "Written to a `stats socket`, one a line.", Sort::Command),
+    ("statistics", "Statistics", "The columns of `show stat` and the lines of `show info`.", Sort::Statistic),
+];

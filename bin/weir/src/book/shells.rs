@@ -1,0 +1,179 @@
+//! Man pages, and what shells complete.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use weir_config::vocabulary::{self, WordPlace, WordState};
+
+use super::{Generated, sentence};
+use crate::arguments::FLAGS;
+use crate::explain::entries;
+
+pub fn all() -> Vec<Generated> {
+    let file = |path: &str, text| Generated { path: path.to_owned(), text };
+    vec![
+        file("packaging/man/weir.1", weir()),
+        file("packaging/man/weir.cfg.5", configuration()),
+        file("packaging/man/weir-ring.1", ring()),
+        file("packaging/completion/weir.bash", bash()),
+        file("packaging/completion/_weir", zsh()),
+    ]
+}
+
+fn head(name: &str, section: u8, about: &str) -> String {
+    let upper = name.to_uppercase();
+    format!(
+        ".\\\" Generated from the rows of the program: make reference.\n.TH {} {section} \"\" weir\n.SH NAME\n{} \\- {}\n",
+        roff(&upper),
+        roff(name),
+        roff(about)
+    )
+}
+
+/// Text for roff: nothing in it is a command.
+fn roff(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
+}
+
+fn item(text: &mut String, word: &str, arguments: &str, help: &str) {
+    let arguments = if arguments.is_empty() { String::new() } else { format!(" {}", arguments.trim_start()) };
+    let _ = writeln!(text, ".TP\n\\fB{}\\fR{}\n{}", roff(word), roff(&arguments), roff(&sentence(help)));
+}
+
+fn weir() -> String {
+    let mut text = head("weir", 1, "a load balancer for TCP and HTTP that reads HAProxy's configuration");
+    text.push_str(
+        ".SH SYNOPSIS\n\
+         .B weir\n[\\fB\\-f\\fR \\fIfile\\fR|\\fIfolder\\fR]... [\\fIoptions\\fR] [\\fB\\-\\-\\fR \\fIfile\\fR...]\n.br\n\
+         .B weir explain\n\\fIword\\fR|\\fIcode\\fR\n.br\n\
+         .B weir explain \\-f\n\\fIfile line\\fR\n.br\n\
+         .B weir lint \\-f\n\\fIfile\\fR [\\fB\\-\\-format json\\fR]\n\
+         .SH DESCRIPTION\n\
+         weir accepts connections, applies the rules of its configuration, and sends each connection or request to one of several\n\
+         servers. It takes the configuration, the command line and the runtime API of HAProxy. A word that it does not know is an\n\
+         error at the start.\n.PP\n\
+         .B weir explain\ntells what a word of the configuration, a fetch, a converter, a log alias, a command, a statistic, the\n\
+         termination code of a log line or the code of a problem means; with a file and the number of a line, what that line means\n\
+         where it stands.\n.PP\n\
+         .B weir lint\ntells of what is valid and probably not meant.\n.PP\n\
+         Without a configuration, a built\\-in one is served on port 8080 of this machine.\n.SH OPTIONS\n",
+    );
+    FLAGS.iter().for_each(|flag| item(&mut text, flag.name, flag.value, flag.help));
+    text.push_str(
+        ".SH SIGNALS\n.TP\n.B SIGUSR1\nStops listening and ends after the last connection.\n\
+         .TP\n.B SIGTERM\nEnds at once.\n\
+         .TP\n.B SIGUSR2, SIGHUP\nA master reads its configuration again and starts a new worker.\n\
+         .SH EXIT STATUS\n.TP\n.B 0\nAll went well.\n\
+         .TP\n.B 1\nThe configuration cannot be used, or the start failed.\n\
+         .TP\n.B 2\nWith \\fB\\-c\\fR: the configuration is right and listens nowhere.\n\
+         .SH SEE ALSO\n.BR weir.cfg (5),\n.BR weir\\-ring (1)\n",
+    );
+    text
+}
+
+fn configuration() -> String {
+    let mut text = head("weir.cfg", 5, "the configuration of weir");
+    text.push_str(
+        ".SH DESCRIPTION\n\
+         A file is a list of sections. Words are separated by blanks; quotes and backslashes keep blanks together; what follows a\n\
+         number sign is a comment. Inside double quotes, \\fB${NAME}\\fR is a variable of the environment.\n\
+         Below is each word with its arguments. \\fBweir explain\\fR \\fIword\\fR has an example.\n",
+    );
+    let words = vocabulary::words();
+    for place in WordPlace::ALL {
+        let _ = writeln!(text, ".SH {}", roff(&place.title().to_uppercase()));
+        let there = words.iter().filter(|word| word.place == place && word.state == WordState::Ready);
+        there.for_each(|word| item(&mut text, word.name, word.arguments, word.help));
+    }
+    text.push_str(".SH SEE ALSO\n.BR weir (1)\n");
+    text
+}
+
+/// From what the program prints itself.
+fn ring() -> String {
+    let mut text = head("weir-ring", 1, "prints the messages of a ring's file");
+    text.push_str(".SH SYNOPSIS\n.B weir\\-ring\n");
+    let usage = RING.split("\"\\\n").nth(1).and_then(|rest| rest.split("\n\";").next()).expect("a usage");
+    let (first, rest) = usage.split_once('\n').expect("lines");
+    let _ = writeln!(text, "{}\n.SH DESCRIPTION", roff(first.trim_start_matches("usage: weir-ring ")));
+    for line in rest.lines() {
+        match line.trim_start().split_once("  ").filter(|_| line.starts_with("  ")) {
+            Some((option, help)) => item(&mut text, option, "", help),
+            None if text.ends_with(".SH DESCRIPTION\n") => {
+                let _ = writeln!(text, "{}", roff(&sentence(line)));
+            }
+            None if line.starts_with("Damage") => {
+                let _ = writeln!(text, ".PP\n{}", roff(line));
+            }
+            None => {
+                let _ = writeln!(text, "{}", roff(line));
+            }
+        }
+    }
+    text.push_str(".SH SEE ALSO\n.BR weir (1)\n");
+    text
+}
+
+/// Everything that 'weir explain' knows by one word.
+fn explained() -> String {
+    let entries = entries();
+    let words: BTreeSet<&str> =
+        entries.iter().map(|entry| entry.name).filter(|name| !name.contains(' ')).collect();
+    let plain =
+        |word: &&&str| word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+    words.iter().filter(plain).copied().collect::<Vec<_>>().join(" ")
+}
+
+fn options() -> Vec<&'static str> {
+    FLAGS.iter().map(|flag| flag.name).collect()
+}
+
+fn bash() -> String {
+    format!(
+        "# Generated from the rows of the program: make reference.\n\
+         _weir() {{\n\
+         \x20   local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}\n\
+         \x20   case $previous in\n\
+         \x20   -f|-p|-x|--) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n\
+         \x20   -C) COMPREPLY=($(compgen -d -- \"$word\")); return ;;\n\
+         \x20   --format) COMPREPLY=($(compgen -W 'text json' -- \"$word\")); return ;;\n\
+         \x20   esac\n\
+         \x20   if [[ ${{COMP_WORDS[1]}} == explain && $word != -* ]]; then\n\
+         \x20       COMPREPLY=($(compgen -W '{}' -- \"$word\"))\n\
+         \x20   else\n\
+         \x20       local first=; [[ $COMP_CWORD == 1 ]] && first='explain lint'\n\
+         \x20       COMPREPLY=($(compgen -W \"$first {}\" -- \"$word\"))\n\
+         \x20   fi\n\
+         }}\n\
+         complete -o filenames -F _weir weir\n",
+        explained(),
+        options().join(" ")
+    )
+}
+
+fn zsh() -> String {
+    let mut text = String::from(
+        "#compdef weir\n# Generated from the rows of the program: make reference.\nlocal -a options\noptions=(\n",
+    );
+    for flag in FLAGS {
+        let help: String =
+            flag.help.chars().filter(|c| !matches!(c, '\'' | '[' | ']' | ':' | '\\')).collect();
+        let value = match flag.name {
+            "-f" | "-p" | "-x" => ":file:_files",
+            "-C" => ":folder:_files -/",
+            "--format" => ":format:(text json)",
+            _ if flag.value.starts_with('<') => ":value: ",
+            _ => "",
+        };
+        let _ = writeln!(text, "    '*{}[{help}]{value}'", flag.name);
+    }
+    let _ = write!(
+        text,
+        ")\nif (( CURRENT == 2 )); then\n    compadd explain lint\nfi\nif [[ $words[2] == explain ]]; then\n    compadd {}\nelse\n    _arguments -A '-*' $options\nfi\n",
+        explained()
+    );
+    text
+}
+
+const RING: &str = include_str!("../../../weir-ring/src/arguments.rs");

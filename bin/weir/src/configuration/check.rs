@@ -1,0 +1,74 @@
+//! A configuration that is looked at and not served: `-c --format json`, `weir lint`, `weir explain -f`.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use weir_config::Outcome;
+use weir_config::files::load_sources;
+use weir_config::model::Config;
+use weir_runtime::build;
+use weir_syntax::{Diagnostics, Severity, SourceMap};
+
+use super::{Disk, environment, listens, looked_up, parse, with_arguments};
+use crate::arguments::Arguments;
+use crate::findings::{self, Finding};
+
+/// A configuration that was looked at and is not going to be served.
+pub struct Checked {
+    /// Its files.
+    pub sources: SourceMap,
+    /// What it says, as far as it could be read.
+    pub config: Config,
+    /// What was found.
+    pub findings: Vec<Finding>,
+}
+
+/// Reads what the command line names and looks at all of it. Nothing is said.
+pub fn check(arguments: &Arguments) -> Checked {
+    let mut diagnostics = Diagnostics::new();
+    let sources = load_sources(&arguments.files, &Disk { again: false }, &mut diagnostics);
+    let mut findings = findings::of_diagnostics(&diagnostics, &sources);
+    if diagnostics.has_alerts() {
+        return Checked { sources, config: Config::default(), findings };
+    }
+    let Outcome { config, diagnostics, .. } = parse(&sources, environment(arguments, &sources, None)).outcome;
+    let config = with_arguments(config, arguments);
+    findings.extend(findings::of_diagnostics(&diagnostics, &sources));
+    let states = build::SavedStates::read(&config);
+    let of_states = states.warnings().map(|text| findings::of_text(Severity::Warning, text, &sources));
+    findings.extend(of_states);
+    let further = looked_up(&config, &states, arguments);
+    findings.extend(further.iter().map(|(severity, text)| findings::of_text(*severity, text, &sources)));
+    if !findings.iter().any(|finding| finding.severity == Severity::Alert) && !listens(&config) {
+        findings.push(findings::of_text(
+            Severity::Warning,
+            "nothing listens: there is no listener.",
+            &sources,
+        ));
+    }
+    Checked { sources, config, findings }
+}
+
+impl Checked {
+    /// Whether the configuration can be served; `-dW` makes warnings count.
+    pub fn is_valid(&self, arguments: &Arguments) -> bool {
+        let strict = arguments.zero_warning || self.config.global.zero_warning;
+        let worst = if strict { Severity::Warning } else { Severity::Alert };
+        self.findings.iter().all(|finding| finding.severity < worst)
+    }
+}
+
+/// `-c --format json`: the exit status is the same as without.
+pub fn check_as_json(arguments: &Arguments) -> ExitCode {
+    let checked = check(arguments);
+    let valid = checked.is_valid(arguments);
+    let shown = |finding: &&Finding| finding.severity != Severity::Diag || arguments.diagnose;
+    let findings: Vec<Finding> = checked.findings.iter().filter(shown).cloned().collect();
+    // Nobody is left to be told that standard output is closed.
+    let _ = io::stdout().write_all(findings::json(valid, &findings).as_bytes());
+    match valid {
+        true if listens(&checked.config) => ExitCode::SUCCESS,
+        true => ExitCode::from(2),
+        false => ExitCode::FAILURE,
+    }
+}

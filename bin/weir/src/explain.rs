@@ -1,0 +1,245 @@
+//! `weir explain`: what a word of the language or a termination code means, from the rows that drive them, and what a line of a
+//! configuration means where it stands.
+
+pub mod codes;
+mod line;
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use weir_cli::command::{HIDDEN, WORKER};
+use weir_config::vocabulary::{self, ConfigWord, WordPlace, WordState};
+use weir_expr::alias::Alias;
+use weir_expr::{Registry, converters};
+use weir_stats::{fields, info};
+use weir_stream::fetch::FETCHES;
+use weir_syntax::did_you_mean;
+
+use crate::problems;
+
+/// One entry.
+pub struct Entry {
+    /// Where a word of the configuration stands; none for what is no such word.
+    place: Option<WordPlace>,
+    /// The word, or the words.
+    pub name: &'static str,
+    /// What follows it.
+    pub arguments: String,
+    /// What sort of word it is, and where it is written; what is not there yet ends with [`NOT_YET`].
+    pub sort: String,
+    /// What it is for.
+    pub help: Cow<'static, str>,
+    /// A line that uses it, or nothing.
+    example: String,
+}
+
+/// `weir explain -f FILE LINE`; none where the words do not begin like that.
+pub fn explain_line(words: &[&str]) -> Option<Result<String, String>> {
+    if !words.contains(&"-f") {
+        return None;
+    }
+    let usage = || Err("explain expects '-f FILE LINE', the number of a line.".to_owned());
+    let Some((number, rest)) = words.split_last() else { return Some(usage()) };
+    let Ok(number) = number.parse() else { return Some(usage()) };
+    Some(match crate::arguments::parse(rest.iter().copied()) {
+        Ok(arguments) if !arguments.files.is_empty() => line::explain(&arguments, number),
+        Ok(_) => usage(),
+        Err(crate::arguments::Fault::Usage(text) | crate::arguments::Fault::Text(text)) => Err(text),
+    })
+}
+
+/// Everything that is known of these words; without them, how it is asked.
+///
+/// # Errors
+/// A text for standard error when there is no entry.
+pub fn explain(words: &[&str]) -> Result<String, String> {
+    let wanted = words.join(" ");
+    // An alias is written with a percent sign in a format.
+    let wanted = wanted.trim().trim_start_matches('%');
+    if wanted.is_empty() {
+        return Err("explain expects a word of the configuration, a sample fetch, a converter, a log alias (%ST), a command, a \
+                    statistic, the termination code of a log line (sH--), or the code of a problem (C101)."
+            .to_owned());
+    }
+    among(&entries(), wanted)
+}
+
+fn among(entries: &[Entry], wanted: &str) -> Result<String, String> {
+    let mut text: String = entries.iter().filter(|entry| entry.answers(wanted)).map(Entry::text).collect();
+    text.push_str(&codes::explain(wanted).unwrap_or_default());
+    if let Some(row) = problems::find(wanted) {
+        // Writing to a string does not fail.
+        let _ = write!(text, "\n{}\n  Kind of problem: {}\n  {}\n", row.code, row.title, row.help);
+    }
+    if !text.is_empty() {
+        return Ok(text.trim_start().to_owned());
+    }
+    let similar = did_you_mean(wanted, entries.iter().map(|entry| entry.name));
+    let similar = similar.map_or(String::new(), |name| format!(" Did you mean '{name}'?"));
+    Err(format!("nothing is known of '{wanted}'.{similar}"))
+}
+
+impl Entry {
+    /// Whether the entry matches: by its whole name, or by the first word of it.
+    fn answers(&self, wanted: &str) -> bool {
+        let rest = self.name.strip_prefix(wanted);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    }
+
+    fn text(&self) -> String {
+        let separator = if self.arguments.is_empty() || self.arguments.starts_with('(') { "" } else { " " };
+        let mut text =
+            format!("\n{}{separator}{}\n  {}\n  {}\n", self.name, self.arguments, self.sort, self.help);
+        if !self.example.is_empty() {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "  Example: {}", self.example);
+        }
+        text
+    }
+}
+
+/// How entries end that are not there yet.
+#[cfg(test)]
+pub const NOT_YET: &str = "Not implemented yet.";
+
+/// Everything that is known, word by word.
+pub fn entries() -> Vec<Entry> {
+    let mut entries: Vec<Entry> = vocabulary::words().iter().map(configured).collect();
+    let registry = Registry::new(FETCHES.iter().map(|row| &row.decl));
+    entries.extend(registry.fetches().into_iter().map(|row| Entry {
+        place: None,
+        name: row.name,
+        arguments: row.args.to_string(),
+        sort: format!("Sample fetch, gives {}.", row.output.name()),
+        help: row.help.into(),
+        example: String::new(),
+    }));
+    entries.extend(registry.acl_keywords().into_iter().filter(|row| row.name != row.fetch).map(|row| {
+        Entry {
+            place: None,
+            name: row.name,
+            arguments: String::new(),
+            sort: "Keyword of ACLs.".to_owned(),
+            help: format!("the sample fetch '{}', matched as '-m {}' says", row.fetch, row.method.name())
+                .into(),
+            example: String::new(),
+        }
+    }));
+    entries.extend(converters::all().iter().map(|row| Entry {
+        place: None,
+        name: row.name,
+        arguments: row.args.to_string(),
+        sort: format!("Converter, takes {} and gives {}.", row.input.name(), row.output.name()),
+        help: row.help.into(),
+        example: String::new(),
+    }));
+    entries.extend(Alias::ROWS.iter().map(|row| Entry {
+        place: None,
+        name: row.name,
+        arguments: String::new(),
+        sort: format!("Alias of log formats, written %{} or %[{}].", row.name, row.name),
+        help: row.help.into(),
+        example: String::new(),
+    }));
+    let commands = weir_cli::commands().filter(|row| row.flags & HIDDEN == 0);
+    entries.extend(commands.map(|row| Entry {
+        place: None,
+        name: row.name,
+        arguments: row.syntax.strip_prefix(row.name).unwrap_or_default().trim_start().to_owned(),
+        sort: match row.flags & WORKER != 0 && row.run.is_none() {
+            true => "Command of the runtime API. Not implemented yet.".to_owned(),
+            false => "Command of the runtime API.".to_owned(),
+        },
+        help: row.help.into(),
+        example: String::new(),
+    }));
+    let figures = fields::FIELDS.iter().map(|row| (row.name, "show stat", row.description));
+    let figures = figures.chain(info::INFO_FIELDS.iter().map(|row| (row.name, "show info", row.description)));
+    entries.extend(figures.map(|(name, shown_by, help)| Entry {
+        place: None,
+        name,
+        arguments: String::new(),
+        sort: format!("Statistic of '{shown_by}'."),
+        help: help.into(),
+        example: String::new(),
+    }));
+    entries
+}
+
+fn configured(word: &ConfigWord) -> Entry {
+    let place = vocabulary::written_in(word).join(", ");
+    let sort = match word.state {
+        // A title may say the place itself.
+        WordState::Ready if word.place.title().ends_with(&place) => format!("{}.", word.place.title()),
+        WordState::Ready => format!("{}: {place}.", word.place.title()),
+        WordState::NotYet => format!("{}. Not implemented yet: using it is an error.", word.place.title()),
+        WordState::Removed => format!("{}. The language has it no more.", word.place.title()),
+    };
+    let example = match word.state {
+        WordState::Ready if !word.arguments.is_empty() && !word.example.is_empty() => {
+            format!("{} {}", word.name, word.example)
+        }
+        _ => String::new(),
+    };
+    Entry {
+        place: Some(word.place),
+        name: word.name,
+        arguments: word.arguments.to_owned(),
+        sort,
+        help: word.help.into(),
+        example,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_say_what_they_are_where_they_stand_and_how_they_are_used() {
+        let text = explain(&["retries"]).expect("a word");
+        assert!(text.starts_with("retries <"), "{text}");
+        assert!(text.contains("Words of proxies: defaults, listen, backend."), "{text}");
+        assert!(text.contains("Example: retries "), "{text}");
+        for (word, part) in [
+            ("hdr", "Sample fetch"),
+            ("hdr_dom", "the sample fetch 'req.hdr', matched as '-m dom' says"),
+            ("base64", "Converter, takes"),
+            ("%ST", "Alias of log formats, written %ST"),
+            ("ST", "Status code"),
+            ("show stat", "Command of the runtime API"),
+            ("qcur", "Statistic of 'show stat'"),
+            ("Uptime_sec", "Statistic of 'show info'"),
+            ("set-header", "Actions: http-request"),
+            ("sHNN", "Termination code"),
+            ("c101", "Kind of problem: an unknown word"),
+            ("inter", "\n  Words of server lines.\n"),
+            ("show quic", "Command of the runtime API. Not implemented yet."),
+            ("log-profile", "Not implemented yet"),
+        ] {
+            let text = explain(&[word]).expect(word);
+            assert!(text.contains(part), "{word}: {text}");
+        }
+        // A first word that several names share selects all of them.
+        let shows = explain(&["show"]).expect("commands");
+        assert!(shows.contains("\nshow info") && shows.contains("\nshow table"), "{shows}");
+        assert_eq!(explain(&["show", "info"]), explain(&["show info"]));
+    }
+
+    #[test]
+    fn what_is_not_known_is_said_with_what_is_near() {
+        let error = explain(&["retrys"]).expect_err("no word");
+        assert_eq!(error, "nothing is known of 'retrys'. Did you mean 'retries'?");
+        assert_eq!(explain(&["xqzw"]).expect_err("no word"), "nothing is known of 'xqzw'.");
+        assert!(explain(&[]).is_err_and(|text| text.contains("explain expects")));
+    }
+
+    #[test]
+    fn every_entry_can_be_asked_for() {
+        let entries = entries();
+        for entry in &entries {
+            let text = among(&entries, entry.name).unwrap_or_default();
+            assert!(text.contains(&*entry.help), "{}", entry.name);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What was found wrong with a configuration, for people and for programs (`--format json`).
+
+use std::fmt::Write;
+
+use weir_syntax::{Diagnostic, Diagnostics, Severity, SourceMap, Span};
+
+use crate::problems;
+
+/// One thing that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How grave.
+    pub severity: Severity,
+    /// Of which kind, as `weir explain` knows it.
+    pub code: &'static str,
+    /// Where, when it has a position.
+    pub position: Option<Position>,
+    /// What is wrong.
+    pub message: String,
+    /// What was expected, or why.
+    pub note: Option<String>,
+    /// A known word near the one that was written.
+    pub suggestion: Option<String>,
+    /// How many lines of the configuration have the same; only the first few are told.
+    pub times: usize,
+}
+
+/// A position in a file. Lines and columns count from 1; columns count bytes, `end_column` is one past the last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    pub file: String,
+    pub line: u32,
+    /// Absent where only the line is known.
+    pub columns: Option<(u32, u32)>,
+}
+
+/// All that a reader or parser found, warnings behind errors included.
+pub fn of_diagnostics(diagnostics: &Diagnostics, sources: &SourceMap) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for report in diagnostics.all_reports() {
+        let finding = of_diagnostic(report.diagnostic, report.count, sources);
+        let further = report.places.iter().skip(1).map(|span| position(*span, sources));
+        let further: Vec<Finding> =
+            further.map(|position| Finding { position: Some(position), ..finding.clone() }).collect();
+        findings.push(finding);
+        findings.extend(further);
+    }
+    findings
+}
+
+fn of_diagnostic(diagnostic: &Diagnostic, times: usize, sources: &SourceMap) -> Finding {
+    let text = diagnostic.group.as_ref().filter(|_| times > 1).unwrap_or(&diagnostic.message);
+    Finding {
+        severity: diagnostic.severity,
+        code: code_of(diagnostic),
+        position: diagnostic.span.map(|span| position(span, sources)),
+        message: text.clone(),
+        note: diagnostic.note.clone(),
+        suggestion: diagnostic.suggestion.clone(),
+        times,
+    }
+}
+
+fn code_of(diagnostic: &Diagnostic) -> &'static str {
+    if diagnostic.asked_for { ASKED_FOR } else { problems::code_of(&diagnostic.message) }
+}
+
+/// What was found after parsing: the text names its position itself, if it has one.
+pub fn of_text(severity: Severity, text: &str, sources: &SourceMap) -> Finding {
+    Finding {
+        severity,
+        code: problems::code_of(text),
+        position: named_position(text, sources),
+        message: without_place(text).to_owned(),
+        note: None,
+        suggestion: None,
+        times: 1,
+    }
+}
+
+fn position(span: Span, sources: &SourceMap) -> Position {
+    Position {
+        file: sources.name(span.file).to_owned(),
+        line: span.line,
+        columns: Some((span.start + 1, span.end + 1)),
+    }
+}
+
+/// The first `FILE:LINE` in a text, of a file that was read.
+fn named_position(text: &str, sources: &SourceMap) -> Option<Position> {
+    sources.iter().find_map(|(_, source)| {
+        let (_, rest) = text.split_once(&format!("{}:", source.name()))?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let line = rest[..digits].parse().ok()?;
+        Some(Position { file: source.name().to_owned(), line, columns: None })
+    })
+}
+
+/// A text that begins with its position, without it: `[FILE:LINE] : ...`, `parsing [FILE:LINE] : ...`.
+fn without_place(text: &str) -> &str {
+    let placed = text.strip_prefix("parsing ").unwrap_or(text).starts_with('[');
+    text.split_once("] : ").filter(|_| placed).map_or(text, |(_, rest)| rest)
+}
+
+impl Finding {
+    /// As compilers write it, so that editors find the position: `FILE:LINE:COLUMN: warning: MESSAGE [CODE]`.
+    pub fn line(&self) -> String {
+        let position = self.position.as_ref().map_or_else(String::new, |position| {
+            let column = position.columns.map_or_else(String::new, |(column, _)| format!("{column}:"));
+            format!("{}:{}:{column} ", position.file, position.line)
+        });
+        let suggestion =
+            self.suggestion.as_ref().map_or_else(String::new, |word| format!(" Did you mean '{word}'?"));
+        // The remaining lines of a message explain the first one.
+        let message = self.message.lines().next().unwrap_or_default();
+        format!("{position}{}: {message}{suggestion} [{}]\n", name(self.severity), self.code)
+    }
+}
+
+/// One object: whether the configuration can be used, and everything that was found, each with a line of its own.
+pub fn json(valid: bool, findings: &[Finding]) -> String {
+    let mut text = format!("{{\"valid\":{valid},\"diagnostics\":[");
+    for (index, finding) in findings.iter().enumerate() {
+        text.push_str(if index == 0 { "\n" } else { ",\n" });
+        object(&mut text, finding);
+    }
+    text.push_str(if findings.is_empty() { "]}\n" } else { "\n]}\n" });
+    text
+}
+
+fn object(text: &mut String, finding: &Finding) {
+    text.push('{');
+    if let Some(position) = &finding.position {
+        // Writing to a string does not fail.
+        let _ = write!(text, "\"file\":{},\"line\":{},", quoted(&position.file), position.line);
+        if let Some((column, end)) = position.columns {
+            let _ = write!(text, "\"column\":{column},\"end_column\":{end},");
+        }
+    }
+    let _ = write!(
+        text,
+        "\"code\":\"{}\",\"severity\":\"{}\",\"message\":{}",
+        finding.code,
+        name(finding.severity),
+        quoted(&finding.message)
+    );
+    if let Some(note) = &finding.note {
+        let _ = write!(text, ",\"note\":{}", quoted(note));
+    }
+    if let Some(suggestion) = &finding.suggestion {
+        let _ = write!(text, ",\"suggestion\":{}", quoted(suggestion));
+    }
+    if finding.times > 1 {
+        let _ = write!(text, ",\"times\":{}", finding.times);
+    }
+    text.push('}');
+}
+
+/// The names that editors use.
+fn name(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Alert => "error",
+        Severity::Warning => "warning",
+        Severity::Notice => "information",
+        Severity::Diag => "hint",
+    }
+}
+
+/// A JSON string (RFC 8259, 7).
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            control if control < ' ' => {
+                // Writing to a string does not fail.
+                let _ = write!(quoted, "\\u{:04x}", u32::from(control));
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// The code of what `.warning` and its like say.
+const ASKED_FOR: &str = "C116";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources() -> SourceMap {
+        let mut sources = SourceMap::new();
+        sources.add("dir/a.cfg", b"one\ntwo\n".to_vec());
+        sources
+    }
+
+    #[test]
+    fn a_text_may_name_its_place() {
+        let line = |text| of_text(Severity::Alert, text, &sources()).position.map(|position| position.line);
+        assert_eq!(line("[dir/a.cfg:12] : 'server b/s' : could not resolve"), Some(12));
+        assert_eq!(of_text(Severity::Alert, "parsing [dir/a.cfg:1] : x", &sources()).message, "x");
+        assert_eq!(line("cannot find user id for 'nobody'"), None);
+        assert_eq!(line("dir/a.cfg: broken"), None);
+        assert_eq!(line("dir/a.cfg:99999999999999: broken"), None);
+    }
+
+    #[test]
+    fn what_repeats_has_each_known_place_and_the_number() {
+        let sources = sources();
+        let file = sources.iter().next().expect("a file").0;
+        let mut diagnostics = Diagnostics::new();
+        for line in 1..=7 {
+            diagnostics
+                .push(Diagnostic::alert(Span::new(file, line, 2, 4), format!("s{line}: no")).group("no"));
+        }
+        diagnostics.warning(Span::new(file, 1, 0, 3), "waits");
+        let findings = of_diagnostics(&diagnostics, &sources);
+        let lines: Vec<u32> = findings
+            .iter()
+            .filter_map(|finding| finding.position.as_ref())
+            .map(|position| position.line)
+            .collect();
+        assert_eq!(lines, [1, 2, 3, 4, 5, 1]);
+        assert_eq!((findings[0].times, findings[4].message.as_str(), findings[5].times), (7, "no", 1));
+        assert_eq!(findings[0].position.as_ref().and_then(|position| position.columns), Some((3, 5)));
+    }
+
+    #[test]
+    fn texts_are_escaped() {
+        assert_eq!(quoted("a\"b\\c\n\t\u{1}é"), "\"a\\\"b\\\\c\\n\\t\\u0001é\"");
+        assert_eq!(json(true, &[]), "{\"valid\":true,\"diagnostics\":[]}\n");
+    }
+}

@@ -1,0 +1,103 @@
+//! `weir lint`: what a configuration says that can be served and is probably not meant.
+//!
+//! It finds rules that are never reached, ACLs that nothing uses, backends that nothing chooses, timeouts that contradict each
+//! other, secrets that all can read; and tells what `-c` finds, remarks for `-dD` included. A finding is a guess that is
+//! almost always right: where the running configuration could make it wrong (a backend named by a format), nothing is said.
+
+mod flow;
+mod names;
+mod secrets;
+mod timeouts;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use weir_config::model::{Config, Location};
+use weir_syntax::{Line, Severity, SourceMap, Span};
+
+use crate::arguments::Arguments;
+use crate::configuration;
+use crate::findings::{self, Finding, Position};
+
+/// Prints what it finds. 0 when there is nothing, 1 when there is something, 2 when the configuration cannot be used.
+pub fn lint(arguments: &Arguments) -> ExitCode {
+    let checked = configuration::check(arguments);
+    let valid = checked.is_valid(arguments);
+    let mut findings = checked.findings;
+    if valid {
+        let lines = configuration::lines(&checked.sources, arguments);
+        let subject = Subject { config: &checked.config, sources: &checked.sources, lines: &lines };
+        findings.extend(inspect(&subject, &findings));
+    }
+    let text = match arguments.json {
+        true => findings::json(valid, &findings),
+        false => findings.iter().map(Finding::line).collect(),
+    };
+    // Nobody is left to be told that standard output is closed.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    match (valid, findings.is_empty()) {
+        (false, _) => ExitCode::from(2),
+        (true, false) => ExitCode::FAILURE,
+        (true, true) => ExitCode::SUCCESS,
+    }
+}
+
+/// What is looked at.
+struct Subject<'s> {
+    config: &'s Config,
+    sources: &'s SourceMap,
+    /// Every line as it was understood.
+    lines: &'s [Line],
+}
+
+fn inspect(subject: &Subject<'_>, known: &[Finding]) -> Vec<Finding> {
+    let mut found = flow::unreached_rules(subject);
+    found.extend(names::unused_acls(subject));
+    found.extend(flow::unchosen_backends(subject));
+    found.extend(timeouts::contradictions(subject.config));
+    found.extend(secrets::exposed(subject));
+    // Parsing tells of some rules that are never reached.
+    let told = |finding: &Finding| {
+        known.iter().any(|other| other.code == "C305" && other.line_of() == finding.line_of())
+    };
+    found.retain(|finding| finding.code != flow::UNREACHED || !told(finding));
+    found.sort_by(|a, b| a.line_of().cmp(&b.line_of()));
+    found
+}
+
+impl Subject<'_> {
+    /// The line that was written at a position.
+    fn line(&self, at: &Location) -> Option<&Line> {
+        let is_it = |line: &&Line| {
+            let span = line.span();
+            span.line == at.line && self.sources.name(span.file) == &*at.file
+        };
+        self.lines.iter().find(is_it)
+    }
+
+    fn finding(&self, code: &'static str, span: Span, message: String) -> Finding {
+        let position = Position {
+            file: self.sources.name(span.file).to_owned(),
+            line: span.line,
+            columns: Some((span.start + 1, span.end + 1)),
+        };
+        finding(code, Some(position), message)
+    }
+}
+
+/// A finding at a line.
+fn finding_at(code: &'static str, at: &Location, message: String) -> Finding {
+    let position = Position { file: at.file.to_string(), line: at.line, columns: None };
+    finding(code, Some(position), message)
+}
+
+fn finding(code: &'static str, position: Option<Position>, message: String) -> Finding {
+    Finding { severity: Severity::Warning, code, position, message, note: None, suggestion: None, times: 1 }
+}
+
+impl Finding {
+    /// Where it is, to put findings in order.
+    fn line_of(&self) -> Option<(&str, u32)> {
+        self.position.as_ref().map(|position| (position.file.as_str(), position.line))
+    }
+}

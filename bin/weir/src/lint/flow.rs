@@ -1,0 +1,139 @@
+//! Where traffic never comes: rules behind one that always ends their list, and backends that nothing names.
+
+use std::collections::{HashMap, HashSet};
+
+use weir_config::model::{BackendTarget, Location, Proxy, RulesetKind};
+use weir_syntax::Word;
+
+use super::{Subject, finding_at};
+use crate::findings::Finding;
+
+/// Rules that can never run.
+pub fn unreached_rules(subject: &Subject<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for proxy in &subject.config.proxies {
+        for kind in RulesetKind::ALL {
+            let rules = proxy.rules(kind).map(|rule| Step {
+                at: &rule.at,
+                conditional: rule.condition.is_some(),
+                ends: rule.action.is_final(),
+            });
+            found.extend(unreached(subject, rules, kind.keyword()));
+        }
+        let rules = proxy.use_backend.iter().map(|rule| Step {
+            at: &rule.at,
+            conditional: rule.condition.is_some(),
+            ends: is_certain(subject, &rule.target),
+        });
+        found.extend(unreached(subject, rules, "use_backend"));
+        found.extend(unreached_default(subject, proxy));
+    }
+    // A `defaults` section gives its rules to several proxies.
+    let mut told = HashSet::new();
+    found.retain(|finding| told.insert(finding.line_of().map(|(file, line)| (file.to_owned(), line))));
+    found
+}
+
+/// A rule, as far as it matters whether others come after it.
+struct Step<'r> {
+    at: &'r Location,
+    conditional: bool,
+    ends: bool,
+}
+
+fn unreached<'r>(subject: &Subject<'_>, rules: impl Iterator<Item = Step<'r>>, list: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut over: Option<&Location> = None;
+    // The conditions of the rules that end the list, since something could change what they test.
+    let mut tested: HashMap<String, &Location> = HashMap::new();
+    for rule in rules {
+        let condition = condition(subject, rule.at).filter(|_| rule.conditional);
+        if let Some(first) = over {
+            let message =
+                format!("this rule is never reached: the '{list}' rule at {first} always ends the list.");
+            found.push(finding_at(UNREACHED, rule.at, message));
+        } else if let Some(first) = condition.as_ref().and_then(|text| tested.get(text)) {
+            let message = format!(
+                "this rule is never reached: the '{list}' rule at {first} has the same condition and ends the list."
+            );
+            found.push(finding_at(UNREACHED, rule.at, message));
+        }
+        match (rule.ends, rule.conditional) {
+            (true, false) => over = over.or(Some(rule.at)),
+            (true, true) => {
+                if let Some(text) = condition {
+                    tested.entry(text).or_insert(rule.at);
+                }
+            }
+            (false, _) => tested.clear(),
+        }
+    }
+    found
+}
+
+/// The words of a rule's condition, unless it may hold at one time and not at the next.
+fn condition(subject: &Subject<'_>, at: &Location) -> Option<String> {
+    let line = subject.line(at)?;
+    let begins = |word: &Word| !word.is_quoted() && (word.is("if") || word.is("unless"));
+    let from = line.words().iter().rposition(begins)?;
+    let text = line.join(from);
+    (!text.contains("rand")).then_some(text)
+}
+
+/// Whether a `use_backend` rule that applies always ends the search: a backend that is not published is passed over, and so is
+/// a name that a format gives and nobody has.
+fn is_certain(subject: &Subject<'_>, target: &BackendTarget) -> bool {
+    match target {
+        BackendTarget::Static(index) => {
+            let backend = subject.config.proxies.get(index.get());
+            backend.is_some_and(|backend| !backend.unpublished && !backend.settings.disabled)
+        }
+        BackendTarget::Dynamic(_) => false,
+    }
+}
+
+/// `default_backend` behind a `use_backend` that always applies.
+fn unreached_default(subject: &Subject<'_>, proxy: &Proxy) -> Option<Finding> {
+    proxy.default_backend?;
+    let certain = proxy
+        .use_backend
+        .iter()
+        .find(|rule| rule.condition.is_none() && is_certain(subject, &rule.target))?;
+    let message =
+        format!("'default_backend' of '{}' is never used: this 'use_backend' has no condition.", proxy.name);
+    Some(finding_at(UNREACHED, &certain.at, message))
+}
+
+/// Backends with servers that no rule and no log target names. None where a format may name any of them.
+pub fn unchosen_backends(subject: &Subject<'_>) -> Vec<Finding> {
+    let proxies = &subject.config.proxies;
+    let mut chosen = HashSet::new();
+    for proxy in proxies {
+        chosen.extend(proxy.default_backend.map(|index| index.get()));
+        for rule in &proxy.use_backend {
+            match &rule.target {
+                BackendTarget::Static(index) => drop(chosen.insert(index.get())),
+                BackendTarget::Dynamic(_) => return Vec::new(),
+            }
+        }
+    }
+    let words = || subject.lines.iter().flat_map(|line| line.words());
+    let logged: HashSet<&str> = words().filter_map(|word| word.text().strip_prefix("backend@")).collect();
+    let is_idle = |(index, proxy): &(usize, &Proxy)| {
+        !proxy.is_frontend()
+            && !proxy.servers.is_empty()
+            && !proxy.settings.disabled
+            && !chosen.contains(index)
+            && !logged.contains(&*proxy.name)
+    };
+    let idle = proxies.iter().enumerate().filter(is_idle);
+    idle.map(|(_, proxy)| {
+        finding_at(UNCHOSEN, &proxy.at, format!("nothing sends to backend '{}'.", proxy.name))
+    })
+    .collect()
+}
+
+/// The code of rules that are never reached.
+pub const UNREACHED: &str = "C701";
+/// The code of backends that nothing chooses.
+const UNCHOSEN: &str = "C703";

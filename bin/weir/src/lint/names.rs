@@ -1,0 +1,37 @@
+//! ACLs that are declared and never used.
+
+use weir_syntax::Line;
+
+use super::Subject;
+use crate::findings::Finding;
+
+/// ACLs whose name no other line of their section has. Those of one name count as one.
+pub fn unused_acls(subject: &Subject<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let is_section = |line: &Line| weir_config::is_section(line.keyword().text());
+    for section in subject.lines.chunk_by(|a, b| !is_section(b) && a.span().file == b.span().file) {
+        let mut told = Vec::new();
+        for line in section.iter().filter(|line| line.keyword().is("acl")) {
+            let name = line.text(1);
+            if !told.contains(&name) && !section.iter().any(|other| uses(other, name)) {
+                told.push(name);
+                let message = format!("nothing uses the ACL '{name}'.");
+                found.push(subject.finding("C702", line.span_at(1), message));
+            }
+        }
+    }
+    found
+}
+
+/// Whether a line tests an ACL: as a word of its condition, or in the arguments of the fetch 'acl'.
+fn uses(line: &Line, name: &str) -> bool {
+    let declares = line.keyword().is("acl");
+    line.words().iter().skip(if declares { 2 } else { 1 }).any(|word| {
+        let text = word.text();
+        (!declares && text.trim_start_matches('!') == name)
+            || text.split("acl(").skip(1).any(|rest| {
+                let arguments = rest.split(')').next().unwrap_or_default();
+                arguments.split(',').any(|argument| argument.trim().trim_start_matches('!') == name)
+            })
+    })
+}
