@@ -45,7 +45,7 @@ def report(programs):
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     origin = sides.Origin()
-    print(f"\nidle: resident memory of each of {COUNT} idle keep-alive connections (asked of weir: 600 bytes)")
+    print(f"\nidle: resident memory of each of {COUNT} idle keep-alive connections (asked of weir: 510 bytes)")
     for name, program in programs.items():
         side = sides.Side(name, program, origin)
         each, total = bytes_each(side)

@@ -14,6 +14,7 @@ import re
 import signal
 import socket
 import stat
+import subprocess
 import sys
 
 import sides
@@ -27,6 +28,14 @@ ROWS = {
     "tcp": ("tcp", 64, False, 1),
     "tcpbig": ("tcp", 1_000_000, False, 0.1),
     "tcpclose": ("tcp", 64, True, 1),
+}
+# The same of HTTP/2, by h2load: listener, size of the answer's body, size of the request's, connections, streams of each, units.
+STREAMS = {
+    "h2": ("h2c", 64, 0, 8, 32, 4),
+    "h2h2": ("h2h2", 64, 0, 8, 32, 4),
+    "h2big": ("h2c", 1_000_000, 0, 4, 10, 0.1),
+    "h2up": ("h2c", 64, 1_000_000, 4, 10, 0.1),
+    "h2h2big": ("h2h2", 1_000_000, 0, 4, 10, 0.1),
 }
 # At once, and how many units come before those that count.
 CONNECTIONS, WARM = 16, 320
@@ -67,6 +76,19 @@ def work(port, size, own_connections, units):
         connection.close()
 
 
+def work_streams(port, row, units):
+    """That many units over connections of HTTP/2, as many streams at a time as the row says."""
+    _, size, upload, connections, streams, _ = STREAMS[row]
+    command = ["h2load", "-t1", f"-c{connections}", f"-m{streams}", f"-n{units}", f"http://127.0.0.1:{port}/{size}"]
+    if upload:
+        with open(f"{sides.WORK}/upload", "wb") as file:
+            file.write(b"x" * upload)
+        command.append(f"--data={file.name}")
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    if f" {units} succeeded" not in said:
+        sys.exit(f"{row}: not all requests succeeded:\n{said}")
+
+
 def wrapper(name, program):
     """The path of a script that runs the program under callgrind; what it counts ends in a file."""
     path, counts = f"{sides.WORK}/{name}.sh", f"{sides.WORK}/{name}.counts"
@@ -78,11 +100,15 @@ def wrapper(name, program):
 
 def counted(name, program, origin, row, units):
     """All instructions of one run with so many units behind the warm-up."""
-    listener, size, own_connections, _ = ROWS[row]
     path, counts = wrapper(name, program)
     side = sides.Side(name, path, origin)
-    sides.wait_port(side.ports[listener])
-    work(side.ports[listener], size, own_connections, WARM + units)
+    sides.wait_port(side.ports[(ROWS | STREAMS)[row][0]])
+    if row in STREAMS:
+        listener = STREAMS[row][0]
+        work_streams(side.ports[listener], row, WARM + units)
+    else:
+        listener, size, own_connections, _ = ROWS[row]
+        work(side.ports[listener], size, own_connections, WARM + units)
     side.process.send_signal(signal.SIGTERM)
     side.process.wait(60)
     side.stop()
@@ -92,7 +118,7 @@ def counted(name, program, origin, row, units):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", default=",".join(ROWS))
+    parser.add_argument("--rows", default=",".join(ROWS | STREAMS))
     parser.add_argument("--units", type=int, default=2000)
     parser.add_argument("programs", nargs="+", metavar="NAME=PROGRAM")
     options = parser.parse_args()
@@ -102,7 +128,7 @@ def main():
     print("| row | " + " | ".join(programs) + " |" + "".join(f" {name} : {first} |" for name in list(programs)[1:]))
     print("|---|" + "---|" * (2 * len(programs) - 1))
     for row in options.rows.split(","):
-        units = int(options.units * ROWS[row][3]) // CONNECTIONS * CONNECTIONS
+        units = int(options.units * (ROWS | STREAMS)[row][-1]) // CONNECTIONS * CONNECTIONS
         each = {}
         for name, program in programs.items():
             base, all_of_it = (counted(name, program, origin, row, n) for n in (0, units))

@@ -58,6 +58,12 @@ listen log-udp
 listen answer
     bind 127.0.0.1:{answer}
     http-request return status 200 content-type text/plain lf-string "hello"
+listen h2c
+    bind 127.0.0.1:{h2c} proto h2
+    server s1 127.0.0.1:{origin}
+listen h2h2
+    bind 127.0.0.1:{h2h2} proto h2
+    server s1 127.0.0.1:{h2c} proto h2
 """
 
 NGINX = """
@@ -70,11 +76,12 @@ http {{
  proxy_temp_path {work}/pt; client_body_temp_path {work}/cb; fastcgi_temp_path {work}/f; uwsgi_temp_path {work}/u; scgi_temp_path {work}/s;
  upstream o {{ server 127.0.0.1:{origin}; keepalive 1024; keepalive_requests 100000000; }}
  server {{ listen 127.0.0.1:{http}; location / {{ proxy_pass http://o; proxy_http_version 1.1; proxy_set_header Connection ""; }} }}
+ server {{ listen 127.0.0.1:{h2c} http2; location / {{ proxy_pass http://o; proxy_http_version 1.1; proxy_set_header Connection ""; client_max_body_size 0; proxy_request_buffering off; }} }}
  server {{ listen 127.0.0.1:{answer}; location / {{ default_type text/plain; return 200 "hello"; }} }}
 }}
 """
 
-LISTENERS = ("http", "tcp", "splice", "answer", "ring", "udp")
+LISTENERS = ("http", "tcp", "splice", "answer", "ring", "udp", "h2c", "h2h2")
 
 
 # Where log lines end: nobody reads them, so what does not fit its buffer is dropped by the kernel.
@@ -144,12 +151,14 @@ class Origin:
 class Side:
     """One running program: `weir`, `haproxy` (both by configuration), `nginx`, `floor` or `floor-splice`."""
 
-    def __init__(self, name, program, origin, threads=1, tuning=""):
+    def __init__(self, name, program, origin, threads=1, tuning="", beside=None):
+        """With `beside`, another process for the same listeners."""
         self.name, self.program = name, program
-        self.ports = dict(zip(LISTENERS, free_ports(len(LISTENERS))))
-        values = dict(name=f"{name}-{threads}", work=WORK, threads=threads, origin=origin.port, log=LOG.getsockname()[1], modules="",
+        self.ports = beside.ports if beside else dict(zip(LISTENERS, free_ports(len(LISTENERS))))
+        number = f"{threads}-beside" if beside else threads
+        values = dict(name=f"{name}-{number}", work=WORK, threads=threads, origin=origin.port, log=LOG.getsockname()[1], modules="",
                       tuning=tuning, **self.ports)
-        path = f"{WORK}/{name}-{threads}.cfg"
+        path = f"{WORK}/{name}-{number}.cfg"
         if name == "nginx":
             command = [program, "-c", path, "-p", WORK]
             text = NGINX
@@ -162,8 +171,8 @@ class Side:
             text = CONFIGURATION
         with open(path, "w") as file:
             file.write(text.format(**values))
-        self.log = open(f"{WORK}/{name}-{threads}.log", "wb")
-        cpus = "0" if threads == 1 else f"0-{threads - 1}"
+        self.log = open(f"{WORK}/{name}-{number}.log", "wb")
+        cpus = "1" if beside else "0" if threads == 1 else f"0-{threads - 1}"
         self.process = subprocess.Popen(["taskset", "-c", cpus] + command, stdout=self.log, stderr=self.log)
         atexit.register(self.stop)
         if not wait_port(self.ports["http"]):
