@@ -59,11 +59,11 @@ def a_pipe_gets_a_line_with_file_and_number_for_each_fault(binary, folder):
 
 
 def what_repeats_is_told_once_with_its_number(binary, folder):
-    servers = "".join(f"    server s{number} 127.0.0.1:{number} cc reno ktls on shard 3 namespace x\n" for number in range(1, 801))
+    servers = "".join(f"    server s{number} 127.0.0.1:{number} cc reno ktls on weight 3 namespace x\n" for number in range(1, 801))
     status, text = said(binary, folder, HEAD + "backend b\n" + servers)
     alerts = [line for line in text.split("\n") if line.startswith("[ALERT]")]
-    assert status == 1 and len(alerts) == 6, text[:2000]
-    for word in ("cc", "ktls", "shard", "namespace"):
+    assert status == 1 and len(alerts) == 5, text[:2000]
+    for word in ("cc", "ktls", "namespace"):
         line = f"config : parsing [a.cfg:7] : '{word}' is not implemented yet: 800 times, first at lines 7, 8, 9, 10, 11"
         assert line in text, text[:2000]
     assert "no more" not in text and "more messages" not in text, text[:2000]
@@ -80,6 +80,33 @@ def warnings_wait_behind_errors(binary, folder):
     status, messages = said(binary, folder, text.format("    foo\n"))
     assert status == 1 and "missing timeouts" not in messages and "'mine'" in messages, messages
     assert "1 warning is not shown before the errors are gone." in messages, messages
+
+
+def state_files_are_looked_at_before_the_start(binary, folder):
+    """A file of servers' states that is missing or empty is normal at a first start; one that is none is a warning, so `-dW` stops."""
+    text = "global\n    server-state-file {}\n" + HEAD + "    load-server-state-from-file global\nfrontend f\n    bind 127.0.0.1:1\n    default_backend b\nbackend b\n    server s 127.0.0.1:2\n"
+    for name, severity, expected in ((folder.path + "/missing", "NOTICE", "Can't open global server state file"),
+                                     (folder.file("empty", ""), "NOTICE", "Empty global server state file"),
+                                     (folder.file("other", "something\n"), "WARNING", "Can't get version of the global server state file"),
+                                     (folder.path, "WARNING", "Can't open global server state file")):
+        config = folder.file("states.cfg", text.format(name))
+        status, _, messages = run(binary, "-c", "-f", config)
+        assert status == 0 and re.search(rf"^\[{severity}\] .*: {expected} '{name}'", messages, re.M), (name, messages)
+        assert run(binary, "-dW", "-c", "-f", config)[0] == (severity == "WARNING"), name
+    assert run(binary, "-dW", "-db", "-f", config)[0] == 1
+
+
+def files_of_tls_are_read_where_nobody_uses_them(binary, folder):
+    """Lines without `ssl`, and servers that nobody verifies, name files that have to be there all the same."""
+    text = HEAD + "frontend f\n    bind 127.0.0.1:1 {}\n    default_backend b\nbackend b\n    server s 127.0.0.1:2 {}\n"
+    for word in ("crt", "default-crt", "crt-list", "ca-file", "ca-verify-file", "crl-file", "tls-ticket-keys"):
+        status, messages = said(binary, folder, text.format(f"{word} /nonexistent/x", ""))
+        assert status == 1 and "'bind 127.0.0.1:1' : " in messages and "unable to read '/nonexistent/x'" in messages, (word, messages)
+    for words in ("ca-file", "crl-file", "ssl verify none ca-file", "ssl verify none crl-file", "ssl verify none crt"):
+        status, messages = said(binary, folder, text.format("", f"{words} /nonexistent/x"))
+        assert status == 1 and "server 'b/s' : " in messages and "unable to read '/nonexistent/x'" in messages, (words, messages)
+    # A certificate is for those who speak TLS.
+    assert said(binary, folder, text.format("", "crt /nonexistent/x"))[0] == 0
 
 
 def only_files_with_errors_are_named(binary, folder):

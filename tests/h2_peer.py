@@ -121,6 +121,12 @@ class FramePeer:
         stream = self.stream if stream == "s" else int(stream)
         self.send(frame(int(kind), int(flags), stream, bytes.fromhex(payload)))
 
+    def many(self, text):
+        """Sends a frame so many times: `many=COUNT,KIND,FLAGS,STREAM,HEX`."""
+        count, kind, flags, stream, payload = text.split(",")
+        stream = self.stream if stream == "s" else int(stream)
+        self.send(frame(int(kind), int(flags), stream, bytes.fromhex(payload)) * int(count))
+
     def interims(self, count):
         """Sends so many interim responses at once."""
         head = field(":status", "103") + field("link", "a")

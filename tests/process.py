@@ -22,12 +22,14 @@ import tarfile
 import threading
 import time
 
+import checking
 import diagnosis
 import log_backends
 import pattern_memory
 import ring
 import scheduling
 import socket_sizes
+import wakeups
 from attackers import http2
 from program import ANSWERING, HUP, INT, TERM, USR1, LeftOut, Program, answering, ask, connects, free_port, main, request, run, wait_until
 
@@ -665,7 +667,7 @@ def a_reload_with_sockets_passed_loses_no_datagram(binary, folder):
 
 
 def an_idle_connection_holds_little(binary, folder):
-    """An idle HTTP/1 connection costs at most 600 resident bytes."""
+    """An idle HTTP/1 connection costs at most 510 resident bytes."""
     if "haproxy" in os.path.basename(binary):
         return
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -695,9 +697,62 @@ def an_idle_connection_holds_little(binary, folder):
         time.sleep(0.3)
         each = (program.resident_kb() - before) * 1024 / 3000
         print(f"       {each:.0f} bytes for each idle connection")
-        assert each <= 600, f"{each:.0f} bytes each"
+        assert each <= 510, f"{each:.0f} bytes each"
         for connection in held:
             connection.close()
+
+
+def an_idle_connection_of_http2_and_a_stream_that_waits_hold_little(binary, folder):
+    """A connection of HTTP/2 in clear that has done a request holds at most 2,000 resident bytes, a stream that waits for its server 4,600 with its connection to it."""
+    if "haproxy" in os.path.basename(binary):
+        return
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    port, silent = free_port(), socket.create_server(("127.0.0.1", 0), backlog=4096)
+    text = (f"global\n    nbthread 1\n    maxconn 4000\ndefaults\n    mode http\n    timeout connect 2s\n    timeout client 60s\n    timeout server 60s\n"
+            f"listen l\n    bind 127.0.0.1:{port}\n    http-request return status 200 content-type text/plain string ok if {{ path /fine }}\n"
+            f"    server s 127.0.0.1:{silent.getsockname()[1]}\n")
+
+    def one(streams, block):
+        connection = socket.create_connection(("127.0.0.1", port), 5)
+        connection.sendall(http2.PREFACE + http2.frame(http2.SETTINGS))
+        for number in range(streams):
+            connection.sendall(http2.frame(http2.HEADERS, http2.END_STREAM | http2.END_HEADERS, 2 * number + 1, block))
+        assert block != http2.REQUEST or http2.answer(connection) == b"ok"
+        return connection
+
+    def wait_for(connections, streams):
+        """Servers' connections of that many streams."""
+        return [silent.accept()[0] for _ in range(connections * streams)]
+
+    def each(program, connections, streams, block):
+        held, servers = [one(streams, block) for _ in range(connections // 5)], []
+        if block == http2.SILENT:
+            servers += wait_for(connections // 5, streams)
+        time.sleep(0.5)
+        before = program.resident_kb()
+        for _ in range(10):
+            held += [one(streams, block) for _ in range(connections // 10)]
+            # A connection keeps what a request needs for 200 ms.
+            time.sleep(0.25)
+        if block == http2.SILENT:
+            servers += wait_for(connections, streams)
+        time.sleep(0.25)
+        size = (program.resident_kb() - before) * 1024 / connections / streams
+        for connection in held + servers:
+            connection.close()
+        return size
+
+    with Program(binary, "-db", "-f", folder.file("idle.cfg", text)) as program:
+        program.ready(port)
+        idle = each(program, 1500, 1, http2.REQUEST)
+        print(f"       {idle:.0f} bytes for each idle connection of HTTP/2")
+        assert idle <= 2000, f"{idle:.0f} bytes each"
+    with Program(binary, "-db", "-f", folder.file("idle.cfg", text)) as program:
+        program.ready(port)
+        waiting = each(program, 10, 100, http2.SILENT)
+        print(f"       {waiting:.0f} bytes for each stream of HTTP/2 that waits, and its connection to a server")
+        assert waiting <= 4600, f"{waiting:.0f} bytes each"
 
 
 def the_last_bytes_and_the_fin_leave_in_one_segment(binary, folder):
@@ -846,4 +901,4 @@ def clients_of_http2_are_told_that_the_process_leaves(binary, folder):
 
 
 if __name__ == "__main__":
-    sys.exit(main("process", [sys.modules[__name__], diagnosis, log_backends, pattern_memory, scheduling, socket_sizes]))
+    sys.exit(main("process", [sys.modules[__name__], checking, diagnosis, log_backends, pattern_memory, scheduling, socket_sizes, wakeups]))

@@ -33,8 +33,11 @@ LEFT_OUT = {
     "haproxy_listener_connections_total",
 }
 # Extra counters that weir has. The others are of protocol engines that count nothing yet.
-EXTRA = re.compile(r"haproxy_(frontend|backend)_h1_(open_connections|total_connections|total_streams|bytes_in|bytes_out|spliced_bytes_in"
-                   r"|spliced_bytes_out)|haproxy_backend_h1_open_streams")
+EXTRA = re.compile(r"haproxy_(frontend|listener|backend|server)_ssl_(sess|reused_sess|failed_handshake|ocsp_staple|failed_ocsp_staple)"
+                   r"|haproxy_(frontend|backend)_h1_(open_connections|total_connections|total_streams|bytes_in|bytes_out|spliced_bytes_in"
+                   r"|spliced_bytes_out)|haproxy_backend_h1_open_streams|haproxy_(frontend|backend)_h2_(headers_rcvd|data_rcvd|settings_rcvd"
+                   r"|rst_stream_rcvd|goaway_rcvd|detected_conn_protocol_errors|detected_strm_protocol_errors|rst_stream_resp|goaway_resp"
+                   r"|open_connections|backend_open_streams|total_connections|backend_total_streams)")
 # Metrics that the reference program got after 2.6: of an older one's answer they may be missing.
 NEWER = re.compile(r"haproxy_process_(node|description|total_warnings)|haproxy_\w+_current_session_rate|haproxy_server_(active|backup)"
                    r"|haproxy_server_http_requests_total|haproxy_resolver_\w+")
@@ -191,13 +194,13 @@ def descriptions_are_labels(binary, folder):
         assert same(worlds, "desc-labels&scope=frontend&scope=listener") > 40
 
 
-def extra_counters_are_of_http1(binary, folder):
+def extra_counters_are_of_engines(binary, folder):
     """`extra-counters`."""
     with both(binary, folder) as worlds:
         plain, ours = worlds[1].metrics(), worlds[1].metrics("extra-counters")
         extra = [name for name in ours if name not in plain]
-        assert len(extra) == 15 and all(EXTRA.fullmatch(name) for name in extra), extra
-        assert all('mod="h1"' in series for name in extra for series in ours[name][1])
+        assert len(extra) == 15 + 4 * 5 + 26 and all(EXTRA.fullmatch(name) for name in extra), extra
+        assert all(f'mod="{name.split("_")[2]}"' in series for name in extra for series in ours[name][1])
         if not is_newest():
             return
         theirs = worlds[0].metrics("extra-counters")

@@ -53,7 +53,7 @@ def counting():
 
 def units():
     """Units, properties, replayed fuzz corpora, tidy (with the licence check), the README's generated part."""
-    return cargo_test(["--workspace", "--locked"])
+    return cargo_test(["--workspace", "--locked", "--no-fail-fast"])
 
 
 # As optimized as the release, without its slow linking.
@@ -171,6 +171,11 @@ def tls():
     return run([sys.executable, "tests/tls.py", "--bin", WEIR])
 
 
+def ocsp_updates():
+    """OCSP responses that are renewed while it runs, by real responders and by some that err; the HTTP client."""
+    return run([sys.executable, "tests/ocsp_updates.py", "--bin", WEIR])
+
+
 def certificates():
     """What listeners of TLS are made of: keys of tickets, stores of certificates."""
     return run([sys.executable, "tests/certificates.py", "--bin", WEIR])
@@ -179,6 +184,22 @@ def certificates():
 def peers():
     """Stick-tables that instances share, beside other implementations of the protocol."""
     return run([sys.executable, "tests/peers.py", "--bin", WEIR])
+
+
+def grpc_calls():
+    """Calls of gRPC by the real library, which the package registry has."""
+    return run([sys.executable, "tests/grpc_calls.py", "--bin", WEIR])
+
+
+def examples():
+    """The configurations of doc/examples with real traffic."""
+    return run([sys.executable, "tests/examples.py", "--bin", WEIR])
+
+
+def package():
+    """The Debian package: installed, upgraded, removed and purged in a folder; man pages; completion."""
+    built = run(["cargo", "build", "--release", "--locked", "--quiet", "-p", "weir-ring"])
+    return built and run([sys.executable, "tests/package.py", "--bin", WEIR])
 
 
 def differential():
@@ -223,7 +244,11 @@ STEPS = [
     ("resolving", resolving, True),
     ("tls", tls, True),
     ("certificates", certificates, True),
+    ("ocsp updates", ocsp_updates, True),
     ("peers", peers, True),
+    ("grpc", grpc_calls, True),
+    ("examples", examples, True),
+    ("package", package, True),
     ("walk", walk, True),
     ("differential", differential, True),
     ("commands", commands, True),

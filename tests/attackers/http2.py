@@ -7,7 +7,8 @@ import struct
 import threading
 import time
 
-from program import Program, free_port
+from program import Program, free_port, wait_until
+from attackers import scarcity
 from attackers.scarcity import FINE
 
 CONFIGURATION = """
@@ -38,7 +39,7 @@ backend endless
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RESET, SETTINGS, PING, GOAWAY, WINDOW, CONTINUATION = 0, 1, 2, 3, 4, 6, 7, 8, 9
 END_STREAM, END_HEADERS = 1, 4
-FLOW_CONTROL_ERROR, COMPRESSION_ERROR, CALM = 3, 9, 11
+PROTOCOL_ERROR, FLOW_CONTROL_ERROR, FRAME_SIZE_ERROR, COMPRESSION_ERROR, CALM = 1, 3, 6, 9, 11
 # :method GET, :scheme http, and a path as text; no field that the table keeps.
 REQUEST = b"\x82\x86\x04\x05/fine"
 LARGE = b"\x82\x86\x04\x06/large"
@@ -190,6 +191,14 @@ FLOODS = {
     "streams that this end is made to reset": (lambda: (
         frame(HEADERS, END_HEADERS, 2 * number + 1, SILENT) + frame(WINDOW, 0, 2 * number + 1, bytes(4)) for number in range(5000)), CALM),
     "malformed requests": (lambda: (frame(HEADERS, 5, 2 * number + 1, b"\x82") for number in range(5000)), CALM),
+    "fields without a name": (lambda: (frame(HEADERS, 5, 2 * number + 1, REQUEST + b"\0\0\0") for number in range(5000)), CALM),
+    "data behind the end": (lambda: (
+        frame(HEADERS, 5, 2 * number + 1, SILENT) + frame(DATA, 0, 2 * number + 1, b"more") for number in range(5000)), CALM),
+    "streams that depend on themselves": (lambda: [frame(PRIORITY, 0, 1, b"\0\0\0\x01\0") * 500] * 60, CALM),
+    "windows that open and close": (lambda: [b"".join(
+        frame(SETTINGS, 0, 0, b"\0\x04\0\0" + window) for window in (b"\0\0", b"\xff\xff")) * 250] * 60, CALM),
+    "a frame larger than what is accepted": (lambda: [frame(HEADERS, 5, 1, REQUEST + bytes(20_000))], FRAME_SIZE_ERROR),
+    "pushes": (lambda: [frame(5, 4, 1, b"\0\0\0\x02" + REQUEST)], PROTOCOL_ERROR),
     "a header block without an end": (lambda: [frame(HEADERS, 0, 1, REQUEST)] + [frame(CONTINUATION, 0, 1)] * 1000, CALM),
     "a header block of megabytes": (lambda: [frame(HEADERS, 0, 1, b"\x82" * 16_000)] + [frame(CONTINUATION, 0, 1, b"\x82" * 16_000)] * 100, CALM),
     "settings": (lambda: [frame(SETTINGS) * 500] * 60, CALM),
@@ -293,3 +302,29 @@ def bodies_of_one_byte_a_frame_hold_less_than_was_sent(binary, folder):
         time.sleep(1)
         scene.is_well()
         assert scene.grown_kb() < 20 * len(body) // 1024, f"{scene.grown_kb()} kB for 20 times {len(body)} bytes"
+
+
+def streams_beyond_memory_end_no_process(binary, folder):
+    """With no memory left for 20,000 streams with heads of 3 kB, or with answers that nobody reads, nothing aborts: some are refused,
+    and everybody is served afterwards."""
+    endless, silent = Endless(), scarcity.Server(10**9)
+    value = b"b" * 3000
+    # A literal field that no table keeps.
+    field = b"\x00\x03x-a\x7f" + bytes([(len(value) - 127) & 127 | 128, (len(value) - 127) >> 7]) + value
+    heads, answers = b"\x82\x86\x04\x01/" + field, b"\x82\x86\x04\x07/second"
+    for megabytes, block in ((90, heads), (120, heads), (90, answers)):
+        own = scarcity.Scene(binary, folder, maxconn=8000, first=silent.port, second=endless.port, preexec_fn=scarcity.address_space(megabytes))
+        streams = b"".join(frame(HEADERS, END_STREAM | END_HEADERS, 1 + 2 * number, block) for number in range(100))
+        with own as scene:
+            for _ in range(200):
+                client = socket.create_connection(("127.0.0.1", scene.port), 5)
+                client.setblocking(False)
+                client.send(PREFACE + frame(SETTINGS) + streams)
+                scene.clients.append(client)
+            assert wait_until(lambda: scene.figure("PoolFailed") > 0), f"{megabytes} MB were enough"
+            time.sleep(0.3)
+            scene.lives()
+            scene.leave()
+            assert wait_until(scene.is_fine, 20), f"nobody is served after {megabytes} MB were used up"
+            scene.lives()
+    endless.socket.close()

@@ -30,6 +30,29 @@ frontend ffexcept
     option forwardfor except 127.0.0.0/8
     option originalto except 127.0.0.1
     default_backend origin
+frontend ffexceptoffers
+    bind 127.0.0.1:@ffexceptoffers@
+    option forwardfor except 127.0.0.0/8
+    option originalto except 127.0.0.1
+    default_backend offersall
+frontend ffoffersexcept
+    bind 127.0.0.1:@ffoffersexcept@
+    option forwardfor
+    option originalto
+    default_backend offersexcept
+frontend ffexceptothers
+    bind 127.0.0.1:@ffexceptothers@
+    option forwardfor except 10.0.0.0/8
+    option originalto except 10.0.0.1
+    default_backend offersall
+backend offersall
+    option forwardfor
+    option originalto
+    server s1 127.0.0.1:@origin@
+backend offersexcept
+    option forwardfor except 127.0.0.0/8
+    option originalto except 127.0.0.1
+    server s1 127.0.0.1:@origin@
 frontend ffnone
     bind 127.0.0.1:@ffnone@
     option forwardfor if-none
@@ -210,7 +233,7 @@ SIX = "\x20\x01\x0d\xb8" + "\0" * 11 + "\x01" + "\x20\x01\x0d\xb8" + "\0" * 11 +
 EXCHANGES = {f"forwarded {name}{' with its own' * own}": (name, get("/echo", *(("X-Forwarded-For: 1.1.1.1", "X-Client: 2.2.2.2") * own)))
              for name in ("ff", "ffname", "ffexcept", "ffnone", "ffboth") for own in (0, 1)}
 EXCHANGES |= {f"forwarded twice {name}": (name, get("/echo", "X-Back: 1.1.1.1"))
-              for name in ("ffboth", "ffnoneoffers", "ffoffersnone", "ffnonenone")}
+              for name in ("ffboth", "ffnoneoffers", "ffoffersnone", "ffnonenone", "ffexceptoffers", "ffoffersexcept", "ffexceptothers")}
 EXCHANGES |= {
     "forwarded two requests": ("ff", get("/echo") + get("/echo", "Connection: close")),
     "identifier": ("ids", get("/echo")),

@@ -628,6 +628,10 @@ ROWS = (
     Row("what a rule answers with may show the status that it replaces: HAProxy has forgotten it", configured=r"http-response (return|deny) .*%\[status\]", pair=shown_status),
     Row("a cookie that a cache may keep is blocked with the message for a 502, silence too", configured=r"option checkcache(.|\n)*errorfile 502 /dev/null|errorfile 502 /dev/null(.|\n)*option checkcache", pair=blocked_in_silence),
     Row("who sends a bad request behind a CONNECT for a path is told, as by 3.2", version="2.6", sent="^CONNECT /", pair=refused_after_connect),
+    # tests/vtc/rules/method.vtc has what each rule sees of a method that was changed.
+    Row("the method is what a rule made of it (manual, \"method\"): HAProxy goes on with the one that came, where it knows that", configured=r"http-request set-method (.|\n)*(\{ method |METH_|%\[method)"),
+    Row("a line 'cookie' says all of it: HAProxy keeps attributes of a line before it in the same section", configured=r"^ *cookie .* attr (.|\n)*?^ *cookie ", change=lambda view: [re.sub("; SameSite=None", "", line) if line.startswith("set-cookie: SID=") else line for line in view]),
+    Row("a CONNECT asks for a host and a port (RFC 9112, 3.2.3): 3.2 takes neither a path nor a URL or an asterisk for one, whatever is tolerated", configured="option accept-(invalid|unsafe)", sent=r"^CONNECT (/|\*|[a-z]+:/)", version="2.6", pair=refused_connect),
     Row("an answer to HEAD has no body whose codings could be wrong: 3.2 takes it, too", version="2.6", sent="^HEAD", pair=coded_for_head),
     Row("a version without its minor number, which only a setting tolerates, is 1.0", configured="option accept-(invalid|unsafe)", sent=r"^[A-Z]+ \S+ HTTP/1\r?$", change=as_one_point_nought),
     Row("2.6 takes a part of a head for no answer, and asks again", version="2.6", sent="/cuthead", pair=asked_again),
@@ -642,6 +646,7 @@ REFUSALS = (
     (r"set-timeout", "only haproxy .*has no backend capability", "a frontend sets it for the backend that it chooses"),
     (r"-m bool", "only weir .*'bool' cannot be used with", "an address is no truth value"),
     (r' ""( |$)', "only haproxy .*expects exactly", "an empty text is a text"),
+    # tests/vtc/rules/method.vtc has it.
     (r"'(meth\(\w+\))'", "only haproxy .*matching method must be specified", "a method is matched as one without being told"),
     (r"'[\w.]+(\([^)]*\))?,.* -m ", "only haproxy .*matching method .* cannot be used with fetch", "what matches is what the converters give, not what was fetched"),
     (r"map_\w*_ip\(|map_ip_ip\(", "only haproxy .*cannot be applied", "an address out of a map can be used as one"),

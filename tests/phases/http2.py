@@ -2,6 +2,8 @@
 from phases import case
 
 _H2 = "server s @server@ proto h2 pool-max-conn 0"
+_POST = r":POST\x20/\x20HTTP/1.1\r\nHost:\x20x\r\nContent-Length:\x2010\r\n\r\n0123456789"
+_CHUNKS = r":POST\x20/\x20HTTP/1.1\r\nHost:\x20x\r\nTransfer-Encoding:\x20chunked\r\n\r\n3\r\nabc\r\n0\r\nA:\x20b\r\n\r\n"
 
 
 def _one(name, server, client_sees, server_sees, logged, client="get answer rest", lines="", **more):
@@ -22,10 +24,19 @@ CASES = [
     _one("cancel_before", "h2 req reset=8 frames", "502 FIN", "1. goaway:0 FIN", "502 SH-- 0 s 209"),
     _one("refused", "h2 req reset=7 req okay frames | h2 req okay frames", "200 2 FIN", "1. goaway FIN | 1. goaway:0 FIN", "200 ---- 1 s 49"),
     _one("refused_twice", "h2 req reset=7 req reset=7 req reset=7 frames | h2 req reset=7 frames", "502 FIN", "1. goaway FIN | 1. goaway:0 FIN", "502 SH-- 1 s 209"),
-    _one("refused_post", "h2 req body reset=7 req body okay frames | h2 req body okay frames", "502 FIN", "1 10 goaway FIN", "502 SH-- 0 s 209", client="post ten answer rest"),
+    _one("refused_post", "h2 req body reset=7 req body okay frames | h2 req body okay frames", "502 FIN", "1 10 goaway FIN", "502 SH-- 0 s 209", client="post pause=100 ten answer rest"),
+    # A body that came with its head is kept for that, and for nothing else.
+    _one("refused_post_at_once", "h2 req body reset=7 frames | h2 req body okay frames", "200 2 FIN", "1 10 goaway:0 FIN | 1 10 goaway:0 FIN", "200 ---- 1 s 49", client=f"{_POST} answer rest"),
+    _one("refused_chunks_at_once", "h2 req body reset=7 frames | h2 req body okay frames", "200 2 FIN", "1 3+trailers goaway:0 FIN | 1 3+trailers goaway:0 FIN", "200 ---- 1 s 49", client=f"{_CHUNKS} answer rest"),
+    _one("reset_post_at_once", "h2 req body reset=2 frames | h2 req body okay frames", "502 FIN", "1 10 goaway:0 FIN", "502 SH-- 0 s 209", client=f"{_POST} answer rest"),
+    _one("closed_post_at_once", "h2 req body close | h2 req body okay frames", "502 FIN", "1 10", "502 SH-- 0 s 209", client=f"{_POST} answer rest"),
     _one("goaway_unseen", "h2 req goaway=0,0 frames | h2 req okay frames", "200 2 FIN", "1. FIN | 1. goaway:0 FIN", "200 ---- 1 s 49"),
     _one("goaway_seen", "h2 req goaway=1,0 okay frames", "200 2 FIN", "1. FIN", "200 ---- 0 s 49"),
-    _one("goaway_then_close", "h2 req goaway=0,0 close | h2 req okay frames", "200 2 FIN", "1. | 1. goaway:0 FIN", "200 ---- 1 s 49"),
+    _one("goaways_without_end", "h2 req many=30000,7,0,0,0000000100000000 frames", "502 FIN", "1. goaway:11 FIN", "502 SH-- 0 s 209"),
+    _one("settings_without_end", "h2 req many=30000,4,0,0, frames", "502 FIN", "*", "502 SH-- 0 s 209"),
+    _one("pings_without_end", "h2 req many=30000,6,0,0,0000000000000000 frames", "502 FIN", "*", "502 SH-- 0 s 209"),
+    _one("data_without_end", "h2 req status=200 many=30000,0,0,s, frames", "200 FIN", "1. goaway:11 FIN", "200 SD-- 0 s 32"),
+    _one("goaway_then_close", "h2 req goaway=0,0 fin frames | h2 req okay frames", "200 2 FIN", "1. FIN | 1. goaway:0 FIN", "200 ---- 1 s 49"),
     _one("reset_in_head", "h2 req status=200,content-length:10 reset=2 frames", "200 0 FIN", "1. goaway:0 FIN", "200 SD-- 0 s 48"),
     _one("reset_in_body", "h2 req status=200,content-length:10 data=5 reset=2 frames", "200 5 FIN", "1. goaway:0 FIN", "200 SD-- 0 s 53"),
     _one("reset_in_chunks", "h2 req status=200 data=5 pause=200 reset=2 frames", "200 10 FIN", "1. goaway:0 FIN", "200 SD-- 0 s 37"),

@@ -2,15 +2,15 @@
 
 use weir_dns::{Answer, Kind, Name, Question};
 
-/// A message that may answer one of three questions, with any identifier: what is found was in it, and whoever answers
-/// another question, or with another identifier, is not heard.
+/// A message that may answer one of three questions, with any identifier: records found must be in it, and an answer
+/// to another question, or with another identifier, is refused.
 pub fn dns_answer(bytes: &[u8]) {
     let name = Name::parse(b"a.example").expect("a name");
     let identifier = bytes.first_chunk().map_or(0, |first| u16::from_be_bytes(*first));
     for kind in [Kind::A, Kind::Aaaa, Kind::Srv] {
         let question = Question { name: name.clone(), kind };
         let Ok(answer) = Answer::read(bytes, identifier, &question) else { continue };
-        // A record with an address has 14 bytes besides its owner, one with a service 17.
+        // An address record has 14 bytes besides its owner, a service record 17.
         assert!(answer.addresses.len() * 15 <= bytes.len());
         assert!(answer.services.len() * 18 <= bytes.len());
         let is_of_kind = |address: &std::net::IpAddr| address.is_ipv4() == (kind == Kind::A);

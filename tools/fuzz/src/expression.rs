@@ -1,4 +1,4 @@
-//! Expressions, formats and conditions: parsed, and what parses is evaluated without a stream.
+//! Expressions, formats and conditions: parsed, and if valid, evaluated without a stream.
 
 use std::io;
 use std::sync::LazyLock;
@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use weir_expr::context::DetachedContext;
 use weir_expr::scope::Warnings;
 use weir_expr::{
-    AclTable, Condition, Expr, FormatOptions, Loader, Location, LogFormat, PatternStore, Places, Registry,
-    Scope, VariableNames,
+    AclTable, Condition, EvaluationPoints, Expr, FormatOptions, Loader, Location, LogFormat, PatternStore,
+    Registry, Scope, VariableNames,
 };
 
 /// Every fetch that needs no traffic.
@@ -25,7 +25,7 @@ impl Loader for Files {
     }
 }
 
-/// Calls with a scope in which everything may be written.
+/// Calls `call` with a scope in which everything is allowed.
 fn with_scope(call: impl FnOnce(&Scope<'_>)) {
     let (patterns, variables, acls, warnings) =
         (PatternStore::new(), VariableNames::new(), AclTable::new(), Warnings::new());
@@ -35,7 +35,7 @@ fn with_scope(call: impl FnOnce(&Scope<'_>)) {
         variables: &variables,
         acls: Some(&acls),
         loader: &Files,
-        places: Places::ALL,
+        points: EvaluationPoints::ALL,
         warnings: &warnings,
         at: &Location::new("fuzz.cfg".into(), 1),
     });
@@ -63,7 +63,7 @@ pub fn log_format(bytes: &[u8]) {
     });
 }
 
-/// What follows `if`, cut into words at blanks.
+/// The words after `if`, separated by blanks.
 pub fn condition(bytes: &[u8]) {
     let mut words: Vec<&[u8]> = vec![b"if"];
     words.extend(bytes.split(|byte| *byte == b' ').filter(|word| !word.is_empty()));

@@ -6,12 +6,12 @@ use weir_h1::{
 };
 use weir_http::{CaseMap, Head, Kind, Method};
 
-/// A request head, whole and in two pieces, and what is asked of it.
+/// A request head, whole and in two pieces, with all queries.
 pub fn request_head(bytes: &[u8]) {
     head(Kind::Request, bytes);
 }
 
-/// A response head, whole and in two pieces, and what is asked of it.
+/// A response head, whole and in two pieces, with all queries.
 pub fn response_head(bytes: &[u8]) {
     head(Kind::Response, bytes);
 }
@@ -46,7 +46,7 @@ fn parse(kind: Kind, parser: &mut Parser, raw: &[u8], options: &Options, head: &
     }
 }
 
-/// Everything that a proxy asks of a head and does to it. Written again, it is a head that says the same.
+/// Makes all queries and edits of a proxy on a head. Serialized, it must be an equivalent head.
 fn ask(head: &mut Head, raw: &[u8]) {
     let _ = (head.path(raw), head.query(raw), head.path_and_query(raw), head.raw_bytes(raw));
     for (name, value) in head.fields(raw) {
@@ -111,7 +111,7 @@ pub fn chunked_body(bytes: &[u8]) {
     });
     assert_eq!(whole, pieces, "cut at {cut}");
     if let Ok(found) = &whole {
-        // What goes on is read in the same way by the next one, and has nothing to take out.
+        // The forwarded part must be parsed in the same way by the next hop, without anything to remove.
         passed.truncate(found.consumed);
         let again = ChunkDecoder::new().advance(&mut passed);
         assert_eq!(again, Ok(weir_h1::Advance { removed: 0, ..found.clone() }));
@@ -132,7 +132,7 @@ pub fn chunked_body(bytes: &[u8]) {
     }
 }
 
-/// The first byte chooses a place in the rest.
+/// The first byte selects a position in the rest.
 fn cut(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (&place, rest) = bytes.split_first()?;
     Some((usize::from(place) % (rest.len() + 1), rest))

@@ -1,12 +1,12 @@
-//! HTTP/2: header blocks, and what a client sends behind its preface. The first byte says where the bytes are cut.
+//! HTTP/2: header blocks, and a client's frames after its preface. The first byte selects where the bytes are cut.
 
 use weir_h1::{Options, Parser, Progress};
 use weir_h2::frame::PREFACE;
-use weir_h2::{Connection, Event, Limits, ReceivedHead, Verdict};
+use weir_h2::{Connection, Event, Limits, ReceivedHead};
 use weir_hpack::{Decoder, Encoder, Indexing};
 use weir_http::{BodySize, Head};
 
-/// A header block, whole and in two pieces. Encoded again, its fields are the same.
+/// A header block, whole and in two pieces. Encoded again, it must have the same fields.
 pub fn header_block(bytes: &[u8]) {
     let Some((cut, bytes)) = cut(bytes) else { return };
     let (whole, fields) = decode(&[bytes]);
@@ -39,8 +39,8 @@ fn decode(pieces: &[&[u8]]) -> (bool, Fields) {
     (rest.is_empty(), fields)
 }
 
-/// What a client sends behind its preface and its settings, whole and in two pieces: what happens and what is sent is the same.
-/// The head of each request, written for a server of HTTP/1, is one request there, with the same fields and the same body.
+/// A client's frames after its preface and settings, whole and in two pieces: events and output must be equal. The head of each
+/// request, written for an HTTP/1 server, must be exactly one request there, with the same fields and the same body.
 pub fn client_frames(bytes: &[u8]) {
     let Some((cut, bytes)) = cut(bytes) else { return };
     let whole = converse(&[bytes]);
@@ -48,7 +48,7 @@ pub fn client_frames(bytes: &[u8]) {
     assert_eq!(whole, pieces, "cut at {cut}");
 }
 
-/// What happened, and what is sent.
+/// The events, and the output.
 fn converse(pieces: &[&[u8]]) -> (Vec<String>, Vec<u8>) {
     let limits = Limits { max_head: 4096, ..Limits::default() };
     let mut connection = Connection::server(limits);
@@ -64,12 +64,12 @@ fn converse(pieces: &[&[u8]]) -> (Vec<String>, Vec<u8>) {
                 Event::Request { stream, end } => {
                     let mut request = ReceivedHead::default();
                     connection.take_head(&mut request);
-                    if request.verdict == Verdict::Sound {
+                    if request.fault.is_none() {
                         check_translation(&request, end);
                     }
                     happened.push(format!("{stream} {end} {}", request.bytes.escape_ascii()));
                 }
-                // Payload comes in as many pieces as the bytes do.
+                // Payload arrives in as many pieces as the bytes.
                 Event::Data { stream, ref bytes, end } => {
                     payload.extend_from_slice(&wire[bytes.clone()]);
                     if end {
@@ -92,24 +92,24 @@ fn converse(pieces: &[&[u8]]) -> (Vec<String>, Vec<u8>) {
     (happened, connection.output().to_vec())
 }
 
-/// Nobody behind this end reads another request, or more than one.
+/// Checks that an HTTP/1 parser reads the translated request as one and the same request.
 fn check_translation(request: &ReceivedHead, end: bool) {
     let mut written = Vec::new();
     request.head.write(&request.bytes, &mut written);
-    // A request to upgrade gets its key later.
+    // An upgrade request gets its key later.
     let options = Options { accept_unsafe_violations: true, ..Options::default() };
     let mut head = Head::new();
     let progress = Parser::default().request(&written, &options, &mut head);
     let text = written.escape_ascii();
     assert_eq!(progress, Progress::Complete { head_len: written.len() }, "{text}");
     assert_eq!(head.method_text(&written), request.head.method_text(&request.bytes), "{text}");
-    // A server as a whole has no path in one form, and a star in the other (RFC 9112, 3.2.4).
+    // `OPTIONS *` has an empty path in one form, and a star in the other (RFC 9112, 3.2.4).
     if head.uri(&written) != b"*" {
         assert_eq!(head.path_and_query(&written), request.head.path_and_query(&request.bytes), "{text}");
     }
     assert_eq!(BodySize::of_request(&head), BodySize::of_request(&request.head), "{text}");
     assert!(!end || BodySize::of_request(&head) == BodySize::None, "{text}");
-    // What it takes for the default port of a host is the server's matter.
+    // The server decides which port is the default of a host.
     let fields = |head: &Head, raw: &[u8]| {
         let values = head
             .fields(raw)
@@ -119,12 +119,12 @@ fn check_translation(request: &ReceivedHead, end: bool) {
     assert_eq!(fields(&head, &written), fields(&request.head, &request.bytes), "{text}");
 }
 
-/// The first byte chooses a place in the rest.
+/// The first byte selects a position in the rest.
 fn cut(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (&place, rest) = bytes.split_first()?;
     Some((usize::from(place) % (rest.len() + 1), rest))
 }
 
 const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
-/// What a name or a value may be long.
+/// The size limit of a name or a value.
 const MOST_TEXT: usize = 4096;

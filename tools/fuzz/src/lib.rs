@@ -1,15 +1,14 @@
-//! What a fuzzer calls: one function for each thing that reads bytes from elsewhere.
+//! Fuzz targets: one function for each parser of foreign bytes.
 //!
-//! Each takes any bytes and must return, having checked what holds whatever they are: nothing panics, nothing is looked at
-//! beyond the buffer, and what is read in pieces means what it means whole. `tests/replay.rs` runs them over the corpora of
-//! `corpus/`, one folder a function, in every test run. `libfuzzer/` (a workspace of its own, for the nightly compiler)
-//! calls the same functions:
+//! Each takes any bytes and must return, having checked what must always hold: no panic, no read beyond the buffer, and the
+//! same result for pieces as for the whole. `tests/replay.rs` runs them over the corpora of `corpus/`, one folder a
+//! function, in every test run. `libfuzzer/` (a workspace of its own, for the nightly compiler) calls the same functions:
 //!
 //! ```text
 //! cargo +nightly fuzz run --fuzz-dir tools/fuzz/libfuzzer syslog_stream tools/fuzz/corpus/syslog_stream
 //! ```
 //!
-//! An input that broke something goes into the corpus, named for what it broke. Begin with [`TARGETS`].
+//! An input that found a fault is added to the corpus, named after the fault. Begin with [`TARGETS`].
 
 mod dns;
 mod expression;
@@ -34,7 +33,7 @@ pub use tls::{certificate_chain, revocation_list};
 /// A function that takes any bytes.
 pub type Target = fn(&[u8]);
 
-/// Every function, by the name of its corpus.
+/// Every target, by the name of its corpus.
 pub const TARGETS: &[(&str, Target)] = &[
     ("certificate_chain", certificate_chain),
     ("chunked_body", chunked_body),

@@ -1,8 +1,8 @@
-//! What peers say.
+//! Messages of the peers protocol.
 
 use weir_peer_messages::{Entry, Fault, Hello, LearnedNames, Message, Status, Value, message, next, write};
 
-/// The beginning of a session, of either side: what is read is what was sent, and its end does not depend on what follows.
+/// The greeting of a session, of either side: it is parsed as it was sent, and its end does not depend on the following bytes.
 pub fn peer_hello(bytes: &[u8]) {
     if let Ok(Some((hello, length))) = Hello::read(bytes) {
         assert!(length <= bytes.len());
@@ -15,8 +15,8 @@ pub fn peer_hello(bytes: &[u8]) {
     }
 }
 
-/// A whole session after its beginning: every message ends where it says, and what an update says is in it. What we would answer is
-/// read as what it is.
+/// A complete session after its greeting: every message ends at its length, and an update's data is within it. Our answers are
+/// parsed as what they are.
 pub fn peer_messages(bytes: &[u8]) {
     let mut rest = bytes;
     let mut definition = None;
@@ -24,7 +24,7 @@ pub fn peer_messages(bytes: &[u8]) {
     loop {
         let (message, length) = match next(rest) {
             Ok(Some(found)) => found,
-            // Nothing that may still come is longer than it may be.
+            // An incomplete message is never longer than the limit.
             Ok(None) => return assert!(rest.len() < message::MAX_LENGTH),
             Err(Fault::Malformed | Fault::TooLong) => return,
         };

@@ -2,7 +2,7 @@
 
 use weir_proxy::{Tlv, V2, Version, parse, write_v1, write_v2};
 
-/// A header: every shorter piece of it waits for more, and what is understood can be written and read back.
+/// A header: every shorter prefix of it waits for more, and a valid header can be written and parsed back.
 pub fn proxy_header(bytes: &[u8]) {
     let Ok(Some(header)) = parse(bytes) else { return };
     assert!(header.length <= bytes.len());

@@ -14,7 +14,7 @@ fn environment() -> Environment {
     Environment::from_iter([("A", "one two"), ("E", ""), ("S", " a  b "), ("X", "\" ' # \\ $A")])
 }
 
-/// A file: its words lie within their lines, and its faults can be shown both ways.
+/// A file: its words are within their lines, and its faults can be displayed in both formats.
 pub fn configuration_lines(bytes: &[u8]) {
     let mut sources = SourceMap::new();
     sources.add("fuzz.cfg", bytes.to_vec());
@@ -28,7 +28,7 @@ pub fn configuration_lines(bytes: &[u8]) {
     let _ = (diagnostics.classic(&sources, 1, true), diagnostics.pretty(&sources, false, true));
 }
 
-/// What follows `.if` or `-cc`: true, false, or a fault that points into it.
+/// The condition of `.if` or `-cc`: true, false, or a fault that points into it.
 pub fn preprocessor_condition(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Err(error) = evaluate_condition(&text, &environment(), &FEATURES) {
@@ -36,7 +36,7 @@ pub fn preprocessor_condition(bytes: &[u8]) {
     }
 }
 
-/// A whole configuration: whatever it says, everything wrong with it can be shown.
+/// A complete configuration: all its faults can be displayed.
 pub fn configuration(bytes: &[u8]) {
     let mut sources = SourceMap::new();
     sources.add("fuzz.cfg", bytes.to_vec());

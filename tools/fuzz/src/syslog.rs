@@ -1,4 +1,4 @@
-//! Syslog: streams, messages, and what is made of them for log targets.
+//! Syslog: streams, messages, and their forms for log targets.
 
 use std::net::IpAddr;
 
@@ -12,8 +12,8 @@ use weir_syslog::{Framed, Framer, Message, Refusal, Shape};
 /// The longest message of a stream here: long enough for headers, short enough to be exceeded.
 const LONGEST: usize = 300;
 
-/// A stream: in pieces it is the same messages as whole, never more is held than promised, and each message can be taken
-/// apart. The first byte says how long pieces are, and whether everything is a line.
+/// A stream: in pieces it gives the same messages as whole, the buffer stays within its limit, and each message can be
+/// parsed. The first byte selects the length of pieces, and whether messages are only lines.
 pub fn syslog_stream(bytes: &[u8]) {
     let Some((&first, stream)) = bytes.split_first() else { return };
     let lines_only = first & 0x80 != 0;
@@ -48,7 +48,7 @@ fn cut(stream: &[u8], lines_only: bool, step: usize) -> (Vec<Vec<u8>>, Option<Re
     (messages, None)
 }
 
-/// A message: no byte of it is lost, whatever it is.
+/// A message: none of its bytes is lost.
 pub fn syslog_message(bytes: &[u8]) {
     let message = Message::parse(bytes);
     assert!(bytes.starts_with(message.whole) && message.whole.ends_with(message.text));
@@ -63,8 +63,8 @@ pub fn syslog_message(bytes: &[u8]) {
     }
 }
 
-/// A message as every kind of target gets it: one line, never too long, that says what the message said. The first byte says
-/// whom it is from, what is done about its host, how long lines may be, and what is too important.
+/// A message in the form for each kind of target: one line within the size limit, with the message's contents. The first
+/// byte selects the sender, the host strategy, the length limit, and the highest severity.
 pub fn syslog_relayed(bytes: &[u8]) {
     let Some((&first, bytes)) = bytes.split_first() else { return };
     let message = Message::parse(bytes);
@@ -95,7 +95,7 @@ pub fn syslog_relayed(bytes: &[u8]) {
     if relayed.new_host.is_none() && level_stays {
         assert_eq!(line, message.whole[..message.whole.len().min(longest)]);
     } else if line.len() < longest {
-        // What changed is what was to change, and nothing else.
+        // Only the intended parts have changed.
         let again = Message::parse(&line);
         assert_eq!((again.shape, again.text), (message.shape, message.text));
         assert_eq!(again.host, relayed.new_host.map_or(message.host, |host| Some(host.name)));

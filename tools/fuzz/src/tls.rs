@@ -1,4 +1,4 @@
-//! Certificates of peers, and lists of what was revoked.
+//! Certificates of peers, and revocation lists.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use weir_tls::clock::UnixTime;
 use weir_tls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use weir_tls::verify::{Authorities, Purpose, algorithms};
 
-/// A chain as a client sends it, its certificates one behind the other: only the one that the authority's own signed has no fault.
+/// A chain as sent by a client, its certificates one after the other: only the certificate that the authority signed has no fault.
 pub fn certificate_chain(bytes: &[u8]) {
     let mut certificates = elements(bytes);
     let Some(own) = certificates.next() else { return };
@@ -21,7 +21,7 @@ pub fn certificate_chain(bytes: &[u8]) {
     assert!(own == PEER || faults > 0 || checked.is_err(), "another certificate passes for good");
 }
 
-/// A revocation list: whatever it says, it is read or refused.
+/// A revocation list: it is parsed or refused.
 pub fn revocation_list(bytes: &[u8]) {
     let list = CertificateRevocationListDer::from(bytes);
     let Ok(authorities) = Authorities::new(&[AUTHORITY.into()], &[list]) else { return };
@@ -30,7 +30,7 @@ pub fn revocation_list(bytes: &[u8]) {
     let _ = weir_tls::describe::revocation_list(bytes);
 }
 
-/// The elements of DER that stand one behind the other, with lengths of two bytes.
+/// Consecutive DER elements, with lengths of two bytes.
 fn elements(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let [0x30, 0x82, high, low, ..] = bytes else { return None };
@@ -43,5 +43,5 @@ fn elements(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 const AUTHORITY: &[u8] = include_bytes!("authority.der");
 const PEER: &[u8] = include_bytes!("peer.der");
-/// While both are good: 2027.
+/// Within the validity of both: 2027.
 const NOW: UnixTime = UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000));

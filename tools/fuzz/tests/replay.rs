@@ -1,12 +1,12 @@
-//! Every corpus through its function: as it is, cut short everywhere, and with each byte changed; the first byte, which
-//! tells several functions where to cut, to everything.
+//! Runs every corpus through its function: unchanged, truncated everywhere, with each byte changed, and with each value
+//! of the first byte, which selects the cut in several functions.
 
 use std::fs;
 use std::path::Path;
 
 use weir_fuzz::{TARGETS, Target};
 
-/// How much of an entry is cut and changed; the rest is only run as it is.
+/// How much of an entry is truncated and changed; the rest is only run unchanged.
 const REACH: usize = 400;
 
 fn replay(name: &str, target: Target) -> usize {

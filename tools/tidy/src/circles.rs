@@ -1,17 +1,17 @@
-//! Circles of modules: those that import each other, directly or through others, can only be read all at once.
+//! Circles of modules: modules that import each other, directly or through others, can only be understood together.
 //!
-//! A room is a module that a crate's root declares, with everything below it: that parts of one room look at each other is what
-//! a room is for. An import is a path in code, `crate::other` or `super::other`; one that the root passes on (`pub use`) leads to
-//! where it comes from. Tests may look at everything.
+//! A room is a module that a crate's root declares, with everything below it: parts of one room may import each other. An import
+//! is a path in code, `crate::other` or `super::other`; one that the root re-exports (`pub use`) counts for its origin. Tests may
+//! import everything.
 //!
-//! The largest circle of each crate is held: it may only become smaller. What no path shows, methods of one type in several
-//! rooms that call each other, is not seen here.
+//! The largest circle of each crate is recorded: it may only become smaller. Dependencies without a path, such as methods
+//! of one type in several rooms that call each other, are not detected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Crate, Fault, Workspace};
 
-/// The number of rooms in the largest circle of a crate. One that is not listed has none.
+/// The number of rooms in the largest circle of a crate. A crate that is not listed has none.
 const LARGEST: &[(&str, usize)] = &[
     ("weir-containers", 3),
     ("weir-events", 3),
@@ -24,7 +24,7 @@ const LARGEST: &[(&str, usize)] = &[
     ("weir-sys", 2),
 ];
 
-/// Crates whose largest circle is not the one that is held.
+/// Crates whose largest circle differs from the recorded one.
 pub fn grown(workspace: &Workspace) -> Vec<Fault> {
     let held = |name: &str| LARGEST.iter().find(|(known, _)| *known == name).map_or(0, |(_, size)| *size);
     let fault = |member: &Crate| {
@@ -56,7 +56,7 @@ pub fn report(workspace: &Workspace) -> Vec<(String, Vec<String>)> {
     workspace.crates.iter().filter_map(of).collect()
 }
 
-/// Which room imports which.
+/// The imports of each room.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 fn imports(member: &Crate, workspace: &Workspace) -> Imports {
@@ -80,7 +80,7 @@ fn imports(member: &Crate, workspace: &Workspace) -> Imports {
             .collect();
         for (place, text) in files.iter().filter(|(path, _)| !is_root(path) && !is_test(path)) {
             let from = imports.entry(place[0].to_owned()).or_default();
-            // Above the room's own folder is the root.
+            // The root is above the room's own folder.
             let above = "super::".repeat(place.len());
             for path in paths(text, "crate::").into_iter().chain(paths(text, &above)) {
                 let named = path[0].as_str();
@@ -105,7 +105,7 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The paths that begin behind `start`, each by its names. A group is as many paths.
+/// The paths after `start`, each as its names. A group counts as several paths.
 fn paths(text: &str, start: &str) -> Vec<Vec<String>> {
     let part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let mut found = Vec::new();
@@ -117,7 +117,7 @@ fn paths(text: &str, start: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Reads one path, or a group of them behind `before`; what is left of the text.
+/// Parses one path, or a group of paths, with the prefix `before`; returns the rest of the text.
 fn tree<'t>(text: &'t str, before: &[String], found: &mut Vec<Vec<String>>) -> &'t str {
     let text = text.trim_start();
     if let Some(mut rest) = text.strip_prefix('{') {
@@ -127,7 +127,7 @@ fn tree<'t>(text: &'t str, before: &[String], found: &mut Vec<Vec<String>>) -> &
                 return rest.get(1..).unwrap_or_default();
             }
             let left = tree(rest, before, found);
-            // What is no path is passed over, or this would not end.
+            // Text that is not a path is skipped, because this would not end otherwise.
             rest = if left.len() < rest.len() {
                 left
             } else {
@@ -150,7 +150,7 @@ fn tree<'t>(text: &'t str, before: &[String], found: &mut Vec<Vec<String>>) -> &
     }
 }
 
-/// The largest set of rooms that all lead to each other; empty where there is no circle.
+/// The largest set of rooms that all reach each other; empty without a circle.
 fn largest(imports: &Imports) -> BTreeSet<String> {
     let reached: BTreeMap<&String, BTreeSet<&String>> =
         imports.keys().map(|from| (from, reach(imports, from))).collect();
@@ -161,7 +161,7 @@ fn largest(imports: &Imports) -> BTreeSet<String> {
     imports.keys().map(circle).max_by_key(BTreeSet::len).unwrap_or_default()
 }
 
-/// Everything that a room leads to; itself, if it is on a circle.
+/// All rooms that a room reaches; itself, if it is on a circle.
 fn reach<'i>(imports: &'i Imports, from: &String) -> BTreeSet<&'i String> {
     let mut reached = BTreeSet::new();
     let mut next: Vec<&String> = imports[from].iter().collect();
@@ -188,6 +188,7 @@ mod tests {
             name: "weir-x".into(),
             folder: "data/x".into(),
             dependencies: Vec::new(),
+            of_tests: Vec::new(),
             roots: vec!["data/x/src/lib.rs".into()],
         };
         let workspace = Workspace {

@@ -1,12 +1,12 @@
-//! The rules of the house, as tests: what the compiler cannot see and a review forgets.
+//! The rules of the house, as tests: rules that the compiler cannot check and a review forgets.
 //!
 //! `cargo test -p weir-tidy` reads every `Cargo.toml` through `cargo metadata` and every source file as text, and fails on
 //! an edge between crates that does not point down, on a crate without its opening page, on unsafe code where it does not
 //! belong, on a connection that is opened elsewhere than in its one place, on a circle of modules that grew, on a file that nothing compiles or that has grown past reading, on a name that says nothing, on a licence or a crate that `deny.toml`
 //! does not let in, on a requirement of the scheduler that nothing proves, on a benchmark that measures other crates than are built, and on a README whose generated part is no longer what the rows say.
 //!
-//! Every rule is a function from a [`Workspace`] to a list of [`Fault`]s; it knows nothing of the other rules. What weir
-//! does it only knows as [`rows`]. Begin with [`house`], which holds the map.
+//! Every rule is a function from a [`Workspace`] to a list of [`Fault`]s; it knows nothing of the other rules. It knows
+//! weir's features only as [`rows`]. Begin with [`house`], which holds the map.
 
 pub mod circles;
 pub mod house;
@@ -21,10 +21,10 @@ mod workspace;
 
 pub use workspace::{Crate, Package, SourceFile, Workspace};
 
-/// One broken rule: where, and what to do about it.
+/// A broken rule: its place, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// A file (with a line, where one is to blame) or a crate.
+    /// A file (with a line, if a line is at fault) or a crate.
     pub place: String,
     /// What is wrong, in a sentence.
     pub why: String,

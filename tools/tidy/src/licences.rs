@@ -1,7 +1,7 @@
-//! `deny.toml`'s licence, ban and source rules, held on the resolved tree.
+//! Checks the resolved tree against `deny.toml`'s rules on licences, bans and sources.
 //!
-//! cargo-deny reads the same file, but takes longer to build than everything else that `make test` does, and what it would
-//! add (advisories) lives on a host that is no package registry. Only the shape that our `deny.toml` has is understood:
+//! cargo-deny reads the same file, but takes longer to build than everything else in `make test`, and its additional data
+//! (advisories) is on a host that is not a package registry. Only the syntax that our `deny.toml` uses is supported:
 //! `allow = [ "..." ]` under `[licenses]` and `{ crate = "..." }` rows under `[bans]`.
 
 use std::fs;
@@ -10,7 +10,7 @@ use crate::{Fault, Workspace};
 
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Packages whose licence is not allowed, that are banned, or that come from elsewhere than the registry.
+/// Packages whose licence is not allowed, that are banned, or that do not come from the registry.
 pub fn denied(workspace: &Workspace) -> Vec<Fault> {
     let text = fs::read_to_string(workspace.root.join("deny.toml")).expect("deny.toml can be read");
     let rules = Rules::read(&text);
@@ -100,7 +100,7 @@ impl Rules {
     }
 }
 
-/// The words and brackets of an expression; a slash is how old manifests wrote `OR`.
+/// The words and brackets of an expression; a slash is the `OR` of old manifests.
 fn tokens(expression: &str) -> Vec<String> {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     spaced.split_whitespace().map(str::to_owned).collect()

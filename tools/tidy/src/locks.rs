@@ -1,8 +1,8 @@
-//! The benchmark's lock file beside the project's.
+//! Compares the benchmark's lock file with the project's.
 //!
-//! `bench/sched` is a workspace of its own, so that the executors that it measures against are nobody's dependency. Its lock
-//! file must not drift: what is measured has to be what is built, in the same versions. (That each file fits its manifests
-//! is checked by `--locked`, in the step `bench`.)
+//! `bench/sched` is a workspace of its own, so that the executors that it is compared with are not dependencies of the
+//! project. Its lock file must not drift: the benchmark must measure the versions that are built. (That each file fits its
+//! manifests is checked by `--locked`, in the step `bench`.)
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::{Fault, Workspace};
 const OURS: &str = "Cargo.lock";
 const BENCH: &str = "bench/sched/Cargo.lock";
 
-/// Packages that both files know, but not alike.
+/// Packages that are in both files, but differ.
 pub fn apart(workspace: &Workspace) -> Vec<Fault> {
     let read =
         |path: &str| fs::read_to_string(workspace.root.join(path)).expect("both lock files are committed");
@@ -34,13 +34,13 @@ fn compare(ours: &str, bench: &str) -> Vec<Fault> {
     faults
 }
 
-/// What a lock file says of each package, by name; several where it has several versions.
+/// The entries of a lock file by package name; several for a package with several versions.
 fn packages(lock: &str) -> BTreeMap<String, Vec<String>> {
     let mut packages: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for entry in lock.split("[[package]]\n").skip(1) {
         let mut lines = entry.trim_end().lines();
         let name = lines.next().and_then(|line| line.strip_prefix("name = ")).unwrap_or_default();
-        // Not its dependencies: those of the project's own packages are more here, since they are tested here.
+        // Dependencies are not compared: the project's own packages have more here, because they are tested here.
         let told: Vec<&str> = lines.take_while(|line| !line.starts_with("dependencies")).collect();
         packages.entry(name.trim_matches('"').to_owned()).or_default().push(told.join("\n"));
     }
@@ -67,7 +67,7 @@ mod tests {
         check("", "", &[]);
         check("1.0.0", "1.0.1", &["a, version = \"1.0.1\", is not"]);
         check("checksum = \"1\"", "checksum = \"2\"", &["a, version = \"1.0.0\", is not"]);
-        // Other packages are the benchmark's own affair.
+        // Other packages only concern the benchmark.
         check("\"own\"", "\"other\"", &[]);
         check(" \"b\",\n", "", &[]);
     }

@@ -1,13 +1,13 @@
-//! `weir-tidy readme` writes the generated part of the README again.
+//! `weir-tidy readme` updates the generated part of the README.
 //!
-//! The rules themselves are tests (`cargo test -p weir-tidy`): a program that has to be remembered is forgotten. What is
-//! here writes or reports:
+//! The rules themselves are tests (`cargo test -p weir-tidy`), because a program that must be run by hand is forgotten.
+//! The commands here write or report:
 //!
-//! * `readme`: what is not there yet, from the rows of the language;
+//! * `readme`: the words that are not implemented yet, from the rows of the language;
 //! * `circles`: the modules of each crate that import each other;
 //! * `requirements`: each requirement's number and the tests that name it.
 //!
-//! It changes nothing but the files that it names, and knows nothing that the library does not.
+//! It only changes the files that it names, and only uses the library.
 
 use std::process::ExitCode;
 

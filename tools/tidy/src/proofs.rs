@@ -1,16 +1,16 @@
-//! What proves each requirement of a part: a table beside the part, checked against the sources.
+//! The proofs of each requirement of a part: a table beside the part, checked against the sources.
 //!
-//! A row is a number, the tests that prove it (separated by blanks; `-` for none), and a sentence that says how it holds.
+//! A row is a number, the tests that prove it (separated by blanks; `-` for none), and a sentence that says how it is met.
 //! Tests are `file.rs::function`, `tests/file.py::check`, `tests/steps.py::step`, a script (`.vtc`) or
-//! `tests/parity/passing.txt::script`. A benchmark proves nothing: it measures, and asserts nothing. A row without tests says
-//! why: [`WITHOUT_TESTS`]. A number without a row, a row without a sentence, a name that is nowhere, and a test that
+//! `tests/parity/passing.txt::script`. A benchmark is not a proof: it measures, and asserts nothing. A row without tests
+//! gives the reason: [`WITHOUT_TESTS`]. A number without a row, a row without a sentence, an unknown name, and a test that
 //! asserts nothing are faults.
 
 use std::fs;
 
 use crate::{Fault, Workspace};
 
-/// The tables, from the project's root, with the first and the last requirement that each has to have.
+/// The tables, from the project's root, with the first and the last requirement that each must have.
 pub const TABLES: [(&str, u32, u32); 5] = [
     ("sched/requirements.tsv", 1, 86),
     ("data/checks/requirements.tsv", 87, 96),
@@ -18,19 +18,19 @@ pub const TABLES: [(&str, u32, u32); 5] = [
     ("control/master/requirements.tsv", 117, 163),
     ("data/requirements.tsv", 164, 196),
 ];
-/// The table of the audit's lines: by letter or number, each once.
+/// The table of the audit's lines: each letter or number once.
 pub const AUDIT: &str = "doc/audit.tsv";
-/// A sentence is not shorter than this.
+/// The shortest sentence, in characters.
 const SENTENCE: usize = 20;
-/// How the sentence of a row without tests begins: nothing holds it yet, the language or the design leaves nothing to test, or
-/// the requirement asks for nothing.
+/// The beginnings of the sentence of a row without tests: not implemented, nothing to test because of the language or the
+/// design, or not a requirement.
 const WITHOUT_TESTS: [&str; 3] = ["not yet: ", "by design: ", "information: "];
-/// A test may leave its assertions to what it calls, so many calls deep.
+/// A test may leave its assertions to functions that it calls, up to this depth.
 const CALLS: u32 = 3;
-/// One of these is in a test that can fail.
+/// A test that can fail contains one of these.
 const ASSERTIONS: [&str; 6] = ["assert", "check", "expect(", "unwrap(", "panic", "let _: "];
 
-/// Gaps in the table.
+/// The faults of all tables.
 pub fn gaps(workspace: &Workspace) -> Vec<Fault> {
     let of = |&part: &(&str, u32, u32)| match fs::read_to_string(workspace.root.join(part.0)) {
         Ok(table) => check(part, &table, |path| fs::read_to_string(workspace.root.join(path)).ok()),
@@ -43,7 +43,7 @@ pub fn gaps(workspace: &Workspace) -> Vec<Fault> {
     TABLES.iter().flat_map(of).chain(audited).collect()
 }
 
-/// Faults of a table whose rows have names of any kind.
+/// The faults of a table whose rows have arbitrary names.
 fn lines(name: &str, table: &str, file: impl Fn(&str) -> Option<String>) -> Vec<Fault> {
     let (mut faults, mut known) = (Vec::new(), Vec::new());
     for (number, line) in table.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
@@ -62,7 +62,7 @@ fn lines(name: &str, table: &str, file: impl Fn(&str) -> Option<String>) -> Vec<
     faults
 }
 
-/// What is wrong with one row.
+/// The faults of one row.
 fn row_faults(
     place: &str,
     row: &str,
@@ -95,7 +95,7 @@ fn check(part: (&str, u32, u32), table: &str, file: impl Fn(&str) -> Option<Stri
             continue;
         };
         let found = requirement.strip_prefix('R').and_then(|number| number.parse().ok()).unwrap_or(0);
-        // What comes after the part's own requirements only has to rise: other parts' lists name a few of its too.
+        // After the part's own requirements, numbers only have to rise: other parts' lists name a few of its too.
         let right = if expected <= last { found == expected } else { found >= expected };
         if !right {
             faults.push(Fault::new(&place, format!("is {requirement} where R{expected} belongs")));
@@ -109,7 +109,7 @@ fn check(part: (&str, u32, u32), table: &str, file: impl Fn(&str) -> Option<Stri
     faults
 }
 
-/// What is wrong with a proof, if something is.
+/// The fault of a proof, if any.
 fn unproven(proof: &str, file: &impl Fn(&str) -> Option<String>) -> Option<String> {
     let (path, name) = match proof.split_once("::") {
         Some((path, name)) => (path, Some(name)),
@@ -120,7 +120,7 @@ fn unproven(proof: &str, file: &impl Fn(&str) -> Option<String>) -> Option<Strin
     }
     let Some(text) = file(path) else { return Some("names a file that is not there".to_owned()) };
     let Some(name) = name else {
-        // A script is a test as a whole.
+        // A script is one test.
         return (!path.ends_with(".vtc")).then(|| "names a file and none of its tests".to_owned());
     };
     if path.ends_with(".txt") {
@@ -143,7 +143,7 @@ fn unproven(proof: &str, file: &impl Fn(&str) -> Option<String>) -> Option<Strin
         .then(|| "asserts nothing".to_owned())
 }
 
-/// Whether a function can fail: it asserts something, or a function of the same file that it calls does.
+/// Whether a function can fail: it asserts something, or calls a function of the same file that does.
 fn asserts(text: &str, name: &str, calls: u32) -> bool {
     let Some(at) = text.find(&format!("fn {name}(")) else { return false };
     let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -154,13 +154,13 @@ fn asserts(text: &str, name: &str, calls: u32) -> bool {
     if ASSERTIONS.iter().any(|assertion| body.contains(assertion)) {
         return true;
     }
-    // Any word may be a function that is called, or handed on to be called.
+    // Any word may be the name of a called function, or of one that is passed on.
     let mut words =
         body.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
     calls > 0 && words.any(|word| word != name && asserts(text, word, calls - 1))
 }
 
-/// Whether what precedes a function ends in attributes, one of which makes it a test; within `proptest!` all are marked too.
+/// Whether the text before a function ends in attributes, one of which makes it a test; within `proptest!` all functions are tests.
 fn is_marked(before: &str) -> bool {
     let attributes = before.lines().rev().skip(usize::from(!before.ends_with('\n')));
     attributes

@@ -1,4 +1,4 @@
-//! The part of the README that lists what is not there yet: generated from the rows, compared by a test, written again by
+//! The part of the README that lists what is not implemented yet: generated from the rows, compared by a test, updated by
 //! `make readme`.
 
 use std::fs;
@@ -10,14 +10,14 @@ use crate::{Fault, Workspace};
 const BEGIN: &str = "<!-- rows: begin -->\n";
 const END: &str = "<!-- rows: end -->";
 
-/// A README whose generated part is not what the rows say.
+/// The fault of a README whose generated part differs from the rows.
 pub fn stale(workspace: &Workspace) -> Vec<Fault> {
     let text = read(&workspace.root);
     let fresh = text == replaced(&text, &generated());
     if fresh { Vec::new() } else { vec![Fault::new("README.md", "the generated part is stale: make readme")] }
 }
 
-/// Writes the generated part again.
+/// Updates the generated part.
 pub fn write(workspace: &Workspace) -> std::io::Result<()> {
     let text = read(&workspace.root);
     fs::write(workspace.root.join("README.md"), replaced(&text, &generated()))
@@ -33,7 +33,7 @@ fn replaced(text: &str, part: &str) -> String {
     format!("{head}{BEGIN}{part}{END}{tail}")
 }
 
-/// One paragraph for each sort of word that has some missing.
+/// One paragraph for each kind of word with missing ones.
 fn generated() -> String {
     let words = words();
     let mut text = String::new();

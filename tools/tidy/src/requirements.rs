@@ -1,4 +1,4 @@
-//! Which requirements (R1 to R196) are named by a test: `cargo run -p weir-tidy -- requirements` prints the table.
+//! The requirements (R1 to R196) that tests name: `cargo run -p weir-tidy -- requirements` prints the table.
 //!
 //! A report, not a rule: an issue that completes a part of the list turns that part into a rule of its own.
 
@@ -11,11 +11,11 @@ use crate::Workspace;
 /// The last requirement's number.
 pub const LAST: u32 = 196;
 
-/// For each requirement that something names, the files that do: Rust sources, VTC scripts and the Python checks.
+/// For each requirement that is named, the files that name it: Rust sources, VTC scripts and the Python checks.
 pub fn named(workspace: &Workspace) -> BTreeMap<u32, Vec<String>> {
     let mut named: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for source in workspace.sources.iter().filter(|source| !source.path.starts_with("tools/")) {
-        // Only what proves: a test module or a test file. What cites a requirement in its prose does not prove it.
+        // Only test modules and test files count: a requirement in other comments is not proven by them.
         let tests = match source.text.find("#[cfg(test)]").or_else(|| source.text.find("#[cfg(all(test")) {
             Some(at) => &source.text[at..],
             None if source.path.contains("/tests/") || source.path.ends_with("tests.rs") => {

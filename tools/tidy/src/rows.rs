@@ -1,4 +1,4 @@
-//! Every word that weir's language has, from the rows of every crate: what is there, and what is not there yet.
+//! Every word of weir's language, from the rows of every crate, implemented or not.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +12,17 @@ use crate::{Fault, Workspace};
 /// One word.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Word {
-    /// What sort of word it is.
+    /// The kind of word.
     pub kind: Kind,
     /// The word.
     pub name: String,
-    /// What it does, in one line; what is not there yet may have none.
+    /// Its help text, one line; a word that is not implemented may have none.
     pub help: String,
-    /// Whether it does it.
+    /// Whether it is implemented.
     pub ready: bool,
 }
 
-/// The sorts of words, in the order in which the README lists them.
+/// The kinds of words, in the order in which the README lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A word of the configuration.
@@ -38,13 +38,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every sort.
+    /// Every kind.
     pub fn all() -> impl Iterator<Item = Self> {
         let configuration = WordPlace::ALL.into_iter().map(Self::Configuration);
         configuration.chain([Self::Fetch, Self::Converter, Self::Command, Self::Counter])
     }
 
-    /// As a heading.
+    /// The heading of the kind.
     pub fn title(self) -> &'static str {
         match self {
             Self::Configuration(place) => place.title(),
@@ -84,7 +84,7 @@ pub fn words() -> BTreeSet<Word> {
     words
 }
 
-/// Words that are there but do not say what they do.
+/// Implemented words without a help text.
 pub fn without_help(_: &Workspace) -> Vec<Fault> {
     let silent = |word: &Word| word.ready && word.help.trim().is_empty();
     let fault = |word: Word| Fault::new(format!("{:?} {}", word.kind, word.name), "has no help text");

@@ -2,24 +2,24 @@
 
 use crate::{Fault, SourceFile, Workspace};
 
-/// Past this a file should have been several, or a table in a file of its own.
+/// The limit of lines: a longer file should be split, or be a table in a file of its own.
 pub const MAX_FILE_LINES: usize = 1500;
-/// A crate opens with a page: what it is, what it refuses to know, where to begin.
+/// The least lines of a crate's opening page: what it is, what it refuses to know, where to begin.
 pub const MIN_PAGE_LINES: usize = 6;
-/// Names that say nothing about what is inside.
+/// Names that say nothing about their contents.
 const EMPTY_NAMES: &[&str] = &["util", "utils", "common", "misc", "helper", "helpers", "manager", "managers"];
-/// What the standard library calls the same thing.
+/// Names of the standard library that begin with `get_`.
 const STANDARD_GETTERS: &[&str] = &["get_mut", "get_or_insert_with", "get_or_init"];
-/// Where functions are named for the commands that they do, `get weight` among them.
+/// The folder whose functions are named after commands, such as `get weight`.
 const COMMANDS: &str = "control/cli/src/commands";
-/// Where unsafe code may live.
+/// The folders that may contain unsafe code.
 const UNSAFE_FLOORS: &[&str] = &["foundation/", "sched/"];
-/// Where connections are opened, and what they are opened with; checks may do as clients and servers do.
+/// The folders that may open connections; checks may do so like clients and servers.
 const CONNECTS: &[&str] = &["data/net/src/connect.rs", "sched/"];
 const CONNECTING: &str = "Descriptor::connect(";
-/// What a worker keeps, drops at its end, and uses when it is set up.
+/// Thread-local values of workers with destructors that are used at set-up.
 const USED_AT_SET_UP: &[&str] = &["DESK", "IDLE_POOLS", "LOGGER", "RING", "WAITERS"];
-/// Our own folder spells out what it looks for.
+/// This crate's own sources contain the searched texts.
 const SELF: &str = "tools/tidy/";
 
 /// Crates whose root file does not open with a page of prose.
@@ -28,7 +28,7 @@ pub fn opening_pages(workspace: &Workspace) -> Vec<Fault> {
     for root in workspace.crates.iter().flat_map(|member| &member.roots) {
         let Some(source) = workspace.source(root) else { continue };
         let page = source.text.lines().take_while(|line| line.starts_with("//!")).count();
-        // A room that nobody has moved into yet has no page to open with.
+        // A folder without modules yet has no page to open with.
         let empty = source
             .text
             .lines()
@@ -43,7 +43,7 @@ pub fn opening_pages(workspace: &Workspace) -> Vec<Fault> {
     faults
 }
 
-/// Files beside a crate's root that no module declares: nothing compiles them, and whoever reads them is misled.
+/// Files beside a crate's root that no module declares: they are not compiled, and mislead readers.
 pub fn orphans(workspace: &Workspace) -> Vec<Fault> {
     let folders: Vec<&str> = workspace
         .crates
@@ -80,7 +80,7 @@ pub fn orphans(workspace: &Workspace) -> Vec<Fault> {
     workspace.sources.iter().filter_map(fault).collect()
 }
 
-/// Files that have grown past reading.
+/// Files above the limit of lines.
 pub fn long_files(workspace: &Workspace) -> Vec<Fault> {
     let long = |source: &&SourceFile| source.text.lines().count() > MAX_FILE_LINES;
     let fault = |source: &SourceFile| {
@@ -92,7 +92,7 @@ pub fn long_files(workspace: &Workspace) -> Vec<Fault> {
     workspace.sources.iter().filter(long).map(fault).collect()
 }
 
-/// Unsafe code outside the floors that may hold it, and crates that do not take the workspace's lints.
+/// Unsafe code outside the folders that may contain it, and crates that do not use the workspace's lints.
 pub fn unsafe_code(workspace: &Workspace) -> Vec<Fault> {
     let mut faults = by_line(workspace, |path, line| {
         let outside = !UNSAFE_FLOORS.iter().any(|floor| path.starts_with(floor));
@@ -111,7 +111,7 @@ pub fn unsafe_code(workspace: &Workspace) -> Vec<Fault> {
     faults
 }
 
-/// Connections that are opened elsewhere than in the one place.
+/// Connections that are opened elsewhere.
 pub fn own_connections(workspace: &Workspace) -> Vec<Fault> {
     by_line(workspace, |path, line| {
         let elsewhere = ![CONNECTS, &[SELF]].concat().iter().any(|place| path.starts_with(place));
@@ -120,9 +120,9 @@ pub fn own_connections(workspace: &Workspace) -> Vec<Fault> {
     })
 }
 
-/// What a thread drops at its end, made at any time: the C library notes it on the heap at its first use, and ends the process
-/// where there is no memory for that. Workers end with the process, so what they keep is never dropped; what must be is used
-/// when a worker is set up.
+/// Thread-local values with destructors that are first used at any time: the C library records them on the heap at their first
+/// use, and ends the process when there is no memory for that. Workers end with the process, so their values need not be
+/// dropped; others must be used when a worker is set up.
 pub fn dropped_by_threads(workspace: &Workspace) -> Vec<Fault> {
     by_line(workspace, |path, line| {
         let (name, kind) = line.strip_prefix("    static ")?.split_once(": ")?;
@@ -140,7 +140,7 @@ fn has_unsafe(line: &str) -> bool {
         .any(|w| line.contains(w))
 }
 
-/// Promises to do something later that name no issue.
+/// Notes about later work that name no issue.
 pub fn loose_ends(workspace: &Workspace) -> Vec<Fault> {
     by_line(workspace, |_, line| {
         let loose = ["TODO", "FIXME"].iter().any(|word| {
@@ -156,7 +156,7 @@ fn is_word(line: &str, at: usize, length: usize) -> bool {
     !line[..at].ends_with(part) && !line[at + length..].starts_with(part)
 }
 
-/// Files, modules, types and functions whose names say nothing.
+/// Files, modules, types and functions with empty names.
 pub fn empty_names(workspace: &Workspace) -> Vec<Fault> {
     let mut faults = Vec::new();
     for source in workspace.sources.iter().filter(|source| !source.path.starts_with(SELF)) {
@@ -195,7 +195,7 @@ fn declared(line: &str) -> Option<&str> {
     None
 }
 
-/// One fault for each line of code (comments apart) that `rule` finds something wrong with.
+/// One fault for each line of code (without comments) for which `rule` returns a text.
 fn by_line(workspace: &Workspace, rule: impl Fn(&str, &str) -> Option<String>) -> Vec<Fault> {
     let mut faults = Vec::new();
     for source in workspace.sources.iter().filter(|source| !source.path.starts_with(SELF)) {
@@ -232,6 +232,7 @@ mod tests {
             name: "x".into(),
             folder: "x".into(),
             dependencies: Vec::new(),
+            of_tests: Vec::new(),
             roots: vec!["x/src/lib.rs".into()],
         };
         let sources = vec![

@@ -1,4 +1,4 @@
-//! What the rules look at: the crates as cargo sees them and the sources as text.
+//! The input of the rules: the crates as cargo sees them, and the sources as text.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// The project: its root folder, its own crates, everything that they are built from, and its source files.
+/// The project: its root folder, its own crates, all packages that they are built from, and its source files.
 #[derive(Debug)]
 pub struct Workspace {
     /// The folder that holds the root `Cargo.toml`.
@@ -27,8 +27,10 @@ pub struct Crate {
     pub name: String,
     /// The folder, relative to the root, with `/` between its parts.
     pub folder: String,
-    /// The names of everything that it depends on, dev and build dependencies included.
+    /// The names of all its dependencies, including dev and build dependencies.
     pub dependencies: Vec<String>,
+    /// Those that are only dev dependencies.
+    pub of_tests: Vec<String>,
     /// The root source files (`lib.rs`, `main.rs`) relative to the project's root.
     pub roots: Vec<String>,
 }
@@ -42,7 +44,7 @@ pub struct Package {
     pub version: String,
     /// The licence expression, empty when it declares none.
     pub licence: String,
-    /// Where it comes from, empty for our own.
+    /// Its source, empty for our own packages.
     pub source: String,
 }
 
@@ -59,7 +61,7 @@ impl Workspace {
     /// Reads the project that this crate belongs to.
     ///
     /// # Panics
-    /// When cargo does not answer or a file cannot be read: a rule that cannot look must not pass.
+    /// When cargo fails or a file cannot be read, because a rule without input must not pass.
     pub fn load() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"))
             .ancestors()
@@ -109,8 +111,8 @@ fn metadata(root: &Path) -> Value {
     serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
 }
 
-/// The packages that are built for some target. Cargo lists more: what a feature would configure if something else asked for it
-/// (`dep?/feature`) is there although nobody does.
+/// The packages that are built for some target. Cargo lists more, such as those that a feature would configure if another
+/// feature enabled them (`dep?/feature`).
 fn built<'m>(metadata: &'m Value, members: &[&'m str]) -> HashSet<&'m str> {
     let by_id = |list: &'m Value| -> HashMap<&'m str, &'m Value> {
         let entries = list.as_array().into_iter().flatten();
@@ -132,7 +134,7 @@ fn built<'m>(metadata: &'m Value, members: &[&'m str]) -> HashSet<&'m str> {
     built
 }
 
-/// Whether a package needs a dependency: always, or because of a feature that is on.
+/// Whether a package needs a dependency: always, or because of an enabled feature.
 fn is_asked_for(package: &Value, node: &Value, name: &str) -> bool {
     let mut of_name =
         package["dependencies"].as_array().into_iter().flatten().filter(|entry| entry["name"] == *name);
@@ -158,8 +160,9 @@ fn is_asked_for(package: &Value, node: &Value, name: &str) -> bool {
 fn own_crate(root: &Path, name: String, package: &Value) -> Crate {
     let manifest = PathBuf::from(text(&package["manifest_path"]));
     let folder = relative(root, manifest.parent().expect("a manifest is in a folder"));
-    let dependencies =
-        package["dependencies"].as_array().into_iter().flatten().map(|d| text(&d["name"])).collect();
+    let listed = || package["dependencies"].as_array().into_iter().flatten();
+    let dependencies = listed().map(|d| text(&d["name"])).collect();
+    let of_tests = listed().filter(|d| d["kind"] == "dev").map(|d| text(&d["name"])).collect();
     let roots = package["targets"]
         .as_array()
         .into_iter()
@@ -167,7 +170,7 @@ fn own_crate(root: &Path, name: String, package: &Value) -> Crate {
         .filter(|target| strings(&target["kind"]).any(|kind| matches!(kind, "lib" | "bin" | "proc-macro")))
         .map(|target| relative(root, Path::new(&text(&target["src_path"]))))
         .collect();
-    Crate { name, folder, dependencies, roots }
+    Crate { name, folder, dependencies, of_tests, roots }
 }
 
 fn read_sources(root: &Path, folder: &Path, sources: &mut Vec<SourceFile>) {

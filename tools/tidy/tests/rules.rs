@@ -1,6 +1,6 @@
 //! Every rule on the project itself.
 
-use weir_tidy::{Fault, Workspace, circles, house, licences, locks, proofs, rows, text};
+use weir_tidy::{Fault, Workspace, circles, house, licences, locks, proofs, readme, rows, text};
 
 fn check(rule: impl Fn(&Workspace) -> Vec<Fault>) {
     let faults: Vec<String> = rule(&Workspace::load()).iter().map(ToString::to_string).collect();
@@ -45,6 +45,11 @@ fn every_file_is_compiled() {
 #[test]
 fn no_file_is_past_reading() {
     check(text::long_files);
+}
+
+#[test]
+fn the_readme_lists_every_missing_word() {
+    check(readme::stale);
 }
 
 #[test]

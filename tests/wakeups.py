@@ -1,0 +1,225 @@
+"""Who is woken on connections of HTTP/2, and that nobody is forgotten who could go on."""
+import re
+import signal
+import socket
+import struct
+import threading
+import time
+
+from attackers import http2
+from attackers.http2 import DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, WINDOW, frame
+from program import Program, ask, free_port, wait_until
+
+CONFIGURATION = """
+global
+    nbthread 1
+    stats socket {stats} mode 600 level admin
+    profiling.tasks on
+    {tuning}
+defaults
+    mode http
+    timeout connect 2s
+    timeout client 20s
+    timeout server 20s
+listen fine
+    bind 127.0.0.1:{fine}
+    http-request return status 200
+listen l
+    bind 127.0.0.1:{port} proto h2
+    server s 127.0.0.1:{origin}
+listen two
+    bind 127.0.0.1:{two} proto h2
+    server s 127.0.0.1:{port} proto h2
+"""
+POST = b"\x83\x86\x04\x05/here"
+
+
+class Origin:
+    """A server that tells how many bytes it was asked for and how many of its answers without an end were taken."""
+
+    def __init__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0), backlog=100)
+        self.port = self.socket.getsockname()[1]
+        # Little of what nobody takes is to be written.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+        self.sent = self.received = self.asked = 0
+        self.answers = threading.Event()
+        self.answers.set()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client):
+        try:
+            more = client.recv(4096)
+            if more.startswith(b"POST"):
+                while more:
+                    self.received += len(more)
+                    more = client.recv(1 << 20)
+                return
+            self.asked += 1
+            self.answers.wait()
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")
+            while True:
+                self.sent += client.send(bytes(65_536))
+        except OSError:
+            client.close()
+
+    def is_quiet(self):
+        """Nobody takes anything of it any more."""
+        before = self.sent
+        time.sleep(0.2)
+        return self.sent == before > 0
+
+
+class Scene:
+    """weir in front of such a server, its tasks measured."""
+
+    def __init__(self, binary, folder, tuning=""):
+        self.port, self.fine, self.two, self.stats = free_port(), free_port(), free_port(), f"{folder.path}/stats.sock"
+        self.origin = Origin()
+        text = CONFIGURATION.format(port=self.port, fine=self.fine, two=self.two, stats=self.stats, origin=self.origin.port, tuning=tuning)
+        self.program = Program(binary, "-db", "-f", folder.file("a.cfg", text))
+
+    def __enter__(self):
+        self.program.__enter__()
+        self.program.ready(self.port)
+        return self
+
+    def __exit__(self, *arguments):
+        self.origin.socket.close()
+        self.program.__exit__(*arguments)
+
+    def client(self, window, received=None, port=None):
+        """A client whose streams begin with this window, and whose connection has any."""
+        client = socket.socket()
+        if received:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, received)
+        client.settimeout(5)
+        client.connect(("127.0.0.1", port or self.port))
+        client.sendall(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, window)) + frame(WINDOW, 0, 0, struct.pack(">I", 1 << 30)))
+        return client
+
+    def calls(self, kind):
+        """How often tasks of this kind ran."""
+        lines = re.findall(rf"^ +{kind} +(\d+) ", ask(self.stats, "show profiling tasks"), re.M)
+        return sum(map(int, lines))
+
+    def comes_round(self):
+        """What the poller knew before is done with. The connections that it takes may end a little later."""
+        for _ in range(2):
+            with socket.create_connection(("127.0.0.1", self.fine), 2) as client:
+                client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert client.recv(4096).startswith(b"HTTP/1.1 200")
+
+
+def get(stream):
+    return frame(HEADERS, END_STREAM | END_HEADERS, stream, http2.ENDLESS)
+
+
+def payload_of(client, enough):
+    """How much payload came, until it is enough or nothing comes any more."""
+    total = 0
+    for kind, _, _, payload in http2.frames(client, 3):
+        total += len(payload) if kind == DATA else 0
+        if total >= enough:
+            break
+    return total
+
+
+def windows_behind_output_that_waits_are_seen_r179_r180(binary, folder):
+    """What came while output was in the way is received when there is room, though the poller tells of it once."""
+    # How far the output fills before the connection's turn depends on the order of events, so there are several tries.
+    for count in (10, 11, 20, 21, 20, 21, 11, 10):
+        windows_behind_output(binary, folder, range(1, 2 * count, 2))
+
+
+def windows_behind_output(binary, folder, streams):
+    with Scene(binary, folder) as scene:
+        client = scene.client(15_000)
+        scene.origin.answers.clear()
+        client.sendall(b"".join(get(stream) for stream in streams))
+        assert wait_until(lambda: scene.origin.asked == len(streams))
+        scene.comes_round()
+        # Everything is there at once: first what fills the output until the windows are used up, then the windows.
+        scene.program.send(signal.SIGSTOP)
+        scene.origin.answers.set()
+        assert wait_until(scene.origin.is_quiet, 10)
+        client.sendall(b"".join(frame(WINDOW, 0, stream, struct.pack(">I", 200_000)) for stream in streams))
+        scene.program.send(signal.SIGCONT)
+        total = payload_of(client, 1_000_000)
+        assert total >= 1_000_000, f"nothing came behind {total} bytes"
+
+
+def half_a_frame_wakes_nobody_and_its_end_is_seen_r180(binary, folder):
+    """Half a frame, then silence: the connection's task does not run. Its end is seen."""
+    with Scene(binary, folder) as scene:
+        client = scene.client(65_535)
+        client.sendall(get(1)[:-3])
+        scene.comes_round()
+        assert wait_until(lambda: "CurrConns: 1\n" in ask(scene.stats, "show info")), "nobody else's task runs"
+        before = scene.calls("connection")
+        time.sleep(0.5)
+        assert scene.calls("connection") - before <= 1, "once, to keep less memory"
+        client.shutdown(socket.SHUT_WR)
+        seen = list(http2.frames(client, 3))
+        assert all(kind != HEADERS for kind, *_ in seen), seen
+        assert wait_until(lambda: "CurrConns: 0\n" in ask(scene.stats, "show info")), "it is over"
+
+
+def a_send_wakes_nobody_who_cannot_go_on_r185_r186_r187(binary, folder):
+    """One stream takes 3 MB while the windows of 50 others are closed: they are not woken for it."""
+    with Scene(binary, folder, "tune.sndbuf.client 16384") as scene:
+        client = scene.client(0, received=16_384)
+        client.sendall(b"".join(get(2 * number + 1) for number in range(51)))
+        assert wait_until(scene.origin.is_quiet, 10)
+        scene.comes_round()
+        before = scene.calls("stream")
+        client.sendall(frame(WINDOW, 0, 1, struct.pack(">I", 3_000_000)))
+        assert payload_of(client, 3_000_000) == 3_000_000
+        runs = (scene.calls("stream") - before) / 3
+        print(f"       {runs:.0f} runs of streams a MB")
+        assert runs < 150, f"{runs:.0f} runs of streams a MB"
+
+
+def what_is_there_is_taken_in_few_turns_r181_r183(binary, folder):
+    """Uploads that wait in the kernel are demultiplexed until nothing is left, at most twelve receives a turn."""
+    body, piece = 1_400_000, 16_384
+    with Scene(binary, folder, "tune.h2.fe.initial-window-size 4000000") as scene:
+        client = scene.client(65_535)
+        client.sendall(frame(HEADERS, END_HEADERS, 1, POST) + frame(DATA, 0, 1, b"first"))
+        assert wait_until(lambda: scene.origin.received > 0)
+        before = scene.calls("connection")
+        scene.program.send(signal.SIGSTOP)
+        sender = threading.Thread(target=client.sendall, args=(frame(DATA, 0, 1, bytes(piece)) * (body // piece),))
+        sender.start()
+        sender.join(0.5)
+        scene.program.send(signal.SIGCONT)
+        sender.join(10)
+        assert wait_until(lambda: scene.origin.received > body - piece), scene.origin.received
+        turns = (scene.calls("connection") - before) * 1_000_000 / body
+        print(f"       {turns:.0f} turns of the connection a MB")
+        assert turns < 20, f"{turns:.0f} turns of the connection a MB"
+
+
+def two_layers_wake_little_r182_r196(binary, folder):
+    """Ten streams of 1 MB each pass two layers of HTTP/2: with one receive a turn there were twice as many wake-ups."""
+    with Scene(binary, folder) as scene:
+        client = scene.client(1_000_000, port=scene.two)
+        scene.comes_round()
+        before = sum(map(scene.calls, LAYERS))
+        client.sendall(b"".join(get(2 * number + 1) for number in range(10)))
+        assert payload_of(client, 10_000_000) == 10_000_000
+        calls = (sum(map(scene.calls, LAYERS)) - before) / 10
+        print(f"       {calls:.0f} wake-ups a MB")
+        assert calls < 160, f"{calls:.0f} wake-ups a MB"
+
+
+# What runs for a stream: its task, and those of the connections that it passes.
+LAYERS = "stream", "connection", "server connection"
