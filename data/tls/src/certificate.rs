@@ -148,7 +148,7 @@ impl Loader {
 
     /// Loads all files of a folder by name, except additional files (`.key` and similar).
     fn load_folder(&self, path: &str) -> Result<Vec<Arc<Certificate>>, Vec<String>> {
-        let files = files_of(path).map_err(|error| vec![cannot_open(path, &error)])?;
+        let files = pem::files_of(path).map_err(|error| vec![cannot_open(path, &error)])?;
         let (mut loaded, mut faults) = (Vec::new(), Vec::new());
         for file in files {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -336,19 +336,6 @@ impl Loader {
         };
         format!("{path}{extension}").into()
     }
-}
-
-/// The files of a folder, sorted by name.
-pub(crate) fn files_of(folder: &str) -> io::Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_file() {
-            paths.push(path);
-        }
-    }
-    paths.sort_unstable();
-    Ok(paths)
 }
 
 /// Why a response cannot be used for a certificate.

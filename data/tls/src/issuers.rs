@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject;
 use x509_parser::extensions::ParsedExtension;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::certificate::files_of;
+use crate::pem::files_of;
 
 /// The chains of folders.
 #[derive(Clone, Debug, Default)]

@@ -1,9 +1,25 @@
 //! Reading and writing PEM.
 
+use std::path::PathBuf;
+use std::{fs, io};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+
+/// The files of a folder that stands for all of its PEM files, sorted by name.
+pub(crate) fn files_of(folder: &str) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_file() {
+            paths.push(path);
+        }
+    }
+    paths.sort_unstable();
+    Ok(paths)
+}
 
 /// The certificates of a file; damaged ones are skipped.
 pub fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {
