@@ -365,6 +365,13 @@ impl<'l> Header<'l> {
             let message = format!("character '{stranger}' is not permitted in '{keyword}' name '{name}'.");
             return Err(fault(name.span(), message));
         }
+        if let Some(address) =
+            words.peek().filter(|word| section.is_frontend() && word.bytes().contains(&b':'))
+        {
+            let message =
+                format!("'{keyword}' takes no address: write 'bind {address}' on a line of its own.");
+            return Err(fault(address.span(), message));
+        }
         words.end(keyword)?;
         Ok(Header { section, name, from })
     }

@@ -16,6 +16,10 @@ fn section_lines() {
         "backend y from nope\n",
         &["A parsing [t.cfg:1] : defaults section 'nope' not found for backend 'y'."],
     );
+    check_text(
+        "listen y 192.0.2.1:80\n bind :1\n timeout client 1s\n timeout server 1s\n timeout connect 1s\n",
+        &["A parsing [t.cfg:1] : 'listen' takes no address: write 'bind 192.0.2.1:80' on a line of its own."],
+    );
     check_text("backend y z\n", &["A parsing [t.cfg:1] : 'backend' cannot handle unexpected argument 'z'."]);
     check_text(
         "defaults d\ndefaults d\nbackend y from d\n",
