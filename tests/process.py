@@ -275,7 +275,7 @@ def a_crash_can_leave_what_is_needed_to_read_it(binary, folder):
         with Program(binary, "-db", "-f", file, preexec_fn=small) as program:
             program.ready(port)
             status = f"/proc/{program.pid}/status"
-            assert wait_until(lambda: re.search(r"^Uid:\s+65534\s", open(status).read(), re.M)), words
+            assert wait_until(lambda: re.search(r"^Uid:\s+65534\s", open(status).read(), re.M), 20), words
             with open(f"/proc/{program.pid}/limits") as limits:
                 assert re.search(rf"^Max core file size\s+{limit}\s", limits.read(), re.M), words
             # What belongs to its user is what may be dumped.
