@@ -13,7 +13,7 @@ use weir_config::model::{
     AcceptedFamilies, Config, Global, ListenAddress, LogForward, MAX_THREADS, Proxy as ProxyConfig, Tuning,
 };
 use weir_events::calendar::ZoneOffset;
-use weir_events::{LogIdentity, Logger};
+use weir_events::{LogIdentity, Logger, Sinks};
 use weir_expr::pattern::regex::{budget, limit};
 use weir_expr::{PatternStore, Registry, VariableNames};
 use weir_net::HandedOver;
@@ -300,7 +300,7 @@ fn try_serve(
     if cfg!(feature = "lock-statistics") {
         say_what_locks_cost(workers, record.started_ms);
     }
-    flush_logs(instance, relays);
+    flush_logs(instance, relays, &record.events.sinks);
     match (lifecycle.ended_by.load(SeqCst), ended) {
         (0, Ok(())) => Ok(End::Done),
         (0, Err(_)) => Err(Some("A worker has died.".to_owned())),
@@ -684,9 +684,12 @@ fn say_what_locks_cost(workers: usize, started_ms: u64) {
     }
 }
 
-/// Waits for a limited time until pending log lines are written.
-fn flush_logs(instance: &Instance, relays: &LiveRelays) {
+/// Waits for a limited time until pending log lines and traces are written.
+fn flush_logs(instance: &Instance, relays: &LiveRelays, traces: &Sinks) {
     for sink in instance.proxies.iter().flat_map(|proxy| &proxy.log_sinks).chain(&relays.sinks) {
+        sink.flush(LAST_LOGS);
+    }
+    for sink in traces.all() {
         sink.flush(LAST_LOGS);
     }
 }
