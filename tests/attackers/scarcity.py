@@ -227,7 +227,10 @@ def buffers_are_a_budget(binary, folder):
         late.sendall(FINE)
         early = heard(late, 0.3)
         assert early == b"", f"there was a buffer left: {early}"
+        # An operator does not wait with them: the heads are given up after four seconds.
+        asked = time.monotonic()
         assert scene.figure("PoolFailed") > 0
+        assert time.monotonic() - asked < 1.5
         scene.leave()
         late.settimeout(3)
         assert late.recv(100).startswith(b"HTTP/1.1 200 ")

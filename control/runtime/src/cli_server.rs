@@ -75,7 +75,7 @@ impl Acceptor for CliAcceptor {
             let _counted = ticket;
             if let Ok(descriptor) = Descriptor::register(socket) {
                 descriptor.set_owner(weir_sched::current());
-                let mut client = Connection::new(descriptor);
+                let mut client = Connection::of_operator(descriptor);
                 if let Some(peer) = acceptor.greet(live, &mut client, peer).await {
                     converse(live, &acceptor.settings, client, &peer).await;
                 }

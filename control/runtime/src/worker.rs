@@ -98,7 +98,7 @@ fn admit(live: Live, socket: &'static CliSocket, client: OwnedFd) {
         let _counted = place;
         if let Ok(descriptor) = Descriptor::register(client) {
             descriptor.set_owner(weir_sched::current());
-            converse(live, &socket.settings, Connection::new(descriptor), &Address::Unnamed).await;
+            converse(live, &socket.settings, Connection::of_operator(descriptor), &Address::Unnamed).await;
         }
     });
 }

@@ -191,7 +191,7 @@ impl Connecting {
             (Begun::Stands(socket), awaits) => (registered(socket)?, awaits),
         };
         descriptor.set_owner(weir_sched::current());
-        Ok(Connecting { connection: Connection::new(descriptor), awaits })
+        Ok(Connecting { connection: Connection::privileged(descriptor), awaits })
     }
 
     /// Returns once the connection is established and the greeting was sent. Before each wait it calls `look`, whose error ends

@@ -39,6 +39,16 @@ pub enum Sent {
     Failed(Fault),
 }
 
+/// Which buffers a connection may have when there are no common ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Privilege {
+    None,
+    /// Those that are set aside.
+    Aside,
+    /// Ones that no limit counts.
+    Apart,
+}
+
 /// A connection and its buffers. Dropping it closes the descriptor.
 ///
 /// `input` is held only while it holds bytes. `pending` holds what must leave before anything else: the rest of a head
@@ -53,8 +63,7 @@ pub struct Connection {
     shut: bool,
     /// Its place in the queue while it waits for a buffer to receive into.
     turn: Turn,
-    /// Whether it may use reserved buffers.
-    privileged: bool,
+    privilege: Privilege,
     broken: Option<Fault>,
     /// Set if nothing can be sent any more. Bytes that the peer sent before it closed may still be available.
     write_error: Option<Fault>,
@@ -123,6 +132,20 @@ impl std::fmt::Display for Fill {
 impl Connection {
     /// A connection over a registered descriptor.
     pub fn new(descriptor: Descriptor) -> Self {
+        Connection::with(descriptor, Privilege::None)
+    }
+
+    /// One that may use buffers that are set aside: what it receives ends something that takes memory, or comes from a server.
+    pub fn privileged(descriptor: Descriptor) -> Self {
+        Connection::with(descriptor, Privilege::Aside)
+    }
+
+    /// One of an operator, who is heard also when clients hold all buffers: then it has one that no limit counts. Of these there are few.
+    pub fn of_operator(descriptor: Descriptor) -> Self {
+        Connection::with(descriptor, Privilege::Apart)
+    }
+
+    fn with(descriptor: Descriptor, privilege: Privilege) -> Self {
         Connection {
             descriptor,
             input: None,
@@ -130,7 +153,7 @@ impl Connection {
             ended: false,
             shut: false,
             turn: Turn::default(),
-            privileged: false,
+            privilege,
             broken: None,
             write_error: None,
             received: 0,
@@ -371,28 +394,27 @@ impl Connection {
         Buffer::take().ok().or_else(|| self.take_in_turn())
     }
 
-    /// The buffer that was handed to it while it waited, else a reserved one, if it may use those.
+    /// The buffer that was handed to it while it waited, else one that is not for everybody.
     #[cold]
     fn take_in_turn(&mut self) -> Option<Buffer> {
-        let right = if self.privileged { Right::Aside } else { Right::Common };
+        let right = if self.privilege == Privilege::Aside { Right::Aside } else { Right::Common };
         if let Some(handed) = self.turn.wait_on(right) {
             return Some(handed);
         }
-        let aside = if self.privileged { Buffer::take_aside().ok() } else { None };
-        if aside.is_some() {
+        let other = match self.privilege {
+            Privilege::None => None,
+            Privilege::Aside => Buffer::take_aside().ok(),
+            Privilege::Apart => Buffer::take_apart(),
+        };
+        if other.is_some() {
             self.turn.end();
         }
-        aside
+        other
     }
 
     /// Whether it waits for a buffer to receive into.
     pub fn is_starved(&self) -> bool {
         self.turn.is_held()
-    }
-
-    /// Lets it use reserved buffers: what it receives ends something that takes memory.
-    pub fn privilege(&mut self) {
-        self.privileged = true;
     }
 
     /// Receives forwarded bytes: like [`Connection::receive`], but into a large buffer, which stays in the cache

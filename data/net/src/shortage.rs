@@ -255,10 +255,14 @@ mod tests {
 
     /// A connection with a byte to receive.
     fn readable() -> (Connection, UnixStream) {
+        readable_as(Connection::new)
+    }
+
+    fn readable_as(kind: fn(Descriptor) -> Connection) -> (Connection, UnixStream) {
         let (own, mut peer) = UnixStream::pair().expect("a pair");
         own.set_nonblocking(true).expect("a socket");
         peer.write_all(b"x").expect("the kernel takes it");
-        (Connection::new(Descriptor::register(own.into()).expect("a place")), peer)
+        (kind(Descriptor::register(own.into()).expect("a place")), peer)
     }
 
     /// Takes all of this many buffers on a worker.
@@ -362,6 +366,24 @@ mod tests {
             weir_sched::yield_now().await;
             weir_sched::yield_now().await;
             assert_eq!(SERVED.load(Relaxed), 1);
+            true
+        });
+        assert_eq!(all.expect("a worker"), Some(true));
+    }
+
+    #[test]
+    fn an_operator_is_heard_when_all_buffers_are_held() {
+        let _alone = alone();
+        let all = weir_sched::run(async {
+            let held = all_held(2);
+            let (mut operator, mut client) = (readable_as(Connection::of_operator), readable());
+            assert_eq!(client.0.receive(100), Received::Nothing);
+            assert_eq!(operator.0.receive(100), Received::Bytes(1));
+            assert!(!operator.0.is_starved() && client.0.is_starved());
+            operator.0.consume(1);
+            drop(operator);
+            assert_eq!(BufferPool::statistics().used, held.len(), "it was never one of the pool's");
+            assert!(client.0.is_starved(), "what was apart is not handed on");
             true
         });
         assert_eq!(all.expect("a worker"), Some(true));

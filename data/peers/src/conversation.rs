@@ -457,7 +457,7 @@ impl Acceptor for PeerAcceptor {
             let _counted = ticket;
             if let Ok(descriptor) = Descriptor::register(socket) {
                 descriptor.set_owner(weir_sched::current());
-                section.answer(Connection::new(descriptor), tls).await;
+                section.answer(Connection::privileged(descriptor), tls).await;
             }
         });
     }

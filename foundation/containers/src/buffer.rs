@@ -53,6 +53,18 @@ impl Buffer {
         Ok(buffer)
     }
 
+    /// Takes an empty buffer of the usual size that the pool's limit does not count: for the few conversations that go on when all
+    /// others are in use. None if memory is short.
+    #[cold]
+    pub fn take_apart() -> Option<Self> {
+        let block = POOL.with_borrow_mut(|pool| {
+            let block = zeroed(HEADER + pool.size + APART)?;
+            pool.note_fitting(block.len());
+            Some(block)
+        })?;
+        Some(Self { block })
+    }
+
     /// A buffer outside the pool, for the rare message that must be larger than `tune.bufsize` (or for a test).
     pub fn with_capacity(capacity: usize) -> Self {
         let block = vec![0; HEADER + capacity.min(MAX_SIZE)].into_boxed_slice();
@@ -525,6 +537,8 @@ fn fitting_size(length: usize) -> usize {
 
 /// Start and end, as two `u32`; sixteen bytes keep the data aligned.
 const HEADER: usize = 16;
+/// By how much a buffer apart is larger, so that it does not join the pool when it comes back.
+const APART: usize = 16;
 /// HAProxy's default for `tune.bufsize`.
 const DEFAULT_SIZE: usize = 16_384;
 const MIN_SIZE: usize = 64;

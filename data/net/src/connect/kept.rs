@@ -29,7 +29,7 @@ impl ConnectPlan<'_> {
         let (descriptor, stands) = begun?;
         descriptor.set_owner(weir_sched::current());
         let awaits = if stands { Awaits::Nothing } else { Awaits::Peer(None) };
-        Ok(Connecting { connection: Connection::new(descriptor), awaits })
+        Ok(Connecting { connection: Connection::privileged(descriptor), awaits })
     }
 
     /// The family of the sockets that are kept and that its connections may be made over; none where each needs its own.

@@ -251,8 +251,7 @@ impl Stream {
             )
             .await;
         connecting.end_tls();
-        let mut connection = connecting.into_connection();
-        connection.privilege();
+        let connection = connecting.into_connection();
         if stands.is_ok() && self.speaks_http2(asked, &connection) {
             return Ok(shared::open(self, connection, key, private, in_use));
         }

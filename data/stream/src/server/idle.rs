@@ -164,7 +164,7 @@ struct Migration {
 
 impl Migration {
     fn unpack(self) -> Option<Idle<Whole>> {
-        let connection = Connection::new(Descriptor::register(self.descriptor).ok()?);
+        let connection = Connection::privileged(Descriptor::register(self.descriptor).ok()?);
         Some(Idle { connection: Whole(connection), requests: self.requests, key: 0 })
     }
 }
