@@ -285,6 +285,7 @@ def faults_of_files_are_named(binary, folder):
     bare = folder.file("bare.pem", open(authority.certificate).read())
     other_key = folder.file("other.pem", open(authority.certificate).read() + open(authority.issue("two.example")).read().split("-----END CERTIFICATE-----")[1])
     rubbish = folder.file("rubbish.pem", "nothing of use\n")
+    listed = folder.file("list", f"{good} [nonsense] one.example\n")
     for line, said in (("ssl", "no SSL certificate specified for bind '127.0.0.1:1' (use 'crt')."),
                        ("ssl crt /none.pem", "unable to read '/none.pem': No such file or directory."),
                        (f"ssl crt {bare}", f"'{bare}' holds no private key, and there is none in '{bare}.key'."),
@@ -296,6 +297,8 @@ def faults_of_files_are_named(binary, folder):
                        (f"ssl crt {good} ca-file /none", "/none"),
                        (f"ssl crt {good} crl-file /none", "/none"),
                        ("ssl crt-list /none", "unable to read '/none'"),
+                       ("crt-list /none", "unable to read '/none'"),
+                       (f"crt-list {listed}", "unknown keyword 'nonsense'"),
                        (f"ssl crt {good} force-tlsv10", "TLSv1.0 is not supported: TLSv1.2 and TLSv1.3 are"),
                        (f"ssl crt {good} ssl-max-ver TLSv1.1", "write 'ssl-min-ver TLSv1.2'"),
                        (f"ssl crt {good} force-tlsv12 ciphers AES128-SHA", "no cipher is left of 'AES128-SHA'"),

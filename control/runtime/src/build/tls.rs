@@ -282,10 +282,8 @@ impl TlsBuilder {
             let _ = self.load(path, &subject, &bind.at);
         }
         for source in &tls.certificates {
-            if let CertificateSource::List(path) = source
-                && let Err(fault) = self.read_list(path)
-            {
-                self.refuse(&bind.at, format!("{subject} : 'crt-list' : {fault}"));
+            if let CertificateSource::List(path) = source {
+                self.add_list(&mut Vec::new(), bind, tls, path);
             }
         }
         let _ = self.check_files(&tls.options, &subject, &bind.at);
