@@ -719,8 +719,9 @@ def tcp_passes_through_tls_on_either_side(binary, folder):
 if __name__ == "__main__":
     import tls_early
     import tls_fetches
+    import tls_http2
     import tls_sections
     import tls_statistics
     import tls_upstream
     import tls_wrong
-    sys.exit(main("tls", [sys.modules[__name__], tls_early, tls_fetches, tls_sections, tls_statistics, tls_upstream, tls_wrong]))
+    sys.exit(main("tls", [sys.modules[__name__], tls_early, tls_fetches, tls_http2, tls_sections, tls_statistics, tls_upstream, tls_wrong]))

@@ -274,8 +274,10 @@ impl Stream {
     /// The head of a response that switches protocols has arrived.
     #[cold]
     fn read_switch(&mut self) -> Result<bool, UpstreamError> {
+        // In HTTP/2 the server's status is the agreement, and there is nothing to prove (RFC 8441, 5).
         if self.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some()) {
             self.prove_websocket();
+            return Ok(true);
         }
         match self.may_switch() {
             true => Ok(true),
