@@ -152,11 +152,8 @@ impl SharedStream {
         }
     }
 
-    /// Takes the request's head, once.
+    /// Takes the request's head, once. A complete request counts, even if its client gave it up at once.
     pub(crate) fn take_request(&mut self, head: &mut Head, bytes: &mut Vec<u8>) -> Result<(), NoHead> {
-        if self.fault().is_some() {
-            return Err(NoHead::Gone);
-        }
         let Some(request) = self.multiplexer.take_head(self.id) else { return Err(NoHead::Gone) };
         let taken = self.take_over(request, head, bytes);
         self.method = head.method();

@@ -25,6 +25,9 @@ impl Stream {
             self.count(Event::ClientAbort);
             return Err(StreamError::error(400, By::Client, During::Request));
         }
+        if self.client.shared().is_some() && self.client.is_broken() {
+            return Err(self.given_up());
+        }
         self.prepare_request()?;
         loop {
             self.reach_server().await?;
@@ -35,6 +38,18 @@ impl Stream {
             }
         }
         self.respond().await
+    }
+
+    /// The client reset its request before a server was chosen. As in HAProxy 3.2, the log has no status for a complete one.
+    #[cold]
+    fn given_up(&mut self) -> StreamError {
+        self.count(Event::ClientAbort);
+        // A body that came whole is still at the connection.
+        self.client.receive(self.instance.limits.head_limit());
+        match self.client.ended() || self.request.body.is_complete() {
+            true => StreamError::close(By::Client, During::Request),
+            false => StreamError::error(400, By::Client, During::Request),
+        }
     }
 
     /// Adds the proxy's own fields to the request.
