@@ -14,6 +14,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 
 use weir_h2::{Connection as Engine, ErrorCode, Event, Limits, ReceivedHead, Tally};
@@ -477,6 +478,29 @@ impl Multiplexer {
             u8::from(engine.is_leaving()),
             u8::from(inner.crowded),
         )
+    }
+
+    /// The number of the connection's descriptor.
+    pub fn descriptor(&self) -> i32 {
+        self.inner.borrow().connection.descriptor().as_fd().as_raw_fd()
+    }
+
+    /// The stream that this task runs, in `name=value` pairs, for `show sess all`; none if it has none here now.
+    pub fn summary_of(&self, task: TaskKey) -> Option<String> {
+        let inner = self.inner.borrow();
+        let slot = inner.slots.iter().find(|slot| slot.task == task)?;
+        let (receive, send) = inner.engine.windows(slot.id).unwrap_or_default();
+        Some(format!(
+            "stream={} in={} ended={} waits={} receive_window={receive} send_window={send}",
+            slot.id,
+            slot.arrived.len(),
+            u8::from(slot.ended),
+            match slot.awaits {
+                Awaits::Nothing => "none",
+                Awaits::Window => "window",
+                Awaits::Room => "room",
+            },
+        ))
     }
 
     /// Whether output waits for the peer.

@@ -16,6 +16,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::rc::{Rc, Weak};
 
+use weir_mux::{Multiplexer, StreamConnector};
 use weir_sched::{Class, Kind, TaskKey};
 use weir_sys::Address;
 
@@ -54,6 +55,10 @@ pub struct StreamEntry {
     request_line: RefCell<Vec<u8>>,
     /// The client's addresses, once rules of this stream replaced them.
     addresses: RefCell<Option<Box<Addresses>>>,
+    /// The connections of HTTP/2 that carry it: the client's, the server's.
+    carriers: RefCell<[Weak<Multiplexer>; 2]>,
+    /// Whether one of those was ever set.
+    is_carried: Cell<bool>,
 }
 
 impl StreamEntry {
@@ -101,6 +106,24 @@ impl StreamEntry {
         own.get_or_insert_with(|| Box::new(session.addresses())).set(is_source, address);
     }
 
+    /// Notes the connection of HTTP/2 that carries one side; none for a connection of its own.
+    #[inline]
+    pub(crate) fn note_carrier(&self, side: Carried, connector: &StreamConnector) {
+        if let Some(shared) = connector.shared() {
+            self.carriers.borrow_mut()[side as usize] = shared.connection();
+            self.is_carried.set(true);
+        } else if self.is_carried.get() {
+            self.carriers.borrow_mut()[side as usize] = Weak::new();
+        }
+    }
+
+    /// What one side's connection of HTTP/2 says of this stream and of itself; none for another kind of connection.
+    pub fn describe(&self, side: Carried) -> Option<String> {
+        let connection = self.carriers.borrow()[side as usize].upgrade()?;
+        let stream = connection.summary_of(self.task.get()?).unwrap_or_else(|| "stream=-".to_owned());
+        Some(format!("mux=h2 {stream} connection=({})", connection.summary()))
+    }
+
     /// The kept request line; empty for none.
     pub fn request_line(&self) -> Ref<'_, Vec<u8>> {
         self.request_line.borrow()
@@ -132,6 +155,15 @@ impl StreamEntry {
         self.session.set(Some(Rc::clone(&session)));
         Some(Listed { session, entry: self })
     }
+}
+
+/// A side of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carried {
+    /// The client's.
+    Client,
+    /// The server's.
+    Server,
 }
 
 /// A stream's own handle of its entry. Dropping it removes the stream from the list.
@@ -188,6 +220,9 @@ impl Drop for OwnEntry {
         drop(self.0.session.take());
         if self.0.addresses.borrow().is_some() {
             drop(self.0.addresses.take());
+        }
+        if self.0.is_carried.replace(false) {
+            *self.0.carriers.borrow_mut() = Default::default();
         }
         self.0.forget_request_line();
         ENTRIES.with_borrow_mut(|entries| {

@@ -18,6 +18,7 @@ use weir_backend::{Lease, Observation, Seen};
 use weir_containers::PooledFuture;
 
 use crate::ending::During;
+use crate::entry::Carried;
 use crate::stream::{Phase, Stream};
 
 impl Stream {
@@ -34,6 +35,9 @@ impl Stream {
             match self.connect().await {
                 Ok(()) => {
                     self.entry.server_descriptor.set(self.server.descriptor());
+                    if let Some(upstream) = &self.server.upstream {
+                        self.entry.note_carrier(Carried::Server, &upstream.connector);
+                    }
                     self.remember_server();
                     self.observe(Some(Observation::Connected));
                     self.timers.connect = Some(self.elapsed());

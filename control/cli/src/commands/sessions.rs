@@ -103,6 +103,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
             // weir ends faulty sessions when it detects them, so there are never any to show.
             return Ok(Outcome::Nothing);
         }
+        filter.with_streams = detail;
         Ok(Outcome::Stream(Box::new(ShowSessions { filter, detail, place: 0, shown: 0 })))
     })
 }
@@ -238,8 +239,15 @@ fn details(target: &dyn Target, view: &SessionView) -> String {
     let _ = writeln!(text, "  backend={}", view.backend.as_deref().unwrap_or("<NONE>"));
     let _ = writeln!(text, "  server={}", view.server.as_deref().unwrap_or("<NONE>"));
     let _ = writeln!(text, "  task=(calls={} tid={} age={}s)", view.calls, view.worker, view.age_ms / 1000);
-    let _ = writeln!(text, "  scf=(fd={} in={})", view.client_fd.unwrap_or(-1), view.request_waiting);
-    let _ = writeln!(text, "  scb=(fd={} in={})", view.server_fd.unwrap_or(-1), view.response_waiting);
+    let sides =
+        [("scf", view.client_fd, view.request_waiting), ("scb", view.server_fd, view.response_waiting)];
+    for ((name, descriptor, waiting), stream) in sides.into_iter().zip(&view.streams) {
+        let _ = write!(text, "  {name}=(fd={} in={waiting})", descriptor.unwrap_or(-1));
+        let _ = match stream {
+            Some(stream) => writeln!(text, " {stream}"),
+            None => writeln!(text),
+        };
+    }
     text
 }
 

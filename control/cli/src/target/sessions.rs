@@ -51,6 +51,8 @@ pub struct SessionFilter {
     pub server: Option<String>,
     /// Whether the request lines are wanted, too.
     pub with_request_line: bool,
+    /// Whether it is wanted, too, what connections of several streams know of them.
+    pub with_streams: bool,
 }
 
 /// One session, as much of it as the listing shows.
@@ -90,6 +92,9 @@ pub struct SessionView {
     pub retries: u32,
     /// The request line, if it was kept and asked for.
     pub request_line: Option<String>,
+    /// Its side to the client and its side to the server on connections of several streams, in `name=value` pairs; asked for by
+    /// [`SessionFilter::with_streams`].
+    pub streams: [Option<String>; 2],
     /// Which part of a stream it is in, in a word.
     pub phase: &'static str,
 }

@@ -74,6 +74,7 @@ impl Operator {
             expires_ms: weir_sched::deadline(self.task).map(|at| at.since(weir_sched::now())),
             retries: 0,
             request_line: None,
+            streams: [None, None],
             phase: "command",
         }
     }

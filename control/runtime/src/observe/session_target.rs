@@ -17,7 +17,7 @@ use weir_cli::target::{
 use weir_sched::TaskKey;
 use weir_stream::ending::By;
 use weir_stream::ending::During;
-use weir_stream::entry::Listed;
+use weir_stream::entry::{Carried, Listed};
 use weir_stream::instance::Instance;
 use weir_sys::Address;
 
@@ -130,9 +130,8 @@ impl Query {
         let mut streams = weir_stream::entry::streams();
         streams.retain(|stream| self.wants(stream));
         streams.sort_unstable_by_key(|stream| stream.entry.id.get());
-        let lines = self.filter.with_request_line;
         let mut views: Vec<SessionView> =
-            streams.iter().take(BATCH).map(|stream| view(self.instance, stream, lines)).collect();
+            streams.iter().take(BATCH).map(|stream| view(self.instance, stream, &self.filter)).collect();
         views.extend(operators::wanted(&self.filter, self.until_ms, self.after));
         views.sort_unstable_by_key(|view| view.id);
         views.truncate(BATCH);
@@ -187,6 +186,7 @@ fn forward_view(number: usize, forward: &Forward) -> Option<SessionView> {
         expires_ms: None,
         retries: seen.failures,
         request_line: None,
+        streams: [None, None],
         phase: match seen.descriptor {
             Some(_) => "data",
             None if seen.paused => "pause",
@@ -205,7 +205,7 @@ fn server_of(instance: &'static Instance, stream: &Listed) -> Option<String> {
     Some(server.name().to_owned())
 }
 
-fn view(instance: &'static Instance, stream: &Listed, with_line: bool) -> SessionView {
+fn view(instance: &'static Instance, stream: &Listed, filter: &SessionFilter) -> SessionView {
     let Listed { session, entry: view } = stream;
     let descriptor = |number: i32| (number >= 0).then_some(number);
     let source = stream.source();
@@ -229,10 +229,15 @@ fn view(instance: &'static Instance, stream: &Listed, with_line: bool) -> Sessio
         response_waiting: 0,
         expires_ms: stream.deadline().map(|at| at.since(weir_sched::now())),
         retries: u32::from(view.retries.get()),
-        request_line: with_line
+        request_line: filter
+            .with_request_line
             .then(|| view.request_line())
             .filter(|line| !line.is_empty())
             .map(|line| String::from_utf8_lossy(&line).into_owned()),
+        streams: match filter.with_streams {
+            true => [Carried::Client, Carried::Server].map(|side| view.describe(side)),
+            false => [None, None],
+        },
         phase: match view.phase.get() {
             During::End => "idle",
             During::Request => "request",

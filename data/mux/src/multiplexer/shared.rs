@@ -14,7 +14,7 @@
 //! the server nothing.
 
 use std::any::Any;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use weir_h1::{ChunkDecoder, Parser, Piece};
 use weir_h2::{ErrorCode, HeadFault, ReceivedHead};
@@ -120,6 +120,11 @@ impl SharedStream {
     /// The connection that carries it.
     pub fn multiplexer(&self) -> &Multiplexer {
         &self.multiplexer
+    }
+
+    /// A reference to the connection that does not keep it.
+    pub fn connection(&self) -> Weak<Multiplexer> {
+        Rc::downgrade(&self.multiplexer)
     }
 
     /// Its stream identifier.

@@ -72,8 +72,12 @@ impl ServerSide {
 
     /// The number of the connection's descriptor; -1 without one.
     pub(crate) fn descriptor(&self) -> i32 {
-        let descriptor = self.upstream.as_ref().and_then(|upstream| upstream.connector.descriptor());
-        descriptor.map_or(-1, |descriptor| descriptor.as_fd().as_raw_fd())
+        let Some(upstream) = &self.upstream else { return -1 };
+        match (upstream.connector.descriptor(), upstream.connector.shared()) {
+            (Some(descriptor), _) => descriptor.as_fd().as_raw_fd(),
+            (None, Some(shared)) => shared.multiplexer().descriptor(),
+            (None, None) => -1,
+        }
     }
 
     /// Closes the connection, keeping the facts for the log.
