@@ -71,7 +71,7 @@ CASES = [
     _one("closed_window", "h2=4:0 req pause=200 frame=8,0,s,00000003 pause=100 settings=4:65535 body okay frames", "200 2 FIN", "1 10 goaway:0 FIN", "200 ---- 0 s 49", client="post ten answer rest"),
     _one("window_stays_closed", "h2=4:0 req frames", "504 FIN", "1 rst1:8 goaway:0 FIN", "504 sH-- 0 s 198", client="post ten answer rest", lines="timeout server 300ms"),
     _one("client_leaves", "h2 req tell frames", "", "1. rst1:8 goaway:0 FIN", "400 CH-- 0 s 206", client="get told close"),
-    _one("client_leaves_in_body", "h2 req status=200 data=5 told frames", "", "1. rst1:8 goaway:0 FIN", "200 CD-- 0 s 37", client="get pause=200 tell rst"),
+    _one("client_leaves_in_body", "h2 req status=200 data=5 told frames", "200 10", "1. rst1:8 goaway:0 FIN", "200 CD-- 0 s 37", client="get head bytes=10 tell rst"),
     # A connection without streams is asked for a sign of life, and closed without one.
     case("h2_idle_ping", "option httpclose; server s @server@ proto h2 idle-ping 200ms", "h2 req okay frames", "get answer rest",
          "200 2 FIN", "1. ping FIN", "200 ---- 0 s 49"),
