@@ -7,11 +7,14 @@ Where `promtool` is installed (Debian's package `prometheus`), it reads a scrape
 """
 import contextlib
 import functools
+import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
 
 from program import *  # noqa: F403
@@ -267,6 +270,27 @@ def values_are_the_same_after_the_same_traffic(binary, folder):
         assert ours["haproxy_frontend_requests_denied_total"][1]['{proxy="fe"}'] == "2"
 
 
+def distributions_are_cumulative_and_count_what_ended(binary, folder):
+    """`histograms`: classic ones, of frontends, backends and servers; without the word none, as in the reference program."""
+    with Scraped(binary, folder, "weir") as ours:
+        assert " histogram\n" not in ours.text("extra-counters")
+        for path in ["/deny", "/redirect", "/", "/"]:
+            request(ours.port, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        text = ours.text("histograms&metrics=haproxy_frontend_total_duration_seconds,haproxy_backend_queue_duration_seconds")
+        buckets = re.findall(r'(\w+)_bucket{proxy="(\w+)",le="([^"]+)"} (\d+)', text)
+        count = {(name, proxy): int(value) for name, proxy, value in re.findall(r'(\w+)_count{proxy="(\w+)"} (\d+)', text)}
+        # One request was refused, one redirected, two found no server, and each scrape before this one is a request, too.
+        assert count["haproxy_frontend_total_duration_seconds", "fe"] >= 5, text
+        assert count["haproxy_frontend_total_duration_seconds", "ftcp"] == 0, text
+        # The two requests found no server that took their connections.
+        assert count["haproxy_backend_queue_duration_seconds", "be"] == 2, text
+        for (name, proxy), total in count.items():
+            mine = [(float(le), int(value)) for one, of, le, value in buckets if (one, of) == (name, proxy)]
+            assert len(mine) == 22 and mine == sorted(mine), mine
+            values = [value for _, value in mine]
+            assert values == sorted(values) and values[-1] == total, (name, proxy, mine)
+
+
 def every_method_is_answered(binary, folder):
     """And every version."""
     with both(binary, folder) as worlds:
@@ -286,12 +310,88 @@ def promtool_understands_it(binary, folder):
     if not tool:
         raise LeftOut("promtool is not installed")
     with Scraped(binary, folder, "weir") as ours:
-        text = ours.text("desc-labels&extra-counters")
+        text = ours.text("desc-labels&extra-counters&histograms")
     done = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=30)
     # 3: it would have chosen other names.
     assert done.returncode in (0, 3), done.stdout + done.stderr
     broken = subprocess.run([tool, "check", "metrics"], input=text + 'x{a="b} 1\n', capture_output=True, text=True, timeout=30)
     assert broken.returncode == 1, "it takes anything"
+
+
+DASHBOARD = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "packaging", "grafana", "weir.json")
+
+
+def questions():
+    """The panels of the dashboard that ask something: title and expression, once for each."""
+    with open(DASHBOARD) as file:
+        dashboard = json.load(file)
+    return [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel.get("targets", [])]
+
+
+def the_dashboard_asks_for_what_there_is(binary, folder):
+    """Each metric in an expression of the dashboard is scraped, and has each label that the expression names."""
+    with Scraped(binary, folder, "weir") as ours:
+        text = ours.text("histograms")
+    there = {}
+    for line in text.splitlines():
+        if sample := re.match(r"(\w+)({.*})? ", line):
+            there.setdefault(sample[1], set()).update(re.findall(r'[{,](\w+)="', sample[2] or ""))
+    asked = set()
+    for title, expression in questions():
+        names = re.findall(r"haproxy_\w+", expression)
+        assert names, (title, expression)
+        for name in names:
+            assert name in there, f"{title}: nothing is called {name}"
+            grouped = re.findall(r"by \(([^)]*)\)", expression)
+            wanted = {label.strip() for group in grouped for label in group.split(",")} | set(re.findall(r"(\w+)=~?\"", expression))
+            missing = wanted - there[name] - {"instance"}
+            assert not missing, f"{title}: {name} has no label {missing}"
+        asked.update(names)
+    assert len(asked) > 25, asked
+
+
+def prometheus_answers_the_dashboard(binary, folder):
+    """A real Prometheus scrapes weir under load; each panel has an answer, but for what cannot be: no server of it is in a queue."""
+    server = shutil.which("prometheus")
+    if not server:
+        raise LeftOut("prometheus is not installed")
+    with Scraped(binary, folder, "weir") as ours:
+        job = ('{"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [{"job_name": "weir", "params": {"histograms": [""]},'
+               ' "static_configs": [{"targets": ["127.0.0.1:%d"]}]}]}' % ours.port)
+        port = free_port()
+        command = [server, "--config.file", folder.file("prometheus.yml", job), "--storage.tsdb.path", os.path.join(folder.path, "tsdb"),
+                   "--web.listen-address", f"127.0.0.1:{port}", "--log.level", "error"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            waiting = {}
+            for title, expression in questions():
+                for name, value in (("$instance", ".*"), ("$proxy", ".*"), ("$__rate_interval", "1m")):
+                    expression = expression.replace(name, value)
+                waiting[expression] = title
+
+            def answered(expression):
+                query = urllib.parse.urlencode({"query": expression})
+                try:
+                    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?{query}", timeout=10) as answer:
+                        found = json.load(answer)
+                except urllib.error.HTTPError as error:
+                    # 503: it has only begun. A wrong expression is never answered.
+                    assert error.code == 503, (waiting[expression], expression, error.read())
+                    return False
+                except OSError:
+                    return False
+                return any(sample["value"][1] != "NaN" for sample in found["data"]["result"])
+
+            def all_answered():
+                request(ours.port, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                for expression in [one for one in waiting if answered(one)]:
+                    del waiting[expression]
+                # No server takes a connection here, so none connects or responds.
+                return all(re.search("(connect|response)_duration", one) for one in waiting)
+            assert wait_until(all_answered, 60), list(waiting.values())
+        finally:
+            process.terminate()
+            process.wait(20)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ impl PageSettings {
             no_maintenance: request.no_maintenance,
             scope: request.scope.clone(),
             proxies: self.proxies.clone(),
+            latencies: true,
             ..Selection::default()
         }
     }

@@ -206,7 +206,7 @@ pub(crate) fn write_float(number: f64, out: &mut Vec<u8>) {
 }
 
 /// RFC 4180: quoted only where needed, quotes doubled.
-fn write_csv_text(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn write_csv_text(text: &str, out: &mut Vec<u8>) {
     if !text.bytes().any(|byte| matches!(byte, b'"' | b',' | b'\n' | b'\r')) {
         out.extend_from_slice(text.as_bytes());
         return;

@@ -1,6 +1,7 @@
 //! The figures of one object.
 
 use crate::fields::{FIELD_COUNT, FIELDS, Field, Kind, Type};
+use crate::latency::Latencies;
 
 /// One figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -150,6 +151,7 @@ pub struct Row {
     both_sides: (bool, bool),
     description: Option<String>,
     health: Health,
+    latencies: Option<Box<Latencies>>,
 }
 
 impl Default for Row {
@@ -164,6 +166,7 @@ impl Default for Row {
             both_sides: (false, false),
             description: None,
             health: Health::default(),
+            latencies: None,
         }
     }
 }
@@ -178,6 +181,7 @@ impl Row {
         self.both_sides = (proxy.frontend, proxy.backend);
         self.description = proxy.description.map(str::to_owned);
         self.health = Health::default();
+        self.latencies = None;
         self.cells.reset(FIELD_COUNT);
         let http = proxy.mode == "http";
         for (position, row) in FIELDS.iter().enumerate() {
@@ -217,6 +221,16 @@ impl Row {
     /// Sets the health of a server.
     pub fn set_health(&mut self, health: Health) {
         self.health = health;
+    }
+
+    /// Sets the distributions of its durations ([`Selection::latencies`](crate::Selection)).
+    pub fn set_latencies(&mut self, latencies: Latencies) {
+        self.latencies = Some(Box::new(latencies));
+    }
+
+    /// The distributions of its durations, if they were asked for and the object has any.
+    pub fn latencies(&self) -> Option<&Latencies> {
+        self.latencies.as_deref()
     }
 
     /// One figure.

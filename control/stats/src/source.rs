@@ -51,6 +51,8 @@ pub struct Selection {
     pub scope: Option<String>,
     /// Only these proxies, by name (`stats scope`); all when empty.
     pub proxies: Vec<String>,
+    /// Whether rows are to have the distributions of their durations, which cost some reading.
+    pub latencies: bool,
 }
 
 impl Default for Selection {
@@ -63,6 +65,7 @@ impl Default for Selection {
             no_maintenance: false,
             scope: None,
             proxies: Vec::new(),
+            latencies: false,
         }
     }
 }

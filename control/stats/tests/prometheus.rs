@@ -1,10 +1,11 @@
 //! A scrape: its lines, their order, and the size of its pieces.
 
+use weir_events::Histogram;
 use weir_stats::name_server::FIGURES;
 use weir_stats::prometheus::{NameServerFigures, TableFigures};
 use weir_stats::{
-    Cursor, Field, Health, InfoField, InfoRow, Kind, MetricsDump, MetricsRequest, MetricsSource, Progress,
-    ProxyHead, Row, Selection, StatsSource,
+    Cursor, Field, Health, InfoField, InfoRow, Kind, Latencies, MetricsDump, MetricsRequest, MetricsSource,
+    Progress, ProxyHead, Row, Selection, StatsSource,
 };
 
 /// A frontend in each mode, and a backend with this many servers: the first one is down, the second in maintenance,
@@ -56,6 +57,10 @@ fn frontend(head: &ProxyHead<'_>, row: &mut Row) {
 
 fn server(number: usize, row: &mut Row) {
     row.begin(Kind::Server, &BE, number as u32, &format!("s{number}"));
+    let (mut latencies, totals) = (Latencies::default(), Histogram::default());
+    [0, 63, 64, 1_500, 90_000_000].into_iter().for_each(|us| totals.record(us));
+    totals.read_into(&mut latencies[3]);
+    row.set_latencies(latencies);
     row.set(Field::Qtime, 1500u32);
     match number {
         1 => {
@@ -121,6 +126,29 @@ fn a_metric_has_a_title_and_a_line_for_each_object() {
         lines("", "haproxy_process_n")[..],
         ["haproxy_process_nbthread 2", "haproxy_process_nbproc 0", "haproxy_process_node{node=\"n1\"} 1"]
     );
+}
+
+#[test]
+fn distributions_are_shown_if_asked_for() {
+    let name = "haproxy_server_total_duration_seconds";
+    assert_eq!(lines("", name), Vec::<String>::new());
+    let query = format!("histograms&scope=server&metrics={name}");
+    let found: Vec<_> =
+        scrape(&query).lines().filter(|line| !line.contains("\"s2\"")).map(str::to_owned).collect();
+    assert_eq!(found[1], format!("# TYPE {name} histogram"));
+    let line = |suffix: &str, le: &str, value: &str| {
+        format!("{name}{suffix}{{proxy=\"be\",server=\"s1\"{le}}} {value}")
+    };
+    assert_eq!(found[2], line("_bucket", ",le=\"0.000064\"", "2"));
+    assert_eq!(found[3], line("_bucket", ",le=\"0.000128\"", "3"));
+    assert_eq!(found[7], line("_bucket", ",le=\"0.002048\"", "4"));
+    assert_eq!(found[22], line("_bucket", ",le=\"67.108864\"", "4"));
+    assert_eq!(found[23], line("_bucket", ",le=\"+Inf\"", "5"));
+    assert_eq!(found[24], line("_sum", "", "90.001627"));
+    assert_eq!(found[25], line("_count", "", "5"));
+    assert_eq!(found.len(), 2 + 2 * 24);
+    // An object that nothing measures has none.
+    assert_eq!(lines("histograms&scope=frontend", "haproxy_frontend_total_duration"), Vec::<String>::new());
 }
 
 #[test]

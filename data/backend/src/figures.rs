@@ -5,15 +5,18 @@
 //! counted is a table of rows per kind of object, in `figures/rows.rs`.
 
 mod average;
+mod latency;
 mod rate;
 mod rows;
 
 use std::marker::PhantomData;
+use std::sync::{Mutex, PoisonError};
 
-use weir_sync::{Counter, LazyPerWorker};
+use weir_sync::{Counter, LazyBox, LazyPerWorker};
 
-use average::Average;
+use average::Averages;
 pub use average::{Phase, Phases};
+pub use latency::{Latencies, LatencyHistograms, LatencyReading};
 use rate::SecondCounts;
 pub use rows::{
     BackendCounter, CounterSet, FrontendCounter, FrontendRate, ListenerCounter, ProcessCounter, ProcessRate,
@@ -37,6 +40,8 @@ pub type ProcessRates = Figures<ProcessCounter, { ProcessCounter::COUNT }, { Pro
 pub struct Figures<C, const COUNTERS: usize, const RATES: usize> {
     workers: LazyPerWorker<Block<COUNTERS, RATES>>,
     rate_maxima: [AtomicU32; RATES],
+    /// What others measured that do not exist any more, or began anew.
+    absorbed: Mutex<Option<Box<LatencyReading>>>,
     counters: PhantomData<C>,
 }
 
@@ -44,7 +49,8 @@ pub struct Figures<C, const COUNTERS: usize, const RATES: usize> {
 struct Block<const COUNTERS: usize, const RATES: usize> {
     counters: [Counter; COUNTERS],
     rates: [SecondCounts; RATES],
-    phases: [Average; Phase::COUNT],
+    phases: Averages,
+    latencies: LazyBox<LatencyHistograms>,
     /// When the last session was seen, in milliseconds plus one; 0 means never.
     last_session: Counter,
     log_lines: Counter,
@@ -72,6 +78,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
         Self {
             workers: LazyPerWorker::new(workers),
             rate_maxima: std::array::from_fn(|_| AtomicU32::new(0)),
+            absorbed: Mutex::default(),
             counters: PhantomData,
         }
     }
@@ -147,21 +154,42 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
 
     /// Records how long the phases of a finished exchange took; only for that worker.
     pub fn record(&self, worker: usize, phases: Phases) {
-        for (average, milliseconds) in self.block(worker).phases.iter().zip(phases.0) {
-            average.record(milliseconds);
+        self.block(worker).phases.record(phases);
+    }
+
+    /// The distributions that a worker records in; only for that worker. An exchange is recorded by its server if it had one, else by
+    /// its backend: [`Figures::latencies`] of a backend is not the whole without those of its servers.
+    #[inline]
+    pub fn latency_histograms(&self, worker: usize) -> &LatencyHistograms {
+        self.block(worker).latencies.value()
+    }
+
+    /// Adds the distributions of what was recorded and absorbed here to `reading`.
+    pub fn latencies(&self, reading: &mut LatencyReading) {
+        for latencies in self.workers.iter().filter_map(|block| block.latencies.existing()) {
+            latencies.read_into(reading);
         }
+        if let Some(absorbed) = &*self.absorbed.lock().unwrap_or_else(PoisonError::into_inner) {
+            reading.merge(absorbed);
+        }
+    }
+
+    /// Takes over what a server measured that is about to be deleted or cleared: the totals of its backend never shrink.
+    pub fn absorb_latencies(&self, server: &ServerFigures) {
+        let mut absorbed = self.absorbed.lock().unwrap_or_else(PoisonError::into_inner);
+        server.latencies(absorbed.get_or_insert_default());
     }
 
     /// The average of a phase over about the last 1024 exchanges, in milliseconds.
     #[must_use]
     pub fn average(&self, phase: Phase) -> u32 {
-        average::combined(self.workers.iter().map(|block| &block.phases[phase as usize]))
+        average::combined(self.workers.iter().map(|block| &block.phases), phase)
     }
 
     /// The longest that a phase has taken, in milliseconds.
     #[must_use]
     pub fn longest(&self, phase: Phase) -> u32 {
-        self.workers.iter().map(|block| block.phases[phase as usize].longest()).max().unwrap_or(0)
+        self.workers.iter().map(|block| block.phases.longest(phase)).max().unwrap_or(0)
     }
 
     /// Records that a session arrived now; only for that worker.
@@ -216,7 +244,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
     /// `clear counters`: maxima restart.
     pub fn clear_maxima(&self) {
         for block in self.workers.iter() {
-            block.phases.iter().for_each(Average::clear_longest);
+            block.phases.clear_longest();
             block.rates.iter().for_each(SecondCounts::clear);
         }
         self.rate_maxima.iter().for_each(|maximum| maximum.store(0, Ordering::Relaxed));
@@ -227,9 +255,13 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
         self.clear_maxima();
         for block in self.workers.iter() {
             block.counters.iter().for_each(Counter::reset);
-            block.phases.iter().for_each(Average::clear);
+            block.phases.clear();
+            if let Some(latencies) = block.latencies.existing() {
+                latencies.clear();
+            }
             block.last_session.reset();
         }
+        *self.absorbed.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     #[inline]
@@ -248,7 +280,8 @@ impl<const COUNTERS: usize, const RATES: usize> Default for Block<COUNTERS, RATE
         Self {
             counters: std::array::from_fn(|_| Counter::new()),
             rates: std::array::from_fn(|_| SecondCounts::default()),
-            phases: std::array::from_fn(|_| Average::default()),
+            phases: Averages::default(),
+            latencies: LazyBox::default(),
             last_session: Counter::new(),
             log_lines: Counter::new(),
             presence: Presence::default(),
@@ -318,6 +351,33 @@ mod tests {
         assert_eq!(figures.rate(FrontendRate::Requests, 5_200), 0);
         figures.clear_maxima();
         assert_eq!(figures.rate_maximum(sessions, 60_000), 0);
+    }
+
+    #[test]
+    fn distributions_outlive_the_servers_that_measured_them() {
+        let (frontend, backend) = (FrontendFigures::new(2), BackendFigures::new(2));
+        let server = ServerFigures::new(2);
+        let at = |worker| frontend.latency_histograms(worker);
+        let refused = Latencies([0, Latencies::ABSENT, Latencies::ABSENT, 900]);
+        LatencyHistograms::record_in_both(at(0), backend.latency_histograms(0), &refused);
+        let served = Latencies([0, 40, 3_000, 0]);
+        LatencyHistograms::record_in_both(at(1), server.latency_histograms(1), &served);
+        at(1).record_local(7);
+        let read = |read_into: &dyn Fn(&mut LatencyReading)| {
+            let mut reading = LatencyReading::default();
+            read_into(&mut reading);
+            let count = |phase| reading.of(phase).count();
+            [Phase::Queue, Phase::Connect, Phase::Response, Phase::Total].map(count)
+        };
+        assert_eq!(read(&|reading| frontend.latencies(reading)), [2, 1, 1, 3]);
+        assert_eq!(read(&|reading| server.latencies(reading)), [1, 1, 1, 1]);
+        assert_eq!(read(&|reading| backend.latencies(reading)), [1, 0, 0, 1]);
+        backend.absorb_latencies(&server);
+        server.clear();
+        backend.absorb_latencies(&server);
+        assert_eq!(read(&|reading| backend.latencies(reading)), [2, 1, 1, 2]);
+        backend.clear();
+        assert_eq!(read(&|reading| backend.latencies(reading)), [0; 4]);
     }
 
     #[test]

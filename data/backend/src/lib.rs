@@ -46,9 +46,9 @@ pub use backend::{Backend, Follower};
 pub use changes::{AddError, ChangeError, FormerState, RemoveError};
 pub use choice::{Choice, ChooseInput};
 pub use figures::{
-    BackendCounter, BackendFigures, CounterSet, FrontendCounter, FrontendFigures, FrontendRate,
-    ListenerCounter, ListenerFigures, Phase, Phases, ProcessCounter, ProcessRate, ProcessRates,
-    ServerCounter, ServerFigures,
+    BackendCounter, BackendFigures, CounterSet, FrontendCounter, FrontendFigures, FrontendRate, Latencies,
+    LatencyHistograms, LatencyReading, ListenerCounter, ListenerFigures, Phase, Phases, ProcessCounter,
+    ProcessRate, ProcessRates, ServerCounter, ServerFigures,
 };
 pub use health::{
     Check, CheckKind, CheckRecord, CheckResult, CheckRules, CheckStatus, Consequence, Finding, Observation,

@@ -18,6 +18,7 @@ pub(crate) fn handshake_point() {
 }
 
 /// Raises a maximum. Rarely writes, so the cache line stays shared.
+#[inline]
 pub(crate) fn raise(maximum: &AtomicU32, value: u32) {
     if maximum.load(Ordering::Relaxed) < value {
         maximum.fetch_max(value, Ordering::Relaxed);

@@ -2,8 +2,8 @@
 
 use weir_backend::ServerKey;
 use weir_backend::figures::{
-    BackendCounter, FrontendCounter, FrontendRate, ListenerCounter, Phases, ProcessRate, ServerCounter,
-    ServerFigures,
+    BackendCounter, FrontendCounter, FrontendRate, LatencyHistograms, ListenerCounter, ProcessRate,
+    ServerCounter, ServerFigures,
 };
 use weir_net::Connection;
 use weir_tls::Facts;
@@ -281,23 +281,31 @@ impl Stream {
         }
     }
 
-    /// Records the durations of the phases.
+    /// Records the durations of the phases: averages, and the distributions of what was a request.
     pub(crate) fn count_phases(&self) {
+        let worker = weir_sched::worker_index();
+        // A client that leaves between two requests has no request that took any time.
+        let is_request = !self.frontend.is_http() || self.timers.first_byte.is_some();
+        let of_frontend = &self.frontend.frontend_figures;
         if !self.visit.has_begun() {
+            if is_request {
+                of_frontend.latency_histograms(worker).record_local(self.timers.total_latency());
+            }
             return;
         }
-        let known = |milliseconds: i64| u32::try_from(milliseconds).unwrap_or(0);
-        let timers = &self.timers;
-        let phases = Phases([
-            known(timers.queue_wait()),
-            known(timers.connecting()),
-            known(timers.responding()),
-            known(timers.total()),
-        ]);
-        let worker = weir_sched::worker_index();
+        let latencies = self.timers.latencies();
+        let phases = self.timers.averaged(latencies);
         self.backend.backend_figures.record(worker, phases);
-        if let Some(lease) = &self.server.lease {
-            lease.server().figures().record(worker, phases);
+        let others = match &self.server.lease {
+            Some(lease) => {
+                let figures = lease.server().figures();
+                figures.record(worker, phases);
+                figures.latency_histograms(worker)
+            }
+            None => self.backend.backend_figures.latency_histograms(worker),
+        };
+        if is_request {
+            LatencyHistograms::record_in_both(of_frontend.latency_histograms(worker), others, &latencies);
         }
     }
 }

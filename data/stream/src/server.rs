@@ -70,7 +70,7 @@ impl Stream {
             Observation::Connected => self.timers.queue,
             _ => self.timers.connect,
         };
-        let took_ms = began.map_or(0, |began| self.elapsed().saturating_sub(began));
+        let took_ms = began.map_or(0, |began| self.elapsed().ms().saturating_sub(began.ms()));
         let seen = Seen { observation, worker: weir_sched::worker_index(), took_ms };
         let news = backend.observe(lease.server(), seen, weir_sched::now().as_ms());
         if let (Some(news), Some(listener)) = (news, self.instance.news.get()) {

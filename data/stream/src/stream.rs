@@ -43,7 +43,7 @@ use crate::stream::reusable::Reusable;
 use crate::stream::rule_state::RuleState;
 use crate::stream::server_side::ServerSide;
 use crate::stream::stream_variables::StreamVariables;
-use crate::timers::Timers;
+use crate::timers::{Elapsed, Timers};
 use crate::tracked::TableUse;
 use crate::upstream::BackendVisit;
 
@@ -183,9 +183,9 @@ impl Stream {
         }
     }
 
-    /// Milliseconds since the stream began.
+    /// Time since the stream began.
     #[inline]
-    pub fn elapsed(&self) -> u32 {
+    pub fn elapsed(&self) -> Elapsed {
         self.timers.since(weir_sched::now_us())
     }
 

@@ -13,6 +13,7 @@ use weir_sync::Ring;
 use crate::ending::By;
 use crate::stream::Stream;
 use crate::stream::rule_state::StoppedBy;
+use crate::timers::Elapsed;
 use sentence::Ended;
 
 mod sentence;
@@ -33,7 +34,8 @@ impl Stream {
     /// Records a stream at its end if it ended badly or was slow.
     #[inline]
     pub(crate) fn note_on_timeline(&mut self) {
-        let slow = self.timers.close.unwrap_or(0).saturating_sub(self.timers.first_byte.unwrap_or(0));
+        let at_ms = |moment: Option<Elapsed>| moment.map_or(0, Elapsed::ms);
+        let slow = at_ms(self.timers.close).saturating_sub(at_ms(self.timers.first_byte));
         if self.ending.is_error() || self.response.status >= 500 || slow >= SLOW_MS.get() {
             self.keep_on_timeline();
         }
@@ -78,7 +80,8 @@ impl Stream {
                 timers.connect,
                 timers.response,
                 timers.close,
-            ],
+            ]
+            .map(|moment| moment.map(Elapsed::ms)),
             words: Default::default(),
         };
         entry.set_word(Word::Source, &self.source().to_string());

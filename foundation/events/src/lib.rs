@@ -24,7 +24,7 @@ pub mod trace;
 pub mod writer;
 
 pub use calendar::{CivilTime, WallTime};
-pub use histogram::{Histogram, HistogramReading};
+pub use histogram::{Histogram, HistogramReading, Place};
 pub use logger::{
     LogAddress, LogIdentity, LogMessage, LogServers, LogSink, LogTarget, Logger, Sent, Sockets,
     open_datagrams, size_datagram_sockets, write_to_ring,

@@ -1,51 +1,38 @@
 //! A value for each worker that only it writes and all read, made when that worker first writes.
 
-use std::marker::PhantomData;
-
 use crossbeam_utils::CachePadded;
 
-use crate::primitives::{AtomicPtr, Ordering};
+use crate::lazy_box::LazyBox;
 
 /// A value for each worker, on cache lines of its own. It costs one pointer until that worker first uses it: of many thousand
 /// servers, each worker uses some.
 ///
-/// Making a value and looking for those of others are sequentially consistent: a thread that changes something else and then
-/// looks sees every value whose maker did not see that change.
+/// Making a value and looking for those of others are sequentially consistent, as in [`LazyBox`].
 #[derive(Debug)]
 pub struct LazyPerWorker<T> {
-    values: Box<[AtomicPtr<CachePadded<T>>]>,
-    /// It owns what the pointers lead to.
-    owned: PhantomData<T>,
+    values: Box<[LazyBox<CachePadded<T>>]>,
 }
 
 impl<T: Default + Send + Sync> LazyPerWorker<T> {
     /// No value yet, for `workers` workers (at least one).
     pub fn new(workers: usize) -> Self {
-        let values = (0..workers.max(1)).map(|_| AtomicPtr::new(std::ptr::null_mut()));
-        Self { values: values.collect(), owned: PhantomData }
+        Self { values: (0..workers.max(1)).map(|_| LazyBox::default()).collect() }
     }
 
     /// The value of a worker, made now if it does not exist. For an unknown worker, the first worker's.
     #[inline]
     pub fn of(&self, worker: usize) -> &T {
         debug_assert!(worker < self.values.len(), "there is no worker {worker}");
-        let place = match self.values.get(worker) {
-            Some(place) => place,
-            None => &self.values[0],
-        };
-        // SAFETY: a pointer that is not null is one of `make`'s, to a value that lives until `drop`, and never changes again.
-        match unsafe { place.load(Ordering::Acquire).as_ref() } {
-            Some(value) => value,
-            None => make(place),
+        match self.values.get(worker) {
+            Some(place) => place.value(),
+            None => self.values[0].value(),
         }
     }
 
     /// The value of a worker, if there is one.
     #[inline]
     pub fn existing(&self, worker: usize) -> Option<&T> {
-        let value = self.values.get(worker)?.load(Ordering::SeqCst);
-        // SAFETY: as in `of`.
-        unsafe { value.as_ref() }.map(|value| &**value)
+        self.values.get(worker)?.existing().map(|value| &**value)
     }
 
     /// All values that exist.
@@ -56,34 +43,6 @@ impl<T: Default + Send + Sync> LazyPerWorker<T> {
     /// How many workers there are.
     pub fn workers(&self) -> usize {
         self.values.len()
-    }
-}
-
-/// Makes a value, or returns the one that another thread made first.
-#[cold]
-fn make<T: Default>(place: &AtomicPtr<CachePadded<T>>) -> &T {
-    let made = Box::into_raw(Box::default());
-    match place.compare_exchange(std::ptr::null_mut(), made, Ordering::SeqCst, Ordering::SeqCst) {
-        // SAFETY: it was made above, and only `drop` frees what `place` leads to.
-        Ok(_) => unsafe { &*made },
-        Err(faster) => {
-            // SAFETY: it was made above and nobody else has seen it.
-            drop(unsafe { Box::from_raw(made) });
-            // SAFETY: it is not null, and so another `make`'s.
-            unsafe { &*faster }
-        }
-    }
-}
-
-impl<T> Drop for LazyPerWorker<T> {
-    fn drop(&mut self) {
-        for place in &mut self.values {
-            let value = place.load(Ordering::Relaxed);
-            if !value.is_null() {
-                // SAFETY: it is a `make`'s, nobody else frees it, and who borrowed it borrowed this.
-                drop(unsafe { Box::from_raw(value) });
-            }
-        }
     }
 }
 

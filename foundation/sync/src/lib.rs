@@ -10,13 +10,15 @@
 //! [`RunState`], [`SharedQueue`] and [`SeekLock`] carry tasks that several threads may run.
 //! [`Semaphore`] bounds how many permits are taken and lists the waiters.
 //! [`Counter`] is a figure with one writer, [`Published`] a snapshot that many read while few replace it,
-//! [`PerWorker`] what each worker has for itself, [`LazyPerWorker`] what each writes and all read.
+//! [`PerWorker`] what each worker has for itself, [`LazyPerWorker`] what each writes and all read, made when it is first written,
+//! like every [`LazyBox`].
 //!
 //! This crate refuses to know what is woken, counted or published, and how a sleeping thread is woken.
 
 mod counter;
 mod doorbell;
 mod inbox;
+mod lazy_box;
 mod lazy_deadline;
 mod lazy_per_worker;
 mod lock_label;
@@ -35,6 +37,7 @@ pub use counter::{Counter, Gauge};
 pub use crossbeam_utils::CachePadded;
 pub use doorbell::Doorbell;
 pub use inbox::Inbox;
+pub use lazy_box::LazyBox;
 pub use lazy_deadline::{Expiry, LazyDeadline};
 pub use lazy_per_worker::LazyPerWorker;
 pub use lock_label::{

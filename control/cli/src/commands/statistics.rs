@@ -1,6 +1,6 @@
-//! `show stat`, `show info`, `show schema json`.
+//! `show stat`, `show info`, `show latency`, `show schema json`.
 
-use weir_stats::{Format, InfoRow, Progress, Row, Selection, StatsDump, schema::SCHEMA};
+use weir_stats::{Format, InfoRow, LatencyDump, Progress, Row, Selection, StatsDump, schema::SCHEMA};
 
 use crate::command::{Arguments, Command, Context, WORKER};
 use crate::level::Level;
@@ -23,6 +23,14 @@ pub(super) static COMMANDS: &[Command] = &[
         flags: WORKER,
         help: "print the state and the counters of the process",
         run: Some(show_info),
+    },
+    Command {
+        name: "show latency",
+        syntax: "show latency [<proxy>[/<name>]] [json]",
+        level: Level::User,
+        flags: WORKER,
+        help: "print percentiles of queue, connect, response and total times, in microseconds",
+        run: Some(show_latency),
     },
     Command {
         name: "show schema json",
@@ -75,6 +83,25 @@ fn show_stat(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     Outcome::Stream(Box::new(ShowStat { dump, row: Row::default() }))
 }
 
+fn show_latency(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let mut words = arguments.from(0);
+    let json = words.last().is_some_and(|word| word == "json");
+    words = &words[..words.len() - usize::from(json)];
+    let mut selection = Selection::default();
+    let mut object = None;
+    if let Some(word) = words.first() {
+        let (proxy, name) =
+            word.split_once('/').map_or((word.as_str(), None), |(proxy, name)| (proxy, Some(name)));
+        selection.proxy_id = context.target.proxy_id(proxy);
+        if selection.proxy_id.is_none() {
+            return Outcome::error("No such proxy.\n");
+        }
+        object = name.map(str::to_owned);
+    }
+    let dump = LatencyDump::new(json, selection, object);
+    Outcome::Stream(Box::new(ShowLatency { dump, row: Row::default() }))
+}
+
 /// The numbers of `<proxy> <type> <sid>`, if the words begin with them.
 fn kinds_and_object(words: &[String]) -> Option<(i32, i32)> {
     Some((words.get(1)?.parse().ok()?, words.get(2)?.parse().ok()?))
@@ -111,6 +138,20 @@ impl Options {
 struct ShowStat {
     dump: StatsDump,
     row: Row,
+}
+
+struct ShowLatency {
+    dump: LatencyDump,
+    row: Row,
+}
+
+impl Stream for ShowLatency {
+    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+        match self.dump.advance(target.stats(), &mut self.row, enough, out) {
+            Progress::More => Step::More,
+            Progress::Done => Step::Done,
+        }
+    }
 }
 
 impl Stream for ShowStat {

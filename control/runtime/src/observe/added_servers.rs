@@ -145,6 +145,7 @@ impl LiveTarget {
         if let (Some(live), Some(tls)) = (self.live.record.tls.get(), proxy.server_tls(server.key())) {
             live.forget_server(&tls);
         }
+        proxy.backend_figures.absorb_latencies(server.figures());
         proxy.added_servers.remove(server.key());
         Ok(())
     }

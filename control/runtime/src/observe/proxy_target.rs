@@ -245,7 +245,7 @@ impl ProxyTarget for LiveTarget {
     }
 
     fn clear_server_counters(&mut self, server: ServerKey, force: bool) -> Result<(), ServerRefusal> {
-        let (_, server) = self.server_of(server).ok_or(ServerRefusal::Gone)?;
+        let (proxy, server) = self.server_of(server).ok_or(ServerRefusal::Gone)?;
         if !force && !server.admin_state().is_maintenance() {
             return Err(ServerRefusal::Because(
                 "Only counters of servers in maintenance mode can be cleared, unless 'force' is given."
@@ -253,6 +253,7 @@ impl ProxyTarget for LiveTarget {
             ));
         }
         server.clear_maxima();
+        proxy.backend_figures.absorb_latencies(server.figures());
         server.figures().clear();
         Ok(())
     }

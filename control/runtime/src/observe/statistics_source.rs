@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_backend::figures::{CounterSet, Figures, Level};
 use weir_backend::server::weight;
 use weir_backend::{
-    BackendCounter, Check, CheckStatus, FrontendCounter, FrontendRate, OperationalState, Phase, Server,
+    BackendCounter, Check, CheckStatus, FrontendCounter, FrontendRate, LatencyReading, OperationalState,
+    Phase, Server,
 };
 use weir_config::model::Mode;
 use weir_stats::{Cursor, Field, Health, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
@@ -51,6 +52,7 @@ impl Live {
             cursor.part = LISTENERS;
             if proxy.config.is_frontend() && is_wanted(Kind::Frontend) {
                 frontend(proxy, row);
+                latencies(selection, row, |reading| proxy.frontend_figures.latencies(reading));
                 return true;
             }
         }
@@ -70,6 +72,7 @@ impl Live {
             {
                 cursor.object += 1;
                 server(proxy, of_backend, row);
+                latencies(selection, row, |reading| of_backend.figures().latencies(reading));
                 return true;
             }
             (cursor.part, cursor.object) = (BACKEND, 0);
@@ -77,9 +80,22 @@ impl Live {
         if cursor.object == 0 && is_wanted(Kind::Backend) {
             cursor.object = 1;
             backend(proxy, of_proxy, row);
+            latencies(selection, row, |reading| {
+                proxy.backend_figures.latencies(reading);
+                of_proxy.servers().iter().for_each(|server| server.figures().latencies(reading));
+            });
             return true;
         }
         false
+    }
+}
+
+/// Adds the distributions if they are wanted.
+fn latencies(selection: &Selection, row: &mut Row, read: impl FnOnce(&mut LatencyReading)) {
+    if selection.latencies {
+        let mut reading = LatencyReading::default();
+        read(&mut reading);
+        row.set_latencies(reading.into_phases());
     }
 }
 
@@ -466,7 +482,7 @@ fn seconds_since(moment_ms: u64, now_ms: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::{ask, with_live};
-    use weir_backend::{BackendCounter, FrontendCounter, ServerCounter};
+    use weir_backend::{BackendCounter, FrontendCounter, Latencies, LatencyHistograms, ServerCounter};
 
     /// The first columns of each row, as printed by the packaged HAProxy for the same configuration before any traffic
     /// (except for the time since the last change).
@@ -548,6 +564,47 @@ tcp1,BACKEND,0,0,0,0,100,0,0,0,0,0,,0,0,0,0,UP,1,1,0,,0,0,0,,1,6,0,,0,,1,0,,0
             let answer = ask(live, "show stat");
             assert_eq!(field(&answer, "be,BACKEND", "bin"), "0");
             assert_eq!(field(&answer, "be,s2", "lastsess"), "-1");
+        });
+    }
+
+    /// A backend's distribution is its own and those of its servers, also of those that were cleared.
+    #[test]
+    fn percentiles_add_up() {
+        with_live(|live| {
+            let (fe, be) = (&live.instance.proxies[0], &live.instance.proxies[1]);
+            let s2 = be.servers().server_by_name("s2").expect("a server of the configuration");
+            let of_frontend = fe.frontend_figures.latency_histograms(0);
+            let at_server = Latencies([0, 20, 3_000, 4_000]);
+            LatencyHistograms::record_in_both(of_frontend, s2.figures().latency_histograms(0), &at_server);
+            let refused = Latencies([900, Latencies::ABSENT, Latencies::ABSENT, 1_000]);
+            let of_backend = be.backend_figures.latency_histograms(0);
+            LatencyHistograms::record_in_both(of_frontend, of_backend, &refused);
+            let lines = |command: &str| {
+                ask(live, command).trim_end().lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+            };
+            assert_eq!(lines("show latency fe").len(), 4);
+            assert_eq!(
+                lines("show latency be"),
+                [
+                    "be,s2,queue,1,0,0,0,0,0,0",
+                    "be,s2,connect,1,20,20,20,20,20,20",
+                    "be,s2,response,1,3000,3000,3000,3000,3000,3000",
+                    "be,s2,total,1,4000,4000,4000,4000,4000,4000",
+                    "be,BACKEND,queue,2,450,0,900,900,900,900",
+                    "be,BACKEND,connect,1,20,20,20,20,20,20",
+                    "be,BACKEND,response,1,3000,3000,3000,3000,3000,3000",
+                    "be,BACKEND,total,2,2500,1023,4000,4000,4000,4000",
+                ]
+            );
+            ask(live, "clear counters server be/s2 force");
+            assert_eq!(lines("show latency be/s2"), Vec::<String>::new());
+            assert!(
+                lines("show latency be/BACKEND")
+                    .contains(&"be,BACKEND,total,2,2500,1023,4000,4000,4000,4000".to_owned())
+            );
+            assert_eq!(ask(live, "show latency nosuch"), "No such proxy.\n\n");
+            ask(live, "clear counters all");
+            assert_eq!(lines("show latency"), Vec::<String>::new());
         });
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::{PageSettings, escape, shown_name};
 use crate::fields::{Field, Kind};
+use crate::latency::{PERCENTILES, PHASES};
 use crate::row::{Health, Row, Value};
 
 /// The two header lines. With `form`, the first column has check boxes, with `modules` the last one their counters.
@@ -259,6 +260,7 @@ impl Line<'_> {
             ("total time, average ms", Field::Ttime),
             ("total time, most ms", Field::TtimeMax),
         ]);
+        let details = details + &self.percentiles();
         self.cell_with_details(&total, &details);
         self.figures(&[Field::Lbtot]);
         let last = match self.row.value(Field::Lastsess) {
@@ -267,6 +269,22 @@ impl Line<'_> {
             _ => String::new(),
         };
         self.cell(&last);
+    }
+
+    /// The percentiles of each phase that occurred, in milliseconds, one line per phase; nothing else where there are none.
+    fn percentiles(&self) -> String {
+        let mut text = String::new();
+        for (phase, reading) in PHASES.into_iter().zip(self.row.latencies().into_iter().flatten()) {
+            if reading.is_empty() {
+                continue;
+            }
+            let _ = write!(text, "\n{phase} time, ms:");
+            for (name, share) in PERCENTILES {
+                let us = reading.quantile(share);
+                let _ = write!(text, " {name} {}.{:03}", us / 1000, us % 1000);
+            }
+        }
+        text
     }
 
     fn response_errors(&mut self) {

@@ -1,5 +1,7 @@
 //! A complete scrape, a bounded piece at a time.
 
+use weir_events::HistogramReading;
+
 use super::line::{Line, write_name, write_title};
 use super::metrics::{
     CHECK_STATES, DESCRIPTION, LISTENER_STATES, Metric, PROXY_STATES, Presence, SERVER_STATES, Values,
@@ -36,6 +38,9 @@ pub struct MetricsDump {
     servers: Tally,
 }
 
+/// The borders of a distribution's buckets, as powers of two in microseconds: from 64 us to 67 s.
+const BORDERS: std::ops::RangeInclusive<u32> = 6..=26;
+
 /// The number of servers in each of several states.
 #[derive(Debug, Default)]
 struct Tally {
@@ -60,7 +65,7 @@ impl MetricsDump {
     }
 
     /// Appends lines until `out` holds at least `enough` bytes, and at most those of one object and metric more, some
-    /// 2 kB. A piece visits a bounded number of objects, matching or not.
+    /// 3 kB. A piece visits a bounded number of objects, matching or not.
     pub fn advance(&mut self, source: &dyn MetricsSource, enough: usize, out: &mut Vec<u8>) -> Progress {
         for _ in 0..OBJECTS_PER_PIECE {
             if out.len() >= enough {
@@ -97,6 +102,9 @@ impl MetricsDump {
 
     fn wants(&self, scope: Scope, metric: &Metric, scratch: &mut Vec<u8>) -> bool {
         if metric.is_extra() && !self.request.extra_counters {
+            return false;
+        }
+        if matches!(metric.values, Values::Latency(_)) && !self.request.histograms {
             return false;
         }
         let start = scratch.len();
@@ -203,7 +211,8 @@ impl MetricsDump {
         let counts_servers = matches!(metric.values, Values::ServersByStatus | Values::ServersByCheckStatus);
         let kinds = kind.mask() | if counts_servers { Kind::Server.mask() } else { 0 };
         let no_maintenance = self.request.no_maintenance && !counts_servers;
-        Selection { kinds, no_maintenance, ..Selection::default() }
+        let latencies = matches!(metric.values, Values::Latency(_));
+        Selection { kinds, no_maintenance, latencies, ..Selection::default() }
     }
 
     fn row(&mut self, scope: Scope, metric: &'static Metric, out: &mut Vec<u8>) {
@@ -238,6 +247,13 @@ impl MetricsDump {
                 self.tally(scope, metric, SERVER_STATES, |row| position(SERVER_STATES, status(row).1), out);
             }
             Values::ServersByCheckStatus => self.tally(scope, metric, CHECK_STATES, checked, out),
+            Values::Latency(phase) => {
+                if let Some(latencies) = self.row.latencies() {
+                    let reading = latencies[phase].clone();
+                    self.title(scope, metric, out);
+                    self.histogram(scope, metric, &reading, out);
+                }
+            }
             _ => {}
         }
     }
@@ -286,9 +302,28 @@ impl MetricsDump {
         }
     }
 
+    /// A distribution in the classic form. Its borders are powers of two in microseconds, where the counts are exact.
+    fn histogram(&self, scope: Scope, metric: &Metric, reading: &HistogramReading, out: &mut Vec<u8>) {
+        let bucket = format!("{}_bucket", metric.name);
+        for bits in BORDERS {
+            let border = format!("{}.{:06}", (1u64 << bits) / 1_000_000, (1u64 << bits) % 1_000_000);
+            let line = self.named_line(scope, &bucket, metric, out).label("le", &border);
+            line.number(Value::U64(reading.below_power_of_two(bits)));
+        }
+        let count = Value::U64(reading.count());
+        self.named_line(scope, &bucket, metric, out).label("le", "+Inf").number(count);
+        self.named_line(scope, &format!("{}_sum", metric.name), metric, out).microseconds(reading.sum());
+        self.named_line(scope, &format!("{}_count", metric.name), metric, out).number(count);
+    }
+
     /// The line of the row, up to the metric's own label.
     fn line<'o>(&self, scope: Scope, metric: &Metric, out: &'o mut Vec<u8>) -> Line<'o> {
-        let line = Line::new(scope, metric.name, out).label("proxy", self.row.text(Field::Pxname));
+        self.named_line(scope, metric.name, metric, out)
+    }
+
+    /// The same under another name.
+    fn named_line<'o>(&self, scope: Scope, name: &str, metric: &Metric, out: &'o mut Vec<u8>) -> Line<'o> {
+        let line = Line::new(scope, name, out).label("proxy", self.row.text(Field::Pxname));
         let line = describe(line, self.request.descriptions, self.row.description());
         let object = match self.row.kind() {
             Kind::Server => "server",

@@ -54,6 +54,12 @@ impl<'o> Line<'o> {
         let _ = writeln!(out, "{}.{:03}000", milliseconds / 1000, milliseconds % 1000);
     }
 
+    /// Ends the line with a time in seconds, given in microseconds.
+    pub(super) fn microseconds(self, microseconds: u64) {
+        let out = self.ended();
+        let _ = writeln!(out, "{}.{:06}", microseconds / 1_000_000, microseconds % 1_000_000);
+    }
+
     fn ended(self) -> &'o mut Vec<u8> {
         self.out.extend_from_slice(if self.labelled { b"} " } else { b" " });
         self.out

@@ -50,6 +50,8 @@ pub(super) enum Values {
     TableUsed,
     /// A counter of a name server, by its index.
     NameServer(usize),
+    /// The distribution of a phase's durations, by its index in [`crate::latency::PHASES`].
+    Latency(usize),
 }
 
 /// Which objects have a metric.
@@ -82,7 +84,10 @@ impl Metric {
 
     /// The metrics of a scope, in the order in which they are written.
     pub(super) fn of(scope: Scope) -> impl Iterator<Item = &'static Metric> {
-        [METRICS, EXTRA].into_iter().flatten().filter(move |metric| metric.scopes & scope.mask() != 0)
+        [METRICS, EXTRA, HISTOGRAMS]
+            .into_iter()
+            .flatten()
+            .filter(move |metric| metric.scopes & scope.mask() != 0)
     }
 
     /// Its description.
@@ -94,12 +99,15 @@ impl Metric {
             Values::Status | Values::CheckStatus => Field::Status.decl().description,
             Values::ServersByStatus => Field::AggServerStatus.decl().description,
             Values::ServersByCheckStatus => Field::AggCheckStatus.decl().description,
-            Values::TableSize | Values::TableUsed | Values::NameServer(_) => "",
+            Values::TableSize | Values::TableUsed | Values::NameServer(_) | Values::Latency(_) => "",
         }
     }
 
     /// The type: `counter` for figures that only grow, as their name says, and as in HAProxy for all counters of protocol engines.
     pub(super) fn type_word(&self) -> &'static str {
+        if matches!(self.values, Values::Latency(_)) {
+            return "histogram";
+        }
         let by_name = self.name.ends_with("_total") || self.name == "total_warnings";
         if by_name || self.is_extra() { "counter" } else { "gauge" }
     }
@@ -373,6 +381,17 @@ const EXTRA: &[Metric] = &[
     http1("h1_spliced_bytes_out", F | B, Field::H1SplicedBytesOut),
 ];
 
+/// Distributions of durations, of what ended: HAProxy has averages only.
+const HISTOGRAMS: &[Metric] = &[
+    Metric::new("queue_duration_seconds", F | B | S, Values::Latency(0)).help("Time spent in queues"),
+    Metric::new("connect_duration_seconds", F | B | S, Values::Latency(1))
+        .help("Time spent connecting to a server"),
+    Metric::new("response_duration_seconds", F | B | S, Values::Latency(2))
+        .help("Time from the connection to the head of the response"),
+    Metric::new("total_duration_seconds", F | B | S, Values::Latency(3))
+        .help("Time from the first byte of the request, or from the connection in TCP mode, to the end"),
+];
+
 /// The label with a section's `description`.
 pub(super) const DESCRIPTION: &str = "desc";
 
@@ -392,7 +411,7 @@ mod tests {
 
     #[test]
     fn objects_have_the_figures_of_their_metrics() {
-        for metric in METRICS.iter().chain(EXTRA) {
+        for metric in METRICS.iter().chain(EXTRA).chain(HISTOGRAMS) {
             if let Values::Number(field) | Values::Seconds(field) = metric.values {
                 assert!(kinds(metric.scopes).count() > 0, "{}", metric.name);
                 for kind in kinds(metric.scopes) {

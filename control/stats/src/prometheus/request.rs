@@ -1,4 +1,4 @@
-//! The parameters of a scrape's query: `scope=`, `metrics=`, `no-maint`, `desc-labels`, `extra-counters`.
+//! The parameters of a scrape's query: `scope=`, `metrics=`, `no-maint`, `desc-labels`, `extra-counters`, `histograms`.
 
 use weir_http::percent;
 
@@ -63,6 +63,8 @@ pub struct MetricsRequest {
     pub descriptions: bool,
     /// `extra-counters`: the counters of protocol engines, too.
     pub extra_counters: bool,
+    /// `histograms`: the distributions of durations, too. HAProxy has none, and they are most of a scrape.
+    pub histograms: bool,
 }
 
 const EVERY_SCOPE: u8 = (1 << Scope::ALL.len()) - 1;
@@ -107,6 +109,7 @@ impl MetricsRequest {
             "no-maint" => self.no_maintenance = true,
             "desc-labels" => self.descriptions = true,
             "extra-counters" => self.extra_counters = true,
+            "histograms" => self.histograms = true,
             _ => {}
         }
         Some(())
@@ -190,7 +193,9 @@ mod tests {
 
     #[test]
     fn switches_have_no_value() {
-        let request = MetricsRequest::parse(b"no-maint&desc-labels=&extra-counters=1").unwrap();
-        assert!(request.no_maintenance && request.descriptions && request.extra_counters);
+        let request = MetricsRequest::parse(b"no-maint&desc-labels=&extra-counters=1&histograms").unwrap();
+        assert!(
+            request.no_maintenance && request.descriptions && request.extra_counters && request.histograms
+        );
     }
 }

@@ -24,52 +24,72 @@ impl Phase {
 pub struct Phases(pub [u32; Phase::COUNT]);
 
 /// The number of exchanges that the averages cover (manual of statistics, `qtime` and the others).
-const WINDOW: u64 = 1_024;
+const WINDOW: u64 = 1 << WINDOW_BITS;
+const WINDOW_BITS: u32 = 10;
 
-/// A sliding average: once the window is full, each new value replaces an average one.
+/// Sliding averages of all phases: once the window is full, each new value replaces an average one.
 #[derive(Default)]
-pub(super) struct Average {
-    total: AtomicU64,
+pub(super) struct Averages {
     samples: AtomicU32,
+    phases: [Average; Phase::COUNT],
+}
+
+/// That of one phase.
+#[derive(Default)]
+struct Average {
+    total: AtomicU64,
     longest: AtomicU32,
 }
 
-impl Average {
-    /// Only for the worker that owns it.
-    pub(super) fn record(&self, milliseconds: u32) {
-        let total = self.total.load(Ordering::Relaxed);
+impl Averages {
+    /// Only for the worker that owns them.
+    #[inline]
+    pub(super) fn record(&self, phases: Phases) {
         let samples = self.samples.load(Ordering::Relaxed);
-        let kept = if u64::from(samples) < WINDOW {
+        let full = u64::from(samples) >= WINDOW;
+        if !full {
             self.samples.store(samples + 1, Ordering::Relaxed);
-            total
-        } else {
-            // Rounded up, so that a total of less than the window fades too.
-            total - total.div_ceil(WINDOW)
-        };
-        self.total.store(kept + u64::from(milliseconds), Ordering::Relaxed);
-        raise(&self.longest, milliseconds);
+        }
+        for (average, milliseconds) in self.phases.iter().zip(phases.0) {
+            average.record(milliseconds, full);
+        }
     }
 
-    pub(super) fn longest(&self) -> u32 {
-        self.longest.load(Ordering::Relaxed)
+    pub(super) fn longest(&self, phase: Phase) -> u32 {
+        self.phases[phase as usize].longest.load(Ordering::Relaxed)
     }
 
     pub(super) fn clear_longest(&self) {
-        self.longest.store(0, Ordering::Relaxed);
+        self.phases.iter().for_each(|average| average.longest.store(0, Ordering::Relaxed));
     }
 
     pub(super) fn clear(&self) {
         self.samples.store(0, Ordering::Relaxed);
-        self.total.store(0, Ordering::Relaxed);
+        self.phases.iter().for_each(|average| average.total.store(0, Ordering::Relaxed));
         self.clear_longest();
     }
 }
 
-/// The average of all workers' exchanges, weighted by each worker's number of samples.
-pub(super) fn combined<'a>(averages: impl Iterator<Item = &'a Average>) -> u32 {
-    let (total, samples) = averages.fold((0, 0), |(total, samples), average| {
-        let own = u64::from(average.samples.load(Ordering::Relaxed));
-        (total + average.total.load(Ordering::Relaxed), samples + own)
+impl Average {
+    #[inline]
+    fn record(&self, milliseconds: u32, full: bool) {
+        let total = self.total.load(Ordering::Relaxed);
+        // Most phases take less than a millisecond, most of the time.
+        if total == 0 && milliseconds == 0 {
+            return;
+        }
+        // Rounded up, so that a total of less than the window fades too.
+        let kept = if full { total - ((total + (WINDOW - 1)) >> WINDOW_BITS) } else { total };
+        self.total.store(kept + u64::from(milliseconds), Ordering::Relaxed);
+        raise(&self.longest, milliseconds);
+    }
+}
+
+/// The average of a phase over all workers' exchanges, weighted by each worker's number of samples.
+pub(super) fn combined<'a>(averages: impl Iterator<Item = &'a Averages>, phase: Phase) -> u32 {
+    let (total, samples) = averages.fold((0, 0), |(total, samples), averages| {
+        let own = u64::from(averages.samples.load(Ordering::Relaxed));
+        (total + averages.phases[phase as usize].total.load(Ordering::Relaxed), samples + own)
     });
     if samples == 0 { 0 } else { u32::try_from(total.div_ceil(samples)).unwrap_or(u32::MAX) }
 }
@@ -78,41 +98,63 @@ pub(super) fn combined<'a>(averages: impl Iterator<Item = &'a Average>) -> u32 {
 mod tests {
     use super::*;
 
+    fn record(averages: &Averages, milliseconds: u32) {
+        averages.record(Phases([milliseconds, 0, 0, 0]));
+    }
+
+    fn shown(averages: &Averages) -> (u32, u32) {
+        (averages.longest(Phase::Queue), combined([averages].into_iter(), Phase::Queue))
+    }
+
     #[test]
     fn few_samples_give_their_plain_average() {
-        let average = Average::default();
-        [10, 20, 30].into_iter().for_each(|value| average.record(value));
-        assert_eq!(combined([&average].into_iter()), 20);
-        assert_eq!(average.longest(), 30);
+        let averages = Averages::default();
+        [10, 20, 30].into_iter().for_each(|value| record(&averages, value));
+        assert_eq!(shown(&averages), (30, 20));
+    }
+
+    #[test]
+    fn zeros_count_as_samples() {
+        let averages = Averages::default();
+        [0, 0, 30, 10].into_iter().for_each(|value| record(&averages, value));
+        assert_eq!(shown(&averages), (30, 10));
+    }
+
+    #[test]
+    fn phases_are_apart() {
+        let averages = Averages::default();
+        averages.record(Phases([1, 2, 3, 4]));
+        let phases = [Phase::Queue, Phase::Connect, Phase::Response, Phase::Total];
+        assert_eq!(phases.map(|phase| combined([&averages].into_iter(), phase)), [1, 2, 3, 4]);
+        assert_eq!(phases.map(|phase| averages.longest(phase)), [1, 2, 3, 4]);
     }
 
     #[test]
     fn old_samples_fade_and_small_totals_reach_zero() {
-        let average = Average::default();
-        (0..2_000).for_each(|_| average.record(500));
-        assert_eq!(combined([&average].into_iter()), 500);
-        (0..20_000).for_each(|_| average.record(0));
-        assert_eq!(combined([&average].into_iter()), 0);
-        assert_eq!(average.longest(), 500);
+        let averages = Averages::default();
+        (0..2_000).for_each(|_| record(&averages, 500));
+        assert_eq!(shown(&averages), (500, 500));
+        (0..20_000).for_each(|_| record(&averages, 0));
+        assert_eq!(shown(&averages), (500, 0));
     }
 
     #[test]
     fn what_is_cleared_begins_anew() {
-        let average = Average::default();
-        average.record(30);
-        average.clear_longest();
-        assert_eq!((average.longest(), combined([&average].into_iter())), (0, 30));
-        average.record(40);
-        average.clear();
-        assert_eq!((average.longest(), combined([&average].into_iter())), (0, 0));
+        let averages = Averages::default();
+        record(&averages, 30);
+        averages.clear_longest();
+        assert_eq!(shown(&averages), (0, 30));
+        record(&averages, 40);
+        averages.clear();
+        assert_eq!(shown(&averages), (0, 0));
     }
 
     #[test]
     fn busy_workers_weigh_more() {
-        let (busy, idle) = (Average::default(), Average::default());
-        (0..9).for_each(|_| busy.record(10));
-        idle.record(110);
-        assert_eq!(combined([&busy, &idle].into_iter()), 20);
-        assert_eq!(combined([].into_iter()), 0);
+        let (busy, idle) = (Averages::default(), Averages::default());
+        (0..9).for_each(|_| record(&busy, 10));
+        record(&idle, 110);
+        assert_eq!(combined([&busy, &idle].into_iter(), Phase::Queue), 20);
+        assert_eq!(combined([].into_iter(), Phase::Queue), 0);
     }
 }

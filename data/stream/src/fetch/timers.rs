@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Row] = &[
         .args(UNIT)
         .check(check_unit),
         |stream, args, _| {
-            let waited = u64::from(stream.timers.first_byte.unwrap_or(0)) * 1000;
+            let waited = crate::timers::whole_ms_us(stream.timers.first_byte);
             since_1970(stream.began_wall_us() + waited, args)
         },
     ),

@@ -202,7 +202,7 @@ fn accept_date(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
 }
 
 fn request_date(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
-    let waited = u64::from(stream.timers.first_byte.unwrap_or(0)) * 1000;
+    let waited = crate::timers::whole_ms_us(stream.timers.first_byte);
     let time = crate::clock::wall_time(stream.began_wall_us() + waited);
     match alias {
         Alias::RequestDateUtc => utc_date(time, out),

@@ -1,0 +1,199 @@
+//! `show latency`: percentiles of how long the phases of exchanges took.
+
+use std::io::Write;
+
+use weir_events::HistogramReading;
+
+use crate::dump::{OBJECTS_PER_PIECE, Progress};
+use crate::fields::Field;
+use crate::render::{write_csv_text, write_json_string};
+use crate::row::Row;
+use crate::source::{Cursor, Selection, StatsSource};
+
+/// The distributions of one object, by phase, in microseconds.
+pub type Latencies = [HistogramReading; PHASES.len()];
+
+/// The phases: waiting in queues, connecting, waiting for the response, and all from the request's first byte to the end.
+pub const PHASES: [&str; 4] = ["queue", "connect", "response", "total"];
+
+/// The percentiles that are shown: column and share.
+pub const PERCENTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+
+/// `show latency` in progress.
+#[derive(Debug)]
+pub struct LatencyDump {
+    json: bool,
+    selection: Selection,
+    /// Only the object of this name.
+    object: Option<String>,
+    cursor: Cursor,
+    state: DumpState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DumpState {
+    Header,
+    Rows { written: bool },
+    Done,
+}
+
+impl LatencyDump {
+    /// A dump of which nothing was written, about all objects of this name or of any.
+    pub fn new(json: bool, selection: Selection, object: Option<String>) -> Self {
+        let selection = Selection { latencies: true, ..selection };
+        Self { json, selection, object, cursor: Cursor::default(), state: DumpState::Header }
+    }
+
+    /// Appends rows until `out` holds at least `enough` bytes, at most those of one object more, some 1 kB and its names. A phase that
+    /// no exchange has reached has no row. `scratch` is a row to work in.
+    pub fn advance(
+        &mut self,
+        source: &dyn StatsSource,
+        scratch: &mut Row,
+        enough: usize,
+        out: &mut Vec<u8>,
+    ) -> Progress {
+        if self.state == DumpState::Header {
+            self.begin(out);
+        }
+        for _ in 0..OBJECTS_PER_PIECE {
+            if self.state == DumpState::Done {
+                return Progress::Done;
+            }
+            if out.len() >= enough {
+                return Progress::More;
+            }
+            if !source.next_row(&mut self.cursor, &self.selection, scratch) {
+                out.extend_from_slice(if self.json { b"]\n" } else { b"" });
+                self.state = DumpState::Done;
+            } else if self.selection.wants(scratch) && self.wants_object(scratch) {
+                self.row(scratch, out);
+            }
+        }
+        if self.state == DumpState::Done { Progress::Done } else { Progress::More }
+    }
+
+    fn wants_object(&self, row: &Row) -> bool {
+        self.object.as_deref().is_none_or(|name| name == row.text(Field::Svname))
+    }
+
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        if self.json {
+            out.push(b'[');
+        } else {
+            out.extend_from_slice(b"# pxname,svname,phase,count,mean_us");
+            PERCENTILES.iter().for_each(|(name, _)| _ = write!(out, ",{name}_us"));
+            out.extend_from_slice(b",max_us\n");
+        }
+        self.state = DumpState::Rows { written: false };
+    }
+
+    fn row(&mut self, row: &Row, out: &mut Vec<u8>) {
+        let Some(latencies) = row.latencies() else { return };
+        for (phase, reading) in PHASES.into_iter().zip(latencies).filter(|(_, reading)| !reading.is_empty()) {
+            if self.json {
+                let first = self.state == DumpState::Rows { written: false };
+                out.extend_from_slice(if first { b"" } else { b"," });
+                write_json(row, phase, reading, out);
+            } else {
+                write_csv(row, phase, reading, out);
+            }
+            self.state = DumpState::Rows { written: true };
+        }
+    }
+}
+
+fn write_csv(row: &Row, phase: &str, reading: &HistogramReading, out: &mut Vec<u8>) {
+    write_csv_text(row.text(Field::Pxname), out);
+    out.push(b',');
+    write_csv_text(row.text(Field::Svname), out);
+    let _ = write!(out, ",{phase},{},{}", reading.count(), reading.mean());
+    PERCENTILES.iter().for_each(|(_, share)| _ = write!(out, ",{}", reading.quantile(*share)));
+    let _ = writeln!(out, ",{}", reading.largest());
+}
+
+fn write_json(row: &Row, phase: &str, reading: &HistogramReading, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"pxname\":");
+    write_json_string(row.text(Field::Pxname), out);
+    out.extend_from_slice(b",\"svname\":");
+    write_json_string(row.text(Field::Svname), out);
+    let (count, mean) = (reading.count(), reading.mean());
+    let _ = write!(out, ",\"phase\":\"{phase}\",\"count\":{count},\"mean_us\":{mean}");
+    PERCENTILES
+        .iter()
+        .for_each(|(name, share)| _ = write!(out, ",\"{name}_us\":{}", reading.quantile(*share)));
+    let _ = write!(out, ",\"max_us\":{}}}", reading.largest());
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_events::Histogram;
+
+    use super::*;
+    use crate::fields::Kind;
+    use crate::info::InfoRow;
+    use crate::row::ProxyHead;
+
+    /// A frontend without traffic, and a server with some.
+    struct Shop;
+
+    impl StatsSource for Shop {
+        fn next_row(&self, cursor: &mut Cursor, selection: &Selection, row: &mut Row) -> bool {
+            assert!(selection.latencies);
+            let head = ProxyHead {
+                id: 2,
+                name: "a,\"b\"",
+                mode: "http",
+                frontend: true,
+                backend: true,
+                description: None,
+            };
+            let mut latencies = Latencies::default();
+            match cursor.object {
+                0 => row.begin(Kind::Frontend, &head, 0, ""),
+                1 => {
+                    row.begin(Kind::Server, &head, 1, "s1");
+                    let (waits, totals) = (Histogram::default(), Histogram::default());
+                    (1..=1000).for_each(|us| totals.record(us));
+                    waits.record(0);
+                    waits.read_into(&mut latencies[0]);
+                    totals.read_into(&mut latencies[3]);
+                }
+                _ => return false,
+            }
+            row.set_latencies(latencies);
+            cursor.object += 1;
+            true
+        }
+
+        fn info(&self, _: bool, _: &mut InfoRow) {}
+    }
+
+    fn shown(json: bool, object: Option<&str>) -> String {
+        let mut dump = LatencyDump::new(json, Selection::default(), object.map(str::to_owned));
+        let (mut row, mut out) = (Row::default(), Vec::new());
+        while dump.advance(&Shop, &mut row, out.len() + 1, &mut out) == Progress::More {}
+        String::from_utf8(out).unwrap()
+    }
+
+    const HEADER: &str = "# pxname,svname,phase,count,mean_us,p50_us,p90_us,p99_us,p99.9_us,max_us\n";
+
+    #[test]
+    fn phases_that_occurred_have_a_line() {
+        let want = format!(
+            "{HEADER}\"a,\"\"b\"\"\",s1,queue,1,0,0,0,0,0,0\n\"a,\"\"b\"\"\",s1,total,1000,500,511,927,991,1000,1000\n"
+        );
+        assert_eq!(shown(false, None), want);
+        assert_eq!(shown(false, Some("s1")), want);
+        assert_eq!(shown(false, Some("FRONTEND")), HEADER);
+    }
+
+    #[test]
+    fn the_same_as_json() {
+        let values: serde_json::Value = serde_json::from_str(&shown(true, None)).unwrap();
+        assert_eq!(values.as_array().map(Vec::len), Some(2));
+        assert_eq!(values[1]["pxname"], "a,\"b\"");
+        assert_eq!((&values[1]["phase"], &values[1]["p99.9_us"]), (&"total".into(), &1000.into()));
+        assert_eq!(shown(true, Some("FRONTEND")), "[]\n");
+    }
+}

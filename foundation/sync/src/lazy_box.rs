@@ -1,0 +1,84 @@
+//! A value that is made when it is first used, and then stays where it is.
+
+use std::marker::PhantomData;
+
+use crate::primitives::{AtomicPtr, Ordering};
+
+/// A value that costs one pointer until somebody uses it.
+///
+/// Making a value and looking for it are sequentially consistent: a thread that changes something else and then looks sees
+/// the value of every maker that did not see that change.
+#[derive(Debug)]
+pub struct LazyBox<T> {
+    place: AtomicPtr<T>,
+    /// It owns what the pointer leads to.
+    owned: PhantomData<T>,
+}
+
+impl<T> Default for LazyBox<T> {
+    fn default() -> Self {
+        Self { place: AtomicPtr::new(std::ptr::null_mut()), owned: PhantomData }
+    }
+}
+
+impl<T: Default + Send + Sync> LazyBox<T> {
+    /// The value, made now if it does not exist.
+    #[inline]
+    pub fn value(&self) -> &T {
+        // SAFETY: a pointer that is not null is one of `make`'s, to a value that lives until `drop`, and never changes again.
+        match unsafe { self.place.load(Ordering::Acquire).as_ref() } {
+            Some(value) => value,
+            None => self.make(),
+        }
+    }
+
+    /// The value, if it was made.
+    #[inline]
+    pub fn existing(&self) -> Option<&T> {
+        let value = self.place.load(Ordering::SeqCst);
+        // SAFETY: as in `value`.
+        unsafe { value.as_ref() }
+    }
+
+    /// Makes the value, or returns the one that another thread made first.
+    #[cold]
+    fn make(&self) -> &T {
+        let made = Box::into_raw(Box::default());
+        match self.place.compare_exchange(std::ptr::null_mut(), made, Ordering::SeqCst, Ordering::SeqCst) {
+            // SAFETY: it was made above, and only `drop` frees what `place` leads to.
+            Ok(_) => unsafe { &*made },
+            Err(faster) => {
+                // SAFETY: it was made above and nobody else has seen it.
+                drop(unsafe { Box::from_raw(made) });
+                // SAFETY: it is not null, and so another `make`'s.
+                unsafe { &*faster }
+            }
+        }
+    }
+}
+
+impl<T> Drop for LazyBox<T> {
+    fn drop(&mut self) {
+        let value = self.place.load(Ordering::Relaxed);
+        if !value.is_null() {
+            // SAFETY: it is a `make`'s, nobody else frees it, and who borrowed it borrowed this.
+            drop(unsafe { Box::from_raw(value) });
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    use super::*;
+
+    #[test]
+    fn a_value_is_made_by_its_first_use() {
+        let count = LazyBox::<AtomicU32>::default();
+        assert!(count.existing().is_none());
+        count.value().fetch_add(7, Relaxed);
+        count.value().fetch_add(1, Relaxed);
+        assert_eq!(count.existing().map(|count| count.load(Relaxed)), Some(8));
+    }
+}
