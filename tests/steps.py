@@ -157,6 +157,11 @@ def prometheus():
     return run([sys.executable, "tests/prometheus.py", "--bin", WEIR])
 
 
+def ecosystem():
+    """What others wrote for HAProxy: scripts, libraries, dashboards, readers of logs; of those, what is installed."""
+    return run([sys.executable, "tests/ecosystem.py", "--bin", WEIR])
+
+
 def health():
     """Health checks and what follows from them, by processes: programs, mails, sessions, reloads."""
     return run([sys.executable, "tests/health.py", "--bin", WEIR])
@@ -240,6 +245,7 @@ STEPS = [
     ("phases", phases, True),
     ("servers", servers, True),
     ("prometheus", prometheus, True),
+    ("ecosystem", ecosystem, True),
     ("health", health, True),
     ("resolving", resolving, True),
     ("tls", tls, True),
