@@ -7,14 +7,11 @@ use weir_events::HistogramReading;
 use crate::dump::{OBJECTS_PER_PIECE, Progress};
 use crate::fields::Field;
 use crate::render::{write_csv_text, write_json_string};
-use crate::row::Row;
+use crate::row::{LATENCY_PHASES, Row};
 use crate::source::{Cursor, Selection, StatsSource};
 
-/// The distributions of one object, by phase, in microseconds.
-pub type Latencies = [HistogramReading; PHASES.len()];
-
 /// The phases: waiting in queues, connecting, waiting for the response, and all from the request's first byte to the end.
-pub const PHASES: [&str; 4] = ["queue", "connect", "response", "total"];
+pub const PHASES: [&str; LATENCY_PHASES] = ["queue", "connect", "response", "total"];
 
 /// The percentiles that are shown: column and share.
 pub const PERCENTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
@@ -132,7 +129,7 @@ mod tests {
     use super::*;
     use crate::fields::Kind;
     use crate::info::InfoRow;
-    use crate::row::ProxyHead;
+    use crate::row::{Latencies, ProxyHead};
 
     /// A frontend without traffic, and a server with some.
     struct Shop;

@@ -1,7 +1,8 @@
 //! The figures of one object.
 
+use weir_events::HistogramReading;
+
 use crate::fields::{FIELD_COUNT, FIELDS, Field, Kind, Type};
-use crate::latency::Latencies;
 
 /// One figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,6 +101,12 @@ impl Cells {
         }
     }
 }
+
+/// The distributions of one object's durations in microseconds, in the order of [`crate::latency::PHASES`].
+pub type Latencies = [HistogramReading; LATENCY_PHASES];
+
+/// How many phases there are.
+pub const LATENCY_PHASES: usize = 4;
 
 /// The colour of a server on the page, also used by the filters `up` and `no-maint`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
