@@ -131,7 +131,9 @@ impl PageDump {
         let open = matches!(self.state, PageState::Proxy { id: open, .. } if open == id);
         if !open {
             self.end_proxy(out);
-            let form = self.settings.admin && row.sides().1;
+            // The servers of a backend come first: if another row does, there are none to change.
+            let has_servers = row.kind() == Kind::Server || row.sides().0;
+            let form = self.settings.admin && row.sides().1 && has_servers;
             self.begin_proxy(row, form, out);
             self.state = PageState::Proxy { id, form };
         }
@@ -165,13 +167,15 @@ impl PageDump {
         let PageState::Proxy { id, form } = self.state else { return };
         out.push_str("</table>\n");
         if form {
-            out.push_str("<p>With the checked servers: <select name=\"action\"><option value=\"\"></option>");
+            out.push_str(
+                "<p><label>With the checked servers: <select name=\"action\"><option value=\"\"></option>",
+            );
             for (_, word, text) in Action::ALL {
                 let _ = write!(out, "<option value=\"{word}\">{text}</option>");
             }
             let _ = writeln!(
                 out,
-                "</select><input type=\"hidden\" name=\"b\" value=\"#{id}\"> <input type=\"submit\" value=\"Apply\"></p></form>"
+                "</select></label><input type=\"hidden\" name=\"b\" value=\"#{id}\"> <input type=\"submit\" value=\"Apply\"></p></form>"
             );
         }
         self.state = PageState::Between;

@@ -135,6 +135,57 @@ fn only_administrators_get_a_form() {
     assert!(page.contains("<option value=\"maint\">"));
 }
 
+/// Each field has a name for who does not see the page, the language is known, and a phone shows it at its own width.
+#[test]
+fn fields_have_names() {
+    let page = shown(&PageSettings { admin: true, ..settings() }, "/stats", usize::MAX);
+    assert!(
+        page.starts_with("<!DOCTYPE html>\n<html lang=\"en\">")
+            && page.contains("<meta name=\"viewport\" content=\"width=")
+    );
+    let mut fields = 0;
+    for (at, _) in page.match_indices("<input ").chain(page.match_indices("<select ")) {
+        let tag = &page[at..at + page[at..].find('>').unwrap()];
+        let labelled = page[..at].rfind("<label>") > page[..at].rfind("</label>");
+        let named = labelled
+            || ["aria-label=\"", "type=\"hidden\"", "type=\"submit\""].iter().any(|word| tag.contains(word));
+        assert!(named, "{tag}");
+        fields += 1;
+    }
+    assert_eq!(fields, 1 + 1 + 8 + 3);
+    assert!(page.contains("value=\"s2\" aria-label=\"s2\""));
+}
+
+/// A backend whose servers are all left out, or that has none, has nothing to apply an action to.
+#[test]
+fn a_form_needs_servers() {
+    struct Empty;
+    impl StatsSource for Empty {
+        fn next_row(&self, cursor: &mut Cursor, _: &Selection, row: &mut Row) -> bool {
+            let head = ProxyHead {
+                id: 3,
+                name: "none",
+                mode: "http",
+                frontend: false,
+                backend: true,
+                description: None,
+            };
+            row.begin(Kind::Backend, &head, 0, "");
+            cursor.object += 1;
+            cursor.object == 1
+        }
+
+        fn info(&self, _: bool, _: &mut InfoRow) {}
+    }
+    let settings = PageSettings { admin: true, ..settings() };
+    let mut answer = StatsAnswer::new(settings, StatsRequest::parse("/stats", "/stats").unwrap());
+    let mut page = Vec::new();
+    while answer.advance(&Empty, usize::MAX, &mut page) == Progress::More {}
+    let page = String::from_utf8(page).unwrap();
+    assert!(page.contains("id=\"none\"") && !page.contains("method=\"post\""), "{page}");
+    assert_well_formed(&page);
+}
+
 #[test]
 fn what_is_hidden_stays_hidden() {
     let page = shown(&settings(), "/stats", usize::MAX);

@@ -10,7 +10,7 @@ use crate::row::{Health, Row, Value};
 /// The two header lines. With `form`, the first column has check boxes, with `modules` the last one their counters.
 pub(super) fn header(form: bool, modules: bool, out: &mut String) {
     let check = if form {
-        "<th rowspan=\"2\"><input type=\"checkbox\" title=\"all servers\" onclick=\"for(const c of \
+        "<th rowspan=\"2\"><input type=\"checkbox\" title=\"all servers\" aria-label=\"all servers\" onclick=\"for(const c of \
          this.form.querySelectorAll('input[name=s]'))c.checked=this.checked\"></th>"
     } else {
         ""
@@ -110,7 +110,10 @@ fn class(row: &Row) -> &'static str {
 fn check_box(row: &Row, out: &mut String) {
     if row.kind() == Kind::Server {
         let name = escape(row.text(Field::Svname));
-        let _ = write!(out, "<td><input type=\"checkbox\" name=\"s\" value=\"{name}\"></td>");
+        let _ = write!(
+            out,
+            "<td><input type=\"checkbox\" name=\"s\" value=\"{name}\" aria-label=\"{name}\"></td>"
+        );
     } else {
         out.push_str("<td></td>");
     }

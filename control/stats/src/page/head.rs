@@ -15,7 +15,8 @@ pub(super) fn write(settings: &PageSettings, request: &StatsRequest, info: &Info
     let name = escape(info.text(InfoField::Name));
     let _ = write!(
         out,
-        "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>Statistics Report for {name}{on_node}</title>\n\
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>Statistics Report for {name}{on_node}</title>\n\
          <link rel=\"icon\" href=\"data:,\"><style>\n{STYLE}</style></head>\n<body><h1>{name}"
     );
     if !settings.hide_version {
@@ -95,7 +96,7 @@ fn links(settings: &PageSettings, request: &StatsRequest, out: &mut String) {
     let scope = request.scope.as_deref().unwrap_or_default();
     let _ = write!(
         out,
-        "<ul><li><form method=\"get\">Scope: <input name=\"scope\" value=\"{}\" size=\"8\" maxlength=\"20\"></form>",
+        "<ul><li><form method=\"get\"><label>Scope: <input name=\"scope\" value=\"{}\" size=\"8\" maxlength=\"20\"></label></form>",
         escape(scope)
     );
     let mut link = |text: &str, change: fn(&mut StatsRequest)| {
