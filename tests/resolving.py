@@ -12,6 +12,7 @@ import sys
 import threading
 
 from program import *  # noqa: F403
+from tls import Authority
 from resolvers.name_server import A, AAAA, SRV, NameServer, address, addresses, record, service
 
 CONFIGURATION = """
@@ -235,6 +236,45 @@ def name_servers_over_connections(binary, folder):
     assert {query.over for query in ns.queries} == {"tcp"}
 
 
+class Rude:
+    """Answers a handshake with a sentence."""
+
+    def wrap_socket(self, connection, server_side):
+        connection.sendall(b"There is no TLS here.\r\n")
+        raise OSError("rude")
+
+
+def name_servers_over_tls(binary, folder):
+    """`ssl` on the line of a name server (RFC 7858): the name that is sent, the certificate that is checked, and nothing in the clear."""
+    authority, stranger = Authority(folder), Authority(folder, "stranger")
+    own = authority.issue("dns.test")
+    ns = NameServer({("a.test", A): ["192.0.2.1"]}, certificate=own)
+    line = f"nameserver ns1 tcp@127.0.0.1:{ns.port} ssl"
+    with World(binary, folder, [], SERVER, written=f"{line} ca-file {authority.certificate} sni str(dns.test)") as world:
+        assert world.is_at("192.0.2.1"), (world.count(), ns.refused)
+        assert world.count()["valid"] > 0
+    assert {query.over for query in ns.queries} == {"tcp"} and set(ns.names) == {"dns.test"}, ns.names
+    # Nobody is asked who cannot say that it is the one that is meant.
+    for words in (f"ca-file {stranger.certificate}", f"ca-file {authority.certificate} sni str(other.test)",
+                  f"ca-file {authority.certificate} verifyhost other.test"):
+        lying = NameServer({("a.test", A): ["192.0.2.1"]}, certificate=own)
+        with World(binary, folder, [], SERVER, written=f"nameserver ns1 tcp@127.0.0.1:{lying.port} ssl {words}") as world:
+            assert wait_until(lambda: lying.refused and world.count()["send_error"] > 1), (words, world.count())
+            assert world.state()["srv_addr"] == "-" and not lying.queries, (words, lying.queries)
+    # A name server that says something else, and one that says nothing, are failures like others; once it speaks TLS it is believed.
+    rude = NameServer({("a.test", A): ["192.0.2.3"]}, certificate=own)
+    polite, rude.tls = rude.tls, Rude()
+    with World(binary, folder, [], SERVER, written=f"nameserver ns1 tcp@127.0.0.1:{rude.port} ssl verify none") as world:
+        assert wait_until(lambda: world.count()["send_error"] > 1), world.count()
+        rude.tls = polite
+        assert world.is_at("192.0.2.3"), (world.count(), rude.refused)
+    silent = socket.create_server(("127.0.0.1", 0))
+    written = f"nameserver ns1 tcp@127.0.0.1:{silent.getsockname()[1]} ssl verify none"
+    with World(binary, folder, [], SERVER, written=written) as world:
+        assert wait_until(lambda: world.count()["send_error"] > 1), world.count()
+    silent.close()
+
+
 def connections_to_a_name_server_are_bounded(binary, folder):
     """`maxconn`: who finds no free connection waits for one; without it all ask at once."""
     def most_at_once(words):
@@ -449,10 +489,16 @@ def a_real_name_server(binary, folder):
     program = shutil.which("unbound", path=os.environ["PATH"] + ":/usr/sbin")
     if not program:
         raise LeftOut("unbound is not installed")
-    port = free_port()
+    port, secure = free_port(), free_port()
+    authority = Authority(folder)
+    own = authority.issue("dns.test")
     text = f"""server:
     interface: 127.0.0.1@{port}
+    interface: 127.0.0.1@{secure}
     port: {port}
+    tls-port: {secure}
+    tls-service-key: "{own}"
+    tls-service-pem: "{own}"
     username: ""
     chroot: ""
     directory: "{folder.path}"
@@ -467,6 +513,9 @@ def a_real_name_server(binary, folder):
     try:
         lines = SERVER + "\n    server-template t 2 _h._tcp.test resolvers r init-addr none"
         with World(binary, folder, [], lines, written=f"nameserver ns1 127.0.0.1:{port}") as world:
+            assert world.is_at("192.0.2.1") and world.is_at("192.0.2.2", "t1"), world.count()
+        over_tls = f"nameserver ns1 tcp@127.0.0.1:{secure} ssl ca-file {authority.certificate} sni str(dns.test) alpn dot"
+        with World(binary, folder, [], lines, written=over_tls) as world:
             assert world.is_at("192.0.2.1") and world.is_at("192.0.2.2", "t1"), world.count()
     finally:
         process.kill()

@@ -1,5 +1,6 @@
 """A name server that answers as it is told: the truth, lies, late, too much, nothing."""
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -64,9 +65,15 @@ class Query:
 
 class NameServer:
     """Answers from `zone`: (name, kind) to a list of texts of addresses, a response code, or a function of the query that gives bytes, a list of
-    several answers, or None for silence. What is not there does not exist."""
+    several answers, or None for silence. What is not there does not exist. With `certificate` (a file, with its key) its connections are of TLS: `names` has the
+    names that clients asked for, `refused` why a handshake failed."""
 
-    def __init__(self, zone=None, port=0, host="127.0.0.1"):
+    def __init__(self, zone=None, port=0, host="127.0.0.1", certificate=None):
+        self.tls, self.names, self.refused = None, [], []
+        if certificate:
+            self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self.tls.load_cert_chain(certificate)
+            self.tls.sni_callback = lambda _connection, name, _context: self.names.append(name)
         self.zone = dict(zone or {})
         self.queries = []
         while True:
@@ -131,6 +138,12 @@ class NameServer:
 
     def serve_connection(self, connection):
         """Queries with their lengths before them."""
+        if self.tls:
+            try:
+                connection = self.tls.wrap_socket(connection, server_side=True)
+            except OSError as error:
+                self.refused.append(str(error))
+                return
         with connection, connection.makefile("rb") as stream:
             while len(head := stream.read(2)) == 2:
                 message = stream.read(struct.unpack(">H", head)[0])

@@ -5,6 +5,7 @@ mod checks;
 mod client;
 mod farms;
 mod http2;
+mod links;
 mod listeners;
 mod logs;
 mod mail;
@@ -44,6 +45,7 @@ pub use names::{NameError, Resolver, SystemResolver, address};
 pub use peers::{LivePeers, PeerListener, PeersPlan, peers};
 pub use relays::{LiveRelays, RelayListener, RelayPlan, RelayWay, relays};
 pub(crate) use resolvers::{LiveNames, resolvers};
+pub use resolvers::{NameServersPlan, name_servers};
 pub use rings::{Events, Forward, events};
 pub use states::SavedStates;
 pub(crate) use tls::largest_record;
@@ -68,6 +70,8 @@ pub struct Options<'o> {
     pub global_sinks: &'o OnceLock<Vec<Arc<LogSink>>>,
     /// The `peers` sections.
     pub peers: &'o PeersPlan,
+    /// The connections to name servers.
+    pub name_servers: &'o NameServersPlan,
     /// Turns names into addresses.
     pub resolver: &'o dyn Resolver,
     /// The servers' states in a former process.
@@ -141,6 +145,7 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
     }
     shared.tls.other_listeners(&global.sockets, &log_forwards);
     options.peers.secure(&mut shared.tls);
+    options.name_servers.secure(&mut shared.tls);
     shared.tls.prepare_client(&global);
     if shared.tls.speaks() && !global.logs.is_empty() {
         let targets = global.logs.iter();

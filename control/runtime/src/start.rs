@@ -28,7 +28,9 @@ use weir_sys::time::monotonic_ns;
 use weir_sys::{process as system, users};
 use weir_tls::ChooseServer;
 
-use crate::build::{self, LiveRelays, LiveTls, PeersPlan, RelayPlan, RelayWay, SavedStates, SystemResolver};
+use crate::build::{
+    self, LiveRelays, LiveTls, NameServersPlan, PeersPlan, RelayPlan, RelayWay, SavedStates, SystemResolver,
+};
 use crate::cli_server::{self, CliAcceptor};
 use crate::core_dump;
 use crate::handover::{self, Giver};
@@ -197,7 +199,7 @@ fn try_serve(
     let record = record.publish();
     let (instance, plans) =
         instance(config, prepared.states, &invocation, workers, &capacity, messages, record)?;
-    let Plans { relays, peers, states } = plans;
+    let Plans { relays, peers, name_servers, states } = plans;
     record.events.attach(instance).map_err(|faults| refused(&faults, messages))?;
     let relays = relays.publish(instance, record.tls.get());
     let context = BindContext {
@@ -264,7 +266,7 @@ fn try_serve(
         families = AcceptedFamilies { ipv4: true, ipv6: false, ipv6_if_routed: false };
     }
     let tell = Box::new(move |news| live.news(news));
-    let resolvers = build::resolvers(&sections, families, instance, &states, tell);
+    let resolvers = build::resolvers(&sections, name_servers, families, instance, &states, tell);
     drop(states);
     let resolvers: &'static Resolvers = Box::leak(Box::new(resolvers));
     let _ = record.resolvers.set(resolvers);
@@ -401,6 +403,7 @@ fn capacity(config: &Config, invocation: &Invocation, workers: usize) -> Capacit
 struct Plans {
     relays: RelayPlan,
     peers: PeersPlan,
+    name_servers: NameServersPlan,
     states: SavedStates,
 }
 
@@ -423,9 +426,11 @@ fn instance(
     };
     let resolver = &SystemResolver { ipv4_only: invocation.ipv4_only };
     let peers = build::peers(&config, resolver).map_err(|faults| refused(&faults, messages))?;
+    let name_servers = build::name_servers(&config, resolver).map_err(|faults| refused(&faults, messages))?;
     let options = build::Options {
         workers,
         peers: &peers,
+        name_servers: &name_servers,
         connections: capacity.maxconn,
         open_files: u64::from(capacity.open_files).min(system::descriptor_limit().soft.unwrap_or(u64::MAX))
             as u32,
@@ -442,7 +447,7 @@ fn instance(
     };
     let relays = build::relays(&config, &options).map_err(|faults| refused(&faults, messages))?;
     match build::instance(config, options) {
-        Ok(instance) => Ok((instance.publish(), Plans { relays, peers, states })),
+        Ok(instance) => Ok((instance.publish(), Plans { relays, peers, name_servers, states })),
         Err(faults) => Err(refused(&faults, messages)),
     }
 }

@@ -10,13 +10,12 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, Received, Sent};
+use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Link, Permit, Received, Sent};
 use weir_peer_messages::{Hello, Status};
 use weir_sched::{Class, Descriptor, Kind, Tick, now, sleep_until, wait, yield_now};
 use weir_sys::{Address, Errno, option};
 use weir_tls::ChooseServer;
 
-use crate::link::Link;
 use crate::section::{Peer, Section};
 use crate::session::{Heard, Session};
 use crate::view::{LinkState, PeerFigures};
@@ -97,8 +96,8 @@ impl Section {
         let deadline = now().after(GREETING_MS);
         let hello =
             Hello { minor: 1, remote: name.into(), local: (*self.local).into(), process: std::process::id() };
-        let opened = link.open(hello.to_text().as_bytes(), deadline).await;
-        let mut connection = opened.ok_or(LinkState::Unreachable)?;
+        let opened = link.open(hello.to_text().as_bytes(), Class::Bulk, deadline).await;
+        let mut connection = opened.map_err(|_| LinkState::Unreachable)?;
         loop {
             if let Some((status, length)) = Status::read(connection.input()) {
                 connection.consume(length);

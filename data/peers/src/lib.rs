@@ -15,7 +15,6 @@
 mod conversation;
 mod incoming;
 mod learning;
-mod link;
 mod outgoing;
 mod section;
 mod session;
@@ -24,7 +23,6 @@ mod trace;
 mod view;
 
 pub use conversation::PeerAcceptor;
-pub use link::{Link, LinkTls};
 pub use section::{Peer, Section, UPDATES_AT_ONCE};
 pub use session::{Heard, Session};
 pub use shared_table::SharedTable;

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_net::ConnectionLimit;
+use weir_net::Link;
 use weir_sched::{TaskKey, Tick, now};
 
 use crate::incoming::Mismatch;
 use crate::learning::Learning;
-use crate::link::Link;
 use crate::session::{Heard, Session};
 use crate::shared_table::SharedTable;
 use crate::view::{LearnState, LinkState, PeerFigures, SessionView};

@@ -7,9 +7,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use weir_dns::{Answer, Kind, Name, Question, Refusal, ResponseCode};
-use weir_net::{Arrived, ConnectError, ConnectPlan, Connection, Datagram, Fault, Greeting, Received, Target};
+use weir_net::{Arrived, ConnectError, Connection, Datagram, Fault, Received};
 use weir_sched::{Class, Kind as TaskKind, TaskKey, Tick, now, wait};
-use weir_sys::Address;
 
 use crate::course::Failure;
 use crate::figures::Figure;
@@ -188,26 +187,18 @@ impl Query<'_> {
     }
 
     async fn over_own_connection(&self, message: &[u8]) -> Result<Answer, Failure> {
-        let target = Target::Address(Address::Inet(self.server.address));
-        let mut connection = match ConnectPlan::to(target).begin() {
-            Ok(mut connecting) => {
-                let stands = connecting.stand::<ConnectError>(Greeting::default(), self.deadline, || Ok(()));
-                match stands.await {
-                    Ok(()) => connecting.into_connection(),
-                    Err(_) => return Err(self.unsent(Failure::Timeout).await),
-                }
-            }
-            Err(fault) => {
-                let lacks = fault.is_lack_of_descriptors() || fault == Fault::Shortage;
-                return Err(self.unsent(if lacks { Failure::NotAsked } else { Failure::Timeout }).await);
-            }
-        };
         // A length of two bytes goes before each message (RFC 1035, 4.2.2).
         let length = u16::try_from(message.len()).unwrap_or(u16::MAX);
         let framed = [&length.to_be_bytes(), message].concat();
-        if connection.send_all(&framed, self.deadline).await.is_none() {
-            return Err(self.unsent(Failure::Timeout).await);
-        }
+        let mut connection = match self.server.link.open(&framed, Class::Normal, self.deadline).await {
+            Ok(connection) => connection,
+            Err(ConnectError::Failed(fault))
+                if fault.is_lack_of_descriptors() || fault == Fault::Shortage =>
+            {
+                return Err(self.unsent(Failure::NotAsked).await);
+            }
+            Err(_) => return Err(self.unsent(Failure::Timeout).await),
+        };
         self.count(Figure::Sent);
         let Some(answer) = self.receive_message(&mut connection).await else {
             self.count(Figure::Timeouts);

@@ -7,9 +7,10 @@ use std::sync::{Arc, OnceLock};
 
 use weir_backend::{Backend, News, ServerKey};
 use weir_dns::{Answer, Kind, Name};
-use weir_net::Turns;
+use weir_net::{Link, Turns};
 use weir_sched::TaskKey;
 use weir_sync::{Lock, LockLabel};
+use weir_sys::Address;
 
 use crate::course::Failure;
 use crate::figures::{Figure, NameServerFigures};
@@ -53,6 +54,8 @@ pub struct NameServer {
     pub address: SocketAddr,
     /// Whether it is asked over TCP.
     pub over_tcp: bool,
+    /// How connections to it are opened.
+    pub(crate) link: Link,
     /// `maxconn`: limits the concurrent connections to it, if configured.
     pub(crate) connections: Option<Turns>,
     /// Its counters.
@@ -69,10 +72,17 @@ impl NameServer {
             name: name.into(),
             address,
             over_tcp,
+            link: Link::to(Address::Inet(address)),
             connections: most_connections.map(Turns::new),
             figures: NameServerFigures::default(),
             small_letters_until_ms: AtomicU64::new(0),
         }
+    }
+
+    /// The same name server, with connections that are opened like this, over TLS for instance (RFC 7858).
+    #[must_use]
+    pub fn through(self, link: Link) -> Self {
+        NameServer { link, ..self }
     }
 
     pub(crate) fn keeps_letters(&self, now_ms: u64) -> bool {

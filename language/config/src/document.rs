@@ -363,7 +363,7 @@ impl<'d> Document<'d> {
             }
             Current::Peers(reader) => reader.line(line, at, self.resources, diagnostics),
             Current::Healthcheck(reader) => reader.line(line, &at, self.resources, diagnostics),
-            Current::Resolvers(reader) => reader.line(line, at, self.resources.loader, diagnostics),
+            Current::Resolvers(reader) => reader.line(line, at, self.resources, diagnostics),
             Current::Traces => traces::read_line(&mut self.traces, line, at, diagnostics),
         }
         line.take_remarks().into_iter().for_each(|remark| diagnostics.push(remark));

@@ -18,7 +18,7 @@ use crate::ring::needs_a_stream;
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
 use crate::server::{
-    SERVER_OPTIONS, ServerLine, ServerLineKind, check_server_name, is_of_tls, read_server_options,
+    SERVER_OPTIONS, ServerLine, ServerLineKind, check_server_name, is_about_connecting, read_server_options,
 };
 use crate::table::read_table;
 use crate::words::{Parsed, Words, fault, is_name_character, not_yet};
@@ -330,11 +330,9 @@ enum UseOfWord {
 }
 
 fn use_of(word: &str) -> UseOfWord {
-    let connects = ["source", "socks4", "tcp-ut", "tfo", "send-proxy", "send-proxy-v2", "no-send-proxy"];
-    let others = ["no-send-proxy-v2", "proxy-v2-options", "shard", "no-tfo"];
     let of_checks = ["addr", "port", "inter", "fastinter", "downinter", "rise", "fall", "track", "disabled"];
     let prefixes = ["check", "agent-", "resolve", "init-"];
-    if connects.contains(&word) || others.contains(&word) || is_of_tls(word) {
+    if word == "shard" || is_about_connecting(word) {
         UseOfWord::Connects
     } else if of_checks.contains(&word) || prefixes.iter().any(|prefix| word.starts_with(prefix)) {
         UseOfWord::Refused

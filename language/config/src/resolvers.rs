@@ -1,17 +1,24 @@
 //! `resolvers` sections: name servers, and how they are queried (manual, section "The resolvers section").
 
+use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
-use weir_expr::Loader;
+use weir_expr::{AclTable, Loader};
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span};
 
 use crate::address::name_server_address;
-use crate::model::{Location, NameServer, Resolvers};
+use crate::expressions::{Expressions, Notes};
+use crate::model::{Location, NameServer, Resolvers, ServerSettings};
 use crate::numbers::{delay_of, integer_in};
+use crate::resources::Resources;
+use crate::ring::needs_a_stream;
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
-use crate::server::check_server_name;
-use crate::words::{Parsed, Words, fault, is_name_character, not_yet};
+use crate::server::{
+    ServerLine, ServerLineKind, check_server_name, is_about_connecting, read_server_options,
+};
+use crate::words::{Parsed, Words, fault, is_name_character};
 
 /// Reads the lines of a section.
 #[derive(Debug)]
@@ -24,7 +31,8 @@ pub(crate) struct ResolversReader {
 pub(crate) struct ResolversLine<'l> {
     section: &'l mut Resolvers,
     at: Location,
-    loader: &'l dyn Loader,
+    resources: Resources<'l>,
+    diagnostics: &'l mut Diagnostics,
 }
 
 /// Reads one line of the section.
@@ -74,9 +82,9 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
     ),
     Row::ready(
         "nameserver",
-        "<name> <address>:<port> [maxconn <n>]",
+        "<name> <address>:<port> [param*]",
         "dns1 192.0.2.1:53",
-        "a name server; over connections with 'tcp@'",
+        "a name server; over connections with 'tcp@', which take the words of servers about connecting and TLS",
         |line, words| {
             let expects = "'nameserver' expects <name> and <addr>[:<port>] as arguments.";
             let name = words.expect(expects)?;
@@ -90,25 +98,17 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
                 return Err(fault(name.span(), message));
             }
             let (address, over_tcp) = name_server_address(written, &format!("nameserver {name}"))?;
-            let mut most_connections = None;
-            while let Some(word) = words.take() {
-                match word.text() {
-                    "maxconn" => {
-                        let count = words.expect("'maxconn' expects a number of connections as argument.")?;
-                        let count: u32 = integer_in(count, "maxconn", 0..=i32::MAX as u32)?;
-                        // 0 means no bound, as for servers.
-                        most_connections = (count > 0).then_some(count);
-                    }
-                    other => return Err(not_yet(word.span(), &format!("nameserver {other}"))),
-                }
-            }
-            let (name_text, at) = (name.text().into(), line.at.clone());
-            line.add(NameServer { name: name_text, at, address, over_tcp, most_connections })
+            let subject = format!("nameserver {name}");
+            let settings = line.settings(words, over_tcp, &subject)?;
+            // 0 means no bound, as for servers.
+            let most_connections = Some(settings.maxconn).filter(|most| *most > 0);
+            let (name_text, at, settings) = (name.text().into(), line.at.clone(), Arc::new(settings));
+            line.add(NameServer { name: name_text, at, address, over_tcp, most_connections, settings })
                 .map_err(|message| fault(name.span(), message))
         },
     ),
     Row::ready("parse-resolv-conf", "", "", "the name servers of /etc/resolv.conf as well", |line, words| {
-        let known = line.loader.load_at_most(RESOLV_CONF, MAX_RESOLV_CONF).map_err(|error| {
+        let known = line.resources.loader.load_at_most(RESOLV_CONF, MAX_RESOLV_CONF).map_err(|error| {
             words.fault(format!("'parse-resolv-conf' : cannot read {RESOLV_CONF}: {error}."))
         })?;
         for address in system_name_servers(&known) {
@@ -176,6 +176,52 @@ impl ResolversLine<'_> {
         self.section.name_servers.push(server);
         Ok(())
     }
+
+    /// Reads how connections to a name server are made: the words of any server line, most of which only have a meaning for
+    /// name servers over connections (manual, "nameserver"). A word that a name server cannot have is warned of.
+    fn settings(&mut self, words: &mut Words<'_>, over_tcp: bool, subject: &str) -> Parsed<ServerSettings> {
+        let (acls, notes) = (AclTable::new(), RefCell::new(Notes::default()));
+        let mut line = ServerLine {
+            kind: ServerLineKind::NameServer,
+            settings: ServerSettings::default(),
+            id: 0,
+            guid: None,
+            used: Vec::new(),
+            expressions: Expressions { resources: self.resources, acls: &acls, at: &self.at, notes: &notes },
+        };
+        read_server_options(&mut line, words, Some(subject)).map_err(|mut fault| {
+            fault.layout = Layout::default();
+            fault
+        })?;
+        let ServerLine { settings, used, .. } = line;
+        for (word, span) in used {
+            match word {
+                // A truncated answer is asked for again over a connection, whatever the line begins with.
+                "maxconn" => {}
+                "disabled" => {
+                    let message =
+                        format!("'{subject}' : 'disabled' is not possible here: leave the line out.");
+                    return Err(fault(span, message));
+                }
+                _ if !is_about_connecting(word) => {
+                    let message = format!("'{subject}' : '{word}' has no effect on a name server.");
+                    self.diagnostics.warning(span, message);
+                }
+                _ if !over_tcp => {
+                    let message = format!(
+                        "'{subject}' : '{word}' is about connections, and this name server is asked by datagrams: write 'tcp@' before its address."
+                    );
+                    return Err(fault(span, message));
+                }
+                _ => {}
+            }
+        }
+        if let Some(what) = needs_a_stream(&settings) {
+            return Err(words.fault(format!("'{subject}' : {what} has no meaning for a name server")));
+        }
+        notes.into_inner().warnings.into_iter().for_each(|warning| self.diagnostics.push(warning));
+        Ok(settings)
+    }
 }
 
 impl ResolversReader {
@@ -197,7 +243,13 @@ impl ResolversReader {
     }
 
     /// Reads one line.
-    pub fn line(&mut self, line: &Line, at: Location, loader: &dyn Loader, diagnostics: &mut Diagnostics) {
+    pub fn line(
+        &mut self,
+        line: &Line,
+        at: Location,
+        resources: Resources<'_>,
+        diagnostics: &mut Diagnostics,
+    ) {
         let keyword = line.keyword();
         let Some(row) = RESOLVERS_KEYWORDS.find(keyword.text()) else {
             let message = format!("unknown keyword '{keyword}' in '{SECTION}' section");
@@ -206,7 +258,7 @@ impl ResolversReader {
             return;
         };
         let Handler::Ready(read) = row.handler else { return };
-        let mut context = ResolversLine { section: &mut self.section, at, loader };
+        let mut context = ResolversLine { section: &mut self.section, at, resources, diagnostics };
         if let Err(fault) = read(&mut context, &mut Words::new(line, 1)) {
             diagnostics.push(*fault);
         }
@@ -245,6 +297,7 @@ fn of_system(address: SocketAddr, at: &Location) -> NameServer {
         address,
         over_tcp: false,
         most_connections: None,
+        settings: Arc::default(),
     }
 }
 
@@ -293,6 +346,20 @@ mod tests {
     }
 
     #[test]
+    fn connections_to_name_servers_take_words_of_servers() {
+        let read = parse_text(
+            "resolvers r\n nameserver a tcp@192.0.2.1:853 ssl verify none sni str(dns.test) source 192.0.2.9 weight 3 check\n",
+        );
+        let warned = ["weight", "check"].map(|word| {
+            format!("parsing [test.cfg:2] : 'nameserver a' : '{word}' has no effect on a name server.")
+        });
+        assert_eq!(read.messages, warned);
+        let settings = &read.config.resolvers[0].name_servers[0].settings;
+        let tls = settings.tls.as_ref().expect("TLS");
+        assert!(tls.enabled && tls.server_name.is_some() && settings.source.is_some());
+    }
+
+    #[test]
     fn the_name_servers_of_the_system() {
         let text = b"# nameserver 192.0.2.9\nsearch x\nnameserver 192.0.2.1\nnameserver 2001:db8::1 # x\n nameserver\nnameserver y\n";
         let found: Vec<_> = system_name_servers(text).map(|address| address.to_string()).collect();
@@ -315,7 +382,9 @@ mod tests {
         check(
             "resolvers r\n nameserver a 192.0.2.1:53\n nameserver\n nameserver b\n nameserver a 192.0.2.2:53\n nameserver c x.test:53\n \
              nameserver d 192.0.2.1\n nameserver e 192.0.2.1:0\n nameserver f 192.0.2.1:53-54\n nameserver g 192.0.2.1:+1\n foo\n \
-             nameserver h tcp@192.0.2.1:53 maxconn 3 ssl\n nameserver i tcp@192.0.2.1:53 maxconn\n",
+             nameserver h 192.0.2.1:53 maxconn 3 ssl\n nameserver i tcp@192.0.2.1:53 maxconn\n \
+             nameserver j tcp@192.0.2.1:53 ssl foo\n nameserver k tcp@192.0.2.1:53 source 0.0.0.0 usesrc client\n \
+             nameserver l tcp@192.0.2.1:53 ssl sni\n nameserver m tcp@192.0.2.1:53 disabled\n",
             &[
                 "parsing [test.cfg:3] : 'nameserver' expects <name> and <addr>[:<port>] as arguments.",
                 "parsing [test.cfg:4] : 'nameserver' expects <name> and <addr>[:<port>] as arguments.",
@@ -326,8 +395,12 @@ mod tests {
                 "parsing [test.cfg:9] : 'nameserver f' : port range not permitted here in '192.0.2.1:53-54'",
                 "parsing [test.cfg:10] : 'nameserver g' : port offset not permitted here in '192.0.2.1:+1'",
                 "parsing [test.cfg:11] : unknown keyword 'foo' in 'resolvers' section",
-                "parsing [test.cfg:12] : 'nameserver ssl' is not implemented yet",
-                "parsing [test.cfg:13] : 'maxconn' expects a number of connections as argument.",
+                "parsing [test.cfg:12] : 'nameserver h' : 'ssl' is about connections, and this name server is asked by datagrams: write 'tcp@' before its address.",
+                "parsing [test.cfg:13] : 'nameserver i' : 'maxconn' expects an integer argument.",
+                "parsing [test.cfg:14] : 'nameserver j' : unknown keyword 'foo'",
+                "parsing [test.cfg:15] : 'nameserver k' : the address of a client ('usesrc') has no meaning for a name server",
+                "parsing [test.cfg:16] : 'nameserver l' : missing fetch method.",
+                "parsing [test.cfg:17] : 'nameserver m' : 'disabled' is not possible here: leave the line out.",
             ],
         );
         check(

@@ -55,6 +55,8 @@ pub(crate) enum ServerLineKind {
     Ring,
     /// `peer`, `server` and `default-server` of a `peers` section.
     Peer,
+    /// `nameserver` of a `resolvers` section.
+    NameServer,
 }
 
 /// Reads the arguments of one word of a server line.
@@ -138,6 +140,23 @@ fn is_about_tls(name: &str) -> bool {
 /// Whether a word is about TLS.
 pub(crate) fn is_of_tls(name: &str) -> bool {
     is_about_tls(name) || tls::ROWS.iter().any(|row| row.name == name)
+}
+
+/// Whether a word is about how a connection is opened, whoever opens it and whatever is said then.
+pub(crate) fn is_about_connecting(name: &str) -> bool {
+    const WORDS: [&str; 10] = [
+        "source",
+        "socks4",
+        "tcp-ut",
+        "tfo",
+        "no-tfo",
+        "send-proxy",
+        "send-proxy-v2",
+        "no-send-proxy",
+        "no-send-proxy-v2",
+        "proxy-v2-options",
+    ];
+    WORDS.contains(&name) || is_of_tls(name)
 }
 
 /// The implemented words that `add server` accepts.

@@ -4,19 +4,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, OnceLock};
 
 use weir_config::model::{
-    self, Bind, Config, Host, ListenAddress, ServerAddress, ServerPort, ServerSettings, ThreadRange,
-    ThreadSet,
+    self, Bind, Config, Host, ListenAddress, ServerAddress, ServerPort, ThreadRange, ThreadSet,
 };
 use weir_net::endpoint::padded_abstract_name;
-use weir_peers::{Link, LinkTls, Peer, Section, SharedTable};
+use weir_peers::{Peer, Section, SharedTable};
 use weir_stream::instance::Instance;
-use weir_stream::server::plan;
 use weir_sys::Address;
 use weir_tls::LiveListener;
 
 use super::TlsBuilder;
+use super::links::PlannedLink;
 use super::names::{NameError, socket_address};
-use super::rings::ForwardTls;
 use super::{BuildError, Resolver, listeners};
 use crate::messages::Messages;
 use crate::tuning::updates_at_once;
@@ -67,36 +65,8 @@ struct PlannedPeer {
     link: PlannedLink,
 }
 
-/// How an instance will be connected to.
-#[derive(Debug)]
-struct PlannedLink {
-    /// Its name in messages.
-    subject: String,
-    at: model::Location,
-    address: Address,
-    settings: Arc<ServerSettings>,
-    tls: OnceLock<ForwardTls>,
-}
-
-impl PlannedLink {
-    fn new(section: &model::Peers, peer: &model::Peer, address: Address) -> PlannedLink {
-        let subject = subject(section, peer);
-        let (at, settings) = (peer.at.clone(), Arc::clone(&peer.settings));
-        PlannedLink { subject, at, address, settings, tls: OnceLock::new() }
-    }
-
-    /// Makes it live, for the rest of the process's life.
-    fn publish(self) -> Link {
-        let settings: &'static ServerSettings = Box::leak(Box::new((*self.settings).clone()));
-        let mut link = Link::to(self.address);
-        link.plan.socks4 = plan::socks4(settings);
-        link.plan.source = settings.source.as_deref().map(|said| plan::source(said, 0)).unwrap_or_default();
-        link.plan.options = plan::options(Some(settings), None, false);
-        link.header = crate::forward::header(settings).unwrap_or_default().into();
-        let tls = self.tls.into_inner();
-        link.tls = tls.map(|ForwardTls { upstream, server_name }| LinkTls { upstream, server_name });
-        link
-    }
+fn link(section: &model::Peers, peer: &model::Peer, address: Address) -> PlannedLink {
+    PlannedLink::new(subject(section, peer), &peer.at, address, &peer.settings)
 }
 
 /// The name of a peer in messages.
@@ -112,9 +82,7 @@ impl PeersPlan {
                 let _ = section.tls.set(listener);
             }
             for link in section.own.iter().chain(section.peers.iter().map(|peer| &peer.link)) {
-                if let Some(made) = tls.log_server(link.subject.clone(), &link.settings, &link.at) {
-                    let _ = link.tls.set(made);
-                }
+                link.secure(tls);
             }
         }
     }
@@ -152,7 +120,7 @@ pub fn peers(config: &Config, resolver: &dyn Resolver) -> Result<PeersPlan, Vec<
         for peer in section.remotes() {
             match peer.address.as_ref().map(|address| of_peer(address, resolver)) {
                 Some(Ok(address)) => {
-                    let link = PlannedLink::new(section, peer, address);
+                    let link = link(section, peer, address);
                     peers.push(PlannedPeer { name: peer.name.clone(), link });
                 }
                 Some(Err(unknown)) => {
@@ -225,7 +193,7 @@ fn of_peer(address: &ServerAddress, resolver: &dyn Resolver) -> Result<Address, 
 fn own_link(section: &model::Peers, bind: &Bind, resolver: &dyn Resolver) -> Option<PlannedLink> {
     let address = own_address(bind.addresses.first()?, resolver)?;
     let own = section.peers.iter().find(|peer| peer.name == section.local)?;
-    Some(PlannedLink::new(section, own, address))
+    Some(link(section, own, address))
 }
 
 /// The address at which the next process of this instance listens. None if unknown.

@@ -4,21 +4,71 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_backend::{News, ServerKey};
-use weir_config::model::{self, AcceptedFamilies, Host, ServerPort};
+use weir_config::model::{self, AcceptedFamilies, Config, Host, ServerPort};
 use weir_dns::Name;
 use weir_resolvers::{
     Families, Follower, HoldTimes, NameServer, Question, Reply, Resolvers, Section, SectionSettings,
 };
 use weir_stream::instance::names::{Asked, Asking, Names};
 use weir_stream::instance::{Instance, Proxy};
+use weir_sys::Address;
 
-use super::SavedStates;
-use super::backends::milliseconds;
+use super::backends::{self, milliseconds};
+use super::links::PlannedLink;
+use super::{BuildError, Resolver, SavedStates, TlsBuilder};
+
+/// How connections to the name servers of all sections will be opened.
+#[derive(Debug, Default)]
+pub struct NameServersPlan(Vec<Vec<PlannedLink>>);
+
+impl NameServersPlan {
+    /// Builds the TLS settings, and records their faults.
+    pub(super) fn secure(&self, tls: &mut TlsBuilder) {
+        self.0.iter().flatten().for_each(|link| link.secure(tls));
+    }
+}
+
+/// Plans the connections to name servers.
+///
+/// # Errors
+/// When a name in their lines is unknown. All faults are collected.
+pub fn name_servers(config: &Config, resolver: &dyn Resolver) -> Result<NameServersPlan, Vec<BuildError>> {
+    let mut errors = Vec::new();
+    let mut plan = |section: &model::Resolvers, server: &model::NameServer| {
+        let mut settings = Arc::clone(&server.settings);
+        // Most lines have no words: their default settings are shared.
+        if settings.socks4.is_some() || settings.source.is_some() {
+            let resolved = backends::resolve_server(Arc::make_mut(&mut settings), resolver);
+            if let Err(message) = resolved {
+                errors.push(BuildError { at: server.at.clone(), message });
+            }
+        }
+        PlannedLink::new(subject(section, server), &server.at, Address::Inet(server.address), &settings)
+    };
+    let sections = config.resolvers.iter();
+    let links = sections
+        .map(|section| section.name_servers.iter().map(|server| plan(section, server)).collect())
+        .collect();
+    if errors.is_empty() { Ok(NameServersPlan(links)) } else { Err(errors) }
+}
+
+/// The name of a name server in messages.
+pub(super) fn subject(section: &model::Resolvers, server: &model::NameServer) -> String {
+    format!("nameserver '{}/{}'", section.name, server.name)
+}
+
+/// Checks the names in the lines of name servers.
+pub(super) fn verify(config: &Config, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
+    if let Err(faults) = name_servers(config, resolver) {
+        errors.extend(faults);
+    }
+}
 
 /// All sections of an instance, with the servers that follow them: those of the configuration, or names from the former
 /// process's state files. The sections are not started here.
 pub(crate) fn resolvers(
     sections: &[model::Resolvers],
+    links: NameServersPlan,
     families: AcceptedFamilies,
     instance: &'static Instance,
     states: &SavedStates,
@@ -26,7 +76,7 @@ pub(crate) fn resolvers(
 ) -> Resolvers {
     let families =
         Families { ipv4: families.ipv4, ipv6: families.ipv6, ipv6_if_routed: families.ipv6_if_routed };
-    let live = sections.iter().map(|section| {
+    let live = sections.iter().zip(links.0).map(|(section, links)| {
         let followers = instance
             .proxies
             .iter()
@@ -36,7 +86,11 @@ pub(crate) fn resolvers(
         let name_servers = section
             .name_servers
             .iter()
-            .map(|known| NameServer::new(&known.name, known.address, known.over_tcp, known.most_connections))
+            .zip(links)
+            .map(|(known, link)| {
+                let most = known.most_connections;
+                NameServer::new(&known.name, known.address, known.over_tcp, most).through(link.publish())
+            })
             .collect();
         Section::new(settings(section), name_servers, families, followers)
     });

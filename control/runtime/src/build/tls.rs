@@ -35,6 +35,7 @@ use weir_tls::{
 
 use super::BuildError;
 use super::peers;
+use super::resolvers;
 use super::rings::log_subject;
 use authorities::AuthorityFiles;
 use defaults::{Defaults, issuer_chains, kept_number, kept_seconds, kept_switch};
@@ -170,6 +171,11 @@ impl TlsBuilder {
             bind.for_each(|bind| _ = builder.listener(&section.name, bind, false));
             for peer in &section.peers {
                 let _ = builder.log_server(peers::subject(section, peer), &peer.settings, &peer.at);
+            }
+        }
+        for section in &config.resolvers {
+            for server in &section.name_servers {
+                let _ = builder.log_server(resolvers::subject(section, server), &server.settings, &server.at);
             }
         }
         for section in &config.rings {

@@ -45,6 +45,7 @@ pub fn verify(
     super::client::verify(config, resolver, &mut errors);
     super::mail::verify(config, resolver, &mut errors);
     super::peers::verify(config, resolver, &mut errors);
+    super::resolvers::verify(config, resolver, &mut errors);
     faults.extend(errors.iter().map(ToString::to_string));
     faults.extend(log_targets(config, resolver));
     faults

@@ -120,6 +120,7 @@ fn said(errors: &[build::BuildError]) -> Vec<String> {
     errors.iter().map(|error| error.message.clone()).collect()
 }
 
+static NO_NAME_SERVERS: LazyLock<build::NameServersPlan> = LazyLock::new(build::NameServersPlan::default);
 static NO_PEERS: LazyLock<build::PeersPlan> = LazyLock::new(build::PeersPlan::default);
 static NO_STATES: LazyLock<build::SavedStates> = LazyLock::new(build::SavedStates::default);
 
@@ -137,6 +138,7 @@ fn options<'o>(
         tls: &record.tls,
         global_sinks: &record.log_sinks,
         peers: &NO_PEERS,
+        name_servers: &NO_NAME_SERVERS,
         resolver,
         states: &NO_STATES,
         ignore_unknown_names,

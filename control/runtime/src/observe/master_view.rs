@@ -16,7 +16,7 @@ use weir_sys::{process as system, users};
 
 use super::record::{CliSocket, RecordedLimits};
 use super::{Live, Page, ProcessRecord, pulse, work_target};
-use crate::build::{self, Options, PeersPlan, SavedStates, SystemResolver};
+use crate::build::{self, NameServersPlan, Options, PeersPlan, SavedStates, SystemResolver};
 use crate::cli_server::count_client;
 use crate::messages::Messages;
 
@@ -118,6 +118,7 @@ impl MasterView {
             tls: &record.tls,
             global_sinks: &record.log_sinks,
             peers: &PeersPlan::default(),
+            name_servers: &NameServersPlan::default(),
             resolver: &resolver,
             states: &SavedStates::default(),
             ignore_unknown_names: false,

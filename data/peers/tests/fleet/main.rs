@@ -4,7 +4,8 @@ mod together;
 
 use weir_expr::Value;
 use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored};
-use weir_peers::{Link, Peer, PeerAcceptor, Section, SharedTable};
+use weir_net::Link;
+use weir_peers::{Peer, PeerAcceptor, Section, SharedTable};
 use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork};
 use weir_sched::{Class, Descriptor, Kind, now, sleep_until};
 use weir_sys::Address;

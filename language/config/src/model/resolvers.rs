@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Host, IpNetwork, Location};
+use super::{Host, IpNetwork, Location, ServerSettings};
 
 /// A `resolvers` section.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl Resolvers {
 }
 
 /// A `nameserver` line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct NameServer {
     /// Its name, unique in its section.
     pub name: Box<str>,
@@ -59,6 +59,8 @@ pub struct NameServer {
     pub over_tcp: bool,
     /// `maxconn`: how many connections there are to it at once; none for no bound.
     pub most_connections: Option<u32>,
+    /// How connections to it are made.
+    pub settings: Arc<ServerSettings>,
 }
 
 /// How long the last valid answer stays in use, by the kind of the newer results.

@@ -50,9 +50,9 @@ pub(super) const ROWS: &[Row<ServerReader>] = &[
     })
     .with(NOT_ADDED | LOG_STREAMS),
     option("sni", "<expression>", "str(a.example)", "TLS: server name (SNI) to send", |server, words| {
-        // A ring has no client: what can be said there is said once.
+        // Rings and name servers have no client: what can be said there is said once.
         let place = match server.kind {
-            ServerLineKind::Ring => EvaluationPoint::ConfigParser,
+            ServerLineKind::Ring | ServerLineKind::NameServer => EvaluationPoint::ConfigParser,
             _ => EvaluationPoint::BackendSetServer,
         };
         let expression = server.expressions.expression(words, EvaluationPoints::only(place))?;

@@ -1,13 +1,16 @@
-//! Connections to other instances.
+//! Connections of the process itself that a `server` line describes: to other instances, and to name servers.
 
 use std::sync::Arc;
 
-use weir_net::{ConnectError, ConnectPlan, Connection, Greeting, Target};
 use weir_sched::{Class, Tick};
 use weir_sys::Address;
 use weir_tls::LiveUpstream;
 
-/// How to connect to an instance.
+use crate::connect::{ConnectError, ConnectPlan, Greeting, Target};
+use crate::connection::Connection;
+use crate::fault::Fault;
+
+/// How to connect to one peer.
 #[derive(Debug)]
 pub struct Link {
     /// Its address.
@@ -36,24 +39,27 @@ impl Link {
         Link { address, plan, header: Box::default(), tls: None }
     }
 
-    /// Opens a connection, with TLS if configured, until `deadline`, as a task of class bulk. None if that fails.
-    pub(crate) async fn open(&self, hello: &[u8], deadline: Tick) -> Option<Connection> {
-        let mut connecting = self.plan.begin().ok()?;
+    /// Opens a connection, with TLS if configured, and sends `hello`. The task is heavy work during a handshake, and of class `usual` then.
+    ///
+    /// # Errors
+    /// The failure, or the end of `deadline`.
+    pub async fn open(&self, hello: &[u8], usual: Class, deadline: Tick) -> Result<Connection, ConnectError> {
+        let mut connecting = self.plan.begin()?;
         // Without TLS, the hello may be sent together with the header.
         let first = match self.tls {
             Some(_) => self.header.to_vec(),
             None => [&*self.header, hello].concat(),
         };
         let greeting = Greeting { bytes: &first, more: false };
-        connecting.stand(greeting, deadline, || Ok::<(), ConnectError>(())).await.ok()?;
+        connecting.stand(greeting, deadline, || Ok::<(), ConnectError>(())).await?;
         let mut connection = connecting.into_connection();
         if let Some(tls) = &self.tls {
-            let session = tls.upstream.session(tls.server_name.as_deref(), None).ok()?;
+            let session = tls.upstream.session(tls.server_name.as_deref(), None).map_err(Fault::Tls)?;
             let secured = connection.shake_hands(session, deadline).await;
-            weir_sched::set_class(Class::Bulk);
-            secured.ok()?;
-            connection.send_all(hello, deadline).await?;
+            weir_sched::set_class(usual);
+            secured.map_err(Fault::Tls)?;
+            connection.send_all(hello, deadline).await.ok_or(ConnectError::TimedOut)?;
         }
-        Some(connection)
+        Ok(connection)
     }
 }
