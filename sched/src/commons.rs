@@ -407,6 +407,25 @@ mod tests {
         peers.iter().for_each(|peer| peer.retire());
     }
 
+    /// R55: a worker without a due deadline reads one word, which a scan leaves right behind; the queue, which has something due here, is not looked at.
+    #[test]
+    fn nothing_due_costs_one_word() {
+        let bell = || Ok(Bell::Simulated(AtomicBool::new(false)));
+        let (peers, commons, memberships) =
+            crate::runtime::shared_sides(1, crate::Tuning::default(), bell).expect("one side");
+        for due in [5, 9, 12] {
+            let key = commons.spawn(&KIND, &ThreadSet::all(1), Box::pin(async {}));
+            commons.set_deadline(key.slot(), Tick::from_ms(due));
+        }
+        assert_eq!((commons.expire(Tick::from_ms(5), 100), commons.next_due()), (1, Some(9)));
+        commons.next_due.store(11, Relaxed);
+        assert_eq!(commons.expire(Tick::from_ms(10), 100), 0, "the word is all that is read");
+        commons.next_due.store(9, Relaxed);
+        assert_eq!((commons.expire(Tick::from_ms(10), 100), commons.next_due()), (1, Some(12)));
+        drop(memberships);
+        peers.iter().for_each(|peer| peer.retire());
+    }
+
     /// R54, R55: a worker that finds another one scanning returns at once, and reading the next deadline
     /// takes no lock.
     #[test]
