@@ -1,4 +1,5 @@
 """Early data (TLS 1.3, 0-RTT): who takes them, what is told of them, and that they are taken once."""
+import http.client
 import select
 import struct
 import subprocess
@@ -251,6 +252,158 @@ def early_data_of_http2_wait_by_themselves(binary, folder):
                 heard += more
             program.kill()
         assert b"early=0,1" in heard, heard
+
+
+BOTH = """
+frontend clear
+    bind 127.0.0.1:@port@
+    default_backend b
+frontend secure
+    bind 127.0.0.1:{secure} ssl crt {site} allow-0rtt
+    default_backend b
+backend b
+    {retries}
+    http-request set-header x-unsafe 1 if METH_POST
+    server s 127.0.0.1:{server} ssl verify none sni str(one.example) pool-max-conn 0 {words}
+"""
+SERVER = """
+frontend server
+    bind 127.0.0.1:@port@ ssl crt {site} allow-0rtt
+    http-request return status 425 if {{ ssl_fc_early_rcvd }} {{ path /too-early }}
+    http-request return status 200 content-type text/plain lf-string "early=%[ssl_fc_early_rcvd] resumed=%[ssl_fc_is_resumed] marked=%[req.hdr(early-data)]"
+"""
+
+
+def said_to(port, method="GET", path="/", body=""):
+    """The status, and the body or the reason of none, of a request in clear."""
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    client.request(method, path, body=body or None)
+    answer = client.getresponse()
+    text = answer.read().decode()
+    client.close()
+    return answer.status, text if answer.status == 200 else ""
+
+
+NEVER, ONCE = "early=0 resumed=1 marked=", "early=1 resumed=1 marked="
+
+
+def early_while_shaking(client, port, text, log, line=None):
+    """What early data brought, whose handshake ends only when a line was logged."""
+    held = Holding(port)
+    answer = in_background(lambda: client.early(held.port, text))
+    said = log.line()
+    held.released.set()
+    assert line in (None, said), said
+    return answer()
+
+
+def requests_are_sent_early_to_servers_where_they_may_be_sent_again(binary, folder):
+    """`allow-0rtt` of a server, with `retry-on 0rtt-rejected`: what changes nothing and has no body."""
+    site = Authority(folder).issue("one.example")
+    with World(binary, folder, SERVER.format(site=site)) as server:
+        sections = lambda words, retries: BOTH.format(site=site, secure=free_port(), server=server.port, words=words, retries=retries)
+        for words, retries, expected in (("allow-0rtt", "retry-on 0rtt-rejected", ONCE), ("allow-0rtt", "retry-on all-retryable-errors", ONCE),
+                                         ("allow-0rtt", "", NEVER), ("", "retry-on 0rtt-rejected", NEVER),
+                                         ("allow-0rtt", "retry-on 0rtt-rejected\n    retries 0", NEVER),
+                                         ("allow-0rtt no-ssl-reuse", "retry-on 0rtt-rejected", "early=0 resumed=0 marked=")):
+            with World(binary, folder, sections(words, retries)) as world:
+                assert said_to(world.port) == (200, "early=0 resumed=0 marked=")
+                assert said_to(world.port) == (200, expected), (words, retries)
+                assert said_to(world.port, "POST", body="x") == (200, expected.replace("early=1", "early=0"))
+                assert said_to(world.port, "POST") == (200, expected.replace("early=1", "early=0"))
+                assert said_to(world.port, "HEAD") == (200, "")
+                assert said_to(world.port) == (200, expected), (words, retries)
+
+
+def servers_that_find_requests_too_early_get_them_again(binary, folder):
+    """A 425 for what this side sent early is not for the client (RFC 8470, 5.2): the request is sent again, behind the handshake."""
+    site = Authority(folder).issue("one.example")
+    with World(binary, folder, SERVER.format(site=site)) as server:
+        sections = BOTH.format(site=site, secure=free_port(), server=server.port, words="allow-0rtt", retries="retry-on 0rtt-rejected")
+        with World(binary, folder, sections) as world:
+            said_to(world.port)
+            world.log.line(), server.log.line()
+            assert said_to(world.port, path="/too-early") == (200, NEVER)
+            # Two answers: the second one to a request that was not early.
+            assert [server.log.line().split()[1] for _ in range(2)] == ["425", "200"]
+
+
+def a_server_that_forgot_a_session_gets_the_request_all_the_same(binary, folder):
+    """Early data that are refused are sent again in the same session, behind the handshake: no attempt is lost."""
+    site = Authority(folder).issue("one.example")
+    with World(binary, folder, SERVER.format(site=site)) as server:
+        file = shutil.copy(server.file, server.file + ".again")
+        sections = BOTH.format(site=site, secure=free_port(), server=server.port, words="allow-0rtt", retries="retry-on 0rtt-rejected")
+        with World(binary, folder, sections, defaults="log-format %ST/%rc") as world:
+            said_to(world.port)
+            server.program.__exit__(None, None, None)
+            with Program(binary, "-f", file) as again:
+                again.ready(server.port)
+                assert said_to(world.port) == (200, "early=0 resumed=0 marked=")
+                assert said_to(world.port) == (200, ONCE)
+            assert [world.log.line() for _ in range(3)] == ["200/0"] * 3
+
+
+def early_requests_of_clients_stay_early(binary, folder):
+    """Without any `retry-on`: who sent early data takes the risk, and is told when the server does not."""
+    site = Authority(folder).issue("one.example")
+    secure = free_port()
+    with World(binary, folder, SERVER.format(site=site)) as server:
+        sections = BOTH.format(site=site, secure=secure, server=server.port, words="allow-0rtt", retries="")
+        with World(binary, folder, sections) as world:
+            for text, told in ((EARLY, "early=1 resumed=1 marked=1"), (EARLY.replace(b"/early", b"/too-early"), "HTTP/1.1 425")):
+                client = Client(folder, secure)
+                world.log.line(), server.log.line()
+                said = early_while_shaking(client, secure, text, server.log)
+                assert told in said, said
+            assert said_to(world.port) == (200, NEVER)
+
+
+class Refusing(Holding):
+    """Carries connections to a port, and refuses the handshakes of those that come back, as long as it is told so."""
+
+    def __init__(self, port):
+        self.refuses, self.refused = False, 0
+        super().__init__(port)
+
+    def carry(self, port, records):
+        while True:
+            client, _ = self.listener.accept()
+            if self.refuses:
+                # All that was sent early is read first: what is unread would make a reset of the end.
+                while b"\x17\x03\x03" not in client.recv(65536):
+                    pass
+                self.refused += 1
+                self.refuses = False
+                client.sendall(b"\x15\x03\x03\0\x02\x02\x28")
+                client.close()
+                continue
+            server = socket.create_connection(("127.0.0.1", port))
+            for one, other in ((client, server), (server, client)):
+                threading.Thread(target=self.back, args=(one, other), daemon=True).start()
+
+
+def handshakes_that_fail_behind_early_data_are_retried(binary, folder):
+    """`retry-on 0rtt-rejected`; otherwise an error, because the server may have seen the request."""
+    site = Authority(folder).issue("one.example")
+    with World(binary, folder, SERVER.format(site=site)) as server:
+        between = Refusing(server.port)
+        sections = lambda retries: BOTH.format(site=site, secure=free_port(), server=between.port, words="allow-0rtt", retries=retries)
+        with World(binary, folder, sections("retry-on 0rtt-rejected"), defaults="log-format %ST/%tsc/%rc") as world:
+            said_to(world.port)
+            world.log.line()
+            between.refuses = True
+            assert said_to(world.port) == (200, NEVER) and between.refused == 1, between.refused
+            assert world.log.line() == "200/----/1"
+        # An early request of a client is no reason to try again.
+        secure = free_port()
+        sections = BOTH.format(site=site, secure=secure, server=between.port, words="allow-0rtt", retries="")
+        with World(binary, folder, sections, defaults="log-format %ST/%tsc/%rc") as world:
+            client = Client(folder, secure)
+            world.log.line()
+            between.refuses = True
+            said = early_while_shaking(client, secure, EARLY, world.log, "503/SC--/0")
+            assert "HTTP/1.1 503" in said and between.refused == 2, said
 
 
 def keys_of_tickets_are_not_for_early_data(binary, folder):

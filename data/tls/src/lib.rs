@@ -13,6 +13,7 @@ pub mod cipher_names;
 pub mod ciphers;
 pub mod describe;
 mod early;
+mod early_client;
 mod entry;
 pub mod failure;
 pub mod forge;

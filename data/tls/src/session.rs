@@ -4,7 +4,8 @@
 //!   Hello ──────► Handshake ──────────────────► Traffic
 //!     │ a client's    │ rustls  └──► Early ───────► │ records: see `traffic.rs`
 //!     │ hello is      │               │ a client's early data may be
-//!     │ awaited       │               │ read: see `early.rs`
+//!     │ awaited       │               │ read, ours be sent: see
+//!     │               │               │ `early.rs`, `early_client.rs`
 //!     └──────────────┴───────────────┴─────────────┴─────► Failed
 //! ```
 //! It owns no socket, no buffer of the wire and no clock: the caller keeps the bytes that were not used, sends the output,
@@ -21,6 +22,7 @@ use weir_client_hello::{ClientHello, Unread};
 
 use crate::capture::Capture;
 use crate::early::{self, Early};
+use crate::early_client::{self, EarlyClient};
 use crate::failure::{Alert, Failure, Why};
 use crate::pump::pump;
 use crate::record;
@@ -59,6 +61,9 @@ enum SessionState {
     Hello(Arc<dyn ChooseServer>),
     Server(Box<ServerHandshake>),
     Client(Box<UnbufferedClientConnection>),
+    /// A client that has not sent its hello, and may send early data behind it.
+    ClientHello(Box<UnbufferedClientConnection>),
+    ClientEarly(Box<EarlyClient>),
     Early(Box<(ServerHandshake, Early)>),
     Traffic(Box<Traffic>),
     Failed(Failure),
@@ -99,7 +104,8 @@ pub struct Facts {
     pub server_name: Option<Box<str>>,
     /// Whether an earlier session was resumed.
     pub resumed: bool,
-    /// Whether data may be a replay: they came early, and the client's handshake is not complete.
+    /// Whether data of a client may be a replay: they came early, and its handshake is not complete. With a server: whether the
+    /// handshake is not complete, and data were sent early.
     pub early: bool,
     /// Whether early data were received.
     pub early_received: bool,
@@ -141,16 +147,18 @@ impl Session {
     /// # Errors
     /// When the settings contradict each other.
     pub fn client(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Session, Failure> {
+        let may_be_early = config.enable_early_data;
         let connection =
             UnbufferedClientConnection::new(config, name).map_err(|error| Failure::from_rustls(&error))?;
-        Ok(Session { state: SessionState::Client(Box::new(connection)), facts: Box::default() })
+        let state = if may_be_early { SessionState::ClientHello } else { SessionState::Client };
+        Ok(Session { state: state(Box::new(connection)), facts: Box::default() })
     }
 
     /// A session beyond the limit (`maxsslconn`): a server session is returned unchanged, because its clients were admitted; a
     /// client session fails.
     #[must_use]
     pub fn refused_to_begin(mut self) -> Session {
-        if let SessionState::Client(_) = self.state {
+        if let SessionState::Client(_) | SessionState::ClientHello(_) = self.state {
             self.state = SessionState::Failed(Failure::because(Why::TooMany));
         }
         self
@@ -169,7 +177,7 @@ impl Session {
     /// Whether processing the awaited message takes as long as a hundred small requests: a client's hello needs a signature, a
     /// server's answer the verification of one.
     pub fn awaits_heavy_work(&self) -> bool {
-        matches!(self.state, SessionState::Hello(_) | SessionState::Client(_))
+        matches!(self.state, SessionState::Hello(_) | SessionState::Client(_) | SessionState::ClientHello(_))
     }
 
     /// Continues the handshake: returns how many bytes at the front of `wire` were used, and the progress. Output is appended to
@@ -203,13 +211,20 @@ impl Session {
             };
             self.state = SessionState::Server(Box::new(server));
         }
+        if let SessionState::ClientHello(_) = self.state
+            && self.begin_client(answer)?
+        {
+            return Ok(Progress::Established);
+        }
         let mut plain = Vec::new();
         let pumped = match &mut self.state {
             SessionState::Server(server) => pump(&mut server.connection, wire, used, answer, &mut plain),
             SessionState::Client(client) => pump(&mut **client, wire, used, answer, &mut plain),
-            SessionState::Traffic(_) | SessionState::Early(_) => return Ok(Progress::Established),
+            SessionState::Traffic(_) | SessionState::Early(_) | SessionState::ClientEarly(_) => {
+                return Ok(Progress::Established);
+            }
             SessionState::Failed(failure) => return Err(*failure),
-            SessionState::Hello(_) => return Ok(Progress::More),
+            SessionState::Hello(_) | SessionState::ClientHello(_) => return Ok(Progress::More),
         };
         let verified = crate::verify::take_verified();
         if verified.is_some() {
@@ -232,6 +247,21 @@ impl Session {
             return Ok(Progress::More);
         }
         self.establish(&plain, ended)
+    }
+
+    /// Sends the hello of a client; true if early data may follow it.
+    fn begin_client(&mut self, answer: &mut Vec<u8>) -> Result<bool, Failure> {
+        let state = std::mem::replace(&mut self.state, SessionState::Failed(Failure::INTERNAL));
+        let SessionState::ClientHello(mut client) = state else { return Err(Failure::INTERNAL) };
+        let is_early = early_client::begin(&mut client, answer)?;
+        self.state = if is_early {
+            // Only a session that goes on can be early; whether the server goes on with it is known later.
+            (self.facts.early, self.facts.resumed) = (true, true);
+            SessionState::ClientEarly(Box::new(EarlyClient::new(*client)))
+        } else {
+            SessionState::Client(client)
+        };
+        Ok(is_early)
     }
 
     /// A client's early data arrived completely before the rest of its handshake.
@@ -289,6 +319,7 @@ impl Session {
         match &mut self.state {
             SessionState::Traffic(traffic) => traffic.open(wire, room, answer),
             SessionState::Early(_) => self.open_early(wire, room, answer),
+            SessionState::ClientEarly(_) => self.open_early_client(wire, room, answer),
             SessionState::Failed(failure) => Opened { failure: Some(*failure), ..Opened::default() },
             _ => Opened { failure: Some(Failure::INTERNAL), ..Opened::default() },
         }
@@ -325,6 +356,58 @@ impl Session {
         Opened { used: used + opened.used, ..opened }
     }
 
+    /// The same for a client that sent early data: the input is the rest of its handshake.
+    #[cold]
+    fn open_early_client(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
+        let said = answer.len();
+        self.facts.note_random(wire);
+        let settled = self.settle_early_client(wire, answer);
+        self.facts.note_random(&answer[said..]);
+        secrets::take_told(&mut self.facts.secrets);
+        let unused = match settled {
+            Ok(None) => return Opened { used: wire.len(), ..Opened::default() },
+            Ok(Some(unused)) => unused,
+            Err(failure) => {
+                self.facts.failure = Some(failure);
+                self.state = SessionState::Failed(failure);
+                return Opened { used: wire.len(), failure: Some(failure), ..Opened::default() };
+            }
+        };
+        let used = wire.len().saturating_sub(unused);
+        let opened = self.open(&wire[used..], room, answer);
+        Opened { used: used + opened.used, ..opened }
+    }
+
+    /// Continues the handshake: once it is over, what was not accepted early is sent, and the number of bytes at the end of `wire` is
+    /// returned that are left.
+    fn settle_early_client(&mut self, wire: &[u8], answer: &mut Vec<u8>) -> Result<Option<usize>, Failure> {
+        let SessionState::ClientEarly(early) = &mut self.state else { return Err(Failure::INTERNAL) };
+        let taken = early.take(wire, answer);
+        let verified = crate::verify::take_verified();
+        if verified.is_some() {
+            self.facts.verified = verified;
+        }
+        if !taken? {
+            return Ok(None);
+        }
+        let state = std::mem::replace(&mut self.state, SessionState::Failed(Failure::INTERNAL));
+        let SessionState::ClientEarly(early) = state else { return Err(Failure::INTERNAL) };
+        let settled = early.settle();
+        self.state = SessionState::Client(Box::new(settled.connection));
+        self.establish(&settled.plain, settled.has_ended)?;
+        self.facts.early = false;
+        let SessionState::Traffic(traffic) = &mut self.state else { return Err(Failure::INTERNAL) };
+        let mut unsent = &settled.unsent[..];
+        while !unsent.is_empty() {
+            let count = unsent.len().min(record::MAX_CONTENT);
+            let mut out = vec![0; count + record::MAX_OVERHEAD];
+            let (taken, written) = traffic.seal(&unsent[..count], &mut out, count, answer)?;
+            answer.extend_from_slice(&out[..written]);
+            unsent = &unsent[taken.max(1)..];
+        }
+        Ok(Some(settled.unused))
+    }
+
     /// Whether [`open`](Self::open) has a result without another byte of the wire: content that was not read yet, the end, or the failure
     /// of the session.
     pub fn is_holding(&self) -> bool {
@@ -350,6 +433,7 @@ impl Session {
         match &mut self.state {
             SessionState::Traffic(traffic) => traffic.seal(bytes, out, largest, answer),
             SessionState::Early(early) => early::seal(&mut early.0.connection, bytes, out, largest, answer),
+            SessionState::ClientEarly(early) => early.seal(bytes, out, largest),
             SessionState::Failed(failure) => Err(*failure),
             _ => Err(Failure::INTERNAL),
         }
@@ -369,8 +453,8 @@ impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
             SessionState::Hello(_) => "hello",
-            SessionState::Server(_) | SessionState::Client(_) => "handshake",
-            SessionState::Early(_) => "early",
+            SessionState::Server(_) | SessionState::Client(_) | SessionState::ClientHello(_) => "handshake",
+            SessionState::Early(_) | SessionState::ClientEarly(_) => "early",
             SessionState::Traffic(_) => "traffic",
             SessionState::Failed(_) => "failed",
         };

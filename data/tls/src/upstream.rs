@@ -18,6 +18,8 @@ pub struct Upstream {
     pub named: Arc<ClientConfig>,
     /// For connections without one, which can only check a configured name.
     pub nameless: Arc<ClientConfig>,
+    /// Whether early data may be sent (`allow-0rtt`).
+    pub early_data: bool,
 }
 
 impl Upstream {
@@ -54,6 +56,8 @@ pub fn host_name(authority: &[u8]) -> Option<&[u8]> {
 enum Offer<'p> {
     /// Those of the server's settings.
     Usual,
+    /// The same, and early data behind the hello, unless HTTP/2 may be selected: what is sent early cannot wait for the answer.
+    Early,
     /// Only this one of them; none if the settings have none.
     Alone(&'p [u8]),
     /// Those of the settings, without HTTP/2.
@@ -65,12 +69,19 @@ enum Offer<'p> {
 impl Offer<'_> {
     fn with(self, config: &Arc<ClientConfig>) -> Arc<ClientConfig> {
         let usual = &config.alpn_protocols;
+        if matches!(self, Offer::Early) && usual.iter().all(|name| name != b"h2") {
+            let mut config = ClientConfig::clone(config);
+            config.enable_early_data = true;
+            return Arc::new(config);
+        }
         let protocols = match self {
             Offer::Alone(protocol) if !usual.is_empty() => vec![protocol.to_vec()],
             Offer::WithoutHttp2 if usual.iter().any(|name| name == b"h2") => {
                 usual.iter().filter(|name| *name != b"h2").cloned().collect()
             }
-            Offer::Usual | Offer::Alone(_) | Offer::WithoutHttp2 => return Arc::clone(config),
+            Offer::Usual | Offer::Early | Offer::Alone(_) | Offer::WithoutHttp2 => {
+                return Arc::clone(config);
+            }
             Offer::These(protocols) => protocols.iter().map(|name| name.as_bytes().to_vec()).collect(),
         };
         let mut config = ClientConfig::clone(config);
@@ -121,6 +132,16 @@ impl LiveUpstream {
     /// When that is not a valid host name.
     pub fn session(&self, name: Option<&[u8]>, protocol: Option<&[u8]>) -> Result<Session, Failure> {
         self.needs.load().session(name, protocol.map_or(Offer::Usual, Offer::Alone))
+    }
+
+    /// The session of a new connection whose first request may be sent early: if early data are allowed, the server accepts them and gave a
+    /// ticket before, the session is established at once ([`Facts::early`](crate::Facts::early)).
+    ///
+    /// # Errors
+    /// When `name` is not a valid host name.
+    pub fn early_session(&self, name: Option<&[u8]>) -> Result<Session, Failure> {
+        let needs = self.needs.load();
+        needs.session(name, if needs.early_data { Offer::Early } else { Offer::Usual })
     }
 
     /// The session of a health check, which offers protocols of its own if it has any, else those of the server's traffic: with HTTP/2

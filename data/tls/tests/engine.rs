@@ -359,7 +359,13 @@ fn an_earlier_session_goes_on() {
 
 /// A listener that accepts early data, and the settings of a client that has a ticket and sends early data.
 fn early_world(early_data: u32) -> (Arc<dyn ChooseServer>, Arc<ClientConfig>) {
-    let world = World { early_data, ..World::new() };
+    let (_, listener, config) = early_worlds(early_data);
+    (listener, config)
+}
+
+/// The same, behind another listener that does not know the session.
+fn early_worlds(early_data: u32) -> (Arc<dyn ChooseServer>, Arc<dyn ChooseServer>, Arc<ClientConfig>) {
+    let mut world = World { early_data, ..World::new() };
     let listener = world.listener(&["one.example"], false);
     let mut config = ClientConfig::clone(&world.client(None));
     config.enable_early_data = true;
@@ -367,7 +373,9 @@ fn early_world(early_data: u32) -> (Arc<dyn ChooseServer>, Arc<ClientConfig>) {
     let mut pair = Pair::new(Arc::clone(&listener), Arc::clone(&config), "one.example");
     pair.shake(usize::MAX / 2).expect("a handshake");
     carry(&mut pair.server, &mut pair.client, &mut pair.to_client, b"x", 100);
-    (listener, config)
+    // What a server skips counts at each of its steps.
+    world.early_data = 16_000;
+    (world.listener(&["one.example"], false), listener, config)
 }
 
 fn early_client(config: &Arc<ClientConfig>, says: &[u8]) -> (ClientConnection, Vec<u8>) {
@@ -606,4 +614,93 @@ fn what_is_no_hello_is_told_apart() {
     let endless: Vec<u8> = [&[0x16, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff][..], &[0; 0x3ffc]].concat();
     let (_, result) = server.shake(&mut endless.repeat(5), &mut Vec::new());
     assert_eq!(result.expect_err("too long").why, Why::Misbehaved);
+}
+
+/// Our client after its hello, with a ticket for early data, and what it wrote so far: `says`, as early data.
+fn early_session(config: &Arc<ClientConfig>, says: &[u8]) -> (Session, Vec<u8>) {
+    let name = ServerName::try_from("one.example").expect("a name");
+    let mut client = Session::client(Arc::clone(config), name).expect("a client");
+    let (mut wire, mut sealed) = (Vec::new(), vec![0; 40_000]);
+    assert_eq!(client.shake(&mut [], &mut wire), (0, Ok(Progress::Established)));
+    assert!(client.facts().early && client.facts().resumed);
+    let (taken, written) = client.seal(says, &mut sealed, 1000, &mut wire).expect("a session");
+    assert_eq!(taken, says.len());
+    wire.extend_from_slice(&sealed[..written]);
+    (client, wire)
+}
+
+/// Lets a server that has all of `wire` and a client talk, `piece` bytes at a time towards the client, until the server has heard
+/// `length` bytes and the client knows the end of the handshake; returns what was heard.
+fn talk(client: &mut Session, server: &mut Session, wire: Vec<u8>, piece: usize, length: usize) -> Vec<u8> {
+    let (mut to_server, mut to_client, mut heard) = (wire, Vec::new(), Vec::new());
+    let mut shaken = Progress::More;
+    for _ in 0..10 {
+        if shaken == Progress::More {
+            let (used, progress) = server.shake(&mut to_server, &mut to_client);
+            shaken = progress.expect("a handshake");
+            to_server.drain(..used);
+        }
+        if shaken == Progress::Established {
+            heard.extend(opened(server, &mut to_server, &mut to_client, 20_000));
+        }
+        let mut kept = Vec::new();
+        for bytes in std::mem::take(&mut to_client).chunks(piece) {
+            kept.extend_from_slice(bytes);
+            assert_eq!(opened(client, &mut kept, &mut to_server, 20_000), b"");
+        }
+        if heard.len() >= length && !client.facts().early && to_server.is_empty() {
+            break;
+        }
+    }
+    assert!(!client.facts().early && client.facts().version_name() == Some("TLSv1.3"));
+    heard
+}
+
+#[test]
+fn a_client_sends_early_data_once_whether_they_are_accepted_or_not() {
+    let says: Vec<u8> = (0..3000u32).map(|number| number as u8).collect();
+    for (limit, piece) in [(4000, usize::MAX / 2), (4000, 1), (3000, 9), (1500, 100), (1000, 50)] {
+        // The server that gave the ticket takes what it said that it takes; the rest comes behind the handshake.
+        let (stranger, listener, config) = early_worlds(limit);
+        let (mut client, wire) = early_session(&config, &says);
+        let mut server = Session::server(listener);
+        assert!(talk(&mut client, &mut server, wire, piece, says.len()) == says, "{limit} {piece}");
+        assert!(server.facts().early_received && server.facts().resumed && client.facts().resumed);
+        // Another one does not know the session: everything is sent again.
+        let (mut client, wire) = early_session(&config, &says);
+        let mut server = Session::server(stranger);
+        assert!(talk(&mut client, &mut server, wire, piece, says.len()) == says, "{limit} {piece}");
+        assert!(!server.facts().early_received && !server.facts().resumed && !client.facts().resumed);
+    }
+}
+
+#[test]
+fn a_session_that_was_sent_early_data_goes_on_in_both_directions() {
+    let (listener, config) = early_world(4000);
+    let (mut client, wire) = early_session(&config, b"early");
+    let mut server = Session::server(listener);
+    assert_eq!(talk(&mut client, &mut server, wire, 10_000, 5), b"early");
+    let (mut sealed, mut answer) = (vec![0; 1000], Vec::new());
+    let (_, written) = server.seal(b"answer", &mut sealed, 1000, &mut answer).expect("a session");
+    let mut wire = [&answer[..], &sealed[..written]].concat();
+    answer.clear();
+    assert_eq!(opened(&mut client, &mut wire, &mut answer, 100), b"answer");
+    let (_, written) = client.seal(b"more", &mut sealed, 1000, &mut answer).expect("a session");
+    let mut wire = [&answer[..], &sealed[..written]].concat();
+    assert_eq!(opened(&mut server, &mut wire, &mut Vec::new(), 100), b"more");
+}
+
+#[test]
+fn a_handshake_that_fails_behind_early_data_leaves_them_early() {
+    let (_, config) = early_world(4000);
+    let (mut client, _) = early_session(&config, b"early");
+    let refusal = [21, 3, 3, 0, 2, 2, 40];
+    let opened = client.open(&refusal, &mut [0; 100], &mut Vec::new());
+    assert_eq!(opened.failure.map(|failure| failure.why), Some(Why::PeerAlert));
+    assert!(client.facts().early && client.facts().failure.is_some());
+    // A server that suddenly speaks an older version is one that never gave such a ticket (RFC 8446, D.3).
+    let (mut client, _) = early_session(&config, b"early");
+    let garbage = [22, 3, 3, 0, 4, 2, 0, 0, 0];
+    assert!(client.open(&garbage, &mut [0; 100], &mut Vec::new()).failure.is_some());
+    assert!(client.seal(b"x", &mut [0; 100], 100, &mut Vec::new()).is_err());
 }

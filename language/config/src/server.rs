@@ -635,7 +635,6 @@ const NEGATIONS: &[Row<ServerReader>] = &[
 ];
 
 const NOT_YET: &[Row<ServerReader>] = &[
-    Row::not_yet("allow-0rtt", "", "TLS: send early data"),
     Row::not_yet("cc", "<algo>", "TCP congestion control algorithm").with(NOT_ADDED),
     Row::not_yet("from", "<origin>", "which default-server to start from").with(NOT_ADDED),
     Row::not_yet("ktls", "<on|off>", "TLS in the kernel"),

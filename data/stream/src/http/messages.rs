@@ -117,6 +117,9 @@ impl Stream {
         }
         self.timers.response = Some(self.elapsed());
         self.response.status = self.response.server_status;
+        if retry::was_too_early(self, self.response.server_status) {
+            return Err(UpstreamError::Failed(Failure::TooEarly));
+        }
         if retry::status_retries(self, self.response.server_status) {
             return Err(UpstreamError::Failed(Failure::Status(self.response.server_status)));
         }
@@ -537,6 +540,7 @@ impl Stream {
     }
 
     async fn retry_or_stop(&mut self, failure: Failure) -> Phase {
+        let failure = self.failure_of_early(failure);
         self.close_server();
         self.response.message.clear();
         PooledFuture::new(self.retry_after(failure)).await

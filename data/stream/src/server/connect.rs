@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 
 use weir_backend::{ConnectionKeys, ConnectionParts, ReuseScope, ServerAddress, ServerKey};
-use weir_config::model::{self, Protocol, SendProxy, ServerSettings, ServerTls};
+use weir_config::model::{self, Protocol, RetryOn, SendProxy, ServerSettings, ServerTls};
 use weir_containers::PooledFuture;
 use weir_expr::scratch::Scratch;
 use weir_mux::StreamConnector;
@@ -220,6 +220,7 @@ impl Stream {
         let more = self.backend.is_http() || !self.client.input().is_empty();
         let greeting = Greeting { bytes: &header, more };
         let tls = self.server_tls();
+        let may_be_early = tls.is_some() && self.may_be_sent_early(asked);
         let (mut first, mut secures) = (true, false);
         let stands = self
             .drive(
@@ -228,7 +229,11 @@ impl Stream {
                     if !secures && connecting.advance(greeting)? {
                         let Some(tls) = &tls else { return Ok(Step::Done(())) };
                         let name = server_name.as_ref().map(|name| name.as_slice());
-                        let session = tls.session(name, asked.map(alpn_of));
+                        let session = if may_be_early {
+                            tls.early_session(name)
+                        } else {
+                            tls.session(name, asked.map(alpn_of))
+                        };
                         connecting.begin_tls(session.map_err(Fault::Tls)?);
                         secures = true;
                     }
@@ -255,6 +260,7 @@ impl Stream {
         if stands.is_ok() && self.speaks_http2(asked, &connection) {
             return Ok(shared::open(self, connection, key, private, in_use));
         }
+        self.attempts.sent_early = stands.is_ok() && connection.tls().is_some_and(|facts| facts.early);
         let connector = StreamConnector::own(connection);
         if let Err(error) = stands {
             let past = PastConnection::of(&connector, false, false);
@@ -262,6 +268,22 @@ impl Stream {
             return Err(error);
         }
         Ok(Upstream { connector, reused: false, requests: 0, counted: (0, 0), key, private, in_use })
+    }
+
+    /// Whether the request may be sent before the handshake with the server is complete, where anybody may send it again (manual,
+    /// "allow-0rtt" of servers): if the client took that risk, or if it may be retried, and then only with a method that changes nothing
+    /// (RFC 8470, 4). What has a body is never early.
+    fn may_be_sent_early(&self, asked: Option<Protocol>) -> bool {
+        if !self.request.is_known() || !self.request.body.is_done() || self.attempts.early_refused {
+            return false;
+        }
+        let retried = || {
+            self.backend.config.settings.retry_on.contains(RetryOn::EARLY_DATA_REJECTED)
+                && self.request.message.head.method().is_safe()
+                && self.attempts.are_left()
+                && self.attempts.replay.is_possible()
+        };
+        asked.is_none() && !self.forces_http2() && (self.is_early() || retried())
     }
 
     /// Whether HTTP/2 is used on an established connection. `asked` is the requirement of this request.

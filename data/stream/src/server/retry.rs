@@ -13,6 +13,7 @@ use crate::drive::Step;
 use crate::ending::{By, During};
 use crate::stream::log_record::LogState;
 use crate::stream::{Phase, Stream, StreamError};
+use crate::upstream::Upstream;
 
 /// Why an attempt on a server failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub enum Failure {
     TooLarge,
     /// No response in time.
     TimedOut,
+    /// It was sent as early data, and the handshake failed, or the server found it too early (425).
+    TooEarly,
     /// A response with a status that `retry-on` lists.
     Status(u16),
 }
@@ -52,6 +55,7 @@ impl Failure {
             }
             Failure::Cut | Failure::Junk | Failure::TooLarge => Observation::WrongResponse,
             Failure::TimedOut => Observation::NoResponse,
+            Failure::TooEarly => return None,
             // Its status was observed already.
             Failure::Status(_) => return None,
         })
@@ -70,6 +74,7 @@ impl Failure {
             }
             Failure::Cut | Failure::Junk | Failure::TooLarge => RetryOn::JUNK_RESPONSE,
             Failure::TimedOut => RetryOn::RESPONSE_TIMEOUT,
+            Failure::TooEarly => RetryOn::EARLY_DATA_REJECTED,
             Failure::Status(status) => RetryOn::status(status),
         }
     }
@@ -82,6 +87,7 @@ impl Failure {
             }
             Failure::Refused(_) => StreamError::error(503, By::Server, During::Connect),
             Failure::ConnectTimeout => StreamError::error(503, By::ServerTimeout, During::Connect),
+            Failure::TooEarly => StreamError::error(503, By::Server, During::Connect),
             Failure::Empty | Failure::Unsent(_) | Failure::Unprocessed | Failure::Aborted(_) => {
                 StreamError::error(502, By::Server, During::Headers)
             }
@@ -100,7 +106,32 @@ pub fn status_retries(stream: &Stream, status: u16) -> bool {
     retry_on.contains_status(status) && stream.may_replay() && stream.attempts.are_left()
 }
 
+/// Whether a 425 says that this side was too early, which is no concern of the client (RFC 8470, 5.2): it sent its request in time.
+pub fn was_too_early(stream: &Stream, status: u16) -> bool {
+    let (bytes, head) = (stream.request.message.bytes(), &stream.request.message.head);
+    let retry_on = stream.backend.config.settings.retry_on;
+    status == 425
+        && stream.attempts.sent_early
+        && retry_on.contains(RetryOn::EARLY_DATA_REJECTED)
+        && !head.has(bytes, b"early-data")
+        && stream.may_replay()
+        && stream.attempts.are_left()
+}
+
 impl Stream {
+    /// What a failure means for a request that was sent early: if the handshake is not complete, it is the early data that failed.
+    pub(crate) fn failure_of_early(&mut self, failure: Failure) -> Failure {
+        let is_early = |upstream: &Upstream| upstream.connector.tls().is_some_and(|facts| facts.early);
+        let open = self.server.upstream.as_ref().is_some_and(is_early);
+        let failed = match failure {
+            Failure::TooEarly => true,
+            Failure::Empty | Failure::Unsent(_) | Failure::Aborted(_) => open,
+            _ => false,
+        };
+        self.attempts.early_refused |= failed;
+        if failed { Failure::TooEarly } else { failure }
+    }
+
     /// Whether the request can be sent again.
     fn may_replay(&self) -> bool {
         self.attempts.replay.is_possible() && !self.attempts.interim_forwarded && !self.response.is_leaving()
@@ -242,7 +273,9 @@ impl Stream {
     fn give_up(&mut self, failure: Failure) -> StreamError {
         let stop = failure.stop();
         match failure {
-            Failure::Refused(_) | Failure::ConnectTimeout => self.count(Event::FailedConnection),
+            Failure::Refused(_) | Failure::ConnectTimeout | Failure::TooEarly => {
+                self.count(Event::FailedConnection);
+            }
             Failure::Status(_) => {}
             _ => self.count(Event::FailedResponse),
         }

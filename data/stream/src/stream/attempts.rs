@@ -17,6 +17,10 @@ pub struct Attempts {
     pub interim_forwarded: bool,
     /// Idle connections are not used any more, because one just failed.
     pub fresh_connection_only: bool,
+    /// Whether the last attempt sent the request as early data.
+    pub sent_early: bool,
+    /// A server refused the request because it came early: it is not sent early again.
+    pub early_refused: bool,
 }
 
 /// What can be sent again when a server fails after the request was sent.

@@ -473,6 +473,7 @@ impl ProxyParser<'_> {
             warn_about_http_only(proxy, &who, &mut warn);
         }
         warn_about_fast_open(proxy, diagnostics);
+        warn_about_early_data(proxy, diagnostics);
         check_protocols(proxy, finished.span, diagnostics);
         if proxy.mode() == Mode::Tcp {
             check_servers_without_http(proxy, finished.span, diagnostics);
@@ -718,6 +719,29 @@ fn warn_about_fast_open(proxy: &Proxy, diagnostics: &mut Diagnostics) {
         );
         diagnostics
             .push(Diagnostic::warning(None, message).group("server with 'tfo' whose backend does not retry"));
+    }
+}
+
+/// Only whole HTTP/1 requests are sent early.
+fn warn_about_early_data(proxy: &Proxy, diagnostics: &mut Diagnostics) {
+    for server in &proxy.servers {
+        let Some(tls) = server.settings.tls.as_deref().filter(|tls| tls.options.allow_early_data) else {
+            continue;
+        };
+        let offers_http2 = tls.options.protocols.iter().flatten().any(|name| &**name == "h2");
+        let why = if proxy.mode() != Mode::Http {
+            "only HTTP requests are sent early"
+        } else if offers_http2 || server.settings.protocol == Some(Protocol::H2) {
+            "nothing is sent early where HTTP/2 may be spoken"
+        } else {
+            continue;
+        };
+        let message = format!(
+            "[{}] : 'server {}/{}' : 'allow-0rtt' has no effect here: {why}.",
+            server.at, proxy.name, server.name
+        );
+        diagnostics
+            .push(Diagnostic::warning(None, message).group("server with 'allow-0rtt' that has no effect"));
     }
 }
 

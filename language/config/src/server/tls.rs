@@ -20,6 +20,10 @@ pub(super) fn options<'l>(server: &'l mut ServerLine<'_>) -> &'l mut TlsOptions 
 }
 
 pub(super) const ROWS: &[Row<ServerReader>] = &[
+    option("allow-0rtt", "", "", "TLS: send early data", |server, _| {
+        options(server).allow_early_data = true;
+        Ok(())
+    }),
     option("crt", "<cert>", "client.pem", "TLS: our certificate", |server, words| {
         tls(server).certificate = Some(text(words, "crt", "certificate file path")?);
         Ok(())

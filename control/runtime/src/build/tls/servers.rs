@@ -144,7 +144,9 @@ impl TlsBuilder {
         let named = config(NameCheck::Asked, true);
         let nameless = config(tls.verify_host.clone().map(NameCheck::This).unwrap_or_default(), false);
         match (named, nameless) {
-            (Ok(named), Ok(nameless)) => Some(Upstream { named, nameless }),
+            (Ok(named), Ok(nameless)) => {
+                Some(Upstream { named, nameless, early_data: options.allow_early_data })
+            }
             (Err(error), _) | (_, Err(error)) => {
                 let message = format!("{subject} : these TLS settings cannot work together: {error}.");
                 self.refuse(at, message);

@@ -201,3 +201,14 @@ fn what_is_in_vain_is_warned_of() {
         ],
     );
 }
+
+#[test]
+fn early_data_to_servers_are_whole_requests_of_http1() {
+    check("backend b", "mode http ;; server s 127.0.0.1:443 ssl allow-0rtt alpn http/1.1", &[]);
+    let never = "W [t.cfg:9] : 'server b/s' : 'allow-0rtt' has no effect here: ";
+    let http2 = format!("{never}nothing is sent early where HTTP/2 may be spoken.");
+    check("backend b", "mode http ;; server s 127.0.0.1:443 ssl allow-0rtt alpn h2,http/1.1", &[&http2]);
+    check("backend b", "mode http ;; server s 127.0.0.1:443 ssl allow-0rtt proto h2", &[&http2]);
+    let tcp = format!("{never}only HTTP requests are sent early.");
+    check("backend b", "mode tcp ;; server s 127.0.0.1:443 ssl allow-0rtt", &[&tcp]);
+}

@@ -1,0 +1,191 @@
+//! A client session that sends early data (RFC 8446, 2.3): between its hello and the end of its handshake.
+//!
+//! What is written in this state leaves encrypted with keys of an earlier session, up to the server's limit; the rest is kept until the
+//! handshake is complete. A server that refuses early data did not read them: they are sent again, as the first data of the new
+//! session (RFC 8470, 3). rustls handles the records of this state.
+
+use rustls::client::UnbufferedClientConnection;
+use rustls::unbuffered::ConnectionState;
+
+use crate::failure::Failure;
+use crate::pump::{encode, pump};
+use crate::record::{HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, announced};
+
+/// A client between its hello and the end of its handshake.
+pub(crate) struct EarlyClient {
+    pub connection: UnbufferedClientConnection,
+    /// Received bytes that rustls did not use yet. It decrypts in place, so they stay here.
+    wire: Vec<u8>,
+    /// Data that came with the end of the handshake.
+    plain: Vec<u8>,
+    /// What was sent early.
+    sent: Vec<u8>,
+    /// What must wait for the end of the handshake.
+    later: Vec<u8>,
+    /// Whether no more early data can be sent.
+    is_over: bool,
+    is_accepted: bool,
+    has_ended: bool,
+}
+
+/// What there is when the handshake is over.
+pub(crate) struct Settled {
+    pub connection: UnbufferedClientConnection,
+    /// Whether the server closed the session.
+    pub has_ended: bool,
+    /// Data of the server.
+    pub plain: Vec<u8>,
+    /// What the server must still be sent.
+    pub unsent: Vec<u8>,
+    /// How many received bytes are left.
+    pub unused: usize,
+}
+
+/// Appends the hello to `answer`; true if early data may follow it.
+pub(crate) fn begin(
+    connection: &mut UnbufferedClientConnection,
+    answer: &mut Vec<u8>,
+) -> Result<bool, Failure> {
+    loop {
+        match connection.process_tls_records(&mut []).state {
+            Ok(ConnectionState::EncodeTlsData(data)) => encode(data, answer)?,
+            Ok(ConnectionState::TransmitTlsData(mut data)) => {
+                let possible = data.may_encrypt_early_data().is_some();
+                if !possible {
+                    data.done();
+                }
+                return Ok(possible);
+            }
+            Ok(_) => return Ok(false),
+            Err(error) => return Err(Failure::from_rustls(&error)),
+        }
+    }
+}
+
+impl EarlyClient {
+    pub fn new(connection: UnbufferedClientConnection) -> EarlyClient {
+        EarlyClient {
+            connection,
+            wire: Vec::new(),
+            plain: Vec::new(),
+            sent: Vec::new(),
+            later: Vec::new(),
+            is_over: false,
+            is_accepted: false,
+            has_ended: false,
+        }
+    }
+
+    /// Encrypts as [`Session::seal`](crate::Session::seal) does. All of `bytes` is taken that fits: what may not be sent early is kept.
+    pub fn seal(&mut self, bytes: &[u8], out: &mut [u8], largest: usize) -> Result<(usize, usize), Failure> {
+        let (mut taken, mut written) = (0, 0);
+        while !self.is_over && taken < bytes.len() && out.len() - written > MAX_OVERHEAD {
+            let room = out.len() - written - MAX_OVERHEAD;
+            let count = (bytes.len() - taken).min(largest.clamp(1, MAX_CONTENT)).min(room);
+            let piece = &bytes[taken..taken + count];
+            let sealed = self.encrypt(piece, &mut out[written..])?;
+            let accepted = sealed.saturating_sub(OVERHEAD).min(count);
+            self.sent.extend_from_slice(&piece[..accepted]);
+            // The server's limit cut it short.
+            self.is_over |= accepted < count;
+            (taken, written) = (taken + accepted, written + sealed);
+        }
+        if self.is_over {
+            self.later.extend_from_slice(&bytes[taken..]);
+            taken = bytes.len();
+            if self.later.len() > MAX_LATER {
+                return Err(Failure::INTERNAL);
+            }
+        }
+        Ok((taken, written))
+    }
+
+    fn encrypt(&mut self, piece: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
+        match self.connection.process_tls_records(&mut []).state {
+            Ok(ConnectionState::TransmitTlsData(mut data)) => {
+                let Some(mut early) = data.may_encrypt_early_data() else { return Ok(0) };
+                early.encrypt(piece, out).map_err(|_| Failure::INTERNAL)
+            }
+            Ok(_) => Ok(0),
+            Err(error) => Err(Failure::from_rustls(&error)),
+        }
+    }
+
+    /// Continues the handshake with all of `wire`; true once it is over. Output is appended to `answer`.
+    pub fn take(&mut self, wire: &[u8], answer: &mut Vec<u8>) -> Result<bool, Failure> {
+        self.is_over = true;
+        self.wire.extend_from_slice(wire);
+        let (mut used, said) = (0, answer.len());
+        let pumped = pump(&mut self.connection, &mut self.wire, &mut used, answer, &mut self.plain);
+        self.wire.drain(..used);
+        self.is_accepted |= ends_early_data(&answer[said..]);
+        self.has_ended |= pumped?;
+        if self.wire.len() > MAX_WIRE {
+            return Err(Failure::INTERNAL);
+        }
+        // A message that continues in another record was decrypted in part: rustls must see its end.
+        let is_whole = announced(&self.wire).is_some_and(|length| self.wire.len() >= length);
+        Ok(!self.connection.is_handshaking() && (self.has_ended || !is_whole))
+    }
+
+    /// The handshake is over.
+    pub fn settle(mut self) -> Settled {
+        let mut unsent = if self.is_accepted { Vec::new() } else { self.sent };
+        unsent.append(&mut self.later);
+        Settled {
+            connection: self.connection,
+            has_ended: self.has_ended,
+            plain: self.plain,
+            unsent,
+            unused: self.wire.len(),
+        }
+    }
+}
+
+/// Whether these records of a client end its early data, which it only does if they were accepted. `EndOfEarlyData` (RFC 8446, 4.5) has
+/// no content and a key of its own, so it is alone in its record, and no other message of a client is as short. rustls says it nowhere
+/// else.
+fn ends_early_data(mut records: &[u8]) -> bool {
+    while let Some(length) = announced(records)
+        && let Some(rest) = records.get(length..)
+    {
+        if records[0] == APPLICATION_DATA && length == HEADER + MESSAGE_HEADER + PROTECTION {
+            return true;
+        }
+        records = rest;
+    }
+    false
+}
+
+/// The content type of every encrypted record.
+const APPLICATION_DATA: u8 = 23;
+/// The type and length of a message.
+const MESSAGE_HEADER: usize = 4;
+/// The content type and the tag of a record of TLS 1.3; all its ciphers have tags of 16 bytes.
+const PROTECTION: usize = 1 + 16;
+/// How much longer a record is than its content.
+const OVERHEAD: usize = HEADER + PROTECTION;
+/// The limit of data that wait for the end of the handshake: callers send one head, which fits a buffer, in this state.
+const MAX_LATER: usize = 1 << 20;
+/// The limit of a handshake's bytes that cannot be used yet: the largest message of rustls in full records, and one more.
+const MAX_WIRE: usize = (1 << 16) + 5 * MAX_RECORD;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_early_data_is_the_record_of_an_empty_message() {
+        let record = |kind: u8, length: usize| {
+            let mut record = vec![kind, 3, 3];
+            record.extend_from_slice(&u16::try_from(length).expect("a record").to_be_bytes());
+            record.resize(HEADER + length, 0);
+            record
+        };
+        let (change, end, finished) = (record(20, 1), record(23, 21), record(23, 53));
+        assert!(ends_early_data(&[&change[..], &end, &finished].concat()));
+        assert!(!ends_early_data(&[&change[..], &finished].concat()));
+        assert!(!ends_early_data(&end[..end.len() - 1]));
+        assert!(!ends_early_data(&[]));
+    }
+}
