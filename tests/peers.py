@@ -394,6 +394,73 @@ def a_certificate_that_is_not_trusted_is_refused(binary, folder):
             assert there.entries("texts") == {} and "app_state=RUNNING" not in here.ask("show peers")
 
 
+class Heard:
+    """A log server: the lines that came."""
+
+    def __init__(self):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.port, self.lines = self.socket.getsockname()[1], []
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        """Keeps whatever comes."""
+        while True:
+            self.lines.append(self.socket.recv(65536).decode())
+
+    def says(self, pattern):
+        """Waits for a line."""
+        assert wait_until(lambda: any(re.search(pattern, line) for line in list(self.lines))), (pattern, self.lines)
+
+
+def the_listener_logs_who_connects(binary, folder):
+    """`log`: who had a session and who was refused, with addresses of PROXY headers; nothing else is logged there."""
+    heard = Heard()
+    ring = Ring(folder, "a", "b", words=f"log 127.0.0.1:{heard.port} local3\ndefault-bind accept-proxy\n")
+    date = r"\[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d\.\d{3}\]"
+    with Instance(binary, ring, "a"):
+        header = "PROXY TCP4 192.0.2.7 192.0.2.8 700 800\r\n"
+        session, status = greet(ring, f"{header}HAProxyS 2.1\na\nb 1 1\n")
+        assert status == b"200\n", status
+        # local3.info
+        heard.says(rf"^<158>.* 192.0.2.7:700 {date} p/1: peer 'b' connected$")
+        session.close()
+        heard.says(rf"^<158>.* 192.0.2.7:700 {date} p/1: peer 'b' disconnected$")
+        _, status = greet(ring, f"{header}HAProxyS 2.1\na\nstranger 1 1\n")
+        assert status == b"504\n", status
+        # local3.err
+        heard.says(rf"^<155>.* 192.0.2.7:700 {date} p/1: greeting refused with status 504$")
+        connection, status = greet(ring)
+        assert status == b"", status
+        own = re.escape("%s:%d" % connection.getsockname())
+        heard.says(rf"^<155>.* {own} {date} p/1: Received something which does not look like a PROXY protocol header$")
+        connection = socket.create_connection(("127.0.0.1", ring.ports["a"]), 5)
+        connection.sendall(header.encode())
+        connection.shutdown(socket.SHUT_WR)
+        heard.says(rf"^<155>.* 192.0.2.7:700 {date} p/1: connection closed while waiting for the greeting$")
+        # No answer to an unknown connection of the header: the connection's own address.
+        connection, status = greet(ring, "PROXY UNKNOWN\r\nHAProxyS 2.1\nz\nb 1 1\n")
+        assert status == b"503\n", status
+        own = re.escape("%s:%d" % connection.getsockname())
+        heard.says(rf"^<155>.* {own} {date} p/1: greeting refused with status 503$")
+        assert len(heard.lines) == 6, heard.lines
+
+
+def peers_may_expect_proxy_headers(binary, folder):
+    """`accept-proxy` at one end, `send-proxy` at the other: all have all, also after a reload, whose own connection needs a header."""
+    ring = Ring(folder, "a", "b", words="default-bind accept-proxy\ndefault-server send-proxy\n")
+    with Instance(binary, ring, "a") as here, Instance(binary, ring, "b") as there:
+        fill(here, "first", 20)
+        assert_same(here, there)
+    # This one's own line says nothing of a header.
+    alone = Ring(folder, "a", words="default-bind accept-proxy\n")
+    with Instance(binary, alone, "a") as here:
+        fill(here, "second", 20)
+        before = here.everything()
+        with Instance(binary, alone, "a", former=here) as there:
+            assert wait_until(lambda: there.everything() == before), (before, there.everything())
+
+
 def a_shard_is_told_of_its_part(binary, folder):
     """`shards` and `shard`: two instances have each key once, the third one has all of them."""
     ring = Ring(folder, "a", "b", "c", "d", words="    shards 2", shards={"b": 1, "c": 2, "d": 3})

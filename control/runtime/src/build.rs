@@ -146,6 +146,7 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
     shared.tls.other_listeners(&global.sockets, &log_forwards);
     options.peers.secure(&mut shared.tls);
     options.name_servers.secure(&mut shared.tls);
+    options.peers.open_logs(&sections, &global, &options, &mut shared.sinks, &mut errors);
     shared.tls.prepare_client(&global);
     if shared.tls.speaks() && !global.logs.is_empty() {
         let targets = global.logs.iter();

@@ -14,10 +14,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use weir_cli::{Session, SessionSettings, Status};
-use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, Received};
-use weir_proxy::{Addresses, Command, Header};
+use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, Received, proxy_header};
 use weir_sched::{Class, Descriptor, Kind, Tick, wait, yield_now};
-use weir_stream::proxy_header;
 use weir_stream::worker::ProcessFigures;
 use weir_sys::{Address, Errno};
 use weir_tls::Session as TlsSession;
@@ -93,7 +91,7 @@ impl CliSocket {
         let timeout = u64::try_from(self.settings.timeout.as_millis()).ok().filter(|timeout| *timeout > 0);
         let deadline = weir_sched::now().after_some(timeout);
         let peer = match self.accept_proxy {
-            true => proxy_header::read(client, deadline, named).await.ok()?.unwrap_or(peer),
+            true => proxy_header::read(client, deadline, proxy_header::client).await.ok()?.unwrap_or(peer),
             false => peer,
         };
         if let Some(chooser) = &self.tls {
@@ -103,14 +101,6 @@ impl CliSocket {
             client.tls().into_iter().for_each(|facts| live.instance.count_tls_session(facts));
         }
         Some(peer)
-    }
-}
-
-/// The client of a header; none for the proxy's own connections.
-fn named(header: &Header<'_>) -> Option<Address> {
-    match header.addresses {
-        Addresses::Inet { source, .. } if header.command == Command::Proxy => Some(source.into()),
-        _ => None,
     }
 }
 

@@ -29,7 +29,8 @@ use weir_sys::{process as system, users};
 use weir_tls::ChooseServer;
 
 use crate::build::{
-    self, LiveRelays, LiveTls, NameServersPlan, PeersPlan, RelayPlan, RelayWay, SavedStates, SystemResolver,
+    self, LivePeers, LiveRelays, LiveTls, NameServersPlan, PeersPlan, RelayPlan, RelayWay, SavedStates,
+    SystemResolver,
 };
 use crate::cli_server::{self, CliAcceptor};
 use crate::core_dump;
@@ -215,7 +216,7 @@ fn try_serve(
     let pid_file = pid_file.map(|path| process::PidFile::check(path)).transpose().map_err(Some)?;
     let gave = handed_over(&mut invocation, link.as_ref(), messages);
     let has_predecessor = !invocation.former.processes.is_empty() || (link.is_some() && !gave.is_empty());
-    let peers = peers.publish(instance, has_predecessor, messages);
+    let peers = peers.publish(instance, has_predecessor, messages, &record.log_tag);
     let takeover = Takeover::new(std::mem::take(&mut invocation.former));
     let mut listening = Listening::open(instance, relays, peers, &context, gave, &takeover).ok_or(None)?;
     let sockets = cli_sockets(&listening, &global, record.tls.get()).into_iter();
@@ -302,7 +303,7 @@ fn try_serve(
     if cfg!(feature = "lock-statistics") {
         say_what_locks_cost(workers, record.started_ms);
     }
-    flush_logs(instance, relays, &record.events.sinks);
+    flush_logs(instance, relays, peers, &record.events.sinks);
     match (lifecycle.ended_by.load(SeqCst), ended) {
         (0, Ok(())) => Ok(End::Done),
         (0, Err(_)) => Err(Some("A worker has died.".to_owned())),
@@ -609,7 +610,11 @@ impl Station {
         for listener_sockets in self.lifecycle.listening.all_sockets() {
             let Owner::Peers(listener) = listener_sockets.owner else { continue };
             let tls = listener.tls.clone().map(|tls| tls as Arc<dyn ChooseServer>);
-            let acceptor = PeerAcceptor { section: listener.section, tls };
+            let acceptor = PeerAcceptor {
+                section: listener.section,
+                tls,
+                accept_proxy: listener.bind.options.accept_proxy,
+            };
             if let Some(task) = listener_sockets.accept_here(acceptor, self.tuning.accept_batch) {
                 let acceptors = &self.lifecycle.operator_acceptors;
                 acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
@@ -690,8 +695,9 @@ fn say_what_locks_cost(workers: usize, started_ms: u64) {
 }
 
 /// Waits for a limited time until pending log lines and traces are written.
-fn flush_logs(instance: &Instance, relays: &LiveRelays, traces: &Sinks) {
-    for sink in instance.proxies.iter().flat_map(|proxy| &proxy.log_sinks).chain(&relays.sinks) {
+fn flush_logs(instance: &Instance, relays: &LiveRelays, peers: &LivePeers, traces: &Sinks) {
+    let of_proxies = instance.proxies.iter().flat_map(|proxy| &proxy.log_sinks);
+    for sink in of_proxies.chain(&relays.sinks).chain(&peers.sinks) {
         sink.flush(LAST_LOGS);
     }
     for sink in traces.all() {

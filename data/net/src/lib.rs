@@ -16,6 +16,7 @@ pub mod endpoint;
 pub mod fault;
 pub mod link;
 pub mod listener;
+pub mod proxy_header;
 pub mod shortage;
 pub mod turns;
 

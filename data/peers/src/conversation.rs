@@ -6,22 +6,19 @@
 //!  [accept ─► hello ─► status] ──┘
 //! ```
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Link, Permit, Received, Sent};
+use weir_net::{Connection, Link, Received, Sent};
 use weir_peer_messages::{Hello, Status};
-use weir_sched::{Class, Descriptor, Kind, Tick, now, sleep_until, wait, yield_now};
-use weir_sys::{Address, Errno, option};
-use weir_tls::ChooseServer;
+use weir_sched::{Class, Kind, Tick, now, sleep_until, wait, yield_now};
 
 use crate::section::{Peer, Section};
 use crate::session::{Heard, Session};
 use crate::view::{LinkState, PeerFigures};
 
 /// The limit of a greeting, in milliseconds.
-const GREETING_MS: u64 = 5_000;
+pub(crate) const GREETING_MS: u64 = 5_000;
 /// After this silence a peer counts as gone, in milliseconds.
 const SILENCE_MS: u64 = 5_000;
 /// After this time without other messages a heartbeat is sent, in milliseconds.
@@ -41,11 +38,10 @@ const ATTEMPTS: usize = 3;
 
 static CONNECTOR: Kind = Kind::new("peer connector");
 static TEACHER: Kind = Kind::new("peer teacher");
-static SESSION: Kind = Kind::new("peer session");
 
 /// The other side of a session.
 #[derive(Clone, Copy)]
-enum Partner {
+pub(crate) enum Partner {
     /// A peer, by index.
     Peer(usize),
     /// The former process of this instance, which sends its tables.
@@ -138,55 +134,8 @@ impl Section {
         }
     }
 
-    /// Answers the greeting of a peer that connected.
-    async fn answer(&'static self, mut connection: Connection, tls: Option<Arc<dyn ChooseServer>>) {
-        let deadline = now().after(GREETING_MS);
-        if let Some(chooser) = tls {
-            let secured = connection.shake_hands(weir_tls::Session::server(chooser), deadline).await;
-            weir_sched::set_class(Class::Bulk);
-            if secured.is_err() {
-                return;
-            }
-        }
-        let partner = loop {
-            match Hello::read(connection.input()) {
-                Ok(None) => {}
-                Ok(Some((hello, length))) => {
-                    connection.consume(length);
-                    break self.partner(&hello);
-                }
-                Err(status) => break Err(status),
-            }
-            if receive_some(&mut connection, deadline).await.is_none() {
-                return;
-            }
-        };
-        let status = partner.err().unwrap_or(Status::Succeeded);
-        let line = format!("{}\n", status.code());
-        if connection.send_all(line.as_bytes(), deadline).await.is_some()
-            && let Ok(partner) = partner
-        {
-            self.converse(connection, partner).await;
-        }
-    }
-
-    /// The sender of this hello.
-    fn partner(&self, hello: &Hello) -> Result<Partner, Status> {
-        if *hello.remote != *self.local {
-            return Err(Status::NotMe);
-        }
-        if self.is_stopping() {
-            return Err(Status::TryAgain);
-        }
-        if *hello.local == *self.local {
-            return Ok(Partner::Predecessor);
-        }
-        let position = self.peers.iter().position(|peer| *peer.name == *hello.local);
-        position.map(Partner::Peer).ok_or(Status::UnknownPeer)
-    }
-
     /// Runs the session until it ends.
-    async fn converse(&'static self, connection: Connection, partner: Partner) {
+    pub(crate) async fn converse(&'static self, connection: Connection, partner: Partner) {
         let position = match partner {
             Partner::Peer(position) => Some(position),
             Partner::Predecessor | Partner::Successor => None,
@@ -406,7 +355,7 @@ fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
 }
 
 /// Waits for more bytes. None when no more will come.
-async fn receive_some(connection: &mut Connection, deadline: Tick) -> Option<()> {
+pub(crate) async fn receive_some(connection: &mut Connection, deadline: Tick) -> Option<()> {
     loop {
         match connection.receive(usize::MAX) {
             Received::Bytes(_) => return Some(()),
@@ -418,49 +367,4 @@ async fn receive_some(connection: &mut Connection, deadline: Tick) -> Option<()>
         }
         wait(deadline).await;
     }
-}
-
-/// Accepts connections of peers.
-#[derive(Clone)]
-pub struct PeerAcceptor {
-    /// The section that they connect to.
-    pub section: &'static Section,
-    /// The TLS settings of the listener, if it has TLS.
-    pub tls: Option<Arc<dyn ChooseServer>>,
-}
-
-impl Acceptor for PeerAcceptor {
-    type Ticket = Permit;
-
-    fn state(&self) -> AcceptorState {
-        if self.section.is_stopping() { AcceptorState::Stopped } else { AcceptorState::Open }
-    }
-
-    fn too_fast(&self) -> Option<Tick> {
-        None
-    }
-
-    fn admit(&self) -> Result<Permit, &'static ConnectionLimit> {
-        self.section.connections.enter(self.section.most_connections()).ok_or(&self.section.connections)
-    }
-
-    fn give_way(&self) {
-        self.section.connections.offer();
-    }
-
-    fn enter(&self, ticket: Permit, socket: OwnedFd, _: Address) {
-        let (section, tls) = (self.section, self.tls.clone());
-        // What belongs together was collected already: else news waits up to 40 ms for the acknowledgement of what was said before.
-        let _ = option::set_no_delay(&socket, true);
-        weir_sched::spawn(&SESSION, Class::Bulk, async move {
-            let _counted = ticket;
-            if let Ok(descriptor) = Descriptor::register(socket) {
-                descriptor.set_owner(weir_sched::current());
-                section.answer(Connection::privileged(descriptor), tls).await;
-            }
-        });
-    }
-
-    /// Peers connect again.
-    fn exhausted(&self, _: Errno) {}
 }

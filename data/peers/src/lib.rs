@@ -12,6 +12,7 @@
 //!
 //! Begin with `session.rs`, then `shared_table.rs` and `conversation.rs`.
 
+mod accept;
 mod conversation;
 mod incoming;
 mod learning;
@@ -22,9 +23,9 @@ mod shared_table;
 mod trace;
 mod view;
 
-pub use conversation::PeerAcceptor;
+pub use accept::PeerAcceptor;
 pub use section::{Peer, Section, UPDATES_AT_ONCE};
 pub use session::{Heard, Session};
 pub use shared_table::SharedTable;
 pub use trace::PEERS;
-pub use view::{LearnState, LinkState, PeerFigures, SessionView, TableProgress};
+pub use view::{LearnState, LinkState, ListenerEvent, PeerFigures, SessionView, TableProgress};

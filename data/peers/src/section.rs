@@ -11,7 +11,7 @@ use crate::incoming::Mismatch;
 use crate::learning::Learning;
 use crate::session::{Heard, Session};
 use crate::shared_table::SharedTable;
-use crate::view::{LearnState, LinkState, PeerFigures, SessionView};
+use crate::view::{LearnState, LinkState, ListenerEvent, PeerFigures, SessionView};
 
 /// A `peers` section.
 pub struct Section {
@@ -35,6 +35,8 @@ pub struct Section {
     pub has_predecessor: bool,
     /// Called with messages for operators.
     pub report: Report,
+    /// Called with what happens to connections of peers.
+    pub log: ListenerLog,
     /// Connections of peers to this instance.
     pub connections: ConnectionLimit,
     learning: Mutex<Option<Learning>>,
@@ -44,6 +46,8 @@ pub struct Section {
 
 /// Called with messages for operators.
 type Report = Box<dyn Fn(&str) + Send + Sync>;
+/// Called with what happens to connections of peers.
+type ListenerLog = Box<dyn Fn(&ListenerEvent<'_>) + Send + Sync>;
 
 /// Another instance.
 #[derive(Debug)]
@@ -154,6 +158,7 @@ impl Section {
             updates_at_once: UPDATES_AT_ONCE,
             has_predecessor: false,
             report: Box::new(|_| ()),
+            log: Box::new(|_| ()),
             connections: ConnectionLimit::new(),
             learning: Mutex::default(),
             stopping: AtomicBool::new(false),

@@ -1,6 +1,7 @@
 //! The view of a section for operators: its peers, and the progress of each session.
 
 use weir_sched::Tick;
+use weir_sys::Address;
 
 /// How a peer is connected, or why it is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -90,4 +91,15 @@ pub struct TableProgress {
     pub acknowledged: u32,
     /// The last update received.
     pub learned: u32,
+}
+
+/// What the listener of a section logs (manual, 11.2, "log").
+#[derive(Debug)]
+pub struct ListenerEvent<'e> {
+    /// Who connected: the address of the connection, or that of its PROXY header.
+    pub source: &'e Address,
+    /// Whether the connection is closed because of it.
+    pub is_error: bool,
+    /// What happened.
+    pub what: &'e str,
 }

@@ -1,15 +1,14 @@
 //! A newly accepted connection: its own rules, its PROXY header, the rules of its session.
 
-use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use weir_backend::{FrontendCounter, ListenerCounter, ProcessCounter, ProcessRate};
 use weir_config::model::Action;
 use weir_config::model::RulesetKind;
-use weir_net::{Connection, Received};
+use weir_net::{Connection, Received, proxy_header};
 use weir_sys::option;
-use weir_tls::{ChooseServer, Facts, Failure, Session as TlsSession, Why};
+use weir_tls::{ChooseServer, Facts, Failure, Session as TlsSession, Why, openssl};
 
 use crate::clock;
 use crate::deadlines;
@@ -49,7 +48,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
     if let Some(chooser) = &session.listener.tls
         && let Err(failure) = shake_hands(&mut client, &session, Arc::clone(chooser)).await
     {
-        let what = handshake_error(failure);
+        let what = openssl::in_words(failure);
         Stream::new(session, client, weir_sched::now_us()).log_refused_handshake(&what);
         return None;
     }
@@ -71,7 +70,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
 async fn read_header(client: &mut Connection, session: &Session) -> Result<(), &'static str> {
     let timeouts = &session.frontend.config.settings.timeouts;
     let deadline = clock::after_some(deadlines::handshake(timeouts));
-    let read = crate::proxy_header::read(client, deadline, |header| adopt(session, header)).await;
+    let read = proxy_header::read(client, deadline, |header| adopt(session, header)).await;
     let took = weir_sched::now_us().saturating_sub(session.accepted.monotonic_us) / 1000;
     session.handshake_ms.set(u32::try_from(took).unwrap_or(u32::MAX));
     read
@@ -142,18 +141,6 @@ impl Instance {
         } else {
             self.rates.event(worker, ProcessRate::TlsKeys, weir_sched::now().as_ms());
         }
-    }
-}
-
-/// The log text of a failed handshake.
-fn handshake_error(failure: Failure) -> Cow<'static, str> {
-    match (failure.why, weir_tls::openssl::error(failure)) {
-        (Why::TimedOut, _) => "Timeout during SSL handshake".into(),
-        (Why::Closed, _) => "Connection closed during SSL handshake".into(),
-        (_, Some((code, words))) => {
-            format!("SSL handshake failure (error:{code:08X}:SSL routines::{words})").into()
-        }
-        (_, None) => "SSL handshake failure".into(),
     }
 }
 

@@ -43,7 +43,7 @@ pub mod listener_handler;
 pub mod log;
 mod log_timing;
 mod multiplexed;
-pub mod proxy_header;
+mod proxy_header;
 pub mod recycle;
 mod refusals;
 mod relay;

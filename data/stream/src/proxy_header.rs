@@ -1,71 +1,13 @@
-//! The PROXY protocol: read from clients (`accept-proxy`), written to servers (`send-proxy`).
+//! The PROXY protocol: what clients told with it (`accept-proxy`), and headers for servers (`send-proxy`).
 
 use weir_config::model::ProxyV2Tls;
-use weir_net::{Connection, Received};
-use weir_proxy::{Addresses, Command, ProxyError, Ssl, Tlv, Transport, V2, tlv};
-use weir_sched::{Tick, wait};
+use weir_proxy::{Addresses, Command, Ssl, Tlv, Transport, V2, tlv};
 use weir_sys::Address;
 use weir_tls::inspect::{Inspected, Party};
 use weir_tls::{Facts, ciphers};
 
-use crate::clock;
 use crate::session::{ProxyFields, Session};
 use crate::stream::Stream;
-
-/// Reads the header at the beginning of a connection and calls `look` with it.
-///
-/// # Errors
-/// The log text, if no header or an invalid one arrives until the deadline.
-pub async fn read<R>(
-    client: &mut Connection,
-    deadline: Tick,
-    look: impl FnOnce(&weir_proxy::Header<'_>) -> R,
-) -> Result<R, &'static str> {
-    loop {
-        if !client.input().is_empty() {
-            match weir_proxy::parse(client.input()) {
-                Ok(Some(header)) => {
-                    let (seen, length) = (look(&header), header.length);
-                    client.consume(length);
-                    return Ok(seen);
-                }
-                Ok(None) => {}
-                Err(error) => return Err(in_words(error)),
-            }
-        }
-        match client.receive(usize::MAX) {
-            Received::Bytes(_) => continue,
-            Received::Nothing => {}
-            Received::End => {
-                return Err(none_came(client, "Connection closed while waiting for PROXY protocol header"));
-            }
-            Received::Full | Received::Failed(_) => {
-                return Err(none_came(client, "Connection error while waiting for PROXY protocol header"));
-            }
-        }
-        if clock::passed(deadline) {
-            return Err(none_came(client, "Timeout while waiting for PROXY protocol header"));
-        }
-        wait(deadline).await;
-    }
-}
-
-/// The log text for a missing or incomplete header. These and the following messages are listed in the manual under
-/// `fc_err_str`; the case for each was observed in logs of HAProxy 2.6.
-fn none_came(client: &Connection, why: &'static str) -> &'static str {
-    if client.input().is_empty() { why } else { "Truncated PROXY protocol header received" }
-}
-
-/// The log text for an invalid header.
-fn in_words(error: ProxyError) -> &'static str {
-    match error {
-        ProxyError::NotProxy | ProxyError::UnsupportedVersion => {
-            "Received something which does not look like a PROXY protocol header"
-        }
-        ProxyError::UnknownProtocol => "Received an unhandled protocol in the PROXY protocol header",
-        _ => "Received an invalid PROXY protocol header",
-    }
-}
 
 /// Sets the session's addresses to those of the header.
 pub(crate) fn adopt(session: &Session, header: &weir_proxy::Header<'_>) {

@@ -1,6 +1,20 @@
 //! OpenSSL's error codes and texts for failures, which logs and scripts expect.
 
+use std::borrow::Cow;
+
 use crate::failure::{Failure, Why};
+
+/// The log text of a failed handshake.
+pub fn in_words(failure: Failure) -> Cow<'static, str> {
+    match (failure.why, error(failure)) {
+        (Why::TimedOut, _) => "Timeout during SSL handshake".into(),
+        (Why::Closed, _) => "Connection closed during SSL handshake".into(),
+        (_, Some((code, words))) => {
+            format!("SSL handshake failure (error:{code:08X}:SSL routines::{words})").into()
+        }
+        (_, None) => "SSL handshake failure".into(),
+    }
+}
 
 /// OpenSSL 3's error code and text for a failure; none if it has none.
 pub fn error(failure: Failure) -> Option<(u32, &'static str)> {

@@ -13,6 +13,7 @@ use crate::model::{
     Bind, BindOptions, Location, Peer, Peers, ServerAddress, ServerPort, ServerSettings, StickTable,
 };
 use crate::numbers::integer_in;
+use crate::proxy::read_log_target_words;
 use crate::resources::Resources;
 use crate::ring::needs_a_stream;
 use crate::rows::{Handler, Row, Table};
@@ -84,7 +85,13 @@ pub(crate) static PEERS_KEYWORDS: Table<PeersKeyword> = Table::new(&[&[
         reader.section.disabled = false;
         words.end("enabled")
     }),
-    Row::not_yet("log", "<target> <facility>", "where the listener's events are logged"),
+    Row::ready(
+        "log",
+        "{ global | <target> [len <length>] [format <format>] [sample <ranges>:<sample_size>] <facility> [<level> [<minlevel>]] }",
+        "127.0.0.1:514 local0",
+        "where connections of peers are logged: who connects, and why somebody is refused",
+        |reader, _, words| reader.log(words),
+    ),
     Row::ready(
         "peer",
         "<name> <addr>:<port> [param*]",
@@ -122,6 +129,8 @@ pub(crate) static PEERS_KEYWORDS: Table<PeersKeyword> = Table::new(&[&[
 const SECTION: &str = "peers";
 /// The most peers in one section.
 const MOST_PEERS: usize = 64;
+/// The most log targets of one section.
+const MAX_LOG_TARGETS: usize = 256;
 
 impl PeersReader {
     /// Begins the section of a line. `local` is this instance's name.
@@ -148,6 +157,8 @@ impl PeersReader {
             shards: 0,
             peers: Vec::new(),
             bind: None,
+            log_targets: Vec::new(),
+            log_global: false,
         };
         Ok(PeersReader {
             section,
@@ -205,7 +216,6 @@ impl PeersReader {
                 words.fault("there is another address where peers connect in this section.".to_owned())
             );
         }
-        check_bind(&bind.options, words)?;
         self.section.bind = Some(bind);
         Ok(())
     }
@@ -222,8 +232,20 @@ impl PeersReader {
         };
         let target = self.section.bind.as_mut().unwrap_or(&mut said);
         read_bind_options(target, words, "default-bind", SECTION)?;
-        check_bind(&target.options, words)?;
         self.default_bind = target.options.clone();
+        Ok(())
+    }
+
+    fn log(&mut self, words: &mut Words<'_>) -> Parsed {
+        if words.take_if("global") {
+            self.section.log_global = true;
+            return words.end("log global");
+        }
+        let target = read_log_target_words(words)?;
+        if self.section.log_targets.len() == MAX_LOG_TARGETS {
+            return Err(fault(words.line().span(), format!("log : more than {MAX_LOG_TARGETS} targets")));
+        }
+        self.section.log_targets.push(Arc::new(target));
         Ok(())
     }
 
@@ -347,14 +369,6 @@ fn begins_with_option(words: &Words<'_>) -> bool {
     name.is_empty() || SERVER_OPTIONS.find(name).is_some()
 }
 
-/// Refuses protocols that peers do not use.
-fn check_bind(options: &BindOptions, words: &Words<'_>) -> Parsed {
-    match options.accept_proxy {
-        true => Err(not_yet(words.here(), "accept-proxy")),
-        false => Ok(()),
-    }
-}
-
 /// The address of a peer: with a port, or a path.
 fn peer_address(word: &Word, name: &Word) -> Parsed<ServerAddress> {
     let subject = format!("peer {name}");
@@ -438,6 +452,19 @@ mod tests {
     }
 
     #[test]
+    fn the_listener_may_log_and_expect_a_proxy_header() {
+        let read = parse_text(
+            "global\n localpeer A\npeers p\n log global\n log 127.0.0.1:514 len 500 local3 err\n default-bind accept-proxy\n \
+             bind 127.0.0.1:1024\n server A\n",
+        );
+        assert_eq!(read.messages, [""; 0]);
+        let section = &read.config.peers[0];
+        assert!(section.log_global && section.bind.as_ref().is_some_and(|bind| bind.options.accept_proxy));
+        let lengths: Vec<_> = section.log_targets.iter().map(|target| target.length_max).collect();
+        assert_eq!(lengths, [500]);
+    }
+
+    #[test]
     fn a_default_bind_may_come_last() {
         for lines in [" peer A 127.0.0.1:1\n", " bind 127.0.0.1:1\n server A\n"] {
             let text = format!("global\n localpeer A\npeers p\n{lines} default-bind ssl crt x.pem\n");
@@ -466,10 +493,9 @@ mod tests {
         check_lines(" peer A 127.0.0.1:1\n peer B 127.0.0.1\n", "missing port specification");
         check_lines(" peer A 127.0.0.1:1\n peer B\n", "'peer' expects");
         check_lines(" peer A 127.0.0.1:1\n peer B 127.0.0.1:2 nonsense\n", "unknown keyword 'nonsense'");
-        check_lines(" bind 127.0.0.1:1 accept-proxy\n server A\n", "accept-proxy");
-        check_lines(" default-bind accept-proxy\n", "accept-proxy");
         check_lines(" peer A 127.0.0.1:1\n shards 0\n", "shards");
-        check_lines(" peer A 127.0.0.1:1\n log global\n", "not implemented");
+        check_lines(" peer A 127.0.0.1:1\n log global local0\n", "log");
+        check_lines(" peer A 127.0.0.1:1\n log 127.0.0.1:514\n", "log : expects");
         check_lines(" peer A 127.0.0.1:1\n peer B 127.0.0.1:2 check\n", "'check' is not supported on a peer");
         check_lines(" default-server init-addr none\n", "'init-addr' is not supported on a peer");
         check_lines(" default-server weight 3\n peer A 127.0.0.1:1\n", "'weight' has no effect on a peer");

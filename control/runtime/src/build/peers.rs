@@ -6,16 +6,18 @@ use std::sync::{Arc, OnceLock};
 use weir_config::model::{
     self, Bind, Config, Host, ListenAddress, ServerAddress, ServerPort, ThreadRange, ThreadSet,
 };
+use weir_events::{Level, LogSink};
 use weir_net::endpoint::padded_abstract_name;
-use weir_peers::{Peer, Section, SharedTable};
+use weir_peers::{ListenerEvent, Peer, Section, SharedTable};
 use weir_stream::instance::Instance;
 use weir_sys::Address;
 use weir_tls::LiveListener;
 
 use super::TlsBuilder;
 use super::links::PlannedLink;
+use super::logs::{self, LogSinks};
 use super::names::{NameError, socket_address};
-use super::{BuildError, Resolver, listeners};
+use super::{BuildError, Options, Resolver, listeners};
 use crate::messages::Messages;
 use crate::tuning::updates_at_once;
 
@@ -26,6 +28,8 @@ pub struct LivePeers {
     pub sections: Vec<&'static Section>,
     /// The listeners for peers.
     pub listeners: Vec<PeerListener>,
+    /// The log targets of the sections.
+    pub sinks: Vec<Arc<LogSink>>,
 }
 
 /// A listener for peers.
@@ -38,6 +42,9 @@ pub struct PeerListener {
     /// The certificates for peers, if TLS is used.
     pub tls: Option<Arc<LiveListener>>,
 }
+
+/// The number of a section's listener in log lines.
+const FIRST_LISTENER: u32 = 1;
 
 /// Sections that are not live yet.
 #[derive(Debug, Default)]
@@ -56,6 +63,8 @@ struct PlannedSection {
     tls: OnceLock<Arc<LiveListener>>,
     tables: Vec<PlannedTable>,
     updates_at_once: usize,
+    /// `log`: its targets.
+    log: OnceLock<Vec<Arc<LogSink>>>,
 }
 
 /// Another instance.
@@ -86,6 +95,44 @@ impl PeersPlan {
             }
         }
     }
+}
+
+impl PeersPlan {
+    /// Opens the log targets of all sections, and records their faults.
+    pub(super) fn open_logs(
+        &self,
+        sections: &[model::Peers],
+        global: &model::Global,
+        options: &Options<'_>,
+        sinks: &mut LogSinks,
+        errors: &mut Vec<BuildError>,
+    ) {
+        for planned in &self.0 {
+            let Some(section) = sections.iter().find(|section| section.name == planned.name) else {
+                continue;
+            };
+            let inherited = if section.log_global { &global.logs[..] } else { &[] };
+            let targets = inherited.iter().chain(&section.log_targets);
+            let _ = planned.log.set(logs::open_all(targets, &section.at, global, options, sinks, errors));
+        }
+    }
+}
+
+/// Logs an event of a listener for peers, in the form that connections without a stream have (manual, 8.2.5).
+fn log_event(
+    place: &str,
+    sinks: &[Arc<LogSink>],
+    tag: &[u8],
+    instance: &Instance,
+    event: &ListenerEvent<'_>,
+) {
+    let us = weir_sched::wall_us();
+    let time = weir_expr::WallTime { seconds: (us / 1_000_000) as i64, micros: (us % 1_000_000) as u32 };
+    let mut line = format!("{} [", event.source).into_bytes();
+    weir_expr::time::format(b"%d/%b/%Y:%H:%M:%S", time, &instance.identity.time_zone, &mut line);
+    line.extend_from_slice(format!(".{:03}] {place}: {}", time.micros / 1000, event.what).as_bytes());
+    let level = if event.is_error { Level::Error } else { Level::Info };
+    weir_stream::log::tell(sinks, tag, level, &line);
 }
 
 /// A table that a section shares, by its index among all.
@@ -142,6 +189,7 @@ pub fn peers(config: &Config, resolver: &dyn Resolver) -> Result<PeersPlan, Vec<
             peers,
             tables: tables(config, section),
             updates_at_once: updates_at_once(&config.global.tuning),
+            log: OnceLock::new(),
         });
     }
     if errors.is_empty() { Ok(plan) } else { Err(errors) }
@@ -222,6 +270,7 @@ impl PeersPlan {
         instance: &'static Instance,
         has_predecessor: bool,
         messages: &'static Messages,
+        log_tag: &'static [u8],
     ) -> &'static LivePeers {
         let mut live = LivePeers::default();
         for planned in self.0 {
@@ -240,10 +289,24 @@ impl PeersPlan {
             let mut section = Section::new(&planned.name, &planned.local, shared.collect(), peers.collect());
             section.local_position = planned.local_position;
             section.own_link = planned.own.map(PlannedLink::publish);
+            // The next process listens as this one does.
+            let bare = section.own_link.as_mut().filter(|link| link.header.is_empty());
+            if let Some(link) = bare.filter(|_| planned.bind.options.accept_proxy) {
+                link.header = (*b"PROXY UNKNOWN\r\n").into();
+            }
             section.shards = shards;
             section.updates_at_once = planned.updates_at_once;
             section.has_predecessor = has_predecessor;
             section.report = Box::new(|text| messages.warning(text));
+            let sinks = planned.log.into_inner().unwrap_or_default();
+            live.sinks.extend(sinks.iter().cloned());
+            if !sinks.is_empty() {
+                let place = match &planned.bind.name {
+                    Some(name) => format!("{}/{name}", planned.name),
+                    None => format!("{}/{FIRST_LISTENER}", planned.name),
+                };
+                section.log = Box::new(move |event| log_event(&place, &sinks, log_tag, instance, event));
+            }
             let section: &'static Section = Box::leak(Box::new(section));
             for mut bind in listeners::single(&planned.bind) {
                 // A section runs on the first worker only.

@@ -246,7 +246,8 @@ pub fn events(
 pub(super) fn log_targets(config: &Config) -> impl Iterator<Item = &Arc<model::LogTarget>> {
     let of_proxies = config.proxies.iter().flat_map(|proxy| &proxy.settings.logging.targets);
     let of_relays = config.log_forwards.iter().flat_map(|section| &section.targets);
-    config.global.logs.iter().chain(of_proxies).chain(of_relays)
+    let of_peers = config.peers.iter().flat_map(|section| &section.log_targets);
+    config.global.logs.iter().chain(of_proxies).chain(of_relays).chain(of_peers)
 }
 
 /// The ring of `log` lines with a server that needs connections (manual, "log").

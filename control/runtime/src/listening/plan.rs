@@ -217,7 +217,7 @@ pub(crate) fn described(instance: &'static Instance, global: &Global, workers: u
     let resolver = &crate::build::SystemResolver::default();
     let context = BindContext { global, workers, reuse_port: true, resolver, messages: &messages };
     let relays = crate::build::RelayPlan::default().publish(instance, None);
-    let peers = crate::build::PeersPlan::default().publish(instance, false, Box::leak(Box::default()));
+    let peers = crate::build::PeersPlan::default().publish(instance, false, Box::leak(Box::default()), b"");
     let wanted = wanted(instance, relays, peers, &context).expect("nothing is wrong");
     wanted.iter().map(|socket| format!("{:?} {}\n", socket.options, socket.shards)).collect()
 }

@@ -73,7 +73,11 @@ impl Instance {
         weir_sched::spawn(
             &ACCEPT,
             Class::Urgent,
-            weir_net::listener::accept(listener, PeerAcceptor { section: self.section, tls: None }, 10),
+            weir_net::listener::accept(
+                listener,
+                PeerAcceptor { section: self.section, tls: None, accept_proxy: false },
+                10,
+            ),
         );
         self.section.start();
         self

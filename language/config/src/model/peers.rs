@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Bind, Location, ServerAddress, ServerSettings};
+use super::{Bind, Location, LogTarget, ServerAddress, ServerSettings};
 
 /// A `peers` section.
 #[derive(Clone, Debug)]
@@ -21,6 +21,10 @@ pub struct Peers {
     pub peers: Vec<Peer>,
     /// Where peers connect to this instance: a `bind` line, or the address of its own `peer` line.
     pub bind: Option<Bind>,
+    /// `log`: where the events of its listener are logged.
+    pub log_targets: Vec<Arc<LogTarget>>,
+    /// `log global`: also to the targets of the global section.
+    pub log_global: bool,
 }
 
 /// A peer.

@@ -1,0 +1,158 @@
+//! Connections of peers to this instance: accepted, secured, greeted, logged.
+//!
+//! ```text
+//!            PROXY header    TLS         hello           status
+//! accepted ──────────────► ──────► ─────────────► known ────────► converse ─► end
+//!     │                                  │
+//!     └── any of them is missing or late ┴─► one log line, closed
+//! ```
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, proxy_header};
+use weir_peer_messages::{Hello, Status};
+use weir_sched::{Class, Descriptor, Kind, Tick, now};
+use weir_sys::{Address, Errno, option};
+use weir_tls::{ChooseServer, openssl};
+
+use crate::conversation::{GREETING_MS, Partner, receive_some};
+use crate::section::Section;
+use crate::view::ListenerEvent;
+
+static SESSION: Kind = Kind::new("peer session");
+
+/// Accepts connections of peers.
+#[derive(Clone)]
+pub struct PeerAcceptor {
+    /// The section that they connect to.
+    pub section: &'static Section,
+    /// The TLS settings of the listener, if it has TLS.
+    pub tls: Option<Arc<dyn ChooseServer>>,
+    /// `accept-proxy`: a PROXY header comes first, and says who connects.
+    pub accept_proxy: bool,
+}
+
+impl Acceptor for PeerAcceptor {
+    type Ticket = Permit;
+
+    fn state(&self) -> AcceptorState {
+        if self.section.is_stopping() { AcceptorState::Stopped } else { AcceptorState::Open }
+    }
+
+    fn too_fast(&self) -> Option<Tick> {
+        None
+    }
+
+    fn admit(&self) -> Result<Permit, &'static ConnectionLimit> {
+        self.section.connections.enter(self.section.most_connections()).ok_or(&self.section.connections)
+    }
+
+    fn give_way(&self) {
+        self.section.connections.offer();
+    }
+
+    fn enter(&self, ticket: Permit, socket: OwnedFd, mut source: Address) {
+        let acceptor = self.clone();
+        // What belongs together was collected already: else news waits up to 40 ms for the acknowledgement of what was said before.
+        let _ = option::set_no_delay(&socket, true);
+        weir_sched::spawn(&SESSION, Class::Bulk, async move {
+            let _counted = ticket;
+            if let Ok(descriptor) = Descriptor::register(socket) {
+                descriptor.set_owner(weir_sched::current());
+                if let Err(what) = acceptor.serve(Connection::privileged(descriptor), &mut source).await {
+                    (acceptor.section.log)(&ListenerEvent { source: &source, is_error: true, what: &what });
+                }
+            }
+        });
+    }
+
+    /// Peers connect again.
+    fn exhausted(&self, _: Errno) {}
+}
+
+impl PeerAcceptor {
+    /// Serves a peer until its session ends. `source` becomes the address in its PROXY header, if there is one.
+    ///
+    /// # Errors
+    /// The log text, if there is no session.
+    async fn serve(&self, mut connection: Connection, source: &mut Address) -> Result<(), String> {
+        let (section, deadline) = (self.section, now().after(GREETING_MS));
+        if self.accept_proxy {
+            let told = proxy_header::read(&mut connection, deadline, proxy_header::client).await?;
+            *source = told.unwrap_or_else(|| source.clone());
+        }
+        if let Some(chooser) = &self.tls {
+            let session = weir_tls::Session::server(Arc::clone(chooser));
+            let secured = connection.shake_hands(session, deadline).await;
+            weir_sched::set_class(Class::Bulk);
+            secured.map_err(openssl::in_words)?;
+        }
+        let partner = section.greeted(&mut connection, deadline).await?;
+        let status = partner.err().unwrap_or(Status::Succeeded);
+        let line = format!("{}\n", status.code());
+        let answered = connection.send_all(line.as_bytes(), deadline).await;
+        let partner = partner.map_err(|status| format!("greeting refused with status {}", status.code()))?;
+        answered.ok_or("connection closed before the answer to the greeting")?;
+        let who = section.name_of(partner);
+        let log = |what: &str| (section.log)(&ListenerEvent { source, is_error: false, what });
+        log(&format!("{who} connected"));
+        section.converse(connection, partner).await;
+        log(&format!("{who} disconnected"));
+        Ok(())
+    }
+}
+
+impl Section {
+    /// Waits for the greeting of a peer that connected: the peer, or why it is refused.
+    ///
+    /// # Errors
+    /// The log text, if none comes until the deadline.
+    async fn greeted(
+        &self,
+        connection: &mut Connection,
+        deadline: Tick,
+    ) -> Result<Result<Partner, Status>, &'static str> {
+        loop {
+            match Hello::read(connection.input()) {
+                Ok(None) => {}
+                Ok(Some((hello, length))) => {
+                    connection.consume(length);
+                    return Ok(self.partner(&hello));
+                }
+                Err(status) => return Ok(Err(status)),
+            }
+            if receive_some(connection, deadline).await.is_none() {
+                return Err(match now() >= deadline {
+                    true => "timeout while waiting for the greeting",
+                    false => "connection closed while waiting for the greeting",
+                });
+            }
+        }
+    }
+
+    /// The sender of this hello.
+    fn partner(&self, hello: &Hello) -> Result<Partner, Status> {
+        if *hello.remote != *self.local {
+            return Err(Status::NotMe);
+        }
+        if self.is_stopping() {
+            return Err(Status::TryAgain);
+        }
+        if *hello.local == *self.local {
+            return Ok(Partner::Predecessor);
+        }
+        let position = self.peers.iter().position(|peer| *peer.name == *hello.local);
+        position.map(Partner::Peer).ok_or(Status::UnknownPeer)
+    }
+
+    fn name_of(&self, partner: Partner) -> String {
+        match partner {
+            Partner::Peer(position) => {
+                format!("peer '{}'", self.peers.get(position).map_or("", |peer| &peer.name))
+            }
+            Partner::Predecessor => "the former process".to_owned(),
+            Partner::Successor => "the next process".to_owned(),
+        }
+    }
+}
