@@ -42,8 +42,9 @@ impl Stream {
         let request = &self.request.message;
         let Some(key) = request.head.find(request.bytes(), KEY, 1) else { return };
         let proof = proof_of(key);
-        // Without room for it the client refuses the response, as it must.
-        let _ = self.response.message.head.add(b"sec-websocket-accept", proof.as_bytes());
+        // One that the server made up does not answer this key. Without room for it the client refuses the response, as it must.
+        let (head, raw) = self.response.message.edit();
+        let _ = head.set(raw, b"sec-websocket-accept", proof.as_bytes());
     }
 
     #[cold]
