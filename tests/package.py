@@ -59,6 +59,7 @@ def everything_is_where_a_distribution_has_it(binary, folder):
                        ("etc/rsyslog.d/49-weir.conf", 0o644), ("usr/lib/systemd/system/weir.service", 0o644), ("usr/lib/sysusers.d/weir.conf", 0o644),
                        ("usr/share/man/man1/weir.1.gz", 0o644), ("usr/share/man/man5/weir.cfg.5.gz", 0o644), ("usr/share/man/man1/weir-ring.1.gz", 0o644),
                        ("usr/share/bash-completion/completions/weir", 0o644), ("usr/share/zsh/vendor-completions/_weir", 0o644),
+                       ("usr/share/fish/vendor_completions.d/weir.fish", 0o644),
                        ("usr/share/doc/weir/copyright", 0o644), ("usr/share/doc/weir/examples/web-site.cfg", 0o644)):
         known = os.stat(system.at(name))
         assert (stat.S_IMODE(known.st_mode), known.st_uid) == (mode, 0), (name, oct(known.st_mode), known.st_uid)
@@ -158,6 +159,25 @@ def shells_complete_options_and_words(binary, folder):
     assert completed("weir", "-c", "--format", "j") == ["json"]
     assert completed("weir", "explain", "retrie") == ["retries"]
     assert "lint" not in completed("weir", "-c", "")
+
+
+def fish_completes_the_same(binary, folder):
+    """As fish itself completes a line."""
+    if not shutil.which("fish"):
+        raise LeftOut("fish is not installed")
+
+    def completed(line):
+        script = f"complete -e -c weir; source {ROOT}/packaging/completion/weir.fish; complete -C '{line}'"
+        done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, env={**os.environ, "HOME": folder.path})
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        return [found.split("\t")[0] for found in done.stdout.splitlines()]
+    assert completed("weir ex") == ["explain"]
+    assert completed("weir --fo") == ["--format"]
+    assert completed("weir -c --format j") == ["json"]
+    assert completed("weir explain retrie") == ["retries"]
+    assert "lint" not in completed("weir -c ")
+    with open(folder.file("a-file.cfg", "")):
+        assert completed(f"weir -f {folder.path}/a-fi") == [f"{folder.path}/a-file.cfg"]
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ pub fn all() -> Vec<Generated> {
         file("packaging/man/weir-ring.1", ring()),
         file("packaging/completion/weir.bash", bash()),
         file("packaging/completion/_weir", zsh()),
+        file("packaging/completion/weir.fish", fish()),
     ]
 }
 
@@ -173,6 +174,34 @@ fn zsh() -> String {
         ")\nif (( CURRENT == 2 )); then\n    compadd explain lint\nfi\nif [[ $words[2] == explain ]]; then\n    compadd {}\nelse\n    _arguments -A '-*' $options\nfi\n",
         explained()
     );
+    text
+}
+
+/// Options of one letter are `-s`, others with one dash `-o`, with two `-l`.
+fn fish() -> String {
+    let mut text = String::from(
+        "# Generated from the rows of the program: make reference.\n\
+         complete -c weir -n 'test (count (commandline -opc)) -eq 1' -f -a 'explain lint'\n",
+    );
+    for flag in FLAGS {
+        let help = flag.help.replace('\\', "\\\\").replace('\'', "\\'");
+        let option = match flag.name.strip_prefix("--") {
+            Some("") => continue,
+            Some(long) => format!("-l {long}"),
+            None if flag.name.len() == 2 => format!("-s {}", &flag.name[1..]),
+            None => format!("-o {}", flag.name.trim_start_matches('-')),
+        };
+        let value = match flag.name {
+            "-f" | "-p" | "-x" => " -r -F",
+            "-C" => " -x -a '(__fish_complete_directories)'",
+            "--format" => " -x -a 'text json'",
+            _ if flag.value.starts_with('<') => " -x",
+            _ => "",
+        };
+        let _ = writeln!(text, "complete -c weir {option}{value} -d '{help}'");
+    }
+    let _ =
+        writeln!(text, "complete -c weir -n '__fish_seen_subcommand_from explain' -f -a '{}'", explained());
     text
 }
 
