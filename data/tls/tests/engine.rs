@@ -12,8 +12,8 @@ use weir_tls::rustls::{ClientConfig, ClientConnection, ProtocolVersion};
 use weir_tls::settings::{Base, Reuse, client_config};
 use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier, algorithms};
 use weir_tls::{
-    Certificate, ChooseServer, Entry, Failure, Listener, Loader, Part, Progress, Secret, ServerSettings,
-    Session, Settings, VerifyMode, Why,
+    Alert, Certificate, ChooseServer, Entry, Failure, Listener, Loader, Part, Progress, Secret,
+    ServerSettings, Session, Settings, VerifyMode, Why,
 };
 
 /// Within the validity of every certificate here.
@@ -703,4 +703,58 @@ fn a_handshake_that_fails_behind_early_data_leaves_them_early() {
     let garbage = [22, 3, 3, 0, 4, 2, 0, 0, 0];
     assert!(client.open(&garbage, &mut [0; 100], &mut Vec::new()).failure.is_some());
     assert!(client.seal(b"x", &mut [0; 100], 100, &mut Vec::new()).is_err());
+}
+
+/// A rustls client in the middle of a session with our server.
+fn updating_client() -> (ClientConnection, Session) {
+    let world = World::new();
+    let name = ServerName::try_from("one.example").expect("a name");
+    let mut client = ClientConnection::new(world.client(None), name).expect("a client");
+    let mut server = Session::server(world.listener(&["one.example"], false));
+    let mut answer = Vec::new();
+    for _ in 0..2 {
+        let mut wire = spoken(&mut client);
+        server.shake(&mut wire, &mut answer).1.expect("a handshake");
+        assert_eq!(heard(&mut client, &std::mem::take(&mut answer)), b"");
+    }
+    assert!(!client.is_handshaking() && server.facts().version_name() == Some("TLSv1.3"));
+    (client, server)
+}
+
+#[test]
+fn keys_change_beside_data_as_often_as_the_peer_likes() {
+    let (mut client, mut server) = updating_client();
+    let mut sealed = vec![0; 1000];
+    for number in 0..500u32 {
+        client.refresh_traffic_keys().expect("an update");
+        client.writer().write_all(&number.to_be_bytes()).expect("room");
+        let (mut wire, mut answer) = (spoken(&mut client), Vec::new());
+        assert_eq!(opened(&mut server, &mut wire, &mut answer, 1000), number.to_be_bytes());
+        // rustls itself bears 32 updates of its peer in all, which answer its own.
+        if number < 32 {
+            let (_, written) = server.seal(b"answer", &mut sealed, 1000, &mut answer).expect("a session");
+            assert_eq!(heard(&mut client, &[&answer[..], &sealed[..written]].concat()), b"answer");
+        }
+    }
+}
+
+#[test]
+fn a_storm_of_key_updates_without_data_ends_the_session() {
+    let (mut client, mut server) = updating_client();
+    let (mut updates, mut sent) = (0, 0);
+    let failure = loop {
+        client.refresh_traffic_keys().expect("an update");
+        let mut answer = Vec::new();
+        let opened = server.open(&spoken(&mut client), &mut [0; 1000], &mut answer);
+        sent += answer.len();
+        updates += 1;
+        assert!(updates < 100, "it goes on");
+        match opened.failure {
+            Some(failure) => break failure,
+            None => heard(&mut client, &answer),
+        };
+    };
+    assert_eq!((updates, failure.alert), (33, Some(Alert::UnexpectedMessage)));
+    // At most one small record an update, and the alert.
+    assert!(sent <= 33 * 30, "{sent}");
 }
