@@ -1,8 +1,9 @@
 //! Entries of stick-tables that expire: one worker removes them, a few at a time, and gives memory back that nothing is in any more.
 //!
-//! An expired entry is never found, whether it was removed or not; removing it frees its memory.
+//! An expired entry is never found, whether it was removed or not; removing it frees its memory. Where nothing can expire, nothing is done:
+//! the task sleeps until the first entry may expire, however many tables there are.
 
-use weir_sched::{Class, Kind};
+use weir_sched::{Class, Kind, Tick};
 use weir_stream::instance::Instance;
 
 /// Starts the removal. Call it on one worker.
@@ -11,14 +12,19 @@ pub(crate) fn start(instance: &'static Instance) {
         return;
     }
     weir_sched::spawn(&EXPIRY, Class::Bulk, async move {
+        let task = weir_sched::current();
+        instance.tables.iter().for_each(|table| table.on_due(move || weir_sched::wake(task)));
         loop {
             let now = weir_sched::now();
             let mut more = false;
             for table in &instance.tables {
-                more |= table.expire(now.as_ms(), AT_ONCE);
+                more |= table.expire_due(now.as_ms(), AT_ONCE).is_none();
             }
-            let pause = if more { SHORT_PAUSE_MS } else { PAUSE_MS };
-            weir_sched::sleep_until(now.after(pause)).await;
+            weir_sched::sleep_until(now.after(if more { SHORT_PAUSE_MS } else { PAUSE_MS })).await;
+            let due = instance.tables.iter().map(|table| table.due_at()).min().unwrap_or(u64::MAX);
+            if due > weir_sched::now().as_ms() {
+                weir_sched::wait(if due == u64::MAX { Tick::NEVER } else { Tick::from_ms(due) }).await;
+            }
         }
     });
 }

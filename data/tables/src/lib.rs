@@ -21,6 +21,7 @@
 mod ages;
 mod answer;
 mod changes;
+mod due;
 #[cfg(test)]
 mod fixture;
 mod index;

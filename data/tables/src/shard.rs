@@ -1,7 +1,10 @@
 //! A shard of a table: its entries, their index, and their ages. All methods are called under the shard's lock.
 
+use std::sync::Arc;
+
 use crate::ages::Ages;
 use crate::changes::Changes;
+use crate::due::Due;
 use crate::index::{Index, Link};
 use crate::layout::{Layout, header};
 use crate::slots::Slots;
@@ -18,6 +21,8 @@ pub(crate) struct Shard {
     generation: u32,
     /// Changes to tell other instances; none if the table is not shared.
     changes: Option<Box<Changes>>,
+    /// When the table has work.
+    due: Arc<Due>,
 }
 
 /// A shard's parameters from its table.
@@ -31,9 +36,20 @@ pub(crate) struct Rules<'t> {
 }
 
 impl Shard {
+    /// An empty shard of a table.
+    pub fn new(due: &Arc<Due>) -> Shard {
+        Shard { due: Arc::clone(due), ..Shard::default() }
+    }
+
     /// An empty shard whose changes are recorded for this many audiences.
-    pub fn shared(audiences: usize) -> Shard {
-        Shard { changes: Some(Box::new(Changes::new(audiences))), ..Shard::default() }
+    pub fn shared(due: &Arc<Due>, audiences: usize) -> Shard {
+        Shard { changes: Some(Box::new(Changes::new(audiences))), ..Shard::new(due) }
+    }
+
+    /// In how many milliseconds the oldest entry that is not tracked expires; none without one.
+    pub fn expires_in(&self, now: u32, rules: Rules<'_>) -> Option<u32> {
+        let words = self.slots.get(self.ages.oldest()?, rules.layout.stride);
+        Some((words[header::EXPIRES].wrapping_sub(now) as i32).max(0) as u32)
     }
 
     /// Records a change of an entry; true if audiences may have to be told now.
@@ -136,6 +152,8 @@ impl Shard {
             self.slots.clear();
             self.index.clear();
             self.ages = Ages::default();
+            // Memory waits to be given back.
+            self.due.by(0);
         }
     }
 

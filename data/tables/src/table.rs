@@ -2,10 +2,11 @@
 
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use foldhash::quality::RandomState;
 
+use crate::due::Due;
 use crate::key::Key;
 use crate::layout::{Layout, header};
 use crate::names::Names;
@@ -31,6 +32,8 @@ pub struct Table {
     names: Names,
     /// Called at the first change since an audience looked.
     on_change: OnceLock<OnChange>,
+    /// When something expires, or memory can be given back.
+    due: Arc<Due>,
 }
 
 /// Called when there are changes to tell, with a shard locked.
@@ -85,12 +88,12 @@ const TRIMMED_AT_ONCE: usize = 64;
 impl Table {
     /// An empty table.
     pub fn new(declaration: Declaration) -> Table {
-        Table::of_shards(declaration, Shard::default)
+        Table::of_shards(declaration, Shard::new)
     }
 
     /// An empty table whose changes are recorded for this many audiences.
     pub fn shared(declaration: Declaration, audiences: usize) -> Table {
-        Table::of_shards(declaration, || Shard::shared(audiences))
+        Table::of_shards(declaration, |due| Shard::shared(due, audiences))
     }
 
     /// An empty table whose counts and rates are sums: of what is counted here, and of what so many audiences count.
@@ -99,20 +102,22 @@ impl Table {
         Table { layout, ..Table::shared(declaration, audiences) }
     }
 
-    fn of_shards(declaration: Declaration, shard: impl Fn() -> Shard) -> Table {
+    fn of_shards(declaration: Declaration, shard: impl Fn(&Arc<Due>) -> Shard) -> Table {
+        let due = Arc::new(Due::default());
         let layout = Layout::of(&declaration);
         let shards = (declaration.size as usize / ENTRIES_PER_SHARD).clamp(1, MAX_SHARDS);
         // A power of two, so that a few bits of the hash select one.
         let shards = 1 << shards.ilog2();
         Table {
             layout,
-            shards: (0..shards).map(|_| Slot(Mutex::new(shard()))).collect(),
+            shards: (0..shards).map(|_| Slot(Mutex::new(shard(&due)))).collect(),
             hasher: RandomState::default(),
             used: AtomicU32::new(0),
             refused: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
             names: Names::default(),
             on_change: OnceLock::new(),
+            due,
             declaration,
         }
     }
@@ -247,8 +252,36 @@ impl Table {
 
     /// Removes what has expired, at most `budget` entries, and gives memory back, a few blocks; whether that was not enough.
     pub fn expire(&self, now_ms: u64, budget: u32) -> bool {
+        self.sweep(now_ms, budget).is_none()
+    }
+
+    /// The same if there is something to do, else nothing, and without a lock: when to call it again at the earliest, or none for at
+    /// once. Only one task calls it.
+    pub fn expire_due(&self, now_ms: u64, budget: u32) -> Option<u64> {
+        if self.due_at() > now_ms {
+            return Some(self.due_at());
+        }
+        self.due.begin();
+        let next = self.sweep(now_ms, budget);
+        self.due.end(next.unwrap_or(0));
+        next.map(|_| self.due_at())
+    }
+
+    /// When [`Table::expire_due`] has something to do, at the earliest.
+    pub fn due_at(&self) -> u64 {
+        self.due.at()
+    }
+
+    /// Calls `wake` when it has something to do earlier than was known. Only the first call has an effect.
+    pub fn on_due(&self, wake: impl Fn() + Send + Sync + 'static) {
+        self.due.on_earlier(wake);
+    }
+
+    /// Looks at all shards: when something expires next, at the earliest. None if the budget was not enough.
+    fn sweep(&self, now_ms: u64, budget: u32) -> Option<u64> {
         let expires = self.declaration.expire_ms != 0;
         let (mut left, mut blocks) = (budget, TRIMMED_AT_ONCE);
+        let mut next = u64::MAX;
         for slot in &self.shards {
             let mut shard = slot.lock();
             blocks -= shard.trim(blocks);
@@ -256,12 +289,15 @@ impl Table {
                 let gone = self.with_rules(|rules| shard.expire(now_ms as u32, left, rules));
                 self.used.fetch_sub(gone, Relaxed);
                 left -= gone;
+                // What is used for the first time, or not tracked any more, from now on lives for the whole time.
+                let first = self.with_rules(|rules| shard.expires_in(now_ms as u32, rules));
+                next = next.min(now_ms + u64::from(first.unwrap_or(self.declaration.expire_ms)));
             }
             if left == 0 || blocks == 0 {
-                return true;
+                return None;
             }
         }
-        false
+        Some(next)
     }
 
     /// Calls `then` with the entries from `cursor` on, visiting at most `budget` slots. None at the end, else the new cursor.
@@ -375,6 +411,7 @@ impl Table {
             shard.touch(slot, now_ms as u32, rules);
             if let Some(left) = expires_in_ms.filter(|left| *left < rules.expire_ms) {
                 shard.expire_at(slot, (now_ms as u32).wrapping_add(left), rules);
+                table.due.by(now_ms + u64::from(left));
             }
             then(&mut table.row(shard, slot, now_ms, rules))
         })

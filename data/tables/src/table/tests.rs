@@ -248,3 +248,43 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn nothing_is_locked_before_something_can_expire() {
+    let table = Table::new(declaration(10_000, 10_000));
+    let expire_ms = u64::from(table.declaration().expire_ms);
+    let entry = |number, now| table.store(&key(number), now, |_| ()).expect("room");
+    assert_eq!(
+        table.expire_due(1_000, 10),
+        Some(1_000 + expire_ms),
+        "what comes next lives for the whole time"
+    );
+    entry(1, 1_500);
+    let locked: Vec<_> = table.shards.iter().map(|shard| shard.lock()).collect();
+    // A lock that this thread holds would not be taken again.
+    assert_eq!(table.expire_due(900 + expire_ms, 10), Some(1_000 + expire_ms));
+    drop(locked);
+    assert_eq!(table.expire_due(1_000 + expire_ms, 10), Some(1_500 + expire_ms), "the oldest one");
+    assert_eq!(table.used(), 1);
+    assert_eq!(table.expire_due(1_500 + expire_ms, 10), Some(0), "its memory waits to be given back");
+    assert_eq!(table.used(), 0);
+    let end = 1_600 + expire_ms;
+    assert_eq!(table.expire_due(end, 10), Some(end + expire_ms));
+}
+
+#[test]
+fn what_is_to_do_earlier_than_was_known_wakes() {
+    let woken = Arc::new(AtomicU32::new(0));
+    let table = Table::new(declaration(10_000, 10_000));
+    let counted = Arc::clone(&woken);
+    table.on_due(move || _ = counted.fetch_add(1, Relaxed));
+    let expire_ms = table.declaration().expire_ms;
+    table.expire_due(1_000, 10).expect("nothing to do");
+    table.store(&key(1), 1_000, |_| ()).expect("room");
+    assert_eq!(woken.load(Relaxed), 0, "an entry lives for the whole time");
+    table.learn(&key(2), 1_000, Some(expire_ms / 2), |_| ()).expect("room");
+    assert_eq!((woken.load(Relaxed), table.due_at()), (1, 1_000 + u64::from(expire_ms) / 2));
+    table.remove(&key(1), 1_000);
+    table.remove(&key(2), 1_000);
+    assert_eq!((woken.load(Relaxed), table.due_at()), (2, 0), "memory waits");
+}
