@@ -109,6 +109,19 @@ def files_of_tls_are_read_where_nobody_uses_them(binary, folder):
     assert said(binary, folder, text.format("", "crt /nonexistent/x"))[0] == 0
 
 
+def lists_of_certificates_are_read_where_nobody_uses_them(binary, folder):
+    """Each line of a `crt-list` on a `bind` line without `ssl`, the files that it names included, as HAProxy 3.2 does."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", "/CN=x",
+                    "-keyout", f"{folder.path}/a.pem.key", "-out", f"{folder.path}/a.pem"], check=True, capture_output=True)
+    good = f"# listed\n{folder.path}/a.pem [alpn h2] x.example\n"
+    check = lambda line: said(binary, folder, HEAD + f"frontend f\n    bind 127.0.0.1:1 crt-list {folder.file('list', good + line)}\n")  # noqa: E731
+    assert check("")[0] == 0
+    for line, fault in (("/nonexistent/x", "unable to read '/nonexistent/x'"), (f"{folder.path}/a.pem [ca-file /nonexistent/x verify required]", "unable to read '/nonexistent/x'"),
+                        (f"{folder.path}/a.pem [nonsense x]", f"{folder.path}/list, line 3: unknown keyword 'nonsense'")):
+        status, messages = check(line)
+        assert status == 1 and "'bind 127.0.0.1:1' : " in messages and messages.count(fault) == 1, (line, messages)
+
+
 def only_files_with_errors_are_named(binary, folder):
     good, bad = folder.file("good.cfg", HEAD), folder.file("bad.cfg", "frontend f\n    bind :1\n    foo\n")
     status, _, messages = run(binary, "-c", "-f", good, "-f", bad)

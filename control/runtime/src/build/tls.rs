@@ -9,6 +9,7 @@ mod live;
 mod renewals;
 mod servers;
 mod stores;
+mod unused;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
@@ -277,27 +278,9 @@ impl TlsBuilder {
         Some(Listener::new(strict, entries).with_forger(forger))
     }
 
-    /// Reads what a line without `ssl` names: a file that is missing is a mistake here, too.
-    fn check_unused(&mut self, bind: &Bind, tls: &BindTls) {
-        let subject = format!("'bind {}'", bind.spelling);
-        let paths = tls.certificates.iter().filter_map(|source| match source {
-            CertificateSource::Path(path) => Some(path),
-            CertificateSource::List(_) => None,
-        });
-        for path in tls.default_certificates.iter().chain(paths) {
-            let _ = self.load(path, &subject, &bind.at);
-        }
-        for source in &tls.certificates {
-            if let CertificateSource::List(path) = source {
-                self.add_list(&mut Vec::new(), bind, tls, path);
-            }
-        }
-        let _ = self.check_files(&tls.options, &subject, &bind.at);
-        if let Some(file) = tls.options.ticket_keys.as_deref()
-            && let Err(fault) = self.keys_of_tickets(file)
-        {
-            self.refuse(&bind.at, format!("{subject} : 'tls-ticket-keys' : {fault}"));
-        }
+    fn refuse_line(&mut self, bind: &Bind, path: &str, line: &ListedLine, fault: &str) {
+        let text = format!("'bind {}' : 'crt-list' : {path}, line {}: {fault}.", bind.spelling, line.number);
+        self.refuse(&bind.at, text);
     }
 
     /// Who makes certificates for names that nobody has, if somebody does; the outer none when that cannot be, which is noted.
@@ -370,13 +353,7 @@ impl TlsBuilder {
         for line in lines {
             match self.listed(bind, &tls.options, path, &line, &mut same) {
                 Ok(found) => entries.extend(found),
-                Err(Some(fault)) => {
-                    let text = format!(
-                        "'bind {}' : 'crt-list' : {path}, line {}: {fault}.",
-                        bind.spelling, line.number
-                    );
-                    return self.refuse(&bind.at, text);
-                }
+                Err(Some(fault)) => return self.refuse_line(bind, path, &line, &fault),
                 // The fault was recorded.
                 Err(None) => {}
             }

@@ -1,0 +1,49 @@
+//! What `bind` lines without `ssl` name: nothing of it is used, and a mistake in it is one here, too.
+
+use weir_config::model::{Bind, BindTls, CertificateSource, Location, TlsOptions};
+
+use super::TlsBuilder;
+
+impl TlsBuilder {
+    /// Reads what a line without `ssl` names: a file that is missing is a mistake here, too.
+    pub(super) fn check_unused(&mut self, bind: &Bind, tls: &BindTls) {
+        let subject = format!("'bind {}'", bind.spelling);
+        let paths = tls.certificates.iter().filter_map(|source| match source {
+            CertificateSource::Path(path) => Some(path),
+            CertificateSource::List(_) => None,
+        });
+        for path in tls.default_certificates.iter().chain(paths) {
+            let _ = self.load(path, &subject, &bind.at);
+        }
+        for source in &tls.certificates {
+            if let CertificateSource::List(path) = source {
+                self.check_list(bind, path);
+            }
+        }
+        let _ = self.check_files(&tls.options, &subject, &bind.at);
+        if let Some(file) = tls.options.ticket_keys.as_deref()
+            && let Err(fault) = self.keys_of_tickets(file)
+        {
+            self.refuse(&bind.at, format!("{subject} : 'tls-ticket-keys' : {fault}"));
+        }
+    }
+
+    /// Reads each line of a list, and the files that it names.
+    fn check_list(&mut self, bind: &Bind, path: &str) {
+        if let Err(fault) = self.read_list(path) {
+            return self.refuse(&bind.at, format!("'bind {}' : 'crt-list' : {fault}", bind.spelling));
+        }
+        let subject = format!("'bind {}'", bind.spelling);
+        for line in self.lists.get(path).cloned().unwrap_or_default() {
+            // What the `bind` line itself says is checked once, there.
+            match self.parse_line(path, &line, &TlsOptions::default()) {
+                Ok(parsed) => {
+                    let at = Location::new(path.into(), line.number as u32);
+                    let _ = self.load_listed(&parsed, &subject, &at);
+                    let _ = self.check_files(&parsed.options, &subject, &at);
+                }
+                Err(fault) => return self.refuse_line(bind, path, &line, &fault),
+            }
+        }
+    }
+}
