@@ -44,10 +44,10 @@ FINE = b"GET /fine HTTP/1.1\r\nHost: x\r\n\r\n"
 class Scene:
     """weir with little of something."""
 
-    def __init__(self, binary, folder, *arguments, extra="", modes="", threads=2, maxconn=6000, first=9, second=9, **options):
+    def __init__(self, binary, folder, *arguments, mode="-db", extra="", modes="", threads=2, maxconn=6000, first=9, second=9, **options):
         self.port, self.hasty, self.socket = free_port(), free_port(), os.path.join(folder.path, "cli.sock")
         text = CONFIGURATION.format(door=self.port, hasty=self.hasty, socket=self.socket, extra=extra, modes=modes, threads=threads, maxconn=maxconn, first=first, second=second)
-        self.program = Program(binary, "-db", "-f", folder.file("a.cfg", text), *arguments, **options)
+        self.program = Program(binary, mode, "-f", folder.file("a.cfg", text), *arguments, **options)
         self.clients = []
 
     def __enter__(self):
@@ -236,6 +236,38 @@ def buffers_are_a_budget(binary, folder):
         assert late.recv(100).startswith(b"HTTP/1.1 200 ")
         late.close()
         assert wait_until(scene.is_fine)
+
+
+def operators_wait_for_no_buffer(binary, folder):
+    """While clients hold all buffers for as long as they like, the commands of operators are answered, the master's too."""
+    modes = "timeout client 1h\n    timeout http-request 1h"
+    master = os.path.join(folder.path, "master.sock")
+    for name, arguments in (("alone", ("-db",)), ("worker", ("-W", "-S", master))):
+        with Folder() as own, Scene(binary, own, *arguments[1:], mode=arguments[0], extra="tune.buffers.limit 40\n    tune.buffers.reserve 2", modes=modes, threads=1) as scene:
+            scene.come(60, LONG)
+            assert wait_until(lambda: b" 500 " in request(scene.hasty, FINE), 20), f"{name}: there are buffers left"
+            for command, answer in (("show info", "\nName: "), ("show sess", "0x"), ("set server first/s1 state maint", "\n")):
+                assert answer in answered(scene.socket, command), f"{name}: {command}"
+            if name == "worker":
+                assert "\nName: " in answered(master, "@1 show info"), "by the master"
+            # And they took no buffer from anybody.
+            assert b" 500 " in request(scene.hasty, FINE), f"{name}: somebody was served"
+            scene.leave()
+            assert wait_until(scene.is_fine, 20), f"{name}: nobody is served afterwards"
+            scene.lives()
+
+
+def answered(path, command):
+    """The answer to a command, after an end of line; empty when none comes within 20 seconds."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(20)
+        connection.connect(path)
+        connection.sendall(command.encode() + b"\n")
+        connection.shutdown(socket.SHUT_WR)
+        try:
+            return "\n" + b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+        except (TimeoutError, ConnectionResetError):
+            return ""
 
 
 def the_pools_say_what_is_lent(binary, folder):
