@@ -46,7 +46,7 @@ impl Early {
     ) -> (usize, Result<bool, Failure>) {
         // rustls decrypts in place; the bytes are early data and two short messages.
         let (mut wire, mut used) = (wire.to_vec(), 0);
-        let pumped = pump(connection, &mut wire, &mut used, answer, &mut self.0);
+        let pumped = pump(connection, &mut wire, &mut used, answer, &mut self.0, &mut false);
         let rest = &wire[used..];
         let is_cut = announced(rest).is_some_and(|length| rest.len() >= length);
         let result = match pumped {

@@ -116,7 +116,8 @@ impl EarlyClient {
         self.is_over = true;
         self.wire.extend_from_slice(wire);
         let (mut used, said) = (0, answer.len());
-        let pumped = pump(&mut self.connection, &mut self.wire, &mut used, answer, &mut self.plain);
+        let (wire, plain) = (&mut self.wire, &mut self.plain);
+        let pumped = pump(&mut self.connection, wire, &mut used, answer, plain, &mut false);
         self.wire.drain(..used);
         self.is_accepted |= ends_early_data(&answer[said..]);
         self.has_ended |= pumped?;

@@ -47,13 +47,14 @@ impl Engine for UnbufferedClientConnection {
 }
 
 /// Lets rustls work until it needs more bytes or is done; returns whether the peer has ended the session. Application data
-/// that arrived already is appended to `plain`.
+/// that arrived already is appended to `plain`, and `early` is set if some of it came early.
 pub(crate) fn pump<E: Engine>(
     engine: &mut E,
     wire: &mut [u8],
     used: &mut usize,
     answer: &mut Vec<u8>,
     plain: &mut Vec<u8>,
+    early: &mut bool,
 ) -> Result<bool, Failure> {
     let mut ended = false;
     loop {
@@ -69,7 +70,10 @@ pub(crate) fn pump<E: Engine>(
                     *used += record.discard;
                 }
             }
-            Ok(ConnectionState::ReadEarlyData(early)) => E::read_early(early, plain)?,
+            Ok(ConnectionState::ReadEarlyData(data)) => {
+                *early = true;
+                E::read_early(data, plain)?;
+            }
             Ok(ConnectionState::PeerClosed) => ended = true,
             Ok(_) => return Ok(ended),
             Err(error) => {

@@ -218,8 +218,11 @@ impl Session {
         }
         let mut plain = Vec::new();
         let pumped = match &mut self.state {
-            SessionState::Server(server) => pump(&mut server.connection, wire, used, answer, &mut plain),
-            SessionState::Client(client) => pump(&mut **client, wire, used, answer, &mut plain),
+            SessionState::Server(server) => {
+                let early = &mut self.facts.early_received;
+                pump(&mut server.connection, wire, used, answer, &mut plain, early)
+            }
+            SessionState::Client(client) => pump(&mut **client, wire, used, answer, &mut plain, &mut false),
             SessionState::Traffic(_) | SessionState::Early(_) | SessionState::ClientEarly(_) => {
                 return Ok(Progress::Established);
             }
@@ -269,7 +272,7 @@ impl Session {
         let state = std::mem::replace(&mut self.state, SessionState::Failed(Failure::INTERNAL));
         let SessionState::Server(server) = state else { return Err(Failure::INTERNAL) };
         self.note_client(&server)?;
-        (self.facts.early, self.facts.early_received) = (true, true);
+        self.facts.early = true;
         self.state = SessionState::Early(Box::new((*server, Early::new(plain))));
         Ok(Progress::Established)
     }

@@ -469,6 +469,28 @@ fn early_data_are_read_and_answered_before_the_handshake_is_over() {
     }
 }
 
+/// A slow server finds the end of the handshake beside the early data: they came early all the same, and are no longer a risk.
+#[test]
+fn early_data_that_come_with_the_end_of_the_handshake_were_early() {
+    let (listener, config) = early_world(4000);
+    let (mut client, mut wire) = early_client(&config, b"early");
+    let hello = weir_tls::announced(&wire).expect("a record");
+    let mut later = wire.split_off(hello);
+    let mut server = Session::server(listener);
+    let (_, answer, progress) = show(&mut server, &wire, usize::MAX / 2);
+    assert_eq!((progress, server.facts().early_received), (Progress::More, false));
+    heard(&mut client, &answer);
+    later.extend(spoken(&mut client));
+    let mut answer = Vec::new();
+    let (used, progress) = server.shake(&mut later, &mut answer);
+    assert_eq!(
+        (progress, server.facts().early, server.facts().early_received),
+        (Ok(Progress::Established), false, true)
+    );
+    later.drain(..used);
+    assert_eq!(opened(&mut server, &mut later, &mut answer, 100), b"early");
+}
+
 #[test]
 fn early_data_are_taken_once() {
     let (listener, config) = early_world(4000);
