@@ -81,6 +81,36 @@ def postgresql_answers(binary, folder):
             scene.expect("b", "s", status="DOWN", check_status="L7RSP", seconds=20)
 
 
+def what_statistics_tell_of_an_answer(binary, folder):
+    """The last check of HAProxy 2.6 and 3.2: what a server says of itself is for the logs, why it is down for both."""
+    def saying(text, first=False):
+        def serve(connection):
+            # A check that knows enough resets the connection.
+            with connection, contextlib.suppress(OSError):
+                if first or connection.recv(4096):
+                    connection.sendall(text)
+                while connection.recv(4096):
+                    pass
+        return Listening(serve)
+
+    greeting = b"\x09" + b"3.23\0" + bytes(30)
+    answers = [
+        ("ldap-check", saying(bytes.fromhex("300c02010161070a010004000400")), ("UP", "L7OK", "")),
+        ("ldap-check", saying(bytes.fromhex("300c02010161070a013104000400")),
+         ("DOWN", "L7STS", "See RFC: http://tools.ietf.org/html/rfc4511#section-4.1.9")),
+        ("ldap-check", Listening(lambda connection: (connection.recv(4096), connection.close())), ("DOWN", "L7RSP", "Not LDAPv3 protocol")),
+        ("mysql-check", saying(len(greeting).to_bytes(3, "little") + b"\0" + greeting, first=True), ("UP", "L7OK", "")),
+        ("ssl-hello-chk", saying(b"There is no TLS here."), ("DOWN", "L6RSP", "")),
+    ]
+    sections = "".join(f"\nbackend b{at}\n    option {option}\n    timeout check 3s\n    server s 127.0.0.1:{server.port} check inter 300ms fall 1 rise 1\n"
+                       for at, (option, server, _) in enumerate(answers))
+    with Scene(binary, folder, sections) as scene:
+        for at, (option, _, (status, check_status, last)) in enumerate(answers):
+            scene.expect(f"b{at}", "s", status=status, check_status=check_status, last_chk=last, seconds=20)
+    for _, server, _ in answers:
+        server.close()
+
+
 def mysql_answers(binary, folder):
     server = found("mariadbd", "/usr/sbin")
     prepare = found("mariadb-install-db", "/usr/bin")

@@ -99,13 +99,22 @@ pub struct Finding {
     pub duration_ms: u64,
     /// Whether the check could not be made, so that the finding says nothing about the server.
     pub inconclusive: bool,
+    /// Whether the details are for log lines alone: the statistics leave them out.
+    pub detail_is_for_logs: bool,
 }
 
 impl Finding {
     /// A finding with a status only.
     #[must_use]
     pub fn new(status: CheckStatus) -> Self {
-        Self { status, code: None, detail: Cow::Borrowed(""), duration_ms: 0, inconclusive: false }
+        Self {
+            status,
+            code: None,
+            detail: Cow::Borrowed(""),
+            duration_ms: 0,
+            inconclusive: false,
+            detail_is_for_logs: false,
+        }
     }
 
     /// The meaning of the status.
@@ -359,6 +368,7 @@ mod tests {
             detail: "Oops".into(),
             duration_ms: 7,
             inconclusive: false,
+            detail_is_for_logs: false,
         };
         let expected = ", reason: Layer7 wrong status, code: 500, info: \"Oops\", check duration: 7ms";
         assert_eq!(finding.reason(), expected);

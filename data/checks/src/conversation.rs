@@ -10,7 +10,7 @@
 
 use weir_backend::{CheckStatus, Finding};
 use weir_config::model::{
-    CheckAction, CheckConnect, CheckPort, CheckRule, Expect, ExpectStatus, Expected, HttpRequest,
+    CheckAction, CheckConnect, CheckPort, CheckRule, Expect, ExpectStatus, Expected, HttpRequest, OwnExpected,
 };
 use weir_expr::{Context as _, LogFormat};
 use weir_http::{BodySize, Method};
@@ -23,6 +23,7 @@ use crate::attempt::{self, Attempt, ConnectionRequest, Established, Socket};
 use crate::context::CheckContext;
 use crate::expected::{self, Look};
 use crate::http2::Http2Connection;
+use crate::own;
 use crate::request;
 use crate::reuse::{self, Lent};
 use crate::script::{Script, Style};
@@ -140,7 +141,14 @@ impl<'c> Conversation<'c> {
                     // If a later answer has no detail, that of an earlier one is kept.
                     let keeps = found.detail.is_empty() && matches!(expect.what, Expected::Own(_));
                     greeting = if keeps { greeting } else { found.detail.clone() };
-                    last = Finding { detail: greeting.clone(), ..found };
+                    // HAProxy tells the version of a MySQL server, and LDAP's success, in its logs and not in its statistics.
+                    let detail_is_for_logs = matches!(
+                        expect.what,
+                        Expected::Own(
+                            OwnExpected::LdapBind | OwnExpected::MysqlGreeting | OwnExpected::MysqlAnswer
+                        )
+                    );
+                    last = Finding { detail: greeting.clone(), detail_is_for_logs, ..found };
                 }
                 CheckAction::SetVariable { name, condition, value } => {
                     let value = value.evaluate(&mut self.context).into_owned().sample();
@@ -392,6 +400,8 @@ impl<'c> Conversation<'c> {
             return String::from_utf8_lossy(reason.unwrap_or_default()).into_owned();
         }
         match (self.script.style, said.inverted) {
+            // `option ssl-hello-chk`: the status says it all.
+            (Style::Own, _) => String::new(),
             (Style::Http, true) => "HTTP check matched unwanted content".to_owned(),
             (Style::Http, false) => "HTTP content check did not match".to_owned(),
             (_, inverted) => {
@@ -417,7 +427,11 @@ impl<'c> Conversation<'c> {
     }
 
     fn empty(&self, rule: &CheckRule) -> Finding {
-        let detail = format!("TCPCHK got an empty response at step {}", rule.step);
+        let is_ldap = matches!(&rule.action, CheckAction::Expect(said) if matches!(said.what, Expected::Own(OwnExpected::LdapBind)));
+        let detail = match is_ldap {
+            true => own::NOT_LDAP.to_owned(),
+            false => format!("TCPCHK got an empty response at step {}", rule.step),
+        };
         Finding { detail: detail.into(), ..Finding::new(CheckStatus::L7Response) }
     }
 

@@ -63,11 +63,11 @@ fn split_mysql_packet(came: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-/// The greeting: protocol 10 and the server's version, or an error.
+/// The greeting: a protocol, whichever, and the server's version, which a zero ends; or an error.
 fn mysql_greeting(packet: &[u8]) -> Conclusion {
     match packet {
         [0xff, ..] => mysql_error(packet),
-        [10, rest @ ..] => {
+        [_, rest @ ..] if rest.contains(&0) => {
             let version = rest.split(|byte| *byte == 0).next().unwrap_or_default();
             Conclusion::well(0, String::from_utf8_lossy(version))
         }
@@ -95,9 +95,12 @@ fn mysql_error(packet: &[u8]) -> Conclusion {
     Conclusion::refused(code, String::from_utf8_lossy(text))
 }
 
+/// The detail of an answer that is no LDAP, or nothing.
+pub(crate) const NOT_LDAP: &str = "Not LDAPv3 protocol";
+
 /// A bind response with the result code 0 (RFC 4511, 4.2.2).
 fn ldap_bind(came: &[u8]) -> Option<Conclusion> {
-    let not_ldap = || Some(Conclusion::invalid("Not LDAPv3 protocol"));
+    let not_ldap = || Some(Conclusion::invalid(NOT_LDAP));
     let (&tag, rest) = came.split_first()?;
     if tag != 0x30 {
         return not_ldap();
@@ -310,6 +313,7 @@ mod tests {
         use OwnExpected::{MysqlAnswer, MysqlGreeting};
         check_whole(MysqlGreeting, b"\x09\0\0\0\x0a8.0.33\0x", (true, 0, "8.0.33"));
         check_whole(MysqlGreeting, b"\x05\0\0\0\xff\x15\x04no", (false, 1045, "no"));
+        check_whole(MysqlGreeting, b"\x06\0\0\0\x093.23\0", (true, 0, "3.23"));
         check_whole(MysqlGreeting, b"\x01\0\0\0\x09", (false, 0, "MySQL handshake packet not understood"));
         let answer = |packet: &[u8]| [b"\x09\0\0\0\x0a8.0.33\0x", packet].concat();
         check_whole(MysqlAnswer, &answer(b"\x01\0\0\x02\0"), (true, 0, ""));

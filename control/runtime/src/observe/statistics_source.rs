@@ -285,7 +285,7 @@ impl CheckFields {
         if found.status != CheckStatus::Initializing {
             row.set(self.duration, found.duration_ms);
         }
-        row.set(self.last, &*found.detail);
+        row.set(self.last, if found.detail_is_for_logs { "" } else { &*found.detail });
         row.set(self.description, found.status.description());
         row.set(self.rise, rules.rise);
         row.set(self.fall, rules.fall);
