@@ -3,6 +3,7 @@
 
   peers.py --bin target/release/weir [--only REGEX]
 """
+import base64
 import sys
 import threading
 
@@ -30,6 +31,7 @@ frontend f
     http-request track-sc0 req.hdr(x-key) table texts
     http-request sc-inc-gpc0(0)
     http-request sc-set-gpt0(0) 7
+{more}
     http-request deny deny_status 429 if {{ sc_get_gpc0(0) gt {limit} }}
     http-request return status 200
 backend texts
@@ -67,12 +69,12 @@ class Ring:
 class Instance:
     """One instance of a ring."""
 
-    def __init__(self, binary, ring, name, limit=1000000, former=None, globals="", together=""):
+    def __init__(self, binary, ring, name, limit=1000000, former=None, globals="", together="", more=""):
         number = free_port()
         self.cli = os.path.join(ring.folder.path, f"cli{number}")
         self.port = former.port if former else number
         text = CONFIGURATION.format(name=name, cli=self.cli, peers=ring.lines(name), port=self.port, limit=limit,
-                                    globals=globals, together=together)
+                                    globals=globals, together=together, more=more)
         after = ["-sf", str(former.program.pid)] if former else []
         self.program = Program(binary, "-db", "-f", ring.folder.file(f"{name}{number}.cfg", text), *after)
 
@@ -459,6 +461,44 @@ def peers_may_expect_proxy_headers(binary, folder):
         before = here.everything()
         with Instance(binary, alone, "a", former=here) as there:
             assert wait_until(lambda: there.everything() == before), (before, there.everything())
+
+
+def keys_of_any_bytes_reach_everybody(binary, folder):
+    """Fifty tables in one section; keys with bytes of zero, shorter, as long as and longer than the type: all have the same in the end."""
+    tables = "".join(f"table t{number} type integer size 100 expire 5m store gpc0\n" for number in range(48))
+    ring = Ring(folder, "a", "b", "c", "d", words="table raw type binary len 8 size 1k expire 5m store gpc0\n"
+                "table long type string len 1000 size 1k expire 5m store gpc0\n" + tables)
+    rules = """    http-request track-sc1 req.hdr(x-raw),b64dec table p/raw if {{ req.hdr(x-raw) -m found }}
+    http-request track-sc2 req.hdr(x-key) table p/long
+    http-request sc-inc-gpc0(1)
+    http-request sc-inc-gpc0(2)""".replace("{{", "{").replace("}}", "}")
+    raw = [b"\0", b"\0\0a", b"a\0b\0", bytes(8), bytes(range(250, 256)) + b"\0\xff", b"longer than eight"]
+    names = ("p/raw", "p/long", *(f"p/t{number}" for number in range(48)))
+
+    def everything(instance):
+        return {name: instance.entries(name) for name in names}
+    with Instance(binary, ring, "a", more=rules) as one, Instance(binary, ring, "b", more=rules) as two, \
+            Instance(OTHERS["2.6"], ring, "c", more=rules) as old, Instance(OTHERS["3.2"], ring, "d", more=rules) as new:
+        fleet = (one, two, old, new)
+        for position, instance in enumerate(fleet):
+            # Each key is counted once: what a peer still teaches of the beginning is not another value.
+            for number, key in enumerate(raw):
+                code = base64.b64encode(bytes([position]) + key).decode()
+                answer = request(instance.port, request_of(f"k{position}{number}").replace(b"X-Key", f"X-Raw: {code}\r\nX-Key".encode()))
+                assert answer.split()[1] == b"200", answer
+            for length in (999, 1001):
+                instance.get(str(position) * length)
+            for number in range(48):
+                instance.set(f"p/t{number}", position, gpc0=number + 1)
+        assert wait_until(lambda: all(everything(one) == everything(other) for other in fleet), 20), \
+            [{name: (everything(one)[name], everything(other)[name]) for name in names
+              if everything(one)[name] != everything(other)[name]} for other in fleet]
+        known = everything(one)
+        # Keys are cut at eight bytes, and filled with zeros.
+        expected = {(bytes([position]) + key)[:8].ljust(8, b"\0").hex().upper() for position in range(4) for key in raw}
+        assert {key.upper() for key in known["p/raw"]} == expected, (known["p/raw"].keys(), expected)
+        assert {len(key) for key in known["p/long"]} == {3, 999, 1000}, known["p/long"].keys()
+        assert all(len(known[f"p/t{number}"]) == 4 for number in range(48))
 
 
 def a_shard_is_told_of_its_part(binary, folder):
