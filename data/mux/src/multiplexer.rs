@@ -17,13 +17,14 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 
-use weir_h2::{Connection as Engine, ErrorCode, Event, Limits, ReceivedHead, Tally};
-use weir_http::{Flags, Head};
+use weir_h2::{Connection as Engine, ErrorCode, Limits, ReceivedHead, Tally};
+use weir_http::Head;
 use weir_net::{Connection, Fault, Received, Sent, shortage};
 use weir_sched::TaskKey;
 use weir_sys::Errno;
 use weir_tls::Facts;
 
+mod incoming;
 mod rooms;
 mod shared;
 mod slot;
@@ -111,172 +112,6 @@ impl Inner {
         self.slots.get_mut(at)
     }
 
-    /// Receives, and gives the data to the streams; true if there may be more.
-    fn receive(&mut self, now_ms: u64) -> bool {
-        let mut fresh = !self.connection.input().is_empty();
-        let frames = self.engine.frames();
-        self.resets = 0;
-        for _ in 0..ROUNDS {
-            if fresh && !self.demultiplex(now_ms, frames) {
-                return true;
-            }
-            if self.fault.is_some() || self.engine.failure().is_some() {
-                return false;
-            }
-            // A peer that does not read the output gets no further input processed.
-            if self.engine.output().len() > MAX_OUTPUT {
-                self.withheld = true;
-                return false;
-            }
-            match self.connection.receive_bulk() {
-                Received::Bytes(count) => {
-                    fresh = true;
-                    self.trace_received(count);
-                }
-                Received::Nothing => return false,
-                Received::End => {
-                    self.ended = true;
-                    self.wake_all();
-                    if self.asks {
-                        // No more responses: an HTTP/2 connection cannot be half closed.
-                        self.fail(Fault::Io(Errno::CONNRESET));
-                    }
-                    return false;
-                }
-                Received::Full => self.fail(Fault::Io(Errno::PROTO)),
-                Received::Failed(fault) => self.fail(fault),
-            }
-        }
-        true
-    }
-
-    /// Distributes received frames; false if this turn, which began at `frames` frames, must end.
-    fn demultiplex(&mut self, now_ms: u64, frames: u64) -> bool {
-        loop {
-            let awaited = self.awaited_by_trace();
-            let (used, event) = self.engine.advance(self.connection.input(), now_ms);
-            if let Some(awaited) = awaited {
-                self.tell_input(awaited, used, &event);
-            }
-            let more = event != Event::More;
-            self.happened(event);
-            self.connection.consume(used);
-            if !more || self.engine.failure().is_some() {
-                return true;
-            }
-            let Pace { frames: most, resets, .. } = self.pace;
-            let taken = self.engine.frames() - frames;
-            if (most > 0 && taken >= u64::from(most)) || (resets > 0 && self.resets >= resets) {
-                return false;
-            }
-        }
-    }
-
-    fn happened(&mut self, event: Event) {
-        match event {
-            Event::More => {}
-            Event::Request { stream, end } => {
-                let head = self.take_head();
-                self.trace_head(Passing::RequestReceived, stream, &head.head, &head.bytes);
-                if shortage::is_short() {
-                    // The request may be sent again, and the memory for it is allocated already (RFC 9113, 8.7).
-                    shortage::count_refusal();
-                    rooms::give(head);
-                    return self.engine.reset(stream, ErrorCode::RefusedStream);
-                }
-                let chunked = head.head.flags().contains(Flags::CHUNKED);
-                let mut slot = Slot::new(stream);
-                (slot.chunked, slot.ended) = (chunked, end);
-                slot.add_head(head);
-                self.slots.push_back(slot);
-                self.started.push_back(stream);
-            }
-            Event::Response { stream, end } => {
-                let head = self.take_head();
-                self.trace_head(Passing::ResponseReceived, stream, &head.head, &head.bytes);
-                let Some(slot) = self.slot(stream) else { return rooms::give(head) };
-                slot.chunked = head.head.flags().contains(Flags::CHUNKED);
-                if end {
-                    slot.end(b"");
-                }
-                let kept = slot.add_head(head);
-                if !kept {
-                    slot.fault = Some(Fault::Protocol);
-                }
-                slot.wake();
-                if !kept {
-                    self.engine.reset(stream, ErrorCode::EnhanceYourCalm);
-                }
-            }
-            Event::GoAway { last, .. } => {
-                for slot in self.slots.iter_mut().filter(|slot| slot.id > last) {
-                    slot.fault = Some(Fault::Refused);
-                    slot.wake();
-                }
-            }
-            Event::Data { stream, bytes, end } => {
-                let bytes = &self.connection.input()[bytes];
-                let count = bytes.len() as u32;
-                let Ok(at) = self.slots.binary_search_by_key(&stream, |slot| slot.id) else {
-                    self.engine.consumed(stream, count);
-                    return;
-                };
-                if shortage::is_exhausted() {
-                    shortage::count_refusal();
-                    self.engine.consumed(stream, count);
-                    self.engine.reset(stream, ErrorCode::EnhanceYourCalm);
-                    self.slots[at].fault.get_or_insert(Fault::Shortage);
-                    return self.slots[at].wake();
-                }
-                let slot = &mut self.slots[at];
-                // A stream that was woken for bytes and did not take them waits for something else, and will look here afterwards.
-                let is_news = end || slot.is_drained();
-                slot.add_payload(bytes);
-                if end {
-                    slot.end(b"");
-                }
-                if is_news {
-                    slot.wake();
-                }
-            }
-            Event::Trailers { stream } => {
-                if let Ok(at) = self.slots.binary_search_by_key(&stream, |slot| slot.id) {
-                    self.slots[at].end(self.engine.trailers());
-                    self.slots[at].wake();
-                }
-            }
-            Event::Reset { stream, code, received } => {
-                self.resets += 1;
-                self.trace_reset(stream, code, received);
-                let asks = self.asks;
-                if let Some(slot) = self.slot(stream) {
-                    slot.fault = Some(match code {
-                        ErrorCode::RefusedStream => Fault::Refused,
-                        _ => Fault::Io(Errno::CONNRESET),
-                    });
-                    slot.abort = received;
-                    slot.wake();
-                    // The stream was opened and reset before its task could run.
-                    if received.is_some() && !asks && slot.has_head() {
-                        self.engine.tolerate();
-                    }
-                }
-            }
-            Event::Window { stream: 0 } => self.wake_admitted(),
-            Event::Window { stream } => {
-                let admits = self.engine.sendable(stream) != Some(0);
-                if let Some(slot) = self.slot(stream).filter(|slot| slot.awaits == Awaits::Window && admits) {
-                    slot.awaits = Awaits::Nothing;
-                    slot.wake();
-                }
-            }
-            Event::Failed(code) => {
-                self.trace_error(code);
-                self.wake_all();
-            }
-        }
-    }
-
     /// How much more payload may wait for the peer: none above a threshold, so that pieces are usually taken whole.
     fn output_room(&self) -> usize {
         let most = max_output();
@@ -284,13 +119,6 @@ impl Inner {
             waiting if waiting >= most => 0,
             waiting => most + PIECE.min(most) - waiting,
         }
-    }
-
-    /// The head that the engine built.
-    fn take_head(&mut self) -> Box<ReceivedHead> {
-        let mut head = rooms::take().unwrap_or_else(|| Box::new(self.engine.room()));
-        self.engine.take_head(&mut head);
-        head
     }
 
     /// Sends the output; true if all of it left.
