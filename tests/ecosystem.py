@@ -42,7 +42,10 @@ def library():
     if subprocess.run(["sh", "-c", f"'{python}' -c 'import haproxyadmin'"], capture_output=True).returncode == 0:
         return python
     for command in ([sys.executable, "-m", "venv", ENVIRONMENT], [python, "-m", "pip", "install", "--quiet", LIBRARY]):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+        except subprocess.TimeoutExpired as late:
+            raise LeftOut("haproxyadmin cannot be installed: the registry does not answer") from late
         if done.returncode != 0:
             raise LeftOut(f"haproxyadmin cannot be installed: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
     return python
