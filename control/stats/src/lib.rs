@@ -6,7 +6,7 @@
 //! bounded piece at a time, so that a page about thousands of servers neither blocks a worker nor fills its memory.
 //!
 //! Begin with [`StatsSource`] and [`StatsDump`]; for HTTP with [`StatsRequest`], [`StatsAnswer`] and [`admin::post`]; for
-//! Prometheus with [`MetricsDump`].
+//! Prometheus with [`MetricsDump`], and for percentiles of durations with [`LatencyDump`].
 
 pub mod admin;
 pub mod answer;
