@@ -14,12 +14,12 @@ use crate::worker::Worker;
 use kept::Kept;
 use std::cell::{Cell, RefCell};
 use std::io::IoSlice;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use weir_containers::Buffer;
 use weir_sys::poll::Readiness;
 use weir_sys::splice::Pipe;
-use weir_sys::{Address, AddressFamily, Errno, Result, socket};
+use weir_sys::{Address, AddressFamily, Errno, Result, option, socket};
 
 /// The result of a receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,45 @@ pub enum Begun {
     Stands(OwnedFd),
     /// It is awaited: see [`Descriptor::finish_connect`].
     Awaited(Descriptor),
+}
+
+/// A registered descriptor of the current worker, as operators see it.
+#[derive(Clone, Debug)]
+pub struct DescriptorView {
+    /// Its number in the process.
+    pub number: i32,
+    /// The task that its events wake.
+    pub owner: TaskKey,
+    /// What kind of work that is; none if the task ended, or is another worker's.
+    pub kind: Option<&'static str>,
+    /// Whether a receive may succeed.
+    pub is_readable: bool,
+    /// Whether a send may succeed.
+    pub is_writable: bool,
+    /// Whether the far end has closed its direction, as far as the poller said.
+    pub peer_closed: bool,
+    /// Whether both directions are closed.
+    pub is_hung_up: bool,
+    /// Whether an error waits.
+    pub has_error: bool,
+    /// Whether connections are accepted from it.
+    pub listens: bool,
+    /// The address of this end, if it is a socket.
+    pub local: Option<Address>,
+    /// The address of the far end, if it is connected.
+    pub peer: Option<Address>,
+}
+
+/// The descriptors that are registered with this worker, in no particular order: those of at most `most` places from place `from` on, and the
+/// place behind them, if there are more.
+pub fn registered(from: usize, most: usize) -> (Vec<DescriptorView>, Option<usize>) {
+    let Some(worker) = Worker::try_current() else { return (Vec::new(), None) };
+    let states = worker.descriptors.states.borrow();
+    let until = from.saturating_add(most).min(states.len());
+    let used =
+        states.get(from..until).unwrap_or_default().iter().filter(|state| state.number.get() != UNUSED);
+    let views = used.map(|state| state.view(worker)).collect();
+    (views, (until < states.len()).then_some(until))
 }
 
 /// An open descriptor that belongs to the current worker. Dropping it closes it.
@@ -91,6 +130,7 @@ impl Descriptor {
     ) -> Result<Self> {
         let worker = Worker::current();
         let entry = worker.descriptors.take();
+        entry.0.number.set(descriptor.as_raw_fd());
         if let Some(network) = &worker.network
             && network.adopt(descriptor.as_fd(), entry.token())
         {
@@ -469,6 +509,8 @@ struct DescriptorState {
     generation: Cell<u32>,
     known: Cell<u8>,
     owner: Cell<TaskKey>,
+    /// Its number in the process; [`UNUSED`] while nothing has the slot.
+    number: Cell<i32>,
 }
 
 impl Entry {
@@ -498,6 +540,7 @@ impl Drop for Entry {
             network.close(self.token());
         }
         self.0.owner.set(TaskKey::NONE);
+        self.0.number.set(UNUSED);
         // Events that are on their way carry the old generation and find nothing.
         self.0.generation.set(self.0.generation.get().wrapping_add(1) & GENERATION_MASK);
         if let Some(worker) = Worker::try_current() {
@@ -563,7 +606,34 @@ impl DescriptorTable {
 
 impl DescriptorState {
     fn new(slot: u32) -> Self {
-        Self { slot, generation: Cell::new(0), known: Cell::new(0), owner: Cell::new(TaskKey::NONE) }
+        Self {
+            slot,
+            generation: Cell::new(0),
+            known: Cell::new(0),
+            owner: Cell::new(TaskKey::NONE),
+            number: Cell::new(UNUSED),
+        }
+    }
+}
+
+impl DescriptorState {
+    fn view(&self, worker: &Worker) -> DescriptorView {
+        let has = |bits| self.known.get() & bits != 0;
+        // SAFETY: a number is in the table as long as its descriptor is open: the entry is dropped before it is closed.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(self.number.get()) };
+        DescriptorView {
+            number: self.number.get(),
+            owner: self.owner.get(),
+            kind: worker.kind_of(self.owner.get()).map(|kind| kind.name),
+            is_readable: has(READABLE),
+            is_writable: has(WRITABLE),
+            peer_closed: has(PEER_CLOSED),
+            is_hung_up: has(HUNG_UP),
+            has_error: has(ERROR),
+            listens: option::is_listening(descriptor).unwrap_or(false),
+            local: socket::local_address(descriptor).ok(),
+            peer: socket::peer_address(descriptor).ok(),
+        }
     }
 }
 
@@ -589,6 +659,8 @@ fn bits_of(readiness: Readiness) -> u8 {
     bits
 }
 
+/// The number of no descriptor.
+const UNUSED: i32 = -1;
 const READABLE: u8 = 1;
 const WRITABLE: u8 = 1 << 1;
 const PEER_CLOSED: u8 = 1 << 2;

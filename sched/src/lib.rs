@@ -38,7 +38,7 @@ mod worker;
 
 pub use caught::{Panicked, caught};
 pub use commons::MOST_SHARED_TASKS;
-pub use descriptor::{Begun, Descriptor, Received, Sent};
+pub use descriptor::{Begun, Descriptor, DescriptorView, Received, Sent, registered};
 pub use driver::{Clock, Poller, SystemClock};
 pub use key::TaskKey;
 pub use policy::{Budget, Class, Load, Tuning, turn};
@@ -55,6 +55,6 @@ pub use weir_sync::ThreadSet as WorkerSet;
 pub use worker::{
     QueueView, WaitingKind, activity, change_load, current, deadline, flag, kill, load, now, now_us,
     precise_ns, profile, profiling, published, queues, random, running, send_to, set_class, set_flag,
-    set_nice, set_profiling, shared_tasks, spawn, spawn_shared, stop, task_count, waiting, wake, wall_time,
-    wall_us, worker_count, worker_index,
+    set_nice, set_profiling, shared_tasks, spawn, spawn_shared, stop, task_count, waiting, wake, wake_next,
+    wall_time, wall_us, worker_count, worker_index,
 };

@@ -60,6 +60,18 @@ impl Queues {
         self.lists[class as usize].push(tasks, slot, task);
     }
 
+    /// Queues a task before the others of `class`. One with a `nice` has its place among the others instead.
+    pub(crate) fn push_first(&self, tasks: &Arena<Task>, slot: u32, task: &Task, class: Class, depth: u32) {
+        let list = &self.lists[class as usize];
+        match tasks.get(list.head.get()).filter(|_| task.nice.get() == 0) {
+            Some(first) => {
+                task.index.set(first.index.get());
+                list.push_first(slot, task);
+            }
+            None => self.push(tasks, slot, task, class, depth),
+        }
+    }
+
     /// A `nice` of 1024 lets one depth of other tasks pass first; -1024 overtakes as many.
     #[cold]
     fn push_ordered(&self, slot: u32, task: &Task, index: u64, depth: u32) {
@@ -158,6 +170,12 @@ impl List {
         task.next.set(NO_SLOT);
         self.link(tasks, slot);
         self.tail.set(slot);
+        self.length.set(self.length.get() + 1);
+    }
+
+    /// Puts a task before the first one: there is one.
+    fn push_first(&self, slot: u32, task: &Task) {
+        task.next.set(self.head.replace(slot));
         self.length.set(self.length.get() + 1);
     }
 
@@ -275,6 +293,35 @@ mod tests {
         bench.push(4, Class::Bulk, 0);
         bench.queues.begin_turn(&bench.tasks);
         assert_eq!(bench.drain(Class::Bulk), [4, 2, 3]);
+        assert!(bench.queues.is_empty());
+    }
+
+    /// R188: one is taken out of the row; all others keep their order, and those with a `nice` their places.
+    #[test]
+    fn what_may_run_next_is_first_in_its_class() {
+        let bench = Bench::new();
+        let push_first = |slot: u32, class, nice| {
+            let task = bench.tasks.get(slot).expect("64 slots");
+            task.nice.set(nice);
+            bench.queues.push_first(&bench.tasks, slot, task, class, DEPTH);
+        };
+        push_first(1, Class::Normal, 0);
+        bench.push(2, Class::Normal, 0);
+        push_first(3, Class::Normal, 0);
+        bench.push(4, Class::Bulk, 0);
+        push_first(5, Class::Bulk, 0);
+        assert_eq!(bench.queues.load().queued, [0, 3, 2, 0]);
+        assert_eq!(bench.drain(Class::Normal), [3, 1, 2]);
+        assert_eq!(bench.drain(Class::Bulk), [5, 4]);
+        assert!(bench.queues.is_empty());
+        for slot in 0..6 {
+            bench.push(slot, Class::Normal, 0);
+        }
+        bench.push(10, Class::Normal, -3);
+        push_first(11, Class::Normal, 1);
+        push_first(12, Class::Normal, 0);
+        bench.push(13, Class::Normal, 0);
+        assert_eq!(bench.drain(Class::Normal), [12, 0, 1, 2, 10, 3, 4, 5, 13, 11]);
         assert!(bench.queues.is_empty());
     }
 

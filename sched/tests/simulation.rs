@@ -142,9 +142,10 @@ fn begin_own(observations: &Arc<Observations>, class: Class) {
         });
         live(&observations, &life, |random| {
             match random % 8 {
-                0 => set_class(
-                    [Class::Urgent, Class::Normal, Class::Bulk, Class::Heavy][random as usize / 8 % 4],
-                ),
+                0 => {
+                    let all = [Class::Urgent, Class::Normal, Class::Bulk, Class::Heavy];
+                    set_class(all[random as usize / 8 % 4]);
+                }
                 1 => set_nice((random >> 8) as i16),
                 _ => {}
             }

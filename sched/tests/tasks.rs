@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weir_sched::{
     Class, Kind, Runtime, Settings, TaskKey, Tick, Wakeup, change_load, current, flag, kill, load, now,
-    set_flag, simulate, sleep_until, spawn, task_count, wait, wake, worker_count, yield_now,
+    set_flag, simulate, sleep_until, spawn, task_count, wait, wake, wake_next, worker_count, yield_now,
 };
 
 static KIND: Kind = Kind::new("test");
@@ -55,6 +55,43 @@ fn deadlines_move_both_ways() {
         assert_eq!(wait(start.after(40)).await, Wakeup::Event);
         assert_eq!(wait(start.after(35)).await, Wakeup::Deadline);
         assert_eq!(now().since(start), 35);
+    });
+}
+
+/// R188: who is woken so overtakes those that wait already, in its own class only, and once.
+#[test]
+fn a_task_may_run_next() {
+    run(async {
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let sleeper = |name: &'static str, class| {
+            let order = order.clone();
+            spawn(&KIND, class, async move {
+                loop {
+                    wait(Tick::NEVER).await;
+                    order.borrow_mut().push(name);
+                }
+            })
+        };
+        let (first, next) = (sleeper("first", Class::Normal), sleeper("next", Class::Normal));
+        let bulk = sleeper("bulk", Class::Bulk);
+        sleep_until(now().after(1)).await;
+        wake(bulk);
+        wake(first);
+        wake_next(next);
+        sleep_until(now().after(1)).await;
+        assert_eq!(order.take(), ["next", "first", "bulk"]);
+        wake_next(bulk);
+        wake(first);
+        sleep_until(now().after(1)).await;
+        assert_eq!(order.take(), ["first", "bulk"]);
+        // One that is queued keeps its place, and one that ended has none.
+        wake(first);
+        wake(next);
+        wake_next(next);
+        kill(bulk);
+        wake_next(bulk);
+        sleep_until(now().after(1)).await;
+        assert_eq!(order.take(), ["first", "next"]);
     });
 }
 

@@ -182,6 +182,13 @@ impl HistogramReading {
         self.counts[..borders].iter().sum()
     }
 
+    /// The buckets that counted something, in order: the lowest and the largest value of each, and its count.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+        let bottom_of = |bucket: usize| bucket.checked_sub(1).map_or(0, |before| top_of(before) + 1);
+        let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        counts.map(move |(bucket, count)| (bottom_of(bucket), top_of(bucket), *count))
+    }
+
     /// Whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.counts.iter().all(|&count| count == 0)
@@ -254,6 +261,13 @@ mod tests {
             assert_eq!(bucket_of(top + 1), bucket + 1);
         }
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn buckets_have_their_borders() {
+        let buckets: Vec<_> = reading_of(&[0, 7, 7, 33, 1 << 40]).buckets().collect();
+        let last = (top_of(BUCKETS - 2) + 1, top_of(BUCKETS - 1), 1);
+        assert_eq!(buckets, [(0, 0, 1), (7, 7, 2), (32, 33, 1), last]);
     }
 
     #[test]

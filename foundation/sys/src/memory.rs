@@ -1,13 +1,15 @@
-//! Files mapped into memory: what a process writes there reaches the file even when the process is killed.
+//! Memory that the kernel maps: files, where what a process writes reaches the file even when the process is killed, and
+//! pages that it has back at once.
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::ptr::{self, NonNull};
 
 use rustix::fs::FallocateFlags;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::Result;
 
@@ -66,10 +68,120 @@ impl Drop for Mapping {
     }
 }
 
+/// Words of zeroes in pages of their own. The kernel has the pages back when this is dropped, whatever an allocator would keep
+/// for later, and gives each only when something is written there.
+#[derive(Debug)]
+pub struct Pages {
+    start: NonNull<u32>,
+    words: usize,
+    /// Without a mapping the words are a box's.
+    is_mapped: bool,
+}
+
+// SAFETY: the words belong to this value alone, as a box's do, and to no thread.
+unsafe impl Send for Pages {}
+// SAFETY: as above; a shared reference only reads them.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// So many words. When the kernel maps no more, they are the allocator's.
+    pub fn new(words: usize) -> Self {
+        if words == 0 {
+            return Self::default();
+        }
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the kernel chooses an address that nothing else uses.
+        let mapped =
+            unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), words * WORD, access, MapFlags::PRIVATE) };
+        match mapped.ok().and_then(|start| NonNull::new(start.cast())) {
+            Some(start) => Self { start, words, is_mapped: true },
+            None => {
+                let start = NonNull::from(Box::leak(vec![0u32; words].into_boxed_slice())).cast();
+                Self { start, words, is_mapped: false }
+            }
+        }
+    }
+}
+
+const WORD: usize = size_of::<u32>();
+
+impl Default for Pages {
+    /// No words: costs nothing.
+    fn default() -> Self {
+        Self { start: NonNull::dangling(), words: 0, is_mapped: false }
+    }
+}
+
+impl Deref for Pages {
+    type Target = [u32];
+
+    #[inline]
+    fn deref(&self) -> &[u32] {
+        // SAFETY: `start` is aligned and has `words` initialized words, which nobody else changes while this is borrowed.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
+    }
+}
+
+impl DerefMut for Pages {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u32] {
+        // SAFETY: as above; nobody else has them while this is borrowed.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.words) }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        if self.words == 0 {
+            return;
+        }
+        let start = self.start.as_ptr();
+        if !self.is_mapped {
+            // SAFETY: `new` leaked a box of exactly these words.
+            drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start, self.words)) });
+            return;
+        }
+        let length = self.words * WORD;
+        // SAFETY: `new` mapped exactly this range, and nobody borrows it any more.
+        let unmapped = unsafe { rustix::mm::munmap(start.cast(), length) };
+        if unmapped.is_err() {
+            // A process may have no more mappings, and a hole makes two of one: the addresses are lost, their pages are not.
+            // SAFETY: as above.
+            let _ = unsafe { rustix::mm::madvise(start.cast(), length, Advice::LinuxDontNeed) };
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn pages_are_zeroes_and_the_kernel_has_them_back() {
+        const WORDS: usize = 16 << 20;
+        let resident = || {
+            let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+            text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+        };
+        let before = resident();
+        let mut pages = Pages::new(WORDS);
+        assert!(pages.len() == WORDS && resident() < before + WORDS, "nothing was written yet");
+        assert_eq!(pages[WORDS - 1], 0);
+        pages.fill(7);
+        assert!(resident() > before + WORDS * 3);
+        drop(pages);
+        assert!(resident() < before + WORDS);
+        assert!(Pages::default().is_empty() && Pages::new(0).is_empty());
+    }
+
+    #[test]
+    fn without_a_mapping_the_allocator_has_the_words() {
+        let start = NonNull::from(Box::leak(vec![0u32; 10].into_boxed_slice())).cast();
+        let mut pages = Pages { start, words: 10, is_mapped: false };
+        pages[9] = 1;
+        assert_eq!(pages.iter().sum::<u32>(), 1);
+    }
 
     #[test]
     fn what_is_written_is_in_the_file() {

@@ -67,6 +67,11 @@ pub fn has_no_linger(socket: impl AsFd) -> Result<bool> {
     Ok(sockopt::socket_linger(socket)? == Some(Duration::ZERO))
 }
 
+/// Whether connections are accepted from it.
+pub fn is_listening(socket: impl AsFd) -> Result<bool> {
+    sockopt::socket_acceptconn(socket)
+}
+
 /// Reports a connection only once it carries data, or after `seconds`.
 pub fn set_defer_accept(socket: impl AsFd, seconds: u32) -> Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, to_int(seconds)?)

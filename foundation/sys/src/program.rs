@@ -6,7 +6,7 @@
 //!              └─ dropped ──► killed, with its group; the next start reaps it
 //! ```
 //! A program begins in a process group of its own, with no signal blocked or ignored, and with `/dev/null` for its standard
-//! streams. It inherits no descriptor of ours: all are closed on exec.
+//! streams. It inherits no descriptor of ours: all are closed on exec. [`output`] waits for one, and reads what it prints.
 
 use crate::child::{Exit, pointers, strings};
 use crate::process::NullDevice;
@@ -15,6 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What to run: the file, its words (the first is its name), and its environment, `NAME=value` each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,7 +52,12 @@ impl Program {
         if bury() >= MOST_LEFT {
             return Err(Errno::AGAIN);
         }
-        let process = spawn(invocation, streams.as_fd())?;
+        Program::start_with(invocation, [streams.as_fd(); 3])
+    }
+
+    /// Starts a program with these standard streams: input, output, errors.
+    fn start_with(invocation: &Invocation, streams: [BorrowedFd<'_>; 3]) -> Result<Program> {
+        let process = spawn(invocation, streams)?;
         match rustix::process::pidfd_open(process, PidfdFlags::NONBLOCK) {
             Ok(end) => Ok(Program { process, end, buried: false }),
             Err(error) => {
@@ -82,6 +88,86 @@ impl Drop for Program {
     }
 }
 
+/// Why a program has no output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputError {
+    /// It could not be started, or not be read.
+    System(Errno),
+    /// It ran for too long, and was killed.
+    TooLate,
+    /// It printed too much, and was killed.
+    TooMuch,
+    /// It ended with an error.
+    Failed(Exit),
+}
+
+impl From<Errno> for OutputError {
+    fn from(errno: Errno) -> Self {
+        OutputError::System(errno)
+    }
+}
+
+/// Runs a program and returns what it printed: at most `most` bytes, within `time`. It reads nothing, and its errors go where ours
+/// go. For threads that may block.
+///
+/// What it leaves behind in the background may keep its output open: its own end is what counts.
+///
+/// # Errors
+/// See [`OutputError`].
+pub fn output(
+    invocation: &Invocation,
+    most: usize,
+    time: Duration,
+) -> std::result::Result<Vec<u8>, OutputError> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let deadline = Instant::now() + time;
+    let nothing = NullDevice::open()?;
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    rustix::fs::fcntl_setfl(&reader, rustix::fs::OFlags::NONBLOCK)?;
+    let errors = std::io::stderr();
+    let streams = [nothing.as_fd(), writer.as_fd(), errors.as_fd()];
+    let mut program = Program::start_with(invocation, streams)?;
+    drop(writer);
+    let end = program.end_descriptor()?;
+    let mut printed = Vec::new();
+    let mut is_open = true;
+    loop {
+        // Whether it ended is asked first: what it printed before is then there to be read.
+        let exit = program.exit()?;
+        while is_open {
+            let mut part = [0; 512];
+            match rustix::io::read(&reader, &mut part) {
+                Ok(0) => is_open = false,
+                Ok(read) => printed.extend_from_slice(&part[..read]),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(errno) => return Err(errno.into()),
+            }
+            if printed.len() > most {
+                return Err(OutputError::TooMuch);
+            }
+        }
+        match exit {
+            Some(Exit::Code(0)) => return Ok(printed),
+            Some(exit) => return Err(OutputError::Failed(exit)),
+            None => {}
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(OutputError::TooLate);
+        }
+        let limit = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let mut waited = vec![PollFd::new(&end, PollFlags::IN)];
+        if is_open {
+            waited.push(PollFd::new(&reader, PollFlags::IN));
+        }
+        match poll(&mut waited, Some(&limit)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
 /// Kills a process and its group. Its number is not reused until it is reaped.
 fn end(process: Pid) {
     // An error means that the process already ended.
@@ -108,7 +194,7 @@ fn take_note(process: Pid) -> Result<Option<Exit>> {
 }
 
 /// Nothing of this process is copied: the new one borrows its memory until it executes the program, and the calling thread waits.
-fn spawn(invocation: &Invocation, streams: BorrowedFd<'_>) -> Result<Pid> {
+fn spawn(invocation: &Invocation, streams: [BorrowedFd<'_>; 3]) -> Result<Pid> {
     let file = std::ffi::CString::new(invocation.file.as_slice()).map_err(|_| Errno::INVAL)?;
     let words = strings(&invocation.words).ok_or(Errno::INVAL)?;
     let environment = strings(&invocation.environment).ok_or(Errno::INVAL)?;
@@ -137,14 +223,15 @@ struct Actions(libc::posix_spawn_file_actions_t);
 
 impl Actions {
     /// The standard streams become `streams`.
-    fn redirecting(streams: BorrowedFd<'_>) -> Result<Self> {
+    fn redirecting(streams: [BorrowedFd<'_>; 3]) -> Result<Self> {
         let mut actions = MaybeUninit::uninit();
         // SAFETY: initialises the value behind the pointer.
         error_of(unsafe { libc::posix_spawn_file_actions_init(actions.as_mut_ptr()) })?;
         // SAFETY: initialised by the call above.
         let mut actions = Actions(unsafe { actions.assume_init() });
-        for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
-            let from = streams.as_raw_fd();
+        let standard = [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO];
+        for (from, stream) in streams.iter().zip(standard) {
+            let from = from.as_raw_fd();
             // SAFETY: the actions are initialised.
             error_of(unsafe { libc::posix_spawn_file_actions_adddup2(&mut actions.0, from, stream) })?;
         }
@@ -220,6 +307,39 @@ mod tests {
         let readable = rustix::event::poll(&mut poll, None).expect("a poll");
         let exit = program.exit().expect("a child");
         (exit.expect("it ended"), readable == 1)
+    }
+
+    fn printed(script: &str, time: Duration) -> std::result::Result<Vec<u8>, OutputError> {
+        let words = ["sh", "-c", script].map(|word| word.as_bytes().to_vec()).to_vec();
+        output(&Invocation { file: b"/bin/sh".to_vec(), words, environment: Vec::new() }, 2000, time)
+    }
+
+    #[test]
+    fn what_a_program_prints_is_read_within_its_limits() {
+        let long = Duration::from_secs(60);
+        assert_eq!(printed("printf abc; /bin/sleep 0.1; printf def", long), Ok(b"abcdef".to_vec()));
+        assert_eq!(printed("cat", long), Ok(Vec::new()), "its input has ended");
+        assert_eq!(printed("printf abc; exit 3", long), Err(OutputError::Failed(Exit::Code(3))));
+        assert_eq!(printed("printf '%2000d' 1", long).map(|bytes| bytes.len()), Ok(2000));
+        assert_eq!(printed("printf '%2001d' 1", long), Err(OutputError::TooMuch));
+        assert_eq!(printed("while :; do echo word; done", long), Err(OutputError::TooMuch));
+        assert_eq!(printed("exec /bin/sleep 60", Duration::from_millis(50)), Err(OutputError::TooLate));
+        // Without output it has not ended.
+        let silent = "exec >&-; exec /bin/sleep 60";
+        assert_eq!(printed(silent, Duration::from_millis(50)), Err(OutputError::TooLate));
+    }
+
+    #[test]
+    fn what_stays_in_the_background_is_not_waited_for() {
+        let begin = Instant::now();
+        assert_eq!(printed("/bin/sleep 5 & printf abc", Duration::from_secs(60)), Ok(b"abc".to_vec()));
+        assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_has_no_output() {
+        let missing = Invocation { file: b"/nonexistent".to_vec(), ..Invocation::default() };
+        assert_eq!(output(&missing, 10, Duration::from_secs(1)), Err(OutputError::System(Errno::NOENT)));
     }
 
     #[test]

@@ -52,6 +52,17 @@ pub fn wake(key: TaskKey) {
     }
 }
 
+/// Wakes a task of this worker to run next of its class, because what it needs is still in the processor's cache. Who uses it wakes one
+/// task so in each of its own runs, or others starve.
+#[inline]
+#[track_caller]
+pub fn wake_next(key: TaskKey) {
+    match WORKER.get() {
+        Some(worker) if worker.id == key.worker() => worker.wake_next(key),
+        _ => wake_elsewhere(key),
+    }
+}
+
 #[cold]
 #[track_caller]
 pub(super) fn wake_elsewhere(key: TaskKey) {
@@ -96,10 +107,10 @@ pub fn set_nice(nice: i16) {
     Worker::current().running().nice.set(nice.clamp(-1024, 1024));
 }
 
-/// Sets the class in which the current task is queued from now on. Shared work is always normal.
-pub fn set_class(class: Class) {
+/// Sets the class in which the current task is queued from now on; returns the former one. Shared work is always normal.
+pub fn set_class(class: Class) -> Class {
     debug_assert!(Worker::current().running_slot.get() != STAND_IN, "shared work is always normal");
-    Worker::current().running().class.set(class);
+    Worker::current().running().class.replace(class)
 }
 
 /// Sets or clears a flag that is the current task's own: the scheduler keeps it from run to run (R19).

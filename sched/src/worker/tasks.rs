@@ -45,7 +45,7 @@ impl Worker {
         if self.profiler.is_on() {
             self.profiler.begin_task(slot);
         }
-        self.enqueue(slot, task, Cause::Spawn);
+        self.enqueue(slot, task, Cause::Spawn, false);
         TaskKey::new(self.id, slot, task.generation.get())
     }
 
@@ -75,9 +75,27 @@ impl Worker {
     #[inline]
     #[track_caller]
     pub(super) fn wake_task(&self, slot: u32, task: &Task, cause: Cause) {
+        self.wake_in_order(slot, task, cause, false);
+    }
+
+    /// The same, but a task that is queued by it is the first one of its class.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn wake_next(&self, key: TaskKey) {
+        match self.tasks.get(key.slot()) {
+            Some(task) if task.generation.get() == key.generation() => {
+                self.wake_in_order(key.slot(), task, Cause::Wake, true);
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    #[track_caller]
+    fn wake_in_order(&self, slot: u32, task: &Task, cause: Cause, is_first: bool) {
         let state = task.state.get();
         if state & (QUEUED | RUNNING) == 0 && state & OCCUPIED != 0 {
-            return self.enqueue(slot, task, cause);
+            return self.enqueue(slot, task, cause, is_first);
         }
         let again = if state & RUNNING != 0 { WOKEN } else { 0 };
         task.state.set(state | reason(cause) | again);
@@ -88,12 +106,22 @@ impl Worker {
 
     #[inline]
     #[track_caller]
-    fn enqueue(&self, slot: u32, task: &Task, cause: Cause) {
+    fn enqueue(&self, slot: u32, task: &Task, cause: Cause, is_first: bool) {
         task.state.set(task.state.get() | QUEUED | reason(cause));
-        self.queues.push(&self.tasks, slot, task, task.class.get(), self.tuning.runqueue_depth);
+        let (class, depth) = (task.class.get(), self.tuning.runqueue_depth);
+        match is_first {
+            true => self.queues.push_first(&self.tasks, slot, task, class, depth),
+            false => self.queues.push(&self.tasks, slot, task, class, depth),
+        }
         if self.profiler.is_on() {
             self.note(slot, cause);
         }
+    }
+
+    /// The kind of work that a task of this worker is.
+    pub(crate) fn kind_of(&self, key: TaskKey) -> Option<&'static Kind> {
+        let task = self.tasks.get(key.slot()).filter(|_| key.worker() == self.id)?;
+        task.kind.get().filter(|_| task.generation.get() == key.generation())
     }
 
     /// Queues a task that woke itself: as bulk, for the next turn. Heavy work stays heavy.

@@ -66,6 +66,7 @@ const HOUSE: &[Room] = &[
     room("weir-master", "control/master", &["weir-cli", "weir-runtime"], CONTROL_BELOW),
     room("weir", "bin/weir", NOTHING, BIN_BELOW),
     room("weir-ring", "bin/weir-ring", NOTHING, &["foundation"]),
+    room("weir-top", "bin/weir-top", NOTHING, &["foundation"]),
 ];
 
 /// Crates for the wire format of one version of HTTP. Above `proto` only the multiplexer uses them: above it messages are the
