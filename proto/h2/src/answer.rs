@@ -4,7 +4,7 @@
 //! over both.
 
 use weir_hpack::{Field, Token};
-use weir_http::{Flags, KnownName, Span, Version, body, status};
+use weir_http::{Flags, KnownName, Span, Version, body, status, values};
 
 use crate::received::{HeadFault, ReceivedHead};
 
@@ -98,11 +98,13 @@ impl Builder {
         head.note_status(status);
         head.note_version(Version::HTTP_20);
         if switches {
+            // Who asked for another protocol than this one puts its name here.
             self.received.push_upgrade(b"websocket");
         }
     }
 
     fn regular(&mut self, known: KnownName, name: &[u8], value: &[u8]) {
+        let value = values::trim(value);
         let flags = match known {
             // Connection-specific fields of HTTP/1 (RFC 9113, 8.2.2).
             KnownName::Connection

@@ -59,9 +59,3 @@ pub(crate) fn encode(
         encoder.field(block, Token::Field(KnownName::Te), b"te", b"trailers", Indexing::NotKept);
     }
 }
-
-/// The protocol that a request wants to switch to, if HTTP/2 can ask for it.
-pub(crate) fn protocol(head: &Head) -> Option<&'static [u8]> {
-    let upgrades = Flags::CONNECTION_UPGRADE | Flags::UPGRADE_WEBSOCKET;
-    head.flags().contains(upgrades).then_some(b"websocket")
-}

@@ -30,7 +30,7 @@ use crate::settings::{self, Settings};
 use crate::streams::Streams;
 use crate::tally::Tally;
 use crate::trailers::Trailers;
-use crate::window::{DEFAULT_WINDOW, Owed, Window};
+use crate::window::{DEFAULT_WINDOW, Distance, Owed, Window};
 
 /// An event of [`Connection::advance`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -123,6 +123,8 @@ pub struct Connection {
     owed: Owed,
     /// Whether the receive window was opened to its limit, which happens with the first request that has a body.
     is_wide: bool,
+    /// How far the peer is, for the windows of its bodies.
+    distance: Distance,
     /// The connection's send window.
     send: Window,
     /// The initial window that the peer is assumed to use: ours, once it acknowledged the settings.
@@ -199,6 +201,8 @@ enum Leaving {
 const LEAST_MOVED: usize = 4096;
 /// The payload of the PING whose answer shows that the peer has seen the first GOAWAY.
 const FAREWELL: [u8; 8] = *b"farewell";
+/// The payload of the PING that measures how far the peer is.
+const DISTANCE: [u8; 8] = *b"distance";
 /// The largest table of this end's encoder, even if the peer allows more: the default of the protocol.
 const ENCODER_TABLE: usize = 4096;
 
@@ -245,6 +249,7 @@ impl Connection {
             rest: Vec::new(),
             receive: Window::new(DEFAULT_WINDOW),
             is_wide: false,
+            distance: Distance::default(),
             owed: Owed::default(),
             send: Window::new(DEFAULT_WINDOW),
             assumed_window: limits.stream_window.max(DEFAULT_WINDOW),

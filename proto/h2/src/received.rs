@@ -21,6 +21,8 @@ pub enum HeadFault {
     Malformed,
     /// It has too many fields, or too many bytes.
     TooLarge,
+    /// The method is no token, or the scheme is none: the request is answered with 400, as HAProxy does.
+    NoRequest,
 }
 
 impl ReceivedHead {

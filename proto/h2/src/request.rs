@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use weir_hpack::{Field, Token};
 use weir_http::authority::{has_port, host_fault, without_implied_port};
-use weir_http::{Flags, KnownName, Method, Span, Version, uri};
+use weir_http::{Flags, KnownName, Method, Span, Version, uri, values};
 
 use crate::received::{HeadFault, ReceivedHead};
 
@@ -111,7 +111,10 @@ impl Builder {
             None => StartLine::of(method, scheme, authority, path),
             Some(protocol) => StartLine::of_upgrade(method, scheme, authority, path, protocol),
         };
-        let Some(line) = line else { return self.malformed() };
+        let line = match line {
+            Ok(line) => line,
+            Err(fault) => return self.request.fail(fault),
+        };
         let ReceivedHead { head, bytes, .. } = &mut self.request;
         bytes.reserve(FIRST_CAPACITY.max(2 * self.pseudo.len()));
         bytes.extend_from_slice(line.method);
@@ -146,7 +149,10 @@ impl Builder {
         }
     }
 
+    /// White space around a value is left out, as in HTTP/1: RFC 9113 (8.2.1) forbids it, HAProxy takes it, and the other side
+    /// must not have it.
     fn regular(&mut self, known: KnownName, name: &[u8], value: &[u8]) {
+        let value = values::trim(value);
         let flags = match known {
             // Connection-specific fields of HTTP/1 (RFC 9113, 8.2.2).
             KnownName::Connection
@@ -172,11 +178,13 @@ impl Builder {
         self.request.push(known, name, value);
     }
 
-    /// A `Host` equal to the authority is dropped; a different one is malformed, since servers could use either (RFC 9113, 8.3.1).
+    /// `Host` is dropped where there is an authority, whatever it says: rules and servers see the authority alone, as with HAProxy. Of
+    /// several without an authority the servers could use any (RFC 9113, 8.3.1): they have to be equal.
     fn host(&mut self, value: &[u8]) {
+        if self.authority.is_some() {
+            return;
+        }
         if let Some(known) = self.host {
-            let port = self.scheme.clone().and_then(|scheme| uri::default_port(&self.pseudo[scheme]));
-            let value = port.map_or(value, |port| without_implied_port(value, port));
             if !known.of(&self.request.bytes, &[]).eq_ignore_ascii_case(value) {
                 self.malformed();
             }
@@ -228,38 +236,43 @@ struct StartLine<'p> {
 }
 
 impl<'p> StartLine<'p> {
-    /// None if they do not fit together (RFC 9113, 8.3.1 and 8.5).
+    /// An error if they do not fit together (RFC 9113, 8.3.1 and 8.5).
     fn of(
         method: Option<&'p [u8]>,
         scheme: Option<&'p [u8]>,
         authority: Option<&'p [u8]>,
         path: Option<&'p [u8]>,
-    ) -> Option<Self> {
-        let method = method.filter(|method| weir_http::is_token(method))?;
+    ) -> Result<Self, HeadFault> {
+        let method = method.ok_or(HeadFault::Malformed)?;
+        if !weir_http::is_token(method) {
+            return Err(HeadFault::NoRequest);
+        }
         if authority.is_some_and(|authority| host_fault(authority).is_some() || authority.is_empty()) {
-            return None;
+            return Err(HeadFault::Malformed);
         }
         if method == b"CONNECT" {
-            let authority = authority.filter(|authority| has_port(authority))?;
-            return (scheme.is_none() && path.is_none()).then_some(StartLine {
-                method,
-                scheme: None,
-                authority: Some(authority),
-                path: b"",
-            });
+            if scheme.is_some() || path.is_some() || !authority.is_some_and(has_port) {
+                return Err(HeadFault::Malformed);
+            }
+            return Ok(StartLine { method, scheme: None, authority, path: b"" });
         }
-        let scheme = scheme.filter(|scheme| is_scheme(scheme))?;
-        let path = path.filter(|path| path.iter().all(|byte| matches!(byte, 0x21..0x7f) && *byte != b'#'))?;
+        let scheme = scheme.ok_or(HeadFault::Malformed)?;
+        if !is_scheme(scheme) {
+            return Err(HeadFault::NoRequest);
+        }
+        let path = path
+            .filter(|path| path.iter().all(|byte| matches!(byte, 0x21..0x7f) && *byte != b'#'))
+            .ok_or(HeadFault::Malformed)?;
         let star = path == b"*" && method == b"OPTIONS";
         if path.first() != Some(&b'/') && !star {
-            return None;
+            return Err(HeadFault::Malformed);
         }
         let port = uri::default_port(scheme);
         let authority =
             authority.map(|authority| port.map_or(authority, |port| without_implied_port(authority, port)));
         // A request for the server as a whole has no path (RFC 9110, 7.1).
         let path = if star && authority.is_some() { b"" } else { path };
-        Some(StartLine { method, scheme: Some(scheme), authority, path })
+        Ok(StartLine { method, scheme: Some(scheme), authority, path })
     }
 }
 
@@ -272,10 +285,13 @@ impl<'p> StartLine<'p> {
         authority: Option<&'p [u8]>,
         path: Option<&'p [u8]>,
         protocol: &[u8],
-    ) -> Option<Self> {
+    ) -> Result<Self, HeadFault> {
         let is_name = weir_http::is_token(protocol) && !protocol.eq_ignore_ascii_case(b"h2c");
         let asks = method == Some(b"CONNECT") && authority.is_some() && path != Some(b"*");
-        if asks && is_name { StartLine::of(Some(b"GET"), scheme, authority, path) } else { None }
+        if !asks || !is_name {
+            return Err(HeadFault::Malformed);
+        }
+        StartLine::of(Some(b"GET"), scheme, authority, path)
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Stream {
     pub receive: Window,
     /// The send window.
     pub send: Window,
+    /// The whole receive window, as the peer knows it or will know it: what it may send while nothing waits here.
+    pub width: u32,
     /// Consumed bytes that were not given back to the peer yet.
     pub owed: Owed,
     /// The rest of the announced length in bytes; [`UNANNOUNCED`] without one.

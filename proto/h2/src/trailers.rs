@@ -1,7 +1,7 @@
 //! The fields behind a body (RFC 9113, 8.1; RFC 9110, 6.5).
 
 use weir_hpack::{Field, Token};
-use weir_http::KnownName;
+use weir_http::{KnownName, values};
 
 /// Received trailers, as lines of HTTP/1.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl Trailers {
             | KnownName::Expect => {}
             _ if self.lines.len() + field.name.len() + field.value.len() + 4 > max => self.too_large = true,
             _ => {
-                for part in [field.name, b": ", field.value, b"\r\n"] {
+                for part in [field.name, b": ", values::trim(field.value), b"\r\n"] {
                     self.lines.extend_from_slice(part);
                 }
             }

@@ -68,9 +68,102 @@ impl Owed {
     }
 }
 
+impl Owed {
+    /// Adds consumed bytes of a body that has ended; returns the increment to send once all `missing` bytes of its window are consumed.
+    pub fn add_last(&mut self, count: u32, missing: i64) -> Option<u32> {
+        self.0 = self.0.saturating_add(count);
+        (self.0 > 0 && i64::from(self.0) == missing).then(|| std::mem::take(&mut self.0))
+    }
+}
+
+/// Whether the peer is so far away that the initial window, filled once in each round trip, makes it slow. The first SETTINGS of a server
+/// measure that, and then PING.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Distance {
+    /// When SETTINGS or PING were sent: the low bits of a time that is not 0.
+    asked_ms: u32,
+    /// Whether the answer is still to come.
+    is_asked: bool,
+    way: Way,
+}
+
+/// What is known of the way to a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Way {
+    #[default]
+    Unknown,
+    /// All answers came late.
+    Far,
+    /// An answer came soon, once: only a busy machine makes a short way seem long.
+    Near,
+}
+
+impl Distance {
+    /// Whether to measure now: no answer is still to come, the last measurement is old, and none said that the peer is near.
+    pub fn ask(&mut self, now_ms: u64) -> bool {
+        let now_ms = low_bits(now_ms);
+        let is_recent = self.asked_ms > 0 && now_ms.wrapping_sub(self.asked_ms) < EVERY_MS;
+        if self.is_asked || is_recent || self.way == Way::Near {
+            return false;
+        }
+        (self.asked_ms, self.is_asked) = (now_ms, true);
+        true
+    }
+
+    /// The answer came.
+    pub fn answered(&mut self, now_ms: u64) {
+        if std::mem::take(&mut self.is_asked) {
+            // An answer that takes a month may seem to come at once.
+            let is_late = low_bits(now_ms).wrapping_sub(self.asked_ms) >= FAR_MS;
+            self.way = if is_late { Way::Far } else { Way::Near };
+        }
+    }
+
+    pub fn is_far(&self) -> bool {
+        self.way == Way::Far
+    }
+}
+
+/// Of a time in milliseconds, for [`Distance`]: 0 stands for none.
+fn low_bits(now_ms: u64) -> u32 {
+    (now_ms as u32).max(1)
+}
+
+/// How often the distance is measured at most, in milliseconds.
+const EVERY_MS: u32 = 1000;
+/// The shortest round trip of a peer that is far, in milliseconds: one initial window in this time is 16 MB/s.
+const FAR_MS: u32 = 4;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_distance_is_measured_by_one_ping_at_a_time() {
+        // Also where the low bits of the time begin again.
+        for start in [1, (1 << 32) - 2, 1 << 32, (1 << 40) + 7] {
+            let (every, far) = (u64::from(EVERY_MS), u64::from(FAR_MS));
+            let mut distance = Distance::default();
+            assert!(distance.ask(start) && !distance.ask(start + 5000), "one in transit");
+            distance.answered(start + far + 1);
+            assert!(distance.is_far());
+            let again = start + every + 1;
+            assert!(!distance.ask(start + every - 1) && distance.ask(again));
+            distance.answered(again + far);
+            assert!(distance.is_far());
+            distance.answered(again + far);
+            assert!(distance.is_far() && distance.ask(again + 5000), "an answer to nothing measures nothing");
+            distance.answered(again + 5000 + far - 1);
+            assert!(
+                !distance.is_far() && !distance.ask(again + 50_000),
+                "it is near, whatever another measurement would say"
+            );
+            let mut distance = Distance::default();
+            assert!(distance.ask(start));
+            distance.answered(start);
+            assert!(!distance.is_far());
+        }
+    }
 
     #[test]
     fn a_window_may_be_negative_but_never_too_large_rfc_9113_6_9() {

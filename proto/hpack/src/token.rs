@@ -58,7 +58,7 @@ pub enum Defect {
     UpperCase,
     /// The name has an invalid byte.
     Name,
-    /// The value has a line break or a NUL, or begins or ends with a blank.
+    /// The value has a line break or a NUL.
     Value,
 }
 
@@ -83,11 +83,7 @@ impl Defect {
     /// The defect of a value, if it has one.
     #[inline]
     pub fn of_value(value: &[u8]) -> Option<Defect> {
-        let blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-        let wrong = value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n'))
-            || blank(value.first())
-            || blank(value.last());
-        wrong.then_some(Defect::Value)
+        value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')).then_some(Defect::Value)
     }
 }
 
@@ -134,9 +130,8 @@ mod tests {
         for byte in 0..=255 {
             let wrong = matches!(byte, 0 | b'\r' | b'\n');
             assert_eq!(Defect::of_value(&[b'a', byte, b'b']).is_some(), wrong, "{byte}");
-            let at_ends = wrong || matches!(byte, b' ' | b'\t');
-            assert_eq!(Defect::of_value(&[b'a', byte]).is_some(), at_ends, "{byte}");
-            assert_eq!(Defect::of_value(&[byte, b'b']).is_some(), at_ends, "{byte}");
+            assert_eq!(Defect::of_value(&[b'a', byte]).is_some(), wrong, "{byte}");
+            assert_eq!(Defect::of_value(&[byte, b'b']).is_some(), wrong, "{byte}");
         }
         assert_eq!(Defect::of_value(b""), None);
     }

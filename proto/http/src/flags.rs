@@ -61,6 +61,8 @@ impl Flags {
     pub const HAS_PROXY_CONNECTION: Flags = Flags(1 << 22);
     /// The message ended with its head, though the fields do not say so (END_STREAM in HTTP/2).
     pub const ENDED: Flags = Flags(1 << 23);
+    /// The message ends later than with its head, though no body follows (an empty last frame in HTTP/2).
+    pub const ENDS_LATER: Flags = Flags(1 << 24);
 
     /// Whether all of `other` is noted.
     #[inline]

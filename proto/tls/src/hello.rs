@@ -106,6 +106,8 @@ fn fragment(input: &[u8]) -> Result<Fragment<'_>, Unread> {
 pub struct ClientHello<'a> {
     /// The highest version that the client speaks, up to TLS 1.2: major and minor.
     pub version: [u8; 2],
+    /// The identifier of the session to resume before TLS 1.3; later versions fill it for compatibility only.
+    pub session: &'a [u8],
     /// The cipher suites, two bytes each.
     pub ciphers: &'a [u8],
     extensions: &'a [u8],
@@ -116,12 +118,12 @@ impl<'a> ClientHello<'a> {
     pub fn parse(body: &'a [u8]) -> Option<ClientHello<'a>> {
         let (version, rest) = body.split_first_chunk::<2>()?;
         let rest = rest.get(32..)?;
-        let (_session, rest) = vector(rest, 1)?;
+        let (session, rest) = vector(rest, 1)?;
         let (ciphers, rest) = vector(rest, 2)?;
         let (_compressions, rest) = vector(rest, 1)?;
         // Before TLS 1.2 a hello may end here.
         let extensions = if rest.is_empty() { rest } else { vector(rest, 2)?.0 };
-        Some(ClientHello { version: *version, ciphers, extensions })
+        Some(ClientHello { version: *version, session, ciphers, extensions })
     }
 
     /// The content of an extension.
@@ -131,13 +133,7 @@ impl<'a> ClientHello<'a> {
 
     /// All extensions, in the client's order: what each is, and its content.
     pub fn extensions(&self) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
-        let mut rest = self.extensions;
-        std::iter::from_fn(move || {
-            let (kind, after) = rest.split_first_chunk::<2>()?;
-            let (content, after) = vector(after, 2)?;
-            rest = after;
-            Some((u16::from_be_bytes(*kind), content))
-        })
+        listed(self.extensions)
     }
 
     /// The name of the host that the client wants (RFC 6066, 3).
@@ -193,6 +189,21 @@ impl<'a> ClientHello<'a> {
         self.extension(35)
     }
 
+    /// Whether the client lists a version.
+    pub fn offers_version(&self, version: [u8; 2]) -> bool {
+        self.versions().is_some_and(|listed| listed.chunks_exact(2).any(|one| one == version))
+    }
+
+    /// The tickets of the sessions that the client wants to resume in TLS 1.3 (RFC 8446, 4.2.11).
+    pub fn offered_sessions(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let mut rest = self.extension(41).and_then(|keys| Some(vector(keys, 2)?.0)).unwrap_or_default();
+        std::iter::from_fn(move || {
+            let (ticket, after) = vector(rest, 2)?;
+            rest = after.get(4..)?;
+            Some(ticket)
+        })
+    }
+
     /// The groups that the client sent keys for (RFC 8446, 4.2.8), two bytes each.
     pub fn key_share_groups(&self) -> Option<impl Iterator<Item = [u8; 2]> + use<'a>> {
         let (mut shares, _) = vector(self.extension(51)?, 2)?;
@@ -202,6 +213,24 @@ impl<'a> ClientHello<'a> {
             Some(*group)
         }))
     }
+}
+
+/// The extensions of a server's hello (RFC 8446, 4.1.3): what each is, and its content.
+pub fn server_extensions(body: &[u8]) -> Option<impl Iterator<Item = (u16, &[u8])> + Clone> {
+    let (_session, rest) = vector(body.get(34..)?, 1)?;
+    let rest = rest.get(3..)?;
+    // Before TLS 1.3 it may have none.
+    Some(listed(if rest.is_empty() { rest } else { vector(rest, 2)?.0 }))
+}
+
+/// A list of extensions: what each is, and its content.
+pub fn listed(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> + Clone + use<'_> {
+    std::iter::from_fn(move || {
+        let (kind, after) = rest.split_first_chunk::<2>()?;
+        let (content, after) = vector(after, 2)?;
+        rest = after;
+        Some((u16::from_be_bytes(*kind), content))
+    })
 }
 
 /// A vector with a length prefix of `size` bytes, and the rest.
@@ -288,6 +317,11 @@ mod tests {
             extension(13, &with_length(2, &[4, 3])),
             extension(35, b""),
             extension(51, &shares),
+            extension(43, &with_length(1, &[3, 4, 3, 3])),
+            extension(
+                41,
+                &[with_length(2, &[with_length(2, b"ticket"), vec![0; 4]].concat()), vec![0; 9]].concat(),
+            ),
         ]))
     }
 
@@ -306,6 +340,9 @@ mod tests {
         assert_eq!(hello.session_ticket(), Some(&b""[..]));
         let groups: Vec<_> = hello.key_share_groups().expect("shares").collect();
         assert_eq!(groups, [[0, 29], [0, 23]]);
+        assert_eq!(hello.session, [9; 32]);
+        assert!(hello.offers_version([3, 4]) && !hello.offers_version([3, 2]));
+        assert_eq!(hello.offered_sessions().collect::<Vec<_>>(), [b"ticket"]);
     }
 
     #[test]
@@ -314,6 +351,16 @@ mod tests {
         let message = read(&bytes).expect("a message");
         let hello = ClientHello::parse(&message.body).expect("a hello");
         assert_eq!((hello.server_name(), hello.groups(), hello.session_ticket()), (None, None, None));
+    }
+
+    #[test]
+    fn extensions_of_a_server_s_hello() {
+        let body = |extensions: &[u8]| [&[3, 3][..], &[7; 32], &[2, 9, 9, 0x13, 1, 0], extensions].concat();
+        let with = body(&with_length(2, &[extension(43, &[3, 4]), extension(41, &[0, 0])].concat()));
+        let found: Vec<_> = server_extensions(&with).expect("a hello").map(|(kind, _)| kind).collect();
+        assert_eq!(found, [43, 41]);
+        assert_eq!(server_extensions(&body(&[])).expect("a hello").count(), 0);
+        assert!(server_extensions(&body(&[0, 9])).is_none() && server_extensions(&with[..36]).is_none());
     }
 
     #[test]

@@ -8,4 +8,4 @@
 
 mod hello;
 
-pub use hello::{CLIENT_HELLO, ClientHello, Message, Unread, read, sslv2_version};
+pub use hello::{CLIENT_HELLO, ClientHello, Message, Unread, listed, read, server_extensions, sslv2_version};

@@ -8,7 +8,7 @@ use weir_syntax::{
 
 use crate::expression::{Files, REGISTRY};
 
-const FEATURES: StaticFeatures<'_> = StaticFeatures { features: &["PCRE2"], enabled: &["EPOLL"] };
+const FEATURES: StaticFeatures<'_> = StaticFeatures { features: &["PCRE2"], enabled: &["EPOLL"], tls: None };
 
 fn environment() -> Environment {
     Environment::from_iter([("A", "one two"), ("E", ""), ("S", " a  b "), ("X", "\" ' # \\ $A")])

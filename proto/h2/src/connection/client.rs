@@ -13,20 +13,15 @@ use crate::received::HeadFault;
 use crate::settings;
 use crate::stream::{Stream, StreamState, UNANNOUNCED};
 use crate::streams::Standing;
-use crate::window::{DEFAULT_WINDOW, Owed, Window};
+use crate::window::{Owed, Window};
 
 impl Connection {
-    /// A connection to a server. The preface, SETTINGS and the connection's window are in the output; streams can be opened at once.
+    /// A connection to a server. The preface and SETTINGS are in the output; streams can be opened at once.
     pub fn client(limits: Limits) -> Connection {
         let no_push = [(settings::ENABLE_PUSH, 0, 1)];
         let mut connection = Connection::new(limits, Reading::Header, PREFACE.to_vec(), &no_push);
         let answers = answer::Builder::new(limits.max_fields, limits.max_head);
         connection.answers = Some(Box::new(answers));
-        let more = limits.connection_window.saturating_sub(DEFAULT_WINDOW);
-        if more > 0 && connection.receive.widen(more).is_ok() {
-            frame::write_window_update(&mut connection.output, 0, more);
-        }
-        connection.is_wide = true;
         connection
     }
 
@@ -46,8 +41,8 @@ impl Connection {
         self.leaving != Leaving::No || self.peer_leaves || self.streams.last >= STREAM_BITS - 2
     }
 
-    /// Opens a stream with this request. `scheme` is used if its target has none; with `end` no body follows. A WebSocket handshake
-    /// becomes an extended CONNECT (RFC 8441). None if no stream can be opened, now or ever.
+    /// Opens a stream with this request. `scheme` is used if its target has none; with `end` no body follows. An upgrade to another
+    /// protocol becomes an extended CONNECT (RFC 8441). None if no stream can be opened, now or ever.
     pub fn open(&mut self, head: &Head, raw: &[u8], scheme: &[u8], chunks: bool, end: bool) -> Option<u32> {
         if self.is_closing() || self.streams.len() >= self.stream_limit() as usize {
             return None;
@@ -56,13 +51,14 @@ impl Connection {
         self.streams.last = id;
         self.opened = self.opened.saturating_add(1);
         let at = frame::begin_headers(&mut self.output);
-        let protocol = asking::protocol(head);
+        let protocol = head.upgrade(raw);
         asking::encode(head, raw, scheme, protocol, &mut self.encoder, &mut self.output);
         let (head_only, connect) = (head.method() == Method::Head, head.method() == Method::Connect);
         self.streams.open(Stream {
             id,
             state: StreamState::Open,
             receive: Window::new(self.assumed_window),
+            width: self.limits.stream_window,
             send: Window::new(self.peer.initial_window),
             owed: Owed::default(),
             expected: UNANNOUNCED,
@@ -130,6 +126,9 @@ impl Connection {
         }
         if end && record.end_remote() {
             self.streams.close(stream, false);
+        }
+        if !end {
+            self.widen_once();
         }
         Ok(Some(Event::Response { stream, end }))
     }

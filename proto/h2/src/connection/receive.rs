@@ -1,6 +1,6 @@
 //! Receiving: what each frame does, and what it is refused for.
 
-use super::{Block, Connection, Event, FAREWELL, Leaving, Purpose, Reading};
+use super::{Block, Connection, DISTANCE, Event, FAREWELL, Leaving, Purpose, Reading};
 use crate::answer::Asked;
 use crate::error::{ErrorCode, Wrong};
 use crate::frame::{
@@ -12,7 +12,7 @@ use crate::request::Builder;
 use crate::settings;
 use crate::stream::{Stream, StreamState, UNANNOUNCED};
 use crate::streams::Standing;
-use crate::window::{DEFAULT_WINDOW, Owed, Window};
+use crate::window::{Owed, Window};
 
 /// The result of a step.
 enum Step {
@@ -99,6 +99,8 @@ impl Connection {
                 if matched == 0 {
                     self.resets.begin(self.now_ms);
                     self.empty_frames.begin(self.now_ms);
+                    // The SETTINGS of a server leave in the turn that takes the preface.
+                    self.distance.ask(self.now_ms);
                 }
                 let matched = matched + length;
                 self.reading = match matched == PREFACE.len() {
@@ -364,7 +366,7 @@ impl Connection {
             Kind::Data => {
                 self.pad(fixed[0])?;
                 // Padding counts as consumed at once.
-                self.consumed(stream, u32::from(fixed[0]) + 1);
+                self.consumed(stream, u32::from(fixed[0]) + 1, None);
                 self.reading = Reading::Body;
             }
             Kind::Headers => {
@@ -388,6 +390,7 @@ impl Connection {
             Kind::Settings => return self.setting(),
             Kind::Ping if !self.frame.has(ACK) => frame::write_ping(&mut self.output, true, fixed),
             Kind::Ping if fixed == FAREWELL && self.leaving == Leaving::Announced => self.farewell(),
+            Kind::Ping if fixed == DISTANCE => self.distance.answered(self.now_ms),
             Kind::GoAway => return Ok(self.peer_leaves(&fixed)),
             Kind::WindowUpdate => return self.widen(stream, frame::number(&fixed) & STREAM_BITS),
             _ => {}
@@ -446,6 +449,7 @@ impl Connection {
             let _ = stream.receive.shift(before, after);
         }
         self.assumed_window = after;
+        self.distance.answered(self.now_ms);
     }
 
     fn widen(&mut self, stream: u32, increment: u32) -> Outcome<Option<Event>> {
@@ -574,7 +578,7 @@ impl Connection {
         if limits.concurrent_streams > 0 && self.streams.len() >= limits.concurrent_streams as usize {
             return Err(Wrong::Stream(stream, ErrorCode::RefusedStream));
         }
-        if fault == Some(HeadFault::TooLarge) {
+        if fault.is_some() {
             self.tolerate();
         }
         let limits = &self.limits;
@@ -588,16 +592,14 @@ impl Connection {
                 self.leave();
             }
         }
-        if !end && !std::mem::replace(&mut self.is_wide, true) {
-            let more = self.limits.connection_window.saturating_sub(DEFAULT_WINDOW);
-            if more > 0 && self.receive.widen(more).is_ok() {
-                frame::write_window_update(&mut self.output, 0, more);
-            }
+        if !end {
+            self.widen_once();
         }
         self.streams.open(Stream {
             id: stream,
             state: if end { StreamState::HalfClosedRemote } else { StreamState::Open },
             receive: Window::new(self.assumed_window),
+            width: self.limits.stream_window,
             send: Window::new(self.peer.initial_window),
             owed: Owed::default(),
             expected,

@@ -4,7 +4,7 @@ use std::io::IoSlice;
 
 use weir_http::Head;
 
-use super::{Connection, FAREWELL, Leaving};
+use super::{Connection, DISTANCE, FAREWELL, Leaving};
 use crate::error::ErrorCode;
 use crate::frame::{self, END_STREAM, STREAM_BITS};
 use crate::response;
@@ -139,18 +139,76 @@ impl Connection {
         }
     }
 
-    /// Gives window back to the peer for `count` bytes of payload that the caller has consumed.
-    pub fn consumed(&mut self, stream: u32, count: u32) {
-        let window = self.limits.stream_window;
-        if let Some(record) = self.streams.get_mut(stream)
-            && record.receives()
-            && let Some(increment) = record.owed.add(count, window)
-        {
-            // The window cannot exceed its initial size.
-            let _ = record.receive.widen(increment);
-            frame::write_window_update(&mut self.output, stream, increment);
+    /// Gives window back to the peer for `count` bytes of payload that the caller has consumed. The last bytes of a body have an update,
+    /// too, though nothing more is sent in it: HAProxy sends it, and scripted clients wait for it.
+    ///
+    /// The window of a body is as wide as its path needs. It grows while the peer is far and nothing of the body waits here, up to the
+    /// stream's share of the connection's window; and it becomes narrower, down to its initial size, when a quarter of it waits: who takes
+    /// the body is then slower than who sends it, and a wide window would only fill memory. `grow_at_ms` is the time; without it, because
+    /// memory is short, no window grows.
+    pub fn consumed(&mut self, stream: u32, count: u32, grow_at_ms: Option<u64>) {
+        let initial = self.limits.stream_window;
+        if let Some(record) = self.streams.get_mut(stream) {
+            // Negative for a peer that has not heard yet how narrow the window is.
+            let missing = i64::from(record.width) - i64::from(record.receive.size());
+            let owed = match record.receives() {
+                true => record.owed.add(count, record.width),
+                false => record.owed.add_last(count, missing),
+            };
+            if let Some(owed) = owed {
+                let before = record.width;
+                let waiting = missing - i64::from(owed);
+                if waiting >= i64::from(before / 4) {
+                    record.width = (before / 2).max(initial);
+                } else if waiting == 0
+                    && record.receives()
+                    && let Some(now_ms) = grow_at_ms
+                {
+                    self.grow(stream, now_ms);
+                }
+                self.give_back(stream, owed, before);
+            }
         }
         self.owe(count);
+    }
+
+    /// Makes a stream's window wider if the peer is far, up to its share of the connection's; finds out how far the peer is.
+    fn grow(&mut self, stream: u32, now_ms: u64) {
+        let most = self.limits.connection_window / 8 * 7;
+        let (is_far, may_ask) = (self.distance.is_far(), self.limits.stream_window < most);
+        if may_ask && self.distance.ask(now_ms) {
+            frame::write_ping(&mut self.output, false, DISTANCE);
+        }
+        if !is_far {
+            return;
+        }
+        let receiving = self.streams.all_mut().filter(|record| record.receives()).count();
+        let share = most / u32::try_from(receiving).unwrap_or(u32::MAX).max(1);
+        if let Some(record) = self.streams.get_mut(stream) {
+            record.width = record.width.saturating_mul(GROWTH).min(share).max(record.width);
+        }
+    }
+
+    /// Gives back `owed` bytes of a stream's window, and how much wider it is than `before`.
+    fn give_back(&mut self, stream: u32, owed: u32, before: u32) {
+        let Some(record) = self.streams.get_mut(stream) else { return };
+        let increment = (owed + record.width).saturating_sub(before);
+        // A window is no wider than the connection's, so it cannot overflow.
+        if increment > 0 && record.receive.widen(increment).is_ok() {
+            frame::write_window_update(&mut self.output, stream, increment);
+        }
+    }
+
+    /// Gives the peer the connection's whole window, when it begins to send a body: connections without bodies need no more than what
+    /// each has from the start.
+    pub(super) fn widen_once(&mut self) {
+        if std::mem::replace(&mut self.is_wide, true) {
+            return;
+        }
+        let more = self.limits.connection_window.saturating_sub(DEFAULT_WINDOW);
+        if more > 0 && self.receive.widen(more).is_ok() {
+            frame::write_window_update(&mut self.output, 0, more);
+        }
     }
 
     /// Gives connection window back for `count` received bytes.
@@ -207,6 +265,8 @@ fn headers_of(payload: &[u8], ends: bool, stream: u32) -> [[u8; frame::HEADER]; 
     headers
 }
 
+/// How much wider a window becomes at a time: two steps make the default one as wide as the connection's.
+const GROWTH: u32 = 8;
 /// Frames that leave are no larger than what everybody accepts: a small one lets others have their turns.
 const MAX_PAYLOAD: usize = frame::DEFAULT_MAX_PAYLOAD as usize;
 /// Frames that are offered from where their payload lies in one call: what a bulk buffer holds, and as much again.

@@ -160,18 +160,28 @@ fn pseudo_fields_that_are_missing_repeated_misplaced_or_unknown_8_3() {
 
 #[test]
 fn values_that_would_be_another_request_for_a_server_of_http_1() {
-    for (name, values) in [
-        (":method", &["", "GET /", "G\u{e9}T", "GET\tx"][..]),
-        (":scheme", &["", "ht tp", "1http", "http://x"]),
-        (":path", &["", "a", "*", "/ HTTP/1.1", "/a#b", "/\u{e9}", "http://h/", "/\tx"]),
-        (":authority", &["", "a b", "a,b", "u@h", "h/x", "h?x", "a\\b", "[::1", "[::1]x", "h]"]),
+    // What is no method and no scheme is answered, as HAProxy does.
+    for (name, fault, values) in [
+        (":method", HeadFault::NoRequest, &["", "GET /", "G\u{e9}T", "GET\tx"][..]),
+        (":scheme", HeadFault::NoRequest, &["", "ht tp", "1http", "http://x"]),
+        (
+            ":path",
+            HeadFault::Malformed,
+            &["", "a", "*", "/ HTTP/1.1", "/a#b", "/\u{e9}", "http://h/", "/\tx"],
+        ),
+        (
+            ":authority",
+            HeadFault::Malformed,
+            &["", "a b", "a,b", "u@h", "h/x", "h?x", "a\\b", "[::1", "[::1]x", "h]"],
+        ),
     ] {
         for value in values {
             let lines: Vec<String> = GET
                 .lines()
                 .map(|line| if line.starts_with(name) { format!("{name}: {value}") } else { line.to_owned() })
                 .collect();
-            malformed(&lines.join("\n"), true);
+            let lines = lines.join("\n");
+            assert_eq!(build(&lines, true).request.fault, Some(fault), "{lines}");
         }
     }
 }
@@ -195,11 +205,35 @@ fn fields_that_belong_to_one_connection_of_http_1_8_2_2() {
 }
 
 #[test]
-fn a_host_that_is_another_or_none_8_3_1() {
-    malformed(&format!("{GET}host: other.com"), true);
-    malformed(&format!("{GET}host: example.com:8443"), true);
+fn beside_an_authority_no_host_counts_8_3_1() {
+    let alone = {
+        let builder = build(GET, true);
+        String::from_utf8_lossy(&builder.request.bytes).replace("\r\n", "\n")
+    };
+    for host in ["other.com", "example.com:8443", "a,b", "", "example.com"] {
+        check(&format!("{GET}host: {host}"), true, &alone);
+    }
+    check(&format!("{GET}host: other.com\nhost: third.com"), true, &alone);
     malformed(":method: GET\n:path: /\n:scheme: http\nhost: a,b", true);
     malformed(":method: GET\n:path: /\n:scheme: http\nhost: a\nhost: b", true);
+}
+
+#[test]
+fn white_space_around_a_value_is_left_out_8_2_1() {
+    for (value, taken) in [(" x", "x"), ("x\t", "x"), (" \t x \t", "x"), ("\u{c}x", "\u{c}x"), (" ", "")] {
+        let mut builder = Builder::new(20, 2000, false);
+        builder.begin();
+        for (name, value) in [(":method", "GET"), (":scheme", "http"), (":path", "/"), ("a", value)] {
+            let (name, value) = (name.as_bytes(), value.as_bytes());
+            let token = Token::of(name);
+            let defect = Defect::of_name(name, token).or(Defect::of_value(value));
+            builder.field(Field { token, name, value, defect, sensitive: false });
+        }
+        builder.finish(true);
+        assert_eq!(builder.request.fault, None, "{value:?}");
+        let end = format!("\r\na: {taken}\r\n\r\n");
+        assert!(builder.request.bytes.ends_with(end.as_bytes()), "{value:?}");
+    }
 }
 
 #[test]

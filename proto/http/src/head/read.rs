@@ -2,7 +2,7 @@
 
 use super::{Field, Head, Kind};
 use crate::values::Values;
-use crate::{Flags, KnownName, Method, Span, Version, uri};
+use crate::{Flags, KnownName, Method, Span, Version, is_token, uri};
 
 impl Head {
     /// Whether it is a request or a response.
@@ -200,6 +200,16 @@ impl Head {
     #[inline]
     pub fn values<'a>(&'a self, raw: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + 'a {
         self.lines(raw, name).flat_map(Values::new)
+    }
+
+    /// The protocol that a request asks for with `Connection: upgrade`: the first of `Upgrade`, if a CONNECT of HTTP/2 can name it
+    /// (RFC 8441, 4). That leaves out `h2c`, and what has a version.
+    pub fn upgrade<'a>(&'a self, raw: &'a [u8]) -> Option<&'a [u8]> {
+        if !self.flags().contains(Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE) {
+            return None;
+        }
+        let first = Values::new(self.find_known(raw, KnownName::Upgrade)?).next()?;
+        (is_token(first) && !first.eq_ignore_ascii_case(b"h2c")).then_some(first)
     }
 
     /// The value of the first field with this known name.

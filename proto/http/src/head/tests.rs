@@ -156,6 +156,26 @@ fn responses_are_edited_too() {
 }
 
 #[test]
+fn a_request_asks_for_one_other_protocol_rfc_8441_4() {
+    let asked = Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE;
+    for (value, flags, protocol) in [
+        (&b"websocket"[..], asked, Some(&b"websocket"[..])),
+        (b"custom, other", asked, Some(b"custom")),
+        (b"h2c", asked, None),
+        (b"H2C", asked, None),
+        (b"TLS/1.0", asked, None),
+        (b"", asked, None),
+        (b"custom", Flags::HAS_UPGRADE, None),
+    ] {
+        let mut head = Head::new();
+        head.start_request(b"GET", b"/", Version::HTTP_11).expect("room");
+        head.add(b"upgrade", value).expect("room");
+        head.note(flags);
+        assert_eq!(head.upgrade(b""), protocol, "{}", value.escape_ascii());
+    }
+}
+
+#[test]
 fn heads_of_our_own_need_no_raw_bytes() {
     let mut head = Head::new();
     head.start_request(b"OPTIONS", b"*", Version::HTTP_10).unwrap();

@@ -89,13 +89,26 @@ impl Wire {
 }
 
 #[test]
-fn a_preface_settings_and_a_window_open_the_connection_3_4() {
-    let connection = Connection::client(Limits { connection_window: 100_000, ..Limits::default() });
+fn a_preface_and_settings_open_the_connection_and_a_body_its_window_3_4() {
+    let limits = Limits { connection_window: 100_000, ..Limits::default() };
+    let connection = Connection::client(limits);
     let output = connection.output();
     assert!(output.starts_with(PREFACE));
     let no_push = [0, 2, 0, 0, 0, 0];
     assert!(output.windows(6).any(|entry| entry == no_push), "{output:?}");
-    assert!(output.ends_with(&frame(8, 0, 0, &(100_000u32 - 65_535).to_be_bytes())));
+    let window = frame(8, 0, 0, &(100_000u32 - 65_535).to_be_bytes());
+    let widened = |wire: &Wire| wire.connection.output().windows(window.len()).any(|frame| frame == window);
+    assert!(!output.windows(window.len()).any(|frame| frame == window));
+    let mut wire = Wire::new(limits);
+    let head = request(b"GET", b"/", &[(b"host", b"h")]);
+    assert_eq!(wire.connection.open(&head, b"", b"http", true, true), Some(1));
+    let bodyless = wire.ok(1, END_STREAM);
+    wire.send(&bodyless);
+    assert!(!widened(&wire));
+    assert_eq!(wire.connection.open(&head, b"", b"http", true, true), Some(3));
+    let with_body = wire.ok(3, 0);
+    wire.send(&with_body);
+    assert!(widened(&wire));
     // A server begins with its own.
     let mut connection = Connection::client(Limits::default());
     let (_, event) = connection.advance(&frame(6, 0, 0, &[0; 8]), 0);
@@ -154,7 +167,8 @@ fn an_upgrade_to_websocket_is_an_extended_connect_rfc_8441() {
             (b"sec-websocket-key", b"x"),
         ],
     );
-    head.note(weir_http::Flags::CONNECTION_UPGRADE | weir_http::Flags::UPGRADE_WEBSOCKET);
+    let asked = weir_http::Flags::CONNECTION_UPGRADE | weir_http::Flags::HAS_UPGRADE;
+    head.note(asked | weir_http::Flags::UPGRADE_WEBSOCKET);
     assert_eq!(wire.connection.open(&head, b"", b"https", true, false), Some(1));
     let mut fields = Vec::new();
     let block = wire.connection.output()[frame::HEADER..].to_vec();
