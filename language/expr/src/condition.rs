@@ -6,7 +6,7 @@ use crate::acl::{Acl, AclExpr, Truth};
 use crate::args::Reference;
 use crate::context::Context;
 use crate::error::{ParseError, show};
-use crate::fetch::EvaluationPoints;
+use crate::fetch::{EvaluationPoints, FetchDecl, Needs};
 use crate::scope::Scope;
 
 /// Alternatives (`or`) of tests that must all hold.
@@ -101,18 +101,24 @@ impl Condition {
 
     /// True if some test needs HTTP.
     pub fn needs_http(&self) -> bool {
-        self.alternatives.iter().flatten().any(|term| match &term.test {
-            Test::Named(acl) => acl.lines().iter().any(|line| line.expr().decl().needs.is_http()),
-            Test::Anonymous(line) => line.expr().decl().needs.is_http(),
-        })
+        self.has_fetch(|fetch| fetch.needs.is_http())
+    }
+
+    /// Whether a test needs one of these.
+    pub fn needs(&self, needs: Needs) -> bool {
+        self.has_fetch(|fetch| fetch.needs.intersects(needs))
     }
 
     /// Whether a test takes its value from the bytes of a connection, which HTTP does not keep. Ask after the ACL table
     /// was sealed.
     pub fn needs_bytes(&self) -> bool {
+        self.has_fetch(FetchDecl::needs_bytes)
+    }
+
+    fn has_fetch(&self, is_wanted: impl Fn(&FetchDecl) -> bool) -> bool {
         self.alternatives.iter().flatten().any(|term| match &term.test {
-            Test::Named(acl) => acl.lines().iter().any(|line| line.expr().decl().needs_bytes()),
-            Test::Anonymous(line) => line.expr().decl().needs_bytes(),
+            Test::Named(acl) => acl.lines().iter().any(|line| is_wanted(line.expr().decl())),
+            Test::Anonymous(line) => is_wanted(line.expr().decl()),
         })
     }
 

@@ -20,10 +20,55 @@ pub trait ConditionContext {
     /// `enabled(<option>)`: whether a run-time option such as `EPOLL` or `SPLICE` is on.
     fn is_enabled(&self, option: &str) -> bool;
 
-    /// The name of the TLS library as `-vv` reports it, empty when there is none.
-    fn tls_library(&self) -> &str {
-        ""
+    /// The TLS library, `None` when there is none.
+    fn tls_library(&self) -> Option<TlsLibrary<'_>> {
+        None
     }
+}
+
+/// The TLS library of the program, as it names itself: what conditions compare with.
+#[derive(Debug, Clone, Copy)]
+pub struct TlsLibrary<'a> {
+    /// Its name and version when the program was built, e.g. `OpenSSL 1.1.1 (compatible; AWS-LC 1.66.1)`.
+    pub built: &'a str,
+    /// Its name and version as the program runs, e.g. `AWS-LC 1.66.1`.
+    pub running: &'a str,
+    /// The version of OpenSSL whose interface it has, as `OPENSSL_VERSION_NUMBER` encodes it: a byte each for the major, minor and
+    /// fix number from bit 12 on, then four bits apart the patch letter and the status.
+    pub openssl: u32,
+    /// The version of AWS-LC's own interface, 0 if the library is another one.
+    pub awslc_api: u32,
+}
+
+impl TlsLibrary<'_> {
+    fn is_named(&self, start: &str) -> bool {
+        self.built.starts_with(start) || self.running.starts_with(start)
+    }
+
+    /// Whether OpenSSL's interface is of that version or later; a text that is no version counts as zero.
+    fn openssl_atleast(&self, version: &str) -> bool {
+        self.openssl >= openssl_number(version)
+    }
+
+    /// Whether the library is AWS-LC and its own interface of that version or later.
+    fn awslc_atleast(&self, version: &str) -> bool {
+        self.awslc_api > 0 && self.awslc_api >= version.parse().unwrap_or(0)
+    }
+}
+
+/// `1.1.1k` as `OPENSSL_VERSION_NUMBER` encodes it. The status is that of a release (15) for versions before 3, which
+/// have letters, and 0 from there on, where the third number is the patch.
+fn openssl_number(text: &str) -> u32 {
+    let numbers = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+    let letter = text[numbers.len()..].chars().next().filter(char::is_ascii_lowercase);
+    let mut parts = numbers.split('.').map(|part| part.parse::<u32>().unwrap_or(0).min(255));
+    let mut next = || parts.next().unwrap_or(0);
+    let (major, minor, fix) = (next(), next(), next());
+    if major >= 3 {
+        return (major << 28) | (minor << 20) | (fix << 4);
+    }
+    let letter = letter.map_or(0, |letter| letter as u32 - 'a' as u32 + 1);
+    (major << 28) | (minor << 20) | (fix << 12) | (letter << 4)
 }
 
 /// A [`ConditionContext`] made of two lists of names.
@@ -33,6 +78,8 @@ pub struct StaticFeatures<'a> {
     pub features: &'a [&'a str],
     /// Options for which `enabled()` is true, in any case.
     pub enabled: &'a [&'a str],
+    /// The TLS library, if the program has one.
+    pub tls: Option<TlsLibrary<'a>>,
 }
 
 impl ConditionContext for StaticFeatures<'_> {
@@ -42,6 +89,10 @@ impl ConditionContext for StaticFeatures<'_> {
 
     fn is_enabled(&self, option: &str) -> bool {
         self.enabled.iter().any(|enabled| enabled.eq_ignore_ascii_case(option))
+    }
+
+    fn tls_library(&self) -> Option<TlsLibrary<'_>> {
+        self.tls
     }
 }
 
@@ -309,19 +360,45 @@ const PREDICATES: &[Predicate] = &[
         arguments: 1,
         holds: |_, arguments| LANGUAGE_VERSION < version(first(arguments)),
     },
+    // What a library says of itself decides: AWS-LC has the interface of OpenSSL 1.1.1, and an interface of its own.
     Predicate {
         name: "ssllib_name_startswith",
         arguments: 1,
         holds: |parser, arguments| {
-            let library = parser.context.tls_library();
-            !library.is_empty() && library.starts_with(first(arguments))
+            parser.context.tls_library().is_some_and(|tls| tls.is_named(first(arguments)))
         },
     },
-    // weir is never built with OpenSSL nor with AWS-LC's C interface: these tests are always false.
-    Predicate { name: "openssl_version_atleast", arguments: 1, holds: |_, _| false },
-    Predicate { name: "openssl_version_before", arguments: 1, holds: |_, _| false },
-    Predicate { name: "awslc_api_atleast", arguments: 1, holds: |_, _| false },
-    Predicate { name: "awslc_api_before", arguments: 1, holds: |_, _| false },
+    Predicate {
+        name: "openssl_version_atleast",
+        arguments: 1,
+        holds: |parser, arguments| {
+            parser.context.tls_library().is_some_and(|tls| tls.openssl_atleast(first(arguments)))
+        },
+    },
+    Predicate {
+        name: "openssl_version_before",
+        arguments: 1,
+        holds: |parser, arguments| {
+            parser.context.tls_library().is_some_and(|tls| !tls.openssl_atleast(first(arguments)))
+        },
+    },
+    Predicate {
+        name: "awslc_api_atleast",
+        arguments: 1,
+        holds: |parser, arguments| {
+            parser.context.tls_library().is_some_and(|tls| tls.awslc_atleast(first(arguments)))
+        },
+    },
+    Predicate {
+        name: "awslc_api_before",
+        arguments: 1,
+        holds: |parser, arguments| {
+            parser
+                .context
+                .tls_library()
+                .is_some_and(|tls| tls.awslc_api > 0 && !tls.awslc_atleast(first(arguments)))
+        },
+    },
     Predicate { name: "fips_mode", arguments: 1, holds: |_, _| false },
 ];
 
@@ -345,7 +422,7 @@ mod tests {
     use super::*;
 
     const FEATURES: StaticFeatures<'_> =
-        StaticFeatures { features: &["THREAD", "PCRE2"], enabled: &["EPOLL"] };
+        StaticFeatures { features: &["THREAD", "PCRE2"], enabled: &["EPOLL"], tls: None };
 
     fn evaluate(text: &str) -> Result<bool, ConditionError> {
         evaluate_condition(text, &Environment::from_iter([("A", "x"), ("E", "")]), &FEATURES)
@@ -395,6 +472,48 @@ mod tests {
         check("strstr(abc,d)", false);
         check("ssllib_name_startswith(OpenSSL)", false);
         check("openssl_version_atleast(1.0.0)", false);
+    }
+
+    #[test]
+    fn libraries_are_what_they_say_of_themselves() {
+        let tls = Some(TlsLibrary {
+            built: "OpenSSL 1.1.1 (compatible; AWS-LC 1.66.1)",
+            running: "AWS-LC 1.66.1",
+            openssl: 0x1010_107f,
+            awslc_api: 37,
+        });
+        let context = StaticFeatures { tls, ..FEATURES };
+        for (text, expected) in [
+            ("ssllib_name_startswith(OpenSSL)", true),
+            ("ssllib_name_startswith(AWS-LC)", true),
+            ("ssllib_name_startswith(LibreSSL)", false),
+            ("openssl_version_atleast(1.0.2)", true),
+            ("openssl_version_atleast(1.1.1)", true),
+            ("openssl_version_atleast(1.1.1g)", true),
+            ("openssl_version_atleast(1.1.1h)", false),
+            ("openssl_version_atleast(1.1.2)", false),
+            ("openssl_version_atleast(3.0.0)", false),
+            ("openssl_version_atleast(x)", true),
+            ("openssl_version_before(1.1.1)", false),
+            ("openssl_version_before(3)", true),
+            ("awslc_api_atleast(37)", true),
+            ("awslc_api_atleast(38)", false),
+            ("awslc_api_before(37)", false),
+            ("awslc_api_before(38)", true),
+        ] {
+            assert_eq!(evaluate_condition(text, &Environment::new(), &context), Ok(expected), "{text}");
+        }
+        let openssl = tls.map(|tls| TlsLibrary { awslc_api: 0, openssl: 0x3000_0130, ..tls });
+        let context = StaticFeatures { tls: openssl, ..FEATURES };
+        for (text, expected) in [
+            ("openssl_version_atleast(3.0.19)", true),
+            ("openssl_version_atleast(3.0.20)", false),
+            ("openssl_version_atleast(1.1.1w)", true),
+            ("awslc_api_atleast(1)", false),
+            ("awslc_api_before(99)", false),
+        ] {
+            assert_eq!(evaluate_condition(text, &Environment::new(), &context), Ok(expected), "{text}");
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod version;
 mod word;
 
 pub use condition::{
-    ConditionContext, ConditionError, MAX_CONDITION_DEPTH, StaticFeatures, evaluate_condition,
+    ConditionContext, ConditionError, MAX_CONDITION_DEPTH, StaticFeatures, TlsLibrary, evaluate_condition,
 };
 pub use diagnostic::{Diagnostic, Diagnostics, GROUPED_FROM, Layout, MAX_DIAGNOSTICS, Report, Severity};
 pub use environment::Environment;

@@ -364,7 +364,7 @@ mod tests {
     use super::*;
     use crate::condition::StaticFeatures;
 
-    const FEATURES: StaticFeatures<'_> = StaticFeatures { features: &["THREAD"], enabled: &[] };
+    const FEATURES: StaticFeatures<'_> = StaticFeatures { features: &["THREAD"], enabled: &[], tls: None };
 
     /// All lines and all messages of some files; `setenv <name> <value>` works as in `global`.
     fn read(files: &[&[u8]]) -> (Vec<String>, Vec<String>) {

@@ -12,7 +12,7 @@ use weir_syntax::{
     evaluate_condition,
 };
 
-const FEATURES: StaticFeatures<'_> = StaticFeatures { features: &["THREAD"], enabled: &["EPOLL"] };
+const FEATURES: StaticFeatures<'_> = StaticFeatures { features: &["THREAD"], enabled: &["EPOLL"], tls: None };
 
 fn environment() -> Environment {
     Environment::from_iter([("A", "one two"), ("E", ""), ("S", " a  b "), ("X", "\" ' # \\ $A")])

@@ -79,9 +79,13 @@ impl PatternIndex {
     ///
     /// The value is cast to the type that the method compares; one that cannot be cast matches nothing.
     pub fn find<R>(&self, value: &Value<'_>, then: impl FnOnce(Found<'_>) -> R) -> Option<R> {
-        let cast = match (self.method.input(), value.kind()) {
-            (wanted, kind) if wanted == kind => None,
-            _ => Some(crate::variables::borrow(value).cast(self.method.input())?),
+        let wants_cast = value.kind() != self.method.input();
+        if !wants_cast && !self.wants_lower_case() {
+            return self.find_exactly(value, then);
+        }
+        let cast = match wants_cast {
+            true => Some(crate::variables::borrow(value).cast(self.method.input())?),
+            false => None,
         };
         let value = cast.as_ref().unwrap_or(value);
         let lower = match value {
