@@ -13,7 +13,7 @@ use crate::expressions::{Expressions, Notes};
 use crate::model::{Location, Server, ServerSettings};
 use crate::resources::Resources;
 use crate::server::{SERVER_EXPECTS, ServerLine, ServerLineKind, check_server_name, read_server_options};
-use crate::words::{Parsed, Words};
+use crate::words::{Fault, Parsed, Words};
 
 /// Reads the words that follow `add server <backend>/<name>`. Its `id` is 0 unless they set one.
 ///
@@ -43,13 +43,14 @@ fn read(resources: Resources<'_>, line: &Line) -> Parsed<Server> {
     check_server_name(name)?;
     let address = words.expect(SERVER_EXPECTS)?;
     let subject = format!("server {name}");
-    let address = server_address(address, &subject).map_err(|mut fault| {
-        // The operator knows which server the command was for.
+    // The operator knows which server the command was for.
+    let without_subject = |mut fault: Fault| {
         if let Some(rest) = fault.message.strip_prefix(&format!("'{subject}' : ")) {
             fault.message = rest.to_owned();
         }
         fault
-    })?;
+    };
+    let address = server_address(address, &subject).map_err(without_subject)?;
     let at = Location::new(PLACE.into(), 0);
     let (acls, notes) = (AclTable::new(), RefCell::new(Notes::default()));
     let mut server = ServerLine {
@@ -62,7 +63,7 @@ fn read(resources: Resources<'_>, line: &Line) -> Parsed<Server> {
     };
     read_server_options(&mut server, &mut words, None)?;
     let ServerLine { settings, id, guid, .. } = server;
-    crate::server::checks::settle(&settings, &subject, name.span())?;
+    crate::server::checks::settle(&settings, &subject, name.span()).map_err(without_subject)?;
     Ok(Server {
         name: name.text().into(),
         at,

@@ -384,15 +384,12 @@ const READY: &[Row<BindReader>] = &[
 
 const NOT_YET: &[Row<BindReader>] = &[
     Row::not_yet("accept-netscaler-cip", "<magic number>", "expect a NetScaler client address header"),
-    Row::not_yet("ca-sign-pass", "<passphrase>", "TLS: passphrase of the signing key"),
     Row::not_yet("cc", "<algo>", "TCP congestion control algorithm"),
     Row::not_yet("ech", "<dir>", "TLS: encrypted client hello"),
     Row::not_yet("guid-prefix", "<string>", "prefix of the listeners' global identifiers"),
-    Row::not_yet("ktls", "<on|off>", "TLS in the kernel"),
     Row::not_yet("label", "<label>", "label of the listener"),
     Row::not_yet("namespace", "<name>", "network namespace to listen in"),
     Row::not_yet("nbconn", "<nbconn>", "reverse HTTP: connections to keep open"),
-    Row::not_yet("npn", "<protocols>", "TLS: old protocol negotiation"),
     Row::not_yet("process", "<set>", "old name of 'thread'"),
     Row::not_yet("quic-cc-algo", "{ cubic | newreno | bbr | nocc }[(<args,...>)]", "QUIC congestion control"),
     Row::not_yet("quic-force-retry", "", "QUIC: validate addresses by a Retry"),

@@ -89,7 +89,20 @@ pub(crate) static LOAD_KEYWORDS: Table<LoadKeyword> = Table::new(&[&[
         });
         Ok(())
     }),
-    Row::not_yet("sctl", "<filename>", "file of signed certificate timestamps"),
+    Row::ready(
+        "sctl",
+        "<filename>",
+        "site.sctl",
+        "accepted for compatibility, no effect: signed certificate timestamps are not sent",
+        |_, words| {
+            let name = file(words, "sctl")?;
+            let message = format!(
+                "'sctl' : '{name}' is not sent: signed certificate timestamps are not implemented. Clients take those in certificates and OCSP responses."
+            );
+            words.line().remark(Diagnostic::warning(words.line().span(), message));
+            Ok(())
+        },
+    ),
 ]]);
 
 /// The most certificates in one section.

@@ -17,6 +17,7 @@ mod process;
 mod profiling;
 mod sockets;
 mod statuses;
+mod tls;
 mod tuning;
 mod variables;
 
@@ -43,6 +44,7 @@ pub(crate) static GLOBAL_KEYWORDS: Table<GlobalReader> = Table::new(&[
     http1::ROWS,
     tuning::ROWS,
     kept::ROWS,
+    tls::ROWS,
     not_yet::ROWS,
 ]);
 

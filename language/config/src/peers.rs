@@ -122,7 +122,7 @@ pub(crate) static PEERS_KEYWORDS: Table<PeersKeyword> = Table::new(&[&[
         "<name> type <type> size <size> [param*]",
         "t type ip size 1k store gpc0",
         "a stick-table that all peers have",
-        |reader, context, words| reader.table(&context.at, words),
+        |reader, context, words| reader.table(context, words),
     ),
 ]]);
 
@@ -268,17 +268,9 @@ impl PeersReader {
         })?;
         let ServerLine { settings, used, .. } = line;
         for (word, span) in used {
-            match use_of(word) {
-                UseOfWord::Connects => {}
-                UseOfWord::None => context
-                    .diagnostics
-                    .warning(span, format!("'{subject}' : '{word}' has no effect on a peer.")),
-                UseOfWord::Refused => {
-                    let message = format!(
-                        "'{subject}' : '{word}' is not supported on a peer, whose address is fixed and which is not checked."
-                    );
-                    return Err(fault(span, message));
-                }
+            if word != "shard" && !is_about_connecting(word) {
+                let message = format!("'{subject}' : '{word}' has no effect on a peer.");
+                context.diagnostics.warning(span, message);
             }
         }
         if let Some(what) = needs_a_stream(&settings) {
@@ -327,39 +319,20 @@ impl PeersReader {
         Ok(())
     }
 
-    fn table(&mut self, at: &Location, words: &mut Words<'_>) -> Parsed {
+    fn table(&mut self, context: &mut PeersContext<'_>, words: &mut Words<'_>) -> Parsed {
         let name = words.expect("'table' expects <name> and parameters as arguments.")?;
         // Other sections refer to it as `<section>/<name>` (manual, 11.2, "table").
         let whole = format!("{}/{name}", self.section.name);
         if self.tables.iter().any(|table| *table.declaration.name == *whole) {
             return Err(fault(name.span(), format!("there is a table '{name}' already in this section.")));
         }
-        let mut table = read_table(words, &whole, at, "table", false)?;
+        let (mut table, twice) = read_table(words, &whole, &context.at, "table", false)?;
+        for (span, message) in twice {
+            context.diagnostics.push(Diagnostic::warning(span, message));
+        }
         table.peers = Some((*self.section.name).into());
         self.tables.push(table);
         Ok(())
-    }
-}
-
-/// The effect of a word of a server line on a peer (manual, 11.2, "server").
-enum UseOfWord {
-    /// It applies to connections.
-    Connects,
-    /// It has no effect.
-    None,
-    /// Peers do not support it.
-    Refused,
-}
-
-fn use_of(word: &str) -> UseOfWord {
-    let of_checks = ["addr", "port", "inter", "fastinter", "downinter", "rise", "fall", "track", "disabled"];
-    let prefixes = ["check", "agent-", "resolve", "init-"];
-    if word == "shard" || is_about_connecting(word) {
-        UseOfWord::Connects
-    } else if of_checks.contains(&word) || prefixes.iter().any(|prefix| word.starts_with(prefix)) {
-        UseOfWord::Refused
-    } else {
-        UseOfWord::None
     }
 }
 
@@ -374,6 +347,9 @@ fn peer_address(word: &Word, name: &Word) -> Parsed<ServerAddress> {
     let subject = format!("peer {name}");
     let address = server_address(word, &subject)?;
     match address {
+        ServerAddress::Inet { port: ServerPort::Fixed(0), .. } => {
+            Err(fault(word.span(), format!("'{subject}' : invalid port '0'")))
+        }
         ServerAddress::Inet { port: ServerPort::Fixed(_), .. }
         | ServerAddress::Unix(_)
         | ServerAddress::Abstract { .. } => Ok(address),
@@ -496,8 +472,9 @@ mod tests {
         check_lines(" peer A 127.0.0.1:1\n shards 0\n", "shards");
         check_lines(" peer A 127.0.0.1:1\n log global local0\n", "log");
         check_lines(" peer A 127.0.0.1:1\n log 127.0.0.1:514\n", "log : expects");
-        check_lines(" peer A 127.0.0.1:1\n peer B 127.0.0.1:2 check\n", "'check' is not supported on a peer");
-        check_lines(" default-server init-addr none\n", "'init-addr' is not supported on a peer");
+        check_lines(" peer A 127.0.0.1:1\n peer B 127.0.0.1:2 check\n", "'check' has no effect on a peer");
+        check_lines(" default-server init-addr none\n", "'init-addr' has no effect on a peer");
+        check_lines(" peer A 127.0.0.1:1\n peer B 127.0.0.1:0\n", "invalid port '0'");
         check_lines(" default-server weight 3\n peer A 127.0.0.1:1\n", "'weight' has no effect on a peer");
         check_lines(" default-server source 0.0.0.0 usesrc clientip\n", "the address of a client");
         check_lines(" peer A 127.0.0.1:1\n tabel t\n", "unknown keyword 'tabel'");

@@ -65,6 +65,7 @@ pub(crate) mod sets {
     pub const TCP: RulesetSet =
         RulesetSet::of(&[TcpRequestConnection, TcpRequestSession, TcpRequestContent, TcpResponseContent]);
     pub const CONNECTION: RulesetSet = RulesetSet::of(&[TcpRequestConnection]);
+    pub const TCP_CONTENT: RulesetSet = RulesetSet::of(&[TcpRequestContent]);
     pub const TCP_RESPONSE: RulesetSet = RulesetSet::of(&[TcpResponseContent]);
     pub const EVERY: RulesetSet = RulesetSet::of(&super::RulesetKind::ALL);
     pub const ALL_BUT_AFTER: RulesetSet = RulesetSet::of(&[
@@ -144,7 +145,6 @@ const NOT_YET: &[Row<ActionReader>] = &[
     Row::not_yet("send-retry", "", "answer a QUIC packet with a Retry"),
     Row::not_yet("send-spoe-group", "<engine-name> <group-name>", "ask an agent"),
     Row::not_yet("set-headers-bin", "<expr> [ prefix <str> ]", "set headers from a binary list"),
-    Row::not_yet("switch-mode", "http [ proto <name> ]", "go on as an HTTP stream"),
     Row::removed("block", "use 'deny' instead."),
 ];
 

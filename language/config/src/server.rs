@@ -637,12 +637,9 @@ const NEGATIONS: &[Row<ServerReader>] = &[
 const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("cc", "<algo>", "TCP congestion control algorithm").with(NOT_ADDED),
     Row::not_yet("from", "<origin>", "which default-server to start from").with(NOT_ADDED),
-    Row::not_yet("ktls", "<on|off>", "TLS in the kernel"),
     Row::not_yet("namespace", "<name>", "network namespace to connect from").with(NOT_ADDED),
-    Row::not_yet("npn", "<protocols>", "TLS: old protocol negotiation"),
     Row::not_yet("quic-cc-algo", "{ cubic | newreno | bbr | nocc }[(<args,...>)]", "QUIC congestion control")
         .with(NOT_ADDED),
-    Row::not_yet("renegotiate", "", "TLS: allow renegotiation"),
     Row::not_yet("strict-maxconn", "", "idle connections count against 'maxconn'"),
     Row::not_yet("tcp-md5sig", "<password>", "TCP MD5 signatures").with(NOT_ADDED),
 ];

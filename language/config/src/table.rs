@@ -1,21 +1,21 @@
 //! The line of a table: `stick-table` in proxies, `table` in `peers` sections (manual, 11.1).
 
 use weir_expr::table::{DataKind, DataType, Declaration, KeyType, ServerKeyKind, Stored};
-use weir_syntax::Word;
+use weir_syntax::{Span, Word};
 
 use crate::model::{Location, StickTable};
 use crate::numbers::{delay_of, integer_in};
 use crate::words::{Parsed, Words, fault};
 
-/// Reads everything after the table's name. `keyword` is what the line begins with.
+/// Reads everything after the table's name, and tells which data is listed twice. `keyword` is what the line begins with.
 pub(crate) fn read_table(
     words: &mut Words<'_>,
     name: &str,
     at: &Location,
     keyword: &str,
     may_name_peers: bool,
-) -> Parsed<StickTable> {
-    let mut line = TableLine { keyword, key: None, size: None };
+) -> Parsed<(StickTable, Vec<(Span, String)>)> {
+    let mut line = TableLine { keyword, key: None, size: None, twice: Vec::new() };
     let mut table = StickTable {
         declaration: Declaration {
             name: name.into(),
@@ -82,7 +82,7 @@ pub(crate) fn read_table(
     if table.aggregate && table.receive_only {
         return Err(words.fault(format!("{keyword}: 'aggregate' and 'recv-only' exclude each other.")));
     }
-    Ok(table)
+    Ok((table, line.twice))
 }
 
 /// The longest expiry in milliseconds: times wrap after this.
@@ -100,6 +100,8 @@ struct TableLine<'k> {
     keyword: &'k str,
     key: Option<KeyType>,
     size: Option<u32>,
+    /// Data that is listed again: the first one counts.
+    twice: Vec<(Span, String)>,
 }
 
 impl TableLine<'_> {
@@ -148,7 +150,7 @@ impl TableLine<'_> {
     }
 
     /// A list of types with commas between, some with arguments in parentheses.
-    fn read_stored(&self, list: &Word, stored: &mut Vec<Stored>) -> Parsed {
+    fn read_stored(&mut self, list: &Word, stored: &mut Vec<Stored>) -> Parsed {
         let text = list.text();
         let mut start = 0;
         while start < text.len() {
@@ -173,10 +175,11 @@ impl TableLine<'_> {
             })?;
             let entry = self.stored(data, arguments).map_err(|message| fault(here, message))?;
             if stored.iter().any(|other| other.data == data) {
-                let message = format!("{}: data type '{name}' is stored twice.", self.keyword);
-                return Err(fault(here, message));
+                let message = format!("{}: store option '{name}' already enabled, ignored.", self.keyword);
+                self.twice.push((here, message));
+            } else {
+                stored.push(entry);
             }
-            stored.push(entry);
             start += length;
             match text.as_bytes().get(start) {
                 None => break,

@@ -82,7 +82,7 @@ pub(crate) fn read(text: &str) -> Outcome {
     let mut diagnostics = Diagnostics::new();
     let mut reader = Reader::new(&sources);
     let mut parser = ProxyParser::new(resources);
-    let conditions = StaticFeatures { features: &[], enabled: &[] };
+    let conditions = StaticFeatures { features: &[], enabled: &[], tls: None };
     while let Some(line) = reader.next_line(&Environment::new(), &conditions, &mut diagnostics) {
         if line.is_cut() {
             continue;

@@ -89,6 +89,31 @@ pub(crate) const TLS_ROWS: &[Row<ReadTls>] = &[
     Row::removed("force-tlsv11", "TLSv1.1 is not supported: TLSv1.2 and TLSv1.3 are"),
     word("force-tlsv12", "", "", "TLS: 1.2 only", |options, _| force(options, TlsVersion::Tls12)),
     word("force-tlsv13", "", "", "TLS: 1.3 only", |options, _| force(options, TlsVersion::Tls13)),
+    word("ktls", "<on|off>", "off", "TLS: encryption in the kernel (never)", |_, words| {
+        let word = words.expect("'ktls' : expects either 'on' or 'off' as argument")?;
+        match word.text() {
+            "off" => Ok(()),
+            "on" => Err(fault(
+                word.span(),
+                "'ktls' : TLS in the kernel is not used: records are encrypted without a copy. Write 'ktls off', or remove it.".to_owned(),
+            )),
+            _ => Err(fault(word.span(), format!("'ktls' : expects either 'on' or 'off' but got '{word}'"))),
+        }
+    }),
+    word(
+        "npn",
+        "<protocols>",
+        "h2,http/1.1",
+        "accepted for compatibility, no effect: ALPN replaced it",
+        |_, words| {
+            let word = words.expect("'npn' : missing the comma-delimited NPN protocol suite")?;
+            let message = format!(
+                "'npn' is never negotiated: clients and servers of TLSv1.3 have ALPN instead. Write 'alpn {word}'."
+            );
+            words.line().remark(Diagnostic::warning(word.span(), message));
+            Ok(())
+        },
+    ),
     word("no-sslv3", "", "", "TLS: refuse SSLv3", |options, _| refuse(options, TlsVersion::Ssl3)),
     word("no-tls-tickets", "", "", "TLS: no stateless resumption", |options, _| {
         options.no_tickets = Some(true);

@@ -1,5 +1,7 @@
 //! Every word of the configuration, from the rows: for `-dKcfg`, for the README, for tests.
 
+mod defaults;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -23,6 +25,8 @@ use crate::server::SERVER_OPTIONS;
 use crate::traces::TRACES_KEYWORDS;
 use crate::userlist::USERLIST_KEYWORDS;
 
+pub use self::defaults::DefaultValue;
+
 /// One word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfigWord {
@@ -36,6 +40,8 @@ pub struct ConfigWord {
     pub example: &'static str,
     /// What it is for, in one line.
     pub help: &'static str,
+    /// What holds where it is not written, if anything does.
+    pub default: Option<DefaultValue>,
     /// Whether it is implemented, not yet implemented, or removed.
     pub state: WordState,
 }
@@ -203,6 +209,7 @@ fn add<F: 'static>(
         arguments: row.arguments,
         example: row.example,
         help: row.help,
+        default: defaults::of(place, row.name).filter(|_| row.is_ready()),
         state: match row.handler {
             Handler::Ready(_) => WordState::Ready,
             Handler::NotYet => WordState::NotYet,
@@ -352,6 +359,19 @@ mod tests {
             assert!(!word.help.trim().is_empty(), "{word:?}");
         }
         assert!(not_yet().any(|word| word.name == "log-profile"));
+    }
+
+    /// A default of no word would be told by nothing.
+    #[test]
+    fn every_default_is_one_of_a_word() {
+        let words = words();
+        for (place, rows) in defaults::ROWS {
+            for (name, _) in *rows {
+                let ready = |word: &&ConfigWord| word.state == WordState::Ready;
+                let word = words.iter().filter(ready).find(|word| (word.place, word.name) == (*place, *name));
+                assert!(word.is_some_and(|word| word.default.is_some()), "{place:?} {name}");
+            }
+        }
     }
 
     #[test]

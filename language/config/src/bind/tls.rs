@@ -46,6 +46,16 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
         },
     ),
     option(
+        "ca-sign-pass",
+        "<passphrase>",
+        "secret",
+        "TLS: passphrase of the key in 'ca-sign-file'",
+        |bind, words| {
+            tls(bind).signer_passphrase = Some(text(words, "ca-sign-pass", "CAkey password")?);
+            Ok(())
+        },
+    ),
+    option(
         "ca-verify-file",
         "<cafile>",
         "ca.pem",
@@ -279,7 +289,7 @@ fn crt_list_options(
 }
 
 /// The words of a `bind` line that a line of a `crt-list` may have.
-const CRT_LIST_WORDS: [&str; 17] = [
+const CRT_LIST_WORDS: [&str; 18] = [
     "allow-0rtt",
     "alpn",
     "ca-file",
@@ -290,6 +300,7 @@ const CRT_LIST_WORDS: [&str; 17] = [
     "crl-file",
     "curves",
     "ecdhe",
+    "ktls",
     "no-alpn",
     "no-ca-names",
     "npn",
@@ -347,7 +358,8 @@ mod tests {
     fn what_a_list_cannot_say_is_refused() {
         refuse("a.pem [alpn http/1.1", "the options begin with '[' and lack their ']'");
         refuse("a.pem [crt-list x]", "unknown keyword 'crt-list' in the options of a certificate");
-        refuse("a.pem [sctl a.sctl]", "'sctl' is not implemented yet");
+        refuse("a.pem [sctl]", "'sctl' expects a filename as an argument.");
+        refuse("a.pem [ktls auto]", "'ktls' : expects either 'on' or 'off' but got 'auto'");
         refuse("a.pem [alias a]", "unknown keyword 'alias' in the options of a certificate");
         refuse("a.pem [key]", "'key' expects a filename as an argument.");
         refuse(
@@ -365,5 +377,11 @@ mod tests {
         let lines = lines.expect("a good list");
         assert_eq!(lines[0].options.protocols.as_deref(), Some(&["h2".into(), "http/1.1".into()][..]));
         assert_eq!((warnings.len(), warnings[0].0), (1, 1));
+        warnings.clear();
+        let words = "a.pem [ktls off npn http/1.1 sctl a.sctl]";
+        parse_crt_list(words, &TlsOptions::default(), |line, text| warnings.push((line, text)))
+            .expect("a list");
+        assert!(warnings.len() == 2 && warnings[0].1.ends_with("Write 'alpn http/1.1'."), "{warnings:?}");
+        assert!(warnings[1].1.contains("'a.sctl' is not sent"), "{warnings:?}");
     }
 }

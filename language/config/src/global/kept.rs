@@ -41,6 +41,15 @@ impl GlobalContext<'_> {
         self.keep(words, |line, words| line.word(words, expected).map(drop))
     }
 
+    /// One word or more.
+    fn keep_words(&mut self, words: &mut Words<'_>, expected: &str) -> Parsed {
+        self.keep(words, |line, words| {
+            words.expect(&format!("'{}' expects {expected}.", line.keyword))?;
+            while words.take().is_some() {}
+            Ok(())
+        })
+    }
+
     fn keep_choice(&mut self, words: &mut Words<'_>, choices: &[&'static str]) -> Parsed {
         self.keep(words, |line, words| line.choice(words, choices).map(drop))
     }
@@ -75,7 +84,7 @@ impl GlobalContext<'_> {
     }
 }
 
-const MAX: i64 = i32::MAX as i64;
+pub(super) const MAX: i64 = i32::MAX as i64;
 
 const VALUED_OPTIONS: [&str; 2] = ["ssl-min-ver", "ssl-max-ver"];
 
@@ -245,6 +254,13 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "TLS: files to load beside certificates",
         |l, w| l.keep_options(w, &EXTRA_FILES),
     ),
+    Row::ready(
+        "ssl-passphrase-cmd",
+        "<cmd> [<args>]...",
+        "/usr/local/bin/passphrase --quiet",
+        "TLS: program that prints the passphrase of a key; run at start, its first argument is the key's file",
+        |l, w| l.keep_words(w, "a program"),
+    ),
     Row::ready("ssl-server-verify", "[none|required]", "required", "TLS: verify servers", |l, w| {
         l.keep_choice(w, &["none", "required"])
     }),
@@ -334,7 +350,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "tune.h2.be.rxbuf",
         "<size>",
         "1m",
-        "HTTP/2: receive buffers of a connection to a server",
+        "HTTP/2: receive window that the streams of a connection to a server share, and up to which that of a body grows if the server is far (16 kB for each stream, 100 at most)",
         |l, w| l.keep_size(w),
     ),
     Row::ready(
@@ -383,7 +399,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "tune.h2.fe.rxbuf",
         "<size>",
         "1m",
-        "HTTP/2: receive buffers of a client's connection",
+        "HTTP/2: receive window that the streams of a client's connection share, and up to which that of a body grows if the client is far (16 kB for each stream, 100 at most)",
         |l, w| l.keep_size(w),
     ),
     Row::ready(

@@ -39,7 +39,10 @@ fn every_row_reads_its_example() {
     for row in GLOBAL_KEYWORDS.rows() {
         assert!(!row.help.is_empty(), "{}", row.name);
         if row.is_ready() && !["numa-cpu-mapping", "h1-case-adjust-file"].contains(&row.name) {
-            accept(&format!("{} {}", row.name, row.example));
+            let (_, messages) = read(&format!("{} {}", row.name, row.example));
+            let warns =
+                |message: &String| message.contains("has no effect") || message.contains("is deprecated");
+            assert!(messages.iter().all(warns), "{}: {messages:?}", row.name);
         }
     }
 }
@@ -312,6 +315,40 @@ fn what_is_measured() {
         "warn-blocked-traffic-after 2s",
         "'warn-blocked-traffic-after' expects a time of 1 to 1000 ms but got '2s'.",
     );
+}
+
+/// What is so already is accepted, what allows more is warned of, and what demands it is refused.
+#[test]
+fn words_of_openssl_say_what_they_are_here() {
+    accept(
+        "noktls\ntune.ssl.certificate-compression auto\ntune.ssl.certificate-compression off\nssl-security-level 2",
+    );
+    for (line, told) in [
+        ("ssl-mode-async", "there are no engines"),
+        ("ssl-propquery ?provider=x,?fips=yes", "nothing here has properties"),
+        ("ssl-provider base", "its algorithms are always there"),
+        ("ssl-provider-path /x", "there are no providers"),
+        ("ssl-security-level 0", "level 2 is"),
+    ] {
+        let (_, messages) = read(line);
+        assert!(messages.len() == 1 && messages[0].contains(told), "{messages:?}");
+    }
+    let (global, messages) = read("tune.ssl.capture-cipherlist-size 100");
+    assert!(messages[0].ends_with("is deprecated. Please use 'tune.ssl.capture-buffer-size' instead."));
+    let kept: Vec<_> = global.kept.iter().map(|kept| (kept.keyword, &*kept.arguments[0])).collect();
+    assert_eq!(kept, [("tune.ssl.capture-buffer-size", "100")]);
+    for (line, told) in [
+        ("ssl-engine rdrand", "engines are of OpenSSL"),
+        ("ssl-propquery ?provider=x,fips=yes", "nothing has 'fips=yes'"),
+        ("ssl-provider legacy", "unknown provider 'legacy'"),
+        ("ssl-security-level 3", "levels above 2 are not implemented yet"),
+        ("ssl-security-level 6", "expects a value between 0 and 5"),
+        ("ssl-security-level", "missing value"),
+        ("tune.ssl.certificate-compression on", "expects either 'auto' or 'off' but got 'on'."),
+    ] {
+        let (_, messages) = read(line);
+        assert!(messages.len() == 1 && messages[0].contains(told), "{messages:?}");
+    }
 }
 
 /// Nothing is ignored: settings without effect yet are checked and kept.

@@ -7,6 +7,7 @@ use weir_expr::pattern::PatternSet;
 use weir_expr::pattern::regex::Regex;
 use weir_expr::{Expr, LogFormat, SetCondition, VariableId};
 
+use super::Protocol;
 use super::log::Severity;
 use super::reply::Reply;
 use super::table::{CounterChange, Track};
@@ -20,6 +21,8 @@ pub enum Action {
     Close,
     /// `reject`: close the connection without a response.
     Reject,
+    /// `switch-mode http`: the connection goes on in HTTP, of this version if one is said. No further rule of this set.
+    SwitchMode(Option<Protocol>),
     /// `silent-drop`: close without telling the peer.
     SilentDrop {
         /// `rst-ttl`: send a reset with this time to live, in hops.
@@ -168,6 +171,7 @@ impl Action {
             Action::Accept
                 | Action::Close
                 | Action::Reject
+                | Action::SwitchMode(_)
                 | Action::SilentDrop { .. }
                 | Action::Deny(_)
                 | Action::Tarpit(_)

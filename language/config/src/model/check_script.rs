@@ -44,10 +44,11 @@ impl CheckScripts {
     /// What is wrong with a server that is checked at an address that is known, but at no port; none where nothing is.
     pub fn lack_of_port(&self, server: &Server) -> Option<String> {
         let said = &server.settings.check;
-        let ServerAddress::Inet { host, port: ServerPort::Fixed(0) | ServerPort::Mapped(_) } =
-            &server.address
-        else {
-            return None;
+        // A socket of the file system has no port that its check could take along to another address.
+        let (host, is_local) = match &server.address {
+            ServerAddress::Inet { host, port: ServerPort::Fixed(0) | ServerPort::Mapped(_) } => (host, false),
+            ServerAddress::Unix(_) | ServerAddress::Abstract { .. } => (said.address.as_ref()?, true),
+            _ => return None,
         };
         // A name may be a service's, which brings a port along.
         let has_port = said.port.is_some_and(|port| port > 0);
@@ -60,6 +61,7 @@ impl CheckScripts {
         let rest = match (rules.next(), rules.all(|has_port| has_port)) {
             (Some(true), true) => return None,
             (Some(true), false) => ", and a tcp_check rule 'connect' with no port information.",
+            _ if is_local => ".",
             _ => " nor tcp_check rule 'connect' with port information.",
         };
         Some(format!("server '{}' has neither service port nor check port{rest}", server.name))

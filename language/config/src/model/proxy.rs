@@ -262,6 +262,11 @@ impl Proxy {
         self.settings.mode
     }
 
+    /// Whether a rule may have a connection go on in HTTP.
+    pub fn switches_to_http(&self) -> bool {
+        self.rules(RulesetKind::TcpRequestContent).any(|rule| matches!(rule.action, Action::SwitchMode(_)))
+    }
+
     /// The rules of one kind in the order in which they run: those of the `defaults` section first.
     pub fn rules(&self, kind: RulesetKind) -> impl Iterator<Item = &Rule> {
         let inherited = self.inherited_rules.as_deref().map_or(&[][..], |rules| rules.get(kind));

@@ -196,6 +196,7 @@ impl Action {
             | Action::Accept
             | Action::Close
             | Action::Reject
+            | Action::SwitchMode(_)
             | Action::SilentDrop { .. }
             | Action::Auth { .. }
             | Action::NormalizeUri(_)

@@ -180,6 +180,8 @@ pub struct BindTls {
     pub generates: bool,
     /// `ca-sign-file`: the CA that signs generated certificates.
     pub signer: Option<Box<str>>,
+    /// The passphrase of its key (`ca-sign-pass`).
+    pub signer_passphrase: Option<Box<str>>,
     /// `strict-sni` (true), `no-strict-sni` (false).
     pub strict_names: Option<bool>,
     /// The rest.

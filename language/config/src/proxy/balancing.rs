@@ -211,7 +211,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     strict_keyword(
         "server-template",
         "<prefix> <num | range> <fqdn>[:<port>] [params*]",
-        "web 1-3 example.com:80",
+        "web 1-3 app.example.com:80 init-addr none",
         "several servers at once",
         BACKENDS,
         |context, words| read_template(context, words).map_err(placed),

@@ -469,7 +469,7 @@ impl ProxyParser<'_> {
                 "In {who}, the 'default_backend' rule always has precedence over the servers, which will never be used."
             ));
         }
-        if proxy.mode() == Mode::Tcp {
+        if proxy.mode() == Mode::Tcp && !proxy.switches_to_http() {
             warn_about_http_only(proxy, &who, &mut warn);
         }
         warn_about_fast_open(proxy, diagnostics);

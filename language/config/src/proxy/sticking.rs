@@ -27,7 +27,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
                 );
                 return Err(fault(words.line().span(), message));
             }
-            let table = read_table(words, &name, context.at, "stick-table", true)?;
+            let (table, twice) = read_table(words, &name, context.at, "stick-table", true)?;
+            twice.into_iter().for_each(|(span, message)| context.warn(span, message));
             context.draft.pending.table = Some(table);
             Ok(())
         },
@@ -57,8 +58,8 @@ const fn sticking(
 fn read_stick(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: StickKind) -> Parsed {
     let name = format!("stick {}", kind.keyword());
     let place = match kind {
-        StickKind::Match | StickKind::On => EvaluationPoint::BackendSetServer,
-        StickKind::StoreRequest | StickKind::StoreResponse => EvaluationPoint::BackendStore,
+        StickKind::Match | StickKind::On | StickKind::StoreRequest => EvaluationPoint::BackendSetServer,
+        StickKind::StoreResponse => EvaluationPoint::BackendStore,
     };
     let points = EvaluationPoints::only(place);
     if words.at_end() || words.at_condition() {

@@ -1,13 +1,14 @@
 //! Stick-tables once all sections are read: which exist, what their entries store, and which rules may use them.
 
-use weir_expr::Expr;
-use weir_expr::Reference;
 use weir_expr::table::{DataType, Stored};
+use weir_expr::{Expr, Needs, Reference};
 use weir_syntax::{Diagnostic, Diagnostics, Layout};
 
 use super::finish::{BindContext, noun};
 use super::{Finished, ProxyParser};
-use crate::model::{Action, BandwidthFilter, FilterKind, Proxy, RulesetKind, SharedBandwidth, StickTable};
+use crate::model::{
+    Action, BandwidthFilter, FilterKind, Mode, Proxy, Rule, RulesetKind, SharedBandwidth, StickTable, Track,
+};
 
 impl ProxyParser<'_> {
     /// All tables: the proxies' own, then those of `peers` sections.
@@ -35,6 +36,9 @@ impl ProxyParser<'_> {
             for kind in RulesetKind::ALL {
                 for rule in proxy.rules(kind) {
                     let Action::Track(track) = &rule.action else { continue };
+                    if kind == RulesetKind::TcpRequestContent && proxy.is_frontend() {
+                        warn_of_contents(finished, rule, track, diagnostics);
+                    }
                     let name = format!("track-sc{}", track.counter);
                     check_key(finished, &track.key, &track.table, &name, &tables, diagnostics);
                 }
@@ -99,6 +103,30 @@ fn check_key(
         diagnostics.push(Diagnostic::alert(finished.span, message).layout(Layout::Bare));
     }
 }
+
+/// Warns of a rule of a frontend that waits for contents it does not use, or uses contents it does not wait for.
+fn warn_of_contents(finished: &Finished, rule: &Rule, track: &Track, diagnostics: &mut Diagnostics) {
+    let proxy = &finished.proxy;
+    let is_tested = rule.condition.as_ref().is_some_and(|condition| condition.needs(CONTENTS));
+    let what = if track.key.decl().needs.intersects(CONTENTS) {
+        if proxy.tcp_request_inspect_delay().is_some() {
+            return;
+        }
+        "explicitly depending on request contents without any 'tcp-request inspect-delay' setting. This means that this rule will \
+         randomly find its contents. This can be fixed by setting the tcp-request inspect-delay."
+    } else if proxy.mode() == Mode::Http && !is_tested {
+        "not depending on request contents for an HTTP frontend should be executed at the session level, using a \
+         'tcp-request session' rule (mandatory to track invalid HTTP requests)."
+    } else {
+        return;
+    };
+    let message = format!("{} '{}' : a 'tcp-request content track-sc*' rule {what}", noun(proxy), proxy.name);
+    diagnostics.push(Diagnostic::warning(finished.span, message).layout(Layout::Bare));
+}
+
+/// What a client sends after it connected.
+const CONTENTS: Needs =
+    Needs::L6_REQUEST.or(Needs::HTTP_REQUEST_META).or(Needs::HTTP_REQUEST).or(Needs::HTTP_REQUEST_BODY);
 
 /// Reports a table that lacks the rate that a filter limits.
 fn check_rate(

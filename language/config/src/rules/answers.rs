@@ -4,15 +4,42 @@ use std::sync::Arc;
 
 use weir_expr::{EvaluationPoints, FormatOptions, LogFormat};
 
-use super::{ActionReader, action, sets};
+use super::{ActionContext, ActionReader, action, sets};
 use crate::draft::LineContext;
-use crate::model::{Action, Redirect, RedirectKind, RulesetKind, Service};
+use crate::model::{Action, Protocol, Redirect, RedirectKind, RulesetKind, Service};
 use crate::reply::{ReplyRules, read_reply};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 
 /// The arguments of `deny`, `tarpit` and `return`.
 const REPLY: &str = "[ status <code> ] [ content-type <type> ] [ { default-errorfiles | errorfile <file> | errorfiles <name> | file <file> | lf-file <file> | string <str> | lf-string <fmt> } ] [ hdr <name> <fmt> ]*";
+
+/// Reads the arguments of `switch-mode`.
+fn switch_mode(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>) -> Parsed<Action> {
+    let section = context.line.draft.section;
+    if section.is_backend() && !section.is_frontend() {
+        let message =
+            format!("not allowed because backend '{}' has no frontend capability", context.line.name());
+        return Err(fault(context.word.span(), message));
+    }
+    let mode = words.expect("expects a mode as argument.")?;
+    if mode.text() != "http" {
+        return Err(fault(mode.span(), format!("expects a valid mode (got '{mode}').")));
+    }
+    if !words.take_if("proto") {
+        return Ok(Action::SwitchMode(None));
+    }
+    let word = words.expect("'proto' expects a protocol as argument.")?;
+    match word.text() {
+        "h1" => Ok(Action::SwitchMode(Some(Protocol::H1))),
+        "h2" => Ok(Action::SwitchMode(Some(Protocol::H2))),
+        "none" => Err(fault(word.span(), "MUX protocol 'none' is not compatible with the selected mode.")),
+        _ => {
+            let message = format!("'proto' expects a valid MUX protocol, if specified (got '{word}')");
+            Err(fault(word.span(), message))
+        }
+    }
+}
 
 pub(super) const ACTIONS: &[Row<ActionReader>] = &[
     action("accept", "", "", "go on without the rest of the rules", sets::TCP, |_, _| Ok(Action::Accept)),
@@ -21,6 +48,14 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
     action("reject", "", "", "close the connection without an answer", sets::TCP_AND_REQUEST, |_, _| {
         Ok(Action::Reject)
     }),
+    action(
+        "switch-mode",
+        "http [ proto <name> ]",
+        "http proto h2",
+        "go on in HTTP",
+        sets::TCP_CONTENT,
+        switch_mode,
+    ),
     action(
         "silent-drop",
         "[ rst-ttl <ttl> ]",

@@ -116,10 +116,18 @@ fn change(counter: u8, data: DataType, element: u16, change: Change) -> Action {
     Action::ChangeCounter(Box::new(CounterChange { counter, data, element, change }))
 }
 
-/// `(<sc-id>)`.
+/// `(<sc-id>)`. Without a number it is the first counter: the manual has no such form, but releases accept it and configurations use it.
 fn counter(context: &ActionContext<'_, '_>) -> Parsed<u8> {
-    let inside = context.parenthesized().unwrap_or_default();
-    inside.trim().parse().map_err(|_| {
+    let inside = match context.parenthesized() {
+        Some(inside) => inside.trim(),
+        None if !context.word.text().contains('(') => "",
+        // Without the closing one.
+        None => "(",
+    };
+    if inside.is_empty() {
+        return Ok(0);
+    }
+    inside.parse().map_err(|_| {
         fault(context.word.span(), format!("'{}' expects a counter's number in parentheses.", context.word))
     })
 }

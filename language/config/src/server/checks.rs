@@ -1,12 +1,15 @@
 //! The words of a server line about its checks.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_syntax::Span;
+use weir_syntax::{Diagnostic, Span, Word};
 
 use crate::address::source_address;
-use crate::model::{AgentSettings, InitialState, Observe, OnError, Protocol, ServerSettings, TrackedServer};
+use crate::model::{
+    AgentSettings, Host, InitialState, Observe, OnError, Protocol, ServerSettings, TrackedServer,
+};
 use crate::numbers::{delay_of, integer_in};
 use crate::rows::Row;
 use crate::tls_words::protocols;
@@ -26,10 +29,17 @@ pub(super) const READY: &[Row<ServerReader>] = &[
     }),
     option("agent-addr", "<addr>", "127.0.0.2", "agent checks: address", |server, words| {
         let word = words.expect("'agent-addr' expects an address as argument.")?;
-        let (host, first, last) = source_address(word, "agent-addr")?;
-        if (first, last) != (0, 0) {
-            return Err(fault(word.span(), "'agent-addr' takes no port: use 'agent-port'."));
-        }
+        // An address alone has no port behind a colon, so those of IPv6 need no brackets.
+        let host = match word.text().parse::<Ipv6Addr>() {
+            Ok(address) => Host::Ip(IpAddr::V6(address)),
+            Err(_) => {
+                let (host, first, last) = source_address(word, "agent-addr")?;
+                if (first, last) != (0, 0) {
+                    return Err(fault(word.span(), "'agent-addr' takes no port: use 'agent-port'."));
+                }
+                host
+            }
+        };
         agent(server).address = Some(host);
         Ok(())
     }),
@@ -307,6 +317,12 @@ pub(crate) fn settle(settings: &ServerSettings, subject: &str, at: Span) -> Pars
             format!("'{subject}' : unable to enable checks and tracking at the same time!"),
         ));
     }
+    if said.track.is_some() && said.initial_state != InitialState::Unsaid {
+        return Err(fault(
+            at,
+            format!("'{subject}' : unable to set init-state and tracking at the same time!"),
+        ));
+    }
     let lacks_port = |agent: &Arc<AgentSettings>| agent.enabled && agent.port.is_none();
     if said.agent.as_ref().is_some_and(lacks_port) {
         let message =
@@ -336,7 +352,20 @@ fn interval(words: &mut Words<'_>, keyword: &str) -> Parsed<Duration> {
     if delay < SHORTEST_INTERVAL {
         return Err(fault(word.span(), format!("'{keyword}' : invalid value {word}.")));
     }
+    warn_if_probably_seconds(words, word, keyword, delay);
     Ok(delay)
+}
+
+/// A plain number below 100 was rarely meant in milliseconds.
+fn warn_if_probably_seconds(words: &Words<'_>, word: &Word, keyword: &str, delay: Duration) {
+    let text = word.text();
+    if text.bytes().all(|byte| byte.is_ascii_digit()) && delay < Duration::from_millis(100) {
+        let message = format!(
+            "'{keyword} {text}' is suspiciously small for a value in milliseconds. Please use an explicit unit ('{text}ms') if \
+             that was the intent."
+        );
+        words.line().remark(Diagnostic::warning(word.span(), message));
+    }
 }
 
 /// Timers have a resolution of one millisecond.

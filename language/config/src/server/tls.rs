@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use weir_syntax::Diagnostic;
+
 use weir_expr::{EvaluationPoint, EvaluationPoints};
 
 use crate::model::{ServerTls, TlsOptions, TlsVerify};
@@ -28,6 +30,18 @@ pub(super) const ROWS: &[Row<ServerReader>] = &[
         tls(server).certificate = Some(text(words, "crt", "certificate file path")?);
         Ok(())
     })
+    .with(LOG_STREAMS),
+    option(
+        "renegotiate",
+        "",
+        "",
+        "accepted for compatibility, no effect: renegotiations are refused",
+        |_, words| {
+            let message = "'renegotiate' has no effect: servers that ask for a renegotiation are refused, and TLSv1.3 has none. Remove it.";
+            words.line().remark(Diagnostic::warning(words.line().span(), message.to_owned()));
+            Ok(())
+        },
+    )
     .with(LOG_STREAMS),
     option("no-renegotiate", "", "", "TLS: refuse renegotiation (always so)", |_, _| Ok(()))
         .with(LOG_STREAMS),

@@ -55,29 +55,42 @@ pub(in crate::proxy) fn settle(
     diagnostics: &mut Diagnostics,
 ) {
     let scripts = &proxy.settings.checks;
-    if !matches!(scripts.method, CheckMethod::Program) {
-        return;
+    let is_used = matches!(scripts.method, CheckMethod::Program);
+    let mut say = |diagnostic: Diagnostic| diagnostics.push(diagnostic.layout(Layout::Bare));
+    for (keyword, said) in [
+        ("external-check command", scripts.program.is_some()),
+        ("external-check path", scripts.program_path.is_some()),
+    ] {
+        if said && !is_used {
+            let message = format!(
+                "'{keyword}' will be ignored for proxy '{}' (requires 'option external-check').",
+                proxy.name
+            );
+            say(Diagnostic::warning(at, message));
+        }
     }
     let option = format!("Proxy '{}' : 'option external-check'", proxy.name);
-    let mut lacks = |message: String| {
-        diagnostics.push(Diagnostic::alert(at, message).layout(Layout::Bare));
-    };
-    if !context.external_checks {
-        lacks(format!("{option} unable to find required 'global.external-check'."));
+    if is_used && !context.external_checks {
+        say(Diagnostic::alert(at, format!("{option} unable to find required 'global.external-check'.")));
     }
     match &scripts.program {
-        None => lacks(format!("{option} unable to find required 'external-check command'.")),
-        Some(program) if !program.starts_with('/') && scripts.program_path.is_none() => lacks(format!(
-            "Proxy '{}': 'external-check command' does not have a leading '/' and 'external-check path' is not set.",
-            proxy.name
-        )),
-        Some(_) => {}
+        None if is_used => {
+            say(Diagnostic::alert(at, format!("{option} unable to find required 'external-check command'.")));
+        }
+        Some(program) if !program.starts_with('/') && scripts.program_path.is_none() => {
+            let message = format!(
+                "Proxy '{}': 'external-check command' does not have a leading '/' and 'external-check path' is not set.",
+                proxy.name
+            );
+            say(Diagnostic::alert(at, message));
+        }
+        _ => {}
     }
-    if !context.may_create_processes {
+    if is_used && !context.may_create_processes {
         let message = format!(
             "Proxy '{}' : 'insecure-fork-wanted' not enabled in the global section, 'option external-check' will likely fail.",
             proxy.name
         );
-        diagnostics.push(Diagnostic::warning(at, message).layout(Layout::Bare));
+        say(Diagnostic::warning(at, message));
     }
 }

@@ -57,6 +57,7 @@ fn a_check_needs_a_port() {
         format!("A config: backend 'b': {lack} nor tcp_check rule 'connect' with port information."),
         format!("A config: backend 'b': {lack}, and a tcp_check rule 'connect' with no port information."),
     );
+    let local = format!("A config: backend 'b': {lack}.");
     let rules = |lines: &str| format!(" option tcp-check\n{lines} server s 1.1.1.1 check\n");
     let cases = [
         (" server s 1.1.1.1 check\n".to_owned(), Some(&none)),
@@ -71,6 +72,11 @@ fn a_check_needs_a_port() {
         (" server s 1.1.1.1 check no-check\n".to_owned(), None),
         (" server s 1.1.1.1 agent-check agent-port 80\n".to_owned(), None),
         (" server s /run/s.sock check\n".to_owned(), None),
+        (" server s /run/s.sock check addr 1.1.1.1 port 80\n".to_owned(), None),
+        (" server s /run/s.sock check addr 0.0.0.0\n".to_owned(), None),
+        (" server s /run/s.sock addr 1.1.1.1\n".to_owned(), None),
+        (" server s /run/s.sock check addr 1.1.1.1\n".to_owned(), Some(&local)),
+        (" server s abns@s check addr 1.1.1.1\n".to_owned(), Some(&local)),
         // Without an address there is nothing to check yet.
         (" server s : check\n".to_owned(), None),
         (" server s 0.0.0.0 check\n".to_owned(), None),
@@ -78,6 +84,39 @@ fn a_check_needs_a_port() {
     for (lines, complaint) in cases {
         let text = format!("backend b\n timeout connect 1s\n timeout server 1s\n{lines}");
         check_text(&text, &complaint.map(String::as_str).into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn what_a_servers_checks_say_and_do_not_mean() {
+    let small = |said: &str| format!("W parsing [t.cfg:4] : '{said}' is suspiciously small...");
+    let lead = " server l 1.1.1.1:1 check\n server s 1.1.1.1:1 track l";
+    let both = "A [t.cfg:5] : 'server b/s' : unable to set init-state and tracking at the same time!";
+    let ignored = |word: &str| {
+        format!("W 'external-check {word}' will be ignored for proxy 'b' (requires 'option external-check').")
+    };
+    let no_path = "A Proxy 'b': 'external-check command' does not have a leading '/' and 'external-check path' is not set.";
+    let server = |words: &str| format!(" server s 1.1.1.1:1 {words}\n");
+    let cases: Vec<(String, Vec<String>)> = vec![
+        (server("check inter 99"), vec![small("inter 99")]),
+        (server("check fastinter 5 downinter 6"), vec![small("fastinter 5"), small("downinter 6")]),
+        (server("agent-check agent-port 1 agent-inter 1"), vec![small("agent-inter 1")]),
+        (server("check inter 1ms fastinter 100 downinter 2s"), vec![]),
+        (server("agent-check agent-port 1 agent-addr ::1"), vec![]),
+        (server("agent-check agent-port 1 agent-addr [::1]"), vec![]),
+        (format!("{lead} init-state down\n"), vec![both.to_owned()]),
+        (format!(" default-server init-state up\n{lead}\n"), vec![both.replace(":5]", ":6]")]),
+        (format!("{lead} init-state none\n"), vec![]),
+        (" external-check command /bin/true\n".to_owned(), vec![ignored("command")]),
+        (
+            " external-check command true\n external-check path /bin\n".to_owned(),
+            vec![ignored("command"), ignored("path")],
+        ),
+        (" external-check command true\n".to_owned(), vec![ignored("command"), no_path.to_owned()]),
+    ];
+    for (lines, complaints) in cases {
+        let text = format!("backend b\n timeout connect 1s\n timeout server 1s\n{lines}");
+        check_text(&text, &complaints.iter().map(String::as_str).collect::<Vec<_>>());
     }
 }
 

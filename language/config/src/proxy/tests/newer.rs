@@ -75,6 +75,41 @@ fn or_has_no_case() {
     );
 }
 
+/// Manual, 4.4, "switch-mode". The texts are those of HAProxy 3.2, behind its words for where they are.
+#[test]
+fn a_frontend_may_switch_to_http() {
+    let refused = |what: &str| {
+        format!(
+            "A parsing [t.cfg:9] : error detected in frontend 'f' while parsing 'tcp-request content switch-mode' rule : {what}"
+        )
+    };
+    for (arguments, what) in [
+        ("", "expects a mode as argument."),
+        (" tcp", "expects a valid mode (got 'tcp')."),
+        (" http proto", "'proto' expects a protocol as argument."),
+        (" http proto h3", "'proto' expects a valid MUX protocol, if specified (got 'h3')"),
+        (" http proto none", "MUX protocol 'none' is not compatible with the selected mode."),
+    ] {
+        check("frontend f", &format!("tcp-request content switch-mode{arguments}"), &[&refused(what)]);
+    }
+    check(
+        "backend b",
+        "tcp-request content switch-mode http",
+        &[
+            "A parsing [t.cfg:8] : error detected in backend 'b' while parsing 'tcp-request content switch-mode' rule : not allowed because backend 'b' has no frontend capability",
+        ],
+    );
+    // Words of HTTP may stand beside it.
+    for protocol in ["", " proto h1", " proto h2"] {
+        let switch = format!("tcp-request content switch-mode http{protocol} if TRUE");
+        check(
+            "frontend f",
+            &format!("mode tcp ;; {switch} ;; http-request deny ;; redirect location /"),
+            &[],
+        );
+    }
+}
+
 #[test]
 fn header_names_are_tokens() {
     let warning = |name: &str, character: char| {

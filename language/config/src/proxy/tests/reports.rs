@@ -14,8 +14,8 @@ fn all_unknown_words_of_a_line_are_named() {
     // The arguments of words that are not implemented yet are not checked.
     check(
         "listen l",
-        "server s 127.0.0.1:80 cc reno strict-maxconn ktls on weight 3",
-        &[&not_yet("cc"), &not_yet("strict-maxconn"), &not_yet("ktls")],
+        "server s 127.0.0.1:80 cc reno strict-maxconn tcp-md5sig x weight 3",
+        &[&not_yet("cc"), &not_yet("strict-maxconn"), &not_yet("tcp-md5sig")],
     );
     check(
         "listen l",
@@ -29,6 +29,29 @@ fn all_unknown_words_of_a_line_are_named() {
         format!("A parsing [t.cfg:9] : 'bind :80' in section 'listen': unknown keyword '{word}'")
     };
     check("listen l", "bind :80 foo /x bar name a quux", &[&bind("foo"), &bind("bar"), &bind("quux")]);
+}
+
+#[test]
+fn what_tls_never_negotiates_is_warned_of_or_refused() {
+    let npn = |line: u32, alpn: &str| {
+        format!(
+            "W parsing [t.cfg:{line}] : 'npn' is never negotiated: clients and servers of TLSv1.3 have ALPN instead. Write 'alpn {alpn}'."
+        )
+    };
+    check("listen l", "bind :80 ktls off npn h2", &[&npn(9, "h2")]);
+    let renegotiate = "W parsing [t.cfg:9] : 'renegotiate' has no effect: servers that ask for a renegotiation are refused, and TLSv1.3 has none. Remove it.";
+    check(
+        "listen l",
+        "server s 127.0.0.1:80 renegotiate no-renegotiate ktls off npn h2",
+        &[renegotiate, &npn(9, "h2")],
+    );
+    check(
+        "listen l",
+        "server s 127.0.0.1:80 ktls on",
+        &[
+            "A [t.cfg:9] : 'server l/s' : 'ktls' : TLS in the kernel is not used: records are encrypted without a copy. Write 'ktls off', or remove it.",
+        ],
+    );
 }
 
 #[test]

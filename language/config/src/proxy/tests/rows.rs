@@ -43,6 +43,9 @@ fn every_keyword_is_read_with_its_example() {
             Some("stick") => "stick-table type ipv4 size 1\n ",
             Some("http-check") => "option httpchk\n ",
             Some("tcp-check") => "option tcp-check\n ",
+            Some("external-check") => {
+                "option external-check\n external-check path /bin\n external-check command true\n "
+            }
             // One of these lines alone has no effect.
             Some("email-alert") => "email-alert mailers staff\n email-alert from a\n email-alert to b\n ",
             _ => "",
@@ -66,12 +69,17 @@ fn every_keyword_is_read_with_its_example() {
     for row in FILTERS.rows().filter(|row| row.is_ready()) {
         check_quiet("listen l", &format!("filter {} {}", row.name, row.example));
     }
-    for row in BIND_OPTIONS.rows().filter(|row| row.is_ready()) {
+    // Words that can have no effect are warned of.
+    let is_without_effect = |help: &str| help.starts_with("accepted for compatibility, no effect");
+    for row in BIND_OPTIONS.rows().filter(|row| row.is_ready() && !is_without_effect(row.help)) {
         check_quiet("listen l", &format!("bind :80 {} {}", row.name, row.example));
     }
     // One is only valid after another word; the other is for peers and causes a warning elsewhere.
     let elsewhere = ["usesrc", "shard"];
     for row in SERVER_OPTIONS.rows().filter(|row| row.is_ready() && !elsewhere.contains(&row.name)) {
+        if is_without_effect(row.help) {
+            continue;
+        }
         let space = if row.arguments.starts_with('(') { "" } else { " " };
         let section = match row.name {
             "log-bufsize" => "backend b\n mode log",
@@ -91,7 +99,10 @@ fn every_keyword_is_read_with_its_example() {
                 name if name.starts_with("track-sc") => "stick-table type ipv4 size 1\n ",
                 _ => "",
             };
-            let line = format!("{before}{} {}{space}{}", kind.keyword(), row.name, row.example);
+            // Tracking what no content says belongs to the session.
+            let is_early = row.name.starts_with("track-sc") && kind == RulesetKind::TcpRequestContent;
+            let condition = if is_early { " if { path / }" } else { "" };
+            let line = format!("{before}{} {}{space}{}{condition}", kind.keyword(), row.name, row.example);
             let is_valid = match row.name {
                 // A slot of the response cannot be made by a rule.
                 "capture" => matches!(kind, RulesetKind::HttpRequest | RulesetKind::TcpRequestContent),

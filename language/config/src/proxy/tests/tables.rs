@@ -56,7 +56,12 @@ fn what_is_wrong_with_a_table_is_said() {
     );
     table("type ipv4 size 10 store gpc0(5)", &["data type 'gpc0' takes no argument."]);
     table("type ipv4 size 10 store gpc(101)", &["'gpc' has 1 to 100 elements, not '101'."]);
-    table("type ipv4 size 10 store gpc0,gpc0", &["data type 'gpc0' is stored twice."]);
+    table("type ipv4 size 10 store gpc0,gpc0", &[]);
+    let twice = read("backend b\n stick-table type ipv4 size 10 store gpc0,gpc0\n").messages;
+    let warned = |message: &String| {
+        message.starts_with('W') && message.ends_with("store option 'gpc0' already enabled, ignored.")
+    };
+    assert!(twice.iter().any(warned), "{twice:?}");
     table("type ipv4 size 10 store gpc(2),gpc1", &["'gpc' and 'gpc1' exclude each other."]);
     table("type ipv4 size 10 store conn_rate(10s", &["missing ')'."]);
     table(
@@ -115,6 +120,17 @@ fn actions_name_counters_and_elements() {
     {
         check("listen l", &format!("http-response {action}"), &[]);
     }
+    // Without a number it is the first counter's.
+    for action in ["sc-inc-gpc0", "sc-inc-gpc1()", "sc-set-gpt0 1"] {
+        check("listen l", &format!("tcp-request connection {action}"), &[]);
+    }
+    for action in ["sc-inc-gpc0(", "sc-inc-gpc0(1", "sc-inc-gpc1(0)x", "sc-set-gpt0(-1) 1"] {
+        let word = action.split(' ').next().unwrap_or_default();
+        said(
+            &[&format!("http-request {action}")],
+            Some(&format!("'{word}' expects a counter's number in parentheses.")),
+        );
+    }
     check("listen l", "http-request sc-set-gpt(1,0) rand", &[]);
     said(
         &["http-request sc-inc-gpc(100,0)"],
@@ -124,4 +140,38 @@ fn actions_name_counters_and_elements() {
         &["http-request sc-inc-gpc0(x)"],
         Some("'sc-inc-gpc0(x)' expects a counter's number in parentheses."),
     );
+}
+
+#[test]
+fn content_rules_that_track_wait_for_what_they_use() {
+    let warned = |proxy: &str, rule: &str| {
+        let text = format!(
+            "{proxy}\n stick-table type string size 1\n timeout client 1s\n timeout server 1s\n timeout connect 1s\n \
+             tcp-request content track-sc0 {rule}\n"
+        );
+        let messages = read(&text).messages;
+        let of =
+            |what: &str| messages.iter().any(|message| message.starts_with('W') && message.contains(what));
+        (
+            of("not depending on request contents for an HTTP frontend"),
+            of("without any 'tcp-request inspect-delay'"),
+        )
+    };
+    const HTTP: &str = "listen l\n bind :1\n mode http";
+    const TCP: &str = "listen l\n bind :1\n mode tcp";
+    const WAITS: &str = "\n tcp-request inspect-delay 1s";
+    for rule in ["src", "src if TRUE", "var(txn.x)", "src if { src 1.2.3.4 }"] {
+        assert_eq!(warned(HTTP, rule), (true, false), "{rule}");
+        assert_eq!(warned(TCP, rule), (false, false), "{rule}");
+    }
+    for rule in ["src if { req.len gt 0 }", "src if { path / }"] {
+        assert_eq!(warned(HTTP, rule), (false, false), "{rule}");
+    }
+    for rule in ["req.hdr(x)", "req.len", "src,lower if { path / }"] {
+        let needs = !rule.starts_with("src");
+        assert_eq!(warned(HTTP, rule), (false, needs), "{rule}");
+        assert_eq!(warned(TCP, rule), (false, needs), "{rule}");
+        assert_eq!(warned(&format!("{HTTP}{WAITS}"), rule), (false, false), "{rule}");
+    }
+    assert_eq!(warned("backend b\n mode http", "src"), (false, false));
 }
