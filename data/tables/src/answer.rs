@@ -24,21 +24,16 @@ impl From<Option<u64>> for Answer {
 }
 
 impl Table {
-    /// Answers a question about the entry of a key. A question that changes a counter makes the entry if there is none, and uses it;
-    /// others do not.
+    /// Answers a question about the entry of a key. A question that changes a counter makes the entry if there is none, even if the
+    /// counter is not stored (as HAProxy does), and uses it; others do not.
     pub fn ask(&self, key: &Key, question: TableQuestion, now_ms: u64) -> Answer {
-        match changes(question) {
-            Some(data) if !self.layout().holds(data) => Answer::Value(0),
-            Some(_) => self.store(key, now_ms, |row| row.ask(question)).unwrap_or(Answer::NoEntry),
-            None => self.look(key, now_ms, |row| row.ask(question)).unwrap_or(Answer::NoEntry),
-        }
-    }
-}
-
-fn changes(question: TableQuestion) -> Option<DataType> {
-    match question {
-        TableQuestion::Increment(data, _) | TableQuestion::Clear(data, _) => Some(data),
-        _ => None,
+        let answer = match question {
+            TableQuestion::Increment(..) | TableQuestion::Clear(..) => {
+                self.store(key, now_ms, |row| row.ask(question))
+            }
+            _ => self.look(key, now_ms, |row| row.ask(question)),
+        };
+        answer.unwrap_or(Answer::NoEntry)
     }
 }
 
@@ -49,11 +44,14 @@ impl Row<'_> {
             TableQuestion::Exists => Answer::Value(1),
             TableQuestion::Data(data, element) => self.get(data, element).into(),
             TableQuestion::Kilobytes(data) => self.get(data, 0).map(|bytes| bytes >> 10).into(),
+            TableQuestion::Increment(DataType::ConnectionCount, _) => {
+                self.add(DataType::ConnectionCount, 0, 1).into()
+            }
             TableQuestion::Increment(data, element) => Answer::Value(self.grow(data, element, 1)),
             TableQuestion::Clear(data, element) => {
-                let former = self.get(data, element).unwrap_or_default();
+                let former = self.get(data, element);
                 self.set(data, element, 0);
-                Answer::Value(former)
+                former.into()
             }
             TableQuestion::Expires => Answer::Value(self.expires_in_ms().into()),
             TableQuestion::Idle => Answer::Value(self.idle_ms().into()),
@@ -90,7 +88,9 @@ mod tests {
         let ask = |question, now| table.ask(&key, question, now);
         assert_eq!(ask(TableQuestion::Data(GPC0, 0), 0), Answer::NoEntry);
         assert_eq!(ask(TableQuestion::Increment(DataType::Gpc1, 0), 0), Answer::Value(0));
-        assert_eq!(table.used(), 0, "nothing to count, no entry");
+        assert_eq!(table.used(), 1, "an entry, although there is nothing to count");
+        assert_eq!(ask(TableQuestion::Clear(DataType::Gpc1, 0), 0), Answer::NotStored);
+        assert_eq!(ask(TableQuestion::Increment(DataType::ConnectionCount, 0), 0), Answer::NotStored);
         assert_eq!(ask(TableQuestion::Increment(GPC0, 0), 0), Answer::Value(1));
         assert_eq!(ask(TableQuestion::Increment(GPC0, 0), 0), Answer::Value(2));
         assert_eq!(ask(TableQuestion::Clear(GPC0, 0), 0), Answer::Value(2));

@@ -1,16 +1,19 @@
-//! Finding an entry by its key: a hash table that grows by one bucket at a time (linear hashing, W. Litwin, 1980).
+//! Finding an entry by its key: a hash table that grows and shrinks by one bucket at a time (linear hashing, W. Litwin, 1980).
 //!
 //! Entries of a bucket are a chain through the entries themselves. Each [`Link`] says the hash of the entry that it leads to, and
 //! whether that one leads on: who looks for a key that is not there, or divides a chain of one, looks at no entry, which would mean to
-//! wait for memory. There are about as many buckets as entries, so a bucket costs eight bytes an entry, and no growth ever looks at
-//! more than one chain.
+//! wait for memory. There are about as many buckets as entries, at most twice as many, so a bucket costs eight bytes an entry, and no
+//! growth ever looks at more than one chain.
+
+use weir_sys::memory::Pages;
 
 /// The first entry of each bucket.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    blocks: Vec<Box<[Link]>>,
-    /// Blocks without buckets, to be used again or [given back](Self::trim).
-    spare: Vec<Box<[Link]>>,
+    /// Two words a bucket.
+    blocks: Vec<Pages>,
+    /// Blocks without buckets, to be used again or [given back](Self::spare).
+    spare: Vec<Pages>,
     /// How many buckets there are.
     buckets: u32,
 }
@@ -56,8 +59,8 @@ impl Link {
     }
 }
 
-/// Buckets of a block.
-const BLOCK: u32 = 256;
+/// Buckets of a block: whole pages.
+const BLOCK: u32 = 1024;
 /// The number of buckets of a new index: a power of two.
 const FIRST: u32 = 16;
 
@@ -95,39 +98,64 @@ impl Index {
     fn add_block(&mut self) {
         let block = match self.spare.pop() {
             Some(mut block) => {
-                block.fill(Link::default());
+                block.fill(0);
                 block
             }
-            None => vec![Link::default(); BLOCK as usize].into_boxed_slice(),
+            None => Pages::new(BLOCK as usize * 2),
         };
         self.blocks.push(block);
     }
 
-    /// Forgets everything. Memory is kept: to give much back at once takes long.
+    /// Whether an index with this many entries has more buckets than it needs.
+    pub fn is_large(&self, entries: u32) -> bool {
+        self.buckets > FIRST && self.buckets / 2 > entries
+    }
+
+    /// Removes the last bucket; returns the one that its entries now belong to, and the way to the first of them. A whole block
+    /// less is memory to give back.
+    pub fn shrink(&mut self) -> (u32, Link) {
+        let last = self.buckets - 1;
+        let first = self.first(last);
+        self.set_first(last, Link::default());
+        self.buckets = last;
+        if last.is_multiple_of(BLOCK) {
+            self.spare.extend(self.blocks.pop());
+        }
+        (last & !(1 << last.ilog2()), first)
+    }
+
+    /// Forgets everything.
     pub fn clear(&mut self) {
         self.spare.append(&mut self.blocks);
         self.buckets = 0;
     }
 
-    /// Gives memory back that is not needed: at most so many blocks; how many those were.
-    pub fn trim(&mut self, blocks: usize) -> usize {
-        let kept = self.spare.len().saturating_sub(blocks);
-        self.spare.drain(kept..).count()
+    /// Whether there is memory to give back.
+    pub fn has_spare(&self) -> bool {
+        !self.spare.is_empty()
+    }
+
+    /// Memory that is not needed: at most so many blocks.
+    pub fn spare(&mut self, blocks: usize) -> Vec<Pages> {
+        self.spare.split_off(self.spare.len().saturating_sub(blocks))
     }
 
     /// The way to the first entry of a bucket.
     #[inline]
     pub fn first(&self, bucket: u32) -> Link {
-        match self.blocks.get((bucket / BLOCK) as usize) {
-            Some(block) => block[(bucket % BLOCK) as usize],
-            None => Link::default(),
+        let at = (bucket % BLOCK) as usize * 2;
+        match self.blocks.get((bucket / BLOCK) as usize).map(|block| &block[at..at + 2]) {
+            Some(&[entry, hash]) => Link { entry, hash },
+            _ => Link::default(),
         }
     }
 
     /// Sets the first entry of a bucket.
     #[inline]
     pub fn set_first(&mut self, bucket: u32, link: Link) {
-        self.blocks[(bucket / BLOCK) as usize][(bucket % BLOCK) as usize] = link;
+        let at = (bucket % BLOCK) as usize * 2;
+        let words = &mut self.blocks[(bucket / BLOCK) as usize][at..at + 2];
+        (words[0], words[1]) = (link.entry, link.hash);
     }
 }
 
@@ -149,5 +177,21 @@ mod tests {
                 assert!(now < index.buckets);
             }
         }
+    }
+
+    #[test]
+    fn the_last_bucket_goes_where_its_entries_came_from() {
+        let mut index = Index::default();
+        index.grow();
+        let divided: Vec<u32> = (0..3000).filter_map(|_| index.grow()).collect();
+        for into in divided.into_iter().rev() {
+            let before: Vec<u32> = (0..5000).map(|hash| index.bucket(hash)).collect();
+            assert_eq!(index.shrink(), (into, Link::default()));
+            for (hash, before) in before.into_iter().enumerate() {
+                let now = index.bucket(hash as u32);
+                assert_eq!(now, if before == index.buckets { into } else { before }, "{hash}");
+            }
+        }
+        assert_eq!((index.buckets, index.spare.len(), index.blocks.len()), (FIRST, 2, 1));
     }
 }

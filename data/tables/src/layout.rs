@@ -35,13 +35,19 @@ pub struct Layout {
     pub(crate) share_words: usize,
     /// Rates of bytes count blocks of so many bytes.
     pub(crate) bytes_rate_factor: u32,
+    /// One bit for each type that is declared.
+    declared: u32,
+    /// Where each type is: one that is not declared may have its place in an array.
     slots: [FieldSlot; DataType::ALL.len()],
 }
+
+// A bit for each type.
+const _: () = assert!(DataType::ALL.len() <= u32::BITS as usize);
 
 /// The position of one data type.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FieldSlot {
-    /// The first word; 0 if the type is not stored.
+    /// The first word; 0 if there is none.
     pub at: u32,
     /// The number of elements.
     pub elements: u16,
@@ -78,6 +84,7 @@ impl Layout {
     pub(crate) fn with_shares(declaration: &Declaration, shares: usize) -> Layout {
         let key_words = words_of_key(declaration.key);
         let mut slots = [FieldSlot::default(); DataType::ALL.len()];
+        let mut declared = 0;
         let mut end = header::WORDS + key_words;
         let mut sums_at = end;
         for of_sums in [false, true] {
@@ -86,8 +93,19 @@ impl Layout {
                 let slot = &mut slots[*data as usize];
                 if slot.at == 0 && data.is_sum() == of_sums {
                     *slot = FieldSlot { at: end as u32, elements: *elements, period_ms: *period_ms };
+                    declared |= 1 << *data as u32;
                     end += words_of(data.kind()) * usize::from(*elements);
                 }
+            }
+        }
+        // An array is used in place of the older single types.
+        for data in DataType::ALL.into_iter().filter(|data| declared & 1 << *data as u32 == 0) {
+            if let Some((array, element)) = data.in_array()
+                && let FieldSlot { at, elements, period_ms } = slots[array as usize]
+                && element < elements
+            {
+                let at = at + words_of(array.kind()) as u32 * u32::from(element);
+                slots[data as usize] = FieldSlot { at, elements: 1, period_ms };
             }
         }
         let share_words = end - sums_at;
@@ -98,6 +116,7 @@ impl Layout {
             shares,
             share_words,
             bytes_rate_factor,
+            declared,
             slots,
         }
     }
@@ -114,24 +133,24 @@ impl Layout {
     }
 
     /// Whether entries store the type.
+    #[inline]
     pub fn stores(&self, data: DataType) -> bool {
-        self.slots[data as usize].at != 0
+        self.declared & 1 << data as u32 != 0
     }
 
-    /// Whether entries store the type, its rate or an array in its place.
-    pub(crate) fn holds(&self, data: DataType) -> bool {
-        let has = |data| self.slot(data, 0).is_some();
-        has(data) || data.rate().is_some_and(has)
+    /// Whether entries have a place for the type: its own, or one in the array that is used in its place.
+    pub fn has_place(&self, data: DataType) -> bool {
+        self.slot(data, 0).is_some()
     }
 
     /// How many elements of the type entries store; 0 for none.
     pub fn elements(&self, data: DataType) -> u16 {
-        self.slots[data as usize].elements
+        if self.stores(data) { self.slots[data as usize].elements } else { 0 }
     }
 
-    /// The period of a rate, in milliseconds.
+    /// The period of a rate, in milliseconds; 0 if it is not stored.
     pub fn period_ms(&self, data: DataType) -> u32 {
-        self.slots[data as usize].period_ms
+        if self.stores(data) { self.slots[data as usize].period_ms } else { 0 }
     }
 
     /// The types that entries store, in the order in which they are shown.
@@ -143,10 +162,6 @@ impl Layout {
     #[inline]
     pub(crate) fn slot(&self, data: DataType, element: u16) -> Option<(usize, u32)> {
         let slot = &self.slots[data as usize];
-        if slot.at == 0 {
-            let (array, element) = data.in_array()?;
-            return self.slot(array, element);
-        }
         let at = slot.at as usize + words_of(data.kind()) * usize::from(element);
         (element < slot.elements).then_some((at, slot.period_ms))
     }
@@ -172,7 +187,17 @@ mod tests {
         assert_eq!(layout.stride, header::WORDS + 3 + 1 + 3 + 9);
         assert_eq!(layout.slot(DataType::GpcRate, 2), Some((layout.stride - 3, 5)));
         assert_eq!(layout.slot(DataType::Gpc0Rate, 0), layout.slot(DataType::GpcRate, 0), "it stands in");
-        assert_eq!(layout.period_ms(DataType::GpcRate), 5);
+        assert_eq!(layout.slot(DataType::Gpc1Rate, 0), layout.slot(DataType::GpcRate, 1));
+        assert_eq!(layout.slot(DataType::Gpc1Rate, 1), None);
+        assert!(
+            layout.stores(DataType::GpcRate) && !layout.stores(DataType::Gpc1Rate),
+            "it is not shown twice"
+        );
+        assert_eq!((layout.elements(DataType::GpcRate), layout.elements(DataType::Gpc1Rate)), (3, 0));
+        assert_eq!((layout.period_ms(DataType::GpcRate), layout.period_ms(DataType::Gpc1Rate)), (5, 0));
+        assert_eq!(layout.slot(DataType::Gpc0, 0), Some((header::WORDS + 3, 0)), "declared by itself");
+        declaration.stored[2].elements = 1;
+        assert_eq!(Layout::of(&declaration).slot(DataType::Gpc1Rate, 0), None, "the array is too short");
     }
 
     #[test]

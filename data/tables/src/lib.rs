@@ -6,8 +6,9 @@
 //! else ([`Layout`]). An [`EntryKey`] refers to a tracked entry, which neither expires nor is purged. A lock is held for
 //! one access to one entry, never during a wait.
 //!
-//! No operation is proportional to the table: an index grows by one bucket with each new entry, entries expire in small
-//! steps, and a dump looks at a few entries at a time.
+//! No operation is proportional to the table: an index grows by one bucket with each new entry and shrinks by two with each that goes,
+//! entries expire in small steps, and a dump looks at a few entries at a time. Entries lie in blocks of pages; one that no entry is in
+//! any more goes back to the system, whatever is in others, and new entries fill the first blocks first.
 //!
 //! A table that is shared with other instances records which entries changed ([`Table::tell`]), one bit each; changes of others are
 //! added with [`Table::learn`]. The protocol between instances is not part of this crate.

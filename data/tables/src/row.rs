@@ -92,25 +92,26 @@ impl Row<'_> {
     }
 
     /// Adds to a count or to a rate, if it is stored; returns the new count.
-    #[inline]
     pub fn add(&mut self, data: DataType, element: u16, amount: u64) -> Option<u64> {
         let (at, period_ms) = self.layout.slot(data, element)?;
+        self.add_at(data, at, period_ms, amount);
+        Some(self.read(data, at, period_ms))
+    }
+
+    /// Adds to what is at some word.
+    fn add_at(&mut self, data: DataType, at: usize, period_ms: u32, amount: u64) {
         self.is_changed = true;
-        let is_sum = self.is_sum(data);
-        if is_sum && data.kind() != DataKind::Rate {
-            self.add_to_own(data, at, amount);
-            return Some(self.sum(data, at, period_ms));
+        if self.is_sum(data) && data.kind() != DataKind::Rate {
+            return self.add_to_own(data, at, amount);
         }
         let words = &mut self.words[at..];
-        Some(match data.kind() {
+        match data.kind() {
             DataKind::Plain | DataKind::Count | DataKind::Name => {
                 words[0] = words[0].wrapping_add(amount as u32);
-                words[0].into()
             }
             DataKind::LongCount => {
                 let sum = (u64::from(words[0]) | u64::from(words[1]) << 32).wrapping_add(amount);
                 (words[0], words[1]) = (sum as u32, (sum >> 32) as u32);
-                sum
             }
             DataKind::Rate => {
                 let blocks = match data.is_rate_of_bytes() {
@@ -118,14 +119,9 @@ impl Row<'_> {
                     false => amount,
                 };
                 let events = u32::try_from(blocks).unwrap_or(u32::MAX);
-                let rate = Rate::load(words).add(period_ms, self.now, events);
-                rate.store(words);
-                match is_sum {
-                    true => self.sum(data, at, period_ms),
-                    false => rate.read(period_ms, self.now).into(),
-                }
+                Rate::load(words).add(period_ms, self.now, events).store(words);
             }
-        })
+        }
     }
 
     /// A rate's parts; none if it is not stored. Those of a sum are of all shares together.
@@ -156,8 +152,11 @@ impl Row<'_> {
     /// Adds to a count and to its rate, as far as they are stored.
     #[inline]
     pub fn count(&mut self, count: DataType, rate: DataType, amount: u64) {
-        self.add(count, 0, amount);
-        self.add(rate, 0, amount);
+        for data in [count, rate] {
+            if let Some((at, period_ms)) = self.layout.slot(data, 0) {
+                self.add_at(data, at, period_ms, amount);
+            }
+        }
     }
 
     /// The entry is to be told to others, although nothing was counted now.

@@ -1,6 +1,10 @@
 //! A shard of a table: its entries, their index, and their ages. All methods are called under the shard's lock.
 
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
+
+use foldhash::quality::RandomState;
+use weir_sys::memory::Pages;
 
 use crate::ages::Ages;
 use crate::changes::Changes;
@@ -12,7 +16,7 @@ use crate::slots::Slots;
 /// The entries of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
-    slots: Slots,
+    pub slots: Slots,
     index: Index,
     ages: Ages,
     /// The number of entries.
@@ -25,14 +29,26 @@ pub(crate) struct Shard {
     due: Arc<Due>,
 }
 
+/// So many buckets go at most with each entry, so that there are never more than twice as many as entries.
+const MERGED_PER_ENTRY: u32 = 2;
+
 /// A shard's parameters from its table.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules<'t> {
     pub layout: &'t Layout,
     /// How long an entry lives; 0 for as long as there is room.
     pub expire_ms: u32,
-    /// The hash of a key's words.
-    pub hash: &'t dyn Fn(&[u32]) -> u32,
+    /// How keys are hashed.
+    pub hasher: &'t RandomState,
+}
+
+impl Rules<'_> {
+    /// The hash of a key's words: the shard sees the lower half.
+    pub fn hash(self, words: &[u32]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        words.iter().for_each(|word| hasher.write_u32(*word));
+        hasher.finish()
+    }
 }
 
 impl Shard {
@@ -146,14 +162,34 @@ impl Shard {
         self.ages.remove(&mut self.slots, stride, slot);
         let hash = self.hash_of(slot, rules);
         self.unlink(slot, self.index.bucket(hash), stride);
-        self.slots.give(slot, stride);
+        let mut is_spare = self.slots.give(slot, stride);
         self.count -= 1;
         if self.count == 0 {
-            self.slots.clear();
             self.index.clear();
-            self.ages = Ages::default();
+        }
+        for _ in 0..MERGED_PER_ENTRY {
+            if self.index.is_large(self.count) {
+                self.merge_a_bucket(stride);
+            }
+        }
+        is_spare |= self.index.has_spare();
+        if is_spare {
             // Memory waits to be given back.
             self.due.by(0);
+        }
+    }
+
+    /// Takes a bucket from the index, and puts its chain in front of another one.
+    fn merge_a_bucket(&mut self, stride: usize) {
+        let (into, mut link) = self.index.shrink();
+        while let Some(slot) = link.slot() {
+            let next = if link.leads_on() { self.slots.next(slot, stride) } else { Link::default() };
+            let first = self.index.first(into);
+            if link.leads_on() || first.slot().is_some() {
+                self.slots.set_next(slot, stride, first);
+            }
+            self.index.set_first(into, Link::to(slot, link.hash, first));
+            link = next;
         }
     }
 
@@ -213,15 +249,16 @@ impl Shard {
         gone
     }
 
-    /// Gives memory back that is not needed: at most so many blocks; how many those were.
-    pub fn trim(&mut self, blocks: usize) -> usize {
-        let of_slots = self.slots.trim(blocks);
-        of_slots + self.index.trim(blocks - of_slots)
+    /// Memory that is not needed: at most so many blocks. Dropping them, not under the lock, gives it back.
+    pub fn spare(&mut self, blocks: usize) -> Vec<Pages> {
+        let mut spare = self.slots.spare(blocks);
+        spare.append(&mut self.index.spare(blocks - spare.len()));
+        spare
     }
 
     fn hash_of(&self, slot: u32, rules: Rules<'_>) -> u32 {
         let words = self.slots.get(slot, rules.layout.stride);
-        (rules.hash)(&words[header::WORDS..header::WORDS + rules.layout.key_words])
+        rules.hash(&words[header::WORDS..header::WORDS + rules.layout.key_words]) as u32
     }
 
     /// Takes an entry out of its bucket's chain.
@@ -274,16 +311,17 @@ impl Shard {
             used += 1;
             untracked += u32::from(words[header::TRACKERS] == 0);
             let key = &words[header::WORDS..header::WORDS + rules.layout.key_words];
-            let bucket = self.index.bucket((rules.hash)(key));
+            let bucket = self.index.bucket(rules.hash(key) as u32);
             let mut link = self.index.first(bucket);
             while link.entry != slot + 1 {
                 assert_ne!(link.entry, 0, "slot {slot} is in its bucket");
                 assert!(link.leads_on(), "a link knows what comes behind");
                 link = self.slots.next(link.entry - 1, stride);
             }
-            assert!(link.may_be((rules.hash)(key)), "slot {slot} has its hash");
+            assert!(link.may_be(rules.hash(key) as u32), "slot {slot} has its hash");
         }
         assert_eq!(used, self.count);
+        assert!(!self.index.is_large(self.count), "buckets go with entries");
         let mut listed = 0;
         let mut next = self.ages.oldest().map_or(0, |oldest| oldest + 1);
         while let Some(slot) = next.checked_sub(1) {

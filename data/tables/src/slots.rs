@@ -1,4 +1,7 @@
-//! Storage of a shard's entries: runs of words in blocks that are allocated one by one, so that growing copies nothing.
+//! Storage of a shard's entries: runs of words in blocks, so that growing copies nothing. A block that no entry is in is given back
+//! to the system, whatever other blocks hold.
+
+use weir_sys::memory::Pages;
 
 use crate::index::Link;
 use crate::layout::header;
@@ -6,81 +9,219 @@ use crate::layout::header;
 /// Slots for entries of one size.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    blocks: Vec<Box<[u32]>>,
-    /// Blocks without entries, to be used again or [given back](Self::trim).
-    spare: Vec<Box<[u32]>>,
-    /// The first free slot, plus 1.
+    blocks: Vec<Block>,
+    /// Blocks with memory that have free slots.
+    roomy: Numbers,
+    /// Blocks without memory.
+    bare: Numbers,
+    /// Memory that no entry is in, to be used again or [given back](Self::spare).
+    spare: Vec<Pages>,
+    /// A block has two to the power of this many slots.
+    bits: u32,
+    #[cfg(test)]
+    pub looks: Looks,
+}
+
+/// Slots of neighbouring numbers.
+#[derive(Debug, Default)]
+struct Block {
+    /// Their words; none while no entry is in it.
+    words: Pages,
+    /// The number of entries.
+    used: u32,
+    /// The first slot that was given back, plus 1.
     free: u32,
-    /// Slots from this one on were never used.
+    /// How many slots were used so far: the first ones.
     fresh: u32,
 }
 
-/// How many entries a block holds.
-const BLOCK: u32 = 64;
+/// A set of the numbers of blocks.
+#[derive(Debug, Default)]
+struct Numbers {
+    words: Vec<u64>,
+    /// Words before this one are 0.
+    from: usize,
+}
+
+impl Numbers {
+    fn insert(&mut self, number: usize) {
+        let word = number / 64;
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] |= 1 << (number % 64);
+        self.from = self.from.min(word);
+    }
+
+    fn remove(&mut self, number: usize) {
+        if let Some(word) = self.words.get_mut(number / 64) {
+            *word &= !(1 << (number % 64));
+        }
+    }
+
+    /// The lowest one. A word stands for tens of thousands of slots, so that looking at some costs nothing.
+    fn first(&mut self) -> Option<usize> {
+        while let Some(word) = self.words.get(self.from) {
+            if *word != 0 {
+                return Some(self.from * 64 + word.trailing_zeros() as usize);
+            }
+            self.from += 1;
+        }
+        None
+    }
+}
+
+/// How often slots were looked at while their shard was locked: now, and at most.
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    now: std::cell::Cell<u32>,
+    longest: std::cell::Cell<u32>,
+}
+
+#[cfg(test)]
+impl Looks {
+    /// The shard is locked.
+    pub fn begin(&self) {
+        self.longest.set(self.longest());
+        self.now.set(0);
+    }
+
+    fn count(&self) {
+        self.now.set(self.now.get() + 1);
+    }
+
+    /// The most so far.
+    pub fn longest(&self) -> u32 {
+        self.now.get().max(self.longest.get())
+    }
+}
+
+/// A block has about as many words as this: of entries of an address and a rate it has 1024, whole pages.
+const BLOCK_WORDS: usize = 16 * 1024;
+/// So many blocks without memory at the end are forgotten at most with each entry that is removed.
+const FORGOTTEN_AT_ONCE: usize = 64;
 
 impl Slots {
     /// Takes a slot for an entry of `stride` words; it holds zeros.
     pub fn take(&mut self, stride: usize) -> u32 {
-        if let Some(slot) = self.free.checked_sub(1) {
-            let words = self.get_mut(slot, stride);
-            let next = words[header::NEXT];
-            words.fill(0);
-            self.free = next;
-            return slot;
+        if self.blocks.is_empty() {
+            self.bits = (BLOCK_WORDS / stride).max(1).ilog2();
         }
-        let slot = self.fresh;
-        if slot == self.blocks.len() as u32 * BLOCK {
-            let block = match self.spare.pop() {
-                Some(mut block) => {
-                    block.fill(0);
-                    block
-                }
-                None => vec![0; stride * BLOCK as usize].into_boxed_slice(),
-            };
-            self.blocks.push(block);
+        let number = self.roomy.first().unwrap_or_else(|| self.add_memory(stride));
+        let (bits, block) = (self.bits, &mut self.blocks[number]);
+        block.used += 1;
+        if block.used == 1 << bits {
+            self.roomy.remove(number);
         }
-        self.fresh += 1;
+        let block = &mut self.blocks[number];
+        let Some(slot) = block.free.checked_sub(1) else {
+            block.fresh += 1;
+            return ((number as u32) << bits) + block.fresh - 1;
+        };
+        let words = self.get_mut(slot, stride);
+        let next = words[header::NEXT];
+        words.fill(0);
+        self.blocks[number].free = next;
         slot
     }
 
-    /// Gives a slot back.
-    pub fn give(&mut self, slot: u32, stride: usize) {
-        let next = self.free;
+    /// Memory for a block that has none, which is the result.
+    fn add_memory(&mut self, stride: usize) -> usize {
+        let words = match self.spare.pop() {
+            Some(mut words) => {
+                words.fill(0);
+                words
+            }
+            None => Pages::new(stride << self.bits),
+        };
+        let block = Block { words, ..Block::default() };
+        let number = match self.bare.first() {
+            Some(number) => {
+                self.bare.remove(number);
+                self.blocks[number] = block;
+                number
+            }
+            None => {
+                self.blocks.push(block);
+                self.blocks.len() - 1
+            }
+        };
+        self.roomy.insert(number);
+        number
+    }
+
+    /// Gives a slot back; whether there is memory to give back now.
+    pub fn give(&mut self, slot: u32, stride: usize) -> bool {
+        let number = (slot >> self.bits) as usize;
+        let next = self.blocks[number].free;
         let words = self.get_mut(slot, stride);
         words[header::GENERATION] = 0;
         words[header::NEXT] = next;
-        self.free = slot + 1;
+        let block = &mut self.blocks[number];
+        block.free = slot + 1;
+        block.used -= 1;
+        if block.used > 0 {
+            self.roomy.insert(number);
+            return false;
+        }
+        self.spare.push(std::mem::take(block).words);
+        self.roomy.remove(number);
+        self.bare.insert(number);
+        for _ in 0..FORGOTTEN_AT_ONCE {
+            let Some(last) = self.blocks.len().checked_sub(1) else { break };
+            if !self.blocks[last].words.is_empty() {
+                break;
+            }
+            self.blocks.pop();
+            self.bare.remove(last);
+        }
+        true
     }
 
-    /// No slot is used. Memory is kept: to give much back at once takes long.
-    pub fn clear(&mut self) {
-        self.spare.append(&mut self.blocks);
-        (self.free, self.fresh) = (0, 0);
-    }
-
-    /// Gives memory back that is not needed: at most so many blocks; how many those were.
-    pub fn trim(&mut self, blocks: usize) -> usize {
-        let kept = self.spare.len().saturating_sub(blocks);
-        self.spare.drain(kept..).count()
+    /// Memory that is not needed: at most so many blocks.
+    pub fn spare(&mut self, blocks: usize) -> Vec<Pages> {
+        self.spare.split_off(self.spare.len().saturating_sub(blocks))
     }
 
     /// The number of slots, used or not.
     pub fn len(&self) -> u32 {
-        self.fresh
+        match self.blocks.split_last() {
+            Some((last, before)) => ((before.len() as u32) << self.bits) + last.fresh,
+            None => 0,
+        }
+    }
+
+    /// How many slots have memory.
+    #[cfg(test)]
+    pub fn with_memory(&self) -> usize {
+        let blocks = self.blocks.iter().filter(|block| !block.words.is_empty()).count();
+        (blocks + self.spare.len()) << self.bits
+    }
+
+    /// Where a slot's words begin in its block.
+    #[inline]
+    fn place(&self, slot: u32, stride: usize) -> (usize, usize) {
+        let inside = slot & ((1 << self.bits) - 1);
+        ((slot >> self.bits) as usize, inside as usize * stride)
     }
 
     /// The words of a slot.
     #[inline]
     pub fn get(&self, slot: u32, stride: usize) -> &[u32] {
-        let from = (slot % BLOCK) as usize * stride;
-        &self.blocks[(slot / BLOCK) as usize][from..from + stride]
+        #[cfg(test)]
+        self.looks.count();
+        let (block, from) = self.place(slot, stride);
+        &self.blocks[block].words[from..from + stride]
     }
 
     /// The words of a slot, to change.
     #[inline]
     pub fn get_mut(&mut self, slot: u32, stride: usize) -> &mut [u32] {
-        let from = (slot % BLOCK) as usize * stride;
-        &mut self.blocks[(slot / BLOCK) as usize][from..from + stride]
+        #[cfg(test)]
+        self.looks.count();
+        let (block, from) = self.place(slot, stride);
+        &mut self.blocks[block].words[from..from + stride]
     }
 
     /// The way to the next entry of an entry's bucket.
@@ -100,6 +241,10 @@ impl Slots {
     /// The generation of a slot; 0 if it is free or does not exist.
     #[inline]
     pub fn generation(&self, slot: u32, stride: usize) -> u32 {
-        if slot < self.fresh { self.get(slot, stride)[header::GENERATION] } else { 0 }
+        #[cfg(test)]
+        self.looks.count();
+        let (block, from) = self.place(slot, stride);
+        let words = self.blocks.get(block).and_then(|block| block.words.get(from + header::GENERATION));
+        words.copied().unwrap_or(0)
     }
 }

@@ -1,6 +1,5 @@
 //! A table that all workers share.
 
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -82,8 +81,10 @@ const MAX_SHARDS: usize = 64;
 const ENTRIES_PER_SHARD: usize = 1024;
 /// How many expired entries are removed at most with each new one.
 const EXPIRED_PER_ENTRY: u32 = 2;
-/// So many blocks of memory are given back in one step.
-const TRIMMED_AT_ONCE: usize = 64;
+/// Whoever handles many entries holds the lock of their shard for so many at a time: a request that waits for it waits for these.
+const HELD_ENTRIES: u32 = 64;
+/// So many blocks of memory are given back in one step: of blocks of 45 kB each takes the kernel a few microseconds.
+const GIVEN_AT_ONCE: usize = 32;
 
 impl Table {
     /// An empty table.
@@ -158,11 +159,11 @@ impl Table {
 
     /// The number of a key's entry ([`EntryKey::number`]); 0 for none.
     pub fn number_of(&self, key: &Key, now_ms: u64) -> u64 {
-        let shard_number = self.shard_of(self.hash(key.words()));
         self.with_shard(key, |table, shard, hash, rules| {
             let slot = table.found(shard, key, hash, now_ms, rules);
             slot.map_or(0, |slot| {
-                EntryKey { slot, generation: shard.generation(slot, rules), shard: shard_number }.number()
+                let generation = shard.generation(slot, rules);
+                EntryKey { slot, generation, shard: table.shard_of(hash) }.number()
             })
         })
     }
@@ -179,7 +180,7 @@ impl Table {
 
     /// Calls `then` with the entry of a key, which is created if necessary, and counts as a use. None if there is no room.
     pub fn store<R>(&self, key: &Key, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
-        self.with_entry(key, now_ms, |table, shard, slot, rules| {
+        self.with_entry(key, now_ms, |table, shard, Position { slot, .. }, rules| {
             shard.touch(slot, now_ms as u32, rules);
             table.mark(shard, slot);
             then(&mut table.row(shard, slot, now_ms, rules))
@@ -194,12 +195,12 @@ impl Table {
         now_ms: u64,
         then: impl FnOnce(&mut Row<'_>) -> R,
     ) -> Option<(EntryKey, R)> {
-        self.with_entry(key, now_ms, |table, shard, slot, rules| {
+        self.with_entry(key, now_ms, |table, shard, Position { shard: number, slot }, rules| {
             shard.track(slot, now_ms as u32, rules);
             table.mark(shard, slot);
             let generation = shard.generation(slot, rules);
             let shown = then(&mut table.row(shard, slot, now_ms, rules));
-            (EntryKey { slot, generation, shard: table.shard_of(table.hash(key.words())) }, shown)
+            (EntryKey { slot, generation, shard: number }, shown)
         })
     }
 
@@ -251,13 +252,13 @@ impl Table {
     }
 
     /// Removes what has expired, at most `budget` entries, and gives memory back, a few blocks; whether that was not enough.
-    pub fn expire(&self, now_ms: u64, budget: u32) -> bool {
-        self.sweep(now_ms, budget).is_none()
+    pub fn expire(&self, now_ms: u64, mut budget: u32) -> bool {
+        self.sweep(now_ms, &mut budget).is_none()
     }
 
     /// The same if there is something to do, else nothing, and without a lock: when to call it again at the earliest, or none for at
-    /// once. Only one task calls it.
-    pub fn expire_due(&self, now_ms: u64, budget: u32) -> Option<u64> {
+    /// once. What it removed is taken from the budget, which several tables may share. Only one task calls it.
+    pub fn expire_due(&self, now_ms: u64, budget: &mut u32) -> Option<u64> {
         if self.due_at() > now_ms {
             return Some(self.due_at());
         }
@@ -278,26 +279,35 @@ impl Table {
     }
 
     /// Looks at all shards: when something expires next, at the earliest. None if the budget was not enough.
-    fn sweep(&self, now_ms: u64, budget: u32) -> Option<u64> {
-        let expires = self.declaration.expire_ms != 0;
-        let (mut left, mut blocks) = (budget, TRIMMED_AT_ONCE);
-        let mut next = u64::MAX;
-        for slot in &self.shards {
-            let mut shard = slot.lock();
-            blocks -= shard.trim(blocks);
-            if expires {
-                let gone = self.with_rules(|rules| shard.expire(now_ms as u32, left, rules));
-                self.used.fetch_sub(gone, Relaxed);
-                left -= gone;
-                // What is used for the first time, or not tracked any more, from now on lives for the whole time.
-                let first = self.with_rules(|rules| shard.expires_in(now_ms as u32, rules));
-                next = next.min(now_ms + u64::from(first.unwrap_or(self.declaration.expire_ms)));
+    fn sweep(&self, now_ms: u64, budget: &mut u32) -> Option<u64> {
+        let mut blocks = GIVEN_AT_ONCE;
+        loop {
+            // Where much has expired, the other shards come before the rest: meanwhile a request may take the lock.
+            let (mut next, mut more) = (u64::MAX, false);
+            for slot in &self.shards {
+                let mut shard = slot.lock();
+                if self.declaration.expire_ms != 0 {
+                    let held = HELD_ENTRIES.min(*budget);
+                    let gone = shard.expire(now_ms as u32, held, self.rules());
+                    self.used.fetch_sub(gone, Relaxed);
+                    *budget -= gone;
+                    more |= gone == held;
+                    // What is used for the first time, or not tracked any more, from now on lives for the whole time.
+                    let first = shard.expires_in(now_ms as u32, self.rules());
+                    next = next.min(now_ms + u64::from(first.unwrap_or(self.declaration.expire_ms)));
+                }
+                let spare = shard.spare(blocks);
+                blocks -= spare.len();
+                drop(shard);
+                drop(spare);
+                if *budget == 0 || blocks == 0 {
+                    return None;
+                }
             }
-            if left == 0 || blocks == 0 {
-                return None;
+            if !more {
+                return Some(next);
             }
         }
-        Some(next)
     }
 
     /// Calls `then` with the entries from `cursor` on, visiting at most `budget` slots. None at the end, else the new cursor.
@@ -312,15 +322,13 @@ impl Table {
         let Cursor { shard: number, slot: from } = cursor;
         let mut shard = self.shards.get(usize::from(number))?.lock();
         let to = shard.slots().min(from.saturating_add(budget));
-        self.with_rules(|rules| {
-            for slot in from..to {
-                let generation = shard.generation(slot, rules);
-                if generation != 0 {
-                    let entry = EntryKey { slot, generation, shard: number };
-                    then(entry, &mut self.row(&mut shard, slot, now_ms, rules));
-                }
+        for slot in from..to {
+            let generation = shard.generation(slot, self.rules());
+            if generation != 0 {
+                let entry = EntryKey { slot, generation, shard: number };
+                then(entry, &mut self.row(&mut shard, slot, now_ms, self.rules()));
             }
-        });
+        }
         let ended = to == shard.slots();
         let next =
             if ended { Cursor { shard: number + 1, slot: 0 } } else { Cursor { shard: number, slot: to } };
@@ -346,20 +354,24 @@ impl Table {
     ) -> Option<u16> {
         let mut left = budget;
         for (number, shard) in (0..).zip(&self.shards).skip(from.into()) {
-            let mut shard = shard.lock();
-            let mut slots = Vec::new();
-            let more = shard.changes()?.take(audience, left, |slot| slots.push(slot));
-            left -= slots.len();
-            self.with_rules(|rules| {
+            loop {
+                let mut shard = shard.lock();
+                let mut slots = Vec::new();
+                let held = left.min(HELD_ENTRIES as usize);
+                let more = shard.changes()?.take(audience, held, |slot| slots.push(slot));
+                left -= slots.len();
                 for slot in slots {
-                    if shard.generation(slot, rules) != 0 {
-                        let mut row = self.row(&mut shard, slot, now_ms, rules);
+                    if shard.generation(slot, self.rules()) != 0 {
+                        let mut row = self.row(&mut shard, slot, now_ms, self.rules());
                         then(Position { shard: number, slot }, &mut row);
                     }
                 }
-            });
-            if more || left == 0 {
-                return Some(number);
+                if left == 0 {
+                    return Some(number);
+                }
+                if !more {
+                    break;
+                }
             }
         }
         None
@@ -407,7 +419,7 @@ impl Table {
         expires_in_ms: Option<u32>,
         then: impl FnOnce(&mut Row<'_>) -> R,
     ) -> Option<R> {
-        self.with_entry(key, now_ms, |table, shard, slot, rules| {
+        self.with_entry(key, now_ms, |table, shard, Position { slot, .. }, rules| {
             shard.touch(slot, now_ms as u32, rules);
             if let Some(left) = expires_in_ms.filter(|left| *left < rules.expire_ms) {
                 shard.expire_at(slot, (now_ms as u32).wrapping_add(left), rules);
@@ -444,6 +456,7 @@ impl Table {
         }
     }
 
+    #[inline]
     fn row<'s>(&'s self, shard: &'s mut Shard, slot: u32, now_ms: u64, rules: Rules<'_>) -> Row<'s> {
         Row {
             words: shard.words(slot, rules),
@@ -456,27 +469,22 @@ impl Table {
         }
     }
 
-    fn hash(&self, words: &[u32]) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        words.iter().for_each(|word| hasher.write_u32(*word));
-        hasher.finish()
-    }
-
     /// The high half selects the shard, the low half the bucket.
     fn shard_of(&self, hash: u64) -> u16 {
         ((hash >> 32) as usize & (self.shards.len() - 1)) as u16
     }
 
-    fn with_rules<R>(&self, then: impl FnOnce(Rules<'_>) -> R) -> R {
-        let hash = |words: &[u32]| self.hash(words) as u32;
-        then(Rules { layout: &self.layout, expire_ms: self.declaration.expire_ms, hash: &hash })
+    #[inline]
+    fn rules(&self) -> Rules<'_> {
+        Rules { layout: &self.layout, expire_ms: self.declaration.expire_ms, hasher: &self.hasher }
     }
 
     #[inline]
-    fn with_shard<R>(&self, key: &Key, then: impl FnOnce(&Self, &mut Shard, u32, Rules<'_>) -> R) -> R {
-        let hash = self.hash(key.words());
+    fn with_shard<R>(&self, key: &Key, then: impl FnOnce(&Self, &mut Shard, u64, Rules<'_>) -> R) -> R {
+        let rules = self.rules();
+        let hash = rules.hash(key.words());
         let mut shard = self.shards[usize::from(self.shard_of(hash))].lock();
-        self.with_rules(|rules| then(self, &mut shard, hash as u32, rules))
+        then(self, &mut shard, hash, rules)
     }
 
     #[inline]
@@ -486,17 +494,16 @@ impl Table {
         then: impl FnOnce(&Self, &mut Shard, u32, Rules<'_>) -> R,
     ) -> Option<R> {
         let mut shard = self.shards.get(usize::from(entry.shard))?.lock();
-        self.with_rules(|rules| {
-            let there = entry.generation != 0 && shard.generation(entry.slot, rules) == entry.generation;
-            there.then(|| then(self, &mut shard, entry.slot, rules))
-        })
+        let rules = self.rules();
+        let there = entry.generation != 0 && shard.generation(entry.slot, rules) == entry.generation;
+        there.then(|| then(self, &mut shard, entry.slot, rules))
     }
 
     /// The entry of a key. An expired one is removed.
     #[inline]
-    fn found(&self, shard: &mut Shard, key: &Key, hash: u32, now_ms: u64, rules: Rules<'_>) -> Option<u32> {
+    fn found(&self, shard: &mut Shard, key: &Key, hash: u64, now_ms: u64, rules: Rules<'_>) -> Option<u32> {
         let before = shard.count();
-        let slot = shard.find(key.words(), hash, now_ms as u32, rules);
+        let slot = shard.find(key.words(), hash as u32, now_ms as u32, rules);
         let gone = before - shard.count();
         if gone > 0 {
             self.used.fetch_sub(gone, Relaxed);
@@ -509,39 +516,38 @@ impl Table {
         &self,
         key: &Key,
         now_ms: u64,
-        then: impl FnOnce(&Self, &mut Shard, u32, Rules<'_>) -> R,
+        then: impl FnOnce(&Self, &mut Shard, Position, Rules<'_>) -> R,
     ) -> Option<R> {
-        let hash = self.hash(key.words());
-        let own = usize::from(self.shard_of(hash));
-        let mut shard = self.shards[own].lock();
-        self.with_rules(|rules| {
-            if let Some(slot) = self.found(&mut shard, key, hash as u32, now_ms, rules) {
-                return Some(then(self, &mut shard, slot, rules));
-            }
-            let gone = shard.expire(now_ms as u32, EXPIRED_PER_ENTRY, rules);
-            self.used.fetch_sub(gone, Relaxed);
-            if !self.reserve() {
-                let purges = !self.declaration.no_purge;
-                if purges && shard.evict(rules) {
-                    self.evicted.fetch_add(1, Relaxed);
-                } else {
-                    // Two shards are never locked at once: an entry that is added meanwhile is found below.
-                    drop(shard);
-                    let made_room = self.make_room(own, now_ms, purges, rules);
-                    shard = self.shards[own].lock();
-                    if !made_room {
-                        self.refused.fetch_add(1, Relaxed);
-                        return None;
-                    }
-                    if let Some(slot) = self.found(&mut shard, key, hash as u32, now_ms, rules) {
-                        self.used.fetch_sub(1, Relaxed);
-                        return Some(then(self, &mut shard, slot, rules));
-                    }
+        let rules = self.rules();
+        let hash = rules.hash(key.words());
+        let own = self.shard_of(hash);
+        let mut shard = self.shards[usize::from(own)].lock();
+        if let Some(slot) = self.found(&mut shard, key, hash, now_ms, rules) {
+            return Some(then(self, &mut shard, Position { shard: own, slot }, rules));
+        }
+        let gone = shard.expire(now_ms as u32, EXPIRED_PER_ENTRY, rules);
+        self.used.fetch_sub(gone, Relaxed);
+        if !self.reserve() {
+            let purges = !self.declaration.no_purge;
+            if purges && shard.evict(rules) {
+                self.evicted.fetch_add(1, Relaxed);
+            } else {
+                // Two shards are never locked at once: an entry that is added meanwhile is found below.
+                drop(shard);
+                let made_room = self.make_room(usize::from(own), now_ms, purges, rules);
+                shard = self.shards[usize::from(own)].lock();
+                if !made_room {
+                    self.refused.fetch_add(1, Relaxed);
+                    return None;
+                }
+                if let Some(slot) = self.found(&mut shard, key, hash, now_ms, rules) {
+                    self.used.fetch_sub(1, Relaxed);
+                    return Some(then(self, &mut shard, Position { shard: own, slot }, rules));
                 }
             }
-            let slot = shard.insert(key.words(), hash as u32, now_ms as u32, rules);
-            Some(then(self, &mut shard, slot, rules))
-        })
+        }
+        let slot = shard.insert(key.words(), hash as u32, now_ms as u32, rules);
+        Some(then(self, &mut shard, Position { shard: own, slot }, rules))
     }
 
     /// Counts one more entry, if there is room.
@@ -567,12 +573,24 @@ impl Table {
         false
     }
 
+    /// How often entries were looked at, at most, while a shard was locked once.
+    #[cfg(test)]
+    pub(crate) fn longest_hold(&self) -> u32 {
+        self.shards.iter().map(|slot| slot.lock().slots.looks.longest()).max().unwrap_or(0)
+    }
+
+    /// How many entries have memory, whether they are there or not.
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> usize {
+        self.shards.iter().map(|slot| slot.lock().slots.with_memory()).sum()
+    }
+
     #[cfg(test)]
     pub(crate) fn check_invariants(&self) {
         let mut count = 0;
         for slot in &self.shards {
             let mut shard = slot.lock();
-            self.with_rules(|rules| shard.check_invariants(rules));
+            shard.check_invariants(self.rules());
             count += shard.count();
         }
         assert_eq!(count, self.used());
@@ -582,7 +600,10 @@ impl Table {
 impl Slot {
     /// A poisoned lock is used as it is: entries are changed word by word, and nothing panics in between.
     fn lock(&self) -> MutexGuard<'_, Shard> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let shard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        #[cfg(test)]
+        shard.slots.looks.begin();
+        shard
     }
 }
 

@@ -80,6 +80,36 @@ fn what_is_learned_is_told_to_nobody() {
 }
 
 #[test]
+fn an_entry_that_is_tracked_is_learned_of_and_neither_expires_nor_is_cleared() {
+    let table = Table::shared(declaration(10, 1000), 1);
+    let figures = |entry, now_ms| {
+        table.at(entry, now_ms, |row| (row.get(DataType::Gpc0, 0), row.trackers(), row.expires_in_ms()))
+    };
+    let (entry, _) = table.track(&key(1), 0, |row| row.add(DataType::Gpc0, 0, 1)).expect("room");
+    assert_eq!(told(&table, 0), [(1, 1)]);
+    // Another instance has more, and would forget it soon.
+    table.learn(&key(1), 100, Some(50), |row| row.set(DataType::Gpc0, 0, 7)).expect("it is there");
+    assert_eq!(told(&table, 0), []);
+    assert_eq!(figures(entry, 100), Some((Some(7), 1, 50)));
+    // By then nothing happens: whoever tracks it goes on with it.
+    while table.expire(5000, 100) {}
+    assert_eq!(table.remove(&key(1), 5000), Removed::InUse);
+    table.at(entry, 5000, |row| row.add(DataType::Gpc0, 0, 1));
+    assert_eq!(figures(entry, 5000), Some((Some(8), 1, 0)));
+    assert_eq!(told(&table, 0), [(1, 8)]);
+    // Who tracks it at the end gives it its whole time, and others may clear it.
+    table.untrack(entry, 5000, |_| ());
+    assert_eq!(figures(entry, 5999), Some((Some(8), 0, 1)));
+    table.learn(&key(1), 5999, None, |row| row.set(DataType::Gpc0, 0, 9)).expect("it is there");
+    assert_eq!(table.remove(&key(1), 6000), Removed::Gone);
+    assert_eq!(figures(entry, 6000), None);
+    // It is another one then.
+    table.learn(&key(1), 6000, None, |row| row.add(DataType::Gpc0, 0, 3)).expect("room");
+    assert_eq!((figures(entry, 6000), table.used()), (None, 1));
+    table.check_invariants();
+}
+
+#[test]
 fn what_was_not_acknowledged_is_told_again() {
     let table = Table::shared(declaration(10, 0), 1);
     add(&table, 1);

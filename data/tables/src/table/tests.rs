@@ -88,6 +88,28 @@ fn a_tracked_entry_stays_and_lives_on_when_it_is_left() {
 }
 
 #[test]
+fn a_clock_may_wrap_and_jump() {
+    // Entries have the low 32 bits of milliseconds, which begin again at 0 every 49 days.
+    let wraps = 1_u64 << 32;
+    let table = Table::new(declaration(2000, 1000));
+    (0..100).for_each(|number| _ = add(&table, number, wraps - 500));
+    assert_eq!(count(&table, 1, wraps + 499), Some(1));
+    assert_eq!(count(&table, 1, wraps + 500), None);
+    assert_eq!(add(&table, 2, wraps + 499), Some(2));
+    while table.expire(wraps + 500, 10) {}
+    assert_eq!(table.used(), 1, "the one that was used");
+    assert_eq!(count(&table, 2, wraps + 1498), Some(2));
+    // A process that slept for three weeks: all has expired, and goes.
+    (100..200).for_each(|number| _ = add(&table, number, wraps + 1000));
+    let later = wraps + 21 * 86_400_000;
+    assert_eq!(count(&table, 150, later), None);
+    let steps = (0..).take_while(|_| table.expire(later, 10)).count();
+    assert_eq!((table.used(), steps), (0, 10));
+    assert_eq!(add(&table, 2, later), Some(1));
+    table.check_invariants();
+}
+
+#[test]
 fn a_key_of_an_entry_that_is_gone_finds_nothing() {
     let table = Table::new(declaration(10, 1000));
     let (entry, ()) = table.track(&key(1), 0, |_| ()).expect("room");
@@ -113,25 +135,69 @@ fn expiry_is_done_in_steps() {
     table.check_invariants();
 }
 
+/// Steps until nothing is left to do, without waiting for any time.
+fn steps(table: &Table, now_ms: u64) -> usize {
+    (0..).take_while(|_| table.expire(now_ms, 100_000)).count()
+}
+
 #[test]
 fn memory_is_given_back_in_steps_and_used_again() {
+    const ENTRIES: u32 = 130_000;
     for expire_ms in [0, 1000] {
-        let table = Table::new(declaration(20_000, expire_ms));
-        let steps = |now_ms| (0..).take_while(|_| table.expire(now_ms, 100_000)).count();
-        for round in 0..3 {
-            (0..20_000).for_each(|number| _ = add(&table, number, 0));
-            assert_eq!(steps(1), 0, "nothing to give back, round {round}");
-            (0..20_000).for_each(|number| assert_eq!(table.remove(&key(number), 1), Removed::Gone));
+        let table = Table::new(declaration(ENTRIES, expire_ms));
+        for round in 0..2 {
+            (0..ENTRIES).for_each(|number| _ = add(&table, number, 0));
+            assert_eq!(steps(&table, 1), 0, "nothing to give back, round {round}");
+            let room = table.room();
+            assert!((ENTRIES as usize..ENTRIES as usize * 3 / 2).contains(&room), "{room}");
+            (0..ENTRIES).for_each(|number| assert_eq!(table.remove(&key(number), 1), Removed::Gone));
+            assert_eq!(table.room(), room, "it is given back in steps");
             // Without steps between, what comes next takes the same memory: new entries begin with nothing.
-            (0..20_000).for_each(|number| assert_eq!(add(&table, number, 1), Some(1)));
-            assert_eq!(steps(1), 0, "all of it is used, round {round}");
-            (0..20_000).for_each(|number| assert_eq!(table.remove(&key(number), 1), Removed::Gone));
-            // A block has 64 entries, or 256 buckets.
-            let blocks = 20_000 / 64 + 20_000 / 256;
-            assert!(steps(1) >= blocks / TRIMMED_AT_ONCE, "round {round}");
+            (0..ENTRIES).for_each(|number| assert_eq!(add(&table, number, 1), Some(1)));
+            assert_eq!(steps(&table, 1), 0, "all of it is used, round {round}");
+            (0..ENTRIES).for_each(|number| assert_eq!(table.remove(&key(number), 1), Removed::Gone));
+            // A block has 1024 entries, or 1024 buckets.
+            let blocks = (ENTRIES as usize / 1024) * 2;
+            assert!(steps(&table, 1) >= blocks / GIVEN_AT_ONCE, "round {round}");
+            assert_eq!(table.room(), 0);
             table.check_invariants();
         }
     }
+}
+
+#[test]
+fn memory_is_given_back_around_entries_that_stay() {
+    const ENTRIES: u32 = 200_000;
+    let table = Table::new(declaration(ENTRIES, 1000));
+    // What is used all the time came before the others, or with them.
+    let stays = |number: u32| number < 1000 || (50_000..51_000).contains(&number);
+    (0..ENTRIES).for_each(|number| _ = add(&table, number, 0));
+    let (tracked, ()) = table.track(&key(500), 0, |_| ()).expect("room");
+    (0..ENTRIES).filter(|number| stays(*number)).for_each(|number| _ = add(&table, number, 900));
+    steps(&table, 1000);
+    assert_eq!(table.used(), 2000);
+    table.check_invariants();
+    // Of each of 64 shards the block of the first ones and that of the others.
+    assert!(table.room() <= 64 * 2 * 1024, "{}", table.room());
+    for number in (0..ENTRIES).filter(|number| stays(*number)) {
+        assert_eq!(count(&table, number, 1000), Some(2), "{number}");
+    }
+    assert_eq!(table.at(tracked, 1000, |row| row.trackers()), Some(1));
+    let mut walked = 0;
+    let mut cursor = Some(Cursor::default());
+    while let Some(at) = cursor {
+        cursor = table.walk(at, HELD_ENTRIES, 1000, |_, _| walked += 1);
+    }
+    assert_eq!(walked, 2000);
+    // Others take the room that is there before they take more.
+    let room = table.room();
+    (ENTRIES..ENTRIES + 50_000).for_each(|number| assert_eq!(add(&table, number, 1000), Some(1)));
+    assert_eq!(table.room(), room);
+    table.check_invariants();
+    table.untrack(tracked, 1000, |_| ());
+    steps(&table, 5000);
+    assert_eq!((table.used(), table.room()), (0, 0));
+    table.check_invariants();
 }
 
 #[test]
@@ -255,21 +321,21 @@ fn nothing_is_locked_before_something_can_expire() {
     let expire_ms = u64::from(table.declaration().expire_ms);
     let entry = |number, now| table.store(&key(number), now, |_| ()).expect("room");
     assert_eq!(
-        table.expire_due(1_000, 10),
+        table.expire_due(1_000, &mut 10),
         Some(1_000 + expire_ms),
         "what comes next lives for the whole time"
     );
     entry(1, 1_500);
     let locked: Vec<_> = table.shards.iter().map(|shard| shard.lock()).collect();
     // A lock that this thread holds would not be taken again.
-    assert_eq!(table.expire_due(900 + expire_ms, 10), Some(1_000 + expire_ms));
+    assert_eq!(table.expire_due(900 + expire_ms, &mut 10), Some(1_000 + expire_ms));
     drop(locked);
-    assert_eq!(table.expire_due(1_000 + expire_ms, 10), Some(1_500 + expire_ms), "the oldest one");
+    assert_eq!(table.expire_due(1_000 + expire_ms, &mut 10), Some(1_500 + expire_ms), "the oldest one");
     assert_eq!(table.used(), 1);
-    assert_eq!(table.expire_due(1_500 + expire_ms, 10), Some(0), "its memory waits to be given back");
+    assert_eq!(table.expire_due(1_500 + expire_ms, &mut 10), Some(0), "its memory waits to be given back");
     assert_eq!(table.used(), 0);
     let end = 1_600 + expire_ms;
-    assert_eq!(table.expire_due(end, 10), Some(end + expire_ms));
+    assert_eq!(table.expire_due(end, &mut 10), Some(end + expire_ms));
 }
 
 #[test]
@@ -279,7 +345,7 @@ fn what_is_to_do_earlier_than_was_known_wakes() {
     let counted = Arc::clone(&woken);
     table.on_due(move || _ = counted.fetch_add(1, Relaxed));
     let expire_ms = table.declaration().expire_ms;
-    table.expire_due(1_000, 10).expect("nothing to do");
+    table.expire_due(1_000, &mut 10).expect("nothing to do");
     table.store(&key(1), 1_000, |_| ()).expect("room");
     assert_eq!(woken.load(Relaxed), 0, "an entry lives for the whole time");
     table.learn(&key(2), 1_000, Some(expire_ms / 2), |_| ()).expect("room");
@@ -287,4 +353,62 @@ fn what_is_to_do_earlier_than_was_known_wakes() {
     table.remove(&key(1), 1_000);
     table.remove(&key(2), 1_000);
     assert_eq!((woken.load(Relaxed), table.due_at()), (2, 0), "memory waits");
+}
+
+/// What stops others: entries that are looked at while a shard stays locked. It must not depend on the number of entries.
+#[test]
+fn no_operation_holds_a_shard_for_more_than_a_few_entries() {
+    const ENTRIES: u32 = 100_000;
+    let everything = || {
+        let table = Table::shared(declaration(ENTRIES, 1000), 2);
+        (0..ENTRIES).for_each(|number| _ = add(&table, number, 0));
+        assert_eq!(table.used(), ENTRIES);
+        table
+    };
+    let holds = |table: &Table| table.longest_hold();
+    // 64 entries, each looked at a few times: its neighbours in age and in its bucket, too.
+    let limit = 64 * 12;
+
+    let table = everything();
+    assert!(holds(&table) < 100, "{} while it grew", holds(&table));
+    let mut from = 0;
+    while let Some(next) = table.tell(0, from, 10_000, 1, |_, _| ()) {
+        from = next;
+    }
+    assert!(holds(&table) <= limit, "{} while others were told", holds(&table));
+    table.tell_everything(1);
+    table.forget_changes(0);
+    for number in 0..1000 {
+        table.learn(&key(number + ENTRIES), 1, Some(10), |_| ());
+    }
+    let mut cursor = Some(Cursor::default());
+    while let Some(at) = cursor {
+        let mut found = Vec::new();
+        cursor = table.walk(at, HELD_ENTRIES, 1, |entry, _| found.push(entry));
+        found.into_iter().for_each(|entry| _ = table.remove_entry(entry));
+    }
+    assert_eq!(table.used(), 0);
+    while table.expire(1, ENTRIES) {}
+    assert!(holds(&table) <= limit, "{} while it was cleared", holds(&table));
+
+    let table = everything();
+    while table.expire(1000, ENTRIES) {}
+    assert_eq!(table.used(), 0);
+    assert!(holds(&table) <= limit, "{} while everything expired", holds(&table));
+
+    let table = everything();
+    assert_eq!(add(&table, ENTRIES, 1000), Some(1), "there is room again");
+    assert!(holds(&table) <= limit, "{} while one came and the others had expired", holds(&table));
+}
+
+#[test]
+fn several_tables_share_what_expires_in_a_turn() {
+    let tables: Vec<Table> = (0..3).map(|_| Table::new(declaration(10_000, 1000))).collect();
+    for table in &tables {
+        (0..100).for_each(|number| _ = add(table, number, 0));
+    }
+    let mut budget = 150;
+    let done: Vec<bool> = tables.iter().map(|table| table.expire_due(1000, &mut budget).is_some()).collect();
+    assert_eq!((done, budget), (vec![true, false, false], 0));
+    assert_eq!(tables.iter().map(Table::used).collect::<Vec<_>>(), [0, 50, 100]);
 }
