@@ -84,9 +84,7 @@ impl PeerAcceptor {
         }
         if let Some(chooser) = &self.tls {
             let session = weir_tls::Session::server(Arc::clone(chooser));
-            let secured = connection.shake_hands(session, deadline).await;
-            weir_sched::set_class(Class::Bulk);
-            secured.map_err(openssl::in_words)?;
+            connection.shake_hands(session, deadline).await.map_err(openssl::in_words)?;
         }
         let partner = section.greeted(&mut connection, deadline).await?;
         let status = partner.err().unwrap_or(Status::Succeeded);
@@ -97,7 +95,7 @@ impl PeerAcceptor {
         let who = section.name_of(partner);
         let log = |what: &str| (section.log)(&ListenerEvent { source, is_error: false, what });
         log(&format!("{who} connected"));
-        section.converse(connection, partner).await;
+        section.converse(connection, partner, false).await;
         log(&format!("{who} disconnected"));
         Ok(())
     }
@@ -143,7 +141,13 @@ impl Section {
             return Ok(Partner::Predecessor);
         }
         let position = self.peers.iter().position(|peer| *peer.name == *hello.local);
-        position.map(Partner::Peer).ok_or(Status::UnknownPeer)
+        let position = position.ok_or(Status::UnknownPeer)?;
+        // Of two sessions that are opened at the same time one has to go, and both sides have to agree which: that of the lesser name
+        // stays.
+        if *self.local < *hello.local && self.peers[position].has_fresh_own(now()) {
+            return Err(Status::TryAgain);
+        }
+        Ok(Partner::Peer(position))
     }
 
     fn name_of(&self, partner: Partner) -> String {

@@ -72,11 +72,16 @@ impl Section {
                 (figures.state, figures.reconnect_at) = (LinkState::Connecting, None);
                 figures.attempts += 1;
             });
-            let connected = self.connect(&peer.link, &peer.name).await;
+            let greeted = || {
+                if !peer.is_connected() {
+                    peer.note(|figures| figures.state = LinkState::Greeting);
+                }
+            };
+            let connected = self.connect(&peer.link, &peer.name, greeted).await;
             // A session that the peer opened meanwhile is kept.
             if !peer.is_connected() {
                 match connected {
-                    Ok(connection) => self.converse(connection, Partner::Peer(position)).await,
+                    Ok(connection) => self.converse(connection, Partner::Peer(position), true).await,
                     Err(state) => peer.note(|figures| figures.state = state),
                 }
             }
@@ -87,13 +92,14 @@ impl Section {
         }
     }
 
-    /// Connects to a peer and sends the greeting; the error is the reason for the state.
-    async fn connect(&self, link: &Link, name: &str) -> Result<Connection, LinkState> {
+    /// Connects to a peer and sends the greeting, then calls `greeted` and waits for the answer; the error is the reason for the state.
+    async fn connect(&self, link: &Link, name: &str, greeted: impl Fn()) -> Result<Connection, LinkState> {
         let deadline = now().after(GREETING_MS);
         let hello =
             Hello { minor: 1, remote: name.into(), local: (*self.local).into(), process: std::process::id() };
-        let opened = link.open(hello.to_text().as_bytes(), Class::Bulk, deadline).await;
+        let opened = link.open(hello.to_text().as_bytes(), deadline).await;
         let mut connection = opened.map_err(|_| LinkState::Unreachable)?;
+        greeted();
         loop {
             if let Some((status, length)) = Status::read(connection.input()) {
                 connection.consume(length);
@@ -128,14 +134,14 @@ impl Section {
             if attempt > 0 {
                 sleep_until(now().after(RECONNECT_MS)).await;
             }
-            if let Ok(connection) = self.connect(link, &self.local).await {
-                return self.converse(connection, Partner::Successor).await;
+            if let Ok(connection) = self.connect(link, &self.local, || ()).await {
+                return self.converse(connection, Partner::Successor, true).await;
             }
         }
     }
 
-    /// Runs the session until it ends.
-    pub(crate) async fn converse(&'static self, connection: Connection, partner: Partner) {
+    /// Runs the session, which this instance opened or not, until it ends.
+    pub(crate) async fn converse(&'static self, connection: Connection, partner: Partner, is_own: bool) {
         let position = match partner {
             Partner::Peer(position) => Some(position),
             Partner::Predecessor | Partner::Successor => None,
@@ -149,7 +155,7 @@ impl Section {
         };
         let session = Arc::new(Mutex::new(session));
         let is_first = peer.is_none_or(|peer| peer.sessions.load(Relaxed) == 0);
-        let number = peer.map(|peer| peer.claim(&session, now()));
+        let number = peer.map(|peer| peer.claim(&session, is_own, now()));
         let mut out = Vec::new();
         lock(&session).begin(is_first, &mut out);
         let mut conversation = Conversation {

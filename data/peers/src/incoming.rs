@@ -7,6 +7,7 @@ use weir_peer_messages::definition::Fields;
 use weir_peer_messages::{Definition, Entry, Fault, KeyKind, LearnedNames, Rate, Update, Value, write};
 use weir_tables::{RateParts, Row, Share, ShareValue};
 
+use crate::mismatch::Mismatch;
 use crate::shared_table::{SharedTable, data_of};
 use crate::view::TableProgress;
 
@@ -29,24 +30,6 @@ pub(crate) struct Incoming {
     data: Vec<Learned>,
     /// How each of our tables differs from the peer's, once that was reported.
     reported: Vec<Option<Mismatch>>,
-}
-
-/// How a peer's table differs from ours of that name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mismatch {
-    /// Its keys have another type or length: the table is not shared.
-    Keys,
-    /// One instance has `aggregate`, the other one does not: the table is not shared.
-    Aggregate,
-    /// A rate has another period: it is not learned, what else the table has is.
-    Period {
-        /// The first such rate.
-        data: DataType,
-        /// The peer's period, in milliseconds.
-        theirs_ms: u32,
-        /// Ours, in milliseconds.
-        ours_ms: u32,
-    },
 }
 
 /// A table as the peer defined it.
@@ -119,11 +102,12 @@ impl Incoming {
         } else if told.is_aggregate != (shared.is_aggregate() && self.counts_together) {
             Some(Mismatch::Aggregate)
         } else {
-            skipped.first().map(|(data, theirs_ms, ours_ms)| Mismatch::Period {
+            let period = skipped.first().map(|(data, theirs_ms, ours_ms)| Mismatch::Period {
                 data: *data,
                 theirs_ms: *theirs_ms,
                 ours_ms: *ours_ms,
-            })
+            });
+            period.or_else(|| shared.other_data(told))
         };
         let is_news = std::mem::replace(&mut self.reported[position], mismatch) != mismatch;
         let news = mismatch.filter(|_| is_news).map(|mismatch| (position, mismatch));

@@ -22,8 +22,10 @@ use crate::view::LearnState;
 #[derive(Debug)]
 pub(crate) struct Learning {
     state: LearningState,
-    /// Bit set of the peers that were asked: none is asked twice.
+    /// Bit set of the peers that were asked: none is asked again, unless its session was lost.
     asked: u64,
+    /// Bit set of the peers whose session was lost while they were asked: that excuses each of them once.
+    excused: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +59,7 @@ impl Learning {
         let until = now.after(PATIENCE_MS);
         let state =
             if from_local { LearningState::FromLocal(until) } else { LearningState::FromRemote(until) };
-        Learning { state, asked: 0 }
+        Learning { state, asked: 0, excused: 0 }
     }
 
     fn advance(&mut self, now: Tick) {
@@ -88,7 +90,7 @@ impl Learning {
     /// Whether to ask this peer now. If so, no other peer is asked.
     pub fn ask(&mut self, peer: usize, now: Tick) -> bool {
         self.advance(now);
-        let bit = 1 << (peer % 64);
+        let bit = bit_of(peer);
         if !matches!(self.state, LearningState::FromRemote(_)) || self.asked & bit != 0 {
             return false;
         }
@@ -138,12 +140,25 @@ impl Learning {
         if is_complete {
             self.state = LearningState::Complete;
         } else {
-            self.lost(by, now);
+            self.ask_another(by, now);
         }
     }
 
-    /// A teacher's session ended.
+    /// A teacher's session ended. It may be asked once more: where two instances connect to each other at the same time, one of the
+    /// sessions ends at once.
     pub fn lost(&mut self, who: Option<usize>, now: Tick) {
+        if let (LearningState::Asked(lesson), Some(who)) = (self.state, who)
+            && lesson.by == who
+        {
+            let bit = bit_of(who);
+            self.asked &= self.excused | !bit;
+            self.excused |= bit;
+        }
+        self.ask_another(who, now);
+    }
+
+    /// A lesson is over, and was not complete.
+    fn ask_another(&mut self, who: Option<usize>, now: Tick) {
         let until = now.after(PATIENCE_MS);
         match (self.state, who) {
             (LearningState::Asked(lesson), Some(who)) if lesson.by == who => {
@@ -153,6 +168,10 @@ impl Learning {
             _ => {}
         }
     }
+}
+
+fn bit_of(peer: usize) -> u64 {
+    1 << (peer % 64)
 }
 
 #[cfg(test)]
@@ -180,9 +199,12 @@ mod tests {
         learning.lost(Some(4), at(150));
         assert!(!learning.ask(4, at(150)), "it was nobody who was asked");
         learning.lost(Some(3), at(200));
-        assert!(!learning.ask(3, at(200)), "never twice");
-        assert!(learning.ask(4, at(5_100)), "there are five seconds again");
+        assert!(learning.ask(3, at(200)), "its session was lost");
+        learning.lost(Some(3), at(300));
+        assert!(!learning.ask(3, at(300)), "only once");
+        assert!(learning.ask(4, at(5_200)), "there are five seconds again");
         learning.taught(Some(4), false, at(6_000));
+        assert!(!learning.ask(4, at(6_000)), "it has said what it knows");
         assert!(learning.ask(5, at(6_000)));
         learning.taught(Some(5), true, at(6_001));
         assert!(learning.is_complete(at(6_001)));

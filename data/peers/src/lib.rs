@@ -16,6 +16,7 @@ mod accept;
 mod conversation;
 mod incoming;
 mod learning;
+mod mismatch;
 mod outgoing;
 mod section;
 mod session;

@@ -7,7 +7,6 @@ use weir_net::ConnectionLimit;
 use weir_net::Link;
 use weir_sched::{TaskKey, Tick, now};
 
-use crate::incoming::Mismatch;
 use crate::learning::Learning;
 use crate::session::{Heard, Session};
 use crate::shared_table::SharedTable;
@@ -72,6 +71,8 @@ struct Current {
     task: Option<TaskKey>,
     /// The current session, or the last one.
     session: Option<Arc<Mutex<Session>>>,
+    /// Whether this instance opened it.
+    is_own: bool,
     figures: PeerFigures,
 }
 
@@ -103,12 +104,27 @@ impl Peer {
         change(&mut self.current().figures);
     }
 
-    /// Makes the current task the one that runs the session, and wakes the task that had the former one. Returns the session's number.
-    pub(crate) fn claim(&self, session: &Arc<Mutex<Session>>, now: Tick) -> u64 {
+    /// Whether this instance is about to get a session that it opens, or just got it.
+    pub(crate) fn has_fresh_own(&self, now: Tick) -> bool {
+        let current = self.current();
+        let figures = &current.figures;
+        match figures.state {
+            LinkState::Greeting => true,
+            LinkState::Established => {
+                current.is_own && figures.greeted_at.is_some_and(|at| now < at.after(CROSSING_MS))
+            }
+            _ => false,
+        }
+    }
+
+    /// Makes the current task the one that runs the session, which this instance opened or not, and wakes the task that had the former
+    /// one. Returns the session's number.
+    pub(crate) fn claim(&self, session: &Arc<Mutex<Session>>, is_own: bool, now: Tick) -> u64 {
         let (number, former) = {
             let mut current = self.current();
             current.number += 1;
             current.session = Some(Arc::clone(session));
+            current.is_own = is_own;
             let figures = &mut current.figures;
             (figures.state, figures.greeted_at, figures.turns) = (LinkState::Established, Some(now), 0);
             let former = current.task.replace(weir_sched::current());
@@ -243,7 +259,7 @@ impl Section {
             }
             Heard::OtherTable { table, mismatch } => {
                 let table = self.tables.get(table).map_or("", |shared| &*shared.name);
-                self.say(who, &in_words(table, mismatch));
+                self.say(who, &mismatch.in_words(table));
             }
             Heard::Refused(_) => self.say(who, "refused a message of ours"),
             Heard::Confirmed => {}
@@ -256,23 +272,8 @@ impl Section {
     }
 }
 
-fn in_words(table: &str, mismatch: Mismatch) -> String {
-    match mismatch {
-        Mismatch::Keys => {
-            format!("declares table '{table}' with keys of another type or length: it is not shared")
-        }
-        Mismatch::Aggregate => {
-            format!(
-                "declares table '{table}' with 'aggregate' and this instance without, or the reverse: it is not shared"
-            )
-        }
-        Mismatch::Period { data, theirs_ms, ours_ms } => format!(
-            "counts '{}' of table '{table}' over {theirs_ms} ms, this instance over {ours_ms} ms: the rate is not shared",
-            data.name()
-        ),
-    }
-}
-
+/// How long a greeting may be on its way that was sent before the other side got ours, in milliseconds.
+const CROSSING_MS: u64 = 1_000;
 /// The default number of entries sent in one turn (manual, "tune.peers.max-updates-at-once").
 pub const UPDATES_AT_ONCE: usize = 200;
 

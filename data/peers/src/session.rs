@@ -10,7 +10,8 @@
 
 use weir_peer_messages::{Control, Fault, Message, message, next, write};
 
-use crate::incoming::{Incoming, Mismatch};
+use crate::incoming::Incoming;
+use crate::mismatch::Mismatch;
 use crate::outgoing::Outgoing;
 use crate::shared_table::SharedTable;
 use crate::trace;

@@ -9,6 +9,8 @@ use weir_peer_messages::{DataKind, Definition, Field, KeyBytes, KeyKind, Rate, S
 use weir_tables::{Key, RateParts, Row, Share, ShareValue, Table};
 use xxhash_rust::xxh64::xxh64;
 
+use crate::mismatch::Mismatch;
+
 /// A table that is shared with the peers of a section.
 #[derive(Debug)]
 pub struct SharedTable {
@@ -114,6 +116,28 @@ impl SharedTable {
             Some((data_of(field)?, field.period_ms, own.period_ms))
         };
         told.fields.iter().filter_map(differs).collect()
+    }
+
+    /// What a peer's definition stores and ours does not, or the reverse; else the first array of another length.
+    pub(crate) fn other_data(&self, told: &Definition<'_>) -> Option<Mismatch> {
+        let layout = self.table.layout();
+        let bits = |fields: &Fields| {
+            let known = fields.iter().filter_map(data_of);
+            known.fold(0_u32, |bits, data| bits | 1 << data as u32)
+        };
+        let (theirs, ours) = (bits(&told.fields), bits(&self.fields));
+        let has_no_place = |data: &DataType| theirs & 1 << *data as u32 != 0 && !layout.has_place(*data);
+        let only_theirs = DataType::ALL.iter().filter(|data| has_no_place(data));
+        let only_theirs = only_theirs.fold(0, |bits, data| bits | 1 << *data as u32);
+        if only_theirs | ours & !theirs != 0 {
+            return Some(Mismatch::Data { only_theirs, only_ours: ours & !theirs });
+        }
+        let longer = |field: Field| {
+            let data = data_of(field)?;
+            let (theirs, ours) = (field.elements, layout.elements(data));
+            (data.is_array() && theirs != ours).then_some(Mismatch::Elements { data, theirs, ours })
+        };
+        told.fields.iter().find_map(longer)
     }
 
     /// A key from a peer; none if it is invalid.

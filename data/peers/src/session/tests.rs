@@ -228,6 +228,112 @@ fn a_rate_over_another_period_is_passed_over_and_reported_once() {
     assert_eq!(gpc(other.table(), &address(2), 0), Some(5), "what else there is counts");
 }
 
+/// How the table of one instance differs as the other one reports it, and what both have of a counter then.
+fn differing(change: impl FnOnce(&mut Declaration)) -> (Vec<Heard>, Option<u64>) {
+    let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
+    let mut changed = declaration(KeyType::Ipv4, 0);
+    change(&mut changed);
+    let mut other = Instance::new(shared(changed));
+    one.set(&address(1), |row| _ = row.set(DataType::Gpc, 1, 5));
+    talk(&mut one, &mut other, 1000);
+    (other.heard, gpc(other.tables[0].table, &address(1), 0))
+}
+
+#[test]
+fn what_only_one_stores_is_reported_and_the_rest_is_shared() {
+    let reports = |mismatch| vec![Heard::OtherTable { table: 0, mismatch }];
+    let bit = |data: DataType| 1 << data as u32;
+    assert_eq!(differing(|_| ()), (vec![], Some(5)));
+    assert_eq!(
+        differing(|changed| {
+            changed.stored.retain(|stored| stored.data != DataType::Gpt);
+            changed.stored.push(Stored { data: DataType::GlitchCount, elements: 1, period_ms: 0 });
+        }),
+        (
+            reports(Mismatch::Data {
+                only_theirs: bit(DataType::Gpt),
+                only_ours: bit(DataType::GlitchCount)
+            }),
+            Some(5)
+        )
+    );
+    let length = |changed: &mut Declaration| {
+        let gpc = changed.stored.iter_mut().find(|stored| stored.data == DataType::Gpc);
+        gpc.expect("stored").elements += 3;
+    };
+    let plain = declaration(KeyType::Ipv4, 0);
+    let theirs = plain.stored.iter().find(|stored| stored.data == DataType::Gpc).expect("stored").elements;
+    let mismatch = Mismatch::Elements { data: DataType::Gpc, theirs, ours: theirs + 3 };
+    assert_eq!(differing(length), (reports(mismatch), Some(5)));
+    let words = Mismatch::Data { only_theirs: bit(DataType::Gpt), only_ours: bit(DataType::GlitchCount) };
+    assert_eq!(
+        words.in_words("t"),
+        "has another table 't': it stores what this instance does not: 'gpt', and does not store what this instance does: \
+         'glitch_cnt'; that is not shared"
+    );
+}
+
+#[test]
+fn what_is_told_twice_counts_once_and_the_last_number_is_acknowledged() {
+    let (mut one, mut other) = pair(KeyType::Ipv4);
+    let mut batches = Vec::new();
+    for count in 1..=3 {
+        one.set(&address(1), |row| _ = row.set(DataType::Gpc, 1, count));
+        batches.push(one.say(&[], 1000, 0).expect("nothing wrong"));
+    }
+    // Each update has its number, which may come again, later and not at all.
+    let mut answers = Vec::new();
+    for told in [0, 1, 2, 2, 0, 1, 2] {
+        answers.push(other.say(&batches[told], 1000, 0).expect("nothing wrong"));
+        let mut acknowledgement = Vec::new();
+        write::acknowledgement(1, told as u32 + 1, &mut acknowledgement);
+        assert_eq!(*answers.last().expect("one"), acknowledgement, "of the number that came");
+        assert_eq!(gpc(other.table(), &address(1), 0), Some(told as u64 + 1), "the last word counts");
+    }
+    assert_eq!(other.table().used(), 1);
+    // What is acknowledged twice, too early or for a table that there is not changes nothing.
+    for answer in &answers {
+        assert_eq!(one.say(answer, 1000, 0).expect("nothing wrong"), b"");
+    }
+    let mut early = Vec::new();
+    write::acknowledgement(1, 1_000, &mut early);
+    write::acknowledgement(77, u32::MAX, &mut early);
+    assert_eq!(one.say(&early, 1000, 0).expect("nothing wrong"), b"");
+    one.set(&address(1), |row| _ = row.set(DataType::Gpc, 1, 9));
+    talk(&mut one, &mut other, 1000);
+    assert_eq!(gpc(other.table(), &address(1), 0), Some(9));
+}
+
+#[test]
+fn clocks_may_differ_and_jump() {
+    let (mut one, mut other) = pair(KeyType::Ipv4);
+    // One process has just started, the other one's milliseconds begin again at 0 in a second; no clock is told.
+    let (here, mut there) = (5_000, (1_u64 << 32) - 1_000);
+    let counted = one.table().store(&address(1), here, |row| row.add(DataType::RequestRate, 0, 8));
+    assert_eq!(counted.flatten(), Some(8));
+    let tell = |one: &mut Instance, other: &mut Instance, here, there| {
+        let told = one.say(&[], 1000, here).expect("nothing wrong");
+        let answer = other.say(&told, 1000, there).expect("nothing wrong");
+        one.say(&answer, 1000, here).expect("nothing wrong");
+    };
+    tell(&mut one, &mut other, here, there);
+    let rate = |of: &Instance, at| {
+        of.table().look(&address(1), at, |row| row.get(DataType::RequestRate, 0)).flatten()
+    };
+    assert_eq!(rate(&other, there), Some(8));
+    // The period of 10 s began 5 s before it was told.
+    there += 10_000;
+    assert_eq!(rate(&other, there), Some(4), "half a period after it ended");
+    assert_eq!(rate(&other, there + 49_000), Some(0), "a second before the entry expires");
+    assert_eq!(rate(&other, there + 51_000), None);
+    // It slept for a day: the entry is gone until it is told of again.
+    there += 86_400_000;
+    assert_eq!(rate(&other, there), None);
+    one.table().store(&address(1), here + 1, |row| row.add(DataType::RequestRate, 0, 1));
+    tell(&mut one, &mut other, here + 1, there);
+    assert_eq!(rate(&other, there), Some(9));
+}
+
 #[test]
 fn a_table_of_another_name_is_nobodys() {
     let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));

@@ -22,6 +22,12 @@ fn simulate<F: Future<Output = ()> + 'static>(
     assert_eq!(run.expect("a worker").outcome, Ok(()), "seed {seed}");
 }
 
+/// What is sent arrives late and in pieces.
+const SLOW: Conditions = Conditions { cuts: 3, latency_us: 2000, ..Conditions::CALM };
+/// The same, and connections break.
+const ROUGH: Conditions =
+    Conditions { cuts: 4, short_sends: 4, spurious: 10, resets: 30, latency_us: 5000, ..Conditions::CALM };
+
 const NAMES: [&str; 3] = ["A", "B", "C"];
 
 fn address(name: &str) -> Address {
@@ -104,7 +110,7 @@ async fn pass(milliseconds: u64) {
 #[test]
 fn what_one_counts_all_have() {
     for seed in 0..10 {
-        simulate(seed, Conditions { cuts: 3, latency_us: 2000, ..Conditions::CALM }, |network| async move {
+        simulate(seed, SLOW, |network| async move {
             let fleet = NAMES.map(|name| Instance::new(name, false).start(&network));
             pass(10_000).await;
             (0..1000).for_each(|number| fleet[number as usize % 3].count(number, u64::from(number) + 1));
@@ -113,6 +119,23 @@ fn what_one_counts_all_have() {
                 let counted =
                     (0..1000).filter(|number| instance.counted(*number) == Some(u64::from(*number) + 1));
                 assert_eq!(counted.count(), 1000, "{}", instance.section.local);
+            }
+        });
+    }
+}
+
+#[test]
+fn who_starts_at_the_same_time_is_taught_at_once() {
+    for seed in 0..50 {
+        simulate(seed, SLOW, move |network| async move {
+            let fleet = NAMES.map(|name| Instance::new(name, false));
+            fleet[seed as usize % 3].count(1, 7);
+            for instance in fleet {
+                instance.start(&network);
+            }
+            pass(1_000).await;
+            for instance in fleet {
+                assert_eq!(instance.counted(1), Some(7), "{}", instance.section.local);
             }
         });
     }
@@ -135,15 +158,7 @@ fn who_starts_later_is_taught() {
 #[test]
 fn after_any_number_of_breaks_all_have_the_same() {
     for seed in 0..30 {
-        let conditions = Conditions {
-            cuts: 4,
-            short_sends: 4,
-            spurious: 10,
-            resets: 30,
-            latency_us: 5000,
-            ..Conditions::CALM
-        };
-        simulate(seed, conditions, move |network| async move {
+        simulate(seed, ROUGH, move |network| async move {
             let fleet = NAMES.map(|name| Instance::new(name, false).start(&network));
             for round in 1..=40 {
                 // Each entry is changed by one instance only, because the last update wins.

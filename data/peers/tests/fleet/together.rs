@@ -45,7 +45,7 @@ fn assert_all_read(fleet: &[Instance], counts: &[u64], what: &str) {
 #[test]
 fn what_all_count_is_the_same_sum_everywhere() {
     for seed in 0..10 {
-        simulate(seed, Conditions { cuts: 3, latency_us: 2000, ..Conditions::CALM }, |network| async move {
+        simulate(seed, SLOW, |network| async move {
             let fleet = NAMES.map(|name| member(name, false).start(&network));
             // Before anybody knows the others, too.
             let mut counts = [0; 20];
@@ -80,15 +80,7 @@ fn what_all_count_is_the_same_sum_everywhere() {
 #[test]
 fn whatever_breaks_nothing_is_counted_twice_and_nothing_is_lost() {
     for seed in 0..30 {
-        let conditions = Conditions {
-            cuts: 4,
-            short_sends: 4,
-            spurious: 10,
-            resets: 30,
-            latency_us: 5000,
-            ..Conditions::CALM
-        };
-        simulate(seed, conditions, move |network| async move {
+        simulate(seed, ROUGH, move |network| async move {
             let fleet = NAMES.map(|name| member(name, false).start(&network));
             let (mut counts, mut own) = ([0; 20], [[0; 20]; 3]);
             for _ in 0..600 {
@@ -112,8 +104,7 @@ fn whatever_breaks_nothing_is_counted_twice_and_nothing_is_lost() {
 fn a_limit_over_three_lets_through_what_was_asked() {
     const LIMIT: u64 = 500;
     for seed in 0..5 {
-        let conditions = Conditions { cuts: 4, latency_us: 2000, ..Conditions::CALM };
-        simulate(seed, conditions, move |network| async move {
+        simulate(seed, SLOW, move |network| async move {
             let fleet = NAMES.map(|name| member(name, false).start(&network));
             pass(10_000).await;
             let periods = 6;

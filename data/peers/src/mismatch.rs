@@ -1,0 +1,76 @@
+//! How a table of the same name differs between two instances.
+
+use weir_expr::table::DataType;
+
+/// How a peer's table differs from ours of that name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mismatch {
+    /// Its keys have another type or length: the table is not shared.
+    Keys,
+    /// One instance has `aggregate`, the other one does not: the table is not shared.
+    Aggregate,
+    /// A rate has another period: it is not learned, what else the table has is.
+    Period {
+        /// The first such rate.
+        data: DataType,
+        /// The peer's period, in milliseconds.
+        theirs_ms: u32,
+        /// Ours, in milliseconds.
+        ours_ms: u32,
+    },
+    /// One instance stores what the other one has no place for: that is not shared, what both store is.
+    Data {
+        /// What only the peer stores, a bit for each type.
+        only_theirs: u32,
+        /// What only we store.
+        only_ours: u32,
+    },
+    /// An array is longer in one instance: what the other one has no element for is not shared.
+    Elements {
+        /// The first such array.
+        data: DataType,
+        /// The peer's number of elements.
+        theirs: u16,
+        /// Ours.
+        ours: u16,
+    },
+}
+
+impl Mismatch {
+    /// The rest of a sentence that begins with the peer.
+    pub(crate) fn in_words(self, table: &str) -> String {
+        match self {
+            Mismatch::Keys => {
+                format!("declares table '{table}' with keys of another type or length: it is not shared")
+            }
+            Mismatch::Aggregate => {
+                format!(
+                    "declares table '{table}' with 'aggregate' and this instance without, or the reverse: it is not shared"
+                )
+            }
+            Mismatch::Period { data, theirs_ms, ours_ms } => format!(
+                "counts '{}' of table '{table}' over {theirs_ms} ms, this instance over {ours_ms} ms: the rate is not shared",
+                data.name()
+            ),
+            Mismatch::Data { only_theirs, only_ours } => {
+                let says = [
+                    (only_theirs, "stores what this instance does not: "),
+                    (only_ours, "does not store what this instance does: "),
+                ];
+                let says = says.iter().filter(|(bits, _)| *bits != 0);
+                let says: Vec<String> =
+                    says.map(|(bits, what)| format!("{what}{}", names_of(*bits))).collect();
+                format!("has another table '{table}': it {}; that is not shared", says.join(", and "))
+            }
+            Mismatch::Elements { data, theirs, ours } => format!(
+                "has {theirs} elements of '{}' in table '{table}', this instance {ours}: the others are not shared",
+                data.name()
+            ),
+        }
+    }
+}
+
+fn names_of(bits: u32) -> String {
+    let named = DataType::ALL.into_iter().filter(|data| bits & 1 << *data as u32 != 0);
+    named.map(|data| format!("'{}'", data.name())).collect::<Vec<_>>().join(", ")
+}

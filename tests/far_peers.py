@@ -1,0 +1,119 @@
+"""Bodies of HTTP/2 between peers that are far from each other: the receive window grows until the distance does not make them slow."""
+import collections
+import os
+import socket
+import subprocess
+import threading
+import time
+
+from program import Program, free_port
+
+CONFIGURATION = """
+global
+    nbthread 1
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 20s
+    timeout server 20s
+listen near
+    bind 127.0.0.1:{near}
+    server far 127.0.0.1:{relay_to_door} proto h2
+listen door
+    bind 127.0.0.1:{door} proto h2
+    server origin 127.0.0.1:{origin}
+"""
+ONE_WAY_S = 0.025
+BODY = os.urandom(1 << 20) * 4
+# What one window of 64 kB in each round trip takes.
+FIXED_S = len(BODY) / 65_535 * 2 * ONE_WAY_S
+
+
+def relay(target):
+    """A port that passes bytes on to another port of the machine, later."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def passing(source, sink):
+        waiting, news = collections.deque(), threading.Condition()
+
+        def send():
+            while True:
+                with news:
+                    news.wait_for(lambda: waiting)
+                    due, data = waiting.popleft()
+                time.sleep(max(0, due - time.monotonic()))
+                try:
+                    if not data:
+                        return sink.shutdown(socket.SHUT_WR)
+                    sink.sendall(data)
+                except OSError:
+                    return
+
+        threading.Thread(target=send, daemon=True).start()
+        data = b"more"
+        while data:
+            try:
+                data = source.recv(65536)
+            except OSError:
+                data = b""
+            with news:
+                waiting.append((time.monotonic() + ONE_WAY_S, data))
+                news.notify()
+
+    def accept():
+        while True:
+            client = listener.accept()[0]
+            server = socket.create_connection(("127.0.0.1", target))
+            for end in (client, server):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            threading.Thread(target=passing, args=(client, server), daemon=True).start()
+            threading.Thread(target=passing, args=(server, client), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return listener.getsockname()[1]
+
+
+def origin():
+    """A server that reads the whole of a request and answers with the body, or with how much it read."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        while True:
+            connection = listener.accept()[0]
+            with connection, connection.makefile("rb") as stream:
+                length, is_chunked, start = 0, False, stream.readline()
+                while (line := stream.readline().strip().lower()):
+                    name, _, value = line.partition(b":")
+                    length = int(value) if name == b"content-length" else length
+                    is_chunked |= name == b"transfer-encoding"
+                assert not is_chunked, "curl announces the length of a file"
+                count = len(stream.read(length))
+                body = BODY if start.startswith(b"GET") else b"%d" % count
+                connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return listener.getsockname()[1]
+
+
+def fetched(*arguments):
+    """What curl gets, and how many seconds that takes."""
+    start = time.monotonic()
+    got = subprocess.run(["curl", "-sS", "-m", "20", *arguments], capture_output=True, check=True).stdout
+    return got, time.monotonic() - start
+
+
+def bodies_of_http2_are_not_slow_over_a_long_way(binary, folder):
+    door, near = free_port(), free_port()
+    made = folder.file("far.cfg", CONFIGURATION.format(door=door, near=near, relay_to_door=relay(door), origin=origin()))
+    sent = folder.file("body", "")
+    with open(sent, "wb") as file:
+        file.write(BODY)
+    with Program(binary, "-db", "-f", made) as program:
+        program.ready(near)
+        program.ready(door)
+        got, upload = fetched("--http2-prior-knowledge", "-T", sent, f"http://127.0.0.1:{relay(door)}/")
+        assert got == b"%d" % len(BODY), got
+        got, download = fetched(f"http://127.0.0.1:{near}/")
+        assert got == BODY, len(got)
+        print(f"       {upload:.2f} s for an upload of 4 MB at 50 ms, {download:.2f} s for a download; {FIXED_S:.2f} s with 64 kB in each round trip")
+        assert upload < FIXED_S / 2 and download < FIXED_S / 2

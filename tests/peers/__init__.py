@@ -1,0 +1,1 @@
+"""Stick-tables that instances share, by processes, by subject."""

@@ -1,0 +1,196 @@
+"""Instances of one age and another in a ring: who starts is taught, what changes is pushed, whatever is in the keys."""
+import base64
+import signal
+import socket
+import threading
+import time
+
+from peers.support import *  # noqa: F403
+
+
+def teach_each_other(binary, other, folder):
+    """Who starts is taught what the other one has; what changes afterwards is pushed; who comes back is taught again."""
+    ring = Ring(folder, "a", "b")
+    with Instance(binary, ring, "a") as here:
+        with Instance(other, ring, "b") as there:
+            fill(there, "first")
+            assert_same(here, there)
+            fill(here, "second")
+            assert_same(here, there)
+            assert here.entries("texts")["first-seen"]["gpc0"] == "3", here.entries("texts")
+            assert there.entries("texts")["second-seen"] == here.entries("texts")["second-seen"]
+            assert len(here.entries("numbers")) == 600
+            # One entry that both count in, one after the other.
+            size = 0
+            for turn in range(6):
+                (here, there)[turn % 2].get("both")
+                size = assert_counted("both", turn + 1, size, here, there)
+        held = here.everything()
+        with Instance(other, ring, "b") as there:
+            assert_same(here, there)
+            assert there.everything() == held, "who came back was taught something else"
+            assert not there.entries("alone")
+            fill(there, "third", 10)
+            assert_same(here, there)
+            here.program.process.kill()
+            here.program.process.wait()
+            with Instance(binary, ring, "a") as again:
+                assert_same(again, there)
+                assert len(again.entries("numbers")) == 610 and not again.entries("alone")
+
+
+def two_of_ours_teach_each_other(binary, folder):
+    """weir beside weir."""
+    teach_each_other(binary, binary, folder)
+
+
+def beside_an_old_release_of_the_reference(binary, folder):
+    """weir beside HAProxy 2.6."""
+    teach_each_other(binary, other_implementation("2.6"), folder)
+
+
+def beside_a_new_release_of_the_reference(binary, folder):
+    """weir beside HAProxy 3.2."""
+    teach_each_other(binary, other_implementation("3.2"), folder)
+
+
+def three_implementations_in_one_ring(binary, folder):
+    """weir, HAProxy 2.6 and 3.2: each pushes to the two others, and who comes last is taught."""
+    old, new = other_implementation("2.6"), other_implementation("3.2")
+    ring = Ring(folder, "a", "b", "c")
+    with Instance(old, ring, "b") as b, Instance(new, ring, "c") as c:
+        fill(b, "b", 100)
+        fill(c, "c", 100)
+        with Instance(binary, ring, "a") as a:
+            assert_same(a, b)
+            fill(a, "a", 100)
+            assert_same(a, b)
+            assert_same(a, c)
+            assert len(a.entries("numbers")) == 300
+
+
+def keys_of_any_bytes_reach_everybody(binary, folder):
+    """Fifty tables in one section; keys with bytes of zero, shorter, as long as and longer than the type: all have the same in the end."""
+    tables = "".join(f"table t{number} type integer size 100 expire 5m store gpc0\n" for number in range(48))
+    ring = Ring(folder, "a", "b", "c", "d", words="table raw type binary len 8 size 1k expire 5m store gpc0\n"
+                "table long type string len 1000 size 1k expire 5m store gpc0\n" + tables)
+    rules = """    http-request track-sc1 req.hdr(x-raw),b64dec table p/raw if {{ req.hdr(x-raw) -m found }}
+    http-request track-sc2 req.hdr(x-key) table p/long
+    http-request sc-inc-gpc0(1)
+    http-request sc-inc-gpc0(2)""".replace("{{", "{").replace("}}", "}")
+    raw = [b"\0", b"\0\0a", b"a\0b\0", bytes(8), bytes(range(250, 256)) + b"\0\xff", b"longer than eight"]
+    names = ("p/raw", "p/long", *(f"p/t{number}" for number in range(48)))
+
+    def everything(instance):
+        return {name: instance.entries(name) for name in names}
+    with Instance(binary, ring, "a", more=rules) as one, Instance(binary, ring, "b", more=rules) as two, \
+            Instance(OTHERS["2.6"], ring, "c", more=rules) as old, Instance(OTHERS["3.2"], ring, "d", more=rules) as new:
+        fleet = (one, two, old, new)
+        for position, instance in enumerate(fleet):
+            # Each key is counted once: what a peer still teaches of the beginning is not another value.
+            for number, key in enumerate(raw):
+                code = base64.b64encode(bytes([position]) + key).decode()
+                answer = request(instance.port, request_of(f"k{position}{number}").replace(b"X-Key", f"X-Raw: {code}\r\nX-Key".encode()))
+                assert answer.split()[1] == b"200", answer
+            for length in (999, 1001):
+                instance.get(str(position) * length)
+            for number in range(48):
+                instance.set(f"p/t{number}", position, gpc0=number + 1)
+        assert wait_until(lambda: all(everything(one) == everything(other) for other in fleet), 20), \
+            [{name: (everything(one)[name], everything(other)[name]) for name in names
+              if everything(one)[name] != everything(other)[name]} for other in fleet]
+        known = everything(one)
+        # Keys are cut at eight bytes, and filled with zeros.
+        expected = {(bytes([position]) + key)[:8].ljust(8, b"\0").hex().upper() for position in range(4) for key in raw}
+        assert {key.upper() for key in known["p/raw"]} == expected, (known["p/raw"].keys(), expected)
+        assert {len(key) for key in known["p/long"]} == {3, 999, 1000}, known["p/long"].keys()
+        assert all(len(known[f"p/t{number}"]) == 4 for number in range(48))
+
+
+def a_shard_is_told_of_its_part(binary, folder):
+    """`shards` and `shard`: two instances have each key once, the third one has all of them."""
+    ring = Ring(folder, "a", "b", "c", "d", words="    shards 2", shards={"b": 1, "c": 2, "d": 3})
+    with Instance(binary, ring, "a") as here:
+        fill(here, "early", 100)
+        # They know of nobody else: what they are told is not told to others.
+        ring.ports, everybody = dict(list(ring.ports.items())[:2]), ring.ports
+        with Instance(binary, ring, "b") as first:
+            ring.ports = {name: everybody[name] for name in "ac"}
+            with Instance(binary, ring, "c") as second:
+                ring.ports = {name: everybody[name] for name in "ad"}
+                with Instance(binary, ring, "d") as third:
+                    fill(here, "late", 100)
+                    whole = here.entries("numbers")
+                    parts = lambda: [set(instance.entries("numbers")) for instance in (first, second)]
+                    assert wait_until(lambda: set.union(*parts()) == set(whole), 15), [len(part) for part in parts()]
+                    assert not set.intersection(*parts()) and min(map(len, parts())) > 50, [len(part) for part in parts()]
+                    assert wait_until(lambda: third.entries("numbers") == whole), "a shard that is too high is none"
+
+
+def few_updates_at_once_are_as_good(binary, folder):
+    """`tune.peers.max-updates-at-once`: an instance that tells three entries in a turn tells all of them."""
+    ring = Ring(folder, "a", "b")
+    with Instance(binary, ring, "a", globals="tune.peers.max-updates-at-once 3") as here:
+        fill(here, "first")
+        with Instance(binary, ring, "b") as there:
+            assert_same(here, there)
+            fill(here, "second", 20)
+            assert_same(here, there)
+            assert len(there.entries("numbers")) == 320
+
+
+class SilentPeer:
+    """A peer that is asked for everything and only says that it is there."""
+
+    def __init__(self, port):
+        self.socket = socket.create_server(("127.0.0.1", port))
+        self.asked, self.beats = threading.Event(), 0
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        """Greets whoever comes and beats until it is gone."""
+        connection, greeting = self.socket.accept()[0], b""
+        with connection:
+            while greeting.count(b"\n") < 3:
+                greeting += connection.recv(1000)
+            connection.sendall(b"200\n")
+            connection.settimeout(0.5)
+            said = b""
+            while True:
+                try:
+                    more = connection.recv(1000)
+                    said += more
+                    if not more:
+                        return
+                    if said.startswith(RESYNC_REQUEST):
+                        self.asked.set()
+                    connection.sendall(HEARTBEAT)
+                    self.beats += 1
+                except TimeoutError:
+                    connection.sendall(HEARTBEAT)
+                    self.beats += 1
+                except OSError:
+                    return
+
+
+def a_teacher_that_tells_nothing_is_not_awaited_for_ever(binary, folder):
+    """Who was asked for everything and sends signs of life alone has five seconds; another one is asked then."""
+    ring = Ring(folder, "a", "b", "c")
+    with Instance(binary, ring, "c") as knows:
+        fill(knows, "first", 20)
+        with Instance(binary, ring, "a") as here:
+            assert_same(here, knows)
+        silent = SilentPeer(ring.ports["b"])
+        # Nobody else answers until the silent one was asked.
+        knows.program.send(signal.SIGSTOP)
+        try:
+            with Instance(binary, ring, "a") as here:
+                assert silent.asked.wait(5), "nobody was asked"
+                began = time.monotonic()
+                knows.program.send(signal.SIGCONT)
+                assert not wait_until(lambda: here.entries("numbers"), 3.5), "another one was asked, or the entries were pushed once more"
+                assert_same(here, knows)
+                assert 4 < time.monotonic() - began < 11 and silent.beats > 5, silent.beats
+        finally:
+            knows.program.send(signal.SIGCONT)
+            silent.socket.close()
