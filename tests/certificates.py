@@ -114,7 +114,6 @@ def stores_name_certificates(binary, folder):
                               ("load key x", "crt @/a", "mandatory 'crt' parameter not found"),
                               (f"load crt {two} alias a\n load crt {three} alias a", "crt @/a", "store '@/a' was already defined"),
                               (f"load crt {two} alias a", "crt @/b", "no 'crt-store' section has a certificate '@/b'"),
-                              (f"load crt {two} sctl x", f"crt {two}", "'sctl' is not implemented yet"),
                               (f"load crt {two} foo x", f"crt {two}", "unknown keyword 'foo'"),
                               (f"load crt {two}\n crt-base /", f"crt {two}", "'crt-base' can't be used after a load line"),
                               (f"load crt {two}", f"crt {two}\n ssl-f-use crt {two} key {folder.path}/five.key", "was loaded before, with other files"),

@@ -213,6 +213,104 @@ def a_bundle_shows_what_the_client_can_check(binary, folder):
         for ciphers, expected in (("ECDHE-RSA-AES128-GCM-SHA256", b"rsaEncryption"), ("ECDHE-ECDSA-AES128-GCM-SHA256", b"id-ecPublicKey")):
             with connect(world.port, authority, version=ssl.TLSVersion.TLSv1_2, ciphers=ciphers) as connection:
                 assert ask_over(connection).endswith(expected), ciphers
+    # weir as a client: its hello names ciphers of the versions that it offers, and the server goes by those of the version.
+    clear = free_port()
+    servers = "".join(f"\n    server {name} 127.0.0.1:@port@ ssl verify none sni str(one.example) {name} {more}" for name, more in (
+        ("force-tlsv12", "ciphers ECDHE-RSA-AES128-GCM-SHA256"), ("force-tlsv13", "ciphersuites TLS_AES_128_GCM_SHA256")))
+    sections = (frontend(f"ssl crt {folder.path}/site", "%[ssl_f_key_alg] %[ssl_fc_cipherlist_str]")
+                + f"\nlisten clear\n    bind 127.0.0.1:{clear}\n    balance roundrobin{servers}")
+    with World(binary, folder, sections, extra="tune.ssl.capture-buffer-size 512"):
+        said = set()
+        for _ in range(2):
+            with socket.create_connection(("127.0.0.1", clear), 5) as client:
+                said.add(ask_over(client).split(b"\r\n\r\n")[1].replace(b",TLS_EMPTY_RENEGOTIATION_INFO_SCSV", b""))
+        assert said == {b"rsaEncryption ECDHE-RSA-AES128-GCM-SHA256", b"id-ecPublicKey TLS_AES_128_GCM_SHA256"}, said
+    # A listener without TLS 1.3: a client of both that has no cipher for ECDSA in the lower one.
+    with World(binary, folder, frontend(f"ssl crt {folder.path}/site ssl-max-ver TLSv1.2", "%[ssl_f_key_alg]")) as world:
+        with connect(world.port, authority, ciphers="ECDHE-RSA-AES128-GCM-SHA256") as connection:
+            assert ask_over(connection).endswith(b"rsaEncryption")
+
+
+def keys_of_clients_are_on_curves_that_may_be_used(binary, folder):
+    """In TLS 1.2 `curves` limits them, too, as OpenSSL and HAProxy have it; in TLS 1.3 it does not. Servers' keys alike."""
+    authority = Authority(folder)
+    site, mine = authority.issue("one.example", kind="rsa"), authority.issue("me.example")
+    rsa = authority.issue("rsa.example", kind="rsa")
+    line = f"ssl crt {site} ca-file {authority.certificate} verify required curves "
+    errors = "error-log-format \"%[fc_err] %[ssl_fc_err,hex] %[ssl_fc_err_str]\""
+    for curves in ("P-384:P-521", "P-384:prime256v1"):
+        with World(binary, folder, frontend(line + curves, "%[ssl_c_s_dn(CN)] %[ssl_fc_curve]", errors)) as world:
+            with connect(world.port, own=mine, version=ssl.TLSVersion.TLSv1_3) as connection:
+                said = ask_over(connection)
+                assert b"\r\n\r\nme.example SECP" in said, said
+            world.log.line()
+            with connect(world.port, own=rsa, version=ssl.TLSVersion.TLSv1_2) as connection:
+                assert b"\r\n\r\nrsa.example SECP" in ask_over(connection)
+            world.log.line()
+            try:
+                with connect(world.port, own=mine, version=ssl.TLSVersion.TLSv1_2) as connection:
+                    said = ask_over(connection)
+                assert b"\r\n\r\nme.example SECP" in said, said
+                assert "prime" in curves
+            except ssl.SSLError:
+                assert "prime" not in curves
+                assert world.log.line() == "34 000000000A00017A error:0A00017A:SSL routines::wrong curve"
+    site, clear = authority.issue("two.example"), free_port()
+    servers = f"\nlisten clear\n    bind 127.0.0.1:{clear}\n    retries 0\n    server s 127.0.0.1:@port@ ssl verify none curves P-384"
+    for version, status in (("1.2", b"503"), ("1.3", b"200")):
+        with World(binary, folder, frontend(f"ssl crt {site}") + f"{servers} ssl-max-ver TLSv{version}"):
+            with socket.create_connection(("127.0.0.1", clear), 5) as client:
+                assert ask_over(client).split()[1] == status, version
+
+
+def secp521r1_is_agreed_on(binary, folder):
+    """Where it is the only one that either side wants, in both versions, with clients and with servers."""
+    authority = Authority(folder)
+    site, inner = authority.issue("one.example", kind="rsa"), free_port()
+    for word in ("curves P-521", "curves secp521r1", "ecdhe secp521r1"):
+        sections = (frontend(f"ssl crt {site} {word}", "%[ssl_fc_curve]")
+                    + f"\nlisten l\n    bind 127.0.0.1:{inner}\n    http-response set-header curve %[ssl_bc_curve]\n    server s 127.0.0.1:@port@ ssl verify none")
+        with World(binary, folder, sections) as world:
+            for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+                with connect(world.port, authority, version=version) as connection:
+                    assert ask_over(connection).endswith(b"\r\n\r\nSECP521R1")
+            with socket.create_connection(("127.0.0.1", inner), 5) as client:
+                assert b"\r\ncurve: SECP521R1\r\n" in ask_over(client)
+    with World(binary, folder, frontend(f"ssl crt {site}", "%[ssl_fc_curve]")) as world:
+        for version in ("-tls1_2", "-tls1_3"):
+            said = openssl("s_client", "-quiet", version, "-connect", f"127.0.0.1:{world.port}", "-curves", "P-521",
+                           stdin=b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert said.rstrip().endswith("\nSECP521R1"), (version, said)
+
+
+def roots_of_clients_are_named(binary, folder):
+    """`ssl_c_r_dn`: the authority at the top of a chain, whoever sent what is between; none where a fault is borne."""
+    authority = Authority(folder, "summit")
+    key, request, between, leaf = (f"{folder.path}/{name}" for name in ("key", "request", "between", "leaf"))
+    extension = folder.file("extension", "basicConstraints=critical,CA:true\nkeyUsage=keyCertSign\n")
+    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", request, "-subj", "/O=tests/CN=between")
+    openssl("x509", "-req", "-in", request, "-CA", authority.certificate, "-CAkey", authority.key, "-CAcreateserial", "-out", between,
+            "-extfile", extension)
+    signer = Authority(folder, "between")
+    shutil.copy(between, signer.certificate)
+    shutil.copy(key, signer.key)
+    mine, direct = signer.issue("me.example"), authority.issue("direct.example")
+    with open(mine, "a") as out:
+        out.write(open(between).read())
+    foreign = Authority(folder, "other").issue("foreign.example")
+    shown = "<%[ssl_c_i_dn(CN)]> <%[ssl_c_r_dn]> <%[ssl_c_r_dn(CN)]> <%[ssl_c_r_dn(,0,rfc2253)]> <%[ssl_c_r_dn(O)]>"
+    line = f"ssl crt {authority.issue('one.example')} ca-file {authority.certificate} verify optional crt-ignore-err all ca-ignore-err all"
+    root = b"</CN=summit> <summit> <CN=summit> <>"
+    with World(binary, folder, frontend(line, shown)) as world:
+        for own, expected in ((mine, b"<between> " + root), (direct, b"<summit> " + root), (foreign, b"<other> <> <> <> <>"), (None, b"<> <> <> <> <>")):
+            with connect(world.port, own=own) as connection:
+                said = ask_over(connection)
+                assert said.endswith(b"\r\n\r\n" + expected), (own, said)
+        # A session that goes on has it, too.
+        arguments = ("s_client", "-quiet", "-tls1_2", "-connect", f"127.0.0.1:{world.port}", "-cert", direct, "-key", direct)
+        for end in ("-sess_out", "-sess_in"):
+            said = openssl(*arguments, end, folder.path + "/session", stdin=b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert said.rstrip().endswith("<summit> " + root.decode()), (end, said)
 
 
 def clients_show_certificates(binary, folder):
@@ -717,11 +815,14 @@ def tcp_passes_through_tls_on_either_side(binary, folder):
 
 
 if __name__ == "__main__":
+    import tls_clients
     import tls_early
     import tls_fetches
     import tls_http2
+    import tls_passphrases
     import tls_sections
     import tls_statistics
+    import tls_turns
     import tls_upstream
     import tls_wrong
-    sys.exit(main("tls", [sys.modules[__name__], tls_early, tls_fetches, tls_http2, tls_sections, tls_statistics, tls_upstream, tls_wrong]))
+    sys.exit(main("tls", [sys.modules[__name__], tls_clients, tls_early, tls_fetches, tls_http2, tls_passphrases, tls_sections, tls_statistics, tls_turns, tls_upstream, tls_wrong]))

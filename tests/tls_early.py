@@ -406,6 +406,41 @@ def handshakes_that_fail_behind_early_data_are_retried(binary, folder):
             assert "HTTP/1.1 503" in said and between.refused == 2, said
 
 
+def refused_early_data_are_skipped_up_to_their_limit(binary, folder):
+    """RFC 8446, 4.2.10: a server that refuses early data skips all of them, however they are cut, and the session goes on."""
+    authority = Authority(folder)
+    site, own = authority.issue("one.example"), authority.issue("client")
+    verify = f"verify required ca-file {authority.certificate}"
+    for words, words_later, more in (("allow-0rtt", "allow-0rtt", []), ("allow-0rtt", "", []), ("allow-0rtt", "allow-0rtt curves P-384", ["-groups", "X25519:P-384"]),
+                                     (f"allow-0rtt {verify}", f"allow-0rtt {verify}", ["-cert", own, "-key", own])):
+        for cut in ([], ["-max_send_frag", "512"]):
+            origin = Origin()
+            # A handshake takes long on a machine that is busy.
+            sections = FRONTEND.format(site=site, words=words, rule="", origin=origin.port).replace("400ms", "10s")
+            with World(binary, folder, sections, extra="ssl-default-bind-curves X25519:P-256:P-384") as world:
+                client = Client(folder, world.port, more=[*more, *cut])
+                most, port = client.most_early(), world.port
+            text = open(world.file).read().replace(f"crt {site} {words}", f"crt {site} {words_later}")
+            with Program(binary, "-f", folder.file("later.cfg", text)) as program:
+                program.ready(port)
+                early = b"POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\n".ljust(most, b"x")
+                file = folder.file("early", early.decode())
+                said = client.connect(port, "-sess_in", client.session, "-early_data", file, stdin=REQUEST % b"late")
+            assert "HTTP/1.1 200" in said, (words_later, cut, said)
+            assert [head.split()[1] for head in origin.heads] == [b"/first", b"/late"], (words_later, origin.heads)
+    # A session that goes on all the same: another protocol is agreed on.
+    origin = Origin()
+    sections = FRONTEND.format(site=site, words="allow-0rtt alpn http/1.0,http/1.1", rule="", origin=origin.port).replace("400ms", "10s")
+    with World(binary, folder, sections, defaults="log-format %[ssl_fc_is_resumed],%[ssl_fc_has_early]") as world:
+        client = Client(folder, world.port, more=["-alpn", "http/1.1"])
+        early = REQUEST % b"early" + b"x" * (client.most_early() - len(EARLY))
+        client.words[-1] = "http/1.0,http/1.1"
+        file = folder.file("early", early.decode())
+        said = client.connect(world.port, "-sess_in", client.session, "-early_data", file, stdin=REQUEST % b"late")
+        assert "HTTP/1.1 200" in said and [head.split()[1] for head in origin.heads] == [b"/first", b"/late"], said
+        assert [world.log.line() for _ in range(2)] == ["0,0", "1,0"]
+
+
 def keys_of_tickets_are_not_for_early_data(binary, folder):
     """A warning says that a file of keys is of no use beside `allow-0rtt`."""
     site = Authority(folder).issue("one.example")

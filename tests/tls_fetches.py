@@ -2,6 +2,7 @@
 import http.client
 import re
 import struct
+import subprocess
 
 from program import *  # noqa: F403
 from tls import Authority, SecureServer, World, frontend, openssl
@@ -57,6 +58,52 @@ def lists_of_hellos_are_kept_as_far_as_there_is_room(binary, folder):
             left -= count
             assert said[name] in (WHOLE[name][:2 * count], "-" if count == 0 else None), (room, name, said)
         assert said["xxh"] == (WHOLE["xxh"] if room else "-"), (room, said)
+
+
+# What HAProxy 3.2 says of a client's certificate.
+NAMES = {
+    "s_dn": '/C=DE/O=Org, A/OU=first/OU=second/CN=Cli "Ent" \u00fcmlaut+x/emailAddress=a@b.c', "s_dn(OU)": "first", "s_dn(OU,2)": "second",
+    "s_dn(OU,-1)": "second", "s_dn(OU,-2)": "first", "s_dn(OU,3)": "", "s_dn(OU,-3)": "", "s_dn(OU,0)": "", "s_dn(nope)": "",
+    "s_dn(emailAddress)": "a@b.c", "s_dn(CN)": 'Cli "Ent" \u00fcmlaut+x', "s_dn(OU,1,rfc2253)": "first", "i_dn": "/CN=authority",
+    "s_dn(,0,rfc2253)": 'emailAddress=a@b.c,CN=Cli \\"Ent\\" \\C3\\BCmlaut\\+x,OU=second,OU=first,O=Org\\, A,C=DE',
+    "s_dn(,1,rfc2253)": 'emailAddress=a@b.c,CN=Cli \\"Ent\\" \\C3\\BCmlaut\\+x,OU=second,OU=first,O=Org\\, A,C=DE',
+    "serial,hex": "FF01", "version": "1", "key_alg": "id-ecPublicKey", "sig_alg": "ecdsa-with-SHA256",
+}
+
+
+def names_in_certificates_are_told_as_haproxy_does(binary, folder):
+    """Entries by their place, escapes, serial numbers; a name with a zero in it is none. The client's SNI stays as it wrote it."""
+    authority = Authority(folder)
+    site, own = authority.issue("one.example"), folder.path + "/own"
+
+    def issue(subject, zero=b""):
+        openssl("req", "-utf8", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", own + ".key", "-out", own + ".csr",
+                "-multivalue-rdn", "-subj", subject)
+        openssl("x509", "-req", "-in", own + ".csr", "-CA", authority.certificate, "-CAkey", authority.key, "-set_serial", "0xff01", "-outform", "der",
+                "-out", own + ".der", "-days", "20")
+        der = open(own + ".der", "rb").read()
+        assert zero in der
+        with open(own + ".der", "wb") as out:
+            out.write(der.replace(zero, b"\0" * len(zero)) if zero else der)
+        openssl("x509", "-inform", "der", "-in", own + ".der", "-out", own + ".pem")
+
+    # A value may hold a quote: one header for each.
+    rules = "\n    ".join(f'http-after-response add-header x-{number} "<%[ssl_c_{name}]>"' for number, name in enumerate(NAMES))
+    line = f"ssl crt {site} ca-file {authority.certificate} verify optional crt-ignore-err all"
+    with World(binary, folder, frontend(line, "%[ssl_fc_sni] %[ssl_fc_has_sni]", rules)) as world:
+        def said():
+            said = subprocess.run(["openssl", "s_client", "-quiet", "-connect", f"127.0.0.1:{world.port}", "-servername", "One.eXample", "-cert", own + ".pem",
+                                   "-key", own + ".key"], input=b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", capture_output=True, timeout=10)
+            answer = said.stdout.decode()
+            assert answer.endswith("\r\n\r\nOne.eXample 1"), answer
+            values = re.findall(r"\r\nx-\d+: <(.*?)>(?=\r\n)", answer)
+            return dict(zip(NAMES, values, strict=True))
+        issue('/C=DE/O=Org, A/OU=first/OU=second/CN=Cli "Ent" \u00fcmlaut\\+x/emailAddress=a@b.c')
+        assert said() == NAMES, {name: value for name, value in said().items() if value != NAMES[name]}
+        # The signature is broken, which is borne. The mark is long: a random byte of the key or the serial is none.
+        issue("/O=all/CN=good.exampleQZQZQZ.bad.example", b"QZQZQZ")
+        names = said()
+        assert (names["s_dn"], names["s_dn(CN)"], names["i_dn"]) == ("", "", "/CN=authority"), names
 
 
 def keys_are_told_where_it_is_asked_for(binary, folder):

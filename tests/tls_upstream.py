@@ -427,13 +427,15 @@ def what_broke_tls_with_a_server_is_told(binary, folder):
     cases = {
         "good": (good.port, "ssl verify none", "0", "-"),
         "untrusted": (good.port, f"ssl verify required ca-file {stranger.certificate}", str(0x0A000086), "certificate verify failed"),
+        "other": (good.port, f"ssl verify required ca-file {authority.certificate} sni str(two.example)", str(0x0A000086), "certificate verify failed"),
+        "host": (good.port, f"ssl verify required ca-file {authority.certificate} no-sni-auto verifyhost two.example", str(0x0A000086), "certificate verify failed"),
         "picky": (picky.port, "ssl verify none", str(0x0A000410), "ssl/tls alert handshake failure"),
         "old": (old.port, "ssl verify none", str(0x0A000410), "ssl/tls alert handshake failure"),
         "clear": (clear.port, "ssl verify none", str(0x0A00010B), "wrong version number"),
         "plain": (plain.port, "", "-", "-"),
     }
     sections = ("frontend f\n    bind 127.0.0.1:@port@\n    use_backend %[req.hdr(to)]\n"
-                '    log-format "%b %ST %[ssl_bc_err] %[ssl_bc_err_str]"\n')
+                '    log-format "%b %ST %[bc_err] %[bc_err_name] %[ssl_bc_err] %[ssl_bc_err_str]"\n')
     for name, (port, words, *_) in cases.items():
         sections += f"backend {name}\n    retries 0\n    http-response set-header err %[ssl_bc_err]\n    server s 127.0.0.1:{port} {words}\n"
     with World(binary, folder, sections) as world:
@@ -444,10 +446,11 @@ def what_broke_tls_with_a_server_is_told(binary, folder):
             response.read()
             line = world.log.line()
             if response.status == 200:
-                assert (response.getheader("err"), line) == (number.replace("-", ""), f"{name} 200 {number} {words}"), (response.getheaders(), line)
+                assert (response.getheader("err"), line) == (number.replace("-", ""), f"{name} 200 0 - {number} {words}"), (response.getheaders(), line)
                 continue
-            told = line.split(" ", 3)
-            assert told[:3] == [name, "503", number] and told[3] == f"error:{int(number):08X}:SSL routines::{words}", line
+            told = line.split(" ", 5)
+            error = {"other": ["33", "SSL_MISMATCH_SNI"], "host": ["32", "SSL_MISMATCH"]}.get(name, ["34", "SSL_HANDSHAKE"])
+            assert told[:5] == [name, "503", *error, number] and told[5] == f"error:{int(number):08X}:SSL routines::{words}", line
     for name, why in (("ssl_bc_unique_id", "TLSv1.3 has none"), ("ssl_fc_session_key", "tune.ssl.keylog"), ("ssl_fc_npn", "write 'ssl_fc_alpn'")):
         said = refused(binary, folder, "", sections=f"frontend f\n    bind 127.0.0.1:@port@\n    http-request set-header x %[{name}]\n")
         assert f"fetch method '{name}' is not available" in said and why in said, said

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::issuers::{IssuerChains, is_self_issued};
 use crate::ocsp::{CertId, Response};
+use crate::passphrase::{EncryptedKey, Passphrases};
 use crate::pem;
 use rustls::SignatureAlgorithm;
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
@@ -131,6 +132,8 @@ pub struct Loader {
     pub issuers: Arc<IssuerChains>,
     /// Whether a root is not sent if it issued the certificate directly (`ssl-skip-self-issued-ca`).
     pub skips_self_issued: bool,
+    /// What opens keys that are encrypted (`ssl-passphrase-cmd`).
+    pub passphrases: Arc<Passphrases>,
 }
 
 impl Loader {
@@ -179,13 +182,13 @@ impl Loader {
     fn load_file(&self, path: &str) -> Result<Arc<Certificate>, String> {
         let pem = fs::read(path).map_err(|error| cannot_open(path, &error))?;
         let mut parts = Parts::default();
-        parts.read(&pem, path)?;
+        parts.read(&pem, path, &self.passphrases)?;
         if parts.key.is_none() && self.extra.key {
             let key = self.beside(path, ".key");
             match fs::read(&key) {
                 Ok(pem) => {
                     let mut beside = Parts::default();
-                    beside.read(&pem, &key.to_string_lossy())?;
+                    beside.read(&pem, &key.to_string_lossy(), &self.passphrases)?;
                     parts.key = beside.key;
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -196,7 +199,7 @@ impl Loader {
             let issuer = self.beside(path, ".issuer");
             if let Ok(pem) = fs::read(&issuer) {
                 let mut beside = Parts::default();
-                beside.read(&pem, &issuer.to_string_lossy())?;
+                beside.read(&pem, &issuer.to_string_lossy(), &self.passphrases)?;
                 parts.issuer = beside.chain;
             }
         }
@@ -219,17 +222,17 @@ impl Loader {
     pub fn load_files(&self, name: &str, files: &Files) -> Result<Arc<Certificate>, String> {
         let read = |path: &str| fs::read(path).map_err(|error| cannot_open(path, &error));
         let mut parts = Parts::default();
-        parts.read(&read(&files.certificate)?, &files.certificate)?;
+        parts.read(&read(&files.certificate)?, &files.certificate, &self.passphrases)?;
         if let Some(path) = &files.key {
             let mut beside = Parts::default();
-            beside.read(&read(path)?, path)?;
+            beside.read(&read(path)?, path, &self.passphrases)?;
             parts.key = Some(beside.key.ok_or_else(|| {
                 format!("'{path}' holds no private key (a PEM block 'PRIVATE KEY' is expected).")
             })?);
         }
         if let Some(path) = &files.issuer {
             let mut beside = Parts::default();
-            beside.read(&read(path)?, path)?;
+            beside.read(&read(path)?, path, &self.passphrases)?;
             if beside.chain.is_empty() {
                 return Err(format!(
                     "'{path}' holds no certificate (a PEM block 'CERTIFICATE' is expected)."
@@ -287,7 +290,7 @@ impl Loader {
             Some(Err(Unfit::Refused(why))) => return Err(why),
             None => None,
         };
-        let mut certified = CertifiedKey::new(parts.chain, key);
+        let mut certified = CertifiedKey::new(parts.chain, crate::heavy::guarded(key));
         certified.ocsp = response.as_ref().map(|response| response.der().to_vec());
         if certified.keys_match()
             == Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch))
@@ -384,18 +387,17 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Replaces parts by those of a PEM file; parts that it does not have stay.
+    /// Replaces parts by those of a PEM file; parts that it does not have stay. A key that is encrypted needs one of `passphrases`.
     ///
     /// # Errors
     /// What is wrong with the file, named `path` in messages.
-    pub fn read(&mut self, pem: &[u8], path: &str) -> Result<(), String> {
-        if memory_contains(pem, b"ENCRYPTED") {
-            return Err(format!(
-                "the private key of '{path}' is encrypted. Store it without a passphrase (openssl pkey -in KEY -out KEY)."
-            ));
-        }
+    pub fn read(&mut self, pem: &[u8], path: &str, passphrases: &Passphrases) -> Result<(), String> {
         let (mut chain, mut key) = (Vec::new(), None);
-        for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(pem) {
+        let (plain, encrypted) = EncryptedKey::take_from(pem);
+        for found in &encrypted {
+            key = Some(passphrases.open(found, path)?);
+        }
+        for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(&plain) {
             let (kind, der) =
                 section.map_err(|error| format!("'{path}' is not a valid PEM file: {error}."))?;
             match kind {
@@ -441,10 +443,6 @@ impl std::fmt::Debug for Parts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").field("chain", &self.chain.len()).finish_non_exhaustive()
     }
-}
-
-fn memory_contains(bytes: &[u8], wanted: &[u8]) -> bool {
-    bytes.windows(wanted.len()).any(|window| window == wanted)
 }
 
 /// The names that a certificate covers: the alternative names, and the common name.

@@ -8,6 +8,8 @@ use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
 use rustls::{CipherSuite, NamedGroup, SignatureScheme, SupportedCipherSuite};
 
+use crate::secp521r1::SECP521R1;
+
 /// A selection, and the words that had no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection<T> {
@@ -95,10 +97,11 @@ type Group = (&'static [&'static str], &'static dyn SupportedKxGroup);
 
 /// In OpenSSL's order of preference. The last one costs four times as much for a client's key, so a server only uses it
 /// if the client offers nothing else or the configuration names it.
-static GROUPS: [Group; 4] = [
+static GROUPS: [Group; 5] = [
     (&["X25519"], kx_group::X25519),
     (&["P-256", "prime256v1", "secp256r1"], kx_group::SECP256R1),
     (&["P-384", "secp384r1"], kx_group::SECP384R1),
+    (&["P-521", "secp521r1"], SECP521R1),
     (&["X25519MLKEM768"], kx_group::X25519MLKEM768),
 ];
 
@@ -124,12 +127,13 @@ pub fn name_of(suite: CipherSuite) -> Option<&'static str> {
     of_old.chain(of_new).find(|(_, known)| known.suite() == suite).map(|(name, _)| name)
 }
 
-/// OpenSSL's name of a group (`ssl_fc_curve`).
+/// The name of a group, as HAProxy 3.2 with OpenSSL 3 tells it (`ssl_fc_curve`).
 pub fn name_of_group(group: NamedGroup) -> Option<&'static str> {
     Some(match group {
         NamedGroup::X25519 => "X25519",
-        NamedGroup::secp256r1 => "P-256",
-        NamedGroup::secp384r1 => "P-384",
+        NamedGroup::secp256r1 => "SECP256R1",
+        NamedGroup::secp384r1 => "SECP384R1",
+        NamedGroup::secp521r1 => "SECP521R1",
         NamedGroup::X25519MLKEM768 => "X25519MLKEM768",
         _ => return None,
     })
@@ -295,9 +299,9 @@ mod tests {
         let selection = select_suites("TLS_AES_128_GCM_SHA256:TLS_AES_128_CCM_SHA256");
         assert_eq!(selection.chosen.len(), 1);
         assert_eq!(&*selection.without_effect[0], "TLS_AES_128_CCM_SHA256");
-        let selection = select_groups("X25519:P-256:secp521r1");
+        let selection = select_groups("X25519:P-256:secp521r1:X448");
         let names: Vec<_> = selection.chosen.iter().map(|group| group.name()).collect();
-        assert_eq!(names, [NamedGroup::X25519, NamedGroup::secp256r1]);
-        assert_eq!(&*selection.without_effect[0], "secp521r1");
+        assert_eq!(names, [NamedGroup::X25519, NamedGroup::secp256r1, NamedGroup::secp521r1]);
+        assert_eq!(&*selection.without_effect[0], "X448");
     }
 }

@@ -58,6 +58,11 @@ impl Entry {
         self.base.now()
     }
 
+    /// Whether TLS 1.3 can be agreed on with it.
+    pub(crate) fn speaks_tls13(&self) -> bool {
+        self.base.tls13
+    }
+
     /// The clients that it is for.
     pub fn part(&self) -> &Part {
         &self.part

@@ -4,6 +4,8 @@ use std::fmt;
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible, PeerMisbehaved};
 
+use crate::verify::WrongCurve;
+
 /// An alert of RFC 8446, 6.
 pub type Alert = AlertDescription;
 
@@ -37,10 +39,14 @@ pub enum Why {
     NoCertificate,
     /// The peer's certificate was refused.
     Certificate,
+    /// The key of the peer's certificate is on a curve that may not be used (`curves`).
+    Curve,
     /// The issuer of the peer's certificate is not trusted.
     Untrusted,
-    /// The peer's certificate is for another name.
+    /// The server's certificate is for another name than the one that it was asked for (`sni`).
     WrongName,
+    /// The server's certificate is for another name than the configured one (`verifyhost`).
+    WrongHost,
     /// The peer broke the rules of the protocol.
     Misbehaved,
     /// A record could not be decrypted: it was modified, or encrypted with another key.
@@ -91,9 +97,12 @@ impl Failure {
             },
             Error::NoApplicationProtocol => Why::Protocol,
             Error::NoCertificatesPresented => Why::NoCertificate,
-            Error::InvalidCertificate(CertificateError::NotValidForName)
-            | Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. }) => Why::WrongName,
+            Error::InvalidCertificate(CertificateError::NotValidForName) => Why::WrongName,
+            Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. }) => Why::WrongHost,
             Error::InvalidCertificate(CertificateError::UnknownIssuer) => Why::Untrusted,
+            Error::InvalidCertificate(CertificateError::Other(other)) if other.0.is::<WrongCurve>() => {
+                Why::Curve
+            }
             Error::InvalidCertificate(_) | Error::InvalidCertRevocationList(_) => Why::Certificate,
             Error::InvalidMessage(InvalidMessage::InvalidContentType) => Why::NotTls,
             Error::DecryptError => Why::Corrupt,
@@ -119,8 +128,9 @@ impl fmt::Display for Failure {
             Why::UnknownName => "no certificate for that name",
             Why::NoCertificate => "no certificate came",
             Why::Certificate => "the certificate was refused",
+            Why::Curve => "the certificate is on a curve that may not be used",
             Why::Untrusted => "who issued the certificate is not trusted",
-            Why::WrongName => "the certificate is for another name",
+            Why::WrongName | Why::WrongHost => "the certificate is for another name",
             Why::Misbehaved => "a message that breaks the protocol",
             Why::Corrupt => "a record that cannot be decrypted",
             Why::PeerAlert => "the peer refused",

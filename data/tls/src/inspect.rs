@@ -53,23 +53,26 @@ impl<'c> Inspected<'c> {
         self.parsed.public_key().parsed().ok()
     }
 
-    /// The value of one attribute of a name: the `occurrence`th from the front, or from the back if negative.
+    /// The value of one attribute of a name: the `occurrence`th from the front, or from the back if negative; none for 0.
     pub fn attribute(&self, party: Party, key: &str, occurrence: i64) -> Option<String> {
         let mut values: Vec<String> = attributes(self.name(party))
             .into_iter()
             .filter(|(known, _)| known == key)
             .map(|(_, value)| value)
             .collect();
-        let place = usize::try_from(occurrence.unsigned_abs().max(1) - 1).ok()?;
+        let place = usize::try_from(occurrence.unsigned_abs()).ok()?.checked_sub(1)?;
         if occurrence < 0 {
             values.reverse();
         }
         (place < values.len()).then(|| values.swap_remove(place))
     }
 
-    /// The serial number, the most significant byte first.
+    /// The serial number, the most significant byte first, without the zero that DER puts before a number with its highest bit set.
     pub fn serial(&self) -> &'c [u8] {
-        self.parsed.tbs_certificate.raw_serial()
+        match self.parsed.tbs_certificate.raw_serial() {
+            [0, serial @ ..] if !serial.is_empty() => serial,
+            serial => serial,
+        }
     }
 
     /// The version, counted from 1.
@@ -203,10 +206,17 @@ fn moment(time: &ASN1Time) -> String {
     )
 }
 
-/// A value escaped as in RFC 2253 (2.4).
+/// A value escaped as in RFC 2253 (2.4), and as OpenSSL does it: in ASCII, without control characters.
 fn escaped(value: &str) -> String {
     let mut text = String::new();
     for (at, letter) in value.char_indices() {
+        if letter.is_control() || !letter.is_ascii() {
+            for byte in letter.encode_utf8(&mut [0; 4]).bytes() {
+                // Writing to memory does not fail.
+                let _ = write!(text, "\\{byte:02X}");
+            }
+            continue;
+        }
         let is_first = at == 0 && matches!(letter, ' ' | '#');
         let is_last = at + 1 == value.len() && letter == ' ';
         if is_first || is_last || matches!(letter, ',' | '+' | '"' | '\\' | '<' | '>' | ';') {

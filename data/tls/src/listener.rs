@@ -164,7 +164,11 @@ impl Listener {
             .filter(|number| excluded.is_none_or(|excluded| !excluded.contains(number)))
             .filter_map(|number| self.entries.get(*number as usize));
         let rank = |entry: &Entry| match entry.certificate().algorithm {
-            SignatureAlgorithm::ECDSA | SignatureAlgorithm::ED25519 if abilities.ecdsa => 0,
+            SignatureAlgorithm::ECDSA | SignatureAlgorithm::ED25519
+                if abilities.ecdsa_tls12 || (abilities.ecdsa_tls13 && entry.speaks_tls13()) =>
+            {
+                0
+            }
             SignatureAlgorithm::RSA if abilities.rsa => 1,
             _ => 2,
         };
@@ -221,25 +225,58 @@ impl ChooseServer for LiveListener {
 
 /// Which key types a client can verify.
 struct Abilities {
-    ecdsa: bool,
+    ecdsa_tls12: bool,
+    ecdsa_tls13: bool,
     rsa: bool,
 }
 
 impl Abilities {
     fn of(hello: &ClientHello<'_>) -> Abilities {
         // Without the extension, a client supports the defaults of TLS 1.2: SHA-1 with either.
-        let Some(schemes) = hello.signature_schemes() else { return Abilities { ecdsa: false, rsa: true } };
+        let Some(schemes) = hello.signature_schemes() else {
+            return Abilities { ecdsa_tls12: false, ecdsa_tls13: false, rsa: true };
+        };
         let has = |kind: fn(&[u8]) -> bool| schemes.chunks_exact(2).any(kind);
+        let ecdsa = has(|scheme| scheme[1] == 3 || scheme == [8, 7]);
+        // Ciphers of TLS 1.3 work with any key, and count only where it can be agreed on: some clients name them without it.
+        let offers = |wanted: fn(&[u8]) -> bool| hello.ciphers.chunks_exact(2).any(wanted);
         Abilities {
-            ecdsa: has(|scheme| scheme[1] == 3 || scheme == [8, 7]) && offers_ecdsa(hello.ciphers),
+            ecdsa_tls12: ecdsa && offers(|cipher| matches!(cipher, [0xc0, 0x2b | 0x2c] | [0xcc, 0xa9])),
+            ecdsa_tls13: ecdsa
+                && hello.offers_version([3, 4])
+                && offers(|cipher| matches!(cipher, [0x13, 1..=3])),
             rsa: has(|scheme| scheme[1] == 1 || matches!(scheme, [8, 4..=6 | 9..=11])),
         }
     }
 }
 
-/// Whether an offered cipher can be used with an ECDSA key: those of TLS 1.3 work with any.
-fn offers_ecdsa(ciphers: &[u8]) -> bool {
-    ciphers.chunks_exact(2).any(|cipher| matches!(cipher, [0x13, 1..=3] | [0xc0, 0x2b | 0x2c] | [0xcc, 0xa9]))
-}
-
 const BUNDLE: [&str; 3] = [".ecdsa", ".rsa", ".dsa"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a client with these ciphers, which knows ECDSA and RSA, can check ECDSA in TLS 1.2 and in TLS 1.3.
+    fn ecdsa(ciphers: &[[u8; 2]], offers_tls13: bool) -> (bool, bool) {
+        let vector = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes(), bytes].concat();
+        let extension = |kind: u8, body: &[u8]| [&[0, kind], &*vector(body)].concat();
+        let schemes = extension(13, &vector(&[4, 3, 8, 4]));
+        let versions = extension(43, if offers_tls13 { &[4, 3, 4, 3, 3] } else { &[2, 3, 3] });
+        let before = [&[3, 3][..], &[0; 32], &[0]].concat();
+        let hello =
+            [before, vector(&ciphers.concat()), vec![1, 0], vector(&[schemes, versions].concat())].concat();
+        let abilities = Abilities::of(&ClientHello::parse(&hello).expect("a hello"));
+        assert!(abilities.rsa);
+        (abilities.ecdsa_tls12, abilities.ecdsa_tls13)
+    }
+
+    #[test]
+    fn ciphers_of_tls13_count_where_it_is_offered() {
+        let (rsa, ecdsa_too, any) = ([0xc0, 0x2f], [0xc0, 0x2b], [0x13, 1]);
+        assert_eq!(ecdsa(&[rsa, any], false), (false, false));
+        assert_eq!(ecdsa(&[rsa, any], true), (false, true));
+        assert_eq!(ecdsa(&[rsa], true), (false, false));
+        assert_eq!(ecdsa(&[rsa, ecdsa_too], false), (true, false));
+        assert_eq!(ecdsa(&[[0xcc, 0xa9], any], true), (true, true));
+    }
+}

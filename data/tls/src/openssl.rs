@@ -27,7 +27,10 @@ pub fn error(failure: Failure) -> Option<(u32, &'static str)> {
         Why::Protocol => (0xeb, "no application protocol"),
         Why::UnknownName => (0xea, "callback failed"),
         Why::NoCertificate => (0xc7, "peer did not return a certificate"),
-        Why::Certificate | Why::Untrusted | Why::WrongName => (0x86, "certificate verify failed"),
+        Why::Certificate | Why::Untrusted | Why::WrongName | Why::WrongHost => {
+            (0x86, "certificate verify failed")
+        }
+        Why::Curve => (0x17a, "wrong curve"),
         Why::Misbehaved => (0xf4, "unexpected message"),
         Why::Corrupt => (0x119, "decryption failed or bad record mac"),
         Why::PeerAlert => {

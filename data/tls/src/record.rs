@@ -9,7 +9,8 @@
 //! ```
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
-use rustls::ConnectionTrafficSecrets;
+use aws_lc_rs::hkdf::{Algorithm as HkdfAlgorithm, HKDF_SHA256, HKDF_SHA384, KeyType, Prk};
+use rustls::{CipherSuite, ConnectionTrafficSecrets, Tls13CipherSuite};
 
 use crate::failure::{Alert, Failure};
 
@@ -93,6 +94,23 @@ impl Direction {
         let key = UnboundKey::new(algorithm, key.as_ref()).map_err(|_| Failure::INTERNAL)?;
         let iv = <[u8; NONCE]>::try_from(iv.as_ref()).map_err(|_| Failure::INTERNAL)?;
         Ok(Direction { key: LessSafeKey::new(key), iv, sequence, layout })
+    }
+
+    /// The first key of TLS 1.3 that is made from a secret of the handshake (RFC 8446, 7.3).
+    pub fn of_secret(suite: &Tls13CipherSuite, secret: &[u8]) -> Option<Self> {
+        let (algorithm, hash): (_, HkdfAlgorithm) = match suite.common.suite {
+            CipherSuite::TLS13_AES_128_GCM_SHA256 => (&AES_128_GCM, HKDF_SHA256),
+            CipherSuite::TLS13_AES_256_GCM_SHA384 => (&AES_256_GCM, HKDF_SHA384),
+            CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => (&CHACHA20_POLY1305, HKDF_SHA256),
+            _ => return None,
+        };
+        let secret = Prk::new_less_safe(hash, secret);
+        let (mut key, mut iv) = ([0; MAX_KEY], [0; NONCE]);
+        let key = &mut key[..algorithm.key_len()];
+        expand(&secret, b"tls13 key", key)?;
+        expand(&secret, b"tls13 iv", &mut iv)?;
+        let key = LessSafeKey::new(UnboundKey::new(algorithm, key).ok()?);
+        Some(Direction { key, iv, sequence: 0, layout: Layout::Tls13 })
     }
 
     /// The number of records with this key.
@@ -189,6 +207,18 @@ impl Direction {
     }
 }
 
+/// HKDF-Expand-Label without a context (RFC 8446, 7.1).
+fn expand(secret: &Prk, label: &[u8], out: &mut [u8]) -> Option<()> {
+    struct Length(usize);
+    impl KeyType for Length {
+        fn len(&self) -> usize {
+            self.0
+        }
+    }
+    let (length, label_length) = ([0, out.len() as u8], [label.len() as u8]);
+    secret.expand(&[&length, &label_length, label, &[0]], Length(out.len())).ok()?.fill(out).ok()
+}
+
 /// A complete record from the wire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'w> {
@@ -241,5 +271,6 @@ pub const MAX_OVERHEAD: usize = HEADER + EXPLICIT_NONCE + TAG;
 /// The length of a record's header.
 pub const HEADER: usize = 5;
 const NONCE: usize = 12;
+const MAX_KEY: usize = 32;
 const EXPLICIT_NONCE: usize = 8;
 const TAG: usize = 16;

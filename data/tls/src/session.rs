@@ -23,7 +23,9 @@ use weir_client_hello::{ClientHello, Unread};
 use crate::capture::Capture;
 use crate::early::{self, Early};
 use crate::early_client::{self, EarlyClient};
+use crate::early_refused::{self, EARLY_DATA, Refused};
 use crate::failure::{Alert, Failure, Why};
+use crate::heavy::{self, Cost};
 use crate::pump::pump;
 use crate::record;
 use crate::secrets::{self, Randoms, Secrets};
@@ -55,6 +57,8 @@ pub struct Chosen {
 pub struct Session {
     state: SessionState,
     facts: Box<Facts>,
+    /// Whether the next step may take long: [`Progress::Computes`] was returned.
+    has_turn: bool,
 }
 
 enum SessionState {
@@ -74,9 +78,51 @@ struct ServerHandshake {
     connection: UnbufferedServerConnection,
     config: Arc<ServerConfig>,
     verifier: Option<Arc<Verifier>>,
+    /// How long the answer to the client's first hello computes; none once it was given.
+    hello: Option<Cost>,
+    /// Where a hello ends that announces early data, until it is answered.
+    announces: Option<usize>,
+    refused: Option<Refused>,
 }
 
 impl ServerHandshake {
+    fn cost(&self, wire: &[u8]) -> Cost {
+        self.hello.unwrap_or_else(|| heavy::of_client(wire, &self.connection, self.verifier.is_some()))
+    }
+
+    /// Skips early data that are refused.
+    fn skip_refused(&mut self, wire: &[u8], used: &mut usize) {
+        if self.refused.as_mut().is_some_and(|refused| refused.skip(wire, used)) {
+            self.refused = None;
+        }
+    }
+
+    /// Lets rustls work; see [`pump`].
+    fn pump(
+        &mut self,
+        wire: &mut [u8],
+        used: &mut usize,
+        answer: &mut Vec<u8>,
+        plain: &mut Vec<u8>,
+        early: &mut bool,
+    ) -> Result<bool, Failure> {
+        if let Some(end) = self.announces {
+            let said = answer.len();
+            pump(&mut self.connection, &mut wire[..end], used, answer, plain, early)?;
+            self.announces = None;
+            self.refused = Refused::of(&self.connection, &answer[said..]);
+            self.skip_refused(wire, used);
+        }
+        pump(&mut self.connection, wire, used, answer, plain, early)
+    }
+
+    /// Begins again, because the session is not resumed.
+    fn begin_again(&mut self) -> Result<(), Failure> {
+        self.connection = connect(&self.config)?;
+        self.hello = Some(Cost::Long);
+        Ok(())
+    }
+
     /// Checks the client certificate of a resumed session again: revocation lists, authorities and the time may have changed, and
     /// rules use the result.
     fn check_again(&self, certificates: &[CertificateDer<'_>]) -> Result<(), Failure> {
@@ -100,7 +146,7 @@ pub struct Facts {
     pub group: Option<NamedGroup>,
     /// The application protocol.
     pub protocol: Option<Box<[u8]>>,
-    /// The SNI of the client.
+    /// The SNI of the client, as it wrote it; with a server the one that was sent.
     pub server_name: Option<Box<str>>,
     /// Whether an earlier session was resumed.
     pub resumed: bool,
@@ -115,6 +161,8 @@ pub struct Facts {
     pub certificate: Option<Arc<crate::certificate::Certificate>>,
     /// The result of checking the peer's certificate, if it was checked.
     pub verified: Option<crate::verify::Verified>,
+    /// The authority at the top of the peer's chain, if the chain was found to have no fault.
+    pub root: Option<Arc<CertificateDer<'static>>>,
     /// Whether a valid OCSP response is stapled; none if the client did not ask for one or there is none.
     pub stapled: Option<bool>,
     /// The capture of the client's hello.
@@ -127,11 +175,22 @@ pub struct Facts {
     pub failure: Option<Failure>,
 }
 
+impl Facts {
+    /// Takes the result of a check that was just made on this thread, if one was.
+    fn note_check(&mut self) {
+        if let Some((verified, root)) = crate::verify::take_verified() {
+            (self.verified, self.root) = (Some(verified), root);
+        }
+    }
+}
+
 /// The progress of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// More bytes are needed.
     More,
+    /// The next call computes as long as a hundred small requests, with the bytes that are there.
+    Computes,
     /// The handshake is complete.
     Established,
 }
@@ -139,7 +198,7 @@ pub enum Progress {
 impl Session {
     /// The server side, whose settings depend on the client's hello.
     pub fn server(chooser: Arc<dyn ChooseServer>) -> Session {
-        Session { state: SessionState::Hello(chooser), facts: Box::default() }
+        Session { state: SessionState::Hello(chooser), facts: Box::default(), has_turn: false }
     }
 
     /// The client side.
@@ -151,7 +210,7 @@ impl Session {
         let connection =
             UnbufferedClientConnection::new(config, name).map_err(|error| Failure::from_rustls(&error))?;
         let state = if may_be_early { SessionState::ClientHello } else { SessionState::Client };
-        Ok(Session { state: state(Box::new(connection)), facts: Box::default() })
+        Ok(Session { state: state(Box::new(connection)), facts: Box::default(), has_turn: false })
     }
 
     /// A session beyond the limit (`maxsslconn`): a server session is returned unchanged, because its clients were admitted; a
@@ -172,12 +231,6 @@ impl Session {
     /// The parameters of the session.
     pub fn facts(&self) -> &Facts {
         &self.facts
-    }
-
-    /// Whether processing the awaited message takes as long as a hundred small requests: a client's hello needs a signature, a
-    /// server's answer the verification of one.
-    pub fn awaits_heavy_work(&self) -> bool {
-        matches!(self.state, SessionState::Hello(_) | SessionState::Client(_) | SessionState::ClientHello(_))
     }
 
     /// Continues the handshake: returns how many bytes at the front of `wire` were used, and the progress. Output is appended to
@@ -205,22 +258,47 @@ impl Session {
         used: &mut usize,
         answer: &mut Vec<u8>,
     ) -> Result<Progress, Failure> {
+        let has_turn = std::mem::take(&mut self.has_turn);
         if let SessionState::Hello(chooser) = &self.state {
-            let Some(server) = begin(&**chooser, wire, &mut self.facts, answer)? else {
-                return Ok(Progress::More);
-            };
-            self.state = SessionState::Server(Box::new(server));
+            match begin(&**chooser, wire, has_turn, &mut self.facts, answer)? {
+                Begun::TooShort => return Ok(Progress::More),
+                Begun::Signs => return Ok(self.ask_for_turn()),
+                Begun::Handshake(server) => self.state = SessionState::Server(server),
+            }
         }
         if let SessionState::ClientHello(_) = self.state
             && self.begin_client(answer)?
         {
             return Ok(Progress::Established);
         }
+        if let SessionState::Server(server) = &mut self.state {
+            server.skip_refused(wire, used);
+        }
+        let cost = match &self.state {
+            _ if has_turn => Cost::Short,
+            SessionState::Server(server) => server.cost(&wire[*used..]),
+            SessionState::Client(client) => heavy::of_server(wire, client),
+            _ => Cost::Short,
+        };
+        if cost == Cost::Long {
+            return Ok(self.ask_for_turn());
+        }
         let mut plain = Vec::new();
         let pumped = match &mut self.state {
             SessionState::Server(server) => {
                 let early = &mut self.facts.early_received;
-                pump(&mut server.connection, wire, used, answer, &mut plain, early)
+                let said = answer.len();
+                let mut work = || server.pump(wire, used, answer, &mut plain, early);
+                let pumped =
+                    if cost == Cost::Unknown { heavy::without_signature(work) } else { Some(work()) };
+                let Some(pumped) = pumped else {
+                    answer.truncate(said);
+                    *used = 0;
+                    server.begin_again()?;
+                    return Ok(self.ask_for_turn());
+                };
+                server.hello = None;
+                pumped
             }
             SessionState::Client(client) => pump(&mut **client, wire, used, answer, &mut plain, &mut false),
             SessionState::Traffic(_) | SessionState::Early(_) | SessionState::ClientEarly(_) => {
@@ -229,10 +307,7 @@ impl Session {
             SessionState::Failed(failure) => return Err(*failure),
             SessionState::Hello(_) | SessionState::ClientHello(_) => return Ok(Progress::More),
         };
-        let verified = crate::verify::take_verified();
-        if verified.is_some() {
-            self.facts.verified = verified;
-        }
+        self.facts.note_check();
         let ended = pumped?;
         if !plain.is_empty()
             && matches!(&self.state, SessionState::Server(server) if server.connection.is_handshaking())
@@ -250,6 +325,11 @@ impl Session {
             return Ok(Progress::More);
         }
         self.establish(&plain, ended)
+    }
+
+    fn ask_for_turn(&mut self) -> Progress {
+        self.has_turn = true;
+        Progress::Computes
     }
 
     /// Sends the hello of a client; true if early data may follow it.
@@ -284,7 +364,7 @@ impl Session {
             return Ok(());
         }
         let checked = server.check_again(&self.facts.peer_certificates);
-        self.facts.verified = crate::verify::take_verified();
+        self.facts.note_check();
         checked
     }
 
@@ -386,10 +466,7 @@ impl Session {
     fn settle_early_client(&mut self, wire: &[u8], answer: &mut Vec<u8>) -> Result<Option<usize>, Failure> {
         let SessionState::ClientEarly(early) = &mut self.state else { return Err(Failure::INTERNAL) };
         let taken = early.take(wire, answer);
-        let verified = crate::verify::take_verified();
-        if verified.is_some() {
-            self.facts.verified = verified;
-        }
+        self.facts.note_check();
         if !taken? {
             return Ok(None);
         }
@@ -492,13 +569,23 @@ impl Facts {
     }
 }
 
-/// Begins the handshake of a server, once the client's hello is complete; none before.
+/// What became of a client's hello.
+enum Begun {
+    /// It is not complete.
+    TooShort,
+    /// A certificate must be generated and signed first (`generate-certificates`), which computes long.
+    Signs,
+    Handshake(Box<ServerHandshake>),
+}
+
+/// Begins the handshake of a server, once the client's hello is complete.
 fn begin(
     chooser: &dyn ChooseServer,
     wire: &[u8],
+    has_turn: bool,
     facts: &mut Facts,
     answer: &mut Vec<u8>,
-) -> Result<Option<ServerHandshake>, Failure> {
+) -> Result<Begun, Failure> {
     let refuse = |failure: Failure, answer: &mut Vec<u8>| {
         if let Some(alert) = failure.alert {
             answer.extend_from_slice(&[21, 3, 3, 0, 2, 2, alert.into()]);
@@ -507,7 +594,7 @@ fn begin(
     };
     let message = match weir_client_hello::read(wire) {
         Ok(message) => message,
-        Err(Unread::TooShort) if wire.len() < MAX_HELLO => return Ok(None),
+        Err(Unread::TooShort) if wire.len() < MAX_HELLO => return Ok(Begun::TooShort),
         Err(Unread::TooShort) => return Err(refuse(Failure::of(Alert::IllegalParameter), answer)),
         Err(Unread::NotTls) => return Err(refuse(other_protocol(wire), answer)),
     };
@@ -522,12 +609,15 @@ fn begin(
         let failure = Failure { why: Why::Version, alert: Some(Alert::ProtocolVersion) };
         return Err(refuse(failure, answer));
     }
-    facts.server_name = hello
-        .server_name()
-        .and_then(|name| std::str::from_utf8(name).ok())
-        .map(|name| name.to_ascii_lowercase().into());
+    facts.server_name = hello.server_name().and_then(|name| std::str::from_utf8(name).ok()).map(Into::into);
     facts.hello = Capture::of(&hello);
-    let chosen = chooser.choose(&hello).map_err(|failure| refuse(failure, answer))?;
+    let choice = if has_turn {
+        Some(chooser.choose(&hello))
+    } else {
+        heavy::without_signature(|| chooser.choose(&hello))
+    };
+    let Some(choice) = choice else { return Ok(Begun::Signs) };
+    let chosen = choice.map_err(|failure| refuse(failure, answer))?;
     facts.stapled = hello.extension(STATUS_REQUEST).and_then(|_| is_stapled(&chosen));
     facts.certificate = chosen.certificate;
     let config = if offers_others_only(&hello, &chosen.config) {
@@ -537,9 +627,31 @@ fn begin(
     } else {
         chosen.config
     };
-    let connection =
-        UnbufferedServerConnection::new(Arc::clone(&config)).map_err(|error| Failure::from_rustls(&error))?;
-    Ok(Some(ServerHandshake { connection, config, verifier: chosen.verifier }))
+    // A hello that is cut over records is put together in place: it could not be read twice.
+    let is_whole = record::announced(wire)
+        .is_some_and(|length| length >= record::HEADER + MESSAGE_HEADER + message.body.len());
+    let cost = if is_whole { heavy::of_hello(&hello, &config) } else { Cost::Long };
+    let announces = hello.extension(EARLY_DATA).is_some().then(|| hello_end(wire, message.body.len()));
+    let config = if announces.is_some() { early_refused::telling(&config) } else { config };
+    let connection = connect(&config)?;
+    let (verifier, hello) = (chosen.verifier, Some(cost));
+    let handshake = ServerHandshake { connection, config, verifier, hello, announces, refused: None };
+    Ok(Begun::Handshake(Box::new(handshake)))
+}
+
+/// Where the records of a hello end whose body has this length.
+fn hello_end(wire: &[u8], body: usize) -> usize {
+    let (mut end, mut left) = (0, body + MESSAGE_HEADER);
+    while left > 0 {
+        let Some(length) = record::announced(&wire[end..]) else { break };
+        left = left.saturating_sub(length - record::HEADER);
+        end += length;
+    }
+    end.min(wire.len())
+}
+
+fn connect(config: &Arc<ServerConfig>) -> Result<UnbufferedServerConnection, Failure> {
+    UnbufferedServerConnection::new(Arc::clone(config)).map_err(|error| Failure::from_rustls(&error))
 }
 
 /// Whether the OCSP response of a certificate can be stapled; none if there is none.
@@ -569,6 +681,8 @@ fn other_protocol(wire: &[u8]) -> Failure {
     Failure::because(if http { Why::PlainHttp } else { Why::NotTls })
 }
 
+/// The length of a message's header.
+const MESSAGE_HEADER: usize = 4;
 /// The size limit of an unencrypted record (RFC 8446, 5.1).
 const MAX_FRAGMENT: u16 = 1 << 14;
 /// The extension that asks for an OCSP response (RFC 6066, 8).

@@ -65,8 +65,13 @@ impl Settings {
     }
 
     fn provider(&self) -> Arc<CryptoProvider> {
+        // rustls as a client offers those of the other version, too.
+        let usable = self.ciphers.iter().filter(|suite| match suite.tls13() {
+            Some(_) => self.tls13,
+            None => self.tls12,
+        });
         Arc::new(CryptoProvider {
-            cipher_suites: self.ciphers.clone(),
+            cipher_suites: usable.copied().collect(),
             kx_groups: self.groups.clone(),
             ..aws_lc_rs::default_provider()
         })
@@ -106,6 +111,8 @@ pub struct Base {
     signatures: Option<Arc<[SignatureScheme]>>,
     /// The verifier of client certificates, if they are checked.
     pub(crate) verifier: Option<Arc<Verifier>>,
+    /// Whether TLS 1.3 can be agreed on.
+    pub(crate) tls13: bool,
 }
 
 impl Base {
@@ -165,7 +172,12 @@ impl ServerSettings {
         config.max_early_data_size = self.early_data;
         config.send_half_rtt_data = self.early_data > 0;
         config.key_log = settings.key_log();
-        Ok(Base { config, signatures: settings.signatures.clone(), verifier: verifier.cloned() })
+        Ok(Base {
+            config,
+            signatures: settings.signatures.clone(),
+            verifier: verifier.cloned(),
+            tls13: settings.tls13,
+        })
     }
 }
 

@@ -19,9 +19,11 @@ use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, PeerMisbehaved,
-    SignatureScheme,
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, NamedGroup, OtherError,
+    PeerMisbehaved, SignatureScheme,
 };
+
+use parsed::Parsed;
 
 pub use chain::{Authorities, Fault};
 pub use parsed::Purpose;
@@ -80,7 +82,7 @@ impl Ignored {
 
 thread_local! {
     /// The result of the last check on this thread. The session that it was for takes it at once.
-    static VERIFIED: Cell<Option<Verified>> = const { Cell::new(None) };
+    static VERIFIED: Cell<Option<Outcome>> = const { Cell::new(None) };
 }
 
 /// All supported signature algorithms.
@@ -88,8 +90,11 @@ pub fn algorithms() -> WebPkiSupportedAlgorithms {
     rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms
 }
 
+/// The result of a check, and the authority at the top of a chain without a fault.
+pub(crate) type Outcome = (Verified, Option<Arc<CertificateDer<'static>>>);
+
 /// The result of the check that was just made on this thread.
-pub(crate) fn take_verified() -> Option<Verified> {
+pub(crate) fn take_verified() -> Option<Outcome> {
     VERIFIED.take()
 }
 
@@ -124,6 +129,8 @@ pub struct Verifier {
     pub algorithms: WebPkiSupportedAlgorithms,
     /// The schemes that a peer may sign the handshake with, the preferred first; none for all.
     pub schemes: Option<Arc<[SignatureScheme]>>,
+    /// The curves that a peer's key may be on in TLS 1.2, where they limit keys, too (`curves`); none for all.
+    pub groups: Option<Arc<[NamedGroup]>>,
 }
 
 impl Verifier {
@@ -136,6 +143,17 @@ impl Verifier {
         match &self.schemes {
             Some(chosen) if !chosen.contains(&scheme) => {
                 Err(Error::PeerMisbehaved(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that a peer's key is on a curve that may be used (RFC 8422, 5.1; for clients OpenSSL asks for the same).
+    fn check_curve(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
+        let Some(groups) = &self.groups else { return Ok(()) };
+        match Parsed::of(certificate).and_then(|parsed| parsed.curve()) {
+            Some(curve) if !groups.contains(&curve) => {
+                Err(Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(WrongCurve)))))
             }
             _ => Ok(()),
         }
@@ -158,10 +176,11 @@ impl Verifier {
             Some(authorities) => {
                 authorities.check(certificate, sent, purpose, now, &self.algorithms, &mut judge)
             }
-            None => Ok(()),
+            None => Ok(None),
         };
-        VERIFIED.set(Some(verified));
-        checked.map_err(|fault| Error::InvalidCertificate(certificate_error(fault.code)))
+        let root = checked.as_ref().ok().cloned().flatten();
+        VERIFIED.set(Some((verified, root.filter(|_| verified.code == 0))));
+        checked.map(drop).map_err(|fault| Error::InvalidCertificate(certificate_error(fault.code)))
     }
 
     fn check_name(&self, certificate: &CertificateDer<'_>, asked: &ServerName<'_>) -> Result<(), Error> {
@@ -170,7 +189,16 @@ impl Verifier {
             NameCheck::Asked => host::is_of(certificate, &asked.to_str()),
             NameCheck::This(name) => host::is_of(certificate, name),
         };
-        if is_for_it { Ok(()) } else { Err(Error::InvalidCertificate(CertificateError::NotValidForName)) }
+        if is_for_it {
+            return Ok(());
+        }
+        Err(Error::InvalidCertificate(match self.name {
+            // The two are told apart by whoever names the failure.
+            NameCheck::This(_) => {
+                CertificateError::NotValidForNameContext { expected: asked.to_owned(), presented: Vec::new() }
+            }
+            NameCheck::Any | NameCheck::Asked => CertificateError::NotValidForName,
+        }))
     }
 
     /// Checks the peer's signature of the handshake. webpki would refuse certificates of version 1 here.
@@ -188,8 +216,8 @@ impl Verifier {
             .iter()
             .find(|(scheme, _)| *scheme == signed.scheme)
             .ok_or_else(unknown)?;
-        let parsed = parsed::Parsed::of(certificate)
-            .ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        let parsed =
+            Parsed::of(certificate).ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
         let key =
             der::Key::of(parsed.key()).ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
         let valid = known.iter().take(algorithms_of_a_scheme).any(|algorithm| {
@@ -243,6 +271,18 @@ fn certificate_error(code: u16) -> CertificateError {
     }
 }
 
+/// A key on a curve that may not be used.
+#[derive(Debug)]
+pub(crate) struct WrongCurve;
+
+impl std::fmt::Display for WrongCurve {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("wrong curve")
+    }
+}
+
+impl std::error::Error for WrongCurve {}
+
 /// A fault without an error of its own in rustls, by OpenSSL's code.
 #[derive(Debug)]
 struct OtherFault(u16);
@@ -287,6 +327,7 @@ impl ClientCertVerifier for Verifier {
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         self.check_scheme(dss.scheme)?;
+        self.check_curve(cert)?;
         self.check_signature12(message, cert, dss)
     }
 
@@ -326,6 +367,7 @@ impl ServerCertVerifier for Verifier {
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         self.check_scheme(dss.scheme)?;
+        self.check_curve(cert)?;
         self.check_signature12(message, cert, dss)
     }
 

@@ -2,198 +2,13 @@
 
 use std::io::{Read, Write};
 use std::sync::Arc;
-use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
-use weir_tls::clock::{TimeProvider, UnixTime};
-use weir_tls::resumption::{Scope, SessionCache, tickets};
-use weir_tls::rustls::pki_types::{CertificateDer, ServerName};
+use weir_tls::rustls::pki_types::ServerName;
 use weir_tls::rustls::{ClientConfig, ClientConnection, ProtocolVersion};
-use weir_tls::settings::{Base, Reuse, client_config};
-use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier, algorithms};
-use weir_tls::{
-    Alert, Certificate, ChooseServer, Entry, Failure, Listener, Loader, Part, Progress, Secret,
-    ServerSettings, Session, Settings, VerifyMode, Why,
-};
+use weir_tls::{Alert, ChooseServer, Entry, Listener, Part, Progress, Secret, Session, VerifyMode, Why};
 
-/// Within the validity of every certificate here.
-const NOW: u64 = 1_700_000_000;
-
-#[derive(Debug)]
-struct Fixed(u64);
-
-impl TimeProvider for Fixed {
-    fn current_time(&self) -> Option<UnixTime> {
-        Some(UnixTime::since_unix_epoch(Duration::from_secs(self.0)))
-    }
-}
-
-fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
-    let mut params = CertificateParams::new(Vec::new()).expect("parameters");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.distinguished_name.push(rcgen::DnType::CommonName, name);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority")
-}
-
-/// A certificate loaded from files, as in the program.
-fn certificate(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str) -> Arc<Certificate> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("site.pem");
-    let key = KeyPair::generate().expect("a key");
-    let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
-    params.extended_key_usages =
-        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-    let signed = params.signed_by(&key, issuer).expect("a certificate");
-    std::fs::write(&path, format!("{}{}", key.serialize_pem(), signed.pem())).expect("a file");
-    let loaded = Loader::default().load(path.to_str().expect("a path"));
-    loaded.expect("a good file").pop().expect("one certificate")
-}
-
-struct World {
-    authority: CertifiedIssuer<'static, KeyPair>,
-    settings: Settings,
-    verify: VerifyMode,
-    ignored: Ignored,
-    early_data: u32,
-}
-
-impl World {
-    fn new() -> World {
-        World {
-            authority: authority("authority"),
-            settings: Settings {
-                key_log: Some(weir_tls::keep_keys()),
-                ..Settings::new(Arc::new(Fixed(NOW)))
-            },
-            verify: VerifyMode::None,
-            ignored: Ignored::default(),
-            early_data: 0,
-        }
-    }
-
-    fn trusted(&self) -> Arc<Authorities> {
-        let der: &CertificateDer<'static> = self.authority.der();
-        Arc::new(Authorities::new(std::slice::from_ref(der), &[]).expect("an authority"))
-    }
-
-    fn verifier(&self, checks_name: bool) -> Arc<Verifier> {
-        Arc::new(Verifier {
-            mode: self.verify,
-            authorities: Some(self.trusted()),
-            ignored: self.ignored.clone(),
-            ignored_of_authorities: Ignored::default(),
-            silent: false,
-            name: if checks_name { NameCheck::Asked } else { NameCheck::Any },
-            algorithms: algorithms(),
-            schemes: None,
-        })
-    }
-
-    fn clock(&self) -> Arc<dyn TimeProvider> {
-        Arc::clone(&self.settings.clock)
-    }
-
-    fn listener(&self, names: &[&str], strict: bool) -> Arc<dyn ChooseServer> {
-        Arc::new(self.plain_listener(names, strict))
-    }
-
-    fn plain_listener(&self, names: &[&str], strict: bool) -> Listener {
-        let base = self.base();
-        let entry = |name: &&str| Entry::new(&certificate(&self.authority, name), &base, Part::default());
-        Listener::new(strict, names.iter().map(entry))
-    }
-
-    fn base(&self) -> Arc<Base> {
-        let settings = Settings { verifier: Some(self.verifier(false)), ..self.settings.clone() };
-        let base = ServerSettings {
-            settings,
-            client_order: false,
-            tickets: (self.early_data == 0).then(|| tickets(None, 300, self.clock(), Scope::of(&[]))),
-            sessions: Some(Arc::new(SessionCache::new(100, 300, self.clock())).of_listener()),
-            early_data: self.early_data,
-        };
-        Arc::new(base.build().expect("settings that fit together"))
-    }
-
-    fn client(&self, own: Option<&Certificate>) -> Arc<ClientConfig> {
-        client_config(&self.settings, self.verifier(true), own, true, Reuse::Tickets)
-            .expect("settings that fit together")
-    }
-}
-
-/// Both sides of a wire, and the bytes on it.
-struct Pair {
-    client: Session,
-    server: Session,
-    to_server: Vec<u8>,
-    to_client: Vec<u8>,
-}
-
-impl Pair {
-    fn new(chooser: Arc<dyn ChooseServer>, config: Arc<ClientConfig>, name: &'static str) -> Pair {
-        let name = ServerName::try_from(name).expect("a name");
-        Pair {
-            client: Session::client(config, name).expect("a client"),
-            server: Session::server(chooser),
-            to_server: Vec::new(),
-            to_client: Vec::new(),
-        }
-    }
-
-    /// Runs both sides until the handshake is complete, passing at most `piece` more bytes at a time.
-    fn shake(&mut self, piece: usize) -> Result<(), (Failure, Option<Failure>)> {
-        let (mut at_server, mut at_client) = (0, 0);
-        for _ in 0..200_000 {
-            let mut out = Vec::new();
-            let end = at_client.min(self.to_client.len());
-            let (used, client) = self.client.shake(&mut self.to_client[..end], &mut out);
-            self.to_client.drain(..used);
-            at_client = end - used + piece;
-            self.to_server.extend_from_slice(&out);
-            let mut out = Vec::new();
-            let end = at_server.min(self.to_server.len());
-            let (used, server) = self.server.shake(&mut self.to_server[..end], &mut out);
-            self.to_server.drain(..used);
-            at_server = end - used + piece;
-            self.to_client.extend_from_slice(&out);
-            match (client, server) {
-                (Ok(Progress::Established), Ok(Progress::Established)) => return Ok(()),
-                (Err(client), server) => return Err((client, server.err())),
-                (_, Err(server)) => {
-                    // The client gets an alert.
-                    let (_, client) = self.client.shake(&mut self.to_client, &mut Vec::new());
-                    return Err((client.expect_err("an alert"), Some(server)));
-                }
-                _ => {}
-            }
-        }
-        panic!("the handshake does not end");
-    }
-}
-
-/// Sends all of `bytes` from one side to the other, with small buffers on both; returns what arrives.
-fn carry(from: &mut Session, to: &mut Session, wire: &mut Vec<u8>, bytes: &[u8], room: usize) -> Vec<u8> {
-    let mut sent = 0;
-    let mut arrived = Vec::new();
-    let mut out = vec![0; 20_000];
-    let mut answer = Vec::new();
-    while sent < bytes.len() {
-        let (taken, written) = from.seal(&bytes[sent..], &mut out, 16_384, &mut answer).expect("a session");
-        assert!(answer.is_empty() && taken > 0);
-        sent += taken;
-        wire.extend_from_slice(&out[..written]);
-    }
-    let mut buffer = vec![0; room];
-    loop {
-        let opened = to.open(wire, &mut buffer, &mut answer);
-        assert_eq!(opened.failure, None);
-        wire.drain(..opened.used);
-        arrived.extend_from_slice(&buffer[..opened.filled]);
-        if opened.filled == 0 && opened.used == 0 {
-            return arrived;
-        }
-    }
-}
+mod world;
+use world::*;
 
 fn versions() -> [(bool, bool, ProtocolVersion); 2] {
     [(true, false, ProtocolVersion::TLSv1_2), (true, true, ProtocolVersion::TLSv1_3)]
@@ -365,7 +180,7 @@ fn early_world(early_data: u32) -> (Arc<dyn ChooseServer>, Arc<ClientConfig>) {
 
 /// The same, behind another listener that does not know the session.
 fn early_worlds(early_data: u32) -> (Arc<dyn ChooseServer>, Arc<dyn ChooseServer>, Arc<ClientConfig>) {
-    let mut world = World { early_data, ..World::new() };
+    let world = World { early_data, ..World::new() };
     let listener = world.listener(&["one.example"], false);
     let mut config = ClientConfig::clone(&world.client(None));
     config.enable_early_data = true;
@@ -373,8 +188,6 @@ fn early_worlds(early_data: u32) -> (Arc<dyn ChooseServer>, Arc<dyn ChooseServer
     let mut pair = Pair::new(Arc::clone(&listener), Arc::clone(&config), "one.example");
     pair.shake(usize::MAX / 2).expect("a handshake");
     carry(&mut pair.server, &mut pair.client, &mut pair.to_client, b"x", 100);
-    // What a server skips counts at each of its steps.
-    world.early_data = 16_000;
     (world.listener(&["one.example"], false), listener, config)
 }
 
@@ -402,7 +215,7 @@ fn show(server: &mut Session, wire: &[u8], piece: usize) -> (Vec<u8>, Vec<u8>, P
     for bytes in wire.chunks(piece) {
         kept.extend_from_slice(bytes);
         if progress == Progress::More {
-            let (used, shaken) = server.shake(&mut kept, &mut answer);
+            let (used, shaken) = step(server, &mut kept, &mut answer, &mut 0);
             progress = shaken.expect("a handshake");
             kept.drain(..used);
         }
@@ -482,13 +295,31 @@ fn early_data_that_come_with_the_end_of_the_handshake_were_early() {
     heard(&mut client, &answer);
     later.extend(spoken(&mut client));
     let mut answer = Vec::new();
-    let (used, progress) = server.shake(&mut later, &mut answer);
+    let (used, progress) = step(&mut server, &mut later, &mut answer, &mut 0);
     assert_eq!(
         (progress, server.facts().early, server.facts().early_received),
         (Ok(Progress::Established), false, true)
     );
     later.drain(..used);
     assert_eq!(opened(&mut server, &mut later, &mut answer, 100), b"early");
+}
+
+#[test]
+fn refused_early_data_are_neither_kept_nor_endless() {
+    let (_, config) = early_world(4000);
+    let (_, wire) = early_client(&config, b"");
+    let hello = weir_tls::announced(&wire).expect("a record");
+    let mut server = Session::server(early_world(4000).0);
+    let (_, _, progress) = show(&mut server, &wire[..hello], usize::MAX / 2);
+    assert_eq!(progress, Progress::More);
+    let record = [&[23, 3, 3, 0x40, 0x11][..], &[7; 16_401]].concat();
+    // A megabyte, and what rustls skips by itself.
+    let ends = (0..100).find(|number| {
+        let (used, shaken) = server.shake(&mut record.clone(), &mut Vec::new());
+        assert_eq!(shaken.is_ok(), used == record.len(), "record {number}");
+        shaken.is_err()
+    });
+    assert_eq!(ends, Some(64));
 }
 
 #[test]
@@ -626,7 +457,7 @@ fn what_is_no_hello_is_told_apart() {
         (b"\x16\x03\x01\x00\x06\x01\x00\x00\x02\x03\x03", Why::Misbehaved, Some(50)),
     ] {
         let (mut server, mut answer) = (Session::server(Arc::clone(&listener)), Vec::new());
-        let (_, result) = server.shake(&mut bytes.to_vec(), &mut answer);
+        let (_, result) = step(&mut server, &mut bytes.to_vec(), &mut answer, &mut 0);
         assert_eq!(result.expect_err("no hello").why, why, "{bytes:?}");
         let alert = told.map(|code| vec![21, 3, 3, 0, 2, 2, code]);
         assert_eq!(answer, alert.unwrap_or_default(), "{bytes:?}");
@@ -634,7 +465,7 @@ fn what_is_no_hello_is_told_apart() {
     // A hello that never ends is refused at its size limit.
     let mut server = Session::server(listener);
     let endless: Vec<u8> = [&[0x16, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff][..], &[0; 0x3ffc]].concat();
-    let (_, result) = server.shake(&mut endless.repeat(5), &mut Vec::new());
+    let (_, result) = step(&mut server, &mut endless.repeat(5), &mut Vec::new(), &mut 0);
     assert_eq!(result.expect_err("too long").why, Why::Misbehaved);
 }
 
@@ -658,7 +489,7 @@ fn talk(client: &mut Session, server: &mut Session, wire: Vec<u8>, piece: usize,
     let mut shaken = Progress::More;
     for _ in 0..10 {
         if shaken == Progress::More {
-            let (used, progress) = server.shake(&mut to_server, &mut to_client);
+            let (used, progress) = step(server, &mut to_server, &mut to_client, &mut 0);
             shaken = progress.expect("a handshake");
             to_server.drain(..used);
         }
@@ -736,7 +567,7 @@ fn updating_client() -> (ClientConnection, Session) {
     let mut answer = Vec::new();
     for _ in 0..2 {
         let mut wire = spoken(&mut client);
-        server.shake(&mut wire, &mut answer).1.expect("a handshake");
+        step(&mut server, &mut wire, &mut answer, &mut 0).1.expect("a handshake");
         assert_eq!(heard(&mut client, &std::mem::take(&mut answer)), b"");
     }
     assert!(!client.is_handshaking() && server.facts().version_name() == Some("TLSv1.3"));

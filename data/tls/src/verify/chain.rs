@@ -10,6 +10,7 @@
 //! none in a library that stops at the first fault.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rustls::DistinguishedName;
 use rustls::crypto::WebPkiSupportedAlgorithms;
@@ -35,7 +36,7 @@ pub struct Fault {
 /// The trusted certificates, and their revocation lists.
 #[derive(Debug, Default)]
 pub struct Authorities {
-    trusted: Vec<CertificateDer<'static>>,
+    trusted: Vec<Arc<CertificateDer<'static>>>,
     /// Certificates by subject.
     by_subject: HashMap<Box<[u8]>, Vec<usize>>,
     /// Their names, which a listener sends to clients.
@@ -58,12 +59,12 @@ impl Authorities {
             // Damaged certificates are skipped: bundles of systems contain some.
             let Some(parsed) = Parsed::of(certificate) else { continue };
             let same = authorities.by_subject.entry(parsed.subject.into()).or_default();
-            if same.iter().any(|known| authorities.trusted[*known] == *certificate) {
+            if same.iter().any(|known| *authorities.trusted[*known] == *certificate) {
                 continue;
             }
             same.push(authorities.trusted.len());
             authorities.names.push(parsed.x509.tbs_certificate.subject.as_raw().to_vec().into());
-            authorities.trusted.push(certificate.clone().into_owned());
+            authorities.trusted.push(Arc::new(certificate.clone().into_owned()));
         }
         if authorities.trusted.is_empty() {
             return Err("holds no certificate of an authority".to_owned());
@@ -73,6 +74,7 @@ impl Authorities {
     }
 
     /// Checks a peer's certificate with the others that it sent. Each fault is passed to `judge`, which returns whether it is ignored.
+    /// Returns the trusted certificate at the top of the chain, if it is one.
     ///
     /// # Errors
     /// The first fault that is not ignored.
@@ -84,7 +86,7 @@ impl Authorities {
         now: UnixTime,
         algorithms: &WebPkiSupportedAlgorithms,
         judge: &mut dyn FnMut(Fault) -> bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<Option<Arc<CertificateDer<'static>>>, Fault> {
         let mut judge = |code: u16, depth: usize| {
             let fault = Fault { code, depth: depth as u16 };
             if judge(fault) { Ok(()) } else { Err(fault) }
@@ -109,7 +111,8 @@ impl Authorities {
             }
         }
         check_signatures(&chain.links, now, algorithms, &mut judge)?;
-        check_names(&chain.links, &mut judge)
+        check_names(&chain.links, &mut judge)?;
+        Ok(self.trusted_at(&chain.links[chain.links.len() - 1]).cloned())
     }
 
     /// Builds the chain from the peer's certificate up to a trusted self-signed one, as far as there are issuers: trusted ones first.
@@ -161,8 +164,13 @@ impl Authorities {
 
     /// Whether this certificate itself is trusted.
     fn holds(&self, certificate: &Parsed<'_>) -> bool {
-        let named = self.by_subject.get(&certificate.subject[..]);
-        named.is_some_and(|named| named.iter().any(|at| *self.trusted[*at] == *certificate.der))
+        self.trusted_at(certificate).is_some()
+    }
+
+    /// The trusted certificate that this is.
+    fn trusted_at(&self, certificate: &Parsed<'_>) -> Option<&Arc<CertificateDer<'static>>> {
+        let named = self.by_subject.get(&certificate.subject[..])?;
+        named.iter().map(|at| &self.trusted[*at]).find(|trusted| trusted[..] == *certificate.der)
     }
 }
 

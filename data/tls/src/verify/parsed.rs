@@ -1,5 +1,6 @@
 //! A certificate as part of a chain: issuer relations, and what its extensions allow.
 
+use rustls::NamedGroup;
 use x509_parser::extensions::{AuthorityKeyIdentifier, GeneralName, NameConstraints, ParsedExtension};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -244,6 +245,14 @@ impl<'c> Parsed<'c> {
         }
     }
 
+    /// The curve of its key, if it is one that TLS 1.2 can agree on.
+    pub fn curve(&self) -> Option<NamedGroup> {
+        let algorithm = &self.x509.public_key().algorithm;
+        let curve = algorithm.parameters.as_ref()?.clone().oid().ok()?.to_id_string();
+        let named = |name: &str| GROUPS.iter().find(|group| group.0 == name).map(|group| group.1);
+        (algorithm.algorithm.to_id_string() == EC).then(|| named(&curve))?
+    }
+
     /// Whether its signature is strong enough for the same level.
     pub fn has_strong_signature(&self) -> bool {
         STRONG.contains(&self.x509.signature_algorithm.algorithm.to_id_string().as_str())
@@ -279,6 +288,13 @@ const ECDSA_SIGNATURES: &str = "1.2.840.10045.4.";
 /// Curves of 224 bits and more: secp224r1, P-256, P-384, P-521, secp256k1.
 const CURVES: [&str; 5] =
     ["1.3.132.0.33", "1.2.840.10045.3.1.7", "1.3.132.0.34", "1.3.132.0.35", "1.3.132.0.10"];
+
+/// Curves, and their numbers in TLS.
+const GROUPS: [(&str, NamedGroup); 3] = [
+    ("1.2.840.10045.3.1.7", NamedGroup::secp256r1),
+    ("1.3.132.0.34", NamedGroup::secp384r1),
+    ("1.3.132.0.35", NamedGroup::secp521r1),
+];
 
 /// Signature algorithms with SHA-224 or stronger, and RSASSA-PSS, whose verification allows no weaker hash.
 const STRONG: [&str; 11] = [

@@ -1,0 +1,148 @@
+//! Early data that this side refuses: records with keys of an earlier session, which are skipped until one opens with the keys of
+//! this handshake, or the second hello comes (RFC 8446, 4.2.10).
+//!
+//! rustls skips them too, but reads and counts them again at each call, keeps them until then, and has no room for what encryption
+//! adds. So it does not see them: its log of keys tells the keys of the handshake, which its own answer and the client's records are
+//! tried with.
+
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use rustls::{CommonState, KeyLog, ProtocolVersion, ServerConfig};
+
+use crate::record::{Direction, Layout, Record, announced};
+
+/// What skips refused early data.
+pub(crate) struct Refused {
+    awaited: Awaited,
+    /// How many bytes may still be skipped.
+    left: usize,
+}
+
+/// What ends the early data.
+enum Awaited {
+    /// The hello after a request for another key share.
+    Hello,
+    /// A record that opens with the client's keys.
+    Record(Box<Direction>),
+}
+
+impl Refused {
+    /// After the answer to a hello that announced early data; none if they are accepted, or do not come.
+    pub fn of(common: &CommonState, answer: &[u8]) -> Option<Refused> {
+        let keys = KEYS.with_borrow_mut(|keys| std::mem::take(&mut **keys));
+        if common.protocol_version() != Some(ProtocolVersion::TLSv1_3) {
+            return None;
+        }
+        let suite = common.negotiated_cipher_suite().and_then(|suite| suite.tls13());
+        let open_with = |secret: &[u8]| Direction::of_secret(suite?, secret);
+        let awaited = match (&keys.client, &keys.server) {
+            (Some(client), Some(server)) if !accepts(&mut open_with(server)?, answer) => {
+                Awaited::Record(Box::new(open_with(client)?))
+            }
+            (Some(_), Some(_)) => return None,
+            _ => Awaited::Hello,
+        };
+        Some(Refused { awaited, left: MOST })
+    }
+
+    /// Skips early data at `used`; true once there are no more, or too many: then rustls ends the session.
+    pub fn skip(&mut self, wire: &[u8], used: &mut usize) -> bool {
+        loop {
+            let rest = &wire[*used..];
+            let Some(length) = announced(rest).filter(|length| rest.len() >= *length) else { return false };
+            let is_early = match (rest[0], &mut self.awaited) {
+                (CHANGE_CIPHER_SPEC, _) | (DATA, Awaited::Hello) => true,
+                (DATA, Awaited::Record(keys)) => opened(keys, rest).is_none(),
+                _ => false,
+            };
+            if !is_early {
+                return true;
+            }
+            // Only content is limited, and each record has some.
+            let content = length.saturating_sub(Layout::Tls13.overhead()).max(1);
+            let Some(left) = self.left.checked_sub(content) else { return true };
+            self.left = left;
+            *used += length;
+        }
+    }
+}
+
+/// Whether the extensions of a server's answer accept early data.
+fn accepts(keys: &mut Direction, mut answer: &[u8]) -> bool {
+    while let Some(length) = announced(answer).filter(|length| answer.len() >= *length) {
+        if answer[0] == DATA {
+            return opened(keys, answer).is_some_and(|message| lists_early_data(&message));
+        }
+        answer = &answer[length..];
+    }
+    false
+}
+
+fn lists_early_data(message: &[u8]) -> bool {
+    let [ENCRYPTED_EXTENSIONS, _, _, _, high, low, rest @ ..] = message else { return false };
+    let length = usize::from(u16::from_be_bytes([*high, *low]));
+    weir_client_hello::listed(&rest[..length.min(rest.len())]).any(|(kind, _)| kind == EARLY_DATA)
+}
+
+fn opened(keys: &mut Direction, wire: &[u8]) -> Option<Vec<u8>> {
+    let record = Record::first(wire, Layout::Tls13).ok()??;
+    let mut content = vec![0; record.room(Layout::Tls13)];
+    let (_, length) = keys.open(&record, &mut content).ok()?;
+    content.truncate(length);
+    Some(content)
+}
+
+/// The same settings, whose handshakes tell their keys to [`Refused::of`].
+pub(crate) fn telling(config: &ServerConfig) -> Arc<ServerConfig> {
+    let mut config = config.clone();
+    config.key_log = Arc::new(Telling(config.key_log));
+    Arc::new(config)
+}
+
+#[derive(Debug)]
+struct Telling(Arc<dyn KeyLog>);
+
+impl KeyLog for Telling {
+    fn will_log(&self, label: &str) -> bool {
+        matches!(label, CLIENT | SERVER) || self.0.will_log(label)
+    }
+
+    fn log(&self, label: &str, random: &[u8], secret: &[u8]) {
+        KEYS.with_borrow_mut(|keys| match label {
+            CLIENT => keys.client = Some(secret.into()),
+            SERVER => keys.server = Some(secret.into()),
+            _ => {}
+        });
+        if self.0.will_log(label) {
+            self.0.log(label, random, secret);
+        }
+    }
+}
+
+/// The secrets of a handshake.
+#[derive(Default)]
+struct Keys {
+    client: Option<Box<[u8]>>,
+    server: Option<Box<[u8]>>,
+}
+
+thread_local! {
+    /// rustls tells them on the thread that answers the hello.
+    static KEYS: RefCell<ManuallyDrop<Keys>> =
+        const { RefCell::new(ManuallyDrop::new(Keys { client: None, server: None })) };
+}
+
+const CLIENT: &str = "CLIENT_HANDSHAKE_TRAFFIC_SECRET";
+const SERVER: &str = "SERVER_HANDSHAKE_TRAFFIC_SECRET";
+
+/// How many bytes are skipped. Who gave the ticket may have allowed more than this process does: it had other settings. No limit in
+/// use is larger than a buffer.
+const MOST: usize = 1 << 20;
+/// Types of records (RFC 8446, 5.1).
+const CHANGE_CIPHER_SPEC: u8 = 20;
+const DATA: u8 = 23;
+const ENCRYPTED_EXTENSIONS: u8 = 8;
+/// The extension that announces early data, and accepts them.
+pub(crate) const EARLY_DATA: u16 = 42;

@@ -1,0 +1,176 @@
+//! Which steps of a handshake compute as long as a hundred small requests: signatures, and checks of certificates.
+//!
+//! Most steps tell by the message that comes next. Whether a client that offers a session gets it only shows in the
+//! handshake, so that step is tried without a signature, and is made again when it wanted one.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::pki_types::SubjectPublicKeyInfoDer;
+use rustls::sign::{Signer, SigningKey};
+use rustls::{CommonState, Error, HandshakeKind, ProtocolVersion, SignatureAlgorithm, SignatureScheme};
+use weir_client_hello::{CLIENT_HELLO, ClientHello};
+
+use crate::record::{HEADER, announced};
+
+/// How long the next step of a handshake computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cost {
+    Short,
+    Long,
+    /// Short if the client's session is resumed.
+    Unknown,
+}
+
+/// The cost of a client's first hello.
+pub(crate) fn of_hello(hello: &ClientHello<'_>, config: &ServerConfig) -> Cost {
+    if may_resume(hello, config) { Cost::Unknown } else { Cost::Long }
+}
+
+fn may_resume(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
+    // Tickets are decrypted twice then, which is little beside a handshake.
+    let is_good = |ticket: &[u8]| !config.ticketer.enabled() || config.ticketer.decrypt(ticket).is_some();
+    if hello.offers_version([3, 4]) && hello.offered_sessions().any(is_good) {
+        return true;
+    }
+    match hello.session_ticket() {
+        Some(ticket) if !ticket.is_empty() => is_good(ticket),
+        _ => !hello.session.is_empty() && !hello.offers_version([3, 4]) && config.session_storage.can_cache(),
+    }
+}
+
+/// The cost of what a client sends behind its first hello.
+pub(crate) fn of_client(wire: &[u8], common: &CommonState, checks_certificate: bool) -> Cost {
+    let checks_certificate = checks_certificate && !is_resumed(common);
+    match first_record(wire, common) {
+        // After a request for another key share (RFC 8446, 4.1.4).
+        Some((HANDSHAKE, CLIENT_HELLO)) => Cost::Long,
+        Some((HANDSHAKE, CERTIFICATE) | (ENCRYPTED, _)) if checks_certificate => Cost::Long,
+        _ => Cost::Short,
+    }
+}
+
+/// The cost of what a server sends.
+pub(crate) fn of_server(wire: &[u8], common: &CommonState) -> Cost {
+    match first_record(wire, common) {
+        Some((HANDSHAKE, SERVER_HELLO)) if resumes(wire) => Cost::Short,
+        Some((HANDSHAKE, SERVER_HELLO | CERTIFICATE | SERVER_KEY_EXCHANGE) | (ENCRYPTED, _))
+            if !is_resumed(common) =>
+        {
+            Cost::Long
+        }
+        _ => Cost::Short,
+    }
+}
+
+/// Whether a server's hello resumes the session: its key is accepted, or in TLS 1.2 no certificate follows.
+fn resumes(wire: &[u8]) -> bool {
+    let Ok(message) = weir_client_hello::read(wire) else { return false };
+    let Some(extensions) = weir_client_hello::server_extensions(&message.body) else { return false };
+    let has = |wanted| extensions.clone().any(|(kind, _)| kind == wanted);
+    if has(SUPPORTED_VERSIONS) {
+        return has(PRE_SHARED_KEY);
+    }
+    let behind = MESSAGE_HEADER + message.body.len();
+    let record = announced(wire).unwrap_or(wire.len()).min(wire.len());
+    match wire[..record].get(HEADER + behind) {
+        Some(kind) => *kind != CERTIFICATE,
+        None => !matches!(wire[record..], [HANDSHAKE, _, _, _, _, CERTIFICATE, ..]),
+    }
+}
+
+fn is_resumed(common: &CommonState) -> bool {
+    common.handshake_kind() == Some(HandshakeKind::Resumed)
+}
+
+/// The type of the first record, and of its first message; none before the record is complete. In TLS 1.3 a change of ciphers tells
+/// nothing (RFC 8446, D.4) and is skipped; in TLS 1.2 what follows it is encrypted and computes little.
+fn first_record(mut wire: &[u8], common: &CommonState) -> Option<(u8, u8)> {
+    loop {
+        let length = announced(wire).filter(|length| wire.len() >= *length)?;
+        let (record, rest) = wire.split_at(length);
+        if record[0] != CHANGE_CIPHER_SPEC || common.protocol_version() != Some(ProtocolVersion::TLSv1_3) {
+            return Some((record[0], *record.get(HEADER)?));
+        }
+        wire = rest;
+    }
+}
+
+/// Runs `work` without signatures; none if it wanted one.
+pub(crate) fn without_signature<T>(work: impl FnOnce() -> T) -> Option<T> {
+    struct Restore;
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            SIGNATURES.set(Signatures::Allowed);
+        }
+    }
+    let _restore = Restore;
+    SIGNATURES.set(Signatures::Refused);
+    let result = work();
+    (SIGNATURES.get() == Signatures::Refused).then_some(result)
+}
+
+/// A key that does not sign within [`without_signature`].
+pub(crate) fn guarded(key: Arc<dyn SigningKey>) -> Arc<dyn SigningKey> {
+    Arc::new(Guarded(key))
+}
+
+#[derive(Debug)]
+struct Guarded(Arc<dyn SigningKey>);
+
+impl SigningKey for Guarded {
+    fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        self.0.choose_scheme(offered).map(|signer| Box::new(GuardedSigner(signer)) as _)
+    }
+
+    fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
+        self.0.public_key()
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        self.0.algorithm()
+    }
+}
+
+#[derive(Debug)]
+struct GuardedSigner(Box<dyn Signer>);
+
+impl Signer for GuardedSigner {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        if SIGNATURES.get() != Signatures::Allowed {
+            SIGNATURES.set(Signatures::Wanted);
+            return Err(Error::General("a signature needs a turn of its own".to_owned()));
+        }
+        self.0.sign(message)
+    }
+
+    fn scheme(&self) -> SignatureScheme {
+        self.0.scheme()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Signatures {
+    Allowed,
+    Refused,
+    /// Refused, and one was asked for.
+    Wanted,
+}
+
+thread_local! {
+    static SIGNATURES: Cell<Signatures> = const { Cell::new(Signatures::Allowed) };
+}
+
+/// Types of records (RFC 8446, 5.1).
+const CHANGE_CIPHER_SPEC: u8 = 20;
+const HANDSHAKE: u8 = 22;
+const ENCRYPTED: u8 = 23;
+/// Types of messages (RFC 8446, 4; RFC 5246, 7.4).
+const SERVER_HELLO: u8 = 2;
+const CERTIFICATE: u8 = 11;
+const SERVER_KEY_EXCHANGE: u8 = 12;
+const MESSAGE_HEADER: usize = 4;
+/// Extensions (RFC 8446, 4.2).
+const PRE_SHARED_KEY: u16 = 41;
+const SUPPORTED_VERSIONS: u16 = 43;

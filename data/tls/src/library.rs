@@ -1,0 +1,24 @@
+//! The cryptographic library, as it names itself: for `-vv` and for conditions of configurations.
+
+use std::sync::LazyLock;
+
+/// Its name and version as programs that are built for OpenSSL see it: `OpenSSL 1.1.1 (compatible; AWS-LC <version>)`.
+pub const BUILT: &str = text(aws_lc_sys::OPENSSL_VERSION_TEXT);
+/// The version of OpenSSL whose interface it has, encoded as OpenSSL does.
+pub const OPENSSL: u32 = aws_lc_sys::OPENSSL_VERSION_NUMBER.cast_unsigned();
+/// The version of its own interface.
+pub const API: u32 = aws_lc_sys::AWSLC_API_VERSION.cast_unsigned();
+/// What it calls itself while it runs: `AWS-LC <version>`.
+pub static RUNNING: LazyLock<String> =
+    LazyLock::new(|| format!("AWS-LC {}", text(aws_lc_sys::AWSLC_VERSION_NUMBER_STRING)));
+
+/// A C string without its NUL.
+const fn text(bytes: &'static [u8]) -> &'static str {
+    match std::ffi::CStr::from_bytes_with_nul(bytes) {
+        Ok(text) => match text.to_str() {
+            Ok(text) => text,
+            Err(_) => panic!("the library's version is text"),
+        },
+        Err(_) => panic!("a C string ends with a NUL"),
+    }
+}

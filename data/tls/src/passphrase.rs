@@ -1,0 +1,483 @@
+//! Private keys under a passphrase, and where passphrases come from (`ssl-passphrase-cmd`, `ca-sign-pass`).
+//!
+//! Two forms exist: PKCS #8 (`ENCRYPTED PRIVATE KEY`, RFC 5958), whose scheme is named inside, and the traditional one of OpenSSL,
+//! where header fields in the PEM block name the cipher (`Proc-Type: 4,ENCRYPTED`, RFC 1421) and MD5 derives its key.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use cbc::cipher::block_padding::Pkcs7;
+use cbc::cipher::{BlockCipherDecrypt, BlockModeDecrypt, KeyInit, KeyIvInit};
+use md5::{Digest, Md5};
+use pkcs8::der::asn1::OctetStringRef;
+use pkcs8::der::{Decode, Reader, SliceReader};
+use pkcs8::pkcs5::pbes2::{Kdf, Parameters};
+use pkcs8::pkcs5::{EncryptionScheme, Error as SchemeError};
+use pkcs8::{AlgorithmIdentifierRef, EncryptedPrivateKeyInfoRef, SecretDocument};
+use rustls::pki_types::PrivateKeyDer;
+
+use crate::pem;
+
+/// What opens encrypted keys: the passphrases that opened one before, and somebody to ask for others.
+#[derive(Default)]
+pub struct Passphrases(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// Those that opened a key, the last one first.
+    known: Vec<Vec<u8>>,
+    source: Source,
+}
+
+/// Who has passphrases that are not known.
+#[derive(Default)]
+enum Source {
+    #[default]
+    Nobody,
+    Ask(Ask),
+    /// Somebody, at start.
+    NoMore,
+}
+
+/// Returns the passphrase of the key in the file with this path, or why there is none.
+pub type Ask = Box<dyn Fn(&str) -> Result<Vec<u8>, String> + Send>;
+
+impl Passphrases {
+    /// One passphrase, and nobody to ask.
+    pub fn of(passphrase: &str) -> Self {
+        Passphrases(Mutex::new(State { known: vec![passphrase.into()], ..State::default() }))
+    }
+
+    /// Those that `ask` returns. Each is remembered when it opened a key.
+    pub fn from(ask: Ask) -> Self {
+        Passphrases(Mutex::new(State { source: Source::Ask(ask), ..State::default() }))
+    }
+
+    /// From now on only known ones are used.
+    pub fn ask_no_more(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Source::Ask(_) = state.source {
+            state.source = Source::NoMore;
+        }
+    }
+
+    /// Opens the key of a file with a known passphrase, or one that is asked for.
+    pub(crate) fn open(&self, key: &EncryptedKey, path: &str) -> Result<PrivateKeyDer<'static>, String> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for at in 0..state.known.len() {
+            match key.open(&state.known[at]) {
+                Ok(opened) => {
+                    state.known[..=at].rotate_right(1);
+                    return Ok(opened);
+                }
+                Err(OpenError::Wrong) => {}
+                Err(OpenError::Unusable(why)) => return Err(format!("the private key of '{path}' {why}")),
+            }
+        }
+        let asked = match &state.source {
+            Source::Ask(ask) => ask(path)?,
+            Source::NoMore => {
+                return Err(format!(
+                    "the private key of '{path}' is encrypted, no passphrase that is known opens it, and 'ssl-passphrase-cmd' runs only at start: send the key without a passphrase ({DECRYPT})."
+                ));
+            }
+            Source::Nobody if state.known.is_empty() => {
+                return Err(format!(
+                    "the private key of '{path}' is encrypted: 'ssl-passphrase-cmd' in the global section names a program that prints its passphrase, or store the key without one ({DECRYPT})."
+                ));
+            }
+            Source::Nobody => {
+                return Err(format!("the passphrase does not open the private key of '{path}'."));
+            }
+        };
+        match key.open(&asked) {
+            Ok(opened) => {
+                state.known.truncate(MOST_KNOWN - 1);
+                state.known.insert(0, asked);
+                Ok(opened)
+            }
+            Err(OpenError::Wrong) => Err(format!(
+                "'ssl-passphrase-cmd' printed a passphrase that does not open the private key of '{path}'."
+            )),
+            Err(OpenError::Unusable(why)) => Err(format!("the private key of '{path}' {why}")),
+        }
+    }
+}
+
+impl fmt::Debug for Passphrases {
+    /// Omits the passphrases.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Passphrases").finish_non_exhaustive()
+    }
+}
+
+/// An encrypted private key, as its file has it.
+#[derive(Debug)]
+pub(crate) enum EncryptedKey {
+    /// The document, in DER.
+    Pkcs8(Vec<u8>),
+    Traditional(Traditional),
+    /// A block that cannot be read.
+    Damaged,
+}
+
+/// A key in the traditional form.
+#[derive(Debug)]
+pub(crate) struct Traditional {
+    is_rsa: bool,
+    /// The name of the cipher, as OpenSSL writes it.
+    cipher: String,
+    initial: Vec<u8>,
+    encrypted: Vec<u8>,
+}
+
+/// Why a key does not open.
+enum OpenError {
+    /// The passphrase is another one.
+    Wrong,
+    /// No passphrase opens it; what is wrong with the key.
+    Unusable(String),
+}
+
+impl EncryptedKey {
+    /// Takes encrypted keys out of a PEM file: the file without them, and the keys.
+    pub(crate) fn take_from(pem: &[u8]) -> (Vec<u8>, Vec<EncryptedKey>) {
+        let (mut plain, mut keys) = (Vec::with_capacity(pem.len()), Vec::new());
+        let mut rest = pem;
+        while let Some((line, after)) = next_line(rest) {
+            let block = line.strip_prefix(BEGIN).and_then(|label| label.strip_suffix("-----"));
+            let Some((key, after)) = block.and_then(|label| EncryptedKey::read(label, after)) else {
+                plain.extend_from_slice(&rest[..rest.len() - after.len()]);
+                rest = after;
+                continue;
+            };
+            keys.push(key);
+            rest = after;
+        }
+        (plain, keys)
+    }
+
+    /// The key of the block that began before `text`, and what follows the block; none if it is no encrypted key.
+    fn read<'a>(label: &str, text: &'a [u8]) -> Option<(EncryptedKey, &'a [u8])> {
+        let is_traditional = label.ends_with(" PRIVATE KEY")
+            && next_line(text).is_some_and(|(line, _)| line.starts_with("Proc-Type:"));
+        if label != "ENCRYPTED PRIVATE KEY" && !is_traditional {
+            return None;
+        }
+        let (mut fields, mut body, mut rest, mut is_whole) = (Vec::new(), String::new(), text, false);
+        while let Some((line, after)) = next_line(rest) {
+            rest = after;
+            if line.starts_with("-----") {
+                is_whole = line.starts_with(END);
+                break;
+            }
+            match line.split_once(':') {
+                Some((name, value)) => fields.push((name, value.trim())),
+                None => body.push_str(line),
+            }
+        }
+        let key = match pem::decode_base64(&body).filter(|bytes| is_whole && !bytes.is_empty()) {
+            Some(der) if !is_traditional => EncryptedKey::Pkcs8(der),
+            Some(encrypted) => Traditional::new(label, &fields, encrypted)
+                .map_or(EncryptedKey::Damaged, EncryptedKey::Traditional),
+            None => EncryptedKey::Damaged,
+        };
+        Some((key, rest))
+    }
+
+    fn open(&self, passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, OpenError> {
+        match self {
+            EncryptedKey::Pkcs8(der) => open_pkcs8(der, passphrase),
+            EncryptedKey::Traditional(key) => key.open(passphrase),
+            EncryptedKey::Damaged => Err(damaged()),
+        }
+    }
+}
+
+/// The first line of a text without white space around it, and the rest. None at the end, an empty line for one that is no text.
+fn next_line(text: &[u8]) -> Option<(&str, &[u8])> {
+    if text.is_empty() {
+        return None;
+    }
+    let end = text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |at| at + 1);
+    let (line, rest) = text.split_at(end);
+    Some((std::str::from_utf8(line).unwrap_or_default().trim(), rest))
+}
+
+fn open_pkcs8(der: &[u8], passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, OpenError> {
+    let document = EncryptedPrivateKeyInfoRef::from_der(der)
+        .map_err(|_| if names_a_scheme(der) { another_scheme() } else { damaged() })?;
+    let EncryptionScheme::Pbes2(parameters) = &document.encryption_algorithm else {
+        return Err(another_scheme());
+    };
+    if !is_affordable(parameters) {
+        let why = "takes too long to open: its passphrase is hashed too often. Encrypt it again";
+        return Err(OpenError::Unusable(format!("{why} ({ENCRYPT}).")));
+    }
+    match parameters.decrypt(passphrase, document.encrypted_data.as_bytes()) {
+        Ok(opened) if is_document(&opened) => Ok(PrivateKeyDer::Pkcs8(opened.into())),
+        Ok(_) | Err(SchemeError::DecryptFailed) => Err(OpenError::Wrong),
+        Err(SchemeError::UnsupportedAlgorithm { .. }) => Err(another_scheme()),
+        Err(_) => Err(damaged()),
+    }
+}
+
+/// Whether this is a document whose scheme may be one that is not known.
+fn names_a_scheme(der: &[u8]) -> bool {
+    let read = |reader: &mut SliceReader<'_>| {
+        reader.sequence(|inner| {
+            AlgorithmIdentifierRef::decode(inner)?;
+            <&OctetStringRef>::decode(inner).map(drop)
+        })
+    };
+    SliceReader::new(der).is_ok_and(|mut reader| read(&mut reader).is_ok())
+}
+
+/// Whether a key is derived from a passphrase within seconds, and within some memory.
+fn is_affordable(parameters: &Parameters) -> bool {
+    match &parameters.kdf {
+        Kdf::Pbkdf2(hashed) => hashed.iteration_count <= MOST_ITERATIONS,
+        Kdf::Scrypt(hashed) => {
+            let memory = hashed.cost_parameter.saturating_mul(128 * u64::from(hashed.block_size));
+            memory <= MOST_MEMORY && u64::from(hashed.parallelization).saturating_mul(memory) <= MOST_WORK
+        }
+        _ => false,
+    }
+}
+
+impl Traditional {
+    fn new(label: &str, fields: &[(&str, &str)], encrypted: Vec<u8>) -> Option<Traditional> {
+        let info = fields.iter().find(|(name, _)| *name == "DEK-Info")?.1;
+        let (cipher, initial) = info.split_once(',')?;
+        let initial: Option<Vec<u8>> = initial
+            .trim()
+            .as_bytes()
+            .chunks(2)
+            .map(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok())
+            .collect();
+        Some(Traditional {
+            is_rsa: label == "RSA PRIVATE KEY",
+            cipher: cipher.trim().to_owned(),
+            initial: initial.filter(|initial| initial.len() >= SALT)?,
+            encrypted,
+        })
+    }
+
+    fn open(&self, passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, OpenError> {
+        let opened = match &*self.cipher {
+            "AES-128-CBC" => self.decrypt::<aes::Aes128Dec>(passphrase, 16),
+            "AES-192-CBC" => self.decrypt::<aes::Aes192Dec>(passphrase, 24),
+            "AES-256-CBC" => self.decrypt::<aes::Aes256Dec>(passphrase, 32),
+            "DES-EDE3-CBC" => self.decrypt::<des::TdesEde3>(passphrase, 24),
+            _ => return Err(another_scheme()),
+        }?;
+        Ok(match self.is_rsa {
+            true => PrivateKeyDer::Pkcs1(opened.into()),
+            false => PrivateKeyDer::Sec1(opened.into()),
+        })
+    }
+
+    fn decrypt<C: BlockCipherDecrypt + KeyInit>(
+        &self,
+        passphrase: &[u8],
+        size: usize,
+    ) -> Result<Vec<u8>, OpenError> {
+        let key = derive(passphrase, &self.initial[..SALT], size);
+        let cipher = cbc::Decryptor::<C>::new_from_slices(&key, &self.initial).map_err(|_| damaged())?;
+        let opened = cipher.decrypt_padded_vec::<Pkcs7>(&self.encrypted).map_err(|_| OpenError::Wrong)?;
+        if is_document(&opened) { Ok(opened) } else { Err(OpenError::Wrong) }
+    }
+}
+
+/// A key of `size` bytes from a passphrase, as the traditional form has it: MD5 over what came before, passphrase and salt.
+fn derive(passphrase: &[u8], salt: &[u8], size: usize) -> Vec<u8> {
+    let mut key: Vec<u8> = Vec::new();
+    let mut last = Vec::new();
+    while key.len() < size {
+        last = Md5::new().chain_update(&last).chain_update(passphrase).chain_update(salt).finalize().to_vec();
+        key.extend_from_slice(&last);
+    }
+    key.truncate(size);
+    key
+}
+
+/// Whether these bytes are one DER document. One wrong passphrase in 256 leaves a padding that is right, and bytes that are not.
+fn is_document(bytes: &[u8]) -> bool {
+    SecretDocument::try_from(bytes).is_ok()
+}
+
+fn damaged() -> OpenError {
+    OpenError::Unusable("is encrypted, and damaged: it cannot be read.".to_owned())
+}
+
+fn another_scheme() -> OpenError {
+    OpenError::Unusable(format!(
+        "is encrypted in a way that is not supported: PBES2 with AES or triple DES is, and the traditional form with the same. Encrypt it again ({ENCRYPT})."
+    ))
+}
+
+const BEGIN: &str = "-----BEGIN ";
+const END: &str = "-----END ";
+/// How a key is stored without passphrase.
+const DECRYPT: &str = "openssl pkey -in KEY -out KEY";
+/// How a key is encrypted anew.
+const ENCRYPT: &str = "openssl pkcs8 -topk8 -v2 aes-256-cbc -in KEY -out KEY";
+/// How many bytes of the initial vector are the salt of the traditional form.
+const SALT: usize = 8;
+/// How many passphrases are remembered: each is tried with each key that is encrypted.
+const MOST_KNOWN: usize = 16;
+/// Iterations of PBKDF2: OpenSSL writes 2048, a careful operator a million.
+const MOST_ITERATIONS: u32 = 10_000_000;
+/// Bytes of memory for scrypt: OpenSSL's default needs 16 MiB.
+const MOST_MEMORY: u64 = 256 << 20;
+/// The same, over all its lanes.
+const MOST_WORK: u64 = 1 << 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    macro_rules! file {
+        ($name:literal) => {
+            include_bytes!(concat!("../tests/encrypted_keys/", $name, ".pem")).as_slice()
+        };
+    }
+
+    /// The only key of a file. Each was written by OpenSSL under the passphrase `secret`.
+    fn key_of(pem: &[u8]) -> EncryptedKey {
+        let (plain, mut keys) = EncryptedKey::take_from(pem);
+        assert_eq!((plain.len(), keys.len()), (0, 1));
+        keys.remove(0)
+    }
+
+    fn why(opened: Result<PrivateKeyDer<'static>, OpenError>) -> String {
+        match opened {
+            Ok(_) => panic!("it opened"),
+            Err(OpenError::Wrong) => "another passphrase".to_owned(),
+            Err(OpenError::Unusable(why)) => why,
+        }
+    }
+
+    /// Opens a key through [`Passphrases`].
+    fn open(passphrases: &Passphrases, pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
+        passphrases.open(&key_of(pem), "a.pem")
+    }
+
+    #[test]
+    fn keys_open_with_their_passphrase_and_no_other() {
+        use rustls::pki_types::pem::PemObject;
+        let plain = PrivateKeyDer::from_pem_slice(file!("plain")).expect("a key");
+        for pem in [file!("aes256"), file!("des3"), file!("scrypt")] {
+            let key = key_of(pem);
+            assert_eq!(key.open(b"secret").ok().as_ref(), Some(&plain));
+            assert_eq!(why(key.open(b"Secret")), "another passphrase");
+        }
+        let ours = rustls::crypto::aws_lc_rs::sign::any_supported_type;
+        let public = |key: &PrivateKeyDer<'_>| {
+            ours(key).expect("a kind that is known").public_key().map(|key| key.to_vec())
+        };
+        let traditional = [
+            file!("traditional-aes128"),
+            file!("traditional-aes192"),
+            file!("traditional-aes256"),
+            file!("traditional-des3"),
+        ];
+        for pem in traditional {
+            let key = key_of(pem);
+            assert_eq!(key.open(b"secret").ok().as_ref().map(public), Some(public(&plain)));
+            assert_eq!(why(key.open(b"secret ")), "another passphrase");
+        }
+        let rsa = key_of(file!("traditional-rsa"));
+        assert!(matches!(rsa.open(b"secret"), Ok(PrivateKeyDer::Pkcs1(_))));
+    }
+
+    #[test]
+    fn one_wrong_passphrase_in_256_has_a_right_padding() {
+        let keys = [key_of(file!("aes256")), key_of(file!("traditional-des3"))];
+        for number in 0..600 {
+            let wrong = format!("wrong {number}");
+            for key in &keys {
+                assert_eq!(why(key.open(wrong.as_bytes())), "another passphrase", "{wrong}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_schemes_are_named_and_long_computations_not_begun() {
+        for pem in [file!("v1"), file!("md5des"), file!("traditional-camellia128")] {
+            let why = why(key_of(pem).open(b"secret"));
+            assert!(why.contains("not supported") && why.contains(ENCRYPT), "{why}");
+        }
+        let why = why(key_of(file!("slow")).open(b"secret"));
+        assert!(why.contains("takes too long"), "{why}");
+    }
+
+    #[test]
+    fn damaged_keys_are_told_from_wrong_passphrases() {
+        let text = String::from_utf8(file!("aes256").to_vec()).expect("text");
+        let traditional = String::from_utf8(file!("traditional-aes128").to_vec()).expect("text");
+        for damaged in [
+            text.replace("MIH", "M!H"),
+            text.replace("MIH", "MIG"),
+            traditional.replace("AES-128-CBC,", "AES-128-CBC"),
+            traditional.replace("DEK-Info", "Other"),
+            traditional.replace("AES-128-CBC,", "AES-128-CBC,0"),
+            traditional.replace("AES-128-CBC,", "AES-128-CBC,x"),
+            text.lines().take(1).collect(),
+            text.replace("-----END", "END"),
+            traditional.lines().take(4).collect::<Vec<_>>().join("\n"),
+            traditional.lines().take(6).collect::<Vec<_>>().join("\n"),
+        ] {
+            assert_ne!(damaged, text);
+            assert_ne!(damaged, traditional);
+            assert!(why(key_of(damaged.as_bytes()).open(b"secret")).contains("damaged"), "{damaged}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_encrypted_stays_in_the_file() {
+        let [before, after] =
+            [&b"text\r\n\xff\n-----BEGIN X-----\nYQ==\n-----END X-----\n"[..], file!("plain")];
+        let (plain, keys) =
+            EncryptedKey::take_from(&[before, file!("traditional-rsa"), after, file!("des3")].concat());
+        assert_eq!(plain, [before, after].concat());
+        assert_eq!(keys.len(), 2);
+    }
+
+    #[test]
+    fn what_opened_a_key_is_asked_for_once() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let passphrases = Passphrases::from(Box::new(move |path| {
+            assert_eq!(path, "a.pem");
+            match count.fetch_add(1, Ordering::Relaxed) {
+                0 => Err("it is out".to_owned()),
+                1 => Ok(b"another".to_vec()),
+                _ => Ok(b"secret".to_vec()),
+            }
+        }));
+        assert_eq!(open(&passphrases, file!("aes256")).expect_err("nobody"), "it is out");
+        let said = open(&passphrases, file!("aes256")).expect_err("a wrong one");
+        assert!(said.contains("does not open the private key of 'a.pem'"), "{said}");
+        open(&passphrases, file!("aes256")).expect("the right one");
+        open(&passphrases, file!("des3")).expect("it is known");
+        assert_eq!(asked.load(Ordering::Relaxed), 3);
+        passphrases.ask_no_more();
+        open(&passphrases, file!("traditional-aes256")).expect("it is known");
+        assert_eq!(asked.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn without_a_passphrase_it_is_said_where_one_comes_from() {
+        let said = open(&Passphrases::default(), file!("aes256")).expect_err("nobody has one");
+        assert!(said.contains("'ssl-passphrase-cmd' in the global section"), "{said}");
+        let said = open(&Passphrases::of("wrong"), file!("aes256")).expect_err("a wrong one");
+        assert_eq!(said, "the passphrase does not open the private key of 'a.pem'.");
+        let unasked = Passphrases::from(Box::new(|_| Ok(b"secret".to_vec())));
+        unasked.ask_no_more();
+        let said = open(&unasked, file!("aes256")).expect_err("too late");
+        assert!(said.contains("runs only at start") && said.contains(DECRYPT), "{said}");
+    }
+}

@@ -1,0 +1,141 @@
+//! Which steps of a handshake compute long: signatures and checks of certificates, and nothing else (R42).
+
+mod world;
+
+use std::sync::Arc;
+
+use weir_tls::rustls::client::{
+    ClientSessionMemoryCache, ClientSessionStore, Resumption, Tls12ClientSessionValue,
+    Tls13ClientSessionValue,
+};
+use weir_tls::rustls::crypto::aws_lc_rs::kx_group;
+use weir_tls::rustls::pki_types::ServerName;
+use weir_tls::rustls::{ClientConfig, NamedGroup};
+use weir_tls::{ChooseServer, VerifyMode};
+use world::{Pair, World, certificate};
+
+/// Both versions: TLS 1.2, TLS 1.3.
+fn worlds() -> [World; 2] {
+    [false, true].map(|newer| {
+        let mut world = World::new();
+        (world.settings.tls12, world.settings.tls13) = (!newer, newer);
+        world
+    })
+}
+
+#[test]
+fn a_full_handshake_computes_once_on_each_side_and_a_resumed_one_never() {
+    for world in worlds() {
+        let listener = world.listener(&["one.example"], false);
+        let config = world.client(None);
+        for expected in [(1, 1), (0, 0), (0, 0)] {
+            let mut pair = Pair::new(Arc::clone(&listener), Arc::clone(&config), "one.example");
+            pair.shake(usize::MAX / 2).expect("a handshake");
+            assert_eq!(pair.computed, expected, "{:?}", pair.server.facts().version);
+            assert_eq!(pair.server.facts().resumed, expected == (0, 0));
+            // Tickets follow the handshake.
+            let ended = pair.client.open(&pair.to_client, &mut [0; 100], &mut Vec::new());
+            assert_eq!(ended.failure, None);
+        }
+    }
+}
+
+/// Sessions of a client that offers each of them to whomever it connects to.
+#[derive(Debug)]
+struct ForAll(ClientSessionMemoryCache);
+
+impl ForAll {
+    fn name() -> ServerName<'static> {
+        ServerName::try_from("any.example").expect("a name")
+    }
+}
+
+impl ClientSessionStore for ForAll {
+    fn set_kx_hint(&self, _: ServerName<'static>, _: NamedGroup) {}
+
+    fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
+        None
+    }
+
+    fn set_tls12_session(&self, _: ServerName<'static>, value: Tls12ClientSessionValue) {
+        self.0.set_tls12_session(ForAll::name(), value);
+    }
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        self.0.tls12_session(&ForAll::name())
+    }
+
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {}
+
+    fn insert_tls13_ticket(&self, _: ServerName<'static>, value: Tls13ClientSessionValue) {
+        self.0.insert_tls13_ticket(ForAll::name(), value);
+    }
+
+    fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.0.take_tls13_ticket(&ForAll::name())
+    }
+}
+
+#[test]
+fn a_session_that_cannot_be_resumed_is_no_way_around_the_turns() {
+    for world in worlds() {
+        let listener = world.listener(&["one.example", "two.example"], false);
+        let mut config = ClientConfig::clone(&world.client(None));
+        config.resumption = Resumption::store(Arc::new(ForAll(ClientSessionMemoryCache::new(9))));
+        let config = Arc::new(config);
+        let shaken = |listener: &Arc<dyn ChooseServer>, name| {
+            let mut pair = Pair::new(Arc::clone(listener), Arc::clone(&config), name);
+            pair.shake(usize::MAX / 2).expect("a handshake");
+            _ = pair.client.open(&pair.to_client, &mut [0; 100], &mut Vec::new());
+            (pair.server.facts().resumed, pair.computed.1)
+        };
+        assert_eq!(shaken(&listener, "one.example"), (false, 1));
+        // Its ticket is good, and is for another name.
+        assert_eq!(shaken(&listener, "two.example"), (false, 1));
+        assert_eq!(shaken(&listener, "two.example"), (true, 0));
+        // Another listener has other keys for tickets.
+        assert_eq!(shaken(&world.listener(&["two.example"], false), "two.example"), (false, 1));
+    }
+}
+
+#[test]
+fn who_is_asked_for_another_key_share_computes_when_it_comes() {
+    let mut world = World::new();
+    let listener = {
+        let mut settings = world.settings.clone();
+        settings.groups = vec![kx_group::SECP384R1];
+        let kept = std::mem::replace(&mut world.settings, settings);
+        let listener = world.listener(&["one.example"], false);
+        world.settings = kept;
+        listener
+    };
+    let mut pair = Pair::new(listener, world.client(None), "one.example");
+    pair.shake(usize::MAX / 2).expect("a handshake");
+    // Whether the first hello needs a signature does not show; the second one does.
+    assert_eq!(pair.computed.1, 2);
+}
+
+#[test]
+fn clients_certificates_are_checked_in_a_turn_of_their_own() {
+    for mut world in worlds() {
+        world.verify = VerifyMode::Required;
+        let listener = world.listener(&["one.example"], false);
+        let config = world.client(Some(&*certificate(&world.authority, "client")));
+        for expected in [2, 0] {
+            let mut pair = Pair::new(Arc::clone(&listener), Arc::clone(&config), "one.example");
+            pair.shake(usize::MAX / 2).expect("a handshake");
+            assert_eq!(pair.computed.1, expected, "{:?}", pair.server.facts().version);
+            _ = pair.client.open(&pair.to_client, &mut [0; 100], &mut Vec::new());
+        }
+    }
+}
+
+#[test]
+fn a_hello_that_comes_in_pieces_computes_once() {
+    for world in worlds() {
+        let listener = world.listener(&["one.example"], false);
+        let mut pair = Pair::new(listener, world.client(None), "one.example");
+        pair.shake(1).expect("a handshake");
+        assert_eq!(pair.computed.1, 1);
+    }
+}

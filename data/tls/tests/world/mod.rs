@@ -1,0 +1,222 @@
+//! Clients and servers over a simulated wire, without sockets.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use weir_tls::clock::{TimeProvider, UnixTime};
+use weir_tls::resumption::{Scope, SessionCache, tickets};
+use weir_tls::rustls::ClientConfig;
+use weir_tls::rustls::pki_types::{CertificateDer, ServerName};
+use weir_tls::settings::{Base, Reuse, client_config};
+use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier, algorithms};
+use weir_tls::{
+    Certificate, ChooseServer, Entry, Failure, Listener, Loader, Part, Progress, ServerSettings, Session,
+    Settings, VerifyMode,
+};
+
+/// Within the validity of every certificate here.
+pub const NOW: u64 = 1_700_000_000;
+
+#[derive(Debug)]
+pub struct Fixed(pub u64);
+
+impl TimeProvider for Fixed {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(self.0)))
+    }
+}
+
+pub fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
+    let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority")
+}
+
+/// A certificate loaded from files, as in the program.
+pub fn certificate(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str) -> Arc<Certificate> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("site.pem");
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let signed = params.signed_by(&key, issuer).expect("a certificate");
+    std::fs::write(&path, format!("{}{}", key.serialize_pem(), signed.pem())).expect("a file");
+    let loaded = Loader::default().load(path.to_str().expect("a path"));
+    loaded.expect("a good file").pop().expect("one certificate")
+}
+
+pub struct World {
+    pub authority: CertifiedIssuer<'static, KeyPair>,
+    pub settings: Settings,
+    pub verify: VerifyMode,
+    pub ignored: Ignored,
+    pub early_data: u32,
+}
+
+impl World {
+    pub fn new() -> World {
+        World {
+            authority: authority("authority"),
+            settings: Settings {
+                key_log: Some(weir_tls::keep_keys()),
+                ..Settings::new(Arc::new(Fixed(NOW)))
+            },
+            verify: VerifyMode::None,
+            ignored: Ignored::default(),
+            early_data: 0,
+        }
+    }
+
+    pub fn trusted(&self) -> Arc<Authorities> {
+        let der: &CertificateDer<'static> = self.authority.der();
+        Arc::new(Authorities::new(std::slice::from_ref(der), &[]).expect("an authority"))
+    }
+
+    pub fn verifier(&self, checks_name: bool) -> Arc<Verifier> {
+        Arc::new(Verifier {
+            mode: self.verify,
+            authorities: Some(self.trusted()),
+            ignored: self.ignored.clone(),
+            ignored_of_authorities: Ignored::default(),
+            silent: false,
+            name: if checks_name { NameCheck::Asked } else { NameCheck::Any },
+            algorithms: algorithms(),
+            schemes: None,
+            groups: None,
+        })
+    }
+
+    pub fn clock(&self) -> Arc<dyn TimeProvider> {
+        Arc::clone(&self.settings.clock)
+    }
+
+    pub fn listener(&self, names: &[&str], strict: bool) -> Arc<dyn ChooseServer> {
+        Arc::new(self.plain_listener(names, strict))
+    }
+
+    pub fn plain_listener(&self, names: &[&str], strict: bool) -> Listener {
+        let base = self.base();
+        let entry = |name: &&str| Entry::new(&certificate(&self.authority, name), &base, Part::default());
+        Listener::new(strict, names.iter().map(entry))
+    }
+
+    pub fn base(&self) -> Arc<Base> {
+        let settings = Settings { verifier: Some(self.verifier(false)), ..self.settings.clone() };
+        let base = ServerSettings {
+            settings,
+            client_order: false,
+            tickets: (self.early_data == 0).then(|| tickets(None, 300, self.clock(), Scope::of(&[]))),
+            sessions: Some(Arc::new(SessionCache::new(100, 300, self.clock())).of_listener()),
+            early_data: self.early_data,
+        };
+        Arc::new(base.build().expect("settings that fit together"))
+    }
+
+    pub fn client(&self, own: Option<&Certificate>) -> Arc<ClientConfig> {
+        client_config(&self.settings, self.verifier(true), own, true, Reuse::Tickets)
+            .expect("settings that fit together")
+    }
+}
+
+/// Both sides of a wire, and the bytes on it.
+pub struct Pair {
+    pub client: Session,
+    pub server: Session,
+    pub to_server: Vec<u8>,
+    pub to_client: Vec<u8>,
+    /// How often each computed long: the client, the server.
+    pub computed: (u32, u32),
+}
+
+impl Pair {
+    pub fn new(chooser: Arc<dyn ChooseServer>, config: Arc<ClientConfig>, name: &'static str) -> Pair {
+        let name = ServerName::try_from(name).expect("a name");
+        Pair {
+            client: Session::client(config, name).expect("a client"),
+            server: Session::server(chooser),
+            to_server: Vec::new(),
+            to_client: Vec::new(),
+            computed: (0, 0),
+        }
+    }
+
+    /// Runs both sides until the handshake is complete, passing at most `piece` more bytes at a time.
+    pub fn shake(&mut self, piece: usize) -> Result<(), (Failure, Option<Failure>)> {
+        let (mut at_server, mut at_client) = (0, 0);
+        for _ in 0..200_000 {
+            let mut out = Vec::new();
+            let end = at_client.min(self.to_client.len());
+            let (used, client) =
+                step(&mut self.client, &mut self.to_client[..end], &mut out, &mut self.computed.0);
+            self.to_client.drain(..used);
+            at_client = end - used + piece;
+            self.to_server.extend_from_slice(&out);
+            let mut out = Vec::new();
+            let end = at_server.min(self.to_server.len());
+            let (used, server) =
+                step(&mut self.server, &mut self.to_server[..end], &mut out, &mut self.computed.1);
+            self.to_server.drain(..used);
+            at_server = end - used + piece;
+            self.to_client.extend_from_slice(&out);
+            match (client, server) {
+                (Ok(Progress::Established), Ok(Progress::Established)) => return Ok(()),
+                (Err(client), server) => return Err((client, server.err())),
+                (_, Err(server)) => {
+                    // The client gets an alert.
+                    let (_, client) = step(&mut self.client, &mut self.to_client, &mut Vec::new(), &mut 0);
+                    return Err((client.expect_err("an alert"), Some(server)));
+                }
+                _ => {}
+            }
+        }
+        panic!("the handshake does not end");
+    }
+}
+
+/// A step of a handshake, with the turn that it asks for if it computes long.
+pub fn step(
+    session: &mut Session,
+    wire: &mut [u8],
+    answer: &mut Vec<u8>,
+    computed: &mut u32,
+) -> (usize, Result<Progress, Failure>) {
+    let said = answer.len();
+    let (used, progress) = session.shake(wire, answer);
+    if progress != Ok(Progress::Computes) {
+        return (used, progress);
+    }
+    assert_eq!((used, answer.len()), (0, said), "it has done nothing yet");
+    *computed += 1;
+    let (used, progress) = session.shake(wire, answer);
+    assert_ne!(progress, Ok(Progress::Computes), "it had its turn");
+    (used, progress)
+}
+
+/// Sends all of `bytes` from one side to the other, with small buffers on both; returns what arrives.
+pub fn carry(from: &mut Session, to: &mut Session, wire: &mut Vec<u8>, bytes: &[u8], room: usize) -> Vec<u8> {
+    let mut sent = 0;
+    let mut arrived = Vec::new();
+    let mut out = vec![0; 20_000];
+    let mut answer = Vec::new();
+    while sent < bytes.len() {
+        let (taken, written) = from.seal(&bytes[sent..], &mut out, 16_384, &mut answer).expect("a session");
+        assert!(answer.is_empty() && taken > 0);
+        sent += taken;
+        wire.extend_from_slice(&out[..written]);
+    }
+    let mut buffer = vec![0; room];
+    loop {
+        let opened = to.open(wire, &mut buffer, &mut answer);
+        assert_eq!(opened.failure, None);
+        wire.drain(..opened.used);
+        arrived.extend_from_slice(&buffer[..opened.filled]);
+        if opened.filled == 0 && opened.used == 0 {
+            return arrived;
+        }
+    }
+}
