@@ -359,6 +359,33 @@ impl BodyFlow {
         self.advance_others(source, sink)
     }
 
+    /// Reads the body and drops it, as far as it can be read now.
+    #[cold]
+    pub fn discard(&mut self, source: &mut StreamConnector) -> Flow {
+        match source {
+            StreamConnector::Own(own) => self.discard_from(&mut own.connection),
+            StreamConnector::Indirect(Indirect::Shared(shared)) => self.discard_from(&mut **shared),
+            StreamConnector::Indirect(_) => Flow::Failed(Side::Source, Fault::Io(Errno::PIPE)),
+        }
+    }
+
+    fn discard_from<S: Source>(&mut self, source: &mut S) -> Flow {
+        for _ in 0..ROUNDS {
+            if !source.input().is_empty() && !self.is_complete() && !self.inspect_input(source) {
+                return Flow::Malformed;
+            }
+            source.consume(self.ready);
+            self.left(self.ready);
+            if self.is_complete() {
+                return Flow::Done;
+            }
+            if let Some(stop) = self.receive_more(source) {
+                return stop;
+            }
+        }
+        Flow::Yield
+    }
+
     /// The same where the source or the sink is not a connection of its own.
     #[inline(never)]
     fn advance_others(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
@@ -434,19 +461,30 @@ impl BodyFlow {
             if sink.is_full(matches!(self.framing, Framing::Length(_))) {
                 return Flow::AwaitSink;
             }
-            match self.receive(source) {
-                Received::Bytes(_) => {}
-                Received::Nothing => return Flow::AwaitSource,
-                Received::End => match self.framing {
-                    Framing::UntilClose => self.framing = Framing::Done,
-                    _ => return Flow::Truncated,
-                },
-                // The framing of a chunk does not fit the buffer: the decoder bounds framing, so this is invalid.
-                Received::Full => return Flow::Malformed,
-                Received::Failed(fault) => return Flow::Failed(Side::Source, fault),
+            if let Some(stop) = self.receive_more(source) {
+                return stop;
             }
         }
         Flow::Yield
+    }
+
+    /// Receives; says what stops the flow, if anything does.
+    #[inline(always)]
+    fn receive_more<S: Source>(&mut self, source: &mut S) -> Option<Flow> {
+        match self.receive(source) {
+            Received::Bytes(_) => None,
+            Received::Nothing => Some(Flow::AwaitSource),
+            Received::End => match self.framing {
+                Framing::UntilClose => {
+                    self.framing = Framing::Done;
+                    None
+                }
+                _ => Some(Flow::Truncated),
+            },
+            // The framing of a chunk does not fit the buffer: the decoder bounds framing, so this is invalid.
+            Received::Full => Some(Flow::Malformed),
+            Received::Failed(fault) => Some(Flow::Failed(Side::Source, fault)),
+        }
     }
 
     /// Moves the next piece from a service, after the sink took the former one. Other tasks run between two pieces: making

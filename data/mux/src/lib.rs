@@ -27,7 +27,7 @@ pub use body::{BodyFlow, Flow, KeptBody, Side};
 pub use connector::StreamConnector;
 pub use filter::{Filter, FilterChain, More, Passed};
 pub use message::{HeadError, HeadErrorKind, HeadOptions, Message, ReadHead};
-pub use multiplexer::{Closing, Multiplexer, Pace, SharedStream, Turn, trace, trim};
+pub use multiplexer::{Closing, Multiplexer, Pace, SharedStream, Turn, take_freed, trace, trim};
 pub use persistence::ConnectionMode;
 pub use progress::{Progress, Step};
 pub use service::{LocalService, Service};

@@ -156,6 +156,9 @@ impl Message {
             Ok(true) => ReadHead::Complete,
             Ok(false) => ReadHead::Incomplete,
             Err(NoHead::TooLarge) => ReadHead::TooLarge,
+            Err(NoHead::Invalid) => {
+                ReadHead::Invalid(HeadError { kind: HeadErrorKind::InvalidMethod, position: 0 })
+            }
             Err(NoHead::Gone) => ReadHead::Ended,
             Err(NoHead::Failed(fault)) => ReadHead::Failed(fault),
         }

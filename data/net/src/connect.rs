@@ -228,7 +228,7 @@ impl Connecting {
         Ok(stands)
     }
 
-    /// Begins the TLS handshake on an established connection. Until [`end_tls`](Self::end_tls) the current task is heavy work.
+    /// Begins the TLS handshake on an established connection.
     pub fn begin_tls(&mut self, session: Session) {
         self.connection.begin_tls(session);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_sched::{Class, Tick};
+use weir_sched::Tick;
 use weir_sys::Address;
 use weir_tls::LiveUpstream;
 
@@ -39,11 +39,11 @@ impl Link {
         Link { address, plan, header: Box::default(), tls: None }
     }
 
-    /// Opens a connection, with TLS if configured, and sends `hello`. The task is heavy work during a handshake, and of class `usual` then.
+    /// Opens a connection, with TLS if configured, and sends `hello`.
     ///
     /// # Errors
     /// The failure, or the end of `deadline`.
-    pub async fn open(&self, hello: &[u8], usual: Class, deadline: Tick) -> Result<Connection, ConnectError> {
+    pub async fn open(&self, hello: &[u8], deadline: Tick) -> Result<Connection, ConnectError> {
         let mut connecting = self.plan.begin()?;
         // Without TLS, the hello may be sent together with the header.
         let first = match self.tls {
@@ -55,9 +55,7 @@ impl Link {
         let mut connection = connecting.into_connection();
         if let Some(tls) = &self.tls {
             let session = tls.upstream.session(tls.server_name.as_deref(), None).map_err(Fault::Tls)?;
-            let secured = connection.shake_hands(session, deadline).await;
-            weir_sched::set_class(usual);
-            secured.map_err(Fault::Tls)?;
+            connection.shake_hands(session, deadline).await.map_err(Fault::Tls)?;
             connection.send_all(hello, deadline).await.ok_or(ConnectError::TimedOut)?;
         }
         Ok(connection)

@@ -15,8 +15,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use weir_containers::BufferPool;
-use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, Received};
-use weir_proxy::Addresses;
+use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, Received, proxy_header};
 use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, wait, yield_now};
 use weir_sys::{Address, Errno};
 use weir_syslog::{Framed, Framer, Refusal};
@@ -127,10 +126,7 @@ impl StreamAcceptor {
     }
 
     async fn shake_hands(&self, connection: &mut Connection, chooser: Arc<dyn ChooseServer>) -> Option<()> {
-        let shaken = connection.shake_hands(Session::server(chooser), self.deadline()).await;
-        // Handling messages is bulk work again.
-        weir_sched::set_class(Class::Bulk);
-        shaken.ok()?;
+        connection.shake_hands(Session::server(chooser), self.deadline()).await.ok()?;
         connection.tls().into_iter().for_each(|facts| (self.relays.on_secured)(facts));
         Some(())
     }
@@ -164,12 +160,12 @@ impl StreamAcceptor {
         }
     }
 
-    /// Reads the PROXY header, which names the sender (`accept-proxy`).
+    /// Reads the PROXY header, which names the sender (`accept-proxy`), unless a proxy sends for itself.
     async fn read_proxy_header(&self, connection: &mut Connection, sender: &mut Sender) -> Option<()> {
         loop {
             if let Some(header) = weir_proxy::parse(connection.input()).ok()? {
-                if let Addresses::Inet { source, .. } = header.addresses {
-                    *sender = Sender::from_ip(Some(source.ip()));
+                if let Some(client) = proxy_header::client(&header) {
+                    *sender = Sender::of(&client);
                 }
                 let length = header.length;
                 connection.consume(length);

@@ -304,9 +304,16 @@ fn a_proxy_header_says_who_sends() {
         let mut client = connect(port);
         client.write_all(b"PROXY TCP4 192.0.2.7 192.0.2.8 1 2\r\n<6>1 - h p 1 - - x\n").expect("room");
         world.hear(&["<6>1 - 192.0.2.7 p 1 - - x"]).await;
+        // LOCAL: whatever addresses the header has, the proxy itself sends (proxy protocol 2.2).
+        let own =
+            b"\r\n\r\n\0\r\nQUIT\n\x20\x11\0\x0c\xc0\0\x02\x07\xc0\0\x02\x08\0\x01\0\x02<6>1 - h p 1 - - y\n";
+        let mut proxy = connect(port);
+        proxy.write_all(own).expect("room");
+        world.hear(&["<6>1 - 192.0.2.7 p 1 - - x", "<6>1 - 127.0.0.1 p 1 - - y"]).await;
+        drop(proxy);
         connect(port).write_all(b"<6>no header\n").expect("room");
         until(|| world.relay.connections.inside() == 1).await;
-        assert_eq!(world.heard().len(), 1);
+        assert_eq!(world.heard().len(), 2);
     });
 }
 

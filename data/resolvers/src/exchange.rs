@@ -190,7 +190,7 @@ impl Query<'_> {
         // A length of two bytes goes before each message (RFC 1035, 4.2.2).
         let length = u16::try_from(message.len()).unwrap_or(u16::MAX);
         let framed = [&length.to_be_bytes(), message].concat();
-        let mut connection = match self.server.link.open(&framed, Class::Normal, self.deadline).await {
+        let mut connection = match self.server.link.open(&framed, self.deadline).await {
             Ok(connection) => connection,
             Err(ConnectError::Failed(fault))
                 if fault.is_lack_of_descriptors() || fault == Fault::Shortage =>

@@ -5,6 +5,7 @@
 use weir_h2::{ErrorCode, Event, ReceivedHead};
 use weir_http::Flags;
 use weir_net::{Fault, Received, shortage};
+use weir_sched::TaskKey;
 use weir_sys::Errno;
 
 use super::slot::{Awaits, Slot};
@@ -12,13 +13,23 @@ use super::trace::Passing;
 use super::{Inner, MAX_OUTPUT, Pace, ROUNDS, rooms};
 
 impl Inner {
-    /// Receives, and gives the data to the streams; true if there may be more.
+    /// Receives, and gives the data to the streams; true if there may be more. The stream that got data last may run next: they are still
+    /// in the processor's cache (R188).
     pub(super) fn receive(&mut self, now_ms: u64) -> bool {
+        let mut last = TaskKey::NONE;
+        let more = self.take_in(now_ms, &mut last);
+        if !last.is_none() {
+            weir_sched::wake_next(last);
+        }
+        more
+    }
+
+    fn take_in(&mut self, now_ms: u64, last: &mut TaskKey) -> bool {
         let mut fresh = !self.connection.input().is_empty();
         let frames = self.engine.frames();
         self.resets = 0;
         for _ in 0..ROUNDS {
-            if fresh && !self.demultiplex(now_ms, frames) {
+            if fresh && !self.demultiplex(now_ms, frames, last) {
                 return true;
             }
             if self.fault.is_some() || self.engine.failure().is_some() {
@@ -52,7 +63,7 @@ impl Inner {
     }
 
     /// Distributes received frames; false if this turn, which began at `frames` frames, must end.
-    fn demultiplex(&mut self, now_ms: u64, frames: u64) -> bool {
+    fn demultiplex(&mut self, now_ms: u64, frames: u64, last: &mut TaskKey) -> bool {
         loop {
             let awaited = self.awaited_by_trace();
             let (used, event) = self.engine.advance(self.connection.input(), now_ms);
@@ -60,7 +71,7 @@ impl Inner {
                 self.tell_input(awaited, used, &event);
             }
             let more = event != Event::More;
-            self.happened(event);
+            self.happened(event, last);
             self.connection.consume(used);
             if !more || self.engine.failure().is_some() {
                 return true;
@@ -73,7 +84,7 @@ impl Inner {
         }
     }
 
-    fn happened(&mut self, event: Event) {
+    fn happened(&mut self, event: Event, last: &mut TaskKey) {
         match event {
             Event::More => {}
             Event::Request { stream, end } => {
@@ -119,12 +130,12 @@ impl Inner {
                 let bytes = &self.connection.input()[bytes];
                 let count = bytes.len() as u32;
                 let Ok(at) = self.slots.binary_search_by_key(&stream, |slot| slot.id) else {
-                    self.engine.consumed(stream, count);
+                    self.engine.consumed(stream, count, None);
                     return;
                 };
                 if shortage::is_exhausted() {
                     shortage::count_refusal();
-                    self.engine.consumed(stream, count);
+                    self.engine.consumed(stream, count, None);
                     self.engine.reset(stream, ErrorCode::EnhanceYourCalm);
                     self.slots[at].fault.get_or_insert(Fault::Shortage);
                     return self.slots[at].wake();
@@ -137,7 +148,7 @@ impl Inner {
                     slot.end(b"");
                 }
                 if is_news {
-                    slot.wake();
+                    feed(slot.task, last);
                 }
             }
             Event::Trailers { stream } => {
@@ -183,5 +194,52 @@ impl Inner {
         let mut head = rooms::take().unwrap_or_else(|| Box::new(self.engine.room()));
         self.engine.take_head(&mut head);
         head
+    }
+}
+
+/// Wakes the task of a stream that got data: behind the others, unless it stays the last one of this turn.
+fn feed(task: TaskKey, last: &mut TaskKey) {
+    let before = std::mem::replace(last, task);
+    if !before.is_none() && before != task {
+        weir_sched::wake(before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use weir_sched::{Class, Kind, Tick, simulate, sleep_until, spawn, wait, wake, wake_next};
+
+    use super::*;
+
+    /// R188: of the streams that one turn feeds, the last one is not queued: the connection lets it run next.
+    #[test]
+    fn the_stream_that_got_data_last_is_kept_out_of_the_queue() {
+        static KIND: Kind = Kind::new("test");
+        let order = simulate::run(1, async {
+            let order = Rc::new(RefCell::new(Vec::new()));
+            let streams = ["a", "b", "c"].map(|name| {
+                let order = order.clone();
+                spawn(&KIND, Class::Normal, async move {
+                    loop {
+                        wait(Tick::NEVER).await;
+                        order.borrow_mut().push(name);
+                    }
+                })
+            });
+            sleep_until(weir_sched::now().after(1)).await;
+            let mut last = TaskKey::NONE;
+            wake(streams[2]);
+            for at in [0, 0, 1, 1] {
+                feed(streams[at], &mut last);
+            }
+            assert_eq!(last, streams[1]);
+            wake_next(last);
+            sleep_until(weir_sched::now().after(1)).await;
+            order.take()
+        });
+        assert_eq!(order.ok().flatten(), Some(vec!["b", "c", "a"]));
     }
 }

@@ -22,7 +22,7 @@ use weir_http::{BodySize, Flags, Head, Method, Version};
 use weir_net::{Fault, Received, Sent};
 use weir_sys::Errno;
 
-use crate::multiplexer::{Multiplexer, rooms};
+use crate::multiplexer::{Multiplexer, freed, rooms};
 
 /// One stream of a shared connection. Dropping it ends the stream for the peer too.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub struct SharedStream {
     start: usize,
     /// Payload among them for which the peer's window was not opened again yet.
     unreturned: u32,
+    /// Whether bytes were taken over since the memory was shrunk: what comes next may have more memory than it needs.
+    is_wide: bool,
     /// Whether the peer's last byte was received.
     ended: bool,
     /// Whether the peer is a server: requests are sent, responses received.
@@ -81,6 +83,7 @@ impl SharedStream {
             input: Vec::new(),
             start: 0,
             unreturned: 0,
+            is_wide: false,
             ended: false,
             method: Method::Other,
             outgoing: Outgoing::AwaitingHead,
@@ -189,6 +192,7 @@ impl SharedStream {
         match fault {
             None => {}
             Some(HeadFault::TooLarge) => return Err(NoHead::TooLarge),
+            Some(HeadFault::NoRequest) => return Err(NoHead::Invalid),
             Some(HeadFault::Malformed) => return Err(NoHead::Failed(Fault::Protocol)),
         }
         // The head is not HTTP/1, so it must always be serialized for the other side.
@@ -239,6 +243,7 @@ impl SharedStream {
             self.start = 0;
         }
         let arrived = self.multiplexer.take_arrived(self.id, &mut self.input);
+        self.is_wide |= arrived.bytes > 0;
         self.ended |= arrived.ended;
         self.unreturned += arrived.payload;
         self.received += u64::from(arrived.payload);
@@ -264,15 +269,20 @@ impl SharedStream {
         self.multiplexer.fault(self.id)
     }
 
-    /// Whether it keeps memory that it does not need.
+    /// Whether it may keep memory that it does not need, here or with its connection.
     pub(crate) fn has_slack(&self) -> bool {
-        self.input.capacity() > 2 * self.input.len() + SLACK
+        self.is_wide
     }
 
     pub(crate) fn shrink_input(&mut self) {
+        if !std::mem::take(&mut self.is_wide) {
+            return;
+        }
         self.input.drain(..self.start);
         self.start = 0;
+        let before = self.input.capacity();
         self.input.shrink_to_fit();
+        freed::note(before - self.input.capacity() + self.multiplexer.shrink_arrived(self.id));
     }
 
     pub(crate) fn has_pending(&self) -> bool {
@@ -305,8 +315,7 @@ impl SharedStream {
         let size = BodySize::of_request(head);
         self.method = head.method();
         // A tunnel follows a CONNECT or a request for another protocol, if the server agrees.
-        let tunnel = self.method == Method::Connect
-            || head.flags().contains(Flags::CONNECTION_UPGRADE | Flags::UPGRADE_WEBSOCKET);
+        let tunnel = self.method == Method::Connect || head.upgrade(raw).is_some();
         let ends = size == BodySize::None && !tunnel;
         // An HTTP/1.0 response of unknown length ends with the connection.
         let chunks = head.version() >= Version::HTTP_11;
@@ -330,13 +339,14 @@ impl SharedStream {
         let interim = (100..200).contains(&status) && status != 101;
         let size = BodySize::of_response(head, self.method);
         // A response without a body is one frame: gRPC distinguishes trailers by that.
-        let ends = !interim && (size == BodySize::None || head.flags().contains(Flags::ENDED));
+        let later = head.flags().contains(Flags::ENDS_LATER);
+        let ends = !interim && !later && (size == BodySize::None || head.flags().contains(Flags::ENDED));
         let Some(count) = self.multiplexer.send_head(self.id, head, raw, ends) else { return self.failed() };
         self.sent += count as u64;
         if !interim {
             self.outgoing = match size {
-                BodySize::None => Outgoing::Ended,
                 _ if ends => Outgoing::Ended,
+                BodySize::None => Outgoing::Raw,
                 BodySize::Known(length) => Outgoing::Counted(length),
                 BodySize::Unknown if head.flags().contains(Flags::CHUNKED) => {
                     Outgoing::Chunks(Box::default())
@@ -532,6 +542,8 @@ impl Drop for SharedStream {
 /// Why no head is available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoHead {
+    /// Its start line is none.
+    Invalid,
     /// Nothing comes any more.
     Failed(Fault),
     /// The stream does not exist any more.
@@ -542,5 +554,3 @@ pub(crate) enum NoHead {
 
 /// No stream has this identifier: it is the connection's.
 pub(super) const UNOPENED: u32 = 0;
-/// How much memory a stream may keep besides its bytes.
-const SLACK: usize = 1024;

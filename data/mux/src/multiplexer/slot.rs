@@ -1,6 +1,6 @@
 //! A connection's record of one of its streams: received data that the stream has not taken, and how it ended.
 
-use weir_h1::chunk_encoder::{CHUNK_END, ChunkHeader};
+use weir_h1::chunk_encoder::{CHUNK_END, ChunkHeader, MAX_HEADER};
 use weir_h2::ReceivedHead;
 use weir_net::Fault;
 use weir_sched::TaskKey;
@@ -19,6 +19,8 @@ pub(super) struct Slot {
     later: Vec<Box<ReceivedHead>>,
     /// Received bytes that were not taken.
     pub arrived: Vec<u8>,
+    /// Whether `arrived` grows by little more than what comes, because nobody is expected to take it soon.
+    is_frugal: bool,
     /// Bytes of payload among them.
     pub payload: u32,
     /// Whether its body has no announced length.
@@ -52,6 +54,7 @@ impl Slot {
             head: None,
             later: Vec::new(),
             arrived: Vec::new(),
+            is_frugal: true,
             payload: 0,
             chunked: false,
             ended: false,
@@ -76,6 +79,9 @@ impl Slot {
 
     pub fn add_payload(&mut self, bytes: &[u8]) {
         self.payload += bytes.len() as u32;
+        if self.is_frugal {
+            self.make_room(bytes.len() + MAX_HEADER + CHUNK_END.len());
+        }
         if !self.chunked {
             self.arrived.extend_from_slice(bytes);
         } else if !bytes.is_empty() {
@@ -84,6 +90,21 @@ impl Slot {
             self.arrived.extend_from_slice(bytes);
             self.arrived.extend_from_slice(CHUNK_END);
         }
+    }
+
+    /// Makes room for `count` bytes, and an eighth of what waits already: many small pieces must not be copied each time.
+    fn make_room(&mut self, count: usize) {
+        if self.arrived.capacity() - self.arrived.len() < count {
+            self.arrived.reserve_exact(count.max(self.arrived.len() / 8));
+        }
+    }
+
+    /// Shrinks the memory to what waits, and returns how much was freed. It grows by little until the stream takes something again.
+    pub fn shrink(&mut self) -> usize {
+        let before = self.arrived.capacity();
+        self.arrived.shrink_to_fit();
+        self.is_frugal = true;
+        before - self.arrived.capacity()
     }
 
     /// The peer's last byte was received, with these trailers.
@@ -126,6 +147,7 @@ impl Slot {
     /// Appends the received bytes to those of the stream.
     pub fn take_arrived(&mut self, into: &mut Vec<u8>) -> Arrived {
         let bytes = self.arrived.len();
+        self.is_frugal &= bytes == 0;
         if into.is_empty() {
             std::mem::swap(into, &mut self.arrived);
         } else {
@@ -169,6 +191,30 @@ mod tests {
             assert_eq!(slot.take_head().map(|head| head.head.status()), Some(status));
         }
         assert!(!slot.has_head());
+    }
+
+    #[test]
+    fn memory_is_that_of_the_bytes_until_the_stream_takes_them_and_again_when_it_is_quiet() {
+        let mut slot = Slot::new(1);
+        for _ in 0..64 {
+            slot.add_payload(&[0; 1000]);
+            assert!(
+                slot.arrived.capacity() <= slot.arrived.len() * 9 / 8 + 1000,
+                "{}",
+                slot.arrived.capacity()
+            );
+        }
+        let mut input = Vec::new();
+        slot.take_arrived(&mut input);
+        input.clear();
+        slot.take_arrived(&mut input);
+        slot.add_payload(b"1");
+        let wide = slot.arrived.capacity();
+        assert!(wide >= 64_000, "the stream and the connection exchange their memory");
+        assert_eq!((slot.shrink(), slot.arrived.capacity(), slot.shrink()), (wide - 1, 1, 0));
+        slot.add_payload(&[0; 1000]);
+        slot.add_payload(&[0; 10]);
+        assert!(slot.arrived.capacity() < 1200, "quiet streams take little more than their bytes");
     }
 
     #[test]

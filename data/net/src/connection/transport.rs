@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::time::Duration;
 
-use weir_sched::{Class, Descriptor, Received as Raw, Tick, wait, yield_now};
+use weir_sched::{Class, Descriptor, Received as Raw, Tick, wait};
 use weir_tls::clock::{TimeProvider, UnixTime};
 use weir_tls::{
     Facts, Failure, HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, Opened, Progress, Session, Why, announced,
@@ -30,6 +30,8 @@ pub(super) struct Transport {
     wire: Vec<u8>,
     /// Whether anything was received.
     heard: bool,
+    /// The class of the task before it became heavy work for the next step of the handshake.
+    usual: Option<Class>,
     _counted: Counted,
 }
 
@@ -43,7 +45,7 @@ impl Beside {
 impl Transport {
     fn new(session: Session) -> Transport {
         let session = if tls_count::is_full() { session.refused_to_begin() } else { session };
-        Transport { session, wire: Vec::new(), heard: false, _counted: Counted::new() }
+        Transport { session, wire: Vec::new(), heard: false, usual: None, _counted: Counted::new() }
     }
 
     fn holds_input(&self) -> bool {
@@ -88,8 +90,6 @@ impl Connection {
     /// Why the session could not be established. The alert was sent as far as the peer takes it.
     pub async fn shake_hands(&mut self, session: Session, deadline: Tick) -> Result<(), Failure> {
         self.begin_tls(session);
-        // At most one handshake computation per turn, so that other tasks run in between (R41).
-        yield_now().await;
         while !self.advance_tls()? {
             if deadline <= weir_sched::now() {
                 return Err(self.give_up_tls(Failure::because(Why::TimedOut)));
@@ -99,9 +99,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Begins the handshake of a new session; bytes received before are its first input. The current task is heavy work as long as
-    /// [`Session::awaits_heavy_work`], at most until [`advance_tls`](Self::advance_tls) completes or [`end_tls`](Self::end_tls)
-    /// cancels it.
+    /// Begins the handshake of a new session; bytes received before are its first input.
     pub(crate) fn begin_tls(&mut self, session: Session) {
         let mut transport = Transport::new(session);
         transport.wire.extend_from_slice(self.input());
@@ -109,30 +107,22 @@ impl Connection {
         let length = self.input().len();
         self.consume(length);
         self.beside.get_or_insert_default().tls = Some(transport);
-        weir_sched::set_class(Class::Heavy);
     }
 
-    /// Continues the handshake as far as possible without waiting; true when it is complete.
+    /// Continues the handshake as far as possible without waiting; true when it is complete. A step that computes long is left to a
+    /// later turn: the current task is woken for it, and heavy work until then, so that a turn has one such step (R44).
     ///
     /// # Errors
     /// Why the session could not be established; final.
     pub(crate) fn advance_tls(&mut self) -> Result<bool, Failure> {
-        let step = self.shake_once();
-        if !matches!(step, Ok(false)) || !self.awaits_heavy_work() {
-            weir_sched::set_class(Class::Normal);
-        }
-        step.map_err(|failure| self.give_up_tls(failure))
+        self.shake_once().map_err(|failure| self.give_up_tls(failure))
     }
 
-    fn awaits_heavy_work(&self) -> bool {
-        let transport = self.beside.as_ref().and_then(|beside| beside.tls.as_ref());
-        transport.is_some_and(|transport| transport.session.awaits_heavy_work())
-    }
-
-    /// The handshake is complete, or cancelled.
+    /// The handshake is cancelled: a step that was left to a later turn is not made.
     pub(crate) fn end_tls(&mut self) {
-        if self.awaits_heavy_work() {
-            weir_sched::set_class(Class::Normal);
+        let transport = self.beside.as_mut().and_then(|beside| beside.tls.as_mut());
+        if let Some(usual) = transport.and_then(|transport| transport.usual.take()) {
+            weir_sched::set_class(usual);
         }
     }
 
@@ -167,11 +157,21 @@ impl Connection {
             let mut answer = Vec::new();
             let (used, result) = transport.session.shake(&mut transport.wire, &mut answer);
             transport.forget(used);
+            if let Some(usual) = transport.usual.take() {
+                weir_sched::set_class(usual);
+            }
+            if result == Ok(Progress::Computes) {
+                transport.usual = Some(weir_sched::set_class(Class::Heavy));
+            }
             self.beside = Some(beside);
             self.send_answer(&answer);
             match result {
                 Ok(Progress::Established) => return Ok(true),
                 Ok(Progress::More) => {}
+                Ok(Progress::Computes) => {
+                    weir_sched::wake(weir_sched::current());
+                    return Ok(false);
+                }
                 Err(failure) => return Err(failure),
             }
             match self.receive_wire() {

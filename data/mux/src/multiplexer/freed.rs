@@ -1,0 +1,32 @@
+//! How much memory of waiting payload was freed because its streams are quiet.
+//!
+//! The allocator returns free memory to the system while memory comes and goes. Streams that are quiet together free theirs at
+//! once, and nothing comes and goes after that.
+
+use std::cell::Cell;
+
+thread_local! {
+    static FREED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Notes `bytes` that were freed.
+pub(super) fn note(bytes: usize) {
+    FREED.set(FREED.get().saturating_add(bytes));
+}
+
+/// The bytes that were freed on this worker since the last call.
+pub fn take() -> usize {
+    FREED.take()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_is_told_once() {
+        note(3);
+        note(4);
+        assert_eq!((take(), take()), (7, 0));
+    }
+}
