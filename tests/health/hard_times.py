@@ -1,6 +1,10 @@
 """Checks while the machine is against them: it stops, it has no descriptors left, everything changes at once."""
 import contextlib
+import os
+import resource
 import signal
+import socket
+import threading
 import time
 
 from health.support import *  # noqa: F403
@@ -42,47 +46,131 @@ def a_server_that_is_gone_is_found_out_however_late(binary, folder):
         assert server.count >= 2, server.count
 
 
-def requests(port, count):
-    """How long each of some requests took over one connection, in milliseconds, sorted."""
+def waits_ms(tasks):
+    """How long each of some threads, if it is there, was ready to run, and the machine ran others."""
+    waits = {}
+    for task in tasks:
+        with contextlib.suppress(OSError), open(f"/proc/{task}/schedstat") as file:
+            waits[task] = int(file.read().split()[1]) / 1e6
+    return waits
+
+
+def requests(port, count, tasks=()):
+    """How long each of some requests took over one connection, in milliseconds, sorted; without the time for which these threads, or the client,
+    had to wait for a processor."""
     spent = []
+    tasks = [*tasks, f"self/task/{threading.get_native_id()}"]
     with socket.create_connection(("127.0.0.1", port), 10) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for _ in range(count):
-            begun = time.perf_counter()
+            before, begun = waits_ms(tasks), time.perf_counter()
             client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             assert client.recv(1000).startswith(b"HTTP/1.1 200"), "no answer"
-            spent.append((time.perf_counter() - begun) * 1000)
+            took = (time.perf_counter() - begun) * 1000
+            spent.append(took - sum(wait - before.get(task, wait) for task, wait in waits_ms(tasks).items()))
             time.sleep(0.002)
     return sorted(spent)
 
 
 def a_storm_of_changes_keeps_no_request_waiting(binary, folder):
-    """5,000 servers go down and come up each second, and the requests that are balanced among them take no 5 ms longer for it. The quarter
-    that took longest is left out: it is the machine's."""
+    """5,000 servers go down and come up each second, and no request that is balanced among them takes 5 ms longer for it: plain ones, and those that
+    start slowly, are backups, have limits, and may stand out. The longest time of each round counts, and of up to eight rounds the best one: what the
+    machine does hits some rounds, what changes cost hits all. Waiting for a processor is not counted. How much is looked at for a change is counted in
+    data/backend. It wants an optimized program: another one is busy with the checks alone."""
+    storm(binary, folder, "plain", "", "")
+    storm(binary, folder, "all", "option allbackups\n    outlier-ejection errors 5", "slowstart 2s maxconn 2 backup")
+
+
+def storm(binary, folder, name, lines, words):
+    """The storm in a backend with these lines, whose servers have these words."""
     def serve(connection):
         with connection, contextlib.suppress(OSError):
             while connection.recv(1000):
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     server, checked, port = Listening(serve), Listening(), free_port()
-    servers = "\n".join(f"    server s{number} 127.0.0.1:{server.port} check port {checked.port} inter 1s fall 1 rise 1" for number in range(5000))
+    servers = "\n".join(f"    server s{number} 127.0.0.1:{server.port} check port {checked.port} inter 1s fall 1 rise 1 {words}" for number in range(5000))
     sections = f"""
-frontend f
+listen l
     mode http
     bind 127.0.0.1:{port}
-    default_backend b
-backend b
-    mode http
-    server always 127.0.0.1:{server.port}
+    {lines}
+    server always 127.0.0.1:{server.port} {words.replace("maxconn 2", "")}
 {servers}
 """
-    with Scene(binary, folder, sections, "nbthread 1\n    maxconn 1000\n    spread-checks 0") as scene:
+    with Scene(binary, folder, sections, "nbthread 1\n    maxconn 1000\n    spread-checks 0", name=f"{name}.cfg") as scene:
         time.sleep(1)
-        calm = requests(port, 300)
+        workers = [f"{scene.program.pid}/task/{task}" for task in os.listdir(f"/proc/{scene.program.pid}/task")]
+        calm = min(requests(port, 100, workers)[-1] for _ in range(3))
         stormy = []
-        for turn in range(4):
-            checked.open() if turn % 2 else checked.close()
-            stormy += requests(port, 300)
-        downs = sum(int(line.split(",")[21] or 0) for line in scene.ask("show stat").splitlines() if line.startswith("b,s"))
+        while not stormy or min(stormy) > calm + 5 and len(stormy) < 8:
+            for change in (checked.close, checked.open):
+                change()
+                begun = time.monotonic()
+                stormy.append(requests(port, 450, workers)[-1])
+                # A fast machine is done before every server was checked.
+                time.sleep(max(0, begun + 1.2 - time.monotonic()))
+        downs = sum(int(line.split(",")[22] or 0) for line in scene.ask("show stat l 4 -1").splitlines()[1:] if line)
+    checked.close()
     assert downs >= 5000, downs
-    stormy.sort()
-    assert stormy[len(stormy) * 3 // 4] < calm[len(calm) * 3 // 4] + 5, (calm[::30], stormy[::120])
+    assert min(stormy) < calm + 5, (name, calm, stormy)
+
+
+def a_check_that_cannot_begin_blames_no_server(binary, folder):
+    """Without a descriptor left, checks over connections of their own, agents and programs do not begin: servers stay as they are, and what is told
+    of the check says why. With descriptors they go on."""
+    def agent(connection):
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(b"up\n")
+    port, agent_port = Listening().port, Listening(agent).port
+    program = folder.file("ends.sh", "#!/bin/sh\nexit 0\n")
+    os.chmod(program, 0o755)
+    sections = f"""
+backend apart
+    server s 127.0.0.1:{port} source 127.0.0.1 check inter 200ms fall 1 rise 1
+backend talks
+    option httpchk
+    server s 127.0.0.1:{port} source 127.0.0.1 check inter 200ms fall 1 rise 1
+backend agents
+    server s 127.0.0.1:{port} source 127.0.0.1 agent-check agent-port {agent_port} agent-inter 200ms fall 1 rise 1
+backend programs
+    option external-check
+    external-check command {program}
+    server s 127.0.0.1:{port} check inter 200ms fall 1 rise 1
+"""
+    with Scene(binary, folder, sections, "external-check\n    insecure-fork-wanted\n    nbthread 1") as scene:
+        # `talks` is refused an answer: it is down before, and stays so.
+        for backend, status in (("apart", "UP"), ("talks", "DOWN"), ("programs", "UP")):
+            scene.expect(backend, "s", status=status)
+        scene.expect("agents", "s", agent_status="L7OK")
+        before = {backend: scene.stat(backend, "s", "status") for backend in ("apart", "talks", "agents", "programs")}
+        failed = {backend: scene.stat(backend, "s", "chkfail", "chkdown") for backend in ("apart", "programs")}
+        pid = scene.program.pid
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        # The connection of who asks has a descriptor; checks that run give theirs back first.
+        with socket.socket(socket.AF_UNIX) as operator:
+            operator.connect(scene.cli)
+            operator.sendall(b"prompt\n")
+            assert operator.recv(100)
+            time.sleep(0.1)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+            time.sleep(1.5)
+
+            def asked(command):
+                operator.sendall(command.encode() + b"\n")
+                text = b""
+                while not text.endswith(b"\n> "):
+                    text += operator.recv(65536)
+                return text.decode()
+            lines = asked("show stat").splitlines()
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+        names = lines[0].lstrip("# ").split(",")
+        rows = {row["pxname"]: row for line in lines[1:] if (row := dict(zip(names, line.split(",")))).get("svname") == "s"}
+        for backend, row in rows.items():
+            kind = ("agent_status", "last_agt") if backend == "agents" else ("check_status", "last_chk")
+            assert row["status"] == before[backend][0], (backend, row["status"], row[kind[0]], row[kind[1]])
+            assert row[kind[0]].removeprefix("* ") == "SOCKERR" and row[kind[1]], (backend, row[kind[0]], row[kind[1]])
+        for backend, figures in failed.items():
+            assert scene.stat(backend, "s", "chkfail", "chkdown") == figures, backend
+        scene.expect("apart", "s", check_status="L4OK")
+        scene.expect("agents", "s", agent_status="L7OK")
+        scene.expect("programs", "s", check_status="PROCOK")

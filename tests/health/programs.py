@@ -147,13 +147,25 @@ def parent(process):
         return None
 
 
+def children(process):
+    """The numbers of a process's children."""
+    return [entry for entry in os.listdir("/proc") if entry.isdigit() and parent(entry) == process]
+
+
+def kill_programs(processes):
+    """Kills programs that a check started, each with its group, whose time was not over when their parent was killed."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(int(process), signal.SIGKILL)
+
+
 def so_many_run_at_once_and_no_more(binary, folder):
     path = program(folder, "slow.sh", "exec /bin/sleep 20")
     servers = "\n".join(f"    server s{number} 127.0.0.1:9 check inter 60s" for number in range(100))
     sections = f"backend b\n    option external-check\n    external-check command {path}\n{servers}\n"
     with Scene(binary, folder, sections, WANTED + "\n    max-spread-checks 1ms\n    nbthread 2") as scene:
         def running():
-            return [entry for entry in os.listdir("/proc") if entry.isdigit() and parent(entry) == scene.program.pid]
+            return children(scene.program.pid)
         assert wait_until(lambda: len(running()) == 64), len(running())
         # The others wait; who asks is answered meanwhile.
         assert not wait_until(lambda: len(running()) > 64, 0.5), len(running())
@@ -161,10 +173,7 @@ def so_many_run_at_once_and_no_more(binary, folder):
         processes = running()
         scene.program.send(signal.SIGTERM)
         assert scene.program.status() == -signal.SIGTERM, scene.program.status()
-    for process in processes:
-        # Their time may have been over before.
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(process), signal.SIGKILL)
+    kill_programs(processes)
 
 
 def what_is_missing_is_an_error(binary, folder):
@@ -182,3 +191,58 @@ def what_is_missing_is_an_error(binary, folder):
     assert check(f"{allowed}{proxy} external-check command x\n external-check path /bin\n") == 0
     assert check(f"global\n external-check\n{proxy} external-check command /x\n", "Proxy 'b' : 'insecure-fork-wanted' not enabled in "
                  "the global section, 'option external-check' will likely fail") == 0
+
+
+def programs_that_will_not_end_hold_nothing(binary, folder):
+    """Programs that ignore signals, print for ever, start others, or stop themselves, more than may run at once: they are killed in time, nothing piles
+    up, and who is checked otherwise is not disturbed. They start few others: whoever adopts orphans may be slow to bury them, and when the numbers of
+    processes are used up a shell ends by itself, with its children alive."""
+    marker = f"31{os.getpid() % 100000:05d}"
+    ways = {
+        "deaf": "trap '' TERM INT HUP QUIT; while :; do /bin/sleep 0.1; done",
+        "loud": "exec /usr/bin/yes",
+        "many": f"i=0; while [ $i -lt 3 ]; do /bin/sleep {marker} & i=$((i+1)); done; wait",
+        "stopped": "kill -STOP $$",
+    }
+    proxies = ""
+    for way, words in ways.items():
+        path = folder.file(f"{way}.sh", f"#!/bin/sh\n{words}\n")
+        os.chmod(path, 0o755)
+        lines = "\n".join(f"    server s{number} 127.0.0.1:9 check inter 500ms fall 1" for number in range(20))
+        proxies += f"backend {way}\n    option external-check\n    external-check command {path}\n    timeout check 300ms\n{lines}\n"
+    port = Listening().port
+    proxies += f"backend plain\n    server s 127.0.0.1:{port} check inter 100ms fall 1\n"
+    with Scene(binary, folder, proxies, WANTED) as scene, contextlib.ExitStack() as at_end:
+        pid = scene.program.pid
+        at_end.callback(lambda: kill_programs(children(pid)))
+
+        def asleep():
+            return [entry for entry in os.listdir("/proc") if entry.isdigit() and command(entry) == ["/bin/sleep", marker]]
+        descriptors = len(os.listdir(f"/proc/{pid}/fd"))
+        for way in ways:
+            scene.expect(way, "s7", status="DOWN", check_status="PROCTOUT", seconds=20)
+        most = [0, 0]
+        for _ in range(20):
+            begun = time.monotonic()
+            scene.ask("show info")
+            assert time.monotonic() - begun < 1, "the runtime API was late"
+            most = [max(most[0], len(children(pid))), max(most[1], len(os.listdir(f"/proc/{pid}/fd")))]
+            time.sleep(0.1)
+        # 64 run, and as many may be dead and not noticed yet.
+        assert most[0] <= 128 and most[1] <= descriptors + 128 + 16, (most, descriptors)
+        assert scene.stat("plain", "s", "status", "chkfail") == ("UP", "0")
+        for way in ways:
+            for number in range(20):
+                scene.ask(f"disable health {way}/s{number}")
+        assert wait_until(lambda: not asleep(), 5), asleep()
+        assert wait_until(lambda: len(children(pid)) <= 64, 5), children(pid)
+        assert wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) <= descriptors + 16, 5), "descriptors of programs stay open"
+
+
+def command(process):
+    """The words of a process; none when it is gone."""
+    try:
+        with open(f"/proc/{process}/cmdline") as file:
+            return file.read().split("\0")[:-1]
+    except OSError:
+        return None

@@ -75,6 +75,20 @@ def workers_wake_for_their_own_checks_r87_r95(binary, folder):
     assert checks > 150 and slept < 3 * checks + 100, (checks, slept)
 
 
+def fast_checks_meet_no_queue_that_is_shared_r53(binary, folder):
+    """Servers that are checked every 10 ms on two workers: the founding measurement waited for the lock of a wait queue that all threads share. Here a
+    check sleeps in its worker's own; workers meet only where a check moves."""
+    server = Listening(answer)
+    servers = "backend b\n" + "\n".join(f"    server s{number} 127.0.0.1:{server.port} check inter 10ms" for number in range(200))
+    with Scene(binary, folder, servers, "nbthread 2") as scene:
+        assert wait_until(lambda: activity(scene, "check_started") >= 2000, 20)
+        # Each that moved went by a message, and may have rung.
+        met = activity(scene, "wake_remote") + activity(scene, "messages")
+        moved, started = activity(scene, "check_adopted"), activity(scene, "check_started")
+    assert met <= 2 * moved + 50, (met, moved)
+    assert moved < started / 10, (moved, started)
+
+
 def many_workers_cost_no_more_r91(binary, folder):
     """Processor time of a hundred checks a second on 8 workers, beside the same on one."""
     server = Listening(answer)

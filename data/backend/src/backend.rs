@@ -369,7 +369,7 @@ impl Backend {
         let server = Arc::new(Server::new(key, settings, pools, home, now_ms));
         server.begin_in_maintenance();
         lb_state.add(Arc::clone(&server));
-        lb_state.rebuild(now_ms);
+        lb_state.recount(now_ms);
         self.publish(lb_state.servers());
         Ok(server)
     }
@@ -393,7 +393,7 @@ impl Backend {
             return Err(RemoveError::Followed);
         }
         lb_state.remove(key);
-        lb_state.rebuild(now_ms);
+        lb_state.recount(now_ms);
         self.publish(lb_state.servers());
         drop(lb_state);
         self.forget_leader(key);
@@ -407,11 +407,25 @@ impl Backend {
         let mut woken = Vec::new();
         {
             let mut lb_state = self.lb_state.lock();
+            if !lb_state.is_tick_due(now_ms) {
+                return;
+            }
             lb_state.refresh(now_ms);
             lb_state.settle();
             lb_state.hand_out_all(&mut woken);
         }
         wake_all(woken);
+    }
+
+    /// Computes who takes new visitors, if that was postponed. To be called at the times in [`News::batches`](crate::News::batches).
+    pub fn settle(&self) {
+        self.lb_state.lock().settle();
+    }
+
+    /// How many servers that are not backups are usable, and how many backups.
+    #[must_use]
+    pub fn usable_by_kind(&self) -> [u32; 2] {
+        self.lb_state.lock().usable_by_kind()
     }
 
     /// Whether some server is in its slow start.

@@ -33,8 +33,8 @@ pub(crate) struct LbState {
     version: Version,
     /// Whether some server's limit follows the backend's load.
     limits_follow_load: bool,
-    active: u32,
-    backup: u32,
+    /// How many servers are usable, without and with those that are ejected.
+    tally: Tally,
     arrivals: u64,
     /// The latest time that a caller passed.
     now_ms: u64,
@@ -42,9 +42,16 @@ pub(crate) struct LbState {
     ramp_step_ms: Option<u64>,
     /// When members were last computed.
     ramped_at_ms: u64,
-    /// Whether servers changed since then ([`LbState::postpone`]).
+    /// Whether servers changed since then ([`LbState::follow`]).
     stale: bool,
-    rebuilds: u64,
+    /// Whether [`LbState::take_batch_end_ms`] said when these changes have to be followed.
+    batch_end_is_known: bool,
+    /// Until when the turns of a large farm are not given ahead, because it keeps changing.
+    restless_until_ms: u64,
+    /// When [`LbState::is_tick_due`] was last true.
+    ticked_at_ms: u64,
+    /// How many servers were looked at so far, where all are: what changes cost in a large farm.
+    visits: u64,
     last_change_ms: u64,
     downtime_before_ms: u64,
     downs: u32,
@@ -104,10 +111,83 @@ impl ServerSlot {
 /// Generations restart after this many; no key is kept that long.
 const MAX_GENERATION: u32 = i32::MAX as u32;
 
-/// In farms with at least this many members, changes are batched.
+/// What a server contributes to its farm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Whether it takes new visitors.
+    weighs: bool,
+    /// Whether it would if it were not ejected.
+    would_weigh: bool,
+}
+
+impl Standing {
+    fn of(server: &Server, now_ms: u64) -> Self {
+        let would_weigh = server.weight_if_taken_back(now_ms) > 0;
+        Self { weighs: would_weigh && !server.is_ejected(), would_weigh }
+    }
+}
+
+/// How many servers are usable, those that are no backups first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    weighing: [u32; 2],
+    would_weigh: [u32; 2],
+}
+
+/// The servers that take new visitors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Serving {
+    Actives,
+    Backups,
+    /// No other server is left.
+    Ejected,
+    Nobody,
+}
+
+impl Tally {
+    fn of(servers: &[Arc<Server>], now_ms: u64) -> Self {
+        let mut tally = Self::default();
+        servers.iter().for_each(|server| tally.add(server, Standing::of(server, now_ms)));
+        tally
+    }
+
+    fn add(&mut self, server: &Server, standing: Standing) {
+        let kind = usize::from(server.settings().backup);
+        self.weighing[kind] += u32::from(standing.weighs);
+        self.would_weigh[kind] += u32::from(standing.would_weigh);
+    }
+
+    /// The tally after a server's standing changed.
+    fn changed(mut self, server: &Server, before: Standing, after: Standing) -> Self {
+        let kind = usize::from(server.settings().backup);
+        self.weighing[kind] = self.weighing[kind].saturating_sub(u32::from(before.weighs));
+        self.would_weigh[kind] = self.would_weigh[kind].saturating_sub(u32::from(before.would_weigh));
+        self.add(server, after);
+        self
+    }
+
+    fn serving(&self) -> Serving {
+        match (self.weighing, self.would_weigh) {
+            ([0, 0], [0, 0]) => Serving::Nobody,
+            ([0, 0], _) => Serving::Ejected,
+            ([0, _], _) => Serving::Backups,
+            _ => Serving::Actives,
+        }
+    }
+
+    /// The usable servers that are not backups, and the backups.
+    fn usable(&self) -> [u32; 2] {
+        if self.serving() == Serving::Ejected { self.would_weigh } else { self.weighing }
+    }
+}
+
+/// In farms with at least this many servers, changes are batched.
 pub(crate) const LARGE_FARM: usize = 256;
 /// How long changes are batched, in milliseconds. It bounds the delay until a server that comes up gets its first visitor.
 const TOGETHER_MS: u64 = 4;
+/// After a batch, workers of a large farm choose under its lock for so long, in milliseconds: turns that are given ahead would be taken
+/// back at the next change, and both cost more than some choices.
+const RESTLESS_MS: u64 = 50;
 
 /// How many turns of servers that left are skipped before members are computed.
 const MOOT_TURNS: usize = 32;
@@ -125,14 +205,16 @@ impl LbState {
             rotation: None,
             version: Version::default(),
             limits_follow_load: false,
-            active: 0,
-            backup: 0,
+            tally: Tally::default(),
             arrivals: 0,
             now_ms,
             ramp_step_ms: None,
             ramped_at_ms: now_ms,
             stale: false,
-            rebuilds: 0,
+            batch_end_is_known: false,
+            restless_until_ms: 0,
+            ticked_at_ms: 0,
+            visits: 0,
             last_change_ms: now_ms,
             downtime_before_ms: 0,
             downs: 0,
@@ -140,7 +222,7 @@ impl LbState {
             servers,
             shared,
         };
-        lb_state.rebuild(now_ms);
+        lb_state.recount(now_ms);
         // Initial state, up or down: no downtime so far.
         lb_state.downtime_before_ms = 0;
         lb_state
@@ -149,47 +231,94 @@ impl LbState {
     /// Advances the time, and recomputes the weights that depend on it.
     pub(crate) fn refresh(&mut self, now_ms: u64) {
         self.now_ms = self.now_ms.max(now_ms);
-        let is_due = self.stale && self.now_ms >= self.ramped_at_ms.saturating_add(TOGETHER_MS);
+        let is_due = self.stale && self.now_ms >= self.settles_at_ms();
         if is_due || self.now_ms >= self.refresh_at_ms() {
             self.rebuild(now_ms);
+        } else if self.restless_until_ms > 0 && !self.stale && self.now_ms >= self.restless_until_ms {
+            self.restless_until_ms = 0;
+            self.publish();
         }
     }
 
-    /// Called after a change of a server, `weighed` saying whether its weight was above 0 before: true if the members can be computed
-    /// later, once for several changes. In a large farm the computation takes longer than a request may wait, and thousands of servers may
-    /// change at once.
+    /// What a server contributes now; to be asked before a change, for [`LbState::follow`].
+    pub(crate) fn standing(&self, server: &Server, now_ms: u64) -> Standing {
+        Standing::of(server, now_ms)
+    }
+
+    /// After a change of a server, whose standing was `before`: counts it, and computes the members, now or, in a large farm, later: once
+    /// for all changes of some milliseconds. There the computation takes longer than a request may wait, and thousands of servers may
+    /// change at once. True if it was done now.
     ///
-    /// This is only possible where nothing else follows from the change: no request waits, no backups take over, and no weight depends on
-    /// time. Meanwhile choices are made under the lock, from the previous members, and skip those that left.
-    pub(crate) fn postpone(&mut self, server: &Server, weighed: bool, now_ms: u64) -> bool {
-        if server.settings().backup {
-            return false;
-        }
-        let weighs = server.effective_weight(now_ms) > 0;
-        let active = match (weighed, weighs) {
-            (false, true) => self.active + 1,
-            (true, false) => self.active.saturating_sub(1),
-            _ => self.active,
+    /// Meanwhile choices are made under the lock, from the previous members, and skip those that left. This is not possible when other
+    /// servers take over.
+    pub(crate) fn follow(&mut self, server: &Server, before: Standing, now_ms: u64) -> bool {
+        self.now_ms = self.now_ms.max(now_ms);
+        let after = Standing::of(server, now_ms);
+        let tally = self.tally.changed(server, before, after);
+        let serving = tally.serving();
+        let takes_over = serving != self.tally.serving() || {
+            let is_only_one = serving == Serving::Backups && !self.shared.settings.all_backups;
+            let waits = is_only_one && !self.queue.is_empty();
+            waits && !after.weighs && self.members.position(server.key()).is_some()
         };
-        let nobody_waits = self.queue.is_empty() && self.slots[server.key().index()].queue.is_empty();
-        let is_possible = self.members.list.len() >= LARGE_FARM
-            && self.active > 0
-            && active > 0
-            && nobody_waits
-            && server.settings().slow_start_ms == 0
-            && self.shared.settings.outliers.is_none()
-            && self.watcher.is_none();
-        if !is_possible {
-            return false;
+        self.tally = tally;
+        if self.servers.len() < LARGE_FARM || takes_over {
+            self.rebuild(now_ms);
+            return true;
         }
         self.close_rotation();
-        if let Some(member) = self.members.position(server.key()).filter(|_| !weighs) {
+        self.stale = true;
+        if let Some(member) = self.members.position(server.key()).filter(|_| !self.takes_visitors(server)) {
             self.balancer.leave(member);
         }
-        (self.active, self.stale) = (active, true);
-        self.shared.usable.store(active, Ordering::Relaxed);
+        let step = self.ramp_step(server, now_ms);
+        self.ramp_step_ms = self.ramp_step_ms.into_iter().chain(step).min();
+        self.show_usable();
         self.show_version(false);
-        true
+        false
+    }
+
+    /// Whether a server takes new visitors, according to the counts.
+    fn takes_visitors(&self, server: &Server) -> bool {
+        if !self.stale {
+            return self.members.position(server.key()).is_some();
+        }
+        let is_backup = server.settings().backup;
+        match self.tally.serving() {
+            Serving::Actives => !is_backup && server.effective_weight(self.now_ms) > 0,
+            Serving::Backups if self.shared.settings.all_backups => {
+                is_backup && server.effective_weight(self.now_ms) > 0
+            }
+            // Only one of them serves, until the members are computed; where requests wait, its change is not postponed.
+            Serving::Backups => {
+                self.members.position(server.key()).is_some() && server.effective_weight(self.now_ms) > 0
+            }
+            Serving::Ejected => server.weight_if_taken_back(self.now_ms) > 0,
+            Serving::Nobody => false,
+        }
+    }
+
+    /// When the members have to be computed, said once for each batch of changes, and only if somebody watches: no request may come that
+    /// would compute them.
+    pub(crate) fn take_batch_end_ms(&mut self) -> Option<u64> {
+        let is_news = self.stale && self.watcher.is_some() && !self.batch_end_is_known;
+        self.batch_end_is_known |= is_news;
+        is_news.then(|| self.settles_at_ms())
+    }
+
+    fn settles_at_ms(&self) -> u64 {
+        self.ramped_at_ms.saturating_add(TOGETHER_MS)
+    }
+
+    /// Whether weights and limits of slow starts are to be recomputed, and free slots given out: in a large farm not for each of its
+    /// checks.
+    pub(crate) fn is_tick_due(&mut self, now_ms: u64) -> bool {
+        let is_due =
+            self.servers.len() < LARGE_FARM || now_ms >= self.ticked_at_ms.saturating_add(TOGETHER_MS);
+        if is_due {
+            self.ticked_at_ms = now_ms;
+        }
+        is_due
     }
 
     /// Computes the members if that was postponed.
@@ -199,10 +328,10 @@ impl LbState {
         }
     }
 
-    /// How often members were computed.
+    /// How many servers were looked at so far, where all are.
     #[cfg(all(test, not(loom)))]
-    pub(crate) fn rebuilds(&self) -> u64 {
-        self.rebuilds
+    pub(crate) fn visits(&self) -> u64 {
+        self.visits
     }
 
     /// When weights must be recomputed because of a slow start.
@@ -243,46 +372,26 @@ impl LbState {
         }
     }
 
+    /// After changes that were not counted one by one: counts all servers, and recomputes the members.
+    pub(crate) fn recount(&mut self, now_ms: u64) {
+        self.tally = Tally::of(&self.servers, now_ms);
+        self.limits_follow_load = self.servers.iter().any(|server| server.settings().minimum_connections > 0);
+        self.rebuild(now_ms);
+    }
+
     /// Recomputes the members, and updates the balancing structure and the workers' version.
-    pub(crate) fn rebuild(&mut self, now_ms: u64) {
+    fn rebuild(&mut self, now_ms: u64) {
         self.close_rotation();
-        (self.stale, self.rebuilds) = (false, self.rebuilds + 1);
         self.now_ms = self.now_ms.max(now_ms);
+        if self.stale {
+            self.restless_until_ms = self.now_ms.saturating_add(RESTLESS_MS);
+        }
+        (self.stale, self.batch_end_is_known) = (false, false);
+        self.visits += self.servers.len() as u64;
         let now_ms = self.now_ms;
         let was_up = !self.members.list.is_empty();
-        let (former, change) = (Arc::clone(&self.members), self.version.to_number());
-        let since = |key| former.position(key).map_or(change, |position| former.list[position].since);
-        let usable = |backup: bool| {
-            self.servers.iter().filter(move |server| server.settings().backup == backup).filter_map(
-                move |server| {
-                    let weight = server.effective_weight(now_ms);
-                    let since = since(server.key());
-                    (weight > 0).then(|| Member { server: Arc::clone(server), weight, since })
-                },
-            )
-        };
-        let mut members: Vec<_> = usable(false).collect();
-        self.active = count(members.len());
-        self.backup = count(usable(true).count());
-        if members.is_empty() {
-            let wanted = if self.shared.settings.all_backups { usize::MAX } else { 1 };
-            members = usable(true).take(wanted).collect();
-        }
-        if members.is_empty() {
-            // No other server is left: ejected servers serve.
-            let ejected = self.servers.iter().filter_map(|server| {
-                let weight = server.weight_if_taken_back(now_ms);
-                (weight > 0).then(|| Member {
-                    server: Arc::clone(server),
-                    weight,
-                    since: since(server.key()),
-                })
-            });
-            members = ejected.collect();
-            let backups = members.iter().filter(|member| member.server.settings().backup).count();
-            self.active = count(members.len() - backups);
-            self.backup = count(backups);
-        }
+        debug_assert_eq!(self.tally, Tally::of(&self.servers, now_ms), "each change was counted");
+        let members = self.find_members();
         if was_up == members.is_empty() {
             if !was_up {
                 self.downtime_before_ms = self.downtime_ms(now_ms);
@@ -292,19 +401,64 @@ impl LbState {
             self.last_change_ms = now_ms;
         }
         self.members = Arc::new(Members::new(members));
-        self.limits_follow_load = self.servers.iter().any(|server| server.settings().minimum_connections > 0);
-        self.ramp_step_ms = self.servers.iter().filter_map(|server| ramp_step(server, now_ms)).min();
+        let steps = self.members.list.iter().filter_map(|member| self.ramp_step(&member.server, now_ms));
+        self.ramp_step_ms = steps.min();
         self.ramped_at_ms = now_ms;
-        self.shared.usable.store(count(self.members.list.len()), Ordering::Relaxed);
+        self.show_usable();
         self.balancer.rebuild(&self.members.list);
         self.publish();
         self.show();
     }
 
+    /// The servers that take new visitors, and their weights.
+    fn find_members(&self) -> Vec<Member> {
+        let (former, change) = (&self.members, self.version.to_number());
+        let since = |key| former.position(key).map_or(change, |position| former.list[position].since);
+        let member = |server: &Arc<Server>, weight: u32| {
+            (weight > 0).then(|| Member { server: Arc::clone(server), weight, since: since(server.key()) })
+        };
+        let usable = |backup: bool| {
+            let of_kind = self.servers.iter().filter(move |server| server.settings().backup == backup);
+            of_kind.filter_map(|server| member(server, server.effective_weight(self.now_ms)))
+        };
+        match self.tally.serving() {
+            Serving::Nobody => Vec::new(),
+            Serving::Actives => usable(false).collect(),
+            Serving::Backups if self.shared.settings.all_backups => usable(true).collect(),
+            Serving::Backups => usable(true).take(1).collect(),
+            Serving::Ejected => {
+                let taken_back =
+                    |server: &Arc<Server>| member(server, server.weight_if_taken_back(self.now_ms));
+                self.servers.iter().filter_map(taken_back).collect()
+            }
+        }
+    }
+
+    /// Publishes how many servers take new visitors.
+    fn show_usable(&self) {
+        let [active, backup] = self.tally.usable();
+        let usable = match self.tally.serving() {
+            Serving::Backups if !self.shared.settings.all_backups => 1,
+            _ => active + backup,
+        };
+        let usable = if self.tally.serving() == Serving::Actives { active } else { usable };
+        self.shared.usable.store(usable, Ordering::Relaxed);
+    }
+
+    /// How often the weight of a server in its slow start is recomputed. In a large farm that takes its time.
+    fn ramp_step(&self, server: &Server, now_ms: u64) -> Option<u64> {
+        let ramp = server.ramp(now_ms);
+        let least = if self.servers.len() < LARGE_FARM { 1 } else { TOGETHER_MS };
+        (!ramp.is_over()).then(|| (ramp.duration_ms / RAMP_STEPS).max(least))
+    }
+
     /// Raises the version: every worker looks at the farm before its next choice.
     fn publish(&mut self) {
         let ordered_by_load = self.shared.settings.algorithm == Algorithm::LeastConnections;
-        let is_free = !ordered_by_load && self.members.list.iter().all(|member| member.server.is_unlimited());
+        let is_calm = self.restless_until_ms == 0;
+        let is_free = is_calm
+            && !ordered_by_load
+            && self.members.list.iter().all(|member| member.server.is_unlimited());
         self.show_version(is_free);
     }
 
@@ -332,10 +486,11 @@ impl LbState {
 
     /// The farm's status for statistics and the runtime API.
     pub(crate) fn status(&self, now_ms: u64) -> BackendStatus {
+        let [active, backup] = self.tally.usable();
         BackendStatus {
             up: !self.members.list.is_empty(),
-            active: self.active,
-            backup: self.backup,
+            active,
+            backup,
             weight: weight::displayed(self.members.list.iter().map(|member| member.weight).sum()),
             last_change_ms: self.last_change_ms,
             downtime_ms: self.downtime_ms(now_ms),
@@ -343,14 +498,20 @@ impl LbState {
         }
     }
 
+    /// The usable servers that are not backups, and the backups.
+    pub(crate) fn usable_by_kind(&self) -> [u32; 2] {
+        self.tally.usable()
+    }
+
     /// The state of a server and its farm.
     pub(crate) fn situation(&self, server: &Server, now_ms: u64) -> Situation {
+        let [active, backup] = self.tally.usable();
         Situation {
             admin: server.admin_state(),
             operational: server.operational_state(now_ms),
             queued: server.queued(),
-            active: self.active,
-            backup: self.backup,
+            active,
+            backup,
         }
     }
 
@@ -439,9 +600,8 @@ impl LbState {
 
     /// Whether a choice among possibly outdated members is valid: the member did not leave, and the wait can end.
     fn holds(&self, pick: Pick) -> bool {
-        let takes_visitors =
-            |member: usize| self.members.list[member].server.effective_weight(self.now_ms) > 0;
-        !self.stale || matches!(pick, Pick::Free(member) if takes_visitors(member))
+        let takes_visitors = |member: usize| self.takes_visitors(&self.members.list[member].server);
+        !self.stale || matches!(pick, Pick::Free(member) | Pick::Queue(member) if takes_visitors(member))
     }
 
     /// The member that the session used last, if the request may use it again.
@@ -467,7 +627,9 @@ impl LbState {
 
     /// Tells the balancing structure that a server's number of served or queued requests changed.
     pub(crate) fn load_changed(&mut self, key: ServerKey) {
-        if let Some(member) = self.members.position(key) {
+        let Some(member) = self.members.position(key) else { return };
+        // A member that left is not put back into the order.
+        if !self.stale || self.takes_visitors(&self.members.list[member].server) {
             self.balancer.load_changed(member, &self.members.list);
         }
     }
@@ -499,16 +661,14 @@ impl LbState {
 
     /// Whether a server takes new visitors now.
     pub(crate) fn takes_part(&self, key: ServerKey) -> bool {
-        self.members.position(key).is_some()
+        self.server(key).is_some_and(|server| self.takes_visitors(server))
     }
 
     /// How many servers of the same kind would take part if none were ejected, and how many of these are ejected.
-    pub(crate) fn peers(&self, server: &Server, now_ms: u64) -> (usize, usize) {
-        let is_peer = |other: &&Arc<Server>| {
-            other.settings().backup == server.settings().backup && other.weight_if_taken_back(now_ms) > 0
-        };
-        let peers = || self.servers.iter().filter(is_peer);
-        (peers().count(), peers().filter(|peer| peer.is_ejected()).count())
+    pub(crate) fn peers(&self, server: &Server) -> (u32, u32) {
+        let kind = usize::from(server.settings().backup);
+        let (total, weighing) = (self.tally.would_weigh[kind], self.tally.weighing[kind]);
+        (total, total.saturating_sub(weighing))
     }
 
     /// Takes a slot of a server.
@@ -561,9 +721,9 @@ impl LbState {
     }
 
     /// Gives the free slots of one server to those who wait for it or for any server.
-    fn hand_out(&mut self, key: ServerKey, woken: &mut Vec<Arc<Waiter>>) {
+    pub(crate) fn hand_out(&mut self, key: ServerKey, woken: &mut Vec<Arc<Waiter>>) {
         let Some(server) = self.server(key).cloned() else { return };
-        let is_member = self.members.position(key).is_some();
+        let is_member = self.takes_visitors(&server);
         let limit = self.slot_limit(&server);
         // Each turn shortens a queue, so this ends.
         while server.is_up() && server.served() < limit {
@@ -586,16 +746,17 @@ impl LbState {
 
     /// Gives the free slots of all members to those who wait for any server.
     fn hand_out_members(&mut self, woken: &mut Vec<Arc<Waiter>>) {
-        let mut member = 0;
-        while member < self.members.list.len() && !self.queue.is_empty() {
-            let key = self.members.list[member].server.key();
+        let mut next = 0;
+        while next < self.servers.len() && !self.queue.is_empty() {
+            let key = self.servers[next].key();
             self.hand_out(key, woken);
-            member += 1;
+            next += 1;
         }
     }
 
     /// Gives all free slots to waiters.
     pub(crate) fn hand_out_all(&mut self, woken: &mut Vec<Arc<Waiter>>) {
+        self.visits += self.servers.len() as u64;
         for index in 0..self.servers.len() {
             let key = self.servers[index].key();
             if !self.queue.is_empty() || !self.slots[key.index()].queue.is_empty() {
@@ -606,9 +767,6 @@ impl LbState {
 
     /// Hands out free slots after a request joined a queue.
     pub(crate) fn hand_out_at(&mut self, queue: QueueOf, woken: &mut Vec<Arc<Waiter>>) {
-        if !self.queue.is_empty() {
-            self.settle();
-        }
         match queue {
             QueueOf::Server(key) => self.hand_out(key, woken),
             QueueOf::Backend => self.hand_out_members(woken),
@@ -631,13 +789,4 @@ impl LbState {
             waiter.decide(&Decision::ChooseAgain);
         }
     }
-}
-
-fn ramp_step(server: &Server, now_ms: u64) -> Option<u64> {
-    let ramp = server.ramp(now_ms);
-    (!ramp.is_over()).then(|| (ramp.duration_ms / RAMP_STEPS).max(1))
-}
-
-fn count(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
 }

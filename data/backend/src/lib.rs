@@ -60,7 +60,7 @@ pub use idle::{
 };
 pub use lb_state::{BackendStatus, FarmView, Watcher};
 pub use lease::Lease;
-pub use notice::{EjectionEnd, MailLevel, News, Notice, Passage, Reason, Urgency};
+pub use notice::{BatchEnd, EjectionEnd, MailLevel, News, Notice, Passage, Reason, Urgency};
 pub use outlier::OutlierRules;
 pub use persistence::{
     CookieMode, CookieSettings, DynamicCookies, HeaderEdit, Presented, PresentedState, ResponseFacts,

@@ -62,8 +62,19 @@ pub struct News {
     pub notices: Vec<Notice>,
     /// The servers that went up or down.
     pub passages: Vec<Passage>,
-    /// When ejected servers return, one entry for each.
+    /// When ejected servers return; those that return at the same time share an entry.
     pub ejections: Vec<EjectionEnd>,
+    /// When the changes of a large farm that is watched are followed, one entry for each batch of changes.
+    pub batches: Vec<BatchEnd>,
+}
+
+/// When [`Backend::settle`](crate::Backend::settle) is to be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchEnd {
+    /// The backend's index among the proxies.
+    pub proxy: usize,
+    /// The time on the caller's clock.
+    pub at_ms: u64,
 }
 
 /// When [`Backend::end_ejections`](crate::Backend::end_ejections) is to be called.
@@ -81,6 +92,7 @@ impl News {
         self.notices.extend(more.notices);
         self.passages.extend(more.passages);
         self.ejections.extend(more.ejections);
+        self.batches.extend(more.batches);
     }
 }
 
@@ -285,6 +297,9 @@ impl Transition<'_> {
             return Some(line);
         }
         Some(match (was, is) {
+            ((false, _), (true, _)) if self.before.operational == OperationalState::Stopped => {
+                (Urgency::Notice, format!("{name} was DOWN and now enters maintenance{via}."))
+            }
             ((false, draining), (true, _)) => {
                 let urgency = if draining { Urgency::Notice } else { Urgency::Alert };
                 (urgency, format!("{name} is going DOWN for maintenance{via}. {}", self.left()))

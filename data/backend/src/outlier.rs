@@ -110,9 +110,9 @@ impl OutlierRules {
     }
 
     /// Whether one more of `total` servers may be ejected, of which `out` are.
-    pub(crate) fn allows_one_more(&self, total: usize, out: usize) -> bool {
-        let most = (total * self.at_most_percent.min(100) as usize / 100).max(1);
-        out < most && out + 2 <= total
+    pub(crate) fn allows_one_more(&self, total: u32, out: u32) -> bool {
+        let most = (u64::from(total) * u64::from(self.at_most_percent.min(100)) / 100).max(1);
+        u64::from(out) < most && out + 2 <= total
     }
 
     /// How long an ejection lasts that follows `former` others, each within the duration of the one before.
@@ -230,10 +230,10 @@ mod tests {
     #[test]
     fn one_may_leave_and_the_last_may_not() {
         let rules = OutlierRules { at_most_percent: 30, ..RULES };
-        let allowed = |total| (0..total).take_while(|out| rules.allows_one_more(total, *out)).count();
+        let allowed = |total: u32| (0..total).take_while(|out| rules.allows_one_more(total, *out)).count();
         assert_eq!([0, 1, 2, 3, 6, 7, 10, 20].map(allowed), [0, 0, 1, 1, 1, 2, 3, 6]);
         let all = OutlierRules { at_most_percent: 100, ..RULES };
-        let allowed = |total| (0..total).take_while(|out| all.allows_one_more(total, *out)).count();
+        let allowed = |total: u32| (0..total).take_while(|out| all.allows_one_more(total, *out)).count();
         assert_eq!([0, 1, 2, 3, 10].map(allowed), [0, 0, 1, 2, 9]);
         assert!(!OutlierRules { at_most_percent: 0, ..RULES }.allows_one_more(10, 1));
     }

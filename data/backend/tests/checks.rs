@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_backend::{
     AdminState, Backend, BackendSettings, Change, CheckKind, CheckRules, CheckStatus, Consequence, Finding,
     Follower, MailLevel, Observation, ObserveRules, OperationalState, Reason, RemoveError, RequestedState,
-    Seen, ServerKey, ServerSettings, StartLevel,
+    Seen, ServerKey, ServerSettings, StartLevel, Urgency,
 };
 
 const FIRST: ServerKey = ServerKey::configured(0);
@@ -75,6 +75,18 @@ fn each_order_of_an_operator_has_its_line() {
         assert_eq!(texts.get(1) == Some(&nobody_left), is_last, "{order:?}: {texts:?}");
         assert_eq!(news.notices[0].mail, Some(MailLevel::Notice), "{order:?}");
     }
+}
+
+/// Who is down already does not go down for maintenance, and that is no alert.
+#[test]
+fn who_is_down_enters_maintenance() {
+    let backend = backend("be", vec![checked("s", StartLevel::JustUp), ServerSettings::default()]);
+    report(&backend, CheckKind::Health, CheckStatus::L4Timeout);
+    assert_eq!(state(&backend), OperationalState::Stopped);
+    let order = Change::State(RequestedState::Maintenance);
+    let news = backend.change_for(FIRST, order, Reason::Operator, 1).expect("a server");
+    let said: Vec<_> = news.notices.iter().map(|notice| (notice.urgency, notice.text.as_str())).collect();
+    assert_eq!(said, [(Urgency::Notice, "Server be/s was DOWN and now enters maintenance.")]);
 }
 
 #[test]

@@ -2,8 +2,11 @@
 //! R169): with operators, checks, agents that drain, ejections, limits that change and weights of 0.
 #![cfg(not(loom))]
 
+#[path = "fixture/ejection.rs"]
+mod ejection;
 mod fixture;
 
+use ejection::EJECTION;
 use fixture::*;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -94,17 +97,6 @@ fn algorithm() -> impl Strategy<Value = Algorithm> {
     ]
 }
 
-/// One error is enough, and half a second is long for these histories.
-const EJECTION: OutlierRules = OutlierRules {
-    errors: Some(1),
-    ratio: None,
-    latency: None,
-    interval_ms: 100,
-    base_ms: 250,
-    longest_ms: 500,
-    at_most_percent: 100,
-};
-
 struct World {
     backend: Arc<Backend>,
     leases: Vec<Lease>,
@@ -112,10 +104,14 @@ struct World {
     now_ms: u64,
     /// Limits were lowered or bypassed: more may be served than now allowed.
     keys: Vec<ServerKey>,
+    is_large: bool,
 }
 
+/// With so many servers, changes are batched.
+const LARGE_FARM: usize = 256;
+
 impl World {
-    fn new(algorithm: Algorithm, method: HashMethod, limits: [u32; 3]) -> Self {
+    fn new(algorithm: Algorithm, method: HashMethod, limits: [u32; 3], is_large: bool) -> Self {
         let line = |(name, limit)| ServerSettings {
             slow_start_ms: 500,
             maximum_queue: limit / 2,
@@ -125,13 +121,18 @@ impl World {
         let mut servers: Vec<_> = ["a", "b", "c"].into_iter().zip(limits).map(line).collect();
         servers[1].minimum_connections = 1;
         servers[2].backup = true;
+        if is_large {
+            // They take no visitors.
+            let idle = |rank| ServerSettings { weight: 0, ..server(&format!("idle{rank}")) };
+            servers.extend((0..LARGE_FARM).map(idle));
+        }
         let hash_type = HashType { method, ..HashType::default() };
         let outliers = Some(EJECTION);
         let settings =
             BackendSettings { algorithm, hash_type, full_connections: 4, outliers, ..Default::default() };
         let backend = with(settings, servers);
-        let keys = backend.servers().iter().map(|server| server.key()).collect();
-        Self { backend, leases: Vec::new(), waiters: Vec::new(), now_ms: 0, keys }
+        let keys = backend.servers().iter().take(SERVERS as usize).map(|server| server.key()).collect();
+        Self { backend, leases: Vec::new(), waiters: Vec::new(), now_ms: 0, keys, is_large }
     }
 
     fn run(&mut self, step: &Step) {
@@ -217,6 +218,10 @@ impl World {
 
     /// Dynamic limits move with the load; the next request that comes or ends, or the next tick, applies them.
     fn check(&mut self) {
+        if self.is_large {
+            // In a large farm, ticks are some milliseconds apart.
+            self.now_ms += 4;
+        }
         self.backend.tick(self.now_ms);
         self.settle();
         let queued: u32 = self.backend.servers().iter().map(|server| server.queued()).sum();
@@ -247,13 +252,14 @@ proptest! {
 
     #[test]
     fn nobody_waits_who_could_be_served(
+        is_large in prop::bool::weighted(0.2),
         algorithm in algorithm(),
         ring in any::<bool>(),
         limits in [0..3u32, 0..3u32, 0..3u32],
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let method = if ring { HashMethod::Consistent } else { HashMethod::MapBased };
-        let mut world = World::new(algorithm, method, limits);
+        let mut world = World::new(algorithm, method, limits, is_large);
         for step in &steps {
             world.run(step);
             world.check();

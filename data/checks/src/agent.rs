@@ -55,7 +55,7 @@ async fn converse(
     }
     let limit = attempt.view.buffer_size();
     loop {
-        let complete = match connection.receive(limit) {
+        let is_over = match connection.receive(limit) {
             Received::Bytes(_) | Received::Nothing => false,
             Received::End | Received::Full => true,
             Received::Failed(fault) => {
@@ -63,18 +63,28 @@ async fn converse(
                 return Err(Finding { detail, ..Finding::new(CheckStatus::SocketError) });
             }
         };
-        if let Some(line) = line(connection.input(), complete) {
-            return Ok(line.to_vec());
-        }
-        if complete {
-            let detail = "TCPCHK got an empty response at step 2".into();
-            return Err(Finding { detail, ..Finding::new(CheckStatus::L7Response) });
+        match line(connection.input()) {
+            Line::Complete(line) => return Ok(line.to_vec()),
+            // Half of a word may be another word.
+            Line::NoText => return Err(incomplete()),
+            Line::Incomplete if is_over && connection.input().is_empty() => {
+                let detail = "TCPCHK got an empty response at step 2".into();
+                return Err(Finding { detail, ..Finding::new(CheckStatus::L7Response) });
+            }
+            Line::Incomplete if is_over => return Err(incomplete()),
+            Line::Incomplete => {}
         }
         if deadline <= now() {
             return Err(Finding::new(CheckStatus::L7Timeout));
         }
         wait(deadline).await;
     }
+}
+
+/// The finding where the agent ends before its line does, or its line is longer than a buffer: it changes nothing.
+fn incomplete() -> Finding {
+    let detail = "Ignoring incomplete line from agent".into();
+    Finding { detail, ..Finding::new(CheckStatus::L7Timeout) }
 }
 
 /// An answer.
@@ -86,8 +96,8 @@ pub(crate) struct Answer {
     pub(crate) maximum_connections: Option<Result<u32, &'static str>>,
     /// `ready`, `drain`, `maint`.
     pub(crate) state: Option<RequestedState>,
-    /// `up`, `down`, `fail`, `stopped`: the word.
-    pub(crate) health: Option<&'static str>,
+    /// `up`, `down`, `fail`, `stopped`: the word as it was written.
+    pub(crate) health: Option<String>,
     /// The text after `#`.
     pub(crate) description: String,
     /// The first unknown word.
@@ -114,28 +124,49 @@ impl Answer {
 
     /// The finding about the server's health, in the words of HAProxy.
     fn finding(&self, remarks: &[String]) -> Finding {
-        let Some(word) = self.health else {
+        let Some(word) = &self.health else {
             let detail = match (&self.unknown, remarks.first()) {
                 (Some(word), _) => format!("agent reports an error : {word}"),
                 (None, Some(remark)) => format!("agent warns : {remark}"),
                 (None, None) => String::new(),
             };
-            return Finding { detail: detail.into(), ..Finding::new(CheckStatus::Checked) };
+            return Finding {
+                detail: shortened(&detail).to_owned().into(),
+                ..Finding::new(CheckStatus::Checked)
+            };
         };
         let remark = if self.description.is_empty() { remarks.join(" ") } else { self.description.clone() };
         let remark = if remark.is_empty() { remark } else { format!(" ({remark})") };
-        let status = if word == "up" { CheckStatus::L7Ok } else { CheckStatus::L7Status };
-        let detail = format!("via agent : {word}{remark}").into();
-        Finding { code: Some(0), detail, ..Finding::new(status) }
+        let status = if word.eq_ignore_ascii_case("up") { CheckStatus::L7Ok } else { CheckStatus::L7Status };
+        let detail = format!("via agent : {word}{remark}");
+        Finding { code: Some(0), detail: shortened(&detail).to_owned().into(), ..Finding::new(status) }
     }
 }
 
-/// The first line of the received bytes, once its end has arrived.
-pub(crate) fn line(came: &[u8], complete: bool) -> Option<&[u8]> {
-    match came.iter().position(|byte| matches!(byte, b'\r' | b'\n')) {
-        Some(end) => Some(&came[..end]),
-        None if complete && !came.is_empty() => Some(came),
-        None => None,
+/// The beginning of a text. An agent's line may be as long as a buffer, and logs and statistics repeat it.
+fn shortened(text: &str) -> &str {
+    let ends = text.char_indices().map(|(at, character)| at + character.len_utf8());
+    &text[..ends.take_while(|end| *end <= TEXT_LIMIT).last().unwrap_or(0)]
+}
+
+/// The most bytes of an agent's words that are repeated.
+const TEXT_LIMIT: usize = 256;
+
+/// The first line of received bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Line<'b> {
+    /// Without its end.
+    Complete(&'b [u8]),
+    Incomplete,
+    /// It has a zero byte: it will never be one.
+    NoText,
+}
+
+pub(crate) fn line(came: &[u8]) -> Line<'_> {
+    match came.iter().position(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+        Some(zero) if came[zero] == 0 => Line::NoText,
+        Some(end) => Line::Complete(&came[..end]),
+        None => Line::Incomplete,
     }
 }
 
@@ -156,8 +187,8 @@ pub(crate) fn parse(line: &[u8]) -> Answer {
 
 fn take(answer: &mut Answer, word: &str) {
     let is = |known: &str| word.eq_ignore_ascii_case(known);
-    if let Some(known) = ["up", "down", "fail", "failed", "stopped"].into_iter().find(|known| is(known)) {
-        answer.health = Some(known);
+    if ["up", "down", "fail", "failed", "stopped"].into_iter().any(is) {
+        answer.health = Some(word.to_owned());
     } else if is("ready") {
         answer.state = Some(RequestedState::Ready);
     } else if is("drain") {
@@ -168,7 +199,7 @@ fn take(answer: &mut Answer, word: &str) {
         answer.maximum_connections = Some(limit.parse().map_err(|_| "Invalid maxconn value."));
     } else if let Some(value) = word.strip_prefix("weight:") {
         answer.weight = Some(weight(value));
-    } else if word.ends_with('%') {
+    } else if word.ends_with('%') && word.starts_with(|first: char| first.is_ascii_digit()) {
         answer.weight = Some(weight(word));
     } else if answer.unknown.is_none() {
         answer.unknown = Some(word.to_owned());
@@ -177,9 +208,13 @@ fn take(answer: &mut Answer, word: &str) {
 
 fn weight(text: &str) -> Result<WeightChange, &'static str> {
     const PER_CENT: &str = "Relative weight must be positive.";
+    const GARBAGE: &str = "Trailing garbage in weight string";
     const ABSOLUTE: &str = "Absolute weight can only be between 0 and 256 inclusive.";
     match text.strip_suffix('%') {
-        Some(number) => number.parse().map(WeightChange::Percentage).map_err(|_| PER_CENT),
+        Some(number) if number.is_empty() || number.starts_with(['-', '+']) => Err(PER_CENT),
+        Some(number) if !number.bytes().all(|digit| digit.is_ascii_digit()) => Err(GARBAGE),
+        // The weight has a limit; what is beyond any number is beyond that, too.
+        Some(number) => Ok(WeightChange::Percentage(number.parse().unwrap_or(u32::MAX))),
         None => {
             let value: u32 = text.parse().map_err(|_| ABSOLUTE)?;
             if value > weir_backend::settings::MAXIMUM_WEIGHT {
@@ -205,7 +240,11 @@ mod tests {
         check("", none());
         check(
             "up,50%",
-            Answer { health: Some("up"), weight: Some(Ok(WeightChange::Percentage(50))), ..none() },
+            Answer {
+                health: Some("up".to_owned()),
+                weight: Some(Ok(WeightChange::Percentage(50))),
+                ..none()
+            },
         );
         check(
             "maxconn:30 READY\tweight:7",
@@ -220,7 +259,7 @@ mod tests {
             "drain stopped # maintenance window ",
             Answer {
                 state: Some(RequestedState::Drain),
-                health: Some("stopped"),
+                health: Some("stopped".to_owned()),
                 description: "maintenance window".to_owned(),
                 ..none()
             },
@@ -234,16 +273,31 @@ mod tests {
         assert_eq!(parse(b"fail#broken").unknown.as_deref(), Some("fail#broken"));
         let absolute = "Absolute weight can only be between 0 and 256 inclusive.";
         assert_eq!(parse(b"weight:300").weight, Some(Err(absolute)));
-        assert_eq!(parse(b"x%").weight, Some(Err("Relative weight must be positive.")));
+        assert_eq!(parse(b"x%").unknown.as_deref(), Some("x%"));
+        assert_eq!(parse(b"+5%").unknown.as_deref(), Some("+5%"));
+        assert_eq!(parse(b"weight:-5%").weight, Some(Err("Relative weight must be positive.")));
+        assert_eq!(parse(b"1.5%").weight, Some(Err("Trailing garbage in weight string")));
+        let huge = WeightChange::Percentage(u32::MAX);
+        assert_eq!(parse(b"99999999999999999999%").weight, Some(Ok(huge)));
         assert_eq!(parse(b"maxconn:x").maximum_connections, Some(Err("Invalid maxconn value.")));
         assert!(parse(b"\xff\xfe").unknown.is_some());
     }
 
     #[test]
     fn a_line_ends_somewhere() {
-        assert_eq!(line(b"up", false), None);
-        assert_eq!(line(b"up", true), Some(&b"up"[..]));
-        assert_eq!(line(b"up\r\nmore", false), Some(&b"up"[..]));
-        assert_eq!(line(b"", true), None);
+        assert_eq!(line(b"up"), Line::Incomplete);
+        assert_eq!(line(b"up\r\nmore"), Line::Complete(b"up"));
+        assert_eq!(line(b"up\nmo\0re"), Line::Complete(b"up"));
+        assert_eq!(line(b"up\0\n"), Line::NoText);
+        assert_eq!(line(b""), Line::Incomplete);
+    }
+
+    #[test]
+    fn a_long_word_is_not_repeated_as_a_whole() {
+        let long = "\u{20ac}".repeat(1_000);
+        for line in [long.clone(), format!("down # {long}")] {
+            let detail = parse(line.as_bytes()).finding(&[]).detail;
+            assert!((200..=TEXT_LIMIT).contains(&detail.len()), "{}", detail.len());
+        }
     }
 }

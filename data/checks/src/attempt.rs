@@ -153,7 +153,7 @@ impl Attempt<'_> {
     /// When a connection that begins now must stand.
     pub(crate) fn connect_deadline(&self) -> Tick {
         let due = match (self.plan.timings.check_ms, self.plan.timings.connect_ms) {
-            (Some(_), Some(connect_ms)) => now().after(connect_ms.min(self.interval_ms)),
+            (Some(_), Some(connect_ms)) => from_now(connect_ms.min(self.interval_ms)),
             _ => self.began.after(self.interval_ms),
         };
         self.expect_by(due);
@@ -163,7 +163,7 @@ impl Attempt<'_> {
     /// The deadline for an answer on a connection established now.
     pub(crate) fn answer_deadline(&self) -> Tick {
         let due = match self.plan.timings.check_ms {
-            Some(check_ms) => now().after(check_ms),
+            Some(check_ms) => from_now(check_ms),
             None => self.began.after(self.interval_ms),
         };
         self.expect_by(due);
@@ -216,6 +216,11 @@ impl Attempt<'_> {
     }
 }
 
+/// The first tick at which a time has passed for sure: the current one began already, and a server that has one millisecond would have none.
+fn from_now(ms: u64) -> Tick {
+    now().after(ms.saturating_add(1))
+}
+
 /// A worker that is busy is some milliseconds late.
 const MOST_LATE_MS: u64 = 250;
 
@@ -252,10 +257,8 @@ async fn secure(
     let Err(failure) = connection.shake_hands(session, deadline).await else { return Ok(()) };
     Err(match failure.why {
         Why::TimedOut => Finding::new(CheckStatus::L6Timeout),
-        Why::WrongName if name.is_some() => {
-            failed("Server presented an SSL certificate different from the expected one")
-        }
-        Why::WrongName => failed("Server presented an SSL certificate different from the configured one"),
+        Why::WrongName => failed("Server presented an SSL certificate different from the expected one"),
+        Why::WrongHost => failed("Server presented an SSL certificate different from the configured one"),
         _ => failed("SSL handshake failure"),
     })
 }
@@ -326,4 +329,35 @@ fn not_begun(fault: Fault) -> Finding {
 pub(crate) fn in_words(fault: Fault) -> String {
     let text = fault.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A check that may take a millisecond has it, whenever within a tick it begins.
+    #[test]
+    fn a_time_that_is_given_passes() {
+        let shortest = weir_sched::run(async {
+            // A worker with nothing else to do would sleep for a millisecond in any case.
+            static OTHER: weir_sched::Kind = weir_sched::Kind::new("other work");
+            weir_sched::spawn(&OTHER, weir_sched::Class::Normal, async {
+                loop {
+                    weir_sched::yield_now().await;
+                }
+            });
+            let mut shortest = u64::MAX;
+            for phase in 0..20 {
+                while !(phase * 50..phase * 50 + 50).contains(&(weir_sched::now_us() % 1_000)) {
+                    weir_sched::yield_now().await;
+                }
+                let began = weir_sched::now_us();
+                weir_sched::sleep_until(from_now(1)).await;
+                shortest = shortest.min(weir_sched::now_us() - began);
+            }
+            shortest
+        });
+        let shortest = shortest.expect("a worker").expect("it ends");
+        assert!(shortest >= 1_000, "{shortest} us");
+    }
 }

@@ -426,13 +426,18 @@ impl<'c> Conversation<'c> {
         self.at_step(Finding::new(status), rule, &expected::rule_in_words(&said.what))
     }
 
+    /// A server that closes without a byte gives the status of errors, as the rule says (manual, "error-status").
     fn empty(&self, rule: &CheckRule) -> Finding {
-        let is_ldap = matches!(&rule.action, CheckAction::Expect(said) if matches!(said.what, Expected::Own(OwnExpected::LdapBind)));
-        let detail = match is_ldap {
-            true => own::NOT_LDAP.to_owned(),
-            false => format!("TCPCHK got an empty response at step {}", rule.step),
+        let said = match &rule.action {
+            CheckAction::Expect(said) => Some(said),
+            _ => None,
         };
-        Finding { detail: detail.into(), ..Finding::new(CheckStatus::L7Response) }
+        let detail = match said.map(|said| &said.what) {
+            Some(Expected::Own(OwnExpected::LdapBind)) => own::NOT_LDAP.to_owned(),
+            _ => format!("TCPCHK got an empty response at step {}", rule.step),
+        };
+        let status = said.and_then(|said| said.error_status).map_or(CheckStatus::L7Response, status_of);
+        Finding { detail: detail.into(), ..Finding::new(status) }
     }
 
     /// Makes the received bytes available to expressions and rules.

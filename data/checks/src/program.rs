@@ -63,7 +63,9 @@ fn finding(exit: Exit) -> Finding {
 
 /// A program that cannot be started counts as a failure; if this process lacks resources, the check is inconclusive.
 fn not_started(errno: Errno) -> Finding {
-    if matches!(errno, Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::PERM) {
+    // BADF: a limit on descriptors below those that are open.
+    let lacks = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::BADF, Errno::PERM];
+    if lacks.contains(&errno) {
         return not_run(format!("cannot create a process: {}", in_words(errno)));
     }
     let detail = format!("cannot be executed: {}", in_words(errno)).into();

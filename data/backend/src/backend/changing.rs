@@ -8,8 +8,10 @@ use super::{Backend, wake_all};
 use crate::address::ServerAddress;
 use crate::changes::{ChangeError, FormerState};
 use crate::health::{CheckKind, CheckStatus, Consequence, Finding, Observation};
-use crate::lb_state::LbState;
-use crate::notice::{self, MailLevel, News, Notice, Passage, Reason, Situation, Transition, Urgency};
+use crate::lb_state::{LbState, Standing};
+use crate::notice::{
+    self, BatchEnd, MailLevel, News, Notice, Passage, Reason, Situation, Transition, Urgency,
+};
 use crate::queue::Waiter;
 use crate::server::state::{AdminState, OperationalState, RequestedState};
 use crate::server::weight::WeightChange;
@@ -122,14 +124,14 @@ impl Backend {
             let mut lb_state = self.lb_state.lock();
             let server = Arc::clone(lb_state.server(key).ok_or(ChangeError::NoSuchServer)?);
             let before = lb_state.situation(&server, now_ms);
-            let weighed = server.effective_weight(now_ms) > 0;
+            let standing = lb_state.standing(&server, now_ms);
             apply(&server)?;
             let returns = before.admin.is_maintenance() && !server.admin_state().is_maintenance();
             if let Some(leader) = leader.filter(|_| returns) {
                 // It has no checks of its own.
                 apply_lead(&server, &leader, now_ms);
             }
-            woken = self.follow_up(&mut lb_state, &server, (before, weighed), reason, now_ms, news);
+            woken = self.follow_up(&mut lb_state, &server, (before, standing), reason, now_ms, news);
             server
         };
         wake_all(woken);
@@ -140,23 +142,27 @@ impl Backend {
         Ok(())
     }
 
-    /// The consequences of a server's change: members are recomputed, waiters get free slots, and log lines are made. `before` says whether
-    /// the server had a weight. Returns the waiters to wake after the lock is released.
+    /// The consequences of a server's change: members are recomputed, waiters get free slots, and log lines are made. Returns the waiters
+    /// to wake after the lock is released.
     pub(super) fn follow_up(
         &self,
         lb_state: &mut LbState,
         server: &Arc<Server>,
-        (before, weighed): (Situation, bool),
+        (before, standing): (Situation, Standing),
         reason: &Reason,
         now_ms: u64,
         news: &mut News,
     ) -> Vec<Arc<Waiter>> {
         let mut woken = Vec::new();
-        if !lb_state.postpone(server, weighed, now_ms) {
-            lb_state.rebuild(now_ms);
-            lb_state.redistribute(server, &mut woken);
+        let is_done = lb_state.follow(server, standing, now_ms);
+        lb_state.redistribute(server, &mut woken);
+        if is_done {
             lb_state.hand_out_all(&mut woken);
+        } else {
+            lb_state.hand_out(server.key(), &mut woken);
         }
+        let batch_end = lb_state.take_batch_end_ms();
+        news.batches.extend(batch_end.map(|at_ms| BatchEnd { proxy: self.settings().place, at_ms }));
         let after = lb_state.situation(server, now_ms);
         let settings = self.settings();
         let transition = Transition {
@@ -192,7 +198,7 @@ impl Backend {
             self.apply_address(&server, address);
         }
         server.restore(former.admin, former.operational, former.check_level, former.last_change_ms);
-        lb_state.rebuild(now_ms);
+        lb_state.recount(now_ms);
         Ok(())
     }
 

@@ -64,7 +64,7 @@ impl Backend {
         let lb_state = self.lb_state.lock();
         let Some(server) = lb_state.server(key).map(Arc::clone) else { return };
         let Some(traffic) = server.traffic() else { return };
-        let (total, out) = lb_state.peers(&server, now_ms);
+        let (total, out) = lb_state.peers(&server);
         if !lb_state.takes_part(key) || traffic.is_ejected() || !rules.allows_one_more(total, out) {
             return;
         }
@@ -73,8 +73,10 @@ impl Backend {
             let text = format!("is ejected for {}ms, reason: {suspicion}", duration_ms);
             Reason::Ejected(text)
         });
-        let at_ms = traffic.ejected_until_ms();
-        news.ejections.push(EjectionEnd { proxy: self.settings().place, at_ms });
+        let end = EjectionEnd { proxy: self.settings().place, at_ms: traffic.ejected_until_ms() };
+        if news.ejections.last() != Some(&end) {
+            news.ejections.push(end);
+        }
     }
 
     /// Takes back the servers whose ejection is over. Call it at the times in [`News::ejections`].
@@ -82,9 +84,13 @@ impl Backend {
         let mut news = News::default();
         for server in self.servers().iter() {
             let Some(traffic) = server.traffic() else { continue };
-            let lb_state = self.lb_state.lock();
             // Servers that stay ejected for longer have their own entry in the news of their ejection.
-            if !traffic.is_ejected() || traffic.ejected_until_ms() > now_ms {
+            let is_over = || traffic.is_ejected() && traffic.ejected_until_ms() <= now_ms;
+            if !is_over() {
+                continue;
+            }
+            let lb_state = self.lb_state.lock();
+            if !is_over() {
                 continue;
             }
             self.pass(lb_state, server, now_ms, &mut news, || {
@@ -104,7 +110,7 @@ impl Backend {
         news: &mut News,
         change: impl FnOnce() -> Reason,
     ) {
-        let before = (lb_state.situation(server, now_ms), server.effective_weight(now_ms) > 0);
+        let before = (lb_state.situation(server, now_ms), lb_state.standing(server, now_ms));
         let reason = change();
         let woken = self.follow_up(&mut lb_state, server, before, &reason, now_ms, news);
         drop(lb_state);

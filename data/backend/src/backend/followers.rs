@@ -78,10 +78,13 @@ impl Backend {
         });
     }
 
-    /// Applies a server's state to its followers, without log lines.
-    pub fn lead(&self, key: ServerKey, now_ms: u64) {
+    /// Applies a server's state to its followers. Nothing of it is said in logs: the news are only what is to be done later.
+    #[must_use]
+    pub fn lead(&self, key: ServerKey, now_ms: u64) -> News {
+        let mut news = News::default();
         // A server that is gone leads nobody.
-        let _ = self.alter(key, &Reason::Operator, now_ms, &mut News::default(), |_| Ok(()));
+        let _ = self.alter(key, &Reason::Operator, now_ms, &mut news, |_| Ok(()));
+        News { batches: news.batches, ..News::default() }
     }
 
     /// Has a server be what another one is.

@@ -5,12 +5,23 @@ use std::sync::Arc;
 use super::Backend;
 use crate::health::{CheckKind, CheckRules, CheckStatus, Finding, StartLevel};
 use crate::lb_state::LARGE_FARM;
+use crate::notice::News;
+use crate::outlier::OutlierRules;
 use crate::server_key::ServerKey;
 use crate::settings::{Algorithm, BackendSettings, ServerSettings};
 use crate::waiting::Outcome;
 use crate::{Choice, ChooseInput, Lease, WakeFn};
 
+#[path = "../../tests/fixture/ejection.rs"]
+mod ejection;
+use ejection::EJECTION;
+
 fn farm(algorithm: Algorithm, count: u32, maximum_connections: u32) -> Arc<Backend> {
+    let settings = BackendSettings { algorithm, ..BackendSettings::default() };
+    Backend::new(settings, lines(count, maximum_connections), 0)
+}
+
+fn lines(count: u32, maximum_connections: u32) -> Vec<ServerSettings> {
     let check = Some(CheckRules { rise: 1, fall: 1, start: StartLevel::FullyUp });
     let server = |id: u32| ServerSettings {
         name: format!("s{id}"),
@@ -19,13 +30,12 @@ fn farm(algorithm: Algorithm, count: u32, maximum_connections: u32) -> Arc<Backe
         check,
         ..ServerSettings::default()
     };
-    let settings = BackendSettings { algorithm, ..BackendSettings::default() };
-    Backend::new(settings, (1..=count).map(server).collect(), 0)
+    (1..=count).map(server).collect()
 }
 
-fn report(backend: &Backend, rank: u32, is_well: bool, now_ms: u64) {
+fn report(backend: &Backend, rank: u32, is_well: bool, now_ms: u64) -> News {
     let status = if is_well { CheckStatus::L4Ok } else { CheckStatus::L4Connection };
-    drop(backend.report(ServerKey::configured(rank), CheckKind::Health, Finding::new(status), now_ms));
+    backend.report(ServerKey::configured(rank), CheckKind::Health, Finding::new(status), now_ms)
 }
 
 fn choose(backend: &Backend, random: u64, now_ms: u64) -> Choice {
@@ -48,33 +58,153 @@ const ALGORITHMS: [Algorithm; 5] = [
     Algorithm::Source,
 ];
 
-/// All of 5,000 servers but one go down and come up in a second, while a thousand requests arrive: none is sent to a server that is down,
-/// and members are computed every few milliseconds, not for each change.
+/// 5,000 servers go down and come up in a second, but for the first one, while a request arrives each millisecond. Returns how often all
+/// were looked at.
+fn storm(backend: &Backend, mut request: impl FnMut(Choice)) -> u64 {
+    let before = backend.lb_state.lock().visits();
+    let mut batches = Vec::new();
+    for now_ms in 1..=1_000_u64 {
+        for change in 0..10 {
+            let step = (now_ms - 1) * 10 + change;
+            let rank = (step % 5_000) as u32;
+            if rank > 0 {
+                let news = report(backend, rank, step >= 5_000, now_ms);
+                batches.extend(news.batches.iter().map(|end| end.at_ms));
+            }
+        }
+        // What checks do while a server is in its slow start, and what the process does at the end of a batch.
+        backend.tick(now_ms);
+        if batches.extract_if(.., |at_ms| *at_ms <= now_ms).count() > 0 {
+            backend.settle();
+        }
+        request(choose(backend, now_ms.wrapping_mul(0x9e37_79b9_7f4a_7c15), now_ms));
+    }
+    (backend.lb_state.lock().visits() - before) / 5_000
+}
+
+/// None of a thousand requests is sent to a server that is down, and members are computed every few milliseconds, not for each change.
 #[test]
 fn a_storm_of_changes_is_followed_together() {
     for algorithm in ALGORITHMS {
         let backend = farm(algorithm.clone(), 5_000, 0);
-        let before = backend.lb_state.lock().rebuilds();
-        for now_ms in 1..=1_000_u64 {
-            for change in 0..10 {
-                let step = (now_ms - 1) * 10 + change;
-                let rank = (step % 5_000) as u32;
-                if rank > 0 {
-                    report(&backend, rank, step >= 5_000, now_ms);
-                }
-            }
-            let chosen = lease(choose(&backend, now_ms.wrapping_mul(0x9e37_79b9_7f4a_7c15), now_ms));
-            assert!(chosen.server().is_up(), "{algorithm:?}");
-        }
-        let rebuilds = backend.lb_state.lock().rebuilds() - before;
-        println!("{algorithm:?}: {rebuilds}");
-        // Twice, servers come up through the sizes of a small farm.
-        let small = 2 * LARGE_FARM as u64;
-        assert!((200..=300 + small).contains(&rebuilds), "{algorithm:?}: {rebuilds}");
+        let rounds = storm(&backend, |choice| assert!(lease(choice).server().is_up(), "{algorithm:?}"));
+        assert!((200..=MOST_ROUNDS).contains(&rounds), "{algorithm:?}: {rounds}");
         assert_eq!((backend.usable_servers(), backend.status(2_000).active), (5_000, 5_000), "{algorithm:?}");
         let names: std::collections::BTreeSet<_> =
             (0..20_000).map(|random| lease(choose(&backend, random, 2_000)).server().id()).collect();
         assert!(names.len() > 4_000, "{algorithm:?}: {} of all are used again", names.len());
+    }
+}
+
+/// A round for each four milliseconds to compute members, and one for slow starts; a few where other servers take over.
+const MOST_ROUNDS: u64 = 510;
+
+/// What follows from changes in some backends does not make each one cost a look at all servers.
+#[test]
+fn no_backend_looks_at_all_servers_for_each_change() {
+    #[track_caller]
+    fn check(what: &str, settings: BackendSettings, change: impl Fn(&mut ServerSettings), most: u64) {
+        let mut servers = lines(5_000, 0);
+        servers.iter_mut().for_each(change);
+        let backend = Backend::new(settings, servers, 0);
+        let rounds = storm(&backend, drop);
+        assert!(rounds <= most, "{what}: all were looked at {rounds} times");
+        assert_eq!(backend.usable_by_kind().iter().sum::<u32>(), 5_000, "{what}");
+    }
+    let settings = BackendSettings::default;
+    check("slow starts", settings(), |server| server.slow_start_ms = 1_000, MOST_ROUNDS);
+    check("slow starts in small steps", settings(), |server| server.slow_start_ms = 60, MOST_ROUNDS);
+    let outliers = Some(EJECTION);
+    check("ejections", BackendSettings { outliers, ..settings() }, |_| (), MOST_ROUNDS);
+    check("a backup beside others", settings(), |server| server.backup = server.id > 2_500, MOST_ROUNDS);
+    let all_backups = BackendSettings { all_backups: true, ..settings() };
+    check("backups", all_backups, |server| server.backup = true, MOST_ROUNDS);
+    // Each request may find that the backup in use is gone.
+    check("one backup at a time", settings(), |server| server.backup = true, 1_000 + MOST_ROUNDS);
+}
+
+/// The same where all servers are full, and requests wait: each server that comes up, or is left by a request, serves one of them.
+#[test]
+fn who_waits_does_not_make_changes_expensive() {
+    for algorithm in [Algorithm::RoundRobin, Algorithm::LeastConnections] {
+        let backend = farm(algorithm.clone(), 5_000, 1);
+        let mut leases: Vec<_> = (0..5_000).map(|random| lease(choose(&backend, random, 0))).collect();
+        let mut waiting = std::collections::VecDeque::new();
+        let rounds = storm(&backend, |choice| match choice {
+            Choice::Wait(new) => {
+                waiting.push_back(new);
+                if waiting.len() < 20 {
+                    return;
+                }
+                // A request of a server that is up ends: its slot is for the one that has waited longest.
+                let of_one_up = leases.iter().rposition(|lease: &Lease| lease.server().is_up());
+                drop(leases.swap_remove(of_one_up.expect("the first stays up")));
+                let served = waiting.iter_mut().position(|waiting| {
+                    let Some(Outcome::Granted(granted)) = waiting.poll() else { return false };
+                    leases.push(granted.lease);
+                    true
+                });
+                assert_eq!(served, Some(0), "{algorithm:?}: none waits beside a free slot");
+                waiting.pop_front();
+            }
+            other => panic!("{algorithm:?}: all are full: {other:?}"),
+        });
+        assert!(rounds <= MOST_ROUNDS, "{algorithm:?}: all were looked at {rounds} times");
+    }
+}
+
+/// A watcher is shown what changed at the end of each batch, though nothing asks the farm for a server.
+#[test]
+fn a_watcher_is_shown_a_batch_at_once() {
+    let backend = farm(Algorithm::RoundRobin, 5_000, 0);
+    let shown = Arc::new(std::sync::Mutex::new((0, 0)));
+    let told = Arc::clone(&shown);
+    backend.watch(Box::new(move |farm| {
+        let mut told = told.lock().expect("nobody panics");
+        *told = (told.0 + 1, farm.usable.len());
+    }));
+    let news = report(&backend, 7, false, 10);
+    assert_eq!(news.batches.iter().map(|end| end.at_ms).collect::<Vec<_>>(), [4]);
+    assert_eq!(report(&backend, 8, false, 10).batches, []);
+    assert_eq!(*shown.lock().expect("nobody panics"), (1, 5_000));
+    backend.settle();
+    assert_eq!(*shown.lock().expect("nobody panics"), (2, 4_998));
+    assert_eq!(report(&backend, 7, true, 20).batches.len(), 1, "the next batch");
+    backend.settle();
+    let rounds = storm(&backend, drop);
+    assert!(rounds <= MOST_ROUNDS, "{rounds}");
+    let (times, usable) = *shown.lock().expect("nobody panics");
+    assert!((200..=260).contains(&times) && usable > 4_900, "{times} {usable}");
+}
+
+/// The requests of a server that went down end one after the other: it does not become the least loaded one by that.
+#[test]
+fn who_left_is_not_the_least_loaded() {
+    let backend = farm(Algorithm::LeastConnections, 300, 0);
+    let leases: Vec<_> = (0..300).map(|random| lease(choose(&backend, random, 1))).collect();
+    let (gone, others): (Vec<_>, Vec<_>) =
+        leases.into_iter().partition(|lease| lease.server().key() == ServerKey::configured(7));
+    drop(report(&backend, 8, false, 10));
+    drop(choose(&backend, 1, 14));
+    drop(report(&backend, 7, false, 14));
+    let before = backend.lb_state.lock().visits();
+    drop(gone);
+    assert_ne!(lease(choose(&backend, 1, 15)).server().name(), "s8");
+    assert_eq!(backend.lb_state.lock().visits(), before, "nothing had to be computed for that");
+    drop(others);
+}
+
+/// Turns are not given ahead while a large farm keeps changing: the next change would take them back. Thereafter workers choose without
+/// the lock again.
+#[test]
+fn workers_choose_under_the_lock_until_it_is_calm() {
+    let backend = farm(Algorithm::RoundRobin, 5_000, 0);
+    drop(choose(&backend, 1, 1));
+    assert!(backend.version().is_free());
+    drop(report(&backend, 7, false, 10));
+    for (now_ms, is_free) in [(10, false), (14, false), (30, false), (59, false), (60, true), (61, true)] {
+        drop(choose(&backend, 1, now_ms));
+        assert_eq!(backend.version().is_free(), is_free, "at {now_ms}");
     }
 }
 
@@ -84,12 +214,12 @@ fn what_is_postponed_shows_nowhere() {
     let count = LARGE_FARM as u32 + 10;
     let backend = farm(Algorithm::RoundRobin, count, 0);
     for rank in 0..count {
-        report(&backend, rank, false, 1);
+        drop(report(&backend, rank, false, 1));
         assert_eq!(backend.usable_servers(), count - rank - 1);
     }
     assert!(matches!(choose(&backend, 1, 1), Choice::None));
     assert!(!backend.status(1).up);
-    report(&backend, 7, true, 1);
+    drop(report(&backend, 7, true, 1));
     assert_eq!(lease(choose(&backend, 1, 1)).server().name(), "s8");
     let status = backend.status(1);
     assert_eq!((status.up, status.active, status.downs), (true, 1, 1));
@@ -100,9 +230,9 @@ fn what_is_postponed_shows_nowhere() {
 fn nobody_waits_for_what_is_postponed() {
     let count = LARGE_FARM as u32 + 1;
     let backend = farm(Algorithm::RoundRobin, count, 1);
-    report(&backend, 0, false, 1);
+    drop(report(&backend, 0, false, 1));
     let mut leases: Vec<_> = (1..count).map(|random| lease(choose(&backend, random.into(), 1))).collect();
-    report(&backend, 0, true, 1);
+    drop(report(&backend, 0, true, 1));
     leases.push(lease(choose(&backend, 1, 1)));
     assert_eq!(leases.last().map(|lease| lease.server().name()), Some("s1"));
     let Choice::Wait(mut waiting) = choose(&backend, 1, 1) else { panic!("all are full") };

@@ -16,13 +16,8 @@ pub(crate) struct LeastLoaded {
 
 impl LeastLoaded {
     pub(super) fn rebuild(&mut self, members: &[Member]) {
-        self.order.clear();
-        self.places.clear();
-        for (member, described) in members.iter().enumerate() {
-            let place = (relative_load(described), self.turn);
-            self.places.push(place);
-            self.order.insert((place.0, place.1, member));
-        }
+        self.places = members.iter().map(|member| (relative_load(member), self.turn)).collect();
+        self.order = (0..).zip(&self.places).map(|(member, (load, turn))| (*load, *turn, member)).collect();
     }
 
     /// A member takes no more visitors. It is not chosen until its load or the farm changes.

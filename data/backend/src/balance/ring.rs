@@ -10,11 +10,14 @@ use super::{Farm, Member};
 use crate::address::ServerAddress;
 use crate::hash::{avalanche, sdbm};
 use crate::server::Server;
+use crate::server_key::ServerKey;
 use crate::settings::HashKey;
 
 /// The points, ascending.
 pub(crate) struct Ring {
-    points: Arc<[(u32, u32)]>,
+    points: Arc<Vec<(u32, u32)>>,
+    /// Whose points these are, in the order of the members.
+    owners: Vec<PointOwner>,
     /// `hash-balance-factor`.
     factor: u32,
 }
@@ -25,19 +28,37 @@ const POINTS_LIMIT: u32 = 256 * 16;
 
 impl Ring {
     pub(super) fn new(factor: u32) -> Self {
-        Self { points: Arc::default(), factor }
+        Self { points: Arc::default(), owners: Vec::new(), factor }
     }
 
+    /// Members that are as they were keep their points: only those of others are computed, sorted and mixed in. Sorting those of
+    /// thousands of members would take longer than a request may wait.
     pub(super) fn rebuild(&mut self, members: &[Member]) {
-        let mut all = Vec::new();
-        for (position, member) in (0u32..).zip(members) {
-            let base = place(&member.server);
-            let points = (0..member.weight.min(POINTS_LIMIT))
-                .map(|index| (avalanche(base.wrapping_add(index)), position));
-            all.extend(points);
+        let owners: Vec<_> = members.iter().map(PointOwner::of).collect();
+        let places = owners.iter().map(|owner| owner.key.index() + 1).max().unwrap_or(0);
+        let mut by_place = vec![None; places];
+        (0u32..).zip(&owners).for_each(|(position, owner)| by_place[owner.key.index()] = Some(position));
+        let now_at = |former: &PointOwner| {
+            let position = (*by_place.get(former.key.index())?)?;
+            (owners[position as usize] == *former).then_some(position)
+        };
+        let moved: Vec<Option<u32>> = self.owners.iter().map(now_at).collect();
+        let mut is_new = vec![true; owners.len()];
+        moved.iter().flatten().for_each(|position| is_new[*position as usize] = false);
+        let newcomers = (0u32..).zip(&owners).filter(|(position, _)| is_new[*position as usize]);
+        let mut added: Vec<_> = newcomers.flat_map(|(position, owner)| owner.points(position)).collect();
+        added.sort_unstable();
+        let mut added = added.into_iter().peekable();
+        let mut all = Vec::with_capacity(self.points.len() + added.len());
+        for (point, former) in self.points.iter() {
+            let Some(position) = moved[*former as usize] else { continue };
+            while let Some(other) = added.next_if(|other| *other < (*point, position)) {
+                all.push(other);
+            }
+            all.push((*point, position));
         }
-        all.sort_unstable();
-        self.points = all.into();
+        all.extend(added);
+        (self.points, self.owners) = (Arc::new(all), owners);
     }
 
     /// Shares the points of `leader`.
@@ -75,6 +96,26 @@ impl Ring {
         let distance_next = self.points[next].0.wrapping_sub(hash);
         let distance_previous = hash.wrapping_sub(self.points[previous].0);
         if distance_previous <= distance_next { previous } else { next }
+    }
+}
+
+/// What a member's points depend on, and the member.
+#[derive(PartialEq, Eq)]
+struct PointOwner {
+    key: ServerKey,
+    base: u32,
+    count: u32,
+}
+
+impl PointOwner {
+    fn of(member: &Member) -> Self {
+        let count = member.weight.min(POINTS_LIMIT);
+        Self { key: member.server.key(), base: place(&member.server), count }
+    }
+
+    fn points(&self, position: u32) -> impl Iterator<Item = (u32, u32)> {
+        let base = self.base;
+        (0..self.count).map(move |index| (avalanche(base.wrapping_add(index)), position))
     }
 }
 
@@ -191,6 +232,28 @@ mod tests {
         "bbbbbbbbbbcccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc";
     const RING_CRC32: &str =
         "accccababccaaaaaaccabcaabaaaaabcbaacacaabaaaabbaaaaabbabcaacaacacaababbaaabbababcaabcaacaa";
+
+    /// A ring that follows changes is the one that is made of the members as they are.
+    #[test]
+    fn a_ring_does_not_depend_on_how_it_came_about() {
+        let mut random = 1_u64;
+        let mut draw = |bound: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % bound
+        };
+        let weights: Vec<u32> = (0..40).map(|_| draw(20) as u32 + 1).collect();
+        let mut followed = Ring::new(0);
+        for turn in 0..200 {
+            let mut members = members(&weights);
+            members.retain(|_| draw(4) > 0);
+            members.iter_mut().for_each(|member| member.weight += 3 * u32::from(draw(5) == 0));
+            if turn % 20 == 19 {
+                members.clear();
+            }
+            followed.rebuild(&members);
+            assert_eq!(followed.points, ring(&members).points, "turn {turn}");
+        }
+    }
 
     #[test]
     fn a_server_that_leaves_moves_only_its_own_keys() {

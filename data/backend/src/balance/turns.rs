@@ -93,8 +93,8 @@ impl Turns {
         let mut before = std::mem::take(&mut self.entries);
         before.sort_by_key(|entry| entry.key);
         self.total = members.iter().map(|member| u64::from(member.weight)).sum();
-        self.ranked.clear();
         self.newcomers.clear();
+        let mut ranks = Vec::with_capacity(members.len());
         for (position, member) in members.iter().enumerate() {
             let (key, weight) = (member.server.key(), member.weight);
             // A member that was away in between is a newcomer, even if no request came meanwhile.
@@ -102,13 +102,21 @@ impl Turns {
             let known = known.filter(|entry| before[*entry].since == member.since);
             // It keeps its place, but with a larger weight than before it need not wait for the rest of its long stride.
             let latest = Due { turn: self.clock, rest: 0 }.after(self.total, weight);
-            self.entries.push(Entry { key, since: member.since, weight, due: None });
-            match known.and_then(|entry| before[entry].due) {
-                Some((due, _)) if due.turn < latest.turn => self.rank(position, Due { rest: 0, ..due }),
-                Some(_) => self.rank(position, latest),
+            let due = known
+                .and_then(|entry| before[entry].due)
+                .map(|(due, _)| if due.turn < latest.turn { Due { rest: 0, ..due } } else { latest });
+            let due = due.map(|due| {
+                self.arrivals += 1;
+                (due, due.rank(weight, self.arrivals, position))
+            });
+            match due {
+                Some((_, rank)) => ranks.push(rank),
                 None => self.newcomers.push_back(position),
             }
+            self.entries.push(Entry { key, since: member.since, weight, due });
         }
+        // Thousands at once: much faster than one by one.
+        self.ranked = ranks.into_iter().collect();
         self.newcomers.make_contiguous().sort_by_key(|position| Reverse(self.entries[*position].weight));
     }
 

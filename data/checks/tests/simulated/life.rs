@@ -62,7 +62,8 @@ fn a_thousand_checks_time_out_together() {
         assert_eq!(farm.last(999), (CheckStatus::L4Timeout, String::new()));
         let durations = (0..1000)
             .map(|rank| farm.server(rank).health().expect("it is checked").record().last.duration_ms);
-        assert!(durations.clone().all(|duration| duration == 300), "{:?}", durations.max());
+        // The tick in which it began may have been nearly over, and does not count.
+        assert!(durations.clone().all(|duration| (300..=301).contains(&duration)), "{:?}", durations.max());
         service.answer(true);
         pass(1000).await;
         assert_eq!((network.held(), farm.up()), (0, 1000));
