@@ -52,7 +52,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
         Stream::new(session, client, weir_sched::now_us()).log_refused_handshake(&what);
         return None;
     }
-    if session.frontend.is_http() && session.is_http2(&client) {
+    if session.speaks_http() && session.is_http2(&client) {
         end_handshake(&mut client, &session).await?;
     }
     if after {

@@ -47,11 +47,13 @@ impl Stream {
     /// Appends the current request line.
     pub(crate) fn write_request_line(&self, line: &mut Vec<u8>) {
         let (head, raw) = (&self.request.message.head, self.request.message.bytes());
-        line.extend_from_slice(head.method_text(raw));
-        line.push(b' ');
-        line.extend_from_slice(head.uri(raw));
-        line.push(b' ');
-        line.extend_from_slice(&head.version().wire());
+        let (method, uri, version) = (head.method_text(raw), head.uri(raw), head.version().wire());
+        // A stream may hold it for long, and the next one on this entry is not much longer.
+        let length = method.len() + uri.len() + version.len() + 2;
+        line.reserve_exact(length.next_multiple_of(LINE_STEP));
+        for part in [method, b" ", uri, b" ", &version] {
+            line.extend_from_slice(part);
+        }
     }
 
     /// Stores a value in a capture slot; false if there is no such slot.
@@ -77,6 +79,9 @@ impl Stream {
         }
     }
 }
+
+/// Memory for a request line comes in multiples of this, in bytes.
+const LINE_STEP: usize = 64;
 
 fn capture_headers(
     slots: &[CaptureSlot],

@@ -5,7 +5,8 @@
 //!      │       (only if there      │ the next request's first byte
 //!      │        are rules or a     └────────────────────────────► end
 //!      │        PROXY header)
-//!      └───────► Admitting ──► Streaming ──────────────────────► end       (TCP, HTTP/2)
+//!      ├───────► Admitting ──► Responding ─────────────────────► end       (TCP; a backend of HTTP leads to Idle)
+//!      └───────► Admitting ──► Streaming ──────────────────────► end       (HTTP/2)
 //! ```
 //!
 //! Written by hand because of its size: an idle client has only this and its [`Session`], and there may be many idle
@@ -53,9 +54,9 @@ enum ConnectionState {
         client: Connection,
         wait: Wait,
     },
-    /// One request and its response.
+    /// One request and its response, or all of a connection in TCP mode.
     Responding(PooledFuture<'static, Option<Connection>>),
-    /// In TCP mode and in HTTP/2: the whole connection.
+    /// In HTTP/2: the whole connection.
     Streaming(PooledFuture<'static>),
     Ended,
 }
@@ -109,14 +110,14 @@ impl ConnectionTask {
     /// The next state after the admission, or after the last stream.
     fn serve(&self, client: Connection) -> ConnectionState {
         let Some(session) = &self.session else { return ConnectionState::Ended };
-        if session.frontend.is_http() && session.is_http2(&client) {
+        if session.speaks_http() && session.is_http2(&client) {
             return self.multiplex(client);
         }
-        if session.frontend.is_http() {
+        if session.speaks_http() {
             return ConnectionState::Idle { client, wait: wait(idle_deadline(session)) };
         }
         let stream = PoolBox::new(Stream::new(Rc::clone(session), client, self.began_us));
-        ConnectionState::Streaming(PooledFuture::new(Stream::run_tcp(stream)))
+        ConnectionState::Responding(PooledFuture::new(Stream::run_tcp(stream)))
     }
 
     /// The state of a connection with several streams.

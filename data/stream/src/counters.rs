@@ -285,7 +285,7 @@ impl Stream {
     pub(crate) fn count_phases(&self) {
         let worker = weir_sched::worker_index();
         // A client that leaves between two requests has no request that took any time.
-        let is_request = !self.frontend.is_http() || self.timers.first_byte.is_some();
+        let is_request = !self.speaks_http() || self.timers.first_byte.is_some();
         let of_frontend = &self.frontend.frontend_figures;
         if !self.visit.has_begun() {
             if is_request {

@@ -23,7 +23,7 @@ use weir_sys::Address;
 use crate::addresses::Addresses;
 use crate::ending::{By, During};
 use crate::figures::figures;
-use crate::recycle::{FIRST_CAPACITY, LARGE};
+use crate::recycle::LARGE;
 use crate::session::Session;
 
 /// The entry of one stream, for listing and ending streams. Written with plain stores, read by the same worker.
@@ -133,7 +133,6 @@ impl StreamEntry {
     pub(crate) fn keep_request_line(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut line = self.request_line.borrow_mut();
         line.clear();
-        line.reserve(FIRST_CAPACITY);
         write(&mut line);
     }
 
@@ -354,7 +353,7 @@ mod tests {
         assert_eq!(**entry.request_line(), *b"PUT / HTTP/1.1");
         entry.forget_request_line();
         assert!(entry.request_line().is_empty());
-        assert_eq!(keep(b"GET /again HTTP/1.1"), place);
+        assert_eq!(keep(b"GET / HTTP/1.0"), place);
         keep(&[b'x'; LARGE + 1]);
         entry.forget_request_line();
         assert_eq!(entry.request_line().capacity(), 0);

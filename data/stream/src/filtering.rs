@@ -39,7 +39,7 @@ impl Stream {
                     }
                     FilterKind::Trace(trace) => {
                         let label = Label::new(trace, proxy, self.serial, is_backend);
-                        Box::new(Trace::new(label, direction, self.frontend.is_http()))
+                        Box::new(Trace::new(label, direction, self.speaks_http()))
                     }
                 };
                 match direction {

@@ -35,9 +35,11 @@ impl Stream {
     ///
     /// The stream is in a box: an async function stores its arguments by value twice, and again in those that it calls.
     pub async fn run(mut stream: PoolBox<Stream>, waited: Waited) -> Option<Connection> {
-        stream.begin_view();
-        let frontend = stream.frontend;
-        stream.attach_filters(frontend);
+        if !stream.began_in_tcp {
+            stream.begin_view();
+            let frontend = stream.frontend;
+            stream.attach_filters(frontend);
+        }
         let outcome = match stream.process(waited).await {
             Ok(()) => Ok(()),
             Err(stop) => stream.answer(stop).await,

@@ -141,7 +141,7 @@ impl Stream {
         use std::io::Write as _;
         let source = self.source();
         let destination = self.destination();
-        let mode = if self.frontend.is_http() { "HTTP" } else { "TCP" };
+        let mode = if self.speaks_http() { "HTTP" } else { "TCP" };
         // Writing to memory does not fail.
         let _ = write!(line, "Connect from {source} to {destination} ({}/{mode})", self.frontend.name());
     }

@@ -28,7 +28,7 @@ pub(crate) fn is_upgrade(session: &Session, client: &Connection) -> bool {
     session.requests.get() == 0
         && client.input().len() >= LEAST_PREFACE
         && weir_mux::is_preface(client.input())
-        && session.listener.bind.options.protocol.is_none()
+        && session.protocol().is_none()
         && !session.frontend.config.settings.options.disable_h2_upgrade
 }
 

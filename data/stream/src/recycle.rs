@@ -110,7 +110,7 @@ pub fn configure(header_count: u16) {
 const KEPT: usize = 1024;
 /// The initial capacity of a byte buffer: enough for most log lines, which would otherwise reallocate whenever one is a few
 /// digits longer than those before.
-pub(crate) const FIRST_CAPACITY: usize = 512;
+const FIRST_CAPACITY: usize = 512;
 /// Values larger than this are only kept while few are in the store: a burst of long heads leaves little behind.
 pub(crate) const LARGE: usize = 2 * 1024;
 /// How many values may be in the store when a large one is kept.

@@ -200,7 +200,7 @@ impl Stream {
     /// Counts a refusal by the current kind of rules.
     fn count_denied(&mut self, kind: RulesetKind, proxy: &'static Proxy) {
         self.rules.denied = true;
-        if matches!(kind, RulesetKind::TcpRequestContent | RulesetKind::HttpRequest) {
+        if kind == RulesetKind::HttpRequest {
             self.count_tracked_error();
         }
         match kind {
@@ -228,6 +228,12 @@ impl Stream {
         let during = if request { During::Request } else { During::Headers };
         match action {
             Action::Accept => return ActionResult::Accept,
+            Action::SwitchMode(protocol) => {
+                if !self.speaks_http() {
+                    self.session.upgrade(*protocol);
+                }
+                return ActionResult::Accept;
+            }
             Action::Close => return ActionResult::Stop(StreamError::close(By::Proxy, During::Data)),
             Action::Reject => {
                 self.count_denied(kind, proxy);

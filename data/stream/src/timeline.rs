@@ -45,7 +45,7 @@ impl Stream {
     fn keep_on_timeline(&mut self) {
         // A client that leaves without sending anything is not an error; a tunnel is not slow because it lasts.
         let silent = self.bytes_in() == 0;
-        let lasting = (self.response.is_tunnel || !self.frontend.is_http()) && !self.ending.is_error();
+        let lasting = (self.response.is_tunnel || !self.speaks_http()) && !self.ending.is_error();
         if (silent && matches!(self.ending.by, By::Client | By::ClientTimeout)) || lasting {
             return;
         }
@@ -106,7 +106,7 @@ impl Stream {
         Ended {
             ending: self.ending,
             status: self.response.status,
-            http: self.frontend.is_http(),
+            http: self.speaks_http(),
             has_request: self.request.is_known(),
             by_rule: self.rules.stopped_by == StoppedBy::Rule,
             option: self.rules.stopped_by.option(),

@@ -17,6 +17,8 @@ pub(crate) struct TableUse {
 pub(crate) struct Tracked {
     first: [Option<TrackedEntry>; USUAL],
     further: Vec<Option<TrackedEntry>>,
+    /// One more than the highest counter in use.
+    end: usize,
 }
 
 /// This many counters need no allocation: the default of `tune.stick-counters`.
@@ -38,6 +40,7 @@ impl Tracked {
     }
 
     pub(crate) fn set(&mut self, counter: usize, entry: TrackedEntry) {
+        self.end = self.end.max(counter + 1);
         match counter.checked_sub(USUAL) {
             None => self.first[counter] = Some(entry),
             Some(further) => {
@@ -49,15 +52,19 @@ impl Tracked {
         }
     }
 
-    /// One more than the highest counter that may be in use.
-    pub(crate) fn end(&self) -> usize {
-        USUAL + self.further.len()
+    fn entries(&self) -> impl Iterator<Item = TrackedEntry> {
+        (0..self.end).filter_map(|counter| self.get(counter))
+    }
+
+    /// Counts events in all of them.
+    pub(crate) fn count(&self, events: &[Event]) {
+        self.entries().for_each(|entry| entry.count(events));
     }
 }
 
 impl Drop for Tracked {
     fn drop(&mut self) {
-        for tracked in self.first.iter().chain(&self.further).flatten() {
+        for tracked in self.entries() {
             tracked.table.untrack(tracked.entry, now_ms(), |row| {
                 row.subtract_one(DataType::ConnectionsCurrent);
             });
@@ -65,7 +72,18 @@ impl Drop for Tracked {
     }
 }
 
+/// Something that is counted: in which total, in which rate, how often.
+pub(crate) type Event = (DataType, DataType, u64);
+
 impl TrackedEntry {
+    /// Counts events, as far as the table stores them. One that stores none of them is not locked.
+    fn count(self, events: &[Event]) {
+        let layout = self.table.layout();
+        if events.iter().any(|(total, rate, _)| layout.stores(*total) || layout.stores(*rate)) {
+            self.look(|row| events.iter().for_each(|(total, rate, count)| row.count(*total, *rate, *count)));
+        }
+    }
+
     #[inline]
     pub(crate) fn look<R>(self, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
         self.table.at(self.entry, now_ms(), then)

@@ -1,20 +1,21 @@
 //! Tracking of stick-table entries by streams and sessions, and the counters in them (manual, 11).
 //!
 //! Rules of a connection and of a session track for as long as the connection lasts, all others for as long as the
-//! stream lasts. A counter of the stream hides the session's counter of the same number. For a stream that tracks
+//! stream lasts. A counter that tracks, the stream's or its session's, goes on with that entry. For a stream that tracks
 //! nothing, all of this costs a check of two pointers.
 
 mod sticking;
 
 use weir_config::model::{Change, CounterChange, RulesetKind, Track};
+use weir_containers::PoolBox;
 use weir_expr::table::{DataType, TableQuestion};
 use weir_expr::{Fetched, Value};
-use weir_tables::{Answer, Key, Row, Table};
+use weir_tables::{Answer, Key, Table};
 
 use crate::instance::{Instance, Proxy};
 use crate::session::Session;
 use crate::stream::Stream;
-use crate::tracked::{Tracked, TrackedEntry, now_ms};
+use crate::tracked::{Event, TableUse, TrackedEntry, now_ms};
 
 /// The result of a rule that tracks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,20 +46,17 @@ impl Session {
     }
 
     fn count_tracked(&self, total: DataType, rate: DataType, count: u64) {
-        self.look_at_tracked(|tracked| {
-            for entry in (0..tracked.end()).filter_map(|counter| tracked.get(counter)) {
-                entry.look(|row| row.count(total, rate, count));
-            }
-        });
+        self.look_at_tracked(|tracked| tracked.count(&[(total, rate, count)]));
     }
 }
 
 impl Stream {
-    /// `track-sc`: tracks the entry of a key from now on. Only the first rule of a counter that finds a key has an effect.
+    /// `track-sc`: tracks the entry of a key from now on. Only the first rule of a counter that finds a key has an effect, be it the
+    /// stream's or its session's.
     pub(crate) fn track(&mut self, kind: RulesetKind, proxy: &'static Proxy, track: &Track) -> Tracking {
         let of_session = matches!(kind, RulesetKind::TcpRequestConnection | RulesetKind::TcpRequestSession);
         let counter = usize::from(track.counter);
-        if self.tracked(counter, of_session).is_some() {
+        if self.counter(counter).is_some() {
             return Tracking::Done;
         }
         let position = track.table.target().map(|(table, _)| table).or(proxy.config.table);
@@ -69,7 +67,9 @@ impl Stream {
             Ok(key) => key,
             Err(tracking) => return tracking,
         };
-        let is_request = !of_session && self.frontend.is_http() && self.request.is_known();
+        // Content rules of a frontend come before the request counts, in everything that is tracked by then.
+        let is_early = kind == RulesetKind::TcpRequestContent && std::ptr::eq(proxy, self.frontend);
+        let is_request = !of_session && !is_early && self.speaks_http() && self.request.is_known();
         let tracked = table.track(&key, now_ms(), |row| {
             row.count(DataType::ConnectionCount, DataType::ConnectionRate, 1);
             row.add(DataType::ConnectionsCurrent, 0, 1);
@@ -81,7 +81,7 @@ impl Stream {
         let entry = TrackedEntry { table, entry };
         match of_session {
             true => self.session.with_tracked(|tracked| tracked.set(counter, entry)),
-            false => self.tables.get_or_insert_default().tracked.set(counter, entry),
+            false => self.use_tables().tracked.set(counter, entry),
         }
         Tracking::Done
     }
@@ -107,6 +107,11 @@ impl Stream {
         });
     }
 
+    /// What the stream uses of tables, from now on.
+    pub(crate) fn use_tables(&mut self) -> &mut TableUse {
+        self.tables.get_or_insert_with(|| PoolBox::new(TableUse::default()))
+    }
+
     fn tracked(&self, counter: usize, of_session: bool) -> Option<TrackedEntry> {
         match of_session {
             true => self.session.look_at_tracked(|tracked| tracked.get(counter)).flatten(),
@@ -119,7 +124,8 @@ impl Stream {
         self.tracked(counter, false).or_else(|| self.tracked(counter, true))
     }
 
-    /// Answers a question about a counter's entry; with a table, about the same key there. None if there is no answer.
+    /// Answers a question about a counter's entry; with a table, about the same key there: 0 without an entry, which no question
+    /// makes. None if there is no answer.
     pub(crate) fn ask_counter(
         &self,
         counter: usize,
@@ -130,17 +136,24 @@ impl Stream {
         let answer = match other.filter(|other| !std::ptr::eq(*other, tracked.table)) {
             None => tracked.look(|row| row.ask(question))?,
             Some(other) => {
-                if other.declaration().key.sample_type() != tracked.table.declaration().key.sample_type() {
+                if !has_keys_of(other, tracked.table) {
                     return None;
                 }
                 let key = Key::of(tracked.look(|row| row.key())?, other.declaration().key)?;
-                other.ask(&key, question, now_ms())
+                other.look(&key, now_ms(), |row| row.ask(question)).unwrap_or(Answer::NoEntry)
             }
         };
         match answer {
             Answer::Value(value) => Some(value),
-            Answer::NotStored | Answer::NoEntry => None,
+            Answer::NoEntry => Some(0),
+            Answer::NotStored => None,
         }
+    }
+
+    /// Whether a counter tracks, and tracks keys as that table has them.
+    pub(crate) fn counter_tracks(&self, counter: usize, other: Option<&'static Table>) -> bool {
+        self.counter(counter)
+            .is_some_and(|tracked| other.is_none_or(|other| has_keys_of(other, tracked.table)))
     }
 
     /// The key that a counter tracks.
@@ -181,37 +194,36 @@ impl Stream {
         self.tables.is_some() || self.session.may_track()
     }
 
-    /// Counts an event of this stream in all tracked entries.
+    /// Counts events of this stream in all tracked entries: its own and its session's.
     #[cold]
-    fn count_tracked(&self, then: impl Fn(&mut Row<'_>)) {
-        let own = self.tables.as_ref().map_or(0, |tables| tables.tracked.end());
-        let of_session = self.session.look_at_tracked(Tracked::end).unwrap_or(0);
-        for tracked in (0..own.max(of_session)).filter_map(|counter| self.counter(counter)) {
-            tracked.look(&then);
+    fn count_tracked(&self, events: &[Event]) {
+        if let Some(tables) = &self.tables {
+            tables.tracked.count(events);
         }
+        self.session.look_at_tracked(|tracked| tracked.count(events));
     }
 
     /// Counts a request, valid or not, in the session's tracked entries.
     #[inline]
     pub(crate) fn count_tracked_request(&self) {
         if self.tracks() {
-            self.count_tracked(|row| row.count(DataType::RequestCount, DataType::RequestRate, 1));
+            self.count_tracked(&[(DataType::RequestCount, DataType::RequestRate, 1)]);
         }
     }
 
     /// Counts a client error: an invalid, refused or unanswerable request.
     #[inline]
     pub(crate) fn count_tracked_error(&self) {
-        if self.tracks() && self.frontend.is_http() {
-            self.count_tracked(|row| row.count(DataType::ErrorCount, DataType::ErrorRate, 1));
+        if self.tracks() && self.speaks_http() {
+            self.count_tracked(&[(DataType::ErrorCount, DataType::ErrorRate, 1)]);
         }
     }
 
     /// Counts a server failure: an invalid response or none.
     #[inline]
     pub(crate) fn count_tracked_failure(&self) {
-        if self.tracks() && self.frontend.is_http() {
-            self.count_tracked(|row| row.count(DataType::FailureCount, DataType::FailureRate, 1));
+        if self.tracks() && self.speaks_http() {
+            self.count_tracked(&[(DataType::FailureCount, DataType::FailureRate, 1)]);
         }
     }
 
@@ -232,10 +244,15 @@ impl Stream {
     #[inline]
     pub(crate) fn count_tracked_bytes(&self, from: u64, to: u64) {
         if self.tracks() {
-            self.count_tracked(|row| {
-                row.count(DataType::BytesInCount, DataType::BytesInRate, from);
-                row.count(DataType::BytesOutCount, DataType::BytesOutRate, to);
-            });
+            self.count_tracked(&[
+                (DataType::BytesInCount, DataType::BytesInRate, from),
+                (DataType::BytesOutCount, DataType::BytesOutRate, to),
+            ]);
         }
     }
+}
+
+/// Whether keys of both tables are of the same type.
+fn has_keys_of(one: &Table, other: &Table) -> bool {
+    one.declaration().key.sample_type() == other.declaration().key.sample_type()
 }

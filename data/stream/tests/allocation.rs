@@ -62,6 +62,13 @@ fn an_answer_without_a_server_allocates_nothing() {
     check_requests(lines, GET, response);
 }
 
+#[test]
+fn a_request_that_tracks_and_asks_a_table_allocates_nothing() {
+    let lines = " stick-table type ip size 100 expire 10m store http_req_rate(10s),gpc0\n http-request track-sc0 src\n \
+        http-request sc-inc-gpc0(0)\n acl often sc_http_req_rate(0) gt 1000000000\n http-request deny if often";
+    check_requests(lines, GET, OK);
+}
+
 /// Checks the worker's memory for each of many clients that made one request and stay.
 #[test]
 fn an_idle_client_holds_under_600_bytes() {

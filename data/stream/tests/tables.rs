@@ -151,6 +151,72 @@ fn the_first_rule_of_a_counter_that_finds_a_key_has_it() {
 }
 
 #[test]
+fn a_counter_of_the_session_is_not_taken_by_a_stream() {
+    let text = format!(
+        "{HTTP}{}frontend front\n bind 127.0.0.1:1\n tcp-request connection track-sc0 str(c) table t\n \
+         tcp-request session track-sc0 str(s0) table t\n tcp-request session track-sc1 str(s) table t\n \
+         tcp-request content track-sc0 str(r0) table t\n http-request track-sc1 str(r1) table t\n \
+         http-request track-sc2 str(r) table t\n http-request return status 200\n",
+        tables(&[("t", COUNTED)])
+    );
+    run(text, |world| async move {
+        for _ in 0..2 {
+            ask(&world, "/", "").await;
+        }
+        let counted = |key| figures(&world, 0, key, &[DataType::ConnectionCount, DataType::RequestCount]);
+        for tracked in ["c", "s", "r"] {
+            assert_eq!(counted(tracked), Some(vec![2, 2]), "{tracked}");
+        }
+        for late in ["s0", "r0", "r1"] {
+            assert_eq!(counted(late), None, "{late}");
+        }
+    });
+}
+
+#[test]
+fn all_that_is_tracked_counts_whatever_it_stores_and_in_which_order_it_is_tracked() {
+    let text = format!(
+        "{HTTP}{}frontend front\n bind 127.0.0.1:1\n http-request track-sc2 str(last) table t\n \
+         http-request track-sc0 str(first) table t\n http-request track-sc1 str(rates) table r\n \
+         http-request return status 403\n",
+        tables(&[("t", COUNTED), ("r", "type string size 100 store http_err_rate(10s),bytes_in_rate(10s)")])
+    );
+    run(text, |world| async move {
+        ask(&world, "/", "").await;
+        let request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".len() as u64;
+        for key in ["first", "last"] {
+            let counted = [DataType::ConnectionsCurrent, DataType::RequestCount, DataType::BytesInCount];
+            assert_eq!(figures(&world, 0, key, &counted), Some(vec![0, 1, request]), "{key}");
+        }
+        assert_eq!(
+            figures(&world, 1, "rates", &[DataType::BytesInRate]),
+            Some(vec![request]),
+            "a rate alone"
+        );
+    });
+}
+
+#[test]
+fn three_counters_of_one_entry_count_three_times() {
+    let text = format!(
+        "{HTTP}{}frontend front\n bind 127.0.0.1:1\n tcp-request connection track-sc0 str(k) table t\n \
+         tcp-request session track-sc1 str(k) table t\n http-request track-sc2 str(k) table t\n \
+         http-request sc-inc-gpc0(0)\n http-request sc-inc-gpc0(2)\n http-response sc-inc-gpc0(1)\n \
+         http-request deny if {{ path /denied }}\n http-request return status 200 content-type a lf-string \
+         \"%[sc_trackers(0)] %[sc_conn_cur(1)] %[sc_http_req_cnt(2)] %[sc_get_gpc0(1)] %[sc2_trackers] %[sc0_conn_cnt]\"\n",
+        tables(&[("t", COUNTED)])
+    );
+    run(text, |world| async move {
+        let reply = ask(&world, "/", "").await;
+        assert!(reply.ends_with("\r\n\r\n3 3 3 2 3 3"), "{reply}");
+        assert_eq!(figures(&world, 0, "k", TRAFFIC), Some(vec![3, 0, 2, 3, 0, 0]));
+        ask(&world, "/denied", "").await;
+        assert_eq!(figures(&world, 0, "k", TRAFFIC), Some(vec![6, 0, 4, 6, 3, 0]));
+        assert_eq!(figures(&world, 0, "k", &[DataType::Gpc0]), Some(vec![4]), "each rule once");
+    });
+}
+
+#[test]
 fn arrays_stand_in_for_the_older_single_counters() {
     let text = format!(
         "{HTTP}{}frontend front\n bind 127.0.0.1:1\n http-request track-sc0 path table t\n \

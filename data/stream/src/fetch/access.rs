@@ -69,7 +69,7 @@ impl Stream {
     /// The message that a side means now.
     pub(super) fn side(&self, side: Side) -> Side {
         match side {
-            Side::Current if self.server.upstream.is_some() && !self.frontend.is_http() => Side::Response,
+            Side::Current if self.server.upstream.is_some() && !self.speaks_http() => Side::Response,
             Side::Current if self.variables.is_response() => Side::Response,
             Side::Current => Side::Request,
             side => side,
@@ -94,7 +94,7 @@ impl Stream {
     /// The request, if its head is available. In TCP mode it is parsed here on demand.
     fn request_message(&mut self) -> Result<&Message, Absent> {
         if !self.request.is_known() && !has_head(&self.request.message) {
-            if self.frontend.is_http() {
+            if self.speaks_http() {
                 return Err(Absent::Missing);
             }
             self.look_for_request()?;
@@ -123,7 +123,7 @@ impl Stream {
     /// The response, if its head is available.
     fn response_message(&mut self) -> Result<&Message, Absent> {
         if !self.response.is_known() && !has_head(&self.response.message) {
-            if self.frontend.is_http() {
+            if self.speaks_http() {
                 return Err(Absent::Missing);
             }
             self.look_for_response()?;

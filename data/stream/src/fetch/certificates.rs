@@ -85,6 +85,11 @@ pub(super) const ROWS: &[Row] = &[
             (!chain.is_empty()).then(|| made_binary(chain.iter().flat_map(|der| der.to_vec()).collect()))
         })
     }),
+    row(
+        client("ssl_c_r_dn", Str, "The authority at the top of the chain of the client's certificate")
+            .args(NAME),
+        |stream, args, _| name(root_of_client(stream), Party::Subject, args),
+    ),
     row(client("ssl_c_san", Str, "The alternative names of the client's certificate"), |stream, _, _| {
         of_certificate(shown_by_client(stream), |parsed, _| {
             Some(copied(parsed.alternative_names()?.as_bytes()))
@@ -100,6 +105,10 @@ pub(super) const ROWS: &[Row] = &[
 
 fn shown_by_client(stream: &Stream) -> Option<&CertificateDer<'static>> {
     of_client(stream)?.peer_certificates.first()
+}
+
+fn root_of_client(stream: &Stream) -> Option<&CertificateDer<'static>> {
+    of_client(stream)?.root.as_deref()
 }
 
 fn shown_by_server(stream: &Stream) -> Option<&CertificateDer<'static>> {
@@ -135,7 +144,8 @@ fn name<'c>(certificate: Option<&CertificateDer<'_>>, party: Party, args: &Args)
             Some(entry) => parsed.attribute(party, std::str::from_utf8(entry).ok()?, occurrence)?,
             None => parsed.distinguished_name(party, rfc2253),
         };
-        (!text.is_empty()).then(|| copied(text.as_bytes()))
+        // A zero would end the text for whoever reads it as one: such a name is malformed (manual).
+        (!text.is_empty() && !text.contains('\0')).then(|| copied(text.as_bytes()))
     })
 }
 

@@ -81,6 +81,9 @@ pub(super) const ROWS: &[Row] = &[
     row(client("fc_http_major", Int, "The HTTP version spoken with the client: 1 or 2"), |stream, _, _| {
         number(if stream.client.shared().is_some() { 2 } else { 1 })
     }),
+    row(client("internal.strm.is_htx", Bool, "Whether the stream is in HTTP"), |stream, _, _| {
+        truth(stream.speaks_http())
+    }),
     row(client("fc_nb_streams", Int, "Streams on the client's connection now"), |stream, _, _| {
         number(multiplexer(stream).map_or(1, |multiplexer| multiplexer.live() as u32))
     }),
@@ -201,13 +204,13 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(server("bc_err", Int, "The error of the server's connection, 0 for none"), |stream, _, _| {
-        if_connected(stream, |_, fault| number(error_of(fault).id))
+        server_error(stream, |error| number(error.id))
     }),
     row(server("bc_err_str", Str, "The error of the server's connection in words"), |stream, _, _| {
-        if_connected(stream, |_, fault| text(error_of(fault).message))
+        server_error(stream, |error| text(error.message))
     }),
     row(server("bc_err_name", Str, "The error of the server's connection as one word"), |stream, _, _| {
-        if_connected(stream, |_, fault| text(error_of(fault).name))
+        server_error(stream, |error| text(error.name))
     }),
     row(
         server("bc_be_queue", Int, "Requests that left the backend's queue before this one"),
@@ -266,6 +269,18 @@ fn if_connected<'c>(stream: &Stream, then: impl FnOnce(bool, Option<Fault>) -> F
     }
 }
 
+/// Evaluates a fetch about the error of the server's current or last connection: one whose TLS failed has an error, too.
+fn server_error<'c>(stream: &Stream, then: impl FnOnce(ConnectionError) -> Fetched<'c>) -> Fetched<'c> {
+    let failed = match (&stream.server.upstream, &stream.server.past) {
+        (Some(upstream), _) => upstream.connector.fault_of_connection(),
+        (None, past) => past.as_ref().and_then(|past| past.fault),
+    };
+    match failed {
+        Some(Fault::Tls(failure)) => then(error_of_server_tls(failure.why)),
+        _ => if_connected(stream, |_, fault| then(error_of(fault))),
+    }
+}
+
 /// A figure of a server connection that carries several streams.
 fn server_shares(stream: &Stream, figure: impl FnOnce(&Multiplexer) -> u32) -> Option<u32> {
     let shared = stream.server.upstream.as_ref()?.connector.shared()?;
@@ -321,12 +336,25 @@ const fn error_of_tls(why: Why) -> ConnectionError {
         Why::Certificate => {
             ConnectionError { id: 31, name: b"SSL_CRT_FAIL", message: b"SSL client certificate not trusted" }
         }
-        Why::WrongName => ConnectionError {
+        _ => ConnectionError { id: 34, name: b"SSL_HANDSHAKE", message: b"SSL handshake failure" },
+    }
+}
+
+/// Numbers 30 and 31 are about clients: a server that is not trusted has the general one.
+const fn error_of_server_tls(why: Why) -> ConnectionError {
+    match why {
+        Why::WrongHost => ConnectionError {
             id: 32,
             name: b"SSL_MISMATCH",
             message: b"Server presented an SSL certificate different from the configured one",
         },
-        _ => ConnectionError { id: 34, name: b"SSL_HANDSHAKE", message: b"SSL handshake failure" },
+        Why::WrongName => ConnectionError {
+            id: 33,
+            name: b"SSL_MISMATCH_SNI",
+            message: b"Server presented an SSL certificate different from the expected one",
+        },
+        Why::Untrusted | Why::Certificate => error_of_tls(Why::Misbehaved),
+        why => error_of_tls(why),
     }
 }
 

@@ -127,9 +127,11 @@ fn measure(message: &Message) -> usize {
 }
 
 const AROUND_HEAD: usize = 21;
+/// The part of the preface of HTTP/2 that looks like the head of a request.
+const PREFACE_HEAD: usize = "PRI * HTTP/2.0\r\n\r\n".len();
 
 fn block<'c>(stream: &'c Stream, side: Side, args: &Args) -> Fetched<'c> {
-    if stream.frontend.is_http() {
+    if stream.speaks_http() {
         return Fetched::Missing;
     }
     let [offset, length] = [0, 1].map(|index| size_argument(args, index));
@@ -149,7 +151,7 @@ fn block<'c>(stream: &'c Stream, side: Side, args: &Args) -> Fetched<'c> {
 }
 
 fn value<'c>(stream: &'c Stream, side: Side, args: &Args) -> Fetched<'c> {
-    if stream.frontend.is_http() {
+    if stream.speaks_http() {
         return Fetched::Missing;
     }
     let value = LengthValue {
@@ -238,6 +240,10 @@ fn check_value(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 }
 
 fn is_http<'c>(stream: &mut Stream) -> Fetched<'c> {
+    let input = stream.raw_input(Side::Request);
+    if !stream.speaks_http() && input.len() >= PREFACE_HEAD && weir_mux::is_preface(input) {
+        return truth(true);
+    }
     match stream.head(Side::AskedRequest) {
         Ok(_) => truth(true),
         Err(absent) => absent.into(),

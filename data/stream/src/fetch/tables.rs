@@ -123,7 +123,8 @@ macro_rules! counters {
                 of_counter(stream, $counter(args), stream.table_argument(args, $table), Q::Trackers)
             }),
             row(counter(concat!($name, "_tracked"), $args, Bool, "Whether the counter tracks"), |stream, args, _| {
-                truth(stream.counter($counter(args)).is_some())
+                let table = stream.table_argument(args, $table);
+                truth(stream.counter_tracks($counter(args), table.0.and_then(|table| stream.instance.table(table))))
             }),
         )*]
     };
@@ -150,6 +151,18 @@ pub(super) const ROWS: &[Row] = &[
     row(counter("sc2_key", ArgSpec::NONE, Any, "The key that counter 2 tracks"), |stream, _, _| {
         stream.counter_key(2).into()
     }),
+    row(
+        counter(
+            "sc1_clr_gpc",
+            ELEMENT,
+            Int,
+            "Clears a general purpose counter and tells what it was, by counter 1",
+        ),
+        |stream, args, _| {
+            let question = Q::Clear(D::Gpc, number(args, 0) as u16);
+            of_counter(stream, 1, stream.table_argument(args, 1), question)
+        },
+    ),
     row(
         source("src_updt_conn_cnt", TABLE, "Counts a connection of the client's address and tells how many"),
         |stream, args, _| {

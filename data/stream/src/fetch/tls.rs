@@ -94,7 +94,7 @@ fn unread<'c>(stream: &Stream, unread: Unread) -> Fetched<'c> {
 
 /// The raw bytes of one side; an HTTP proxy has none.
 fn input(stream: &Stream, side: Side) -> &[u8] {
-    if stream.frontend.is_http() { b"" } else { stream.raw_input(side) }
+    if stream.speaks_http() { b"" } else { stream.raw_input(side) }
 }
 
 fn kind<'c>(stream: &Stream, side: Side) -> Fetched<'c> {

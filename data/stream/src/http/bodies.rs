@@ -11,6 +11,9 @@ use crate::ending::{By, During};
 use crate::errors::Direction;
 use crate::stream::{Phase, Stream, StreamError};
 
+/// How many bytes of a body that no client gets are read for the sake of a connection. Reading more costs more than another connection.
+pub(super) const MAX_UNWANTED: u64 = 1024 * 1024;
+
 impl Stream {
     /// Moves both bodies to their ends. The response's may end first: the server gets the rest of the request as long as it takes it.
     pub(super) async fn exchange_bodies(&mut self) -> Phase {
@@ -27,7 +30,9 @@ impl Stream {
 
     /// Moves what can be moved now.
     fn move_bodies(&mut self) -> Phase<Step<()>> {
-        let Some(down) = self.move_response_body() else { return Err(no_server()) };
+        let unwanted = self.response.unwanted.is_some();
+        let down = if unwanted { self.move_without_body() } else { self.move_response_body() };
+        let Some(down) = down else { return Err(no_server()) };
         match down {
             Flow::Done if self.request.body.is_done() => return Ok(Step::Done(())),
             Flow::Done if self.request.upload_refused => {
@@ -103,7 +108,48 @@ impl Stream {
         self.move_bodies()
     }
 
+    /// Moves a response whose body the client does not get, and reads that body. On a shared connection the response ends behind it,
+    /// so that who waits for the end finds the server's connection idle. On a client's own connection the next request waits anyway,
+    /// and the head may still be in front of the body.
+    #[cold]
+    fn move_without_body(&mut self) -> Option<Flow> {
+        if self.client.shared().is_some() {
+            return self.drop_unwanted_body().or_else(|| self.move_response_body());
+        }
+        match self.move_response_body()? {
+            Flow::Done => Some(self.drop_unwanted_body().unwrap_or(Flow::Done)),
+            flow => Some(flow),
+        }
+    }
+
+    /// Reads what the client does not get; none once nothing more of it is awaited. Where that fails, takes too long or too much
+    /// comes, the server's connection is not used again, and that is all.
+    #[cold]
+    fn drop_unwanted_body(&mut self) -> Option<Flow> {
+        // A client whose connection ends with this response does not wait.
+        let client_stays = self.client.shared().is_some() || self.reusable.client;
+        if client_stays
+            && self.reusable.server
+            && !self.client.is_broken()
+            && let (Some(unwanted), Some(upstream)) = (&mut self.response.unwanted, &mut self.server.upstream)
+        {
+            let flow = unwanted.discard(&mut upstream.connector);
+            if matches!(flow, Flow::AwaitSource | Flow::Yield) && unwanted.payload() <= MAX_UNWANTED {
+                return Some(flow);
+            }
+            self.reusable.server = flow == Flow::Done;
+        } else {
+            self.reusable.server = false;
+        }
+        self.response.unwanted = None;
+        None
+    }
+
     fn body_is_late(&mut self, by: By, _: &Waits) -> Phase {
+        if self.response.unwanted.take().is_some() && self.request.body.is_done() {
+            self.reusable.server = false;
+            return self.move_bodies().map(|_| ());
+        }
         if by == By::ClientTimeout {
             self.count_client_abort();
             return Err(StreamError::close(by, self.phase));

@@ -6,7 +6,7 @@ use weir_http::{BodySize, Flags, NoRoom, Version, status};
 use weir_mux::{BodyFlow, ConnectionMode, Flow, ReadHead, Side};
 use weir_net::{Fault, Received, Sent};
 
-use super::bodies::no_server;
+use super::bodies::{MAX_UNWANTED, no_server};
 use crate::counters::Event;
 use crate::deadlines::{Deadlines, Waits, While};
 use crate::drive::Step;
@@ -16,7 +16,6 @@ use crate::server::{Failure, retry};
 use crate::stream::attempts::Replay;
 use crate::stream::response::ResponseProgress;
 use crate::stream::{Phase, Stream, StreamError};
-use crate::upstream::Upstream;
 
 impl Stream {
     /// Reaches a server and exchanges the messages, with retries.
@@ -140,8 +139,7 @@ impl Stream {
 
     fn send_request_head(&mut self) -> Result<(), UpstreamError> {
         self.add_server_name().map_err(|_| no_room())?;
-        let is_shared = |upstream: &Upstream| upstream.connector.shared().is_some();
-        if !self.request.body.is_done() && self.server.upstream.as_ref().is_some_and(is_shared) {
+        if !self.request.body.is_done() && self.server.is_shared() {
             self.keep_body_for_refusal();
         }
         let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
@@ -259,6 +257,11 @@ impl Stream {
             self.instance.limits.h1_options(self.backend.config.settings.options.accept_unsafe_response);
         let limit = self.instance.limits.head_limit();
         let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
+        // A stream that waits borrows no memory for a head that is not there.
+        if upstream.connector.connection().is_some_and(|connection| connection.is_quiet()) {
+            self.trace_wait(Direction::Response);
+            return Ok(false);
+        }
         match self.response.message.read_response(&mut upstream.connector, &options, limit) {
             ReadHead::Complete => {
                 if self.response.message.head.status() == 101 {
@@ -294,7 +297,7 @@ impl Stream {
     fn read_switch(&mut self) -> Result<bool, UpstreamError> {
         // In HTTP/2 the server's status is the agreement, and there is nothing to prove (RFC 8441, 5).
         if self.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some()) {
-            self.prove_websocket();
+            self.accept_switch();
             return Ok(true);
         }
         match self.may_switch() {
@@ -474,15 +477,47 @@ impl Stream {
         let bodiless = accepted || promised || self.request.head_only() || status::is_bodyless(status);
         let size = if bodiless { BodySize::None } else { came };
         if size != came {
-            // The body is not read: that ends the server's connection.
-            self.reusable.server = false;
-            self.response.body.begin(BodyFlow::done());
+            self.refuse_response_body(came);
+        } else if size == BodySize::None && self.server.is_shared() {
+            self.await_stream_end();
         }
         let said = if promised { BodySize::Tunnel } else { size };
         self.restate_response(said).map_err(|_| no_room())?;
         // A reply whose status a rule changed to 1xx is not the last: the client waits for another one.
         self.reusable.client &= status >= 200 && !promised;
         Ok(size)
+    }
+
+    /// The client gets no body although one comes, since a rule changed the method or the status. A body that ends in good time is
+    /// read and dropped behind the response; else the server's connection ends.
+    #[cold]
+    fn refuse_response_body(&mut self, came: BodySize) {
+        let flow = BodyFlow::behind(&self.response.message.head, came);
+        let ends = match came {
+            BodySize::Known(length) => length <= MAX_UNWANTED,
+            BodySize::Unknown => flow.is_chunked(),
+            BodySize::None | BodySize::Tunnel => false,
+        };
+        self.reusable.server &= ends;
+        self.response.body.begin(BodyFlow::done());
+        if ends {
+            self.await_unwanted(flow);
+        }
+    }
+
+    /// A server of HTTP/2 may end a response without a body in a frame of its own: its stream is not reset before.
+    #[cold]
+    fn await_stream_end(&mut self) {
+        let Some(upstream) = &mut self.server.upstream else { return };
+        let mut flow = BodyFlow::tunnel();
+        if flow.discard(&mut upstream.connector) == Flow::AwaitSource {
+            self.await_unwanted(flow);
+        }
+    }
+
+    fn await_unwanted(&mut self, flow: BodyFlow) {
+        self.response.unwanted = Some(Box::new(flow));
+        self.response.message.head.note(Flags::ENDS_LATER);
     }
 
     /// Whether the response's head tells the client that a tunnel begins.

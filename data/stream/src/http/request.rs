@@ -68,7 +68,6 @@ impl Stream {
         self.timers.request = Some(self.elapsed());
         self.request.progress = RequestProgress::Known;
         self.session.requests.set(self.session.requests.get().saturating_add(1));
-        self.count_tracked_request();
         if self.request.message.head.flags().contains(Flags::VIOLATION) {
             crate::refusals::keep_tolerated_request(self);
         }

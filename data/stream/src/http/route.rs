@@ -14,12 +14,15 @@ impl Stream {
     /// The frontend's rules on a request, in the manual's order.
     pub(super) async fn frontend_phase(&mut self) -> Phase {
         self.make_unique_id();
-        if let Err(stop) = self.content_rules(self.frontend).await {
+        if !self.began_in_tcp
+            && let Err(stop) = self.content_rules(self.frontend).await
+        {
             // These rules see bytes: a client that they refuse has made no request, in counters and logs.
             self.timers.request = None;
             return Err(stop);
         }
         self.count_request();
+        self.count_tracked_request();
         self.check_monitor()?;
         self.restrict_header_names(self.frontend)?;
         self.request_rules(self.frontend).await
@@ -63,8 +66,15 @@ impl Stream {
         Ok(())
     }
 
-    /// Chooses the backend: `use_backend` rules, then `default_backend`, then the proxy itself.
+    /// Chooses the backend and enters it.
     pub(crate) fn route(&mut self) -> Phase {
+        let backend = self.choose_backend()?;
+        self.enter_backend(backend);
+        Ok(())
+    }
+
+    /// Chooses the backend: `use_backend` rules, then `default_backend`, then the proxy itself.
+    pub(crate) fn choose_backend(&mut self) -> Phase<&'static Proxy> {
         let frontend = self.frontend;
         let chosen = self.routed_backend(frontend);
         let Some(backend) = chosen else {
@@ -75,8 +85,7 @@ impl Stream {
             }
             return Err(StreamError::error(503, By::Server, During::Connect));
         };
-        self.enter_backend(backend);
-        Ok(())
+        Ok(backend)
     }
 
     fn routed_backend(&mut self, frontend: &'static Proxy) -> Option<&'static Proxy> {
@@ -114,8 +123,11 @@ impl Stream {
     }
 
     /// Whether a backend may be chosen: it is published, or `force-be-switch` overrides that. Rules that name another
-    /// backend are skipped.
+    /// backend are skipped. A connection that went on in HTTP does not come back to TCP.
     fn may_switch_to(&mut self, backend: &'static Proxy) -> bool {
+        if self.session.is_upgraded() && !backend.is_http() {
+            return false;
+        }
         let frontend = self.frontend;
         backend.is_published() || frontend.config.force_switch.iter().any(|condition| self.holds(condition))
     }

@@ -36,13 +36,20 @@ impl Stream {
             || self.was_asked_to_switch()
     }
 
-    /// An HTTP/2 server agreed to WebSocket: an HTTP/1 client needs the proof, which does not exist in HTTP/2.
+    /// An HTTP/2 server agreed to another protocol. An HTTP/1 client wants to see its name and, for WebSocket, the proof, which does not
+    /// exist in HTTP/2. Without room for them the client refuses the response, as it must.
     #[cold]
-    pub(super) fn prove_websocket(&mut self) {
+    pub(super) fn accept_switch(&mut self) {
         let request = &self.request.message;
+        if !request.head.flags().contains(Flags::UPGRADE_WEBSOCKET) {
+            let Some(protocol) = request.head.upgrade(request.bytes()) else { return };
+            let (head, raw) = self.response.message.edit();
+            let _ = head.set(raw, b"upgrade", protocol);
+            return;
+        }
         let Some(key) = request.head.find(request.bytes(), KEY, 1) else { return };
         let proof = proof_of(key);
-        // One that the server made up does not answer this key. Without room for it the client refuses the response, as it must.
+        // One that the server made up does not answer this key.
         let (head, raw) = self.response.message.edit();
         let _ = head.set(raw, b"sec-websocket-accept", proof.as_bytes());
     }

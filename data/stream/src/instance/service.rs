@@ -11,8 +11,8 @@ pub trait Statistics: Send + Sync {
     /// The answer to a request for the page.
     fn page(&self, instance: &'static Instance, request: &PageRequest<'_>) -> Page;
 
-    /// The answer to a scrape with this query; none if the query is invalid.
-    fn metrics(&self, instance: &'static Instance, query: &[u8]) -> Option<Page>;
+    /// The answer to a scrape with this query and this `Accept` field; none if the query is invalid.
+    fn metrics(&self, instance: &'static Instance, query: &[u8], accept: &[u8]) -> Option<Page>;
 }
 
 /// A request for the statistics page.

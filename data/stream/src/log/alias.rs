@@ -133,7 +133,7 @@ fn client_side(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
 /// (`option logasap`, or all values are known by then).
 fn origin(stream: &Stream) -> &'static [u8] {
     match stream.log.state {
-        LogState::Beginning if stream.frontend.is_http() => b"txn_response",
+        LogState::Beginning if stream.speaks_http() => b"txn_response",
         LogState::Beginning => b"txn_connect",
         LogState::Due | LogState::Written | LogState::Unwanted => b"txn_close",
     }

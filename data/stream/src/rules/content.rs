@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_config::model::RulesetKind;
 use weir_containers::PooledFuture;
 use weir_expr::Truth;
-use weir_http::KnownName;
+use weir_http::{BodySize, KnownName};
 use weir_net::Received;
 use weir_sched::Tick;
 
@@ -213,8 +213,12 @@ impl Stream {
         }
     }
 
-    /// Waits until the whole body of the response (or `at_least` bytes of it, or as much as the buffer holds) is available.
+    /// Waits until the whole body of the response (or `at_least` bytes of it, or as much as the buffer holds) is available. What
+    /// passes a tunnel is no body (RFC 9110, 9.3.6), and its server may say nothing before the client does.
     pub(super) async fn wait_for_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
+        if self.response.size == BodySize::Tunnel {
+            return Ok(());
+        }
         let waited = self.await_response_body(at_least, time).await;
         self.bound_response_head();
         waited
@@ -340,7 +344,7 @@ impl Stream {
 
     /// Receives the response; done when more has arrived.
     fn gather_response(&mut self) -> Phase<Step<()>> {
-        if !self.frontend.is_http() && self.relay_upwards()? {
+        if !self.speaks_http() && self.relay_upwards()? {
             return Ok(Step::Wait(Waits { yields: true, ..Waits::ONCE }));
         }
         let limit = self.instance.limits.head_limit();

@@ -79,9 +79,9 @@ impl Stream {
             self.server.upstream = Some(PooledFuture::new(self.connect_anew(identity)).await?);
         }
         if self.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some())
-            && self.asks_for_websocket()
+            && self.asks_for_protocol()
         {
-            PooledFuture::new(self.ask_for_websocket()).await?;
+            PooledFuture::new(self.await_consent()).await?;
         }
         Ok(())
     }
@@ -176,8 +176,9 @@ impl Stream {
             marks: (marks != PacketMarks::default()).then_some((marks.mark, marks.tos)),
         };
         let key = if parts == ConnectionParts::default() { 0 } else { KEYS.key(&parts) };
-        // A connection that carries the client's own address serves no other client.
-        let private = transparent || follows_client || !header.is_empty();
+        // A connection from the client's own address serves no other client. One that announces a client serves whoever is
+        // announced with the same words.
+        let private = transparent || follows_client;
         Identity { key, private, header, server_name }
     }
 
@@ -200,7 +201,7 @@ impl Stream {
         let Some(lease) = &self.server.lease else { return false };
         let follows_client = match known.map(|known| &known.address) {
             Some(model::ServerAddress::Inet { host, port }) => {
-                matches!(port, model::ServerPort::Mapped(_))
+                matches!(port, model::ServerPort::Mapped(_) | model::ServerPort::Fixed(0))
                     || matches!(host, model::Host::Ip(ip) if ip.is_unspecified())
             }
             _ => false,
@@ -356,10 +357,10 @@ impl Stream {
                     && let Some(SocketAddr::V4(_) | SocketAddr::V6(_)) = destination.inet()
                 {
                     address.set_ip(destination.ip()?);
-                    // Port 0 means the client's own port, as with `0.0.0.0:0`.
-                    if address.port() == 0 {
-                        address.set_port(destination.port());
-                    }
+                }
+                // Port 0 means the one that the client connected to, as if there were none (manual, 5.2, `server`).
+                if address.port() == 0 {
+                    address.set_port(destination.port());
                 }
                 Address::Inet(address)
             }

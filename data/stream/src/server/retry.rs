@@ -232,10 +232,10 @@ impl Stream {
 
     fn next_attempt(&self, failure: Failure) -> NextAttempt {
         let backend = self.backend.servers();
-        let status = backend.status(weir_sched::now().as_ms());
+        let [active, backup] = backend.usable_by_kind();
         // A server that is down, but used because of persistence, does not count as usable, but was one to try.
         let wanted_though_down = self.server.lease.as_ref().is_some_and(|lease| !lease.server().is_up());
-        let usable = if status.active > 0 { status.active } else { status.backup };
+        let usable = if active > 0 { active } else { backup };
         retry::after_failure(
             backend.settings(),
             &retry::Failure {

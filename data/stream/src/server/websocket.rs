@@ -1,4 +1,4 @@
-//! WebSocket requests to HTTP/2 servers (RFC 8441; manual, `ws`).
+//! Requests for WebSocket, and for other protocols, to HTTP/2 servers (RFC 8441; manual, `ws`).
 //!
 //! An HTTP/2 server announces in its SETTINGS whether it accepts them.
 
@@ -13,8 +13,14 @@ use crate::ending::{By, During};
 use crate::stream::{Stream, StreamError};
 
 impl Stream {
+    /// Whether the request asks for another protocol.
+    pub(super) fn asks_for_protocol(&self) -> bool {
+        let request = &self.request.message;
+        self.request.is_known() && request.head.upgrade(request.bytes()).is_some()
+    }
+
     /// Whether the request asks for WebSocket.
-    pub(super) fn asks_for_websocket(&self) -> bool {
+    fn asks_for_websocket(&self) -> bool {
         let asked = Flags::CONNECTION_UPGRADE | Flags::UPGRADE_WEBSOCKET;
         self.request.is_known() && self.request.message.head.flags().contains(asked)
     }
@@ -38,8 +44,8 @@ impl Stream {
         }
     }
 
-    /// Waits for the server's SETTINGS on an HTTP/2 connection, to know whether it accepts WebSocket.
-    pub(super) async fn ask_for_websocket(&mut self) -> Result<(), ConnectError> {
+    /// Waits for the server's SETTINGS on an HTTP/2 connection, to know whether it accepts other protocols.
+    pub(super) async fn await_consent(&mut self) -> Result<(), ConnectError> {
         self.drive(
             While::connection(&self.timeouts, weir_sched::now()),
             |stream, _| {

@@ -1,7 +1,7 @@
 //! The response of a stream: the message, its body, and their sizes for the log.
 
 use weir_http::{BodySize, Version};
-use weir_mux::{Message, Transfer};
+use weir_mux::{BodyFlow, Message, Transfer};
 
 use crate::recycle::Lent;
 use crate::reply::Reply;
@@ -25,6 +25,8 @@ pub struct ResponsePart {
     pub server_status: u16,
     /// Rules or filters examined the body before the response was sent.
     pub body_begun: bool,
+    /// The body that came where the client gets none: it is read and dropped, so that the server's connection serves again.
+    pub unwanted: Option<Box<BodyFlow>>,
     /// The response begins a tunnel: bytes flow both ways until a side closes.
     pub is_tunnel: bool,
     /// The service that made the response.
@@ -83,6 +85,7 @@ impl ResponsePart {
             status: 0,
             server_status: 0,
             body_begun: false,
+            unwanted: None,
             is_tunnel: false,
             service: LocalName::None,
             logged: LoggedSize::default(),

@@ -43,6 +43,11 @@ impl ServerSide {
         self.upstream.as_ref().is_some_and(|upstream| upstream.connector.is_broken())
     }
 
+    /// Whether it is a stream of a shared connection.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some())
+    }
+
     /// Received bytes that were not consumed.
     pub(crate) fn input(&self) -> &[u8] {
         self.upstream.as_ref().map_or(&[], |upstream| upstream.connector.input())

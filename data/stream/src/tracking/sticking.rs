@@ -42,7 +42,7 @@ impl Stream {
                 found = self.remembered_server(table, &key);
             }
             if stores {
-                self.tables.get_or_insert_default().stores.push((table, key));
+                self.use_tables().stores.push((table, key));
             }
         }
         found
@@ -93,7 +93,7 @@ impl Stream {
             let stores = std::mem::take(&mut tables.stores);
             self.store_server(&stores);
             // Another attempt may use another server.
-            self.tables.get_or_insert_default().stores = stores;
+            self.use_tables().stores = stores;
         }
     }
 

@@ -114,7 +114,7 @@ fn read(text: &str) -> model::Config {
         registry: &registry,
         patterns: &patterns,
         variables: &variables,
-        conditions: &StaticFeatures { features: &[], enabled: &[] },
+        conditions: &StaticFeatures { features: &[], enabled: &[], tls: None },
     };
     let outcome = parse(inputs, Environment::new());
     let alerts = outcome.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Alert);
@@ -297,7 +297,7 @@ impl Statistics for Nothing {
         }
     }
 
-    fn metrics(&self, instance: &'static Instance, query: &[u8]) -> Option<Page> {
+    fn metrics(&self, instance: &'static Instance, query: &[u8], _: &[u8]) -> Option<Page> {
         let request = PageRequest { proxy: 0, suffix: b"", target: b"/metrics", form: None, admin: false };
         (query != b"broken").then(|| self.page(instance, &request))
     }
