@@ -2,6 +2,7 @@
 
 mod conversation;
 mod counters;
+mod descriptors;
 mod errors;
 mod events;
 mod frontends;
@@ -41,6 +42,7 @@ use crate::target::{BackendKey, FrontendKey, ServerKey, Target};
 static TABLES: &[&[Command]] = &[
     conversation::COMMANDS,
     counters::COMMANDS,
+    descriptors::COMMANDS,
     errors::COMMANDS,
     events::COMMANDS,
     frontends::COMMANDS,

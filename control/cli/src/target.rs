@@ -3,6 +3,7 @@
 //! Objects are identified by small keys that the target creates and checks at each use: between two commands, or two
 //! pieces of a long answer, any object may be added or removed. Views are plain structs, filled from the live object.
 
+mod descriptors;
 mod patterns;
 mod process;
 mod proxies;
@@ -11,6 +12,7 @@ mod tables;
 mod tls;
 mod work;
 
+pub use descriptors::{DescriptorRole, DescriptorTarget, DescriptorView, NextDescriptor};
 pub use patterns::{
     Found, Lookup, Pattern, PatternKind, PatternSet, PatternTarget, SetKey, VersionError, Which,
 };
@@ -36,11 +38,25 @@ pub type ListPosition = u64;
 
 /// All objects that commands act on.
 pub trait Target:
-    ProcessTarget + WorkTarget + ProxyTarget + PatternTarget + SessionTarget + TableTarget + TlsTarget
+    ProcessTarget
+    + WorkTarget
+    + ProxyTarget
+    + PatternTarget
+    + SessionTarget
+    + DescriptorTarget
+    + TableTarget
+    + TlsTarget
 {
 }
 
 impl<T> Target for T where
-    T: ProcessTarget + WorkTarget + ProxyTarget + PatternTarget + SessionTarget + TableTarget + TlsTarget
+    T: ProcessTarget
+        + WorkTarget
+        + ProxyTarget
+        + PatternTarget
+        + SessionTarget
+        + DescriptorTarget
+        + TableTarget
+        + TlsTarget
 {
 }

@@ -3,7 +3,7 @@
 mod toy;
 
 use toy::{Toy, converse, toy};
-use weir_cli::{Level, SessionSettings};
+use weir_cli::{Level, Session, SessionSettings, Status};
 use weir_expr::Value;
 use weir_tables::{DataType, Declaration, Key, KeyType, ServerKeyKind, Stored, Table};
 
@@ -183,4 +183,36 @@ fn a_long_list_comes_in_pieces_and_whole() {
     assert_eq!(keys.len(), 5_000);
     assert_eq!(ask(&mut toy, "clear table a", 100), "\n");
     assert_eq!(toy.tables[0].used(), 0);
+}
+
+#[test]
+fn others_get_their_turn_after_a_few_entries() {
+    let mut toy = with_tables();
+    let fill = |toy: &Toy| {
+        for number in 0..5_000 {
+            let key = Key::of(Value::Int(number), KeyType::Ipv4).expect("a key");
+            toy.tables[0].store(&key, 1_000, |_| ());
+        }
+    };
+    // Without a byte of an answer, too: nothing is removed, and all of them are looked at.
+    for (line, most_removed, turns) in
+        [("clear table a", 288, 18..=30), ("clear table a data.gpc0 gt 0", 0, 4..=8)]
+    {
+        fill(&toy);
+        let settings = SessionSettings { level: Level::Admin, ..SessionSettings::default() };
+        let mut session = Session::new(settings);
+        session.feed(format!("{line}\n").as_bytes());
+        let mut taken = 0;
+        loop {
+            let before = toy.tables[0].used();
+            let status = session.run(&mut toy, 0, 1000, &mut Vec::new());
+            let removed = before - toy.tables[0].used();
+            assert!(removed <= most_removed, "{removed} in one turn of {line:?}");
+            if status != Status::More {
+                break;
+            }
+            taken += 1;
+        }
+        assert!(turns.contains(&taken), "{taken} turns of {line:?}");
+    }
 }

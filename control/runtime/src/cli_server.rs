@@ -96,7 +96,6 @@ impl CliSocket {
         };
         if let Some(chooser) = &self.tls {
             let shaken = client.shake_hands(TlsSession::server(Arc::clone(chooser)), deadline).await;
-            weir_sched::set_class(Class::Urgent);
             shaken.ok()?;
             client.tls().into_iter().for_each(|facts| live.instance.count_tls_session(facts));
         }

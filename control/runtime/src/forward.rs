@@ -101,9 +101,7 @@ async fn connect(forward: &Forward, to: &Address, moved: &impl Fn() -> bool) -> 
     let mut connection = connecting.into_connection();
     if let Some(tls) = forward.tls.get() {
         let session = tls.upstream.session(tls.server_name.as_deref(), None).ok()?;
-        let secured = connection.shake_hands(session, deadline).await;
-        weir_sched::set_class(Class::Bulk);
-        secured.ok()?;
+        connection.shake_hands(session, deadline).await.ok()?;
     }
     Some(connection)
 }

@@ -9,6 +9,7 @@ mod added_servers;
 mod admin;
 mod checks;
 mod columns;
+mod descriptor_target;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod mail;
@@ -43,6 +44,7 @@ use std::sync::atomic::AtomicBool;
 use weir_sched::TaskKey;
 use weir_stream::instance::Instance;
 
+use descriptor_target::Descriptors;
 use session_target::{Listing, Shutdown};
 use work_target::Census;
 
@@ -62,6 +64,8 @@ pub struct LiveTarget {
     task: TaskKey,
     /// The listing of sessions in progress.
     listing: Option<Listing>,
+    /// The listing of descriptors in progress.
+    descriptors: Option<Descriptors>,
     /// The end of a session on another worker, in progress.
     shutdown: Option<Shutdown>,
     /// The question to all workers, in progress.
@@ -73,7 +77,15 @@ pub struct LiveTarget {
 impl LiveTarget {
     /// The target of a session that runs in the task `task`.
     pub fn new(live: Live, task: TaskKey) -> Self {
-        LiveTarget { live, task, listing: None, shutdown: None, census: None, naming: None }
+        LiveTarget {
+            live,
+            task,
+            listing: None,
+            descriptors: None,
+            shutdown: None,
+            census: None,
+            naming: None,
+        }
     }
 }
 

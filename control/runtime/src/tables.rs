@@ -5,6 +5,7 @@
 
 use weir_sched::{Class, Kind, Tick};
 use weir_stream::instance::Instance;
+use weir_tables::Table;
 
 /// Starts the removal. Call it on one worker.
 pub(crate) fn start(instance: &'static Instance) {
@@ -14,12 +15,10 @@ pub(crate) fn start(instance: &'static Instance) {
     weir_sched::spawn(&EXPIRY, Class::Bulk, async move {
         let task = weir_sched::current();
         instance.tables.iter().for_each(|table| table.on_due(move || weir_sched::wake(task)));
+        let mut turns = Turns::default();
         loop {
             let now = weir_sched::now();
-            let mut more = false;
-            for table in &instance.tables {
-                more |= table.expire_due(now.as_ms(), AT_ONCE).is_none();
-            }
+            let more = turns.take(&instance.tables, now.as_ms());
             weir_sched::sleep_until(now.after(if more { SHORT_PAUSE_MS } else { PAUSE_MS })).await;
             let due = instance.tables.iter().map(|table| table.due_at()).min().unwrap_or(u64::MAX);
             if due > weir_sched::now().as_ms() {
@@ -29,10 +28,74 @@ pub(crate) fn start(instance: &'static Instance) {
     });
 }
 
+/// Which table comes first in the next turn.
+#[derive(Default)]
+struct Turns {
+    first: usize,
+}
+
+impl Turns {
+    /// Removes at most [`AT_ONCE`] entries of all tables together; whether there are more. The table that had more comes last in the
+    /// next turn.
+    fn take(&mut self, tables: &[&'static Table], now_ms: u64) -> bool {
+        let mut budget = AT_ONCE;
+        for step in 0..tables.len() {
+            let number = (self.first + step) % tables.len();
+            if tables[number].expire_due(now_ms, &mut budget).is_none() {
+                self.first = number + 1;
+                return true;
+            }
+        }
+        false
+    }
+}
+
 static EXPIRY: Kind = Kind::new("table expiry");
 /// How long an expired entry stays at most, about, in milliseconds.
 const PAUSE_MS: u64 = 200;
 /// The pause between two steps, in which traffic is served, in milliseconds.
 const SHORT_PAUSE_MS: u64 = 1;
-/// So many entries of a table go in one step: of ten million, which no cache holds, that takes a twentieth of a millisecond.
+/// So many entries go in one turn, of however many tables: of ten million, which no cache holds, that takes a twentieth of a millisecond.
 const AT_ONCE: u32 = 500;
+
+#[cfg(test)]
+mod tests {
+    use weir_expr::Value;
+    use weir_expr::table::{Declaration, KeyType, ServerKeyKind};
+    use weir_tables::Key;
+
+    use super::*;
+
+    fn table(entries: u32) -> &'static Table {
+        let table = Table::new(Declaration {
+            name: "t".into(),
+            key: KeyType::Integer,
+            size: entries,
+            expire_ms: 1000,
+            no_purge: false,
+            bytes_rate_factor: 1,
+            server_key: ServerKeyKind::Name,
+            stored: Vec::new(),
+        });
+        for number in 0..i64::from(entries) {
+            table.store(&Key::of(Value::Int(number), KeyType::Integer).expect("a key"), 0, |_| ());
+        }
+        Box::leak(Box::new(table))
+    }
+
+    #[test]
+    fn a_turn_is_as_long_for_many_tables_as_for_one() {
+        let large = std::iter::once(table(200 * AT_ONCE));
+        let tables: Vec<&'static Table> = large.chain((0..50).map(|_| table(AT_ONCE - 10))).collect();
+        let used = || tables.iter().map(|table| table.used()).sum::<u32>();
+        let mut turns = Turns::default();
+        for _ in 0..150 {
+            let before = used();
+            assert!(turns.take(&tables, 1000), "there is more");
+            assert!(before - used() <= AT_ONCE, "{} in one turn", before - used());
+        }
+        assert_eq!(used(), tables[0].used(), "the large one does not delay the others");
+        while turns.take(&tables, 1000) {}
+        assert_eq!(used(), 0);
+    }
+}

@@ -13,34 +13,84 @@ pub enum Progress {
     Done,
 }
 
+/// The walk of a dump over the rows that its selection wants.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    pub selection: Selection,
+    cursor: Cursor,
+    state: WalkState,
+    /// Whether a row was written.
+    pub has_written: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WalkState {
+    Header,
+    Rows,
+    Done,
+}
+
+impl Walk {
+    /// A walk that visited nothing.
+    pub fn new(selection: Selection) -> Walk {
+        Walk { selection, cursor: Cursor::default(), state: WalkState::Header, has_written: false }
+    }
+}
+
+/// What a dump writes for its rows, and around them.
+pub(crate) trait WritesRows {
+    fn walk(&mut self) -> &mut Walk;
+    fn begin(&mut self, out: &mut Vec<u8>);
+    fn row(&mut self, row: &Row, out: &mut Vec<u8>);
+    fn end(&mut self, out: &mut Vec<u8>);
+}
+
+/// Appends rows until `out` holds at least `enough` bytes, at most one row more. `scratch` is a row to work in.
+pub(crate) fn advance(
+    dump: &mut impl WritesRows,
+    source: &dyn StatsSource,
+    scratch: &mut Row,
+    enough: usize,
+    out: &mut Vec<u8>,
+) -> Progress {
+    if dump.walk().state == WalkState::Header {
+        dump.begin(out);
+        dump.walk().state = WalkState::Rows;
+    }
+    for _ in 0..OBJECTS_PER_PIECE {
+        let walk = dump.walk();
+        if walk.state == WalkState::Done {
+            return Progress::Done;
+        }
+        if out.len() >= enough {
+            return Progress::More;
+        }
+        if !source.next_row(&mut walk.cursor, &walk.selection, scratch) {
+            walk.state = WalkState::Done;
+            dump.end(out);
+        } else if walk.selection.wants(scratch) {
+            dump.row(scratch, out);
+        }
+    }
+    if dump.walk().state == WalkState::Done { Progress::Done } else { Progress::More }
+}
+
+/// How many objects one piece visits, matching or not: a selection without matches among thousands must not block a worker.
+pub(crate) const OBJECTS_PER_PIECE: usize = 256;
+
 /// `show stat` in progress.
 #[derive(Debug)]
 pub struct StatsDump {
     format: Format,
     descriptions: bool,
     legends: bool,
-    selection: Selection,
-    cursor: Cursor,
-    state: DumpState,
+    walk: Walk,
 }
-
-/// ```text
-/// Header ──► Rows { none written } ──► Rows { some } ──► Done
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DumpState {
-    Header,
-    Rows { written: bool },
-    Done,
-}
-
-/// How many objects one piece visits, matching or not: a selection without matches among thousands must not block a worker.
-pub(crate) const OBJECTS_PER_PIECE: usize = 256;
 
 impl StatsDump {
     /// A dump of which nothing was written. `legends` shows addresses, cookies and algorithms.
     pub fn new(format: Format, descriptions: bool, legends: bool, selection: Selection) -> Self {
-        Self { format, descriptions, legends, selection, cursor: Cursor::default(), state: DumpState::Header }
+        Self { format, descriptions, legends, walk: Walk::new(selection) }
     }
 
     /// Appends rows until `out` holds at least `enough` bytes, at most one row more (a row is under 1 kB in CSV, some
@@ -52,25 +102,13 @@ impl StatsDump {
         enough: usize,
         out: &mut Vec<u8>,
     ) -> Progress {
-        if self.state == DumpState::Header {
-            self.begin(out);
-        }
-        for _ in 0..OBJECTS_PER_PIECE {
-            if self.state == DumpState::Done {
-                return Progress::Done;
-            }
-            if out.len() >= enough {
-                return Progress::More;
-            }
-            if source.next_row(&mut self.cursor, &self.selection, scratch) {
-                if self.selection.wants(scratch) {
-                    self.row(scratch, out);
-                }
-            } else {
-                self.end(out);
-            }
-        }
-        if self.state == DumpState::Done { Progress::Done } else { Progress::More }
+        advance(self, source, scratch, enough, out)
+    }
+}
+
+impl WritesRows for StatsDump {
+    fn walk(&mut self) -> &mut Walk {
+        &mut self.walk
     }
 
     fn begin(&mut self, out: &mut Vec<u8>) {
@@ -79,7 +117,6 @@ impl StatsDump {
             Format::Json => out.push(b'['),
             Format::Typed => {}
         }
-        self.state = DumpState::Rows { written: false };
     }
 
     fn row(&mut self, row: &Row, out: &mut Vec<u8>) {
@@ -87,19 +124,18 @@ impl StatsDump {
             Format::Csv => write_csv(row, self.legends, out),
             Format::Typed => write_typed(row, self.legends, self.descriptions, out),
             Format::Json => {
-                if self.state == (DumpState::Rows { written: true }) {
+                if self.walk.has_written {
                     out.push(b',');
                 }
                 write_json(row, self.legends, out);
             }
         }
-        self.state = DumpState::Rows { written: true };
+        self.walk.has_written = true;
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
         if self.format == Format::Json {
             out.extend_from_slice(b"]\n");
         }
-        self.state = DumpState::Done;
     }
 }

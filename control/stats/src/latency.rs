@@ -4,11 +4,11 @@ use std::io::Write;
 
 use weir_events::HistogramReading;
 
-use crate::dump::{OBJECTS_PER_PIECE, Progress};
+use crate::dump::{Progress, Walk, WritesRows, advance};
 use crate::fields::Field;
 use crate::render::{write_csv_text, write_json_string};
 use crate::row::{LATENCY_PHASES, Row};
-use crate::source::{Cursor, Selection, StatsSource};
+use crate::source::{Selection, StatsSource};
 
 /// The phases: waiting in queues, connecting, waiting for the response, and all from the request's first byte to the end.
 pub const PHASES: [&str; LATENCY_PHASES] = ["queue", "connect", "response", "total"];
@@ -20,25 +20,16 @@ pub const PERCENTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0
 #[derive(Debug)]
 pub struct LatencyDump {
     json: bool,
-    selection: Selection,
     /// Only the object of this name.
     object: Option<String>,
-    cursor: Cursor,
-    state: DumpState,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DumpState {
-    Header,
-    Rows { written: bool },
-    Done,
+    walk: Walk,
 }
 
 impl LatencyDump {
     /// A dump of which nothing was written, about all objects of this name or of any.
     pub fn new(json: bool, selection: Selection, object: Option<String>) -> Self {
         let selection = Selection { latencies: true, ..selection };
-        Self { json, selection, object, cursor: Cursor::default(), state: DumpState::Header }
+        Self { json, object, walk: Walk::new(selection) }
     }
 
     /// Appends rows until `out` holds at least `enough` bytes, at most those of one object more, some 1 kB and its names. A phase that
@@ -50,28 +41,13 @@ impl LatencyDump {
         enough: usize,
         out: &mut Vec<u8>,
     ) -> Progress {
-        if self.state == DumpState::Header {
-            self.begin(out);
-        }
-        for _ in 0..OBJECTS_PER_PIECE {
-            if self.state == DumpState::Done {
-                return Progress::Done;
-            }
-            if out.len() >= enough {
-                return Progress::More;
-            }
-            if !source.next_row(&mut self.cursor, &self.selection, scratch) {
-                out.extend_from_slice(if self.json { b"]\n" } else { b"" });
-                self.state = DumpState::Done;
-            } else if self.selection.wants(scratch) && self.wants_object(scratch) {
-                self.row(scratch, out);
-            }
-        }
-        if self.state == DumpState::Done { Progress::Done } else { Progress::More }
+        advance(self, source, scratch, enough, out)
     }
+}
 
-    fn wants_object(&self, row: &Row) -> bool {
-        self.object.as_deref().is_none_or(|name| name == row.text(Field::Svname))
+impl WritesRows for LatencyDump {
+    fn walk(&mut self) -> &mut Walk {
+        &mut self.walk
     }
 
     fn begin(&mut self, out: &mut Vec<u8>) {
@@ -82,21 +58,26 @@ impl LatencyDump {
             PERCENTILES.iter().for_each(|(name, _)| _ = write!(out, ",{name}_us"));
             out.extend_from_slice(b",max_us\n");
         }
-        self.state = DumpState::Rows { written: false };
     }
 
     fn row(&mut self, row: &Row, out: &mut Vec<u8>) {
+        if self.object.as_deref().is_some_and(|name| name != row.text(Field::Svname)) {
+            return;
+        }
         let Some(latencies) = row.latencies() else { return };
         for (phase, reading) in PHASES.into_iter().zip(latencies).filter(|(_, reading)| !reading.is_empty()) {
             if self.json {
-                let first = self.state == DumpState::Rows { written: false };
-                out.extend_from_slice(if first { b"" } else { b"," });
+                out.extend_from_slice(if self.walk.has_written { b"," } else { b"" });
                 write_json(row, phase, reading, out);
             } else {
                 write_csv(row, phase, reading, out);
             }
-            self.state = DumpState::Rows { written: true };
+            self.walk.has_written = true;
         }
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(if self.json { b"]\n" } else { b"" });
     }
 }
 
@@ -130,6 +111,7 @@ mod tests {
     use crate::fields::Kind;
     use crate::info::InfoRow;
     use crate::row::{Latencies, ProxyHead};
+    use crate::source::Cursor;
 
     /// A frontend without traffic, and a server with some.
     struct Shop;
@@ -143,6 +125,7 @@ mod tests {
                 mode: "http",
                 frontend: true,
                 backend: true,
+                has_servers: true,
                 description: None,
             };
             let mut latencies = Latencies::default();

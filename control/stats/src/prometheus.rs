@@ -1,4 +1,4 @@
-//! Metrics for Prometheus: the text exposition format, version 0.0.4.
+//! Metrics for Prometheus: the text exposition format, version 0.0.4, or messages of Protocol Buffers with native histograms.
 //!
 //! Dashboards and alerts for HAProxy read the names, labels and their order. A metric is a figure of the dictionaries
 //! ([`crate::fields`], [`crate::info`]) with HAProxy's name; without a figure there is no metric.
@@ -13,16 +13,30 @@
 mod dump;
 mod line;
 mod metrics;
+mod protobuf;
 mod request;
 
 pub use dump::MetricsDump;
-pub use request::{MetricsRequest, Scope};
+pub use request::{Form, MetricsRequest, Scope};
 
 use crate::name_server;
 use crate::source::StatsSource;
 
-/// The `Content-Type` of the format.
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
+/// The names of the metrics that a figure of `show stat` or `show info` becomes, with the label of those that need one; none for
+/// a figure that is no metric.
+pub fn names_of(figure: &str) -> Vec<String> {
+    let scoped = Scope::ALL
+        .into_iter()
+        .flat_map(|scope| metrics::Metric::of(scope).map(move |metric| (scope, metric)));
+    let of_figure = scoped.filter(|(_, metric)| metric.figure() == Some(figure));
+    of_figure
+        .map(|(scope, metric)| {
+            let (label, value) = metric.label;
+            let label = if label.is_empty() { String::new() } else { format!("{{{label}=\"{value}\"}}") };
+            format!("haproxy_{}_{}{label}", scope.prefix(), metric.name)
+        })
+        .collect()
+}
 
 /// The data of a scrape: the rows of the statistics, stick-tables and name servers.
 pub trait MetricsSource: StatsSource {
@@ -55,4 +69,15 @@ pub struct NameServerFigures<'a> {
     pub name: &'a str,
     /// The counters, in the order of [`name_server::FIGURES`].
     pub figures: [u64; name_server::FIGURES.len()],
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn figures_have_the_names_of_their_metrics() {
+        assert_eq!(super::names_of("hrsp_2xx")[0], "haproxy_frontend_http_responses_total{code=\"2xx\"}");
+        assert_eq!(super::names_of("CurrConns"), ["haproxy_process_current_connections"]);
+        assert!(super::names_of("check_code").iter().all(|name| name.starts_with("haproxy_server_")));
+        assert!(super::names_of("pxname").is_empty());
+    }
 }

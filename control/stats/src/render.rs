@@ -250,7 +250,15 @@ mod tests {
     use crate::row::ProxyHead;
 
     fn head() -> ProxyHead<'static> {
-        ProxyHead { id: 3, name: "be", mode: "http", frontend: false, backend: true, description: None }
+        ProxyHead {
+            id: 3,
+            name: "be",
+            mode: "http",
+            frontend: false,
+            backend: true,
+            has_servers: true,
+            description: None,
+        }
     }
 
     fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {

@@ -143,6 +143,8 @@ pub struct ProxyHead<'a> {
     pub frontend: bool,
     /// Whether it has a backend side.
     pub backend: bool,
+    /// Whether it has servers.
+    pub has_servers: bool,
     /// The `description` setting.
     pub description: Option<&'a str>,
 }
@@ -156,6 +158,7 @@ pub struct Row {
     proxy_id: u32,
     object_id: u32,
     both_sides: (bool, bool),
+    has_servers: bool,
     description: Option<String>,
     health: Health,
     latencies: Option<Box<Latencies>>,
@@ -171,6 +174,7 @@ impl Default for Row {
             proxy_id: 0,
             object_id: 0,
             both_sides: (false, false),
+            has_servers: false,
             description: None,
             health: Health::default(),
             latencies: None,
@@ -186,6 +190,7 @@ impl Row {
         self.proxy_id = proxy.id;
         self.object_id = object_id;
         self.both_sides = (proxy.frontend, proxy.backend);
+        self.has_servers = proxy.has_servers;
         self.description = proxy.description.map(str::to_owned);
         self.health = Health::default();
         self.latencies = None;
@@ -282,6 +287,11 @@ impl Row {
     /// Whether the proxy has a frontend side and a backend side.
     pub fn sides(&self) -> (bool, bool) {
         self.both_sides
+    }
+
+    /// Whether the proxy has servers.
+    pub fn has_servers(&self) -> bool {
+        self.has_servers
     }
 
     /// The proxy's description.

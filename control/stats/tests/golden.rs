@@ -5,10 +5,24 @@ use weir_stats::{
     StatsSource, Value,
 };
 
-const FE: ProxyHead<'static> =
-    ProxyHead { id: 2, name: "fe", mode: "http", frontend: true, backend: false, description: None };
-const BE: ProxyHead<'static> =
-    ProxyHead { id: 3, name: "be", mode: "http", frontend: false, backend: true, description: None };
+const FE: ProxyHead<'static> = ProxyHead {
+    id: 2,
+    name: "fe",
+    mode: "http",
+    frontend: true,
+    backend: false,
+    has_servers: false,
+    description: None,
+};
+const BE: ProxyHead<'static> = ProxyHead {
+    id: 3,
+    name: "be",
+    mode: "http",
+    frontend: false,
+    backend: true,
+    has_servers: true,
+    description: None,
+};
 
 /// A frontend that answered one request, and a backend with one server that got none.
 struct Captured;

@@ -1,8 +1,9 @@
 //! The HTML page, and the other views of its URI.
 
+use weir_events::Histogram;
 use weir_stats::{
-    Cursor, Field, FormStatus, Health, InfoField, InfoRow, Kind, PageSettings, Progress, ProxyHead, Row,
-    Selection, StatsAnswer, StatsRequest, StatsSource, What,
+    Cursor, Field, FormStatus, Health, InfoField, InfoRow, Kind, Latencies, PageSettings, Progress,
+    ProxyHead, Row, Selection, StatsAnswer, StatsRequest, StatsSource, What,
 };
 
 /// A frontend with a listener, a backend with a server in each state, and names that need escaping.
@@ -27,9 +28,18 @@ impl StatsSource for Shop {
             mode: "http",
             frontend: true,
             backend: false,
+            has_servers: false,
             description: Some("<sells> & \"buys\""),
         };
-        let be = ProxyHead { id: 3, name: "goods", frontend: false, backend: true, description: None, ..fe };
+        let be = ProxyHead {
+            id: 3,
+            name: "goods",
+            frontend: false,
+            backend: true,
+            has_servers: true,
+            description: None,
+            ..fe
+        };
         match cursor.object {
             0 => {
                 row.begin(Kind::Frontend, &fe, 0, "");
@@ -47,7 +57,13 @@ impl StatsSource for Shop {
                 row.set(Field::Bck, u32::from(at == 4));
                 row.set(Field::Cookie, "<script>");
             }
-            10 => row.begin(Kind::Backend, &be, 0, ""),
+            10 => {
+                row.begin(Kind::Backend, &be, 0, "");
+                let (totals, mut latencies) = (Histogram::default(), Latencies::default());
+                (1..=1000).for_each(|ms| totals.record(ms * 1000));
+                totals.read_into(&mut latencies[3]);
+                row.set_latencies(latencies);
+            }
             _ => return false,
         }
         cursor.object += 1;
@@ -124,6 +140,22 @@ fn the_page_is_whole_whatever_the_pieces() {
 }
 
 #[test]
+fn percentiles_are_beside_the_maximum() {
+    let page = shown(&settings(), "/stats", usize::MAX);
+    let row = page.split("<tr class=\"backend\">").nth(1).and_then(|rest| rest.split("</tr>").next());
+    let row = row.expect("the backend");
+    // In milliseconds, each with what the bucket's width adds.
+    assert!(row.contains("<td>507.9</td><td>1000.0</td><td>1000.0</td>"), "{row}");
+    // Under its titles, and empty where no stream has ended.
+    let cells = |line: &str, tag: &str| line.matches(tag).count();
+    let titles =
+        page.lines().find(|line| line.contains("<th>p50</th><th>p99</th><th>Max</th>")).expect("titles");
+    // The name has one title above both lines.
+    assert_eq!(cells(row, "<td"), cells(titles, "<th") + 1);
+    assert!(page.len() < 60_000, "{} bytes", page.len());
+}
+
+#[test]
 fn only_administrators_get_a_form() {
     let page = shown(&settings(), "/stats", usize::MAX);
     assert!(!page.contains("method=\"post\"") && !page.contains("type=\"checkbox\""));
@@ -159,18 +191,21 @@ fn fields_have_names() {
 /// A backend whose servers are all left out, or that has none, has nothing to apply an action to.
 #[test]
 fn a_form_needs_servers() {
-    struct Empty;
+    struct Empty {
+        is_listen: bool,
+    }
     impl StatsSource for Empty {
         fn next_row(&self, cursor: &mut Cursor, _: &Selection, row: &mut Row) -> bool {
             let head = ProxyHead {
                 id: 3,
                 name: "none",
                 mode: "http",
-                frontend: false,
+                frontend: self.is_listen,
                 backend: true,
+                has_servers: false,
                 description: None,
             };
-            row.begin(Kind::Backend, &head, 0, "");
+            row.begin(if self.is_listen { Kind::Frontend } else { Kind::Backend }, &head, 0, "");
             cursor.object += 1;
             cursor.object == 1
         }
@@ -178,12 +213,14 @@ fn a_form_needs_servers() {
         fn info(&self, _: bool, _: &mut InfoRow) {}
     }
     let settings = PageSettings { admin: true, ..settings() };
-    let mut answer = StatsAnswer::new(settings, StatsRequest::parse("/stats", "/stats").unwrap());
-    let mut page = Vec::new();
-    while answer.advance(&Empty, usize::MAX, &mut page) == Progress::More {}
-    let page = String::from_utf8(page).unwrap();
-    assert!(page.contains("id=\"none\"") && !page.contains("method=\"post\""), "{page}");
-    assert_well_formed(&page);
+    for is_listen in [false, true] {
+        let mut answer = StatsAnswer::new(settings.clone(), StatsRequest::parse("/stats", "/stats").unwrap());
+        let mut page = Vec::new();
+        while answer.advance(&Empty { is_listen }, usize::MAX, &mut page) == Progress::More {}
+        let page = String::from_utf8(page).unwrap();
+        assert!(page.contains("id=\"none\"") && !page.contains("method=\"post\""), "{page}");
+        assert_well_formed(&page);
+    }
 }
 
 #[test]

@@ -20,11 +20,19 @@ const FE: ProxyHead<'static> = ProxyHead {
     mode: "http",
     frontend: true,
     backend: false,
+    has_servers: false,
     description: Some("the \"front\""),
 };
 const TCP: ProxyHead<'static> = ProxyHead { id: 3, name: "tcp", mode: "tcp", description: None, ..FE };
-const BE: ProxyHead<'static> =
-    ProxyHead { id: 4, name: "be", frontend: false, backend: true, description: None, ..FE };
+const BE: ProxyHead<'static> = ProxyHead {
+    id: 4,
+    name: "be",
+    frontend: false,
+    backend: true,
+    has_servers: true,
+    description: None,
+    ..FE
+};
 
 impl StatsSource for Shop {
     fn next_row(&self, cursor: &mut Cursor, _: &Selection, row: &mut Row) -> bool {

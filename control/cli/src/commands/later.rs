@@ -31,7 +31,6 @@ pub(super) static COMMANDS: &[Command] = later! {
         "show default-server", "show default-server [<backend>]", "list the default-server settings";
         "show defaults", "show defaults", "list the defaults sections";
         "show dev", "show dev", "print what developers ask for";
-        "show fd", "show fd [-!plcfbs]* [num]", "list the file descriptors in use";
         "show libs", "show libs", "list the loaded objects";
         "show quic", "show quic [help|<format>] [<filter>]", "list the QUIC connections";
         "show ssl jwt", "show ssl jwt", "list the certificates that verify tokens";

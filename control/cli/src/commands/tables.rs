@@ -330,6 +330,8 @@ struct Walk {
 const AT_ONCE: u32 = 32;
 /// So many entries that no filter lets pass are looked at before others get their turn.
 const IN_A_ROW: u32 = 1024;
+/// So many entries are removed before others get their turn: each takes as long as looking at several.
+const REMOVED_IN_A_ROW: usize = 256;
 
 impl Walk {
     /// Calls `then` with a few matching entries; false at the end.
@@ -376,11 +378,12 @@ struct ClearEntries(Walk);
 impl Stream for ClearEntries {
     fn advance(&mut self, target: &mut dyn Target, _: usize, _: &mut Vec<u8>) -> Step {
         let now = target.table_clock_ms();
-        let mut looked = 0;
-        while looked < IN_A_ROW {
+        let (mut looked, mut removed) = (0, 0);
+        while looked < IN_A_ROW && removed < REMOVED_IN_A_ROW {
             looked += AT_ONCE;
             let mut found = std::mem::take(&mut self.0.found);
             let more = self.0.go_on(now, |entry, _| found.push(entry));
+            removed += found.len();
             for entry in found.drain(..) {
                 // Tracked entries stay (management manual, "clear table").
                 self.0.table.remove_entry(entry);

@@ -135,9 +135,16 @@ impl ToySet {
 
 impl StatsSource for Toy {
     fn next_row(&self, cursor: &mut Cursor, _: &Selection, row: &mut Row) -> bool {
-        let be =
-            ProxyHead { id: 3, name: "be", mode: "http", frontend: false, backend: true, description: None };
-        let fe = ProxyHead { id: 2, name: "fe", frontend: true, backend: false, ..be };
+        let be = ProxyHead {
+            id: 3,
+            name: "be",
+            mode: "http",
+            frontend: false,
+            backend: true,
+            has_servers: true,
+            description: None,
+        };
+        let fe = ProxyHead { id: 2, name: "fe", frontend: true, backend: false, has_servers: false, ..be };
         match cursor.object {
             0 => row.begin(Kind::Frontend, &fe, 0, ""),
             at @ 1..=2 => {
@@ -610,6 +617,12 @@ impl PatternTarget for Toy {
         set.view.current_version = version;
         set.entries.retain(|entry| entry.0 == version);
         Ok(())
+    }
+}
+
+impl DescriptorTarget for Toy {
+    fn next_descriptor(&mut self, _: &mut ListPosition) -> NextDescriptor {
+        NextDescriptor::None
     }
 }
 

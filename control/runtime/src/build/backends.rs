@@ -248,6 +248,11 @@ pub(super) fn first_address(
 ) -> Result<Option<IpAddr>, String> {
     let subject = format!("{backend}/{}", config.name);
     let ways = &config.settings.initial_address;
+    // Name servers will be asked, so a start does not depend on what the system's resolver says, unless 'init-addr' says so.
+    let ways = match (ways.is_empty(), config.settings.resolution.section.is_some()) {
+        (true, true) => &RESOLVED_WAYS[..],
+        _ => ways,
+    };
     first_of(&subject, ways, host, saved, resolver, ignore_unknown_names)
 }
 
@@ -291,6 +296,9 @@ pub(super) fn first_of(
 
 /// The default of `init-addr` (manual).
 const DEFAULT_WAYS: [InitialAddress; 2] = [InitialAddress::Last, InitialAddress::Libc];
+
+/// The default where a `resolvers` section is asked while the process runs: HAProxy 2.6 and 3.2 start, with such a server in maintenance.
+const RESOLVED_WAYS: [InitialAddress; 3] = [InitialAddress::Last, InitialAddress::Libc, InitialAddress::None];
 
 /// Resolves the names of `source` lines, once, as those of servers.
 pub(super) fn resolve_sources(

@@ -1,6 +1,6 @@
 //! Builds server checks: from the configuration to the settings of checks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -257,7 +257,7 @@ fn timings(proxy: &Proxy) -> Timings {
 
 /// Makes servers that track others follow them, beginning with their current state.
 pub(crate) fn follow(instance: &Instance) {
-    let mut leaders = Vec::new();
+    let mut leaders = BTreeMap::new();
     for proxy in &instance.proxies {
         let Some(backend) = &proxy.backend else { continue };
         for (rank, server) in (0..).zip(&proxy.config.servers) {
@@ -267,11 +267,13 @@ pub(crate) fn follow(instance: &Instance) {
             let leader = ServerKey::configured(leader);
             let follower = Follower { backend: Arc::downgrade(backend), server: ServerKey::configured(rank) };
             of_leader.add_follower(leader, follower);
-            leaders.push((of_leader, leader));
+            leaders.insert((place, leader), of_leader);
         }
     }
-    for (backend, leader) in leaders {
-        backend.lead(leader, weir_sched::now().as_ms());
+    for ((_, leader), backend) in leaders {
+        let news = backend.lead(leader, weir_sched::now().as_ms());
+        let changed = news.batches.iter().filter_map(|end| instance.proxies.get(end.proxy)?.backend.as_ref());
+        changed.for_each(|backend| backend.settle());
     }
 }
 

@@ -48,6 +48,12 @@ fn first_server_waits(instance: &Instance) -> bool {
     settings.address == weir_backend::ServerAddress::Unknown && settings.disabled
 }
 
+fn first_server_is_unresolved(instance: &Instance) -> bool {
+    let servers = instance.proxies[0].servers().servers();
+    let settings = servers[0].settings();
+    settings.address == weir_backend::ServerAddress::Unknown && settings.unresolved
+}
+
 #[test]
 fn ways_to_a_first_address_are_tried_in_their_order() {
     let known = |instance: &Instance| first_server_is(instance, "192.0.2.1:80");
@@ -61,6 +67,11 @@ fn ways_to_a_first_address_are_tried_in_their_order() {
     check(" server s other.test:80 init-addr last,libc,none", false, Ok(first_server_waits));
     check(" default-server init-addr 192.0.2.9\n server s other.test:80", false, Ok(given));
     check(" default-server init-addr none\n server s known.test:80 init-addr libc", false, Ok(known));
+    // Name servers are asked later.
+    let resolved =
+        |host: &str| format!(" server s {host}:80 resolvers dns\nresolvers dns\n nameserver n 127.0.0.1:53");
+    check(&resolved("known.test"), false, Ok(known));
+    check(&resolved("other.test"), false, Ok(first_server_is_unresolved));
     // An address needs no method.
     check(" server s 192.0.2.1:80 init-addr none", false, Ok(known));
 }
@@ -70,6 +81,8 @@ fn a_server_that_no_way_leads_to_stops_the_start() {
     let unknown = "'server be/s' : could not resolve address 'other.test'.";
     check(" server s other.test:80", false, Err(unknown));
     check(" server s other.test:80 init-addr libc", false, Err(unknown));
+    let said = " server s other.test:80 resolvers dns init-addr last,libc\nresolvers dns\n nameserver n 127.0.0.1:53";
+    check(said, false, Err(unknown));
     let no_way = "'server be/s' : no method found to resolve address 'known.test'.";
     check(" server s known.test:80 init-addr last", false, Err(no_way));
     check(" server s other.test:80", true, Ok(first_server_waits));

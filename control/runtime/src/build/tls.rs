@@ -24,9 +24,10 @@ use weir_config::model::{
 use weir_net::Clock;
 use weir_tls::clock::TimeProvider;
 use weir_tls::forge::Forger;
+use weir_tls::passphrase::Passphrases;
 use weir_tls::resumption::{Scope, SessionCache, tickets};
 use weir_tls::rustls::server::ProducesTickets;
-use weir_tls::rustls::{KeyLog, SignatureScheme};
+use weir_tls::rustls::{KeyLog, NamedGroup, SignatureScheme};
 use weir_tls::ticket_keys::TicketKeys;
 use weir_tls::verify::{Ignored, NameCheck, Verifier};
 use weir_tls::{
@@ -114,6 +115,7 @@ impl TlsBuilder {
                 replaces_extension: defaults.replaces_extension,
                 issuers: Arc::new(issuer_chains(global, &mut warnings, &mut errors)),
                 skips_self_issued: defaults.skips_self_issued,
+                passphrases: Arc::new(defaults::passphrases(global)),
             },
             defaults,
             paths: HashMap::new(),
@@ -295,7 +297,15 @@ impl TlsBuilder {
                 let file = based(file, self.defaults.authority_base.as_deref());
                 let files = Files { certificate: file.clone(), ..Files::default() };
                 let size = self.generated;
-                let loaded = self.loader.load_files(&file, &files);
+                let loaded = match &tls.signer_passphrase {
+                    None => self.loader.load_files(&file, &files),
+                    Some(passphrase) => {
+                        let passphrases = Arc::new(Passphrases::of(passphrase));
+                        let loader = Loader { passphrases, ..self.loader.clone() };
+                        let loaded = loader.load_files(&file, &files);
+                        loaded.map_err(|fault| format!("'ca-sign-pass' : {fault}"))
+                    }
+                };
                 loaded.and_then(|authority| {
                     Forger::new(authority, size).map_err(|why| format!("'ca-sign-file' : '{file}' : {why}"))
                 })
@@ -615,7 +625,7 @@ impl TlsBuilder {
             let selection = ciphers::select_groups(curves);
             if selection.chosen.is_empty() {
                 let message = format!(
-                    "{subject} : no curve is left of '{curves}': X25519, P-256, P-384 and X25519MLKEM768 are supported."
+                    "{subject} : no curve is left of '{curves}': X25519, P-256, P-384, P-521 and X25519MLKEM768 are supported."
                 );
                 self.refuse(at, message);
                 return None;
@@ -725,6 +735,7 @@ impl TlsBuilder {
                 name: NameCheck::Any,
                 algorithms: weir_tls::verify::algorithms(),
                 schemes,
+                groups: groups_of(options),
             }))),
             Err(fault) => {
                 self.refuse(at, format!("{subject} : {fault}"));
@@ -732,6 +743,12 @@ impl TlsBuilder {
             }
         }
     }
+}
+
+/// The curves of peers' keys in TLS 1.2: where a line has `curves`, those.
+fn groups_of(options: &TlsOptions) -> Option<Arc<[NamedGroup]>> {
+    let chosen = ciphers::select_groups(options.curves.as_deref()?).chosen;
+    Some(chosen.iter().map(|group| group.name()).collect())
 }
 
 fn ignored(errors: &IgnoredErrors) -> Ignored {

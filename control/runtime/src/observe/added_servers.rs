@@ -6,10 +6,10 @@ use weir_backend::{AddError, Backend, Follower, RemoveError, Server};
 use weir_cli::target::{BackendKey, ServerKey};
 use weir_config::Resources;
 use weir_config::model::{self, Host, Mode, Protocol, TransparentSource};
-use weir_stream::instance::{AddedServer, Proxy};
+use weir_stream::instance::{AddedServer, KnownServer, Proxy};
 
 use super::process_target::NoFiles;
-use super::{LiveTarget, now_ms, on_every_worker};
+use super::{LiveTarget, notices, now_ms, on_every_worker};
 use crate::build;
 
 impl LiveTarget {
@@ -28,7 +28,8 @@ impl LiveTarget {
             variables: &record.variable_names,
             loader: &NoFiles,
         };
-        let mut said = weir_config::added_server(resources, name, words)?;
+        let words = with_variables(words, &record.environment);
+        let mut said = weir_config::added_server(resources, name, &words)?;
         check(proxy, &said)?;
         if let Some(name) = said
             .settings
@@ -79,7 +80,7 @@ impl LiveTarget {
         if let Some((of_leader, leader)) = leader {
             let follower = Follower { backend: Arc::downgrade(backend), server: server.key() };
             of_leader.add_follower(leader, follower);
-            of_leader.lead(leader, now_ms());
+            notices::tell(self.live, &of_leader.lead(leader, now_ms()));
         }
         if let Some(checks) = record.checks.get() {
             let mut alone = build::CheckParts::default();
@@ -110,6 +111,14 @@ impl LiveTarget {
         let leader = leader
             .ok_or_else(|| format!("unable to find required server '{}' for tracking.", track.server))?;
         let known = of_leader.known_server(leader.key());
+        if matches!(known, Some(KnownServer::Added(_))) {
+            // An operator who added a server can always remove it.
+            return Err(format!(
+                "unable to use {}/{} for tracking as it is a dynamic server.",
+                backend.name(),
+                leader.name()
+            ));
+        }
         let follows = known.is_some_and(|known| known.settings.check.track.is_some());
         if leader.health().is_none() && leader.agent().is_none() && !follows {
             return Err(format!(
@@ -157,10 +166,44 @@ pub(super) fn forget_connections(proxy: &'static Proxy, server: &Server) {
     on_every_worker(move || weir_stream::server::idle::forget(proxy, server));
 }
 
+/// The words of a server line whose addresses may have variables, as in a configuration: quotes and variables of other words are text.
+fn with_variables(words: &[String], environment: &[String]) -> Vec<String> {
+    let is_address = |at: usize| {
+        at == 0 || matches!(words[at - 1].as_str(), "addr" | "agent-addr" | "source" | "usesrc" | "socks4")
+    };
+    let word = |(at, word): (usize, &String)| match is_address(at) {
+        true => expanded(word, environment),
+        false => word.clone(),
+    };
+    words.iter().enumerate().map(word).collect()
+}
+
+/// A text with the values of its variables, `$NAME` or `${NAME}`; one that is not set is nothing.
+fn expanded(text: &str, environment: &[String]) -> String {
+    let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let mut parts = text.split('$');
+    let mut result = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let braced = part.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+        let (name, rest) = braced.unwrap_or_else(|| {
+            part.split_at(part.find(|character| !is_name(character)).unwrap_or(part.len()))
+        });
+        if name.is_empty() || !name.chars().all(is_name) {
+            result.extend(['$']);
+            result.push_str(part);
+            continue;
+        }
+        let value = environment.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        result.push_str(value.unwrap_or_default());
+        result.push_str(rest);
+    }
+    result
+}
+
 /// Checks settings of a server that depend on its backend.
 fn check(proxy: &Proxy, said: &model::Server) -> Result<(), String> {
     let usable = match (proxy.config.mode(), said.settings.protocol) {
-        (Mode::Tcp, Some(Protocol::H1)) | (Mode::Http, Some(Protocol::None)) => false,
+        (Mode::Tcp, Some(Protocol::H1 | Protocol::H2)) | (Mode::Http, Some(Protocol::None)) => false,
         (Mode::Tcp | Mode::Http, _) => true,
         (Mode::Log, _) => return Err("Servers of log backends cannot be added at run time.".to_owned()),
     };
@@ -198,3 +241,30 @@ const STATIC: &str = "Backend must use a dynamic load balancing to support dynam
 
 /// The limit of servers in a backend, as in the configuration.
 const MAX_SERVERS: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_variables_and_other_words_do_not() {
+        let environment = ["A=127.0.0.1", "PORT=80", "AB=no"].map(str::to_owned);
+        for (text, expected) in [
+            ("${A}:${PORT}", "127.0.0.1:80"),
+            ("$A:$PORT", "127.0.0.1:80"),
+            ("unix@/x/$A", "unix@/x/127.0.0.1"),
+            ("${NONE}:1", ":1"),
+            ("$:1", "$:1"),
+            ("${A", "${A"),
+            ("${A-x}", "${A-x}"),
+            ("[::1]:9", "[::1]:9"),
+        ] {
+            assert_eq!(expanded(text, &environment), expected);
+        }
+        let words = ["$A:1", "cookie", "$A", "source", "$A"].map(str::to_owned);
+        assert_eq!(
+            with_variables(&words, &environment),
+            ["127.0.0.1:1", "cookie", "$A", "source", "127.0.0.1"]
+        );
+    }
+}

@@ -2,7 +2,7 @@
 
 use weir_mux::Service;
 use weir_resolvers::Figure;
-use weir_stats::prometheus::{CONTENT_TYPE, NameServerFigures, TableFigures};
+use weir_stats::prometheus::{NameServerFigures, TableFigures};
 use weir_stats::{MetricsDump, MetricsRequest, MetricsSource, Progress};
 use weir_stream::instance::service::Page;
 
@@ -34,16 +34,12 @@ impl MetricsSource for Live {
     }
 }
 
-/// The answer to a scrape with this query; none if the query is invalid.
-pub(super) fn page(live: Live, query: &[u8]) -> Option<Page> {
-    let scrape = Scrape { live, dump: MetricsDump::new(MetricsRequest::parse(query)?) };
-    Some(Page {
-        status: 200,
-        content_type: CONTENT_TYPE,
-        location: None,
-        refresh: None,
-        body: Some(Box::new(scrape)),
-    })
+/// The answer to a scrape with this query by a client that accepts this; none if the query is invalid.
+pub(super) fn page(live: Live, query: &[u8], accept: &[u8]) -> Option<Page> {
+    let request = MetricsRequest::parse(query)?.accepting(accept);
+    let content_type = request.form.content_type();
+    let scrape = Scrape { live, dump: MetricsDump::new(request) };
+    Some(Page { status: 200, content_type, location: None, refresh: None, body: Some(Box::new(scrape)) })
 }
 
 /// A scrape in progress.
@@ -67,7 +63,7 @@ mod tests {
     use super::*;
 
     fn scrape(live: Live, query: &str) -> String {
-        let page = live.instance.statistics.metrics(live.instance, query.as_bytes());
+        let page = live.instance.statistics.metrics(live.instance, query.as_bytes(), b"");
         let mut service = page.and_then(|page| page.body).expect("a scrape has a body");
         let mut body = Vec::new();
         while service.advance(100, &mut body) {}
@@ -101,7 +97,7 @@ mod tests {
             assert!(text.starts_with("# HELP haproxy_server_weight "), "{text}");
             assert!(text.lines().skip(2).all(|line| line.starts_with("haproxy_server_weight{")), "{text}");
             assert_eq!(scrape(live, "scope="), "");
-            assert!(live.instance.statistics.metrics(live.instance, b"scope=x").is_none());
+            assert!(live.instance.statistics.metrics(live.instance, b"scope=x", b"").is_none());
         });
     }
 }

@@ -3,7 +3,7 @@
 //! The runtime API and the form of the statistics page both use these functions, so that a change is always made
 //! and logged in the same way. Log processors for HAProxy look for these texts.
 
-use weir_backend::{Change, ChangeError, EjectionEnd, News, Passage, Reason, Server, Urgency};
+use weir_backend::{BatchEnd, Change, ChangeError, EjectionEnd, News, Passage, Reason, Server, Urgency};
 use weir_events::Level;
 use weir_sched::{Class, Kind, Tick};
 use weir_stream::ending::By;
@@ -46,6 +46,9 @@ pub(super) fn tell(live: Live, news: &News) {
     for end in &news.ejections {
         weir_sched::spawn(&EJECTION_END, Class::Normal, end_ejections(live, *end));
     }
+    for end in &news.batches {
+        weir_sched::spawn(&BATCH_END, Class::Normal, settle(live, *end));
+    }
 }
 
 /// Ends ejections at their time.
@@ -56,6 +59,17 @@ async fn end_ejections(live: Live, end: EjectionEnd) {
         tell(live, &backend.end_ejections(now_ms()));
     }
 }
+
+/// Has a watched farm follow its changes.
+async fn settle(live: Live, end: BatchEnd) {
+    weir_sched::sleep_until(Tick::from_ms(end.at_ms)).await;
+    let proxy = live.instance.proxies.get(end.proxy);
+    if let Some(backend) = proxy.and_then(|proxy| proxy.backend.as_ref()) {
+        backend.settle();
+    }
+}
+
+static BATCH_END: Kind = Kind::new("batch of server changes");
 
 static EJECTION_END: Kind = Kind::new("ejection end");
 

@@ -63,6 +63,9 @@ pub fn start(live: Live) {
                 pulse.beat(&last, &now);
             }
             last = now;
+            if weir_mux::take_freed() >= WORTH_RETURNING {
+                weir_memory::give_back();
+            }
             if weir_memory::shortage::is_short_still() {
                 reclaim_memory();
                 weir_stream::server::idle::give_up_half();
@@ -149,5 +152,7 @@ impl Moment {
 static PULSE: Kind = Kind::new("pulse");
 /// The interval of the measurements, in milliseconds.
 const PERIOD_MS: u64 = 1_000;
+/// From so many bytes on that quiet streams freed in one interval, the allocator returns its free memory: that takes milliseconds.
+const WORTH_RETURNING: usize = 1024 * 1024;
 /// The number of measurements in an average, about.
 pub const AVERAGED: u64 = 16;

@@ -26,11 +26,15 @@ use crate::build::Forward;
 use super::{LiveTarget, names, now_ms, on_every_worker, operators};
 
 /// The place for another worker's answer.
-struct Mailbox<T>(Arc<Mutex<Option<T>>>);
+pub(super) struct Mailbox<T>(Arc<Mutex<Option<T>>>);
 
 impl<T: Send + 'static> Mailbox<T> {
     /// Asks a worker; `task` is woken when the answer has arrived. None when that worker cannot be reached.
-    fn ask(worker: usize, task: TaskKey, question: impl FnOnce() -> T + Send + 'static) -> Option<Self> {
+    pub(super) fn ask(
+        worker: usize,
+        task: TaskKey,
+        question: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<Self> {
         let mailbox = Arc::new(Mutex::new(None));
         let answer = Arc::clone(&mailbox);
         let sent = weir_sched::send_to(worker, move || {
@@ -40,7 +44,7 @@ impl<T: Send + 'static> Mailbox<T> {
         sent.ok().map(|()| Mailbox(mailbox))
     }
 
-    fn take(&self) -> Option<T> {
+    pub(super) fn take(&self) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -195,11 +199,11 @@ fn forward_view(number: usize, forward: &Forward) -> Option<SessionView> {
     })
 }
 
-fn backend_of(instance: &'static Instance, stream: &Listed) -> Option<&'static str> {
+pub(super) fn backend_of(instance: &'static Instance, stream: &Listed) -> Option<&'static str> {
     Some(instance.proxies.get(stream.entry.backend.get() as usize)?.name())
 }
 
-fn server_of(instance: &'static Instance, stream: &Listed) -> Option<String> {
+pub(super) fn server_of(instance: &'static Instance, stream: &Listed) -> Option<String> {
     let proxy = instance.proxies.get(stream.entry.backend.get() as usize)?;
     let server = proxy.backend.as_ref()?.server_at(stream.entry.server.get() as usize)?;
     Some(server.name().to_owned())

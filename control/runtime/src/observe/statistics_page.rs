@@ -42,8 +42,8 @@ impl Statistics for Page {
         self.answer(live, proxy, stats, asked, request.admin)
     }
 
-    fn metrics(&self, instance: &'static Instance, query: &[u8]) -> Option<service::Page> {
-        metrics::page(Live { instance, record: self.record }, query)
+    fn metrics(&self, instance: &'static Instance, query: &[u8], accept: &[u8]) -> Option<service::Page> {
+        metrics::page(Live { instance, record: self.record }, query, accept)
     }
 }
 

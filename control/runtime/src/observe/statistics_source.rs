@@ -110,6 +110,7 @@ fn head(proxy: &Proxy) -> ProxyHead<'_> {
         },
         frontend: proxy.config.is_frontend(),
         backend: proxy.config.is_backend(),
+        has_servers: proxy.backend.as_ref().is_some_and(|backend| !backend.servers().is_empty()),
         description: proxy.config.description.as_deref(),
     }
 }

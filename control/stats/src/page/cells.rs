@@ -20,10 +20,10 @@ pub(super) fn header(form: bool, modules: bool, out: &mut String) {
     let _ = write!(
         out,
         "<tr>{check}<th rowspan=\"2\"></th><th colspan=\"3\">Queue</th><th colspan=\"3\">Session rate</th>\
-         <th colspan=\"6\">Sessions</th><th colspan=\"2\">Bytes</th><th colspan=\"2\">Denied</th>\
+         <th colspan=\"6\">Sessions</th><th colspan=\"3\">Total time (ms)</th><th colspan=\"2\">Bytes</th><th colspan=\"2\">Denied</th>\
          <th colspan=\"3\">Errors</th><th colspan=\"2\">Warnings</th><th colspan=\"9\">Server</th>{group}</tr>\n\
          <tr><th>Cur</th><th>Max</th><th>Limit</th><th>Cur</th><th>Max</th><th>Limit</th><th>Cur</th><th>Max</th>\
-         <th>Limit</th><th>Total</th><th>LbTot</th><th>Last</th><th>In</th><th>Out</th><th>Req</th><th>Resp</th>\
+         <th>Limit</th><th>Total</th><th>LbTot</th><th>Last</th><th>p50</th><th>p99</th><th>Max</th><th>In</th><th>Out</th><th>Req</th><th>Resp</th>\
          <th>Req</th><th>Conn</th><th>Resp</th><th>Retr</th><th>Redis</th><th>Status</th><th>LastChk</th><th>Wght</th>\
          <th>Act</th><th>Bck</th><th>Chk</th><th>Dwn</th><th>Dwntme</th><th>Thrtle</th>{module}</tr>\n"
     );
@@ -41,6 +41,7 @@ pub(super) fn write(row: &Row, settings: &PageSettings, form: bool, out: &mut St
     line.limit(Field::Qlimit);
     line.rates();
     line.sessions();
+    line.total_times();
     line.figures(&[Field::Bin, Field::Bout, Field::Dreq, Field::Dresp, Field::Ereq, Field::Econ]);
     line.response_errors();
     line.figures(&[Field::Wretr, Field::Wredis]);
@@ -272,6 +273,16 @@ impl Line<'_> {
             _ => String::new(),
         };
         self.cell(&last);
+    }
+
+    /// Percentiles beside the maximum; nothing before the first stream has ended.
+    fn total_times(&mut self) {
+        let total =
+            self.row.latencies().and_then(|latencies| latencies.last()).filter(|reading| !reading.is_empty());
+        let shown = total.map(|reading| [reading.quantile(0.5), reading.quantile(0.99), reading.largest()]);
+        for us in shown.map_or([None; 3], |times| times.map(Some)) {
+            self.cell(&us.map_or(String::new(), |us| format!("{}.{:01}", us / 1000, us % 1000 / 100)));
+        }
     }
 
     /// The percentiles of each phase that occurred, in milliseconds, one line per phase; nothing else where there are none.

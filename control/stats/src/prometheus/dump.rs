@@ -6,7 +6,7 @@ use super::line::{Line, write_name, write_title};
 use super::metrics::{
     CHECK_STATES, DESCRIPTION, LISTENER_STATES, Metric, PROXY_STATES, Presence, SERVER_STATES, Values,
 };
-use super::request::{MetricsRequest, Scope};
+use super::request::{Form, MetricsRequest, Scope};
 use super::{MetricsSource, NameServerFigures, TableFigures};
 use crate::dump::{OBJECTS_PER_PIECE, Progress};
 use crate::fields::{Field, Kind};
@@ -135,14 +135,14 @@ impl MetricsDump {
                 let Some(table) = source.table(self.cursor.object) else { return false };
                 self.cursor.object += 1;
                 self.title(scope, metric, out);
-                write_table(metric, table, out);
+                write_table(self.request.form, metric, table, out);
                 true
             }
             Values::NameServer(figure) => {
                 let Some(server) = source.name_server(self.cursor.object) else { return false };
                 self.cursor.object += 1;
                 self.title(scope, metric, out);
-                write_name_server(metric, figure, server, out);
+                write_name_server(self.request.form, metric, figure, server, out);
                 true
             }
             _ => {
@@ -166,9 +166,9 @@ impl MetricsDump {
         out: &mut Vec<u8>,
     ) {
         self.title(Scope::Global, metric, out);
-        let descriptions = self.request.descriptions;
+        let (descriptions, form) = (self.request.descriptions, self.request.form);
         let info = self.info(source);
-        let line = Line::new(Scope::Global, metric.name, out);
+        let line = Line::new(form, Scope::Global, metric, out);
         describe(line, descriptions, Some(info.text(InfoField::Description))).number(info.value(field));
     }
 
@@ -186,8 +186,9 @@ impl MetricsDump {
         self.title(Scope::Global, metric, out);
         // The label is the description already.
         let descriptions = self.request.descriptions && label != DESCRIPTION;
+        let form = self.request.form;
         let info = self.info(source);
-        let line = Line::new(Scope::Global, metric.name, out).label(label, info.text(field));
+        let line = Line::new(form, Scope::Global, metric, out).label(label, info.text(field));
         describe(line, descriptions, Some(info.text(InfoField::Description))).number(Value::U32(1));
     }
 
@@ -292,7 +293,7 @@ impl MetricsDump {
     fn states(
         &self,
         scope: Scope,
-        metric: &Metric,
+        metric: &'static Metric,
         states: &[&str],
         value: impl Fn(usize) -> u32,
         out: &mut Vec<u8>,
@@ -302,8 +303,17 @@ impl MetricsDump {
         }
     }
 
-    /// A distribution in the classic form. Its borders are powers of two in microseconds, where the counts are exact.
-    fn histogram(&self, scope: Scope, metric: &Metric, reading: &HistogramReading, out: &mut Vec<u8>) {
+    /// A distribution: as text in the classic form, whose borders are powers of two in microseconds, where the counts are exact.
+    fn histogram(
+        &self,
+        scope: Scope,
+        metric: &'static Metric,
+        reading: &HistogramReading,
+        out: &mut Vec<u8>,
+    ) {
+        if self.request.form == Form::Protobuf {
+            return self.line(scope, metric, out).distribution(reading);
+        }
         let bucket = format!("{}_bucket", metric.name);
         for bits in BORDERS {
             let border = format!("{}.{:06}", (1u64 << bits) / 1_000_000, (1u64 << bits) % 1_000_000);
@@ -317,13 +327,17 @@ impl MetricsDump {
     }
 
     /// The line of the row, up to the metric's own label.
-    fn line<'o>(&self, scope: Scope, metric: &Metric, out: &'o mut Vec<u8>) -> Line<'o> {
-        self.named_line(scope, metric.name, metric, out)
+    fn line<'o>(&self, scope: Scope, metric: &'static Metric, out: &'o mut Vec<u8>) -> Line<'o> {
+        self.labelled(Line::new(self.request.form, scope, metric, out), metric)
     }
 
-    /// The same under another name.
+    /// The same as text under another name.
     fn named_line<'o>(&self, scope: Scope, name: &str, metric: &Metric, out: &'o mut Vec<u8>) -> Line<'o> {
-        let line = Line::new(scope, name, out).label("proxy", self.row.text(Field::Pxname));
+        self.labelled(Line::named(scope, name, out), metric)
+    }
+
+    fn labelled<'o>(&self, line: Line<'o>, metric: &Metric) -> Line<'o> {
+        let line = line.label("proxy", self.row.text(Field::Pxname));
         let line = describe(line, self.request.descriptions, self.row.description());
         let object = match self.row.kind() {
             Kind::Server => "server",
@@ -335,7 +349,8 @@ impl MetricsDump {
 
     /// Writes the title before the first value: metrics without values have none.
     fn title(&mut self, scope: Scope, metric: &'static Metric, out: &mut Vec<u8>) {
-        if self.titled != metric.name {
+        // Every message of the other form has its own.
+        if self.titled != metric.name && self.request.form == Form::Text {
             self.titled = metric.name;
             write_title(scope, metric.name, metric.description(), metric.type_word(), out);
         }
@@ -349,16 +364,22 @@ fn describe<'o>(line: Line<'o>, wanted: bool, description: Option<&str>) -> Line
     }
 }
 
-fn write_table(metric: &Metric, table: TableFigures<'_>, out: &mut Vec<u8>) {
+fn write_table(form: Form, metric: &'static Metric, table: TableFigures<'_>, out: &mut Vec<u8>) {
     let value = if metric.values == Values::TableSize { table.size } else { table.used };
-    Line::new(Scope::StickTable, metric.name, out)
+    Line::new(form, Scope::StickTable, metric, out)
         .label("name", table.name)
         .label("type", table.key_type)
         .number(Value::U32(value));
 }
 
-fn write_name_server(metric: &Metric, figure: usize, server: NameServerFigures<'_>, out: &mut Vec<u8>) {
-    Line::new(Scope::Resolver, metric.name, out)
+fn write_name_server(
+    form: Form,
+    metric: &'static Metric,
+    figure: usize,
+    server: NameServerFigures<'_>,
+    out: &mut Vec<u8>,
+) {
+    Line::new(form, Scope::Resolver, metric, out)
         .label("resolver", server.section)
         .label("nameserver", server.name)
         .number(Value::U64(server.figures[figure]));

@@ -1,68 +1,121 @@
-//! One line of the format: `haproxy_server_status{proxy="be",server="s1",state="UP"} 1`.
+//! One sample: a line of text, `haproxy_server_status{proxy="be",server="s1",state="UP"} 1`, or a message of Protocol Buffers.
 
 use std::io::Write;
 
-use super::request::Scope;
+use weir_events::HistogramReading;
+
+use super::metrics::Metric;
+use super::protobuf;
+use super::request::{Form, Scope};
 use crate::render::{write_float, write_number};
 use crate::row::Value;
 
-/// A line in progress. Its value ends it.
+/// A sample in progress. Its value ends it.
 pub(super) struct Line<'o> {
     out: &'o mut Vec<u8>,
-    labelled: bool,
+    form: Written,
+}
+
+/// How far the sample is.
+enum Written {
+    /// The name is written, and labels, if any.
+    Text { labelled: bool },
+    /// What stands before the sample, and its labels.
+    Protobuf { family: protobuf::Family, labels: Vec<u8> },
 }
 
 impl<'o> Line<'o> {
-    /// Begins the line of a metric.
-    pub(super) fn new(scope: Scope, name: &str, out: &'o mut Vec<u8>) -> Self {
+    /// Begins the sample of a metric.
+    pub(super) fn new(form: Form, scope: Scope, metric: &'static Metric, out: &'o mut Vec<u8>) -> Self {
+        match form {
+            Form::Text => Line::named(scope, metric.name, out),
+            Form::Protobuf => {
+                let family = protobuf::Family { scope, metric };
+                Line { out, form: Written::Protobuf { family, labels: Vec::new() } }
+            }
+        }
+    }
+
+    /// Begins the line of a metric under another name than its own.
+    pub(super) fn named(scope: Scope, name: &str, out: &'o mut Vec<u8>) -> Self {
         write_name(scope, name, out);
-        Line { out, labelled: false }
+        Line { out, form: Written::Text { labelled: false } }
     }
 
     /// Adds a label; an empty name adds none.
     pub(super) fn label(mut self, name: &str, value: &str) -> Self {
-        if !name.is_empty() {
-            self.out.push(if self.labelled { b',' } else { b'{' });
-            self.labelled = true;
-            self.out.extend_from_slice(name.as_bytes());
-            self.out.extend_from_slice(b"=\"");
-            write_escaped(value, self.out);
-            self.out.push(b'"');
+        if name.is_empty() {
+            return self;
+        }
+        match &mut self.form {
+            Written::Text { labelled } => {
+                self.out.push(if *labelled { b',' } else { b'{' });
+                *labelled = true;
+                self.out.extend_from_slice(name.as_bytes());
+                self.out.extend_from_slice(b"=\"");
+                write_escaped(value, self.out);
+                self.out.push(b'"');
+            }
+            Written::Protobuf { labels, .. } => protobuf::label(name, value, labels),
         }
         self
     }
 
-    /// Ends the line with a number; an unknown one is `NaN`.
+    /// Ends the sample with a number; an unknown one is `NaN`.
     pub(super) fn number(self, value: Value<'_>) {
-        let out = self.ended();
-        match value {
+        self.write(value_of(value), |out| match value {
             Value::Empty | Value::Text(_) => out.extend_from_slice(b"NaN"),
             Value::Float(number) => write_float(number, out),
             whole => write_number(whole, out),
-        }
-        out.push(b'\n');
+        });
     }
 
-    /// Ends the line with a time in seconds, given in milliseconds.
+    /// Ends the sample with a time in seconds, given in milliseconds.
     pub(super) fn seconds(self, value: Value<'_>) {
         let milliseconds = match value {
             Value::U32(number) => u64::from(number),
             Value::U64(number) => number,
             other => return self.number(other),
         };
-        let out = self.ended();
-        let _ = writeln!(out, "{}.{:03}000", milliseconds / 1000, milliseconds % 1000);
+        self.write(milliseconds as f64 / 1e3, |out| {
+            // Writing to a vector does not fail.
+            let _ = write!(out, "{}.{:03}000", milliseconds / 1000, milliseconds % 1000);
+        });
     }
 
-    /// Ends the line with a time in seconds, given in microseconds.
+    /// Ends the sample with a time in seconds, given in microseconds.
     pub(super) fn microseconds(self, microseconds: u64) {
-        let out = self.ended();
-        let _ = writeln!(out, "{}.{:06}", microseconds / 1_000_000, microseconds % 1_000_000);
+        self.write(microseconds as f64 / 1e6, |out| {
+            let _ = write!(out, "{}.{:06}", microseconds / 1_000_000, microseconds % 1_000_000);
+        });
     }
 
-    fn ended(self) -> &'o mut Vec<u8> {
-        self.out.extend_from_slice(if self.labelled { b"} " } else { b" " });
-        self.out
+    /// Ends the sample with a distribution of times in microseconds. As text that is several samples: then nothing is written.
+    pub(super) fn distribution(self, reading: &HistogramReading) {
+        if let Written::Protobuf { family, labels } = self.form {
+            family.distribution(&labels, reading, self.out);
+        }
+    }
+
+    fn write(self, value: f64, write_text: impl FnOnce(&mut Vec<u8>)) {
+        match self.form {
+            Written::Text { labelled } => {
+                self.out.extend_from_slice(if labelled { b"} " } else { b" " });
+                write_text(self.out);
+                self.out.push(b'\n');
+            }
+            Written::Protobuf { family, labels } => family.number(&labels, value, self.out),
+        }
+    }
+}
+
+fn value_of(value: Value<'_>) -> f64 {
+    match value {
+        Value::Empty | Value::Text(_) => f64::NAN,
+        Value::U32(number) => number.into(),
+        Value::S32(number) => number.into(),
+        Value::U64(number) => number as f64,
+        Value::Float(number) => number,
     }
 }
 
@@ -103,7 +156,7 @@ mod tests {
     #[track_caller]
     fn check(write: impl FnOnce(Line<'_>), want: &str) {
         let mut out = Vec::new();
-        write(Line::new(Scope::Server, "x", &mut out));
+        write(Line::named(Scope::Server, "x", &mut out));
         assert_eq!(String::from_utf8(out).unwrap(), want);
     }
 

@@ -103,6 +103,19 @@ impl Metric {
         }
     }
 
+    /// The name of its figure in `show stat` or `show info`.
+    pub(super) fn figure(&self) -> Option<&'static str> {
+        match self.values {
+            Values::Process(field) | Values::ProcessText(field, _) => Some(field.decl().name),
+            Values::Number(field) | Values::Seconds(field) => Some(field.decl().name),
+            Values::Status => Some(Field::Status.decl().name),
+            Values::CheckStatus => Some(Field::CheckStatus.decl().name),
+            Values::ServersByStatus => Some(Field::AggServerStatus.decl().name),
+            Values::ServersByCheckStatus => Some(Field::AggCheckStatus.decl().name),
+            Values::TableSize | Values::TableUsed | Values::NameServer(_) | Values::Latency(_) => None,
+        }
+    }
+
     /// The type: `counter` for figures that only grow, as their name says, and as in HAProxy for all counters of protocol engines.
     pub(super) fn type_word(&self) -> &'static str {
         if matches!(self.values, Values::Latency(_)) {

@@ -48,6 +48,59 @@ impl Scope {
     }
 }
 
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// Text, version 0.0.4.
+    #[default]
+    Text,
+    /// Delimited messages of Protocol Buffers, for clients that want native histograms.
+    Protobuf,
+}
+
+impl Form {
+    /// The `Content-Type`.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Form::Text => "text/plain; version=0.0.4",
+            Form::Protobuf => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+            }
+        }
+    }
+
+    /// What an `Accept` field prefers (RFC 9110, 12.5.1): messages only if it names them, and text no more than them.
+    fn preferred(accept: &[u8]) -> Form {
+        let Ok(accept) = std::str::from_utf8(accept) else { return Form::Text };
+        let (mut messages, mut text) = (0.0, 0.0);
+        for range in accept.split(',').take(MOST_RANGES) {
+            let mut parts = range.split(';').map(str::trim);
+            let name = parts.next().unwrap_or_default().to_ascii_lowercase();
+            let mut quality = 1.0;
+            let mut fits = [false; 2];
+            for (name, value) in parts.filter_map(|part| part.split_once('=')) {
+                match name.trim().to_ascii_lowercase().as_str() {
+                    "q" => quality = value.trim().parse().unwrap_or(0.0),
+                    "proto" => fits[0] = value.trim() == "io.prometheus.client.MetricFamily",
+                    "encoding" => fits[1] = value.trim() == "delimited",
+                    _ => {}
+                }
+            }
+            match name.as_str() {
+                "application/vnd.google.protobuf" if fits == [true; 2] => {
+                    messages = f64::max(messages, quality)
+                }
+                "text/plain" => text = f64::max(text, quality),
+                _ => {}
+            }
+        }
+        if messages > 0.0 && messages >= text { Form::Protobuf } else { Form::Text }
+    }
+}
+
+/// How many ranges of an `Accept` field are looked at.
+const MOST_RANGES: usize = 32;
+
 /// A parsed scrape request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricsRequest {
@@ -65,6 +118,8 @@ pub struct MetricsRequest {
     pub extra_counters: bool,
     /// `histograms`: the distributions of durations, too. HAProxy has none, and they are most of a scrape.
     pub histograms: bool,
+    /// How the answer is written.
+    pub form: Form,
 }
 
 const EVERY_SCOPE: u8 = (1 << Scope::ALL.len()) - 1;
@@ -89,6 +144,13 @@ impl MetricsRequest {
             request.take(&name, value.as_deref())?;
         }
         Some(request)
+    }
+
+    /// The same for a client that accepts this. Without `histograms` nothing is worth another form than text.
+    #[must_use]
+    pub fn accepting(mut self, accept: &[u8]) -> Self {
+        self.form = if self.histograms { Form::preferred(accept) } else { Form::Text };
+        self
     }
 
     fn take(&mut self, name: &str, value: Option<&str>) -> Option<()> {
@@ -163,6 +225,34 @@ mod tests {
         assert_eq!(scopes("scope=*&scope="), Some(vec![]));
         assert_eq!(scopes("scope=server&scope=&scope=resolver"), Some(vec!["resolver"]));
         assert_eq!(scopes("&&x=y&z&"), Some(all));
+    }
+
+    #[test]
+    fn messages_are_for_those_who_prefer_them_and_want_histograms() {
+        let form = |query: &str, accept: &str| {
+            MetricsRequest::parse(query.as_bytes()).unwrap().accepting(accept.as_bytes()).form
+        };
+        let messages =
+            "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+        let prometheus = format!(
+            "{messages},application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+        );
+        assert_eq!(form("histograms", &prometheus), Form::Protobuf);
+        assert_eq!(form("histograms", &format!("text/plain;q=0.5, {messages};q=0.6")), Form::Protobuf);
+        assert_eq!(form("", &prometheus), Form::Text);
+        for accept in [
+            "",
+            "*/*",
+            "text/plain",
+            "application/vnd.google.protobuf",
+            &messages.replace("delimited", "text"),
+            "\u{e9}",
+        ] {
+            assert_eq!(form("histograms", accept), Form::Text, "{accept}");
+        }
+        for quality in ["0", "0.4", "x"] {
+            assert_eq!(form("histograms", &format!("{messages};q={quality},text/plain;q=0.5")), Form::Text);
+        }
     }
 
     #[test]

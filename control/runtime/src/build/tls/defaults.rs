@@ -1,9 +1,14 @@
-//! TLS defaults of the global section: paths, and options of lines.
+//! TLS defaults of the global section: paths, options of lines, and the program that knows passphrases.
+
+use std::time::Duration;
 
 use weir_config::model::{Global, TlsOptions, TlsVerify, TlsVersion};
 use weir_syntax::units::{TimeUnit, parse_time_prefix};
+use weir_sys::child::Exit;
+use weir_sys::program::{Invocation, OutputError, output};
 use weir_tls::certificate::ExtraFiles;
 use weir_tls::issuers::IssuerChains;
+use weir_tls::passphrase::Passphrases;
 
 use crate::build::BuildError;
 
@@ -124,6 +129,59 @@ pub(super) fn issuer_chains(
     }
     chains
 }
+
+/// What opens keys under a passphrase: the program that `ssl-passphrase-cmd` names, which runs while keys are read.
+pub(super) fn passphrases(global: &Global) -> Passphrases {
+    let Some(kept) = global.kept.iter().rfind(|kept| kept.keyword == "ssl-passphrase-cmd") else {
+        return Passphrases::default();
+    };
+    let (words, at) = (kept.arguments.clone(), kept.at.clone());
+    Passphrases::from(Box::new(move |path| {
+        printed(&words, path).map_err(|why| {
+            let program = words.first().map_or("", |word| word);
+            format!("the private key of '{path}' is encrypted, and 'ssl-passphrase-cmd' [{at}] gives no passphrase: '{program}' {why}")
+        })
+    }))
+}
+
+/// What the program prints for the key in this file. Its first argument is the path, before those of the configuration.
+fn printed(words: &[Box<str>], path: &str) -> Result<Vec<u8>, String> {
+    let bytes = |word: &str| word.as_bytes().to_vec();
+    let (program, arguments) = words.split_first().map_or(("", words), |(first, rest)| (first, rest));
+    let words = [program, path].into_iter().chain(arguments.iter().map(|word| &**word));
+    let variables = std::env::vars_os()
+        .map(|(name, value)| [name.as_encoded_bytes(), b"=", value.as_encoded_bytes()].concat());
+    let invocation = Invocation {
+        file: bytes(program),
+        words: words.map(bytes).collect(),
+        environment: variables.collect(),
+    };
+    let mut printed = output(&invocation, MOST_PRINTED, MOST_TIME).map_err(|error| match error {
+        OutputError::System(errno) => format!("cannot be run: {}.", in_words(errno)),
+        OutputError::TooLate => format!("was ended after {} seconds.", MOST_TIME.as_secs()),
+        OutputError::TooMuch => format!("printed more than {MOST_PRINTED} bytes."),
+        OutputError::Failed(Exit::Code(code)) => format!("exited with status {code}."),
+        OutputError::Failed(exit @ Exit::Signal(_)) => format!("was ended: {exit}."),
+    })?;
+    // `echo` ends its line; no passphrase that was typed has an end of line in it.
+    let text = printed.trim_ascii_end().len();
+    let ends = printed[text..].iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+    printed.truncate(ends.map_or(printed.len(), |at| text + at));
+    if printed.is_empty() {
+        return Err("printed nothing.".to_owned());
+    }
+    Ok(printed)
+}
+
+fn in_words(errno: weir_sys::Errno) -> String {
+    let text = std::io::Error::from(errno).to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// The size limit of a passphrase in bytes: OpenSSL reads 1024.
+const MOST_PRINTED: usize = 1024;
+/// How long the program may take for one key.
+const MOST_TIME: Duration = Duration::from_secs(10);
 
 fn extra_files(words: &[Box<str>]) -> ExtraFiles {
     let has = |name: &str| words.iter().any(|word| **word == *name || **word == *"all");

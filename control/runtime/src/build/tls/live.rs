@@ -63,6 +63,7 @@ impl LiveTls {
     /// The objects built from a configuration.
     pub fn new(mut builder: TlsBuilder) -> LiveTls {
         builder.keeps_to_known_files = true;
+        builder.loader.passphrases.ask_no_more();
         let state = TlsState { builder, certificate: None, authorities: None, revocations: None };
         LiveTls { state: Mutex::new(state), on_change: OnceLock::new() }
     }
@@ -499,7 +500,7 @@ impl TlsState {
             ".sctl" => return Err(unfit("'.sctl' is not implemented yet.".to_owned())),
             end => {
                 let mut new = Parts::default();
-                new.read(text.as_bytes(), path).map_err(unfit)?;
+                new.read(text.as_bytes(), path, &self.builder.loader.passphrases).map_err(unfit)?;
                 match end {
                     ".issuer" if new.chain.is_empty() => return Err(no_start()),
                     ".issuer" => parts.issuer = new.chain,

@@ -10,7 +10,7 @@ use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier};
 use weir_tls::{LiveUpstream, Upstream, VerifyMode};
 
 use super::live::LiveServer;
-use super::{TlsBuilder, based};
+use super::{TlsBuilder, based, groups_of};
 use crate::build::rings::ForwardTls;
 
 impl TlsBuilder {
@@ -137,6 +137,7 @@ impl TlsBuilder {
                 silent: true,
                 algorithms: weir_tls::verify::algorithms(),
                 schemes: schemes.clone(),
+                groups: groups_of(&options),
             };
             client_config(&settings, Arc::new(verifier), certificate.as_deref(), sends_name, reuse)
         };
