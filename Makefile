@@ -25,7 +25,7 @@ test:
 
 build:
 	@packaging/setup build
-	@cargo build --release --locked -p weir -p weir-ring
+	@cargo build --release --locked -p weir -p weir-ring -p weir-top
 
 # Our own scripts against the built binary; `make vtc ONLY=logs` takes those whose path matches.
 vtc: build

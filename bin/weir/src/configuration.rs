@@ -20,10 +20,11 @@ use weir_runtime::messages::Messages;
 use weir_runtime::start::Prepared;
 use weir_stream::fetch::FETCHES;
 use weir_syntax::{
-    Diagnostics, Environment, Line, Pseudo, Reader, Severity, SourceMap, StaticFeatures, Word,
+    Diagnostics, Environment, Line, Pseudo, Reader, Severity, SourceMap, StaticFeatures, TlsLibrary, Word,
     evaluate_condition, lex_line,
 };
 use weir_sys::{file, users};
+use weir_tls::library;
 
 use crate::arguments::Arguments;
 use crate::reports;
@@ -171,6 +172,14 @@ pub fn load(
     }))
 }
 
+/// The configuration in the files; none if there are errors.
+#[cfg(test)]
+pub fn understood(sources: &SourceMap) -> Option<Config> {
+    let Outcome { config, diagnostics, .. } =
+        parse(sources, environment(&Arguments::default(), sources, None)).outcome;
+    (!diagnostics.has_alerts()).then_some(config)
+}
+
 /// A configuration that was read, and what its expressions use.
 struct Parsed {
     outcome: Outcome,
@@ -214,7 +223,9 @@ fn say(found: &[(Severity, String)], messages: &Messages) -> bool {
 fn listens(config: &Config) -> bool {
     let mut proxies = config.proxies.iter().filter(|proxy| !proxy.settings.disabled);
     let relays = config.log_forwards.iter().any(|section| section.all_binds().next().is_some());
-    !config.global.sockets.is_empty() || relays || proxies.any(|proxy| !proxy.binds.is_empty())
+    let peers =
+        config.peers.iter().any(|section| !section.disabled && section.has_local() && section.bind.is_some());
+    !config.global.sockets.is_empty() || relays || peers || proxies.any(|proxy| !proxy.binds.is_empty())
 }
 
 /// What `-c` says at the end: that all is right only with `-V` (manual, "-c"). The exit status tells scripts.
@@ -309,7 +320,17 @@ fn feature_names() -> Vec<&'static str> {
 }
 
 fn features<'n>(names: &'n [&'n str]) -> StaticFeatures<'n> {
-    StaticFeatures { features: names, enabled: &["EPOLL", "SPLICE", "GETADDRINFO", "REUSEPORT"] }
+    let tls = TlsLibrary {
+        built: library::BUILT,
+        running: &library::RUNNING,
+        openssl: library::OPENSSL,
+        awslc_api: library::API,
+    };
+    StaticFeatures {
+        features: names,
+        enabled: &["EPOLL", "SPLICE", "GETADDRINFO", "REUSEPORT"],
+        tls: Some(tls),
+    }
 }
 
 /// The master of the process that reads a configuration.

@@ -3,18 +3,20 @@
 
 pub mod codes;
 mod line;
+pub mod lines;
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use weir_cli::command::{HIDDEN, WORKER};
-use weir_config::vocabulary::{self, ConfigWord, WordPlace, WordState};
+use weir_config::vocabulary::{self, ConfigWord, DefaultValue, WordPlace, WordState};
 use weir_expr::alias::Alias;
 use weir_expr::{Registry, converters};
 use weir_stats::{fields, info};
 use weir_stream::fetch::FETCHES;
 use weir_syntax::did_you_mean;
 
+use self::lines::{Expressions, Line};
 use crate::problems;
 
 /// One entry.
@@ -29,6 +31,8 @@ pub struct Entry {
     pub sort: String,
     /// What it is for.
     pub help: Cow<'static, str>,
+    /// What holds where it is not written.
+    default: Option<DefaultValue>,
     /// A line that uses it, or nothing.
     example: String,
 }
@@ -90,11 +94,22 @@ impl Entry {
         let separator = if self.arguments.is_empty() || self.arguments.starts_with('(') { "" } else { " " };
         let mut text =
             format!("\n{}{separator}{}\n  {}\n  {}\n", self.name, self.arguments, self.sort, self.help);
+        // Writing to a string does not fail.
+        if let Some(told) = self.default {
+            let _ = writeln!(text, "  Default: {}", default(told, ""));
+        }
         if !self.example.is_empty() {
-            // Writing to a string does not fail.
             let _ = writeln!(text, "  Example: {}", self.example);
         }
         text
+    }
+}
+
+/// A default as a text; `quote` stands around what can be written.
+pub fn default(default: DefaultValue, quote: &str) -> String {
+    match default {
+        DefaultValue::Written(arguments) => format!("{quote}{arguments}{quote}"),
+        DefaultValue::Described(text) => text.replace('`', quote),
     }
 }
 
@@ -106,13 +121,16 @@ pub const NOT_YET: &str = "Not implemented yet.";
 pub fn entries() -> Vec<Entry> {
     let mut entries: Vec<Entry> = vocabulary::words().iter().map(configured).collect();
     let registry = Registry::new(FETCHES.iter().map(|row| &row.decl));
+    let lines = Expressions::all();
+    let example = |line: Option<&Line>| line.map_or_else(String::new, |line| line.text.clone());
     entries.extend(registry.fetches().into_iter().map(|row| Entry {
         place: None,
         name: row.name,
         arguments: row.args.to_string(),
         sort: format!("Sample fetch, gives {}.", row.output.name()),
         help: row.help.into(),
-        example: String::new(),
+        default: None,
+        example: example(lines.of_fetch(row.name)),
     }));
     entries.extend(registry.acl_keywords().into_iter().filter(|row| row.name != row.fetch).map(|row| {
         Entry {
@@ -122,7 +140,8 @@ pub fn entries() -> Vec<Entry> {
             sort: "Keyword of ACLs.".to_owned(),
             help: format!("the sample fetch '{}', matched as '-m {}' says", row.fetch, row.method.name())
                 .into(),
-            example: String::new(),
+            default: None,
+            example: example(lines.of_acl_keyword(row.name)),
         }
     }));
     entries.extend(converters::all().iter().map(|row| Entry {
@@ -131,7 +150,8 @@ pub fn entries() -> Vec<Entry> {
         arguments: row.args.to_string(),
         sort: format!("Converter, takes {} and gives {}.", row.input.name(), row.output.name()),
         help: row.help.into(),
-        example: String::new(),
+        default: None,
+        example: example(lines.of_converter(row.name)),
     }));
     entries.extend(Alias::ROWS.iter().map(|row| Entry {
         place: None,
@@ -139,7 +159,8 @@ pub fn entries() -> Vec<Entry> {
         arguments: String::new(),
         sort: format!("Alias of log formats, written %{} or %[{}].", row.name, row.name),
         help: row.help.into(),
-        example: String::new(),
+        default: None,
+        example: lines::of_alias(row.name).text,
     }));
     let commands = weir_cli::commands().filter(|row| row.flags & HIDDEN == 0);
     entries.extend(commands.map(|row| Entry {
@@ -151,6 +172,7 @@ pub fn entries() -> Vec<Entry> {
             false => "Command of the runtime API.".to_owned(),
         },
         help: row.help.into(),
+        default: None,
         example: String::new(),
     }));
     let figures = fields::FIELDS.iter().map(|row| (row.name, "show stat", row.description));
@@ -161,6 +183,7 @@ pub fn entries() -> Vec<Entry> {
         arguments: String::new(),
         sort: format!("Statistic of '{shown_by}'."),
         help: help.into(),
+        default: None,
         example: String::new(),
     }));
     entries
@@ -176,9 +199,7 @@ fn configured(word: &ConfigWord) -> Entry {
         WordState::Removed => format!("{}. The language has it no more.", word.place.title()),
     };
     let example = match word.state {
-        WordState::Ready if !word.arguments.is_empty() && !word.example.is_empty() => {
-            format!("{} {}", word.name, word.example)
-        }
+        WordState::Ready => lines::of_word(word).text,
         _ => String::new(),
     };
     Entry {
@@ -187,6 +208,7 @@ fn configured(word: &ConfigWord) -> Entry {
         arguments: word.arguments.to_owned(),
         sort,
         help: word.help.into(),
+        default: word.default.filter(|_| word.state == WordState::Ready),
         example,
     }
 }
@@ -214,6 +236,9 @@ mod tests {
             ("sHNN", "Termination code"),
             ("c101", "Kind of problem: an unknown word"),
             ("inter", "\n  Words of server lines.\n"),
+            ("inter", "\n  Default: 2s\n  Example: server app1 192.0.2.10:8080 inter "),
+            ("tune.ring.queues", "\n  Default: 6\n"),
+            ("path_beg", "\n  Example: http-request deny if { path_beg /static }"),
             ("show quic", "Command of the runtime API. Not implemented yet."),
             ("log-profile", "Not implemented yet"),
         ] {

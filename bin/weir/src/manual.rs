@@ -9,7 +9,7 @@ use weir_runtime::messages::{Messages, Verbosity};
 use weir_syntax::SourceMap;
 
 use crate::arguments::Arguments;
-use crate::configuration::{ReadOutcome, load};
+use crate::configuration::{self, ReadOutcome, load};
 
 const TABLE: &str = include_str!("../tests/manual.tsv");
 
@@ -65,6 +65,13 @@ pub fn read(text: &str) -> (&'static str, String) {
         _ => "ok",
     };
     (verdict, messages.startup_logs())
+}
+
+/// What comes of a configuration, as text that can be compared; none if it is refused.
+pub fn understood(text: &str) -> Option<String> {
+    let mut sources = SourceMap::new();
+    sources.add("t.cfg", text.as_bytes().to_vec());
+    configuration::understood(&sources).map(|config| format!("{config:?}"))
 }
 
 /// Whether a line says what is wrong, other than that something is.

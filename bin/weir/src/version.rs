@@ -5,6 +5,7 @@ use std::fmt::Write;
 use weir_config::features::FEATURES;
 use weir_runtime::{LANGUAGE, VERSION};
 use weir_sys::users;
+use weir_tls::library;
 
 use crate::arguments::VersionForm;
 
@@ -44,12 +45,20 @@ fn long() -> String {
          Feature list : {}\n\n\
          Default settings :\n  bufsize = 16384, maxrewrite = 1024, maxpollevents = 200\n\n\
          Built with multi-threading support (MAX_TGROUPS=1, MAX_THREADS={}, default={}).\n\
+         Built with SSL library version : {}\n\
+         Running on SSL library version : {}\n\
+         SSL library supports TLS extensions : yes\n\
+         SSL library supports SNI : yes\n\
+         SSL library FIPS mode : no\n\
+         SSL library supports : TLSv1.2 TLSv1.3\n\
+         Built with the Prometheus exporter as a service\n\
          Built with transparent proxy support using: IP_TRANSPARENT IPV6_TRANSPARENT IP_FREEBIND\n\
          Built with PCRE2, with JIT, inside the program\n\
          Encrypted password support via crypt(3): yes\n\n\
          Available polling systems :\n      epoll : pref=300,  test result OK\nTotal: 1 (1 usable), will use epoll.\n\n\
          Available multiplexer protocols :\n\
-         (protocols marked as <default> cannot be specified using 'proto' keyword)\n  \
+         (protocols marked as <default> cannot be specified using 'proto' keyword)\n         \
+         h2 : mode=HTTP  side=FE|BE  mux=H2    flags=HOL_RISK|NO_UPG\n  \
          <default> : mode=HTTP  side=FE|BE  mux=H1    flags=\n         \
          h1 : mode=HTTP  side=FE|BE  mux=H1    flags=NO_UPG\n  \
          <default> : mode=TCP   side=FE|BE  mux=PASS  flags=\n       \
@@ -59,6 +68,8 @@ fn long() -> String {
         features.join(" "),
         weir_config::model::MAX_THREADS,
         weir_sys::process::processors().map_or(1, |processors| processors.len()),
+        library::BUILT,
+        *library::RUNNING,
         weir_config::model::Service::ALL.map(weir_config::model::Service::name).join(" "),
         weir_config::vocabulary::filters()
             .map(|(name, family)| format!("\t{:>7} {name}\n", format!("[{family}]")))

@@ -6,20 +6,22 @@ use weir_config::vocabulary::{ConfigWord, WordPlace, WordState};
 
 use super::Sort;
 use crate::explain::Entry;
+use crate::explain::lines::{self, Expressions, Line};
 
-/// What expressions give, by the name of the fetch or converter that they show.
+/// What the entries of tables show: expressions with their values, commands with their answers, lines of configurations.
 pub struct Examples {
     fetches: BTreeMap<String, (String, String)>,
     converters: BTreeMap<String, (String, String)>,
+    lines: Expressions,
 }
 
 impl Examples {
     /// The first row of a table of the tests that shows each: a fetch alone, a converter behind one fetch.
     pub fn read() -> Self {
-        let mut examples = Examples { fetches: BTreeMap::new(), converters: BTreeMap::new() };
-        for row in FETCHES.lines().filter(|row| !row.starts_with('#')) {
-            let columns: Vec<&str> = row.split('\t').collect();
-            let [_, place, _, expression, value, ..] = columns[..] else { panic!("five columns: {row}") };
+        let mut examples =
+            Examples { fetches: BTreeMap::new(), converters: BTreeMap::new(), lines: Expressions::all() };
+        for row in rows(FETCHES) {
+            let [_, place, _, expression, value, ..] = row[..] else { panic!("five columns: {row:?}") };
             if let ([fetch], true) =
                 (&parts(expression)[..], place != "condition" && is_fit(expression, value))
             {
@@ -27,29 +29,208 @@ impl Examples {
                 examples.fetches.entry(name(fetch).to_owned()).or_insert(example);
             }
         }
-        let rows = || CONVERTERS.lines().filter(|row| !row.starts_with('#'));
         // What nothing becomes shows less than anything else.
         let dull =
-            |row: &&str| row.starts_with("int(0)") || row.starts_with("str()") || row.starts_with("bool(");
-        for row in rows().filter(|row| !dull(row)).chain(rows().filter(dull)) {
-            let mut columns = row.split('\t');
-            let (Some(expression), Some(theirs)) = (columns.next(), columns.next()) else { continue };
-            let value = columns.next().unwrap_or(theirs);
+            |row: &Vec<&str>| ["int(0)", "str()", "bool("].iter().any(|begin| row[0].starts_with(begin));
+        let (last, first): (Vec<_>, Vec<_>) = rows(CONVERTERS).partition(dull);
+        for row in first.into_iter().chain(last) {
+            let [expression, theirs, ..] = row[..] else { continue };
+            let value = row.get(2).unwrap_or(&theirs);
             if let ([_, converter], true) = (&parts(expression)[..], is_fit(expression, value)) {
-                let example = (expression.to_owned(), value.to_owned());
+                let example = (expression.to_owned(), (*value).to_owned());
                 examples.converters.entry(name(converter).to_owned()).or_insert(example);
             }
         }
         examples
     }
 
-    /// An expression that shows it, and what that gives.
-    pub fn of(&self, entry: &Entry) -> Option<&(String, String)> {
-        match Sort::of(entry) {
+    /// What shows an entry, as a page has it.
+    pub fn of(&self, entry: &Entry) -> Option<String> {
+        let values = match Sort::of(entry) {
             Sort::Fetch => self.fetches.get(entry.name),
             Sort::Converter => self.converters.get(entry.name),
             _ => None,
+        };
+        if let Some((expression, value)) = values {
+            return Some(format!("`{expression}` gives `{value}`."));
         }
+        if let Some(line) = self.line(entry) {
+            return Some(format!("`{}`", line.text));
+        }
+        match Sort::of(entry) {
+            Sort::Command => command(entry.name),
+            Sort::Statistic => Some(figure(entry)),
+            _ => None,
+        }
+    }
+
+    /// The line of a configuration that shows an entry, where there is no value of the tests.
+    fn line(&self, entry: &Entry) -> Option<Line> {
+        match Sort::of(entry) {
+            Sort::Fetch if !self.fetches.contains_key(entry.name) => self.lines.of_fetch(entry.name),
+            Sort::Converter if !self.converters.contains_key(entry.name) => {
+                self.lines.of_converter(entry.name)
+            }
+            Sort::AclKeyword => self.lines.of_acl_keyword(entry.name),
+            Sort::Alias => return Some(lines::of_alias(entry.name)),
+            _ => None,
+        }
+        .cloned()
+    }
+
+    /// What HAProxy 3.2 makes of the same, where that is something else: one line for each reason.
+    pub fn differences(&self, entry: &Entry) -> Vec<String> {
+        let of_expressions = |table, at: usize, calls: fn(&str, &str) -> bool| {
+            let rows = rows(table).filter(move |row| calls(row[at], entry.name));
+            let known = rows.filter_map(move |row| {
+                // The expression; of converters what the reference makes of it stands first.
+                let (ours, theirs, why) = match (at, &row[1..]) {
+                    (0, [theirs, ours, why, ..]) => (*ours, *theirs, *why),
+                    (_, [_, _, _, ours, theirs, why, ..]) => (*ours, *theirs, *why),
+                    _ => return None,
+                };
+                Some((row[at], ours, theirs, why))
+            });
+            known.collect::<Vec<_>>()
+        };
+        let found = match Sort::of(entry) {
+            Sort::Fetch => of_expressions(
+                FETCHES,
+                3,
+                |row, wanted| matches!(parts(row)[..], [fetch] if name(fetch) == wanted),
+            ),
+            Sort::Converter => of_expressions(
+                CONVERTERS,
+                0,
+                |row, wanted| matches!(parts(row)[..], [_, converter] if name(converter) == wanted),
+            ),
+            Sort::Command => return differing_answers(entry.name),
+            _ => Vec::new(),
+        };
+        let mut reasons = Vec::new();
+        let mut told = Vec::new();
+        for (expression, ours, theirs, why) in found {
+            if reasons.contains(&why) || NOT_WORTH_TELLING.contains(&why) || expression.contains('`') {
+                continue;
+            }
+            reasons.push(why);
+            // A long expression shows nothing; the reason is worth telling all the same.
+            let shown = match expression.len() <= LONGEST && ours.len() <= LONGEST && theirs.len() <= LONGEST
+            {
+                true => format!(": `{expression}` {}; HAProxy 3.2: {}", result(ours), result(theirs)),
+                false => String::new(),
+            };
+            told.push(format!("Differs from HAProxy: {why}{shown}."));
+        }
+        told
+    }
+}
+
+/// The rows of a table, without its comments.
+fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
+    table
+        .lines()
+        .filter(|row| !row.starts_with('#') && row.contains('\t'))
+        .map(|row| row.split('\t').collect())
+}
+
+/// What comes of an expression, in a sentence.
+fn result(value: &str) -> String {
+    match value {
+        "error" => "is refused".to_owned(),
+        "~" => "gives nothing".to_owned(),
+        "(empty)" => "gives an empty value".to_owned(),
+        value if value.starts_with("warning") => "is warned of".to_owned(),
+        value => format!("gives `{}`", value.replace('`', "'")),
+    }
+}
+
+/// Rows of the walk through the commands, those of one line.
+fn commands(name: &str) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    rows(COMMANDS).filter_map(move |row| {
+        let [_, _, line, answer, difference, ..] = row[..] else { return None };
+        let is_of = line.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+        (is_of && !line.contains(['`', ';', '\\'])).then_some((line, answer, difference))
+    })
+}
+
+/// A line with that command, and its answer if that is one short line.
+fn command(name: &str) -> Option<String> {
+    if let Some((_, line)) = OTHER_COMMANDS.iter().find(|(known, _)| *known == name) {
+        return Some(format!("`{line}`"));
+    }
+    let is_answered = |answer: &str| !REFUSALS.iter().any(|part| answer.contains(part));
+    let mut known: Vec<_> = commands(name).collect();
+    // What is refused shows little, and arguments show more than none.
+    known.sort_by_key(|(line, answer, _)| (!is_answered(answer), *line == name));
+    let (line, answer, _) = known.first().copied()?;
+    let (line, answer) = (line.replace("@folder@", "/etc/weir"), answer.trim_end_matches("\\n"));
+    let is_shown = is_answered(answer)
+        && !answer.is_empty()
+        && answer.len() < LONGEST
+        && !answer.contains(['`', '\\', '@'])
+        && !answer.starts_with('~');
+    Some(if is_shown { format!("`{line}` answers `{answer}`.") } else { format!("`{line}`") })
+}
+
+/// What an answer has that refuses a command.
+const REFUSALS: [&str; 28] = [
+    "Require",
+    "require",
+    "Unknown",
+    "No such",
+    "nvalid",
+    "xpect",
+    "Missing",
+    "Can't",
+    "can only",
+    "cannot",
+    "ermission",
+    "unable",
+    "Unable",
+    "Empty",
+    "not configured",
+    "Usage",
+    "Malformed",
+    "Please",
+    "ot found",
+    "didn't",
+    "Couldn't",
+    "out of range",
+    "must be",
+    "No ongoing",
+    "Already",
+    "already",
+    "Only",
+    "given name",
+];
+
+fn differing_answers(name: &str) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    for (line, _, difference) in commands(name) {
+        let Some((version, why)) = difference.split_once(": ") else { continue };
+        let line = line.replace("@folder@", "/etc/weir");
+        let text = format!("Differs from HAProxy {version}: {}: `{line}`.", why.trim_end_matches(" there"));
+        if !told.iter().any(|known| known.contains(why.trim_end_matches(" there"))) {
+            told.push(text);
+        }
+    }
+    told
+}
+
+/// Where a figure is found.
+fn figure(entry: &Entry) -> String {
+    let column = weir_stats::fields::FIELDS.iter().position(|row| row.name == entry.name);
+    let place = match column.filter(|_| entry.sort.contains("show stat")) {
+        Some(column) => format!("`show stat`, column {} of the CSV", column + 1),
+        None => format!("`show info`, the line `{}`", entry.name),
+    };
+    let names = weir_stats::prometheus::names_of(entry.name);
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    if names.is_empty() {
+        format!("{place}.")
+    } else {
+        format!("{place}; for Prometheus {}.", names.join(", "))
     }
 }
 
@@ -158,8 +339,64 @@ const PLAIN: [(&str, &str); 4] = [
 const LONGEST: usize = 70;
 
 const FETCHES: &str = include_str!("../../../../tests/walk/fetches.tsv");
+const COMMANDS: &str = include_str!("../../../../tests/commands.tsv");
 const CONVERTERS: &str = include_str!("../../../../language/expr/tests/data/manual.tsv");
 const LINES: &str = include_str!("../../tests/manual.tsv");
+
+/// Commands that the walk only refuses, for want of certificates, keys, entries and masters, and those that it shows with
+/// nothing but mistakes.
+const OTHER_COMMANDS: &[(&str, &str)] = &[
+    ("@!<pid>", "@!1234 show info"),
+    ("@<relative pid>", "@1 show info"),
+    ("@master", "@master show proc"),
+    ("hard-reload", "hard-reload"),
+    ("reload", "reload"),
+    ("show proc", "show proc"),
+    ("user", "user"),
+    ("abort ssl ca-file", "abort ssl ca-file /etc/weir/ca.pem"),
+    ("abort ssl cert", "abort ssl cert /etc/weir/site.pem"),
+    ("abort ssl crl-file", "abort ssl crl-file /etc/weir/crl.pem"),
+    ("add server", "add server app/app3 192.0.2.13:8080 check inter 2s"),
+    ("add ssl ca-file", "add ssl ca-file /etc/weir/ca.pem <<\\n$(cat more.pem)\\n"),
+    ("add ssl crt-list", "add ssl crt-list /etc/weir/sites.list /etc/weir/new.pem"),
+    ("clear table", "clear table app data.gpc0 gt 0"),
+    ("commit ssl ca-file", "commit ssl ca-file /etc/weir/ca.pem"),
+    ("commit ssl cert", "commit ssl cert /etc/weir/site.pem"),
+    ("commit ssl crl-file", "commit ssl crl-file /etc/weir/crl.pem"),
+    ("del ssl ca-file", "del ssl ca-file /etc/weir/ca.pem"),
+    ("del ssl cert", "del ssl cert /etc/weir/old.pem"),
+    ("del ssl crl-file", "del ssl crl-file /etc/weir/crl.pem"),
+    ("del ssl crt-list", "del ssl crt-list /etc/weir/sites.list /etc/weir/old.pem"),
+    ("dump ssl cert", "dump ssl cert /etc/weir/site.pem"),
+    ("enable frontend", "enable frontend web"),
+    ("set maxconn server", "set maxconn server app/app1 100"),
+    ("set rate-limit", "set rate-limit connections global 500"),
+    ("set server", "set server app/app1 state drain"),
+    ("set severity-output", "set severity-output number"),
+    ("set ssl ca-file", "set ssl ca-file /etc/weir/ca.pem <<\\n$(cat ca.pem)\\n"),
+    ("set ssl cert", "set ssl cert /etc/weir/site.pem <<\\n$(cat site.pem)\\n"),
+    ("set ssl crl-file", "set ssl crl-file /etc/weir/crl.pem <<\\n$(cat crl.pem)\\n"),
+    ("set ssl ocsp-response", "set ssl ocsp-response <<\\n$(base64 site.ocsp)\\n"),
+    ("set ssl tls-key", "set ssl tls-key /etc/weir/tickets.keys <base64>"),
+    ("set table", "set table app key 192.0.2.1 data.gpc0 1"),
+    ("set timeout", "set timeout cli 1h"),
+    ("set weight", "set weight app/app1 50%"),
+    ("show resolvers", "show resolvers dns"),
+    ("show table", "show table app data.http_req_rate gt 100"),
+    ("show sess", "show sess all"),
+    ("shutdown session", "shutdown session 0x55d2a4"),
+    ("update ssl ocsp-response", "update ssl ocsp-response /etc/weir/site.pem"),
+    ("wait", "wait 30s srv-removable app/app1"),
+    ("httpclient", "expert-mode on; httpclient GET http://192.0.2.1/"),
+    ("set var", "experimental-mode on; set var proc.five int(6)"),
+    ("debug dev loop", "expert-mode on; debug dev loop 5"),
+    ("show ssl ca-file", "show ssl ca-file /etc/weir/ca.pem"),
+    ("show ssl cert", "show ssl cert /etc/weir/site.pem"),
+    ("show ssl crl-file", "show ssl crl-file /etc/weir/crl.pem"),
+    ("show ssl crt-list", "show ssl crt-list -n /etc/weir/sites.list"),
+    ("show tls-keys", "show tls-keys"),
+    ("show ssl sni", "show ssl sni -f web"),
+];
 
 /// Every example of the rows is a line that `-c` takes, in the place that the page says.
 #[test]
@@ -167,60 +404,158 @@ fn examples_of_rows_are_accepted() {
     let mut refused = Vec::new();
     let mut tried = 0;
     for word in weir_config::vocabulary::words().iter().filter(|word| word.state == WordState::Ready) {
-        let Some(place) = a_place(word) else { continue };
-        let separator = if word.example.starts_with('(') || word.example.is_empty() { "" } else { " " };
-        let option = if word.place == WordPlace::Option { "option " } else { "" };
-        let line = format!("{option}{}{separator}{}", word.name, word.example);
-        let (verdict, said) = crate::manual::read(&crate::manual::written(place, &line));
+        let line = lines::of_word(word);
+        let before = lines::BEFORE
+            .iter()
+            .find(|(place, name, _)| (*place, *name) == (word.place, word.name))
+            .map_or("", |(.., before)| before);
+        let (verdict, said) = crate::manual::read(&lines::configuration(&line, before));
         tried += 1;
-        if verdict == "error" && !OTHERS_NEEDED.contains(&word.name) {
-            refused.push(format!("{place}: {line}\n{said}"));
+        // Files of the example are on no machine; all else of it has to be right.
+        let complaints = said.lines().filter(|line| {
+            line.starts_with("[ALERT]") && !line.contains("Fatal errors") && !line.contains("Error(s) found")
+        });
+        let complaints: Vec<&str> = complaints
+            .filter(|line| {
+                !(FILES_NEEDED.contains(&word.name)
+                    && (line.contains("No such file") || line.contains("failed to open file")))
+            })
+            .collect();
+        if verdict == "error" && !complaints.is_empty() {
+            refused.push(format!("{:?} {}: {}\n{}", word.place, word.name, line.text, complaints.join("\n")));
         }
     }
-    assert!(tried > 400, "{tried} examples");
+    assert!(tried > 700, "{tried} examples");
     assert!(refused.is_empty(), "{}", refused.join("\n"));
 }
 
-/// Where the line of an example is tried; none for a place that has its own tests.
-fn a_place(word: &ConfigWord) -> Option<&'static str> {
-    match word.place {
-        WordPlace::Proxy | WordPlace::Option => {
-            let valid = weir_config::vocabulary::written_in(word);
-            ["listen", "frontend", "backend", "defaults"].into_iter().find(|place| valid.contains(place))
-        }
-        WordPlace::Global => Some("global"),
-        WordPlace::Bind => Some("bind"),
-        WordPlace::Server => Some("server"),
-        _ => None,
+/// A command of the list is there, with a level, and its line begins with it, after what switches it on.
+#[test]
+fn commands_that_are_written_exist() {
+    let entries = crate::explain::entries();
+    for (name, line) in OTHER_COMMANDS {
+        let known = entries.iter().any(|entry| Sort::of(entry) == Sort::Command && entry.name == *name);
+        assert!(known, "{name}");
+        assert!(
+            name.starts_with('@') || line.split("; ").any(|part| part.starts_with(name)),
+            "{name}: {line}"
+        );
     }
 }
 
-/// Words whose example needs files, sections or other words beside it; their own tests have them.
-const OTHERS_NEEDED: [&str; 26] = [
-    "issuers-chain-path",
+/// Every fetch, converter, keyword of ACLs, alias, command and statistic has an example, and those that are lines are accepted.
+#[test]
+fn examples_of_tables_are_accepted() {
+    let examples = Examples::read();
+    let entries = crate::explain::entries();
+    let mut faults = Vec::new();
+    let mut tried = 0;
+    for entry in entries
+        .iter()
+        .filter(|entry| Sort::of(entry) != Sort::Configured && !entry.sort.ends_with(crate::explain::NOT_YET))
+    {
+        if examples.of(entry).is_none() {
+            faults.push(format!("{}: {} has no example", entry.sort, entry.name));
+        }
+        let line = match Sort::of(entry) {
+            Sort::Fetch => examples.lines.of_fetch(entry.name).cloned(),
+            Sort::Converter => examples.lines.of_converter(entry.name).cloned(),
+            _ => examples.line(entry),
+        };
+        let Some(line) = line else { continue };
+        tried += 1;
+        let (verdict, said) = crate::manual::read(&lines::configuration(&line, ""));
+        if verdict == "error" {
+            faults.push(format!("{}: {}\n{said}", entry.name, line.text));
+        }
+    }
+    assert!(tried > 800, "{tried} examples");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// A default that is told as arguments is the same as nothing, in one of the sections that the word may stand in.
+#[test]
+fn defaults_that_can_be_written_change_nothing() {
+    use weir_config::vocabulary::DefaultValue;
+    let mut faults = Vec::new();
+    let mut tried = 0;
+    for word in weir_config::vocabulary::words().iter().filter(|word| word.state == WordState::Ready) {
+        let line = match word.default {
+            Some(DefaultValue::Written(arguments)) => format!("{} {arguments}", word.name),
+            Some(DefaultValue::Described("off")) if !CANNOT_BE_TAKEN_BACK.contains(&word.name) => {
+                format!("no option {}", word.name)
+            }
+            _ => continue,
+        };
+        let (place, line, without) = match word.place {
+            WordPlace::Bind => ("frontend", format!("bind :8443 {line}"), "bind :8443"),
+            WordPlace::Server => {
+                ("backend", format!("server app1 192.0.2.10:8080 {line}"), "server app1 192.0.2.10:8080")
+            }
+            _ => (lines::of_word(word).place, line, "#"),
+        };
+        tried += 1;
+        let comes_of = |place: &'static str, text: &str| {
+            let line = Line { place, text: text.to_owned() };
+            crate::manual::understood(&lines::configuration(&line, ""))
+        };
+        // A word that is refused has come of nothing, too.
+        let is_same = |place: &&'static str| {
+            let with = comes_of(place, &line);
+            with.is_some() && with == comes_of(place, without)
+        };
+        let places = if place == "frontend" || place == "listen" {
+            vec![place, "tcp", "backend"]
+        } else {
+            vec![place]
+        };
+        if !places.iter().any(is_same) {
+            faults.push(format!("{:?}: '{line}' is something else than nothing", word.place));
+        }
+    }
+    assert!(tried > 100, "{tried} defaults");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Options that `no` may not precede.
+const CANNOT_BE_TAKEN_BACK: [&str; 16] = [
+    "external-check",
+    "forwardfor",
+    "httpchk",
+    "httplog",
+    "httpslog",
+    "ldap-check",
+    "mysql-check",
+    "originalto",
+    "pgsql-check",
+    "redis-check",
+    "smtpchk",
+    "spop-check",
+    "ssl-hello-chk",
+    "tcp-check",
+    "tcpka",
+    "tcplog",
+];
+
+/// Words whose example names a file.
+const FILES_NEEDED: [&str; 19] = [
+    "alias",
     "ca-file",
     "ca-verify-file",
     "crl-file",
     "crt",
     "crt-list",
     "default-crt",
-    "tls-ticket-keys",
     "h1-case-adjust-file",
-    "numa-cpu-mapping",
-    "default_backend",
-    "errorfiles",
-    "filter-sequence",
-    "server-template",
-    "stick match",
-    "stick on",
-    "stick store-request",
-    "stick store-response",
-    "external-check",
+    "issuer",
+    "issuers-chain-path",
+    "key",
+    "load",
+    "ocsp",
+    "ocsp-update",
+    "sctl",
     "ssl",
-    "healthcheck",
-    "log-bufsize",
-    "resolvers",
-    "track",
-    "usesrc",
-    "server-state-file-name",
+    "tls-ticket-keys",
+    "server-state-file",
+    "ssl-dh-param-file",
 ];

@@ -7,7 +7,8 @@ use weir_config::vocabulary::{self, ConfigWord, WordPlace, WordState};
 use super::examples::{Examples, differences};
 use super::{Generated, Sort, sentence, sorted};
 use crate::arguments::FLAGS;
-use crate::explain::{Entry, NOT_YET, codes, entries};
+use crate::explain;
+use crate::explain::{Entry, NOT_YET, codes, entries, lines};
 use crate::problems;
 
 pub fn all() -> Vec<Generated> {
@@ -71,9 +72,10 @@ fn section(text: &mut String, level: &str, word: &ConfigWord) {
     let _ = writeln!(text, "{level} {}\n\n```text\n{}\n```\n", word.name, written(word, word.arguments));
     let _ = writeln!(text, "{}\n", sentence(word.help));
     let _ = writeln!(text, "- Valid in: {}", vocabulary::written_in(word).join(", "));
-    if !word.example.is_empty() || word.place == WordPlace::Option {
-        let _ = writeln!(text, "- Example: `{}`", written(word, word.example));
+    if let Some(default) = word.default {
+        let _ = writeln!(text, "- Default: {}", explain::default(default, "`"));
     }
+    let _ = writeln!(text, "- Example: `{}`", lines::of_word(word).text);
     for difference in differences(word) {
         let _ = writeln!(text, "- Differs from HAProxy: {difference}");
     }
@@ -106,9 +108,10 @@ fn table_page(title: &str, about: &str, entries: &[&Entry], examples: &Examples)
         let facts = [
             types.filter(|_| [Sort::Fetch, Sort::Converter].contains(&Sort::of(entry))).map(sentence),
             Some(entry.sort.clone()).filter(|_| Sort::of(entry) == Sort::Statistic),
-            examples.of(entry).map(|(expression, value)| format!("Example: `{expression}` gives `{value}`.")),
+            examples.of(entry).map(|example| format!("Example: {example}")),
         ];
-        let facts: String = facts.into_iter().flatten().map(|fact| format!("- {fact}\n")).collect();
+        let facts = facts.into_iter().flatten().chain(examples.differences(entry));
+        let facts: String = facts.map(|fact| format!("- {fact}\n")).collect();
         text.push_str(&facts);
         text.push_str(if facts.is_empty() { "" } else { "\n" });
     }

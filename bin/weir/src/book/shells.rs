@@ -6,7 +6,7 @@ use std::fmt::Write;
 use weir_config::vocabulary::{self, WordPlace, WordState};
 
 use super::{Generated, sentence};
-use crate::arguments::FLAGS;
+use crate::arguments::{FLAGS, Flag};
 use crate::explain::entries;
 
 pub fn all() -> Vec<Generated> {
@@ -14,10 +14,20 @@ pub fn all() -> Vec<Generated> {
     vec![
         file("packaging/man/weir.1", weir()),
         file("packaging/man/weir.cfg.5", configuration()),
-        file("packaging/man/weir-ring.1", ring()),
+        file(
+            "packaging/man/weir-ring.1",
+            of_usage("weir-ring", "prints the messages of a ring's file", RING),
+        ),
+        file(
+            "packaging/man/weir-top.1",
+            of_usage("weir-top", "terminal dashboard over the runtime API", TOP),
+        ),
         file("packaging/completion/weir.bash", bash()),
         file("packaging/completion/_weir", zsh()),
         file("packaging/completion/weir.fish", fish()),
+        file("packaging/completion/weir-top.bash", top_bash()),
+        file("packaging/completion/_weir-top", top_zsh()),
+        file("packaging/completion/weir-top.fish", top_fish()),
     ]
 }
 
@@ -68,7 +78,7 @@ fn weir() -> String {
          .SH EXIT STATUS\n.TP\n.B 0\nAll went well.\n\
          .TP\n.B 1\nThe configuration cannot be used, or the start failed.\n\
          .TP\n.B 2\nWith \\fB\\-c\\fR: the configuration is right and listens nowhere.\n\
-         .SH SEE ALSO\n.BR weir.cfg (5),\n.BR weir\\-ring (1)\n",
+         .SH SEE ALSO\n.BR weir.cfg (5),\n.BR weir\\-ring (1),\n.BR weir\\-top (1)\n",
     );
     text
 }
@@ -92,27 +102,103 @@ fn configuration() -> String {
 }
 
 /// From what the program prints itself.
-fn ring() -> String {
-    let mut text = head("weir-ring", 1, "prints the messages of a ring's file");
-    text.push_str(".SH SYNOPSIS\n.B weir\\-ring\n");
-    let usage = RING.split("\"\\\n").nth(1).and_then(|rest| rest.split("\n\";").next()).expect("a usage");
-    let (first, rest) = usage.split_once('\n').expect("lines");
-    let _ = writeln!(text, "{}\n.SH DESCRIPTION", roff(first.trim_start_matches("usage: weir-ring ")));
+fn of_usage(name: &str, about: &str, source: &str) -> String {
+    let mut text = head(name, 1, about);
+    let _ = writeln!(text, ".SH SYNOPSIS\n.B {}", roff(name));
+    let (first, rest) = usage(source).split_once('\n').expect("lines");
+    let _ = writeln!(text, "{}\n.SH DESCRIPTION", roff(first.trim_start_matches(&format!("usage: {name} "))));
+    let mut after_options = false;
     for line in rest.lines() {
         match line.trim_start().split_once("  ").filter(|_| line.starts_with("  ")) {
-            Some((option, help)) => item(&mut text, option, "", help),
+            Some((option, help)) => {
+                let (word, arguments) = option.split_once(" <").unwrap_or((option, ""));
+                let arguments = if arguments.is_empty() { String::new() } else { format!("<{arguments}") };
+                item(&mut text, word, &arguments, help);
+                after_options = true;
+            }
             None if text.ends_with(".SH DESCRIPTION\n") => {
                 let _ = writeln!(text, "{}", roff(&sentence(line)));
             }
-            None if line.starts_with("Damage") => {
-                let _ = writeln!(text, ".PP\n{}", roff(line));
-            }
             None => {
-                let _ = writeln!(text, "{}", roff(line));
+                let begin = if std::mem::take(&mut after_options) { ".PP\n" } else { "" };
+                let _ = writeln!(text, "{begin}{}", roff(line));
             }
         }
     }
     text.push_str(".SH SEE ALSO\n.BR weir (1)\n");
+    text
+}
+
+/// The text of the constant `USAGE` of a program's source.
+fn usage(source: &str) -> &str {
+    source.split("\"\\\n").nth(1).and_then(|rest| rest.split("\n\";").next()).expect("a usage")
+}
+
+/// The options of weir-top: each way to write it, what its value is called, its help.
+fn top_options() -> Vec<(Vec<&'static str>, &'static str, &'static str)> {
+    let lines = usage(TOP).lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  "));
+    let option = |(option, help): (&'static str, &'static str)| {
+        let (words, value) = option.split_once(" <").unwrap_or((option, ""));
+        (words.split(", ").collect(), value.trim_end_matches('>'), help)
+    };
+    lines.map(option).collect()
+}
+
+fn top_bash() -> String {
+    let words: Vec<&str> = top_options().into_iter().flat_map(|(words, ..)| words).collect();
+    format!(
+        "# Generated from the rows of the program: make reference.\n\
+         _weir_top() {{\n\
+         \x20   local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}\n\
+         \x20   case $previous in\n\
+         \x20   -s) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n\
+         \x20   --view) COMPREPLY=($(compgen -W '{VIEWS}' -- \"$word\")); return ;;\n\
+         \x20   -i|--filter|--sort) COMPREPLY=(); return ;;\n\
+         \x20   esac\n\
+         \x20   COMPREPLY=($(compgen -W \"{}\" -- \"$word\"))\n\
+         }}\n\
+         complete -o filenames -F _weir_top weir-top\n",
+        words.join(" ")
+    )
+}
+
+fn top_zsh() -> String {
+    let mut text = String::from(
+        "#compdef weir-top\n# Generated from the rows of the program: make reference.\n_arguments",
+    );
+    for (words, value, help) in top_options() {
+        let help: String = help.chars().filter(|c| !matches!(c, '\'' | '[' | ']' | ':' | '\\')).collect();
+        let value = match value {
+            "" => String::new(),
+            "socket" => ":socket:_files".to_owned(),
+            "name" => format!(":view:({VIEWS})"),
+            value => format!(":{value}: "),
+        };
+        for word in words {
+            let _ = write!(text, " \\\n    '{word}[{help}]{value}'");
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn top_fish() -> String {
+    let mut text =
+        String::from("# Generated from the rows of the program: make reference.\ncomplete -c weir-top -f\n");
+    for (words, value, help) in top_options() {
+        let help = help.replace('\\', "\\\\").replace('\'', "\\'");
+        let names = words.iter().map(|word| match word.strip_prefix("--") {
+            Some(long) => format!(" -l {long}"),
+            None => format!(" -s {}", &word[1..]),
+        });
+        let value = match value {
+            "" => String::new(),
+            "socket" => " -r -F".to_owned(),
+            "name" => format!(" -x -a '{VIEWS}'"),
+            _ => " -x".to_owned(),
+        };
+        let _ = writeln!(text, "complete -c weir-top{}{value} -d '{help}'", names.collect::<String>());
+    }
     text
 }
 
@@ -130,15 +216,43 @@ fn options() -> Vec<&'static str> {
     FLAGS.iter().map(|flag| flag.name).collect()
 }
 
+/// What follows an option of weir.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Value {
+    Nothing,
+    File,
+    Folder,
+    Format,
+    Text,
+}
+
+impl Value {
+    fn of(flag: &Flag) -> Value {
+        match flag.name {
+            "-f" | "-p" | "-x" => Value::File,
+            "-C" => Value::Folder,
+            "--format" => Value::Format,
+            _ if flag.value.starts_with('<') => Value::Text,
+            _ => Value::Nothing,
+        }
+    }
+
+    /// The options that take it, as a pattern of the shell.
+    fn pattern(self) -> String {
+        let flags = FLAGS.iter().filter(|flag| Value::of(flag) == self);
+        flags.map(|flag| flag.name).collect::<Vec<_>>().join("|")
+    }
+}
+
 fn bash() -> String {
     format!(
         "# Generated from the rows of the program: make reference.\n\
          _weir() {{\n\
          \x20   local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}\n\
          \x20   case $previous in\n\
-         \x20   -f|-p|-x|--) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n\
-         \x20   -C) COMPREPLY=($(compgen -d -- \"$word\")); return ;;\n\
-         \x20   --format) COMPREPLY=($(compgen -W 'text json' -- \"$word\")); return ;;\n\
+         \x20   {}|--) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n\
+         \x20   {}) COMPREPLY=($(compgen -d -- \"$word\")); return ;;\n\
+         \x20   {}) COMPREPLY=($(compgen -W 'text json' -- \"$word\")); return ;;\n\
          \x20   esac\n\
          \x20   if [[ ${{COMP_WORDS[1]}} == explain && $word != -* ]]; then\n\
          \x20       COMPREPLY=($(compgen -W '{}' -- \"$word\"))\n\
@@ -148,6 +262,9 @@ fn bash() -> String {
          \x20   fi\n\
          }}\n\
          complete -o filenames -F _weir weir\n",
+        Value::File.pattern(),
+        Value::Folder.pattern(),
+        Value::Format.pattern(),
         explained(),
         options().join(" ")
     )
@@ -160,12 +277,12 @@ fn zsh() -> String {
     for flag in FLAGS {
         let help: String =
             flag.help.chars().filter(|c| !matches!(c, '\'' | '[' | ']' | ':' | '\\')).collect();
-        let value = match flag.name {
-            "-f" | "-p" | "-x" => ":file:_files",
-            "-C" => ":folder:_files -/",
-            "--format" => ":format:(text json)",
-            _ if flag.value.starts_with('<') => ":value: ",
-            _ => "",
+        let value = match Value::of(flag) {
+            Value::File => ":file:_files",
+            Value::Folder => ":folder:_files -/",
+            Value::Format => ":format:(text json)",
+            Value::Text => ":value: ",
+            Value::Nothing => "",
         };
         let _ = writeln!(text, "    '*{}[{help}]{value}'", flag.name);
     }
@@ -191,12 +308,12 @@ fn fish() -> String {
             None if flag.name.len() == 2 => format!("-s {}", &flag.name[1..]),
             None => format!("-o {}", flag.name.trim_start_matches('-')),
         };
-        let value = match flag.name {
-            "-f" | "-p" | "-x" => " -r -F",
-            "-C" => " -x -a '(__fish_complete_directories)'",
-            "--format" => " -x -a 'text json'",
-            _ if flag.value.starts_with('<') => " -x",
-            _ => "",
+        let value = match Value::of(flag) {
+            Value::File => " -r -F",
+            Value::Folder => " -x -a '(__fish_complete_directories)'",
+            Value::Format => " -x -a 'text json'",
+            Value::Text => " -x",
+            Value::Nothing => "",
         };
         let _ = writeln!(text, "complete -c weir {option}{value} -d '{help}'");
     }
@@ -205,4 +322,7 @@ fn fish() -> String {
     text
 }
 
+/// What `--view` of weir-top takes.
+const VIEWS: &str = "overview frontends backends servers errors sessions";
+const TOP: &str = include_str!("../../../weir-top/src/arguments.rs");
 const RING: &str = include_str!("../../../weir-ring/src/arguments.rs");

@@ -1,0 +1,167 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use crate::page::Page;
+use crate::target::Target;
+
+/// The output of `--help`. The man page and the completions of shells are made from it (`make reference`).
+pub const USAGE: &str = "\
+usage: weir-top [-s <socket>] [options]
+shows what a weir or an HAProxy does, over its runtime API, and changes the state of servers after a question
+  -s <socket>  the path of a stats socket, or host:port; of a master's socket, the worker is shown
+  -i <seconds>  how often to ask, 1 by default, at most 3600
+  --once  print one picture as plain text and end; for scripts, and where there is no terminal
+  --view <name>  begin with this view: overview, frontends, backends, servers, errors or sessions; with --once, print it alone
+  --filter <text>  show only names that contain this text
+  --sort <column>  sort by the column with this title, the largest first
+  --read-only  refuse to change anything
+  --ascii  draw with ASCII alone, also where the locale has UTF-8
+  --no-color  use no colours; the variable NO_COLOR does the same
+  -h, --help  print this help
+  -V, --version  print the version
+Without -s, the variable WEIR_SOCKET names the socket. Without it the first of these that is there is used:
+/run/weir/admin.sock, /run/haproxy/admin.sock, /var/run/haproxy.sock, /var/lib/haproxy/stats.
+While it runs, the question mark shows the keys.
+exit status: 0 all went well; 1 nobody answers, or there is no usable terminal; 2 wrong arguments
+";
+
+/// What to do.
+#[derive(Debug, PartialEq)]
+pub enum Asked {
+    Run(Settings),
+    Help,
+    Version,
+    /// Invalid, for this reason.
+    Nonsense(String),
+}
+
+/// How to do it.
+#[derive(Debug, PartialEq)]
+pub struct Settings {
+    /// `-s`.
+    pub target: Option<Target>,
+    pub interval: Duration,
+    pub once: bool,
+    pub page: Option<Page>,
+    pub filter: String,
+    pub sort: Option<String>,
+    pub read_only: bool,
+    pub ascii: bool,
+    pub no_color: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            target: None,
+            interval: Duration::from_secs(1),
+            once: false,
+            page: None,
+            filter: String::new(),
+            sort: None,
+            read_only: false,
+            ascii: false,
+            no_color: false,
+        }
+    }
+}
+
+/// Reads the words after the program's name.
+pub fn parse(words: impl Iterator<Item = OsString>) -> Asked {
+    let mut settings = Settings::default();
+    let mut words = words;
+    while let Some(word) = words.next() {
+        let Some(word) = word.to_str() else {
+            return Asked::Nonsense("an argument is not UTF-8".to_owned());
+        };
+        let mut value = || match words.next().map(OsString::into_string) {
+            Some(Ok(value)) => Ok(value),
+            _ => Err(format!("'{word}' needs a value")),
+        };
+        let read = match word {
+            "-h" | "--help" => return Asked::Help,
+            "-V" | "--version" => return Asked::Version,
+            "--once" => flag(&mut settings.once),
+            "--read-only" => flag(&mut settings.read_only),
+            "--ascii" => flag(&mut settings.ascii),
+            "--no-color" => flag(&mut settings.no_color),
+            "-s" => {
+                value().and_then(|text| Target::parse(&text)).map(|target| settings.target = Some(target))
+            }
+            "-i" => value().and_then(|text| interval(&text)).map(|interval| settings.interval = interval),
+            "--filter" => value().map(|text| settings.filter = text),
+            "--sort" => value().map(|text| settings.sort = Some(text)),
+            "--view" => value().and_then(|text| page(&text)).map(|page| settings.page = Some(page)),
+            word => Err(match word.strip_prefix('-') {
+                Some(_) => format!("there is no option '{word}'"),
+                None => format!("'{word}' is not expected here; the socket is named with -s"),
+            }),
+        };
+        if let Err(why) = read {
+            return Asked::Nonsense(why);
+        }
+    }
+    Asked::Run(settings)
+}
+
+fn flag(flag: &mut bool) -> Result<(), String> {
+    *flag = true;
+    Ok(())
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
+    let wrong = || format!("'{text}' is not a number of seconds from 0.1 to 3600");
+    seconds.map(Duration::from_secs_f64).ok_or_else(wrong)
+}
+
+fn page(text: &str) -> Result<Page, String> {
+    let found = Page::ALL.into_iter().find(|page| page.name() == text);
+    found.ok_or_else(|| {
+        format!("'{text}' is not a view: overview, frontends, backends, servers, errors or sessions")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(words: &str, expected: Asked) {
+        assert_eq!(parse(words.split_whitespace().map(OsString::from)), expected, "{words}");
+    }
+
+    fn nonsense(words: &str, expected: &str) {
+        check(words, Asked::Nonsense(expected.to_owned()));
+    }
+
+    #[test]
+    fn words_become_settings() {
+        check("", Asked::Run(Settings::default()));
+        let target = Some(Target::Unix("/tmp/a".into()));
+        let half = Duration::from_millis(500);
+        check("-s /tmp/a -i 0.5", Asked::Run(Settings { target, interval: half, ..Settings::default() }));
+        let page = Some(Page::Servers);
+        check("--once --view servers", Asked::Run(Settings { once: true, page, ..Settings::default() }));
+        check("-h -x", Asked::Help);
+        check("--version", Asked::Version);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        nonsense("-s", "'-s' needs a value");
+        nonsense("-i 0", "'0' is not a number of seconds from 0.1 to 3600");
+        nonsense("-i NaN", "'NaN' is not a number of seconds from 0.1 to 3600");
+        nonsense("--view x", "'x' is not a view: overview, frontends, backends, servers, errors or sessions");
+        nonsense("-z", "there is no option '-z'");
+        nonsense("/a", "'/a' is not expected here; the socket is named with -s");
+    }
+
+    #[test]
+    fn the_usage_names_the_default_sockets() {
+        for path in crate::target::DEFAULTS {
+            assert!(USAGE.contains(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,497 @@
+//! The columns of the views: each is a row with its title, its width, its worth, what it shows and what it is sorted by.
+
+use std::cmp::Ordering;
+
+use crate::model::Model;
+use crate::model::latency::{Latencies, Percentiles};
+use crate::model::rates::Track;
+use crate::model::row::{Kind, Row, State};
+use crate::model::sessions::{Stream, seconds};
+use crate::page::Page;
+use crate::text::{bytes, count, duration, micros, rate, sparkline};
+
+/// A column of a list of `R`.
+pub struct Column<R> {
+    pub title: &'static str,
+    pub width: u16,
+    /// 0 is always shown; the largest goes first where there is little room.
+    pub rank: u8,
+    value: Value<R>,
+}
+
+enum Value<R> {
+    /// Ends at the right; sorted by itself.
+    Figure {
+        choose: fn(&R) -> Option<f64>,
+        show: fn(f64) -> String,
+        tone: Tone,
+    },
+    Count {
+        choose: fn(&R) -> Option<u64>,
+        show: fn(u64) -> String,
+        tone: Tone,
+    },
+    /// Begins at the left; sorted by the alphabet.
+    Words {
+        choose: fn(&R) -> String,
+        tone: fn(&R) -> Tone,
+    },
+    /// What is shown is not what it is sorted by.
+    Other {
+        cell: fn(&R) -> Cell,
+        key: fn(&R) -> Key,
+        left: bool,
+    },
+}
+
+impl<R> Column<R> {
+    pub fn is_left(&self) -> bool {
+        matches!(self.value, Value::Words { .. } | Value::Other { left: true, .. })
+    }
+
+    pub fn cell(&self, row: &R) -> Cell {
+        match &self.value {
+            Value::Figure { choose, show, tone } => match choose(row) {
+                None => Cell::new("-", Tone::Dim),
+                Some(number) => Cell::new(show(number), if number == 0.0 { Tone::Dim } else { *tone }),
+            },
+            Value::Count { choose, show, tone } => match choose(row) {
+                None => Cell::new("-", Tone::Dim),
+                Some(number) => Cell::new(show(number), if number == 0 { Tone::Dim } else { *tone }),
+            },
+            Value::Words { choose, tone } => Cell::new(choose(row), tone(row)),
+            Value::Other { cell, .. } => cell(row),
+        }
+    }
+
+    pub fn key(&self, row: &R) -> Key {
+        match &self.value {
+            Value::Figure { choose, .. } => choose(row).map_or(Key::Nothing, Key::Number),
+            Value::Count { choose, .. } => {
+                choose(row).map_or(Key::Nothing, |number| Key::Number(number as f64))
+            }
+            Value::Words { choose, .. } => Key::Text(choose(row)),
+            Value::Other { key, .. } => key(row),
+        }
+    }
+}
+
+/// What is shown in one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    pub text: String,
+    pub tone: Tone,
+}
+
+impl Cell {
+    pub fn new(text: impl Into<String>, tone: Tone) -> Cell {
+        Cell { text: text.into(), tone }
+    }
+}
+
+/// What a text means to who looks at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    Plain,
+    Dim,
+    Good,
+    Warning,
+    Bad,
+    Accent,
+}
+
+/// What rows are sorted by. Nothing comes after everything, whatever the direction.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Key {
+    Number(f64),
+    Text(String),
+    Nothing,
+}
+
+impl Key {
+    pub fn compare(&self, other: &Key, descending: bool) -> Ordering {
+        let turned = |order: Ordering| if descending { order.reverse() } else { order };
+        match (self, other) {
+            (Key::Nothing, Key::Nothing) => Ordering::Equal,
+            (Key::Nothing, _) => Ordering::Greater,
+            (_, Key::Nothing) => Ordering::Less,
+            (Key::Number(a), Key::Number(b)) => turned(a.total_cmp(b)),
+            // Text begins with the least, if the largest numbers come first.
+            (Key::Text(a), Key::Text(b)) => turned(b.cmp(a)),
+            (Key::Number(_), Key::Text(_)) => Ordering::Less,
+            (Key::Text(_), Key::Number(_)) => Ordering::Greater,
+        }
+    }
+}
+
+/// A row with what is known of it beside its counters.
+pub struct Shown<'m> {
+    pub row: &'m Row,
+    pub track: Option<&'m Track>,
+    pub latencies: Option<&'m Latencies>,
+}
+
+impl<'m> Shown<'m> {
+    pub fn new(model: &'m Model, row: &'m Row) -> Shown<'m> {
+        Shown { row, track: model.track(&row.key), latencies: model.latencies(&row.key) }
+    }
+
+    /// How much it does a second. Before there are two pictures, what the process itself counted.
+    pub fn rate(&self) -> f64 {
+        self.track.and_then(|track| track.rates.work).unwrap_or(self.row.reported_rate as f64)
+    }
+
+    fn rates(&self, choose: fn(&Track) -> Option<f64>) -> Option<f64> {
+        self.track.and_then(choose)
+    }
+
+    fn percentile(&self, phase: usize, choose: fn(&Percentiles) -> u64) -> Option<u64> {
+        self.latencies?[phase].filter(|percentiles| percentiles.count > 0).as_ref().map(choose)
+    }
+
+    /// How full it is, where there is a limit.
+    fn fullness(&self) -> Tone {
+        match self.row.sessions.limit {
+            Some(limit) if limit > 0 && self.row.sessions.now >= limit => Tone::Bad,
+            Some(limit) if limit > 0 && self.row.sessions.now >= limit - limit / 5 => Tone::Warning,
+            _ if self.row.sessions.now == 0 => Tone::Dim,
+            _ => Tone::Plain,
+        }
+    }
+}
+
+/// The columns of a view of rows, in their order from the left. `latencies`: percentiles are known.
+pub fn of_page<'m>(page: Page, latencies: bool) -> Vec<Column<Shown<'m>>> {
+    let mut columns = match page {
+        Page::Frontends => frontends(),
+        Page::Backends => backends(),
+        Page::Errors => errors(),
+        _ => servers(),
+    };
+    columns.retain(|column| latencies || !is_percentile(column.title));
+    columns
+}
+
+fn is_percentile(title: &str) -> bool {
+    title.contains("p50") || title.contains("p99")
+}
+
+type OfRow<'m> = Column<Shown<'m>>;
+
+fn frontends<'m>() -> Vec<OfRow<'m>> {
+    let mut columns = vec![name("FRONTEND"), state(), mode(), sessions(), limit()];
+    columns.extend(traffic());
+    columns.push(count_of("DENIED", 6, Tone::Warning, |s| Some(s.row.errors.denied())));
+    columns.extend(outcomes());
+    columns.push(count_of("1xx", 9, Tone::Plain, |s| s.row.codes.map(|codes| codes[0])));
+    columns
+}
+
+fn backends<'m>() -> Vec<OfRow<'m>> {
+    let servers = Value::Other {
+        cell: |s: &Shown<'m>| {
+            let tone = if s.row.active + s.row.backup == 0 { Tone::Bad } else { Tone::Plain };
+            let backup = if s.row.backup > 0 { format!("+{}", s.row.backup) } else { String::new() };
+            Cell::new(format!("{}{backup}", s.row.active), tone)
+        },
+        key: |s| Key::Number((s.row.active + s.row.backup) as f64),
+        left: false,
+    };
+    let servers = Column { title: "SERVERS", width: 7, rank: 2, value: servers };
+    let mut columns = vec![name("BACKEND"), state(), mode(), servers, sessions(), queue()];
+    columns.extend(traffic());
+    columns.extend(outcomes());
+    columns.extend([
+        retries(),
+        average(),
+        since(),
+        limit(),
+        words("BALANCE", 12, 8, |s| s.row.algorithm.clone()),
+    ]);
+    columns
+}
+
+fn servers<'m>() -> Vec<OfRow<'m>> {
+    let weight = count_of("WEIGHT", 2, Tone::Plain, |s| s.row.weight);
+    let mut columns = vec![name("SERVER"), state(), weight, sessions(), limit(), queue()];
+    columns.extend(traffic());
+    columns.extend(outcomes());
+    columns.extend([
+        retries(),
+        average(),
+        time("queue p99", 9, |s| s.percentile(0, |p| p.p99)),
+        time("conn p99", 8, |s| s.percentile(1, |p| p.p99)),
+        time("resp p99", 8, |s| s.percentile(2, |p| p.p99)),
+        words("CHECK", 7, 7, |s| s.row.check.status.clone()),
+        since(),
+        count_of("FAILED", 10, Tone::Warning, |s| s.row.check.failed),
+        words("ADDRESS", 21, 8, |s| s.row.address.clone()),
+    ]);
+    columns
+}
+
+fn errors<'m>() -> Vec<OfRow<'m>> {
+    vec![
+        name("NAME"),
+        words("KIND", 8, 5, |s| kind_name(s.row.key.kind).to_owned()),
+        state(),
+        error_rate(),
+        count_of("ERRORS", 0, Tone::Bad, |s| Some(s.row.errors.sum())),
+        count_of("REQUEST", 3, Tone::Bad, |s| Some(s.row.errors.requests)),
+        count_of("CONNECT", 2, Tone::Bad, |s| Some(s.row.errors.connects)),
+        count_of("ANSWER", 2, Tone::Bad, |s| Some(s.row.errors.responses)),
+        count_of("4xx", 4, Tone::Warning, |s| s.row.codes.map(|codes| codes[3])),
+        count_of("5xx", 1, Tone::Bad, |s| s.row.codes.map(|codes| codes[4])),
+        count_of("RETRY", 4, Tone::Warning, |s| Some(s.row.errors.retries)),
+        count_of("REDISP", 6, Tone::Warning, |s| Some(s.row.errors.redispatches)),
+        count_of("DENIED", 5, Tone::Warning, |s| Some(s.row.errors.denied())),
+        count_of("C-ABORT", 7, Tone::Warning, |s| Some(s.row.errors.client_aborts)),
+        count_of("S-ABORT", 6, Tone::Warning, |s| Some(s.row.errors.server_aborts)),
+        count_of("CHECKS", 7, Tone::Warning, |s| s.row.check.failed),
+        count_of("DOWNS", 7, Tone::Warning, |s| s.row.check.downs),
+    ]
+}
+
+/// The columns of the list of streams.
+pub fn streams() -> Vec<Column<Stream>> {
+    let words = |title, width, rank, choose| Column {
+        title,
+        width,
+        rank,
+        value: Value::Words { choose, tone: |_| Tone::Plain },
+    };
+    let age = Value::Other {
+        cell: |s: &Stream| Cell::new(s.age.clone(), Tone::Plain),
+        key: |s| Key::Number(seconds(&s.age) as f64),
+        left: false,
+    };
+    let calls = Value::Figure {
+        choose: |s: &Stream| Some(s.calls as f64),
+        show: |n| count(n as u64),
+        tone: Tone::Plain,
+    };
+    vec![
+        words("SOURCE", 22, 0, |s: &Stream| s.source.clone()),
+        words("PROTO", 11, 4, |s| s.protocol.clone()),
+        words("FRONTEND", 14, 1, |s| s.frontend.clone()),
+        words("BACKEND", 14, 2, |s| s.backend.clone()),
+        words("SERVER", 12, 1, |s| s.server.clone()),
+        Column { title: "AGE", width: 8, rank: 0, value: age },
+        Column { title: "CALLS", width: 7, rank: 5, value: calls },
+        words("ID", 18, 6, |s| s.id.clone()),
+    ]
+}
+
+pub fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Frontend => "frontend",
+        Kind::Backend => "backend",
+        Kind::Server => "server",
+        Kind::Listener => "listener",
+    }
+}
+
+pub fn state_tone(state: State) -> Tone {
+    match state {
+        State::Good => Tone::Good,
+        State::Changing => Tone::Warning,
+        State::Wanted => Tone::Accent,
+        State::Down => Tone::Bad,
+    }
+}
+
+/// What every proxy and server does: rate, bytes.
+fn traffic<'m>() -> [OfRow<'m>; 4] {
+    let history = Value::Other {
+        cell: |s: &Shown<'m>| {
+            let values = s.track.map_or_else(Vec::new, |track| track.history.values());
+            Cell::new(sparkline(&values, 12), Tone::Accent)
+        },
+        key: |s| s.track.map_or(Key::Nothing, |track| Key::Number(track.history.most())),
+        left: true,
+    };
+    let by_bytes = |choose: fn(&Shown<'m>) -> Option<f64>| Value::Figure {
+        choose,
+        show: |n| bytes(n as u64),
+        tone: Tone::Plain,
+    };
+    [
+        Column {
+            title: "RATE",
+            width: 6,
+            rank: 0,
+            value: Value::Figure { choose: |s| Some(s.rate()), show: rate, tone: Tone::Plain },
+        },
+        Column { title: "HISTORY", width: 12, rank: 5, value: history },
+        Column { title: "IN/s", width: 6, rank: 4, value: by_bytes(|s| s.rates(|t| t.rates.bytes_in)) },
+        Column { title: "OUT/s", width: 6, rank: 4, value: by_bytes(|s| s.rates(|t| t.rates.bytes_out)) },
+    ]
+}
+
+/// How it ends: codes, errors, times.
+fn outcomes<'m>() -> [OfRow<'m>; 8] {
+    [
+        count_of("2xx", 5, Tone::Plain, |s| s.row.codes.map(|codes| codes[1])),
+        count_of("3xx", 8, Tone::Plain, |s| s.row.codes.map(|codes| codes[2])),
+        count_of("4xx", 4, Tone::Warning, |s| s.row.codes.map(|codes| codes[3])),
+        count_of("5xx", 2, Tone::Bad, |s| s.row.codes.map(|codes| codes[4])),
+        count_of("ERRORS", 2, Tone::Bad, |s| Some(s.row.errors.sum())),
+        error_rate(),
+        Column { rank: 3, ..time("p50", 6, |s| s.percentile(3, |p| p.p50)) },
+        Column { rank: 1, ..time("p99", 6, |s| s.percentile(3, |p| p.p99)) },
+    ]
+}
+
+fn name<'m>(title: &'static str) -> OfRow<'m> {
+    words(title, 18, 0, |s| s.row.path())
+}
+
+fn words<'m>(title: &'static str, width: u16, rank: u8, choose: fn(&Shown<'m>) -> String) -> OfRow<'m> {
+    Column { title, width, rank, value: Value::Words { choose, tone: |_| Tone::Plain } }
+}
+
+fn state<'m>() -> OfRow<'m> {
+    let value =
+        Value::Words { choose: |s: &Shown<'m>| s.row.status.clone(), tone: |s| state_tone(s.row.state()) };
+    Column { title: "STATE", width: 9, rank: 0, value }
+}
+
+fn mode<'m>() -> OfRow<'m> {
+    words("MODE", 4, 6, |s| s.row.mode.clone())
+}
+
+fn sessions<'m>() -> OfRow<'m> {
+    let value = Value::Other {
+        cell: |s: &Shown<'m>| Cell::new(count(s.row.sessions.now), s.fullness()),
+        key: |s| Key::Number(s.row.sessions.now as f64),
+        left: false,
+    };
+    Column { title: "SESS", width: 6, rank: 1, value }
+}
+
+fn count_of<'m>(
+    title: &'static str,
+    rank: u8,
+    tone: Tone,
+    choose: fn(&Shown<'m>) -> Option<u64>,
+) -> OfRow<'m> {
+    let value = Value::Count { choose, show: count, tone };
+    Column { title, width: (title.len() as u16).max(6), rank, value }
+}
+
+/// Microseconds.
+fn time<'m>(title: &'static str, width: u16, choose: fn(&Shown<'m>) -> Option<u64>) -> OfRow<'m> {
+    Column { title, width, rank: 6, value: Value::Count { choose, show: micros, tone: Tone::Plain } }
+}
+
+fn limit<'m>() -> OfRow<'m> {
+    count_of("LIMIT", 7, Tone::Dim, |s| s.row.sessions.limit)
+}
+
+fn queue<'m>() -> OfRow<'m> {
+    Column { rank: 1, ..count_of("QUEUE", 1, Tone::Warning, |s| Some(s.row.queue.now)) }
+}
+
+fn retries<'m>() -> OfRow<'m> {
+    count_of("RETRY", 7, Tone::Warning, |s| Some(s.row.errors.retries))
+}
+
+fn error_rate<'m>() -> OfRow<'m> {
+    let value =
+        Value::Figure { choose: |s: &Shown<'m>| s.rates(|t| t.rates.errors), show: rate, tone: Tone::Bad };
+    Column { title: "ERR/s", width: 6, rank: 3, value }
+}
+
+/// The mean of the total time, which every version knows.
+fn average<'m>() -> OfRow<'m> {
+    time("AVERAGE", 7, |s| s.row.means_ms[3].map(|ms| ms.saturating_mul(1000)))
+}
+
+fn since<'m>() -> OfRow<'m> {
+    Column {
+        title: "SINCE",
+        width: 7,
+        rank: 7,
+        value: Value::Count { choose: |s| s.row.since_change, show: duration, tone: Tone::Dim },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::tests::picture;
+
+    #[test]
+    fn nothing_is_last_in_both_directions() {
+        let sorted = |descending| {
+            let mut keys = vec![Key::Number(1.0), Key::Nothing, Key::Number(3.0), Key::Number(2.0)];
+            keys.sort_by(|a, b| a.compare(b, descending));
+            keys
+        };
+        let [one, two, three] = [1.0, 2.0, 3.0].map(Key::Number);
+        assert_eq!(sorted(true), [three.clone(), two.clone(), one.clone(), Key::Nothing]);
+        assert_eq!(sorted(false), [one, two, three, Key::Nothing]);
+        assert_eq!(Key::Text("a".into()).compare(&Key::Text("b".into()), true), Ordering::Less);
+    }
+
+    #[test]
+    fn titles_are_unique_and_fit() {
+        for page in [Page::Frontends, Page::Backends, Page::Servers, Page::Errors] {
+            let columns = of_page(page, true);
+            let mut titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
+            assert!(columns.iter().all(|column| column.title.len() <= usize::from(column.width)), "{page:?}");
+            titles.sort_unstable();
+            titles.dedup();
+            assert_eq!(titles.len(), columns.len(), "{page:?}");
+        }
+    }
+
+    #[test]
+    fn percentiles_are_columns_only_where_they_are_known() {
+        let titles = |latencies| {
+            of_page(Page::Servers, latencies).iter().map(|column| column.title).collect::<Vec<_>>()
+        };
+        assert!(
+            titles(true).contains(&"p99")
+                && !titles(false).contains(&"p99")
+                && titles(false).contains(&"AVERAGE")
+        );
+    }
+
+    #[test]
+    fn cells_show_what_the_row_has() {
+        let mut model = Model::default();
+        model.add(picture(1, 1, 10));
+        model.add(picture(1, 2, 20));
+        model.add_latencies("# pxname,svname,phase,count,mean_us,p50_us,p90_us,p99_us,p99.9_us,max_us\napp,s1,total,9,1,2000,3,40000,5,6\n");
+        let shown = |name: &str| {
+            let row = model.rows(Kind::Server).find(|row| row.key.name == name).expect("a server");
+            let shown = Shown::new(&model, row);
+            of_page(Page::Servers, true)
+                .iter()
+                .map(|column| (column.title, column.cell(&shown)))
+                .collect::<Vec<_>>()
+        };
+        for (name, title, text, tone) in [
+            ("s1", "SERVER", "app/s1", Tone::Plain),
+            ("s1", "STATE", "UP", Tone::Good),
+            ("s1", "RATE", "10", Tone::Plain),
+            ("s1", "p50", "2.0ms", Tone::Plain),
+            ("s1", "p99", "40ms", Tone::Plain),
+            ("s1", "queue p99", "-", Tone::Dim),
+            ("s1", "5xx", "2", Tone::Bad),
+            ("s1", "SINCE", "1m00s", Tone::Dim),
+            ("s1", "OUT/s", "100", Tone::Plain),
+            ("s2", "STATE", "DOWN", Tone::Bad),
+            ("s2", "p99", "-", Tone::Dim),
+            ("s2", "ERRORS", "20", Tone::Bad),
+            ("s2", "ERR/s", "10", Tone::Bad),
+            ("s2", "SESS", "0", Tone::Dim),
+            ("s2", "LIMIT", "-", Tone::Dim),
+        ] {
+            let cells = shown(name);
+            let (_, cell) = cells.iter().find(|(found, _)| *found == title).expect("a column");
+            assert_eq!(*cell, Cell::new(text, tone), "{name} {title}");
+        }
+    }
+}

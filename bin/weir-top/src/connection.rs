@@ -1,0 +1,330 @@
+//! One connection to a runtime API, in its interactive mode, so that it stays for command after command.
+//!
+//! The other end may be slow, hostile or no runtime API at all: each command has one deadline, each answer a limit, and an
+//! answer that does not end as it should makes the connection useless.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use crate::target::Target;
+
+pub struct Connection {
+    stream: Stream,
+    /// How the end of an answer is known: an empty line and what invites to write.
+    prompt: Vec<u8>,
+    /// Before each command: a master sends it to its worker then.
+    prefix: &'static str,
+    deadline: Duration,
+}
+
+/// An answer without the prompt.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub text: String,
+    /// It was longer than its limit. The connection is of no use any more.
+    pub cut: bool,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum Failure {
+    Connect(io::Error),
+    /// The other end does not answer like a runtime API.
+    Stranger,
+    /// Nothing that ends like an answer came before the deadline.
+    Late(Duration),
+    Closed,
+    Broken(io::Error),
+}
+
+impl Connection {
+    pub fn open(target: &Target, deadline: Duration) -> Result<Connection, Failure> {
+        let stream = Stream::connect(target, deadline).map_err(Failure::Connect)?;
+        let mut connection = Connection { stream, prompt: Vec::new(), prefix: "", deadline };
+        connection.greet()?;
+        Ok(connection)
+    }
+
+    /// Turns the interactive mode on, and learns the prompt.
+    fn greet(&mut self) -> Result<(), Failure> {
+        self.write("prompt\n")?;
+        let end = Instant::now() + self.deadline;
+        let mut buffer = Vec::new();
+        while !buffer.ends_with(b"> ") {
+            if buffer.len() > LONGEST_PROMPT || buffer.first().is_some_and(|&first| first != b'\n') {
+                return Err(Failure::Stranger);
+            }
+            self.read(&mut buffer, end)?;
+        }
+        self.prefix = if buffer == b"\nmaster> " { "@1 " } else { "" };
+        self.prompt = buffer;
+        Ok(())
+    }
+
+    /// Sends one command and waits for its whole answer, of which at most `limit` bytes are taken.
+    pub fn ask(&mut self, command: &str, limit: usize) -> Result<Answer, Failure> {
+        debug_assert!(!command.contains(['\n', ';']), "one command at a time: {command}");
+        self.write(&format!("{}{command}\n", self.prefix))?;
+        let end = Instant::now() + self.deadline;
+        let mut buffer = Vec::new();
+        while !buffer.ends_with(&self.prompt) {
+            if buffer.len() > limit {
+                let whole =
+                    buffer[..limit].iter().rposition(|&byte| byte == b'\n').map_or(limit, |at| at + 1);
+                return Ok(Answer {
+                    text: String::from_utf8_lossy(&buffer[..whole]).into_owned(),
+                    cut: true,
+                });
+            }
+            self.read(&mut buffer, end)?;
+        }
+        buffer.truncate(buffer.len() - self.prompt.len());
+        Ok(Answer { text: String::from_utf8_lossy(&buffer).into_owned(), cut: false })
+    }
+
+    /// Whether the next command can be sent: the other end has not closed, and has said nothing that was not asked for.
+    pub fn is_ready(&mut self) -> bool {
+        let mut byte = [0];
+        let looked = self.stream.set_nonblocking(true).and_then(|()| self.stream.read(&mut byte));
+        let restored = self.stream.set_nonblocking(false);
+        matches!(looked, Err(error) if error.kind() == ErrorKind::WouldBlock) && restored.is_ok()
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), Failure> {
+        self.stream.set_timeout(self.deadline).map_err(Failure::Broken)?;
+        self.stream.write_all(text.as_bytes()).map_err(|error| self.failure(error))
+    }
+
+    /// Appends what comes next.
+    fn read(&mut self, buffer: &mut Vec<u8>, end: Instant) -> Result<(), Failure> {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Failure::Late(self.deadline));
+        }
+        self.stream.set_timeout(left).map_err(Failure::Broken)?;
+        let mut chunk = [0; 32 << 10];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => Err(Failure::Closed),
+            Ok(length) => {
+                buffer.extend_from_slice(&chunk[..length]);
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(self.failure(error)),
+        }
+    }
+
+    fn failure(&self, error: io::Error) -> Failure {
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::Late(self.deadline),
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Failure::Closed,
+            _ => Failure::Broken(error),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Connect(error) => write!(f, "cannot connect: {error}"),
+            Failure::Stranger => write!(f, "what answers is not a runtime API"),
+            Failure::Late(deadline) => write!(f, "no answer within {} s", deadline.as_secs_f32()),
+            Failure::Closed => write!(f, "the connection was closed"),
+            Failure::Broken(error) => write!(f, "the connection broke: {error}"),
+        }
+    }
+}
+
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    fn connect(target: &Target, deadline: Duration) -> io::Result<Stream> {
+        let (host, port) = match target {
+            Target::Unix(path) => return UnixStream::connect(path).map(Stream::Unix),
+            Target::Tcp(host, port) => (host, *port),
+        };
+        let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
+        for address in (host.as_str(), port).to_socket_addrs()?.take(MOST_ADDRESSES) {
+            match TcpStream::connect_timeout(&address, deadline) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    return Ok(Stream::Tcp(stream));
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        match self {
+            Stream::Unix(stream) => {
+                stream.set_read_timeout(Some(timeout)).and(stream.set_write_timeout(Some(timeout)))
+            }
+            Stream::Tcp(stream) => {
+                stream.set_read_timeout(Some(timeout)).and(stream.set_write_timeout(Some(timeout)))
+            }
+        }
+    }
+
+    fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        match self {
+            Stream::Unix(stream) => stream.set_nonblocking(nonblocking),
+            Stream::Tcp(stream) => stream.set_nonblocking(nonblocking),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => stream.read(buffer),
+            Stream::Tcp(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => stream.write(bytes),
+            Stream::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Longer than any prompt that is known: `"\n> "`, `"\nmaster> "`.
+const LONGEST_PROMPT: usize = 64;
+/// Of one name: each is waited for.
+const MOST_ADDRESSES: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::thread;
+
+    const DEADLINE: Duration = Duration::from_millis(1500);
+
+    /// A server that runs `script` for its only connection.
+    fn with(script: impl FnOnce(TcpStream) + Send + 'static) -> Target {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        thread::spawn(move || script(listener.accept().expect("a connection").0));
+        Target::Tcp("127.0.0.1".to_owned(), port)
+    }
+
+    /// Takes the first line, answers as a runtime API does, and takes one line more.
+    fn greet(stream: &mut TcpStream) {
+        let mut lines = io::BufRead::lines(io::BufReader::new(stream.try_clone().expect("a copy")));
+        assert_eq!(lines.next().expect("a line").expect("a line"), "prompt");
+        stream.write_all(b"\n> ").expect("room");
+        assert_eq!(lines.next().expect("a line").expect("a line"), "show stat");
+    }
+
+    /// Answers each line that comes with the next of these.
+    fn answering(prompt: &'static str, answers: &'static [&'static str]) -> Target {
+        with(move |mut stream| {
+            let mut lines = io::BufRead::lines(io::BufReader::new(stream.try_clone().expect("a copy")));
+            assert_eq!(lines.next().expect("a line").expect("a line"), "prompt");
+            stream.write_all(prompt.as_bytes()).expect("room");
+            for answer in answers {
+                let command = lines.next().expect("a line").expect("a line");
+                // In pieces, so that answers come in more than one read.
+                for piece in answer.replace("{}", &command).as_bytes().chunks(7) {
+                    stream.write_all(piece).expect("room");
+                }
+            }
+            let _ = lines.next();
+        })
+    }
+
+    #[test]
+    fn a_connection_stays_for_several_commands() {
+        let target = answering("\n> ", &["one {}\n> > x\n\n> ", "\n> ", "äö\n\n> "]);
+        let mut connection = Connection::open(&target, DEADLINE).expect("a connection");
+        let mut ask = |command| connection.ask(command, 1000).expect("an answer").text;
+        assert_eq!(
+            (ask("a b"), ask("c"), ask("d")),
+            ("one a b\n> > x\n".to_owned(), String::new(), "äö\n".to_owned())
+        );
+        assert!(connection.is_ready());
+    }
+
+    #[test]
+    fn a_master_passes_commands_to_its_worker() {
+        let target = answering("\nmaster> ", &["{}\n\nmaster> "]);
+        let mut connection = Connection::open(&target, DEADLINE).expect("a connection");
+        assert_eq!(connection.ask("show info", 1000).expect("an answer").text, "@1 show info\n");
+    }
+
+    #[test]
+    fn an_answer_without_end_is_cut() {
+        let target = with(|mut stream| {
+            greet(&mut stream);
+            while stream.write_all(b"0123456789\n").is_ok() {}
+        });
+        let mut connection = Connection::open(&target, DEADLINE).expect("a connection");
+        let answer = connection.ask("show stat", 1000).expect("an answer");
+        assert!(
+            answer.cut && answer.text.len() == 990 && answer.text.ends_with("9\n"),
+            "{}",
+            answer.text.len()
+        );
+    }
+
+    #[test]
+    fn a_slow_answer_is_given_up_whatever_comes_meanwhile() {
+        let target = with(|mut stream| {
+            greet(&mut stream);
+            while stream.write_all(b".").is_ok() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let deadline = Duration::from_millis(200);
+        let mut connection = Connection::open(&target, deadline).expect("a connection");
+        assert!(matches!(connection.ask("show stat", 1000), Err(Failure::Late(d)) if d == deadline));
+    }
+
+    #[test]
+    fn strangers_and_closed_connections_are_told_apart() {
+        let http = with(|mut stream| {
+            let _ = stream.read(&mut [0; 100]);
+            let _ = stream.write_all(b"HTTP/1.0 400 Bad request\r\n\r\n");
+        });
+        assert!(matches!(Connection::open(&http, DEADLINE), Err(Failure::Stranger)));
+        let closing = with(|mut stream| drop(stream.read(&mut [0; 100])));
+        assert!(matches!(Connection::open(&closing, DEADLINE), Err(Failure::Closed)));
+        let nobody = Target::Unix("/nonexistent/socket".into());
+        assert!(matches!(Connection::open(&nobody, DEADLINE), Err(Failure::Connect(_))));
+    }
+
+    #[test]
+    fn what_nobody_asked_for_makes_it_useless() {
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let target = with(move |mut stream| {
+            stream.write_all(b"\n> ").expect("room");
+            wait.recv().expect("a word");
+            stream.write_all(b"surprise").expect("room");
+            let _ = wait.recv();
+        });
+        let mut connection = Connection::open(&target, DEADLINE).expect("a connection");
+        assert!(connection.is_ready());
+        go.send(()).expect("a listener");
+        let end = Instant::now() + Duration::from_secs(10);
+        while connection.is_ready() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert!(!connection.is_ready());
+    }
+}

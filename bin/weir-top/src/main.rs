@@ -1,0 +1,213 @@
+//! `weir-top`: the terminal dashboard over the runtime API, of weir and of HAProxy.
+//!
+//! Three parts that know little of each other. [`model`] is what is known: pure, made of text. [`poller`] is a thread with
+//! the only connection: it alone waits for the other end. [`app`] and [`view`] are the screen: keys and news change the one, the
+//! other draws it. The program refuses to know how either process works: it sees what `show stat` and its like print.
+//!
+//! Begin with `run` below.
+
+mod app;
+mod arguments;
+mod columns;
+mod connection;
+mod model;
+mod once;
+mod page;
+mod poller;
+mod target;
+mod terminal;
+mod text;
+mod view;
+
+use std::env;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use weir_sys::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SignalReader};
+
+use app::{App, Link, Sort};
+use arguments::{Asked, Settings};
+use columns::Tone;
+use page::Page;
+use poller::{News, Order, Watch};
+use target::Target;
+use view::theme::Theme;
+
+fn main() -> ExitCode {
+    match arguments::parse(env::args_os().skip(1)) {
+        Asked::Run(settings) => match run(settings) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err((status, why)) => {
+                eprintln!("weir-top: {why}");
+                ExitCode::from(status)
+            }
+        },
+        Asked::Help => printed(arguments::USAGE),
+        Asked::Version => printed(concat!("weir-top ", env!("CARGO_PKG_VERSION"), "\n")),
+        Asked::Nonsense(why) => {
+            eprint!("weir-top: {why}\n{}", arguments::USAGE);
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whoever reads the output may have enough of it.
+fn printed(text: &str) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// An exit status and the reason for it.
+type Fault = (u8, String);
+
+fn run(settings: Settings) -> Result<(), Fault> {
+    let target = match &settings.target {
+        Some(target) => target.clone(),
+        None => Target::default_one(env::var("WEIR_SOCKET").ok().as_deref()).map_err(|why| (1, why))?,
+    };
+    let mut app = App::new(target.to_string());
+    app.interval = settings.interval;
+    app.read_only = settings.read_only;
+    app.filter.clone_from(&settings.filter);
+    if let Some(page) = settings.page {
+        app.open(page);
+    }
+    if let Some(column) = &settings.sort {
+        sort(&mut app, column).map_err(|why| (2, why))?;
+    }
+    let theme = Theme {
+        color: !settings.no_color && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        unicode: !settings.ascii && terminal::has_unicode(),
+    };
+    if !settings.once
+        && let Some(why) = terminal::refusal()
+    {
+        return Err((1, why));
+    }
+    // Before there is another thread, or it would get them.
+    let signals =
+        (!settings.once).then(|| SignalReader::new(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT])).transpose();
+    let signals = signals.map_err(|error| (1, format!("signals cannot be read: {error}")))?;
+    let (orders, taken) = sync_channel(CHANNEL);
+    let (told, news) = sync_channel(CHANNEL);
+    poller::start(target, settings.interval, app.watch(), taken, told);
+    match signals {
+        None => print_once(&mut app, &news, settings.page, theme),
+        Some(signals) => {
+            let over = terminal::watch(signals);
+            show(&mut app, theme, &over, &orders, &news).map_err(|error| (1, error.to_string()))
+        }
+    }
+}
+
+/// Sorts every list that has such a column.
+fn sort(app: &mut App, column: &str) -> Result<(), String> {
+    let mut titles: Vec<&str> = columns::streams().iter().map(|column| column.title).collect();
+    for page in Page::ALL {
+        titles.extend(columns::of_page(page, true).iter().map(|column| column.title));
+    }
+    let plain = |title: &str| title.to_lowercase().replace(' ', "-");
+    let Some(title) = titles.iter().find(|title| plain(title) == plain(column)) else {
+        titles.sort_unstable();
+        titles.dedup();
+        return Err(format!("'{column}' is not the title of a column: {}", titles.join(", ")));
+    };
+    for list in &mut app.lists {
+        list.sort = Some(Sort { title: (*title).to_owned(), descending: true });
+    }
+    Ok(())
+}
+
+fn print_once(app: &mut App, news: &Receiver<News>, only: Option<Page>, theme: Theme) -> Result<(), Fault> {
+    let end = Instant::now() + ONCE;
+    let Watch { errors, sessions } = app.watch();
+    let (mut picture, mut latencies, mut listing) = (false, false, !errors && !sessions);
+    while !(picture && latencies && listing) {
+        match news.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(News::Lost(why)) => return Err((1, format!("{}: {why}", app.target))),
+            Ok(news) => {
+                picture |= matches!(news, News::Picture(_));
+                latencies |= matches!(news, News::Latencies(_));
+                listing |= matches!(news, News::Errors(_) | News::Streams(_));
+                app.take(news, Instant::now());
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                return Err((1, format!("{}: no answer within {} s", app.target, ONCE.as_secs())));
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err((1, POLLER_ENDED.to_owned())),
+        }
+    }
+    let (mut output, refused) = once::print(app, only);
+    if !theme.unicode {
+        output = text::ascii(&output);
+    }
+    printed(&output);
+    refused.map_or(Ok(()), |why| Err((1, format!("{}: {why}", app.target))))
+}
+
+/// The loop of the screen: draws when something changed, and waits for keys.
+fn show(
+    app: &mut App,
+    theme: Theme,
+    over: &AtomicBool,
+    orders: &SyncSender<Order>,
+    news: &Receiver<News>,
+) -> io::Result<()> {
+    let (mut screen, _taken) = terminal::take()?;
+    let mut changed = true;
+    let mut drawn = Instant::now();
+    while !app.is_over {
+        // How long nobody has answered is a clock.
+        let ticks = matches!(app.link, Link::Lost { .. }) && drawn.elapsed() >= Duration::from_secs(1);
+        if changed || ticks {
+            if std::mem::take(&mut app.is_garbled) {
+                screen.clear()?;
+            }
+            drawn = Instant::now();
+            screen.draw(|frame| view::draw(frame, app, theme, drawn))?;
+            changed = false;
+        }
+        if event::poll(TURN)? {
+            let orders_of_key = match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => app.key(key, Instant::now()),
+                _ => Vec::new(),
+            };
+            changed = true;
+            for order in orders_of_key {
+                if let Err(TrySendError::Full(order)) = orders.try_send(order) {
+                    app.say(
+                        Tone::Bad,
+                        &format!("not sent, the answers before it are late: {order:?}"),
+                        Instant::now(),
+                    );
+                }
+            }
+        }
+        // As many as the channel holds: a flood of them does not keep the keys waiting.
+        for _ in 0..CHANNEL {
+            match news.try_recv() {
+                Ok(news) => app.take(news, Instant::now()),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return Err(io::Error::other(POLLER_ENDED)),
+            }
+            changed = true;
+        }
+        changed |= app.forget(Instant::now());
+        app.is_over |= over.load(Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Orders and news that may wait.
+const CHANNEL: usize = 16;
+/// How long keys are waited for before news and signals are looked at.
+const TURN: Duration = Duration::from_millis(100);
+/// Everything that is printed once is there by then: each of its commands has its own deadline.
+const ONCE: Duration = Duration::from_secs(15);
+const POLLER_ENDED: &str = "the thread that holds the connection has ended";

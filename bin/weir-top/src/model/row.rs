@@ -1,0 +1,287 @@
+//! The rows of `show stat`: frontends, backends, servers and listeners.
+
+use super::table::{Line, Table};
+use crate::text::clean;
+
+/// Which row: names are unique together with their kind, a backend and a frontend may share a name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RowKey {
+    pub kind: Kind,
+    pub proxy: String,
+    pub name: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    Frontend,
+    Backend,
+    Server,
+    Listener,
+}
+
+/// One row. A counter that the row does not have is 0, an `Option` tells where that matters.
+#[derive(Debug, Clone)]
+pub struct Row {
+    pub key: RowKey,
+    /// Whether the names can be written in a command: they have only what names of a configuration are made of.
+    pub can_be_named: bool,
+    pub status: String,
+    pub mode: String,
+    pub algorithm: String,
+    pub address: String,
+    pub cookie: String,
+    pub weight: Option<u64>,
+    pub initial_weight: Option<u64>,
+    pub active: u64,
+    pub backup: u64,
+    pub sessions: Gauge,
+    pub sessions_total: u64,
+    pub queue: Gauge,
+    pub requests_total: Option<u64>,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    /// Responses by class: 1xx to 5xx, then others. `None` for TCP.
+    pub codes: Option<[u64; 6]>,
+    pub errors: Errors,
+    pub check: Check,
+    /// Seconds.
+    pub since_change: Option<u64>,
+    pub downtime: Option<u64>,
+    pub last_session: Option<u64>,
+    /// Means of the last 1024: queue, connect, response, total; milliseconds.
+    pub means_ms: [Option<u64>; 4],
+    pub worst_ms: [Option<u64>; 4],
+    /// Per second, as the process counts them itself.
+    pub reported_rate: u64,
+    pub throttle: Option<u64>,
+    pub connections_used: Option<u64>,
+    pub connections_idle: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Gauge {
+    pub now: u64,
+    pub most: u64,
+    pub limit: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Errors {
+    pub requests: u64,
+    pub connects: u64,
+    pub responses: u64,
+    pub denied_requests: u64,
+    pub denied_responses: u64,
+    pub retries: u64,
+    pub redispatches: u64,
+    pub client_aborts: u64,
+    pub server_aborts: u64,
+}
+
+impl Errors {
+    /// What went wrong, without what was denied on purpose and what was tried again.
+    pub fn sum(&self) -> u64 {
+        self.requests.saturating_add(self.connects).saturating_add(self.responses)
+    }
+
+    pub fn denied(&self) -> u64 {
+        self.denied_requests.saturating_add(self.denied_responses)
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Check {
+    pub status: String,
+    pub code: String,
+    pub duration_ms: Option<u64>,
+    pub last: String,
+    pub failed: Option<u64>,
+    pub downs: Option<u64>,
+    pub agent: String,
+}
+
+/// How a row's state is to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Good,
+    /// On its way up or down, or without checks and unknown.
+    Changing,
+    /// Out of service because somebody wants it.
+    Wanted,
+    Down,
+}
+
+impl Row {
+    /// The rows of an answer to `show stat`, at most `most` of them, and whether there were more.
+    pub fn read_all(text: &str, most: usize) -> Option<(Vec<Row>, bool)> {
+        let table = Table::read(text)?;
+        let mut rows: Vec<Row> = table.lines().take(most + 1).filter_map(|line| Row::read(&line)).collect();
+        let more = rows.len() > most;
+        rows.truncate(most);
+        Some((rows, more))
+    }
+
+    fn read(line: &Line<'_>) -> Option<Row> {
+        let text = |column: &str| clean(line.text(column), LONGEST_TEXT);
+        let count = |column: &str| line.number(column).unwrap_or(0);
+        let gauge =
+            |now, most, limit| Gauge { now: count(now), most: count(most), limit: line.number(limit) };
+        let kind = match line.text("type") {
+            "0" => Kind::Frontend,
+            "1" => Kind::Backend,
+            "2" => Kind::Server,
+            "3" => Kind::Listener,
+            _ => return None,
+        };
+        let codes = ["hrsp_1xx", "hrsp_2xx", "hrsp_3xx", "hrsp_4xx", "hrsp_5xx", "hrsp_other"];
+        Some(Row {
+            key: RowKey { kind, proxy: text("pxname"), name: text("svname") },
+            can_be_named: is_name(line.text("pxname")) && is_name(line.text("svname")),
+            status: text("status"),
+            mode: text("mode"),
+            algorithm: text("algo"),
+            address: text("addr"),
+            cookie: text("cookie"),
+            weight: line.number("weight"),
+            initial_weight: line.number("uweight"),
+            active: count("act"),
+            backup: count("bck"),
+            sessions: gauge("scur", "smax", "slim"),
+            sessions_total: count("stot"),
+            queue: gauge("qcur", "qmax", "qlimit"),
+            requests_total: line.number("req_tot"),
+            bytes_in: count("bin"),
+            bytes_out: count("bout"),
+            codes: line.number("hrsp_2xx").map(|_| codes.map(count)),
+            errors: Errors {
+                requests: count("ereq"),
+                connects: count("econ"),
+                responses: count("eresp"),
+                denied_requests: count("dreq"),
+                denied_responses: count("dresp"),
+                retries: count("wretr"),
+                redispatches: count("wredis"),
+                client_aborts: count("cli_abrt"),
+                server_aborts: count("srv_abrt"),
+            },
+            check: Check {
+                status: text("check_status"),
+                code: text("check_code"),
+                duration_ms: line.number("check_duration"),
+                last: text("last_chk"),
+                failed: line.number("chkfail"),
+                downs: line.number("chkdown"),
+                agent: text("agent_status"),
+            },
+            since_change: line.number("lastchg"),
+            downtime: line.number("downtime"),
+            last_session: line.number("lastsess"),
+            means_ms: ["qtime", "ctime", "rtime", "ttime"].map(|column| line.number(column)),
+            worst_ms: ["qtime_max", "ctime_max", "rtime_max", "ttime_max"].map(|column| line.number(column)),
+            reported_rate: line.number("req_rate").or(line.number("rate")).unwrap_or(0),
+            throttle: line.number("throttle"),
+            connections_used: line.number("used_conn_cur"),
+            connections_idle: line.number("idle_conn_cur"),
+        })
+    }
+
+    /// What a rate is made of: requests where they are counted, sessions elsewhere.
+    pub fn work(&self) -> u64 {
+        self.requests_total.unwrap_or(self.sessions_total)
+    }
+
+    pub fn state(&self) -> State {
+        let status = self.status.as_str();
+        match () {
+            () if status.starts_with("DOWN") && !status.contains('/')
+                || status.starts_with("NOLB") && self.key.kind != Kind::Server =>
+            {
+                State::Down
+            }
+            () if ["MAINT", "DRAIN", "STOP"].iter().any(|word| status.starts_with(word)) => State::Wanted,
+            () if status == "UP" || status == "OPEN" || status == "no check" => State::Good,
+            () => State::Changing,
+        }
+    }
+
+    /// As it is written in commands, and shown.
+    pub fn path(&self) -> String {
+        match self.key.kind {
+            Kind::Server | Kind::Listener => format!("{}/{}", self.key.proxy, self.key.name),
+            Kind::Frontend | Kind::Backend => self.key.proxy.clone(),
+        }
+    }
+}
+
+/// What HAProxy's manual allows in a name. Nothing else may become part of a command.
+fn is_name(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+    (1..=LONGEST_TEXT).contains(&text.len()) && text.chars().all(allowed)
+}
+
+/// Longer texts are cut.
+const LONGEST_TEXT: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str =
+        "# pxname,svname,status,type,scur,slim,stot,req_tot,hrsp_2xx,hrsp_5xx,weight,ereq,econ,last_chk\n";
+
+    fn read(line: &str) -> Row {
+        let (rows, more) = Row::read_all(&format!("{HEAD}{line}\n"), 10).expect("a table");
+        assert!(!more);
+        rows.into_iter().next().expect("a row")
+    }
+
+    #[test]
+    fn a_line_becomes_a_row() {
+        let row = read("app,s1,UP 2/3,2,4,30,100,,50,3,7,,2,\"no, not well\"");
+        assert_eq!((row.path().as_str(), row.key.kind, row.weight), ("app/s1", Kind::Server, Some(7)));
+        assert_eq!((row.sessions.now, row.sessions.limit, row.work()), (4, Some(30), 100));
+        assert_eq!((row.codes, row.errors.sum()), (Some([0, 50, 0, 0, 3, 0]), 2));
+        assert_eq!(
+            (row.state(), row.check.last.as_str(), row.can_be_named),
+            (State::Changing, "no, not well", true)
+        );
+        assert_eq!(read("web,FRONTEND,OPEN,0,1,,5,9,1,,,,,").work(), 9);
+        assert_eq!(read("db,BACKEND,UP,1,1,,5,,,,,,,").codes, None);
+    }
+
+    #[test]
+    fn states_are_good_bad_or_wanted() {
+        for (status, expected) in [
+            ("UP", State::Good),
+            ("no check", State::Good),
+            ("DOWN", State::Down),
+            ("DOWN (agent)", State::Down),
+            ("DOWN 1/2", State::Changing),
+            ("UP 1/3", State::Changing),
+            ("NOLB", State::Changing),
+            ("MAINT", State::Wanted),
+            ("MAINT (via a/b)", State::Wanted),
+            ("DRAIN", State::Wanted),
+            ("DRAIN (agent)", State::Wanted),
+        ] {
+            assert_eq!(read(&format!("a,b,{status},2,,,,,,,,,,")).state(), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_none_cannot_be_sent_back() {
+        for name in ["s1; shutdown sessions", "s\u{1b}[2J", "a b", "", "a/b", "\"a,b\""] {
+            let row = read(&format!("app,{name},UP,2,,,,,,,,,,"));
+            assert!(!row.can_be_named && !row.key.name.contains('\u{1b}'), "{name}");
+        }
+    }
+
+    #[test]
+    fn rows_are_bounded_and_what_is_no_row_is_left_out() {
+        let text = format!("{HEAD}{}", "a,b,UP,2,,,,,,,,,,\n".repeat(9));
+        let (rows, more) = Row::read_all(&text, 5).expect("a table");
+        assert_eq!((rows.len(), more), (5, true));
+        assert_eq!(Row::read_all(&format!("{HEAD}a,b,UP,9\n,,,\n"), 5).expect("a table").0.len(), 0);
+        assert!(Row::read_all("Permission denied\n", 5).is_none());
+    }
+}

@@ -1,0 +1,119 @@
+//! Streams: what `show sess` says of each.
+
+use crate::text::clean;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stream {
+    pub id: String,
+    pub protocol: String,
+    pub source: String,
+    pub frontend: String,
+    pub backend: String,
+    pub server: String,
+    pub age: String,
+    pub calls: u64,
+    pub rate: u64,
+}
+
+/// Streams of an answer, and how many there were.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Streams {
+    pub listed: Vec<Stream>,
+    pub total: usize,
+}
+
+impl Streams {
+    /// At most `most` of them are kept. `None` when the answer is no list of streams.
+    pub fn read(text: &str, most: usize) -> Option<Streams> {
+        let mut found = Streams::default();
+        for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
+            match Stream::read(line) {
+                Some(stream) => {
+                    found.total += 1;
+                    if found.listed.len() < most {
+                        found.listed.push(stream);
+                    }
+                }
+                None if found.total == 0 => return None,
+                // What follows a stream belongs to it.
+                None => {}
+            }
+        }
+        Some(found)
+    }
+}
+
+impl Stream {
+    fn read(line: &str) -> Option<Stream> {
+        let (id, rest) = line.split_once(": ").filter(|(id, _)| id.starts_with("0x"))?;
+        let mut stream = Stream { id: clean(id, 20), ..Stream::default() };
+        for (name, value) in rest.split(' ').filter_map(|word| word.split_once('=')) {
+            let text = || match value {
+                "<none>" | "<NONE>" | "" => "-".to_owned(),
+                value => clean(value, 100),
+            };
+            match name {
+                "proto" => stream.protocol = text(),
+                "src" => stream.source = text(),
+                "fe" => stream.frontend = text(),
+                "be" => stream.backend = text(),
+                "srv" => stream.server = text(),
+                "age" => stream.age = text(),
+                "calls" => stream.calls = value.parse().unwrap_or(0),
+                "rate" => stream.rate = value.parse().unwrap_or(0),
+                // The buffers begin here, with names that may be the same.
+                name if name.starts_with("rq[") => break,
+                _ => {}
+            }
+        }
+        Some(stream)
+    }
+}
+
+/// `1h2m`, `3m4s` or `5s` in seconds, for sorting; what is none is 0.
+pub fn seconds(age: &str) -> u64 {
+    let (mut sum, mut number) = (0_u64, 0_u64);
+    for c in age.chars() {
+        let unit = match c {
+            'd' => 86_400,
+            'h' => 3600,
+            'm' => 60,
+            's' => 1,
+            digit => {
+                number = number.saturating_mul(10).saturating_add(u64::from(digit.to_digit(10).unwrap_or(0)));
+                continue;
+            }
+        };
+        sum = sum.saturating_add(number.saturating_mul(unit));
+        number = 0;
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "0x1b: proto=tcpv4 src=10.0.0.1:55 fe=web be=<NONE> srv=<none> ts=00 epoch=0 age=1m5s calls=3 rate=2 cpu=0 lat=0 rq[f=00h,i=0,an=00h,ax=] rp[f=00h,i=0] scf=[8,0h,fd=1/29] exp=";
+
+    #[test]
+    fn streams_are_read_and_counted() {
+        let found = Streams::read(&format!("{LINE}\n{LINE}\n\n{LINE}\n"), 2).expect("streams");
+        assert_eq!((found.listed.len(), found.total), (2, 3));
+        let stream = &found.listed[0];
+        assert_eq!(
+            (stream.source.as_str(), stream.frontend.as_str(), stream.backend.as_str()),
+            ("10.0.0.1:55", "web", "-")
+        );
+        assert_eq!((stream.age.as_str(), stream.calls, seconds(&stream.age)), ("1m5s", 3, 65));
+        assert_eq!(Streams::read("\n", 2), Some(Streams::default()));
+        assert_eq!(Streams::read("Permission denied\n", 2), None);
+    }
+
+    #[test]
+    fn what_clients_send_is_harmless() {
+        let found = Streams::read("0x1: src=\u{1b}]0;x\u{7} fe=a\n", 2).expect("streams");
+        assert_eq!(found.listed[0].source, "?]0;x?");
+        assert_eq!(seconds("99999999999999999999999999d"), u64::MAX);
+    }
+}

@@ -1,0 +1,108 @@
+//! Tables as the runtime API prints them: a line that names the columns, then one line a row, values between commas.
+//!
+//! Columns are found by name, because each version has more of them. A value may be quoted, and quotes in it are doubled.
+
+use std::collections::HashMap;
+
+/// The columns of a table and its rows, not yet read.
+pub struct Table<'t> {
+    columns: HashMap<&'t str, usize>,
+    rest: &'t str,
+}
+
+/// One row: values by the name of their column.
+pub struct Line<'l> {
+    columns: &'l HashMap<&'l str, usize>,
+    values: Vec<String>,
+}
+
+impl<'t> Table<'t> {
+    /// `None` when the text does not begin with the names of columns: an error message, for example.
+    pub fn read(text: &'t str) -> Option<Table<'t>> {
+        let (head, rest) = text.split_once('\n')?;
+        let names = head.trim_start().strip_prefix("# ")?;
+        let columns = names
+            .split(',')
+            .map(str::trim)
+            .enumerate()
+            .take(MOST_COLUMNS)
+            .map(|(at, name)| (name, at))
+            .collect();
+        Some(Table { columns, rest })
+    }
+
+    /// The rows; empty lines are none.
+    pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+        let lines = self.rest.lines().filter(|line| !line.trim().is_empty());
+        lines.map(|line| Line { columns: &self.columns, values: split(line) })
+    }
+}
+
+impl Line<'_> {
+    /// Empty where there is no such column.
+    pub fn text(&self, column: &str) -> &str {
+        self.columns.get(column).and_then(|&at| self.values.get(at)).map_or("", String::as_str)
+    }
+
+    /// `None` where the column is empty, not there or not a number.
+    pub fn number(&self, column: &str) -> Option<u64> {
+        self.text(column).parse().ok()
+    }
+}
+
+fn split(line: &str) -> Vec<String> {
+    let mut values = Vec::new();
+    let mut value = String::new();
+    let mut quoted = false;
+    let mut characters = line.chars().peekable();
+    while let Some(c) = characters.next() {
+        match c {
+            '"' if quoted && characters.peek() == Some(&'"') => {
+                characters.next();
+                value.push('"');
+            }
+            '"' if quoted => quoted = false,
+            '"' if value.is_empty() => quoted = true,
+            ',' if !quoted => values.push(std::mem::take(&mut value)),
+            c => value.push(c),
+        }
+        if values.len() == MOST_COLUMNS {
+            return values;
+        }
+    }
+    values.push(value);
+    values
+}
+
+/// More columns than any version has; what follows them is left out.
+const MOST_COLUMNS: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_by_the_names_of_their_columns() {
+        let table = Table::read("# a,b,c,\n1,\"x, \"\"y\"\"\",\n\n2,y,7,8,9\nshort\n").expect("a table");
+        let lines: Vec<(String, String, Option<u64>)> = table
+            .lines()
+            .map(|line| (line.text("a").to_owned(), line.text("b").to_owned(), line.number("c")))
+            .collect();
+        let expected = [("1", "x, \"y\"", None), ("2", "y", Some(7)), ("short", "", None)];
+        assert_eq!(lines, expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c)));
+        assert_eq!(table.lines().next().expect("a line").text("nosuch"), "");
+    }
+
+    #[test]
+    fn an_error_is_not_a_table() {
+        assert!(Table::read("Permission denied\n").is_none());
+        assert!(Table::read("Unknown command\n# a,b\n1,2\n").is_none());
+        assert!(Table::read("").is_none());
+    }
+
+    #[test]
+    fn a_line_of_commas_alone_is_bounded() {
+        assert_eq!(split(&",".repeat(1_000_000)).len(), MOST_COLUMNS);
+        assert_eq!(split("a\"b,\"c"), ["a\"b", "c"]);
+    }
+}

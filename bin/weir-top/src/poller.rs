@@ -1,0 +1,214 @@
+//! The thread that holds the connection: asks again and again, does what it is told, and reports.
+//!
+//! It is the only one that waits for the other end, so that the screen answers keys whatever the network does. Both channels
+//! are bounded.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::connection::{Answer, Connection, Failure};
+use crate::model::info::Info;
+use crate::model::row::Row;
+use crate::model::{MOST_ROWS, Picture, refusal};
+use crate::target::Target;
+
+/// What the thread is told.
+#[derive(Debug, PartialEq)]
+pub enum Order {
+    /// Send this command now, once.
+    Command(String),
+    /// What else to ask for.
+    Watch(Watch),
+    Interval(Duration),
+    Pause(bool),
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Watch {
+    pub errors: bool,
+    pub sessions: bool,
+}
+
+/// What the thread reports.
+#[derive(Debug)]
+pub enum News {
+    Picture(Box<Picture>),
+    Latencies(String),
+    Errors(Answer),
+    Streams(Answer),
+    /// A command and its answer, or why there is none.
+    Done(String, Result<String, String>),
+    Lost(String),
+}
+
+/// Starts the thread. It ends when the other ends of its channels are gone.
+pub fn start(
+    target: Target,
+    interval: Duration,
+    watch: Watch,
+    orders: Receiver<Order>,
+    news: SyncSender<News>,
+) {
+    let poller = Poller {
+        target,
+        interval,
+        news,
+        began: Instant::now(),
+        connection: None,
+        watch,
+        paused: false,
+        rounds: 0,
+        knows_latency: true,
+    };
+    thread::Builder::new()
+        .name("poller".to_owned())
+        .spawn(move || poller.run(&orders))
+        .expect("a thread can be started");
+}
+
+struct Poller {
+    target: Target,
+    interval: Duration,
+    news: SyncSender<News>,
+    began: Instant,
+    connection: Option<Connection>,
+    watch: Watch,
+    paused: bool,
+    /// Since the connection was opened.
+    rounds: u64,
+    knows_latency: bool,
+}
+
+/// The screen is gone.
+struct Over;
+
+impl Poller {
+    fn run(mut self, orders: &Receiver<Order>) {
+        let mut next = Instant::now();
+        loop {
+            let done = match orders.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                Ok(Order::Command(command)) => {
+                    // What it changed is looked at at once.
+                    next = Instant::now();
+                    self.command(command)
+                }
+                Ok(Order::Watch(watch)) => {
+                    self.watch = watch;
+                    next = Instant::now();
+                    Ok(())
+                }
+                Ok(Order::Interval(interval)) => {
+                    self.interval = interval;
+                    next = next.min(Instant::now() + interval);
+                    Ok(())
+                }
+                Ok(Order::Pause(paused)) => {
+                    self.paused = paused;
+                    Ok(())
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    next = Instant::now() + self.interval;
+                    if self.paused { Ok(()) } else { self.round() }
+                }
+                Err(RecvTimeoutError::Disconnected) => Err(Over),
+            };
+            if done.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// A command is never sent twice: after a failure, whether it was done is not known.
+    fn command(&mut self, command: String) -> Result<(), Over> {
+        let answer = match self.connected() {
+            Err(failure) => Err(format!("not sent: {failure}")),
+            Ok(connection) => match connection.ask(&command, LONGEST_ANSWER) {
+                Ok(answer) => Ok(answer.text),
+                Err(failure) => {
+                    self.connection = None;
+                    Err(format!("{failure}; whether it was done is not known"))
+                }
+            },
+        };
+        self.tell(News::Done(command, answer))
+    }
+
+    fn round(&mut self) -> Result<(), Over> {
+        match self.ask_all() {
+            Ok(news) => news.into_iter().try_for_each(|news| self.tell(news)),
+            Err(why) => {
+                self.connection = None;
+                self.tell(News::Lost(why))
+            }
+        }
+    }
+
+    fn ask_all(&mut self) -> Result<Vec<News>, String> {
+        let mut picture = self.picture()?;
+        // A process that is being replaced keeps its connections: its successor has the socket.
+        if picture.info.is_stopping() && self.rounds > 0 {
+            self.connection = None;
+            picture = self.picture()?;
+        }
+        let mut news = vec![News::Picture(Box::new(picture))];
+        // Distributions move slowly, and their list is as long as that of servers.
+        if self.knows_latency && self.rounds.is_multiple_of(LATENCY_ROUNDS) {
+            let answer = self.ask("show latency", LONGEST_STATISTICS)?;
+            self.knows_latency = answer.text.trim_start().starts_with('#') || answer.text.trim().is_empty();
+            news.push(News::Latencies(answer.text));
+        }
+        if self.watch.errors {
+            news.push(News::Errors(self.ask("show errors", LONGEST_LISTING)?));
+        }
+        if self.watch.sessions {
+            news.push(News::Streams(self.ask("show sess", LONGEST_LISTING)?));
+        }
+        self.rounds += 1;
+        Ok(news)
+    }
+
+    fn picture(&mut self) -> Result<Picture, String> {
+        let info = self.ask("show info", LONGEST_ANSWER)?;
+        let info = Info::read(&info.text)
+            .ok_or_else(|| format!("'show info' was answered: {}", refusal(&info.text)))?;
+        let answer = self.ask("show stat", LONGEST_STATISTICS)?;
+        let (rows, more) = Row::read_all(&answer.text, MOST_ROWS)
+            .ok_or_else(|| format!("'show stat' was answered: {}", refusal(&answer.text)))?;
+        Ok(Picture { info, rows, more: more || answer.cut, at: self.began.elapsed() })
+    }
+
+    fn ask(&mut self, command: &str, limit: usize) -> Result<Answer, String> {
+        let asked = self.connected().and_then(|connection| connection.ask(command, limit));
+        let answer = asked.map_err(|failure| failure.to_string())?;
+        if answer.cut {
+            self.connection = None;
+        }
+        Ok(answer)
+    }
+
+    /// The connection; another one when the other end has closed it, as it does when nothing is asked for long.
+    fn connected(&mut self) -> Result<&mut Connection, Failure> {
+        if !self.connection.as_mut().is_some_and(Connection::is_ready) {
+            self.connection = None;
+            let connection = Connection::open(&self.target, DEADLINE)?;
+            self.rounds = 0;
+            self.knows_latency = true;
+            self.connection = Some(connection);
+        }
+        Ok(self.connection.as_mut().expect("it was just opened"))
+    }
+
+    fn tell(&self, news: News) -> Result<(), Over> {
+        self.news.send(news).map_err(|_| Over)
+    }
+}
+
+/// Of one command, from its first byte to the last one of its answer.
+pub const DEADLINE: Duration = Duration::from_secs(5);
+const LATENCY_ROUNDS: u64 = 5;
+/// `show stat` of 20,000 rows has about 10 MB.
+const LONGEST_STATISTICS: usize = 32 << 20;
+/// `show sess` has about 300 bytes a stream.
+const LONGEST_LISTING: usize = 4 << 20;
+const LONGEST_ANSWER: usize = 256 << 10;

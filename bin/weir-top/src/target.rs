@@ -1,0 +1,107 @@
+//! Where the runtime API is.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// An address as it was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    Unix(PathBuf),
+    /// Host and port, resolved at each attempt to connect.
+    Tcp(String, u16),
+}
+
+impl Target {
+    /// A path, or `host:port`. As on `bind` lines, `unix@`, `ipv4@` and `ipv6@` may stand before it.
+    pub fn parse(text: &str) -> Result<Target, String> {
+        let wrong = || format!("'{text}' is neither a path nor host:port");
+        if let Some(path) = text.strip_prefix("unix@") {
+            return if path.is_empty() { Err(wrong()) } else { Ok(Target::Unix(path.into())) };
+        }
+        let inet =
+            ["ipv4@", "ipv6@", "tcp@", "tcp4@", "tcp6@"].iter().find_map(|prefix| text.strip_prefix(prefix));
+        if inet.is_none() && text.contains('/') {
+            return Ok(Target::Unix(text.into()));
+        }
+        let rest = inet.unwrap_or(text);
+        if let Some((host, port)) = rest.rsplit_once(':') {
+            let port = port.parse().ok().filter(|&port: &u16| port != 0).ok_or_else(wrong)?;
+            let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+            // Without a host, this machine.
+            let host = if host.is_empty() { "127.0.0.1" } else { host };
+            return Ok(Target::Tcp(host.to_owned(), port));
+        }
+        // A name alone is a file of the present folder.
+        if inet.is_some() || text.is_empty() { Err(wrong()) } else { Ok(Target::Unix(text.into())) }
+    }
+
+    /// What is used when none was given.
+    pub fn default_one(variable: Option<&str>) -> Result<Target, String> {
+        match variable.filter(|value| !value.is_empty()) {
+            Some(value) => Target::parse(value).map_err(|why| format!("WEIR_SOCKET: {why}")),
+            None => first_of(&DEFAULTS),
+        }
+    }
+}
+
+fn first_of(paths: &[&str]) -> Result<Target, String> {
+    let found = paths.iter().find(|path| Path::new(path).exists());
+    let none = || {
+        format!(
+            "none of the usual sockets is there ({}); name one with -s: the argument of 'stats socket' in the configuration",
+            paths.join(", ")
+        )
+    };
+    found.map(|path| Target::Unix(path.into())).ok_or_else(none)
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Unix(path) => write!(f, "{}", crate::text::clean(&path.display().to_string(), 200)),
+            Target::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Target::Tcp(host, port) => write!(f, "{}:{port}", crate::text::clean(host, 200)),
+        }
+    }
+}
+
+/// Where packages of weir and HAProxy have their sockets, and what examples in manuals use.
+pub const DEFAULTS: [&str; 4] =
+    ["/run/weir/admin.sock", "/run/haproxy/admin.sock", "/var/run/haproxy.sock", "/var/lib/haproxy/stats"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_paths_or_ports() {
+        let unix = |path: &str| Ok(Target::Unix(path.into()));
+        let tcp = |host: &str, port| Ok(Target::Tcp(host.to_owned(), port));
+        for (text, expected) in [
+            ("/run/a:1", unix("/run/a:1")),
+            ("./a", unix("./a")),
+            ("a.sock", unix("a.sock")),
+            ("unix@a:9", unix("a:9")),
+            ("localhost:99", tcp("localhost", 99)),
+            (":99", tcp("127.0.0.1", 99)),
+            ("[::1]:99", tcp("::1", 99)),
+            ("ipv4@127.0.0.1:99", tcp("127.0.0.1", 99)),
+            ("::1:99", tcp("::1", 99)),
+        ] {
+            assert_eq!(Target::parse(text), expected, "{text}");
+        }
+        for text in ["", "a:", "a:x", "a:0", "a:65536", "unix@", "ipv4@a"] {
+            let expected = format!("'{text}' is neither a path nor host:port");
+            assert_eq!(Target::parse(text), Err(expected), "{text}");
+        }
+        assert_eq!(Target::parse("[::1]:99").expect("an address").to_string(), "[::1]:99");
+    }
+
+    #[test]
+    fn the_variable_comes_first_and_what_was_tried_is_named() {
+        assert_eq!(Target::default_one(Some("h:1")), Ok(Target::Tcp("h".to_owned(), 1)));
+        assert!(Target::default_one(Some("h:x")).expect_err("wrong").starts_with("WEIR_SOCKET: "));
+        assert_eq!(first_of(&["/nonexistent/a", "/"]), Ok(Target::Unix("/".into())));
+        assert!(first_of(&["/nonexistent/a"]).expect_err("none").contains("(/nonexistent/a)"));
+    }
+}

@@ -1,0 +1,149 @@
+//! The terminal: taken at the start, given back however this ends.
+
+use std::env;
+use std::io::{self, IsTerminal, Stdout, Write};
+use std::panic;
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use weir_sys::signal::SignalReader;
+
+pub type Screen = Terminal<CrosstermBackend<Stdout>>;
+
+/// Gives the terminal back when it is dropped.
+pub struct Taken(());
+
+/// Why nothing can be drawn here, if so.
+pub fn refusal() -> Option<String> {
+    unusable(env::var("TERM").ok().as_deref(), io::stdin().is_terminal() && io::stdout().is_terminal())
+}
+
+fn unusable(term: Option<&str>, is_terminal: bool) -> Option<String> {
+    let why = match term {
+        _ if !is_terminal => "standard input and output are not a terminal".to_owned(),
+        None | Some("") => "the variable TERM is not set: the kind of the terminal is not known".to_owned(),
+        Some("dumb") => "the terminal cannot place its cursor (TERM=dumb)".to_owned(),
+        Some(_) => return None,
+    };
+    Some(format!("{why}; --once prints a picture as plain text"))
+}
+
+/// Whether characters beyond ASCII can be shown: as the first of these variables says that is set.
+pub fn has_unicode() -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()));
+    locale.is_some_and(|locale| names_utf8(&locale))
+}
+
+fn names_utf8(locale: &str) -> bool {
+    let lower = locale.to_ascii_lowercase();
+    lower.contains("utf-8") || lower.contains("utf8")
+}
+
+/// Takes the terminal. A panic gives it back before it prints its message.
+pub fn take() -> io::Result<(Screen, Taken)> {
+    let former = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        restore();
+        former(panic);
+    }));
+    enable_raw_mode()?;
+    // From here on it is given back, also if the next step fails.
+    let taken = Taken(());
+    execute!(io::stdout(), EnterAlternateScreen)?;
+    let mut screen = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+    screen.clear()?;
+    Ok((screen, taken))
+}
+
+/// Watches for a signal to end and for a terminal that is gone; what it returns becomes true then. The process ends soon after in any case:
+/// reading keys from a terminal that is gone never returns.
+pub fn watch(signals: SignalReader) -> Arc<AtomicBool> {
+    let over = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&over);
+    thread::spawn(move || {
+        while !is_gone() && matches!(signals.next(), Ok(None)) {
+            thread::sleep(LOOK);
+        }
+        told.store(true, Ordering::Relaxed);
+        thread::sleep(GRACE);
+        restore();
+        process::exit(0);
+    });
+    over
+}
+
+/// Whether nobody is at the other end of standard input any more.
+fn is_gone() -> bool {
+    let stdin = io::stdin();
+    let mut asked = [PollFd::new(&stdin, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut asked, Some(&now)).is_ok() && asked[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long the loop of the screen may take to end by itself.
+const GRACE: Duration = Duration::from_secs(1);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// Harmless when it is done twice, or when the terminal is gone.
+fn restore() {
+    let _ = disable_raw_mode();
+    let _ = leave(&mut io::stdout());
+}
+
+fn leave(out: &mut impl Write) -> io::Result<()> {
+    execute!(out, LeaveAlternateScreen, Show)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_drawn_on_is_named() {
+        assert_eq!(unusable(Some("xterm"), true), None);
+        for (term, is_terminal, word) in [
+            (Some("dumb"), true, "TERM=dumb"),
+            (None, true, "TERM is not set"),
+            (Some("xterm"), false, "not a terminal"),
+        ] {
+            let why = unusable(term, is_terminal).expect("a reason");
+            assert!(why.contains(word) && why.contains("--once"), "{why}");
+        }
+    }
+
+    #[test]
+    fn locales_name_their_characters() {
+        for (locale, expected) in
+            [("C.UTF-8", true), ("de_DE.utf8", true), ("C", false), ("de_DE.ISO-8859-1", false)]
+        {
+            assert_eq!(names_utf8(locale), expected, "{locale}");
+        }
+    }
+
+    #[test]
+    fn leaving_shows_the_former_screen_and_the_cursor() {
+        let mut out = Vec::new();
+        leave(&mut out).expect("room");
+        assert_eq!(String::from_utf8_lossy(&out), "\x1b[?1049l\x1b[?25h");
+    }
+}

@@ -1,0 +1,355 @@
+//! The example of each entry as a line of a configuration, and the configurations that the tests put these lines into.
+
+use std::collections::BTreeMap;
+
+use weir_config::vocabulary::{self, ConfigWord, WordPlace};
+use weir_expr::args::{ArgKind, ArgSpec};
+use weir_expr::pattern::MatchMethod;
+use weir_expr::{EvaluationPoint, EvaluationPoints, FetchDecl, Registry, SampleType, converters};
+use weir_stream::fetch::FETCHES;
+
+/// A line, and the section whose line it is.
+#[derive(Clone, Debug)]
+pub struct Line {
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests put the line there"))]
+    /// The first word of the section, `tcp` for a `listen` section in TCP mode, or nothing for a line that begins a section.
+    pub place: &'static str,
+    /// What is written there.
+    pub text: String,
+}
+
+/// The example of a word of the configuration.
+pub fn of_word(word: &ConfigWord) -> Line {
+    let space = if word.example.is_empty() || word.arguments.starts_with('(') { "" } else { " " };
+    let written = format!("{}{space}{}", word.name, word.example);
+    if let Some((.., place, text)) =
+        SPECIAL.iter().find(|(known, name, ..)| (*known, *name) == (word.place, word.name))
+    {
+        return Line { place, text: (*text).to_owned() };
+    }
+    let valid = vocabulary::written_in(word);
+    let proxy = || {
+        let sections = ["frontend", "listen", "backend", "defaults"];
+        sections.into_iter().find(|section| valid.contains(section)).unwrap_or("listen")
+    };
+    let (place, text) = match word.place {
+        WordPlace::Section => ("", written),
+        WordPlace::Proxy => (proxy(), written),
+        WordPlace::Option => (proxy(), format!("option {written}")),
+        WordPlace::Bind => ("frontend", format!("bind :8443 {written}")),
+        WordPlace::Server => ("backend", format!("server app1 192.0.2.10:8080 {written}")),
+        WordPlace::Action => {
+            let rules = valid.iter().find(|rules| **rules == "http-request").or(valid.first());
+            ("listen", format!("{} {written}", rules.copied().unwrap_or_default()))
+        }
+        WordPlace::Filter => ("listen", format!("filter {written}")),
+        WordPlace::Load => ("crt-store", format!("load crt site.pem {written}")),
+        other => (other.section().unwrap_or_default(), written),
+    };
+    Line { place, text }
+}
+
+/// Examples of the names that expressions use: of fetches and converters by their names.
+pub struct Expressions {
+    fetches: BTreeMap<&'static str, Line>,
+    converters: BTreeMap<&'static str, Line>,
+    acls: BTreeMap<&'static str, Line>,
+}
+
+impl Expressions {
+    pub fn all() -> Self {
+        let registry = Registry::new(FETCHES.iter().map(|row| &row.decl));
+        let fetches = registry.fetches();
+        let acls = registry.acl_keywords().into_iter().filter(|row| row.name != row.fetch);
+        let acls = acls.filter_map(|row| {
+            let fetch = registry.fetch(row.fetch)?;
+            let call = call(row.name, fetch.args, &[]);
+            let value = if row.dotted { "3.1" } else { pattern(row.name, row.method) };
+            let space = if value.is_empty() { "" } else { " " };
+            Some((row.name, condition(fetch.valid, &format!("{call}{space}{value}"))?))
+        });
+        Expressions {
+            acls: acls.collect(),
+            fetches: fetches.into_iter().filter_map(|row| Some((row.name, of_fetch(row)?))).collect(),
+            converters: converters::all()
+                .iter()
+                .filter_map(|row| {
+                    let input = INPUTS.iter().find(|(kind, _)| *kind == row.input).map(|(_, text)| *text)?;
+                    let expression = format!("{input},{}", call(row.name, row.args, OF_CONVERTERS));
+                    Some((row.name, assignment(EvaluationPoints::ALL, &expression)?))
+                })
+                .collect(),
+        }
+    }
+
+    pub fn of_fetch(&self, name: &str) -> Option<&Line> {
+        self.fetches.get(name)
+    }
+
+    pub fn of_converter(&self, name: &str) -> Option<&Line> {
+        self.converters.get(name)
+    }
+
+    pub fn of_acl_keyword(&self, name: &str) -> Option<&Line> {
+        self.acls.get(name)
+    }
+}
+
+/// The example of an alias.
+pub fn of_alias(name: &str) -> Line {
+    Line { place: "frontend", text: format!("log-format \"%{name}\"") }
+}
+
+fn of_fetch(row: &FetchDecl) -> Option<Line> {
+    let call = call(row.name, row.args, OF_FETCHES);
+    match row.output {
+        SampleType::Bool => condition(row.valid, &call),
+        _ => assignment(row.valid, &call),
+    }
+}
+
+/// A call with the arguments that it must have; those of `special` where not everything will do.
+fn call(name: &str, spec: ArgSpec, special: &[(&str, &str)]) -> String {
+    if let Some((_, arguments)) = special.iter().find(|(row, _)| *row == name) {
+        return format!("{name}{arguments}");
+    }
+    // The name of no file.
+    if name.starts_with("map") {
+        return format!("{name}(virt@names)");
+    }
+    // The proxy's own table is another one in each place.
+    let named = spec.kinds.iter().skip(spec.required).take_while(|kind| **kind == ArgKind::Table).count();
+    let kinds = spec.kinds.iter().take(spec.required + named);
+    let values: Vec<&str> = kinds.map(|kind| argument(*kind)).collect();
+    if values.is_empty() { name.to_owned() } else { format!("{name}({})", values.join(",")) }
+}
+
+fn argument(kind: ArgKind) -> &'static str {
+    match kind {
+        ArgKind::Str => "name",
+        ArgKind::Int => "1",
+        ArgKind::Ipv4 => "192.0.2.1",
+        ArgKind::Mask4 => "24",
+        ArgKind::Ipv6 => "2001:db8::1",
+        ArgKind::Mask6 => "64",
+        ArgKind::Delay => "1s",
+        ArgKind::Size => "1k",
+        ArgKind::Frontend => "web",
+        ArgKind::Backend | ArgKind::Table => "app",
+        ArgKind::Server => "app/app1",
+        ArgKind::UserList => "staff",
+        ArgKind::Regex => "^a",
+        ArgKind::Variable => "txn.name",
+        ArgKind::FieldNumber => "1",
+    }
+}
+
+/// A pattern for a method, fit for an ACL keyword of that name.
+fn pattern(name: &str, method: MatchMethod) -> &'static str {
+    match method {
+        MatchMethod::Found | MatchMethod::Bool => "",
+        MatchMethod::Int => "1",
+        MatchMethod::Ip => "192.0.2.0/24",
+        MatchMethod::Bin => "16",
+        MatchMethod::Len => "gt 100",
+        MatchMethod::Reg => "^/v[0-9]+/",
+        MatchMethod::Dom => "example",
+        MatchMethod::End => ".png",
+        MatchMethod::Beg | MatchMethod::Dir if name.contains("path") || name.contains("url") => "/static",
+        MatchMethod::Str if name == "method" => "GET",
+        MatchMethod::Str | MatchMethod::Beg | MatchMethod::Sub | MatchMethod::Dir => "static",
+    }
+}
+
+/// A rule with a condition, of the first rules that may ask this.
+fn condition(valid: EvaluationPoints, condition: &str) -> Option<Line> {
+    let (place, rule, action) = rule(valid)?;
+    let action = if rule.starts_with("tcp-re") { "reject" } else { action };
+    Some(match rule {
+        "http-check" | "log" => return assignment(valid, condition),
+        _ => Line { place, text: format!("{rule} {action} if {{ {condition} }}") },
+    })
+}
+
+/// What keeps the value, in the first rules that may ask for it.
+fn assignment(valid: EvaluationPoints, expression: &str) -> Option<Line> {
+    let (place, rule, _) = rule(valid)?;
+    Some(Line {
+        place,
+        text: match rule {
+            "log" => format!("log-format \"%[{expression}]\""),
+            "http-check" => format!("http-check set-var(check.value) {expression}"),
+            _ => format!("{rule} set-var(txn.value) {expression}"),
+        },
+    })
+}
+
+/// The section, the rules and an action with a condition.
+fn rule(valid: EvaluationPoints) -> Option<(&'static str, &'static str, &'static str)> {
+    let rules = [
+        (EvaluationPoint::FrontendRequestHeader, ("frontend", "http-request", "deny")),
+        (EvaluationPoint::BackendRequestHeader, ("backend", "http-request", "deny")),
+        (EvaluationPoint::BackendResponseHeader, ("backend", "http-response", "deny")),
+        (EvaluationPoint::FrontendRequestContent, ("tcp", "tcp-request content", "reject")),
+        (EvaluationPoint::BackendRequestContent, ("tcp", "tcp-request content", "reject")),
+        (EvaluationPoint::BackendResponseContent, ("tcp", "tcp-response content", "reject")),
+        (EvaluationPoint::Check, ("backend", "http-check", "")),
+        (EvaluationPoint::Log, ("frontend", "log", "")),
+    ];
+    rules.into_iter().find(|(point, _)| valid.contains(*point)).map(|(_, rule)| rule)
+}
+
+/// The whole configuration of a line, and nothing in it that is wrong. `before` is what its section has before it.
+#[cfg(test)]
+pub fn configuration(line: &Line, before: &str) -> String {
+    let written = format!("{before}    {}\n", line.text);
+    let at = |place| if line.place == place { written.as_str() } else { "" };
+    if line.place.is_empty() {
+        return format!("{}\n", line.text);
+    }
+    let around = AROUND.replace("@global@", at("global")).replace("@defaults@", at("defaults"));
+    let mut text = format!(
+        "{around}frontend web\n    bind 127.0.0.1:1\n{}    default_backend app\n\
+         backend app\n    option httpchk\n    stick-table type ipv4 size 1k store gpc0,gpc1,gpt0,conn_cur,http_req_rate(1m)\n{}",
+        at("frontend"),
+        at("backend")
+    );
+    // The line may name the server itself.
+    if !line.text.starts_with("server app1 ") || line.place == "log" {
+        text.push_str("    server app1 127.0.0.1:2\n");
+    }
+    let header = match line.place {
+        "global" | "defaults" | "frontend" | "backend" => return text,
+        "listen" => "listen all\n    bind 127.0.0.1:3\n    stick-table type ipv4 size 1k\n".to_owned(),
+        "tcp" => "listen all\n    mode tcp\n    bind 127.0.0.1:3\n".to_owned(),
+        "log" => "backend logs\n    mode log\n".to_owned(),
+        place @ ("crt-store" | "traces") => format!("{place}\n"),
+        place => format!("{place} example\n"),
+    };
+    text + &header + &written
+}
+
+/// What stands before the proxies.
+#[cfg(test)]
+const AROUND: &str = "\
+global
+    external-check
+@global@
+defaults
+    mode http
+    timeout connect 1s
+    timeout client 1s
+    timeout server 1s
+@defaults@
+userlist staff
+    user anna insecure-password secret
+http-errors pages
+    errorfile 503 /dev/null
+resolvers dns
+    nameserver ns1 192.0.2.53:53
+healthcheck web
+    type tcp-check
+";
+
+/// Words whose example is no line of the usual form, or shows nothing as one.
+const SPECIAL: &[(WordPlace, &str, &str, &str)] = &[
+    (WordPlace::Global, "numa-cpu-mapping", "global", "no numa-cpu-mapping"),
+    (WordPlace::Bind, "ssl", "frontend", "bind :8443 ssl crt site.pem"),
+    (WordPlace::Server, "ssl", "backend", "server app1 192.0.2.10:8443 ssl verify none"),
+    // It only follows another word.
+    (WordPlace::Server, "usesrc", "backend", "server app1 192.0.2.10:8080 source 0.0.0.0 usesrc clientip"),
+    (WordPlace::Server, "log-bufsize", "log", "server app1 192.0.2.10:514 log-bufsize 64k"),
+    (WordPlace::Load, "crt", "crt-store", "load crt site.pem"),
+];
+
+/// What the section of an example needs besides, before its line.
+#[cfg(test)]
+pub const BEFORE: &[(WordPlace, &str, &str)] = &[
+    (
+        WordPlace::Proxy,
+        "filter-sequence",
+        "    filter trace
+",
+    ),
+    (
+        WordPlace::Option,
+        "external-check",
+        "    external-check command /bin/true
+",
+    ),
+    (
+        WordPlace::Server,
+        "track",
+        "    server tracked 192.0.2.11:8080 check
+",
+    ),
+    (
+        WordPlace::Userlist,
+        "user",
+        "    group g
+",
+    ),
+    (
+        WordPlace::Userlist,
+        "group",
+        "    user a insecure-password z
+    user b insecure-password z
+",
+    ),
+    (
+        WordPlace::Action,
+        "set-bandwidth-limit",
+        "    filter bwlim-in a default-limit 1k default-period 1s
+",
+    ),
+];
+
+/// A value of each type that converters take.
+const INPUTS: [(SampleType, &str); 9] = [
+    (SampleType::Any, "src"),
+    (SampleType::Same, "src"),
+    (SampleType::Bool, "always_true"),
+    (SampleType::Int, "int(5)"),
+    (SampleType::Addr, "src"),
+    (SampleType::Ipv4, "src"),
+    (SampleType::Ipv6, "src"),
+    (SampleType::Str, "path"),
+    (SampleType::Bin, "path"),
+];
+
+/// Arguments of fetches where those of the kinds do not do.
+const OF_FETCHES: &[(&str, &str)] = &[
+    ("acl", "(TRUE)"),
+    ("bin", "(0a0d)"),
+    ("bool", "(true)"),
+    ("fc_pp_tlv", "(0x04)"),
+    ("var", "(txn.name)"),
+];
+
+/// Arguments of converters where those of the kinds do not do, or show nothing.
+const OF_CONVERTERS: &[(&str, &str)] = &[
+    ("add", "(1)"),
+    ("add_item", "(\",\",txn.name)"),
+    ("and", "(255)"),
+    ("be2dec", "(\".\",2)"),
+    ("be2hex", "(\":\",1)"),
+    ("bytes", "(0,10)"),
+    ("digest", "(sha256)"),
+    ("div", "(2)"),
+    ("fix_tag_value", "(MsgType)"),
+    ("hmac", "(sha256,c2VjcmV0)"),
+    ("json", "(utf8)"),
+    ("le2dec", "(\".\",2)"),
+    ("mod", "(10)"),
+    ("mqtt_field_value", "(connect,client_identifier)"),
+    ("mul", "(1000)"),
+    ("or", "(1)"),
+    ("rfc7239_field", "(for)"),
+    ("secure_memcmp", "(txn.name)"),
+    ("set-var", "(txn.name)"),
+    ("strcmp", "(txn.name)"),
+    ("sub", "(1)"),
+    ("unset-var", "(txn.name)"),
+    ("url_enc", "(query)"),
+    ("xor", "(1)"),
+];
