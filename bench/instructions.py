@@ -19,9 +19,12 @@ import sys
 
 import sides
 
+# `track`: h1 with a counter and a rate of the client's address, which a rule asks; `tracks`: of one of a million keys at random.
 # row: listener, size of the answer's body, whether each unit has a connection of its own, units for one of h1
 ROWS = {
     "h1": ("http", 64, False, 1),
+    "track": ("track", 64, False, 1),
+    "tracks": ("tracks", 64, False, 1),
     "ret": ("answer", 5, False, 1),
     "close": ("http", 64, True, 1),
     "big": ("http", 1_000_000, False, 0.1),

@@ -58,6 +58,18 @@ listen log-udp
 listen answer
     bind 127.0.0.1:{answer}
     http-request return status 200 content-type text/plain lf-string "hello"
+listen track
+    bind 127.0.0.1:{track}
+    stick-table type ip size 100k expire 10m store http_req_rate(10s),gpc0
+    http-request track-sc0 src
+    http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt 1000000000 }}
+    server s1 127.0.0.1:{origin}
+listen tracks
+    bind 127.0.0.1:{tracks}
+    stick-table type integer size 2m expire 10m store http_req_rate(10s),gpc0
+    http-request track-sc0 rand(1000000)
+    http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt 1000000000 }}
+    server s1 127.0.0.1:{origin}
 listen h2c
     bind 127.0.0.1:{h2c} proto h2
     server s1 127.0.0.1:{origin}
@@ -81,7 +93,7 @@ http {{
 }}
 """
 
-LISTENERS = ("http", "tcp", "splice", "answer", "ring", "udp", "h2c", "h2h2")
+LISTENERS = ("http", "tcp", "splice", "answer", "ring", "udp", "track", "tracks", "h2c", "h2h2")
 
 
 # Where log lines end: nobody reads them, so what does not fit its buffer is dropped by the kernel.

@@ -6,13 +6,16 @@
   track     CPU time of a request that is tracked, over that of one which is not (medians of rounds; with two threads, too)
   keys      the same for one key, and for a million of them, drawn at random
   memory    resident bytes of an entry of an IPv4 address with one rate
-  expiry    the longest time that a request takes while all entries expire in the same moment
-  operator  the same while somebody reads `show table` slowly, and while `clear table` runs; what that takes of memory
+  expiry    the longest time that a request takes while all entries expire in the same moment, and what is held when they are gone
+  operator  the same while somebody reads `show table` slowly or fast, while no entry fits a filter, and while `clear table` runs; what
+            that takes of memory, and what is held when all were cleared
   push      entries that changed while the other instance did not listen: CPU time of both for each until it has them
   teach     how long an instance that starts is taught all entries by another one, and what requests to that one take meanwhile
 
-Entries are taught by this program, as a peer. Latencies are of one client that asks as fast as it is answered, with precedence over
-everybody else on the machine (needs root); what it sees alone is told beside them.
+Entries are taught by this program, as a peer: `--entries 10000000` takes some seconds. Latencies are of one client that asks the program
+itself as fast as it is answered, both with precedence over everybody else on the machine (needs root); what it sees alone is told
+beside them. `--most-ms` fails when one of a thousand requests waits for more work of weir than that, in milliseconds of CPU time, while
+something goes on, when a slow reader holds more than 1 MB, and when more than a tenth of what entries held is not given back.
 """
 import argparse
 import os
@@ -43,7 +46,7 @@ defaults
 peers p
     peer a 127.0.0.1:{a}
     peer b 127.0.0.1:{b}
-    table t type ip size 12m expire {expire} store http_req_rate(10s)
+    table t type ip size {size} expire {expire} store http_req_rate(10s)
     table n type integer size 2m expire 10m store gpc0
 listen none
     bind 127.0.0.1:{none}
@@ -64,19 +67,28 @@ listen numbers
     stick-table type integer size 2m expire 10m store http_req_rate(10s),gpc0
     http-request track-sc0 rand(1000000)
     server s1 127.0.0.1:{origin}
+listen answer
+    bind 127.0.0.1:{answer}
+    http-request return status 200
 listen changes
     bind 127.0.0.1:{changes}
     http-request track-sc0 rand(1000000) table p/n
     http-request sc-inc-gpc0(0)
     http-request return status 200
 """
-LISTENERS = ("none", "one", "number", "numbers", "changes")
+LISTENERS = ("none", "one", "number", "numbers", "answer", "changes")
+# The table that is taught has room for this many.
+MOST_ENTRIES = 12_000_000
+# What a slow reader of a listing may hold, in kilobytes.
+MOST_HELD_KB = 1024
+# The share of what entries held that may stay when all are gone.
+MOST_KEPT = 0.1
 
 
-def precedence(pid=0):
-    """Lets a process go before all others."""
+def precedence(pid):
+    """Lets a process go before all others. Not in real time: who is always busy would be stopped for 50 ms of each second."""
     try:
-        for task in os.listdir(f"/proc/{pid or os.getpid()}/task"):
+        for task in os.listdir(f"/proc/{pid}/task"):
             os.setpriority(os.PRIO_PROCESS, int(task), -20)
     except PermissionError:
         print("without precedence over others: latencies are theirs, too", file=sys.stderr)
@@ -91,7 +103,7 @@ class Instance(sides.Side):
         base = f"{sides.WORK}/{label}-{name}-{self.peers['a']}"
         self.cli = base + ".sock"
         with open(base + ".cfg", "w") as file:
-            file.write(CONFIGURATION.format(threads=threads, name=name, cli=self.cli, expire=expire, origin=origin.port, **self.peers, **self.ports))
+            file.write(CONFIGURATION.format(threads=threads, name=name, cli=self.cli, expire=expire, size=MOST_ENTRIES, origin=origin.port, **self.peers, **self.ports))
         self.log = open(base + ".log", "wb")
         self.process = subprocess.Popen(["taskset", "-c", cpus, program, "-db", "-f", base + ".cfg"], stdout=self.log, stderr=self.log)
         if not sides.wait_port(self.ports["none"]):
@@ -174,35 +186,74 @@ class Teacher:
             time.sleep(0.005)
 
 
-class Client(threading.Thread):
-    """Asks as fast as it is answered, and notes what takes longest. A process of its own, so that nothing here delays it."""
+class Client:
+    """Asks as fast as it is answered until it is told to stop, and notes what takes longest. A process of its own, so that nothing here
+    delays it. Beside the time that passes it notes the CPU time that the program takes meanwhile, by the kernel's performance events:
+    others on the machine cannot add to that."""
 
     CODE = """
-import socket, sys, time, os
-os.setpriority(os.PRIO_PROCESS, 0, -20)
-s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-took, end = [], time.perf_counter() + float(sys.argv[2])
-while (began := time.perf_counter()) < end:
-    s.sendall(b"GET /64 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+import ctypes, os, signal, socket, struct, sys, time
+port, program = sys.argv[1:]
+PERF_EVENT_OPEN, SOFTWARE, TASK_CLOCK = 298, 1, 1
+attributes = struct.pack("IIQQQQQIIQ", SOFTWARE, 64, TASK_CLOCK, 0, 0, 0, 0, 0, 0, 0)
+clocks = [ctypes.CDLL(None).syscall(PERF_EVENT_OPEN, attributes, int(task), -1, -1, 0) for task in os.listdir(f"/proc/{program}/task")]
+used = lambda: sum(struct.unpack("Q", os.read(clock, 8))[0] for clock in clocks)
+if -1 in clocks:
+    # Not permitted: the time that passes is the most that it can have used.
+    used = time.perf_counter_ns
+try:
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+except PermissionError:
+    pass
+stop = []
+signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+s = socket.create_connection(("127.0.0.1", int(port)))
+print("ready", flush=True)
+passed, busy = [], []
+while not stop:
+    before, began = used(), time.perf_counter()
+    s.sendall(b"GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
     s.recv(65536)
-    took.append(time.perf_counter() - began)
-took.sort()
-print(len(took), took[len(took) // 2] * 1e3, took[len(took) * 99 // 100] * 1e3, took[len(took) * 999 // 1000] * 1e3, took[-1] * 1e3)
+    passed.append(time.perf_counter() - began)
+    busy.append((used() - before) / 1e9)
+print(len(passed))
+for took in (passed, busy):
+    took.sort()
+    print(*(took[min(len(took) - 1, int(len(took) * part))] * 1e3 for part in (0.5, 0.99, 0.999, 1)))
 """
+    SHARES = ("p50", "p99", "p99.9", "longest")
 
-    def __init__(self, port, seconds):
-        super().__init__()
-        self.command, self.said = [sys.executable, "-c", self.CODE, str(port), str(seconds)], ""
-        self.start()
+    def __init__(self, instance):
+        self.name, self.count, self.passed, self.busy = instance.name, 0, {}, {}
+        self.process = subprocess.Popen(["taskset", "-c", "1", sys.executable, "-c", self.CODE, str(instance.ports["answer"]),
+                                         str(instance.process.pid)], stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "ready\n"
 
-    def run(self):
-        self.said = subprocess.run(["taskset", "-c", "1", *self.command], capture_output=True, text=True, check=True).stdout
+    def __enter__(self):
+        return self
 
-    def figures(self):
-        """A sentence about what it saw."""
-        self.join()
-        count, *took = self.said.split()
-        return f"{count} requests, ms: " + ", ".join(f"{what} {float(ms):.2f}" for what, ms in zip(("p50", "p99", "p99.9", "longest"), took))
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        # It has none when the program went away.
+        if figures := self.process.communicate()[0].splitlines():
+            self.count = int(figures[0])
+            self.passed, self.busy = (dict(zip(self.SHARES, map(float, line.split()))) for line in figures[1:])
+
+    def __str__(self):
+        passed, busy = (", ".join(f"{share} {ms:.2f}" for share, ms in took.items()) for took in (self.passed, self.busy))
+        return f"{self.count} requests, ms: {passed}; of the program's CPU time: {busy}"
+
+    def check(self, options):
+        """Fails if that was too long."""
+        if options.most_ms and self.name.startswith("weir") and self.busy["p99.9"] > options.most_ms:
+            sys.exit(f"{self.name}: one of a thousand requests waited for more than {options.most_ms} ms of work")
+
+
+def alone(instance):
+    """What a client sees when nothing else goes on."""
+    with Client(instance) as client:
+        time.sleep(2)
+    return client
 
 
 def load(instance, listener, seconds, connections=64):
@@ -227,27 +278,29 @@ def compare(instances, listeners, options):
     return {place: statistics.median(costs) for place, costs in taken.items()}
 
 
+def beside(options, origin, what, listeners, threads=1, warm=0):
+    """What a request to the second listener costs beside one to the first, in each program."""
+    instances = {label: Instance(label, program, origin, threads=threads, cpus="0" if threads == 1 else "0-1")
+                 for label, program in options.programs.items()}
+    for instance in instances.values():
+        if warm:
+            load(instance, listeners[1], warm)
+    taken = compare(instances, listeners, options)
+    for label, instance in instances.items():
+        first, second = (taken[label, listener] for listener in listeners)
+        print(f"  {what}, {label:12s} {listeners[0]} {first:.2f} us, {listeners[1]} {second:.2f} us: {second - first:+.2f} us, {second / first:.2f}",
+              flush=True)
+        instance.stop()
+
+
 def track(options, origin):
     for threads in (1, 2):
-        instances = {label: Instance(label, program, origin, threads=threads, cpus="0" if threads == 1 else "0-1")
-                     for label, program in options.programs.items()}
-        taken = compare(instances, ("none", "one"), options)
-        for label, instance in instances.items():
-            none, one = taken[label, "none"], taken[label, "one"]
-            print(f"  track, {threads} thread(s), {label:12s} {none:.2f} us, tracked {one:.2f} us: {one - none:+.2f} us", flush=True)
-            instance.stop()
+        beside(options, origin, f"track, {threads} thread(s)", ("none", "one"), threads)
 
 
 def keys(options, origin):
-    instances = {label: Instance(label, program, origin) for label, program in options.programs.items()}
     # Most of the million is there before it counts.
-    for instance in instances.values():
-        load(instance, "numbers", 10)
-    taken = compare(instances, ("number", "numbers"), options)
-    for label, instance in instances.items():
-        one, many = taken[label, "number"], taken[label, "numbers"]
-        print(f"  keys, {label:12s} one key {one:.2f} us, a million {many:.2f} us: {many / one:.2f}", flush=True)
-        instance.stop()
+    beside(options, origin, "keys", ("number", "numbers"), warm=10)
 
 
 def memory(options, origin):
@@ -263,48 +316,117 @@ def memory(options, origin):
                   f"{(instance.cpu() - cpu) / options.entries * 1e6:.2f} us each", flush=True)
 
 
+class Held:
+    """What a program holds of entries: before they come, while they are there, and when they are gone."""
+
+    def __init__(self, instance):
+        self.instance, self.before = instance, instance.resident_kb()
+        self.full = self.now = 0
+
+    def filled(self):
+        """All are there."""
+        self.full = self.instance.resident_kb()
+
+    def emptied(self, options):
+        """All are gone: gives it some time, and fails if too much is kept."""
+        for _ in range(20):
+            self.now = self.instance.resident_kb()
+            if self.kept() < MOST_KEPT / 2:
+                break
+            time.sleep(0.2)
+        if options.most_ms and self.instance.name.startswith("weir") and self.kept() > MOST_KEPT:
+            sys.exit(f"{self.instance.name}: {self} is not given back")
+
+    def kept(self):
+        """The share that was not given back."""
+        return (self.now - self.before) / max(1, self.full - self.before)
+
+    def __str__(self):
+        return f"{self.before} kB before, {self.full} full, {self.now} then: {self.kept():.1%}"
+
+
+def filled(options, origin, label, program, **more):
+    """An instance with precedence over others, the figures of a client of it alone, and its teacher."""
+    instance = Instance(label, program, origin, **more)
+    precedence(instance.process.pid)
+    return instance, alone(instance), Teacher(instance)
+
+
 def expiry(options, origin):
     for label, program in options.programs.items():
-        with Instance(label, program, origin, expire="1h") as instance:
-            precedence(instance.process.pid)
-            alone = Client(instance.ports["none"], 3).figures()
-            teacher = Teacher(instance)
-            wait = 5 + options.entries / 150_000
-            at = time.monotonic() + wait
+        instance, before, teacher = filled(options, origin, label, program)
+        with instance:
+            at = time.monotonic() + 5 + options.entries / 150_000
+            held = Held(instance)
             teacher.tell(options.entries, at)
             teacher.wait()
+            held.filled()
             had = instance.used()
-            time.sleep(max(0, at - 1 - time.monotonic()))
-            shown = Client(instance.ports["none"], 8).figures()
-            print(f"  expiry, {label:12s} {had} entries, {instance.used()} left 7 s later: {shown}\n{'':22s}alone: {alone}", flush=True)
+            time.sleep(max(0, at - 0.5 - time.monotonic()))
+            with Client(instance) as client:
+                time.sleep(max(0, at - time.monotonic()))
+                end = time.monotonic() + 60
+                while (left := instance.used()) and time.monotonic() < end:
+                    time.sleep(0.2)
+            took = time.monotonic() - at
+            held.emptied(options)
+            print(f"  expiry, {label:12s} {had} entries, {left} left after {took:.1f} s: {client}\n{'':22s}alone: {before}\n{'':22s}held: {held}",
+                  flush=True)
+            client.check(options)
+
+
+# What an operator asks: the command, the pause of who reads behind every 16 kB, and when the reader goes.
+ASKED = {
+    "show, read slowly": ("show table p/t", 0.01, 5),
+    "show, read fast": ("show table p/t", 0, 60),
+    "show what nobody has": ("show table p/t data.http_req_rate gt 1000000", 0, 60),
+    "clear what nobody has": ("clear table p/t data.http_req_rate gt 1000000", 0, 60),
+    "clear": ("clear table p/t", 0, 60),
+}
+
+
+def read_answer(instance, command, pause, end):
+    """Reads what an operator is told, with a pause behind every 16 kB, until then at most; how much that was, and how many kilobytes more
+    the program held meanwhile, if there are pauses."""
+    held, size, most = instance.resident_kb(), 0, 0
+    with socket.socket(socket.AF_UNIX) as cli:
+        cli.connect(instance.cli)
+        cli.sendall(command.encode() + b"\n")
+        try:
+            while time.monotonic() < end and (more := cli.recv(16384)):
+                size += len(more)
+                if pause:
+                    most = max(most, instance.resident_kb() - held)
+                    time.sleep(pause)
+        except ConnectionError:
+            pass
+    return size, most
 
 
 def operator(options, origin):
     for label, program in options.programs.items():
-        with Instance(label, program, origin) as instance:
-            precedence(instance.process.pid)
-            alone = Client(instance.ports["none"], 3).figures()
-            teacher = Teacher(instance)
+        instance, before, teacher = filled(options, origin, label, program)
+        with instance:
+            held = Held(instance)
             teacher.tell(options.entries)
             teacher.wait()
-            before = instance.resident_kb()
-            for rate, what in ((0.01, "slowly"), (0, "fast")):
-                client, read, most = Client(instance.ports["none"], 5), 0, 0
-                with socket.socket(socket.AF_UNIX) as cli:
-                    cli.connect(instance.cli)
-                    cli.sendall(b"show table p/t\n")
-                    end = time.monotonic() + 5
-                    while time.monotonic() < end and (more := cli.recv(16384)):
-                        read, most = read + len(more), max(most, instance.resident_kb() if rate else 0)
-                        time.sleep(rate)
-                more = f", at most {most - before} kB more" if rate else ""
-                print(f"  show, {label:12s} read {what}: {read} bytes{more}: {client.figures()}", flush=True)
-            client = Client(instance.ports["none"], 12)
-            time.sleep(0.5)
-            began = time.monotonic()
-            instance.ask("clear table p/t")
-            print(f"  clear, {label:12s} {options.entries} entries in {time.monotonic() - began:.2f} s, {instance.used()} left: {client.figures()}\n"
-                  f"{'':22s}alone: {alone}", flush=True)
+            held.filled()
+            print(f"  operator, {label:12s} {instance.used()} entries; alone: {before}", flush=True)
+            for what, (command, pause, seconds) in ASKED.items():
+                began = time.monotonic()
+                with Client(instance) as client:
+                    size, most = read_answer(instance, command, pause, began + seconds)
+                if instance.process.poll() is not None:
+                    print(f"    {what:22s} the program is gone after {time.monotonic() - began:.2f} s: {instance.last_words()}", flush=True)
+                    break
+                more = f", at most {most} kB more" if pause else ""
+                print(f"    {what:22s} {size} bytes in {time.monotonic() - began:.2f} s{more}: {client}", flush=True)
+                client.check(options)
+                if options.most_ms and label.startswith("weir") and most > MOST_HELD_KB:
+                    sys.exit(f"{label}: {most} kB for a slow reader")
+            else:
+                held.emptied(options)
+                print(f"    {instance.used()} left; held: {held}", flush=True)
 
 
 def wait_used(instance, table, wanted, seconds=120):
@@ -334,22 +456,20 @@ def push(options, origin):
 
 def teach(options, origin):
     for label, program in options.programs.items():
-        with Instance(label, program, origin) as here:
-            teacher = Teacher(here)
+        here, before, teacher = filled(options, origin, label, program)
+        with here:
             teacher.tell(options.entries)
             teacher.wait()
             teacher.socket.close()
-            precedence(here.process.pid)
-            alone = Client(here.ports["none"], 3).figures()
-            with Instance(label, program, origin, "b", here.peers, cpus="1") as there:
-                client, before = Client(here.ports["none"], 8), here.cpu() + there.cpu()
-                end = time.monotonic() + 60
+            with Instance(label, program, origin, "b", here.peers, cpus="1") as there, Client(here) as client:
+                cpu, end = here.cpu() + there.cpu(), time.monotonic() + 60
                 while there.used() == 0 and time.monotonic() < end:
                     time.sleep(0.002)
                 began = time.monotonic()
                 wait_used(there, "p/t", options.entries)
-                print(f"  teach, {label:12s} {options.entries} entries in {time.monotonic() - began:.2f} s behind the first ones, "
-                      f"{(here.cpu() + there.cpu() - before):.2f} s of CPU time with the client's: {client.figures()}\n{'':22s}alone: {alone}", flush=True)
+                seconds, taken = time.monotonic() - began, here.cpu() + there.cpu() - cpu
+            print(f"  teach, {label:12s} {options.entries} entries in {seconds:.2f} s behind the first ones, "
+                  f"{taken:.2f} s of CPU time with the client's: {client}\n{'':22s}alone: {before}", flush=True)
 
 
 ROWS = {row.__name__: row for row in (track, keys, memory, expiry, operator, push, teach)}
@@ -361,8 +481,11 @@ def main():
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--most-ms", type=float)
     parser.add_argument("programs", nargs="+", metavar="NAME=PROGRAM")
     options = parser.parse_args()
+    if options.entries > MOST_ENTRIES:
+        parser.error(f"at most {MOST_ENTRIES} entries")
     options.programs = dict(word.split("=", 1) for word in options.programs)
     origin = sides.Origin()
     for row in options.rows.split(","):

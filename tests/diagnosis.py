@@ -59,11 +59,11 @@ def a_pipe_gets_a_line_with_file_and_number_for_each_fault(binary, folder):
 
 
 def what_repeats_is_told_once_with_its_number(binary, folder):
-    servers = "".join(f"    server s{number} 127.0.0.1:{number} cc reno ktls on weight 3 namespace x\n" for number in range(1, 801))
+    servers = "".join(f"    server s{number} 127.0.0.1:{number} cc reno tcp-md5sig x weight 3 namespace x\n" for number in range(1, 801))
     status, text = said(binary, folder, HEAD + "backend b\n" + servers)
     alerts = [line for line in text.split("\n") if line.startswith("[ALERT]")]
     assert status == 1 and len(alerts) == 5, text[:2000]
-    for word in ("cc", "ktls", "namespace"):
+    for word in ("cc", "tcp-md5sig", "namespace"):
         line = f"config : parsing [a.cfg:7] : '{word}' is not implemented yet: 800 times, first at lines 7, 8, 9, 10, 11"
         assert line in text, text[:2000]
     assert "no more" not in text and "more messages" not in text, text[:2000]

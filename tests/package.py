@@ -22,8 +22,9 @@ def made(binary, folder, revision):
     """A package of a revision; its path."""
     if not shutil.which("dpkg-deb"):
         raise LeftOut("dpkg-deb is not here: this is not a Debian")
-    if not os.path.exists(os.path.join(os.path.dirname(binary), "weir-ring")):
-        raise LeftOut("weir-ring is not built beside weir")
+    for name in ("weir-ring", "weir-top"):
+        if not os.path.exists(os.path.join(os.path.dirname(binary), name)):
+            raise LeftOut(f"{name} is not built beside weir")
     done = subprocess.run([os.path.join(ROOT, "packaging", "deb", "build"), os.path.dirname(binary), folder.path, str(revision)],
                           capture_output=True, text=True, timeout=120, env=dict(os.environ, DPKG_DEB_COMPRESSOR_LEVEL="0"))
     assert done.returncode == 0, done.stderr
@@ -55,9 +56,11 @@ class System:
 def everything_is_where_a_distribution_has_it(binary, folder):
     system = System(folder)
     system.dpkg("-i", made(binary, folder, 1))
-    for name, mode in (("usr/bin/weir", 0o755), ("usr/bin/weir-ring", 0o755), ("etc/weir/weir.cfg", 0o640), ("etc/logrotate.d/weir", 0o644),
+    for name, mode in (("usr/bin/weir", 0o755), ("usr/bin/weir-ring", 0o755), ("usr/bin/weir-top", 0o755), ("etc/weir/weir.cfg", 0o640), ("etc/logrotate.d/weir", 0o644),
                        ("etc/rsyslog.d/49-weir.conf", 0o644), ("usr/lib/systemd/system/weir.service", 0o644), ("usr/lib/sysusers.d/weir.conf", 0o644),
                        ("usr/share/man/man1/weir.1.gz", 0o644), ("usr/share/man/man5/weir.cfg.5.gz", 0o644), ("usr/share/man/man1/weir-ring.1.gz", 0o644),
+                       ("usr/share/man/man1/weir-top.1.gz", 0o644), ("usr/share/bash-completion/completions/weir-top", 0o644),
+                       ("usr/share/zsh/vendor-completions/_weir-top", 0o644), ("usr/share/fish/vendor_completions.d/weir-top.fish", 0o644),
                        ("usr/share/bash-completion/completions/weir", 0o644), ("usr/share/zsh/vendor-completions/_weir", 0o644),
                        ("usr/share/fish/vendor_completions.d/weir.fish", 0o644),
                        ("usr/share/doc/weir/copyright", 0o644), ("usr/share/doc/weir/examples/web-site.cfg", 0o644)):
@@ -143,7 +146,7 @@ def man_pages_are_clean(binary, folder):
     """As groff reads them: nothing is warned of."""
     if not shutil.which("groff"):
         raise LeftOut("groff is not installed")
-    for name in ("weir.1", "weir.cfg.5", "weir-ring.1"):
+    for name in ("weir.1", "weir.cfg.5", "weir-ring.1", "weir-top.1"):
         done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", os.path.join(ROOT, "packaging", "man", name)], capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, ""), (name, done.stderr[:500])
 
@@ -152,13 +155,16 @@ def shells_complete_options_and_words(binary, folder):
     """In bash: options, commands, words after 'explain'."""
     def completed(*words):
         quoted = " ".join(f"'{word}'" for word in words)
-        script = f". {ROOT}/packaging/completion/weir.bash; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _weir; echo ${{COMPREPLY[@]}}"
+        name = words[0]
+        script = f". {ROOT}/packaging/completion/{name}.bash; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _{name.replace('-', '_')}; echo ${{COMPREPLY[@]}}"
         return subprocess.run(["bash", "-c", script], capture_output=True, text=True).stdout.split()
     assert completed("weir", "ex") == ["explain"]
     assert completed("weir", "--fo") == ["--format"]
     assert completed("weir", "-c", "--format", "j") == ["json"]
     assert completed("weir", "explain", "retrie") == ["retries"]
     assert "lint" not in completed("weir", "-c", "")
+    assert completed("weir-top", "--on") == ["--once"] and completed("weir-top", "--view", "serv") == ["servers"]
+    assert completed("weir-top", "-s", f"{ROOT}/packaging/deb/bui") == [f"{ROOT}/packaging/deb/build"]
 
 
 def fish_completes_the_same(binary, folder):

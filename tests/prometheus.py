@@ -11,8 +11,10 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -257,6 +259,9 @@ def values_are_the_same_after_the_same_traffic(binary, folder):
         for world in worlds:
             for path in ["/deny", "/deny", "/redirect", "/", "/"]:
                 request(world.port, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            # An exchange counts when its stream ends, which may be after its client has read the answer.
+            failed = 'haproxy_frontend_http_responses_total{proxy="fe",code="5xx"} 2\n'
+            assert wait_until(lambda: failed in world.text()), "two requests without a server"
         theirs, ours = (world.metrics() for world in worlds)
         for name in (f"haproxy_{name}" for name in VALUES):
             if name not in theirs and not is_newest():
@@ -350,48 +355,97 @@ def the_dashboard_asks_for_what_there_is(binary, folder):
     assert len(asked) > 25, asked
 
 
+class Prometheus:
+    """A real one, which scrapes this port each second, with the histograms."""
+
+    def __init__(self, folder, port, *options):
+        server = shutil.which("prometheus")
+        if not server:
+            raise LeftOut("prometheus is not installed")
+        job = ('{"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [{"job_name": "weir", "params": {"histograms": [""]},'
+               ' "static_configs": [{"targets": ["127.0.0.1:%d"]}]}]}' % port)
+        self.port = free_port()
+        self.command = [server, "--config.file", folder.file("prometheus.yml", job), "--storage.tsdb.path", os.path.join(folder.path, "tsdb"),
+                        "--web.listen-address", f"127.0.0.1:{self.port}", "--log.level", "error", *options]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(20)
+
+    def answers(self, expression):
+        """Labels and value of each result; nothing while it has only begun."""
+        query = urllib.parse.urlencode({"query": expression})
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/query?{query}", timeout=10) as answer:
+                found = json.load(answer)
+        except urllib.error.HTTPError as error:
+            # 503: it has only begun. A wrong expression is never answered.
+            assert error.code == 503, (expression, error.read())
+            return []
+        except OSError:
+            return []
+        return [(sample["metric"], sample["value"][1]) for sample in found["data"]["result"] if sample["value"][1] != "NaN"]
+
+
 def prometheus_answers_the_dashboard(binary, folder):
     """A real Prometheus scrapes weir under load; each panel has an answer, but for what cannot be: no server of it is in a queue."""
-    server = shutil.which("prometheus")
-    if not server:
-        raise LeftOut("prometheus is not installed")
-    with Scraped(binary, folder, "weir") as ours:
-        job = ('{"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [{"job_name": "weir", "params": {"histograms": [""]},'
-               ' "static_configs": [{"targets": ["127.0.0.1:%d"]}]}]}' % ours.port)
-        port = free_port()
-        command = [server, "--config.file", folder.file("prometheus.yml", job), "--storage.tsdb.path", os.path.join(folder.path, "tsdb"),
-                   "--web.listen-address", f"127.0.0.1:{port}", "--log.level", "error"]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            waiting = {}
-            for title, expression in questions():
-                for name, value in (("$instance", ".*"), ("$proxy", ".*"), ("$__rate_interval", "1m")):
-                    expression = expression.replace(name, value)
-                waiting[expression] = title
+    with Scraped(binary, folder, "weir") as ours, Prometheus(folder, ours.port) as prometheus:
+        waiting = {}
+        for title, expression in questions():
+            for name, value in (("$instance", ".*"), ("$proxy", ".*"), ("$__rate_interval", "1m")):
+                expression = expression.replace(name, value)
+            waiting[expression] = title
 
-            def answered(expression):
-                query = urllib.parse.urlencode({"query": expression})
-                try:
-                    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?{query}", timeout=10) as answer:
-                        found = json.load(answer)
-                except urllib.error.HTTPError as error:
-                    # 503: it has only begun. A wrong expression is never answered.
-                    assert error.code == 503, (waiting[expression], expression, error.read())
-                    return False
-                except OSError:
-                    return False
-                return any(sample["value"][1] != "NaN" for sample in found["data"]["result"])
+        def all_answered():
+            request(ours.port, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            for expression in [one for one in waiting if prometheus.answers(one)]:
+                del waiting[expression]
+            # No server takes a connection here, so none connects or responds.
+            return all(re.search("(connect|response)_duration", one) for one in waiting)
+        assert wait_until(all_answered, 60), list(waiting.values())
 
-            def all_answered():
-                request(ours.port, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-                for expression in [one for one in waiting if answered(one)]:
-                    del waiting[expression]
-                # No server takes a connection here, so none connects or responds.
-                return all(re.search("(connect|response)_duration", one) for one in waiting)
-            assert wait_until(all_answered, 60), list(waiting.values())
-        finally:
-            process.terminate()
-            process.wait(20)
+
+def prometheus_reads_native_histograms(binary, folder):
+    """With `--enable-feature=native-histograms` it prefers Protocol Buffers and gets them: distributions without borders, and all else
+    as it is in text."""
+    with Scraped(binary, folder, "weir") as ours, Prometheus(folder, ours.port, "--enable-feature=native-histograms") as prometheus:
+        for _ in range(20):
+            # Slow ones: the time of a request begins with its first byte.
+            with socket.create_connection(("127.0.0.1", ours.port), 10) as client:
+                client.sendall(b"GET /deny HTTP/1.1\r\nHost: x\r\n")
+                time.sleep(0.02)
+                client.sendall(b"Connection: close\r\n\r\n")
+                assert client.recv(100).startswith(b"HTTP/1.1 403")
+        name = "haproxy_frontend_total_duration_seconds"
+
+        def value(expression):
+            found = {labels.get("proxy"): float(number) for labels, number in prometheus.answers(expression)}
+            return found.get("fe")
+        # Scrapes are requests, too.
+        assert wait_until(lambda: (value(f"histogram_count({name})") or 0) > 20, 30), prometheus.answers(name)
+        assert value(f"histogram_count({name}{{proxy='ftcp'}})") is None and not prometheus.answers(f"{name}_bucket")
+        middle, most = value(f"histogram_quantile(0.5, {name})"), value(f"histogram_quantile(1, {name})")
+        mean = value(f"histogram_sum({name}) / histogram_count({name})")
+        assert 0.01 < middle <= most < 5 and 0.005 < mean < 5, (middle, most, mean)
+        # The middle is that of the program itself, but for the width of two buckets: scrapes are few, and may take longer.
+        shown = [line.split(",") for line in ask(ours.cli, "show latency").splitlines() if line.startswith("fe,FRONTEND,total,")]
+        assert abs(middle / (int(shown[0][5]) / 1e6) - 1) < 0.2, (middle, shown)
+        # The form changes no other number.
+        assert value("haproxy_frontend_requests_denied_total") == 20
+        text = ours.text("histograms")
+        weights = re.findall(r'haproxy_server_weight{proxy="(\w+)",server="(\w+)"} (\d+)', text)
+        there = [(labels["proxy"], labels["server"], number) for labels, number in prometheus.answers("haproxy_server_weight")]
+        assert sorted(weights) == sorted(there) and weights, (weights, there)
+        states = {labels["state"]: number for labels, number in prometheus.answers("haproxy_frontend_status{proxy='fe'}")}
+        assert states == {"UP": "1", "DOWN": "0"}, states
+        kinds = json.load(urllib.request.urlopen(f"http://127.0.0.1:{prometheus.port}/api/v1/metadata", timeout=10))["data"]
+        titles = dict(re.findall(r"# TYPE (\w+) (\w+)", text))
+        wrong = {metric: known for metric, known in kinds.items() if metric in titles and known[0]["type"] != titles[metric]}
+        assert not wrong and len(set(kinds) & set(titles)) > 100, (wrong, len(kinds))
 
 
 if __name__ == "__main__":

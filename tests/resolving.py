@@ -3,17 +3,19 @@
 
   resolving.py --bin target/release/weir [--only REGEX]
 """
+import contextlib
 import csv
 import json
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import threading
 
 from program import *  # noqa: F403
 from tls import Authority
-from resolvers.name_server import A, AAAA, SRV, NameServer, address, addresses, record, service
+from resolvers.name_server import A, AAAA, CNAME, SRV, NameServer, address, addresses, record, service
 
 CONFIGURATION = """
 global
@@ -168,6 +170,96 @@ def lies_are_not_believed(binary, folder):
         assert wait_until(lambda: len(ns.queries) > 8), ns.queries
     assert len({query.identifier for query in ns.queries}) > 3 and len({query.sender for query in ns.queries}) > 3
     assert len({query.written for query in ns.queries}) > 3, "the letters are always the same"
+
+
+def strangers_are_not_heard(binary, folder):
+    """Answers that are right in all but who sends them: from another port of the name server, from the same port of another address, and before the
+    name server's own. They are none."""
+    def from_strangers(query):
+        forged = query.answer(addresses("192.0.2.66"))
+        for stranger in strangers:
+            stranger.sendto(forged, query.sender)
+        time.sleep(0.02)
+        return query.answer(addresses("192.0.2.1"))
+
+    ns = NameServer({("a.test", A): from_strangers, ("a.test", AAAA): []})
+    strangers = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
+    strangers[0].bind(("127.0.0.1", 0))
+    strangers[1].bind(("127.0.0.2", ns.port))
+    with World(binary, folder, [ns], SERVER) as world:
+        assert world.is_at("192.0.2.1"), world.count()
+        assert wait_until(lambda: len(ns.queries) > 20), len(ns.queries)
+        assert not any("192.0.2.66" in line for line in world.said), world.said
+        assert world.state()["srv_addr"] == "192.0.2.1"
+
+
+def loops_and_halves_are_no_answers(binary, folder):
+    """Names that point at themselves, at each other, forward, beyond the end; names of names in a circle; counts of records that are not there. The answer
+    to the next question counts."""
+    here, pointer = 12, lambda at: struct.pack(">H", 0xc000 | at)
+
+    def broken(query):
+        end = here + len(query.question)
+
+        def answer(owner, kind=A, data=address("192.0.2.66"), count=1):
+            head = query.identifier + struct.pack(">HHHHH", 0x8180, 1, count, 0, 0)
+            return head + query.question + owner + struct.pack(">HHIH", kind, 1, 60, len(data)) + data
+        itself, each_other = pointer(end), pointer(end + 2) + pointer(end)
+        many = b"".join(pointer(end + 2 * at + 2) for at in range(200)) + pointer(here)
+        circle = [record("a.test", CNAME, b"\x01b\x04test\0"), record("b.test", CNAME, b"\x01a\x04test\0")]
+        return [answer(owner) for owner in (itself, each_other, pointer(end + 4), pointer(16000), many, b"\x3f" * 70, b"\x80\x01", b"\x41\0")] + [
+            answer(pointer(here), CNAME, pointer(end + 12)), answer(pointer(here), count=65535), answer(pointer(here), data=b"\1\2\3"),
+            answer(pointer(here), data=b"\1" * 16), query.answer(circle)]
+
+    turn = [0]
+
+    def one_after_the_other(query):
+        turn[0] += 1
+        answers = broken(query)
+        return answers[turn[0]] if turn[0] < len(answers) else query.answer(addresses("192.0.2.1"))
+
+    # Each is the only answer to a question; then all are answers to each, before the true one.
+    for zone in (one_after_the_other, lambda query: broken(query)[:-1] + [query.answer(addresses("192.0.2.1"))]):
+        ns = NameServer({("a.test", A): zone, ("a.test", AAAA): []})
+        with World(binary, folder, [ns], SERVER + " resolve-prefer ipv4") as world:
+            assert world.is_at("192.0.2.1", seconds=15), (turn, world.count())
+            assert world.count()["invalid"] >= 8, world.count()
+            assert not any("192.0.2.66" in line for line in world.said), world.said
+
+
+def who_lies_over_a_connection_is_left(binary, folder):
+    """Over TCP: lengths of nothing, of more than comes, one byte a while, 64 kB of garbage, an end in the middle. The next name server is heard, and no
+    connection is left behind."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=50)
+    ways = [b"\0\0" * 1000, b"\xff\xff" + b"x" * 100, b"\xff\xff" + b"\xff" * 65535, b"\0\x0c" + b"\0" * 12, b"\0", b""]
+    taken = []
+
+    def lie(connection, way):
+        with connection, contextlib.suppress(OSError):
+            connection.recv(1000)
+            if way is None:
+                while True:
+                    connection.sendall(b"\0")
+                    time.sleep(0.02)
+            connection.sendall(way)
+            if way.startswith(b"\xff"):
+                connection.recv(1000)
+
+    def accept():
+        while True:
+            connection, _ = listener.accept()
+            taken.append(connection)
+            threading.Thread(target=lie, args=(connection, ([*ways, None])[len(taken) % (len(ways) + 1)]), daemon=True).start()
+    threading.Thread(target=accept, daemon=True).start()
+    true = NameServer({("a.test", A): lambda query: time.sleep(0.05) or query.answer(addresses("192.0.2.1")), ("a.test", AAAA): []})
+    written = f"nameserver ns1 tcp@127.0.0.1:{listener.getsockname()[1]}\n    nameserver ns2 127.0.0.1:{true.port}"
+    with World(binary, folder, [], SERVER, written=written) as world:
+        descriptors = len(os.listdir(f"/proc/{world.program.pid}/fd"))
+        assert world.is_at("192.0.2.1"), world.count()
+        assert wait_until(lambda: len(taken) > 3 * len(ways), 30), len(taken)
+        assert world.state()["srv_addr"] == "192.0.2.1"
+        assert len(os.listdir(f"/proc/{world.program.pid}/fd")) <= descriptors + 8
+        assert world.count("ns1")["valid"] == 0, world.count("ns1")
 
 
 def who_does_not_keep_letters_is_heard_all_the_same(binary, folder):

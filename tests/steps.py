@@ -162,6 +162,20 @@ def ecosystem():
     return run([sys.executable, "tests/ecosystem.py", "--bin", WEIR])
 
 
+def top():
+    """The terminal dashboard in a real terminal."""
+    built = run(["cargo", "build", "--release", "--locked", "--quiet", "-p", "weir-top"])
+    return built and run([sys.executable, "tests/top.py", "--bin", WEIR])
+
+
+def browser():
+    """The statistics page in a real browser, where one is installed: `make test` installs none, for its size."""
+    if shutil.which("chromedriver") is None:
+        print("chromium and chromium-driver are not installed: nobody looked at the statistics page")
+        return True
+    return run([sys.executable, "tests/browser.py", "--bin", WEIR])
+
+
 def health():
     """Health checks and what follows from them, by processes: programs, mails, sessions, reloads."""
     return run([sys.executable, "tests/health.py", "--bin", WEIR])
@@ -191,6 +205,11 @@ def peers():
     return run([sys.executable, "tests/peers.py", "--bin", WEIR])
 
 
+def tables():
+    """A table of a million entries: requests while they are shown, cleared and expire at once, and what a slow reader holds."""
+    return run([sys.executable, "bench/tables.py", "--rows", "operator,expiry", "--entries", "1000000", "--most-ms", "100", f"weir={WEIR}"])
+
+
 def grpc_calls():
     """Calls of gRPC by the real library, which the package registry has."""
     return run([sys.executable, "tests/grpc_calls.py", "--bin", WEIR])
@@ -203,7 +222,7 @@ def examples():
 
 def package():
     """The Debian package: installed, upgraded, removed and purged in a folder; man pages; completion."""
-    built = run(["cargo", "build", "--release", "--locked", "--quiet", "-p", "weir-ring"])
+    built = run(["cargo", "build", "--release", "--locked", "--quiet", "-p", "weir-ring", "-p", "weir-top"])
     return built and run([sys.executable, "tests/package.py", "--bin", WEIR])
 
 
@@ -246,12 +265,15 @@ STEPS = [
     ("servers", servers, True),
     ("prometheus", prometheus, True),
     ("ecosystem", ecosystem, True),
+    ("top", top, True),
+    ("browser", browser, True),
     ("health", health, True),
     ("resolving", resolving, True),
     ("tls", tls, True),
     ("certificates", certificates, True),
     ("ocsp updates", ocsp_updates, True),
     ("peers", peers, True),
+    ("tables", tables, True),
     ("grpc", grpc_calls, True),
     ("examples", examples, True),
     ("package", package, True),

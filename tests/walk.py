@@ -38,8 +38,13 @@ RULES = {
     "response": "http-response set-var(sess.v{n}) {what}",
     "response-condition": "http-response set-var(sess.v{n}) str(yes) if {what}",
     "after": "http-after-response set-var(sess.v{n}) {what}",
+    "line": "{what}",
+    "backend-line": "{what}",
+    "section": "{what}",
 }
-IN_BACKEND = ("backend", "backend-content", "tcp-response", "response", "response-condition")
+IN_BACKEND = ("backend", "backend-content", "tcp-response", "response", "response-condition", "backend-line")
+# What is a line of the configuration as it stands: its value is none, and what it does is seen by the cases behind it.
+LINES = ("line", "backend-line", "section")
 
 
 class Case:
@@ -89,7 +94,10 @@ def sections(name, message, chosen, ports):
     for place in RULES:
         for number, case in chosen:
             if case.place == place:
-                what = case.what if "condition" in place else quoted(case.what)
+                what = case.what if "condition" in place or place in LINES else quoted(case.what)
+                if place == "section":
+                    back += [(f"backend own-{number}", None), ("    mode http", None), (f"    {what}", case)]
+                    continue
                 (back if place in IN_BACKEND else front).append((f"    {RULES[place].format(n=number, what=what)}", case))
     shown = "".join(f"<<{number}>>" + (case.what if case.place == "log" else f"%{{+Q}}[var(sess.v{number},~)]")
                     for number, case in chosen if case.place != "body")
@@ -131,7 +139,13 @@ def judged_once(binary, numbered, folder, label):
             if case and (kind == "ALERT" or case not in verdicts):
                 verdicts[case] = "error" if kind == "ALERT" else "warning"
     if status and "error" not in verdicts.values():
-        sys.exit(f"{label}: the fault is in no case:\n{out}{err}")
+        # What refers to something that is not there may be said of the proxy alone: such lines are looked at one by one.
+        alone = [pair for pair in numbered if pair[1].place in LINES]
+        if len(numbered) == 1:
+            return dict.fromkeys((case for _, case in alone), "error")
+        verdicts.update(found for pair in alone for found in judged_once(binary, [pair], folder, label).items())
+        if "error" not in verdicts.values():
+            sys.exit(f"{label}: the fault is in no case:\n{out}{err}")
     return verdicts
 
 

@@ -178,7 +178,8 @@ def what_ships_can_be_installed(binary, folder):
         image = file.read()
     copies = [line.split()[1:-1] for line in image.splitlines() if line.startswith("COPY ")]
     assert all(os.path.exists(os.path.join(root, source)) for sources in copies for source in sources if sources[0][0] != "-"), copies
-    assert "target/release/weir-ring" in image and "-p weir-ring" in image
+    for program in ("weir-ring", "weir-top"):
+        assert f"target/release/{program}" in image and f"-p {program}" in image
     if shutil.which("systemd-analyze"):
         for name in ("weir.service", "weir.socket"):
             with open(os.path.join(PACKAGING, "systemd", name)) as file:

@@ -84,7 +84,10 @@ def unpack(archive):
 
 
 # Since 3.3 a backend that names no algorithm draws its server (manual, "balance"): which of two comes first is chance.
-SAID = [("reg-tests/server/cli_delete_dynamic_server.vtc", "\tbackend test\n", "\t\tbalance roundrobin\n")]
+SAID = [
+    ("reg-tests/sample_fetches/srv_name.vtc", "    backend be\n", "        balance roundrobin\n"),
+    ("reg-tests/server/cli_delete_dynamic_server.vtc", "\tbackend test\n", "\t\tbalance roundrobin\n"),
+]
 
 
 def read_list(name):

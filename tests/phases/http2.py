@@ -50,7 +50,7 @@ CASES = [
     _one("silent", "h2 req frames", "504 FIN", "1. rst1:8 goaway:0 FIN", "504 sH-- 0 s 198", lines="timeout server 300ms"),
     _one("silent_body", "h2 req status=200 data=5 frames", "200 10 FIN", "1. rst1:8 goaway:0 FIN", "200 sD-- 0 s 37", lines="timeout server 300ms"),
     _one("no_preface_back", "preface frames", "502 FIN", "late1 goaway:1 FIN", "502 SH-- 0 s 209", lines="timeout server 300ms"),
-    _one("http1", ":HTTP/1.1\\x20400\\x20Bad\\r\\n\\r\\n rest", "502 FIN", "90 FIN", "502 SH-- 0 s 209"),
+    _one("http1", ":HTTP/1.1\\x20400\\x20Bad\\r\\n\\r\\n rest", "502 FIN", "77 FIN", "502 SH-- 0 s 209"),
     _one("data_first", "h2 req data=5 frames", "502 FIN", "1. rst1:1 goaway:0 FIN", "502 SH-- 0 s 209"),
     _one("two_heads", "h2 req status=200 status=200 frames", "200 FIN", "1. rst1:1 goaway:0 FIN", "200 SD-- 0 s 32"),
     _one("no_status", "h2 req frame=1,4,s,0001610162 frames", "502 FIN", "1. rst1:1 goaway:0 FIN", "502 PH-- 0 s 209"),

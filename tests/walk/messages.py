@@ -30,6 +30,30 @@ backend farm
 backend boundless
     mode http
     server s1 127.0.0.1:1
+backend singles
+    stick-table type ip size 1k expire 1h store conn_cnt,conn_cur,conn_rate(1h),sess_cnt,sess_rate(1h),http_req_cnt,http_req_rate(1h) store http_err_cnt,http_err_rate(1h),http_fail_cnt,http_fail_rate(1h),bytes_in_cnt,bytes_in_rate(1h),bytes_out_cnt,bytes_out_rate(1h),glitch_cnt,glitch_rate(1h),gpc0,gpc0_rate(1h),gpc1,gpc1_rate(1h),gpt0
+backend arrays
+    stick-table type ip size 1k expire 1h store gpc(3),gpc_rate(3,1h),gpt(3)
+backend nothing
+    stick-table type ip size 1k
+backend nothing-tracked
+    stick-table type ip size 1k
+backend nothing-late
+    stick-table type ip size 1k
+backend texts
+    stick-table type string len 4 size 1k expire 1h store gpc0
+backend numbers
+    stick-table type integer size 1k expire 1h store gpc0
+backend octets
+    stick-table type binary len 4 size 1k expire 1h store gpc0
+backend sixes
+    stick-table type ipv6 size 1k expire 1h store gpc0
+backend few
+    stick-table type integer size 2 nopurge store gpc0
+backend stuck
+    stick-table type ip size 1k expire 1h store server_id,http_req_cnt
+backend keys
+    stick-table type ip size 1k expire 1h srvkey addr store server_key,gpc0
 """
 
 FILES = {}
@@ -126,5 +150,8 @@ User-Agent: agent (one, two)
     "tls": Message([hello([name_extension(b"sni.Example"), (16, b"\0\x0c\x02h2\x08http/1.1"), (10, b"\0\4\0\x1d\0\x17"), (13, b"\0\4\4\3\x08\4"), (35, b"tick"), (51, b"\0\6\0\x1d\0\2kk")])],
                    response=b"\x16\3\3\0\4\2\0\0\0", mode="tcp", frontend=WAIT, backend=WAIT_FOR_ANSWER),
     "tls-bare": Message([hello([], 0x0301)], response=b"x", mode="tcp", frontend=WAIT),
+    "tracked": request("GET /tracked HTTP/1.1\nHost: h\n\n", frontend=["tcp-request connection track-sc0 src table singles", "tcp-request connection track-sc1 src table arrays"]),
+    "untracked": request("GET /untracked HTTP/1.1\nHost: h\n\n", frontend=["stick-table type ip size 1k expire 1h store gpc0,conn_cnt"]),
+    "tracked-late": request("GET /late?k=one HTTP/1.1\nHost: h\n\n", frontend=["stick-table type ip size 1k expire 1h store conn_cnt,conn_cur,http_req_cnt,gpc0,gpc0_rate(1h)"]),
     "rdp": Message([b"\3\0\0\x2b\x26\xe0\0\0\0\0\0Cookie: mstshash=user1\r\n\1\0\x08\0\3\0\0\0"], response=b"x", mode="tcp", frontend=WAIT),
 }
