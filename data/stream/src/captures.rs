@@ -2,25 +2,28 @@
 
 use weir_config::model::{CaptureSlot, CookieCapture};
 use weir_expr::context::CaptureSide;
-use weir_http::{Flags, Head};
+use weir_http::Head;
 
 use crate::stream::Stream;
 use crate::stream::captures::Captures;
 
 impl Stream {
-    /// Captures headers and cookies of the request as the frontend configures.
+    /// Captures headers of the request as the frontend configures: as they came, before any rule.
     pub(crate) fn capture_request(&mut self) {
         self.keep_request_line();
         self.trace_request();
         let config = &self.frontend.config;
         let (head, raw) = (&self.request.message.head, self.request.message.bytes());
         capture_headers(&config.captures.request, head, raw, &mut self.log.captures, CaptureSide::Request);
-        if let Some(cookie) = &config.captures.cookie
-            && head.flags().contains(Flags::HAS_COOKIE)
-        {
-            let pairs = head.values(raw, b"cookie").flat_map(|value| value.split(|byte| *byte == b';'));
-            self.log.captures.keep_cookie(CaptureSide::Request, capture_cookie(cookie, pairs));
-        }
+    }
+
+    /// Captures the request's cookie (`capture cookie`). As in HAProxy that is later than the headers: in a request that
+    /// passed the rules, or that one denies, as the rules left it. What a rule answers or redirects has none.
+    pub(crate) fn capture_request_cookie(&mut self) {
+        let Some(cookie) = &self.frontend.config.captures.cookie else { return };
+        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
+        let pairs = head.values(raw, b"cookie").flat_map(|value| value.split(|byte| *byte == b';'));
+        self.log.captures.keep_cookie(CaptureSide::Request, capture_cookie(cookie, pairs));
     }
 
     /// Captures headers and cookies of the response as the frontend configures.

@@ -38,6 +38,7 @@ impl Stream {
         if self.backend.config.settings.options.http_buffer_request || self.balances_on_body() {
             self.wait_for_body(0, self.frontend.config.settings.timeouts.http_request).await?;
         }
+        self.capture_request_cookie();
         // The waits of rules count as part of receiving the request, not of waiting for a server.
         self.timers.request = Some(self.elapsed());
         Ok(())
