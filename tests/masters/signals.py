@@ -4,7 +4,7 @@ import signal
 import subprocess
 
 from masters.as_installed import Service
-from masters.support import USR2, alive, field
+from masters.support import USR2, Master, alive, field
 from program import Program, answering, connects, free_port, run, wait_until
 
 
@@ -48,6 +48,18 @@ def ignored(pid):
     """The signals that a process ignores, but for two that are the C library's own: it lets nobody change them."""
     bits = int(field(pid, "SigIgn")[0], 16)
     return {number for number in range(1, 65) if bits >> (number - 1) & 1} - {32, 33}
+
+
+def a_worker_that_still_reads_its_configuration_can_be_ended(binary, folder):
+    """Signals that its master waits for are not blocked in it: it ends at once, and never serves."""
+    config = answering(folder, free_port())
+    with open(config, "a") as file:
+        for number in range(30_000):
+            file.write(f"backend b{number}\n    server s{number} 127.0.0.1:9 weight 10\n")
+    with Master(binary, folder, config) as master:
+        assert wait_until(master.workers), master.said()
+        os.kill(master.current(), signal.SIGTERM)
+        assert master.status() == 143 and "Loading success." not in master.said(), master.said()
 
 
 def wrong_numbers_to_replace_do_no_harm(binary, folder):
