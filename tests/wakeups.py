@@ -1,4 +1,5 @@
 """Who is woken on connections of HTTP/2, and that nobody is forgotten who could go on."""
+import itertools
 import re
 import signal
 import socket
@@ -7,7 +8,7 @@ import threading
 import time
 
 from attackers import http2
-from attackers.http2 import DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, WINDOW, frame
+from attackers.http2 import DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, WINDOW, frame
 from program import Program, ask, free_port, wait_until
 
 CONFIGURATION = """
@@ -155,6 +156,41 @@ def windows_behind_output(binary, folder, streams):
         scene.program.send(signal.SIGCONT)
         total = payload_of(client, 1_000_000)
         assert total >= 1_000_000, f"nothing came behind {total} bytes"
+
+
+def pings_behind_their_answers_are_answered_r179_r180(binary, folder):
+    """As many pings as there may be at once: the last ones are not received while too many answers wait, which then leave with one call."""
+    count = 9_900
+    with Scene(binary, folder, "tune.sndbuf.client 200000\n    tune.rcvbuf.client 1000000") as scene:
+        # How much is received before the answers are too many depends on how it is cut.
+        for _ in range(12):
+            scene.program.send(signal.SIGSTOP)
+            client = scene.client(65_535)
+            client.sendall(b"".join(frame(PING, 0, 0, struct.pack(">Q", number)) for number in range(count)))
+            time.sleep(0.2)
+            scene.program.send(signal.SIGCONT)
+            answers = (payload for kind, _, _, payload in http2.frames(client, 3) if kind == PING)
+            assert [int.from_bytes(payload) for payload in itertools.islice(answers, count)] == list(range(count))
+            client.close()
+
+
+def the_stream_that_got_data_last_runs_next_r188(binary, folder):
+    """Three streams get the end of what they wait for in one turn of their connection: the last one, whose data are still near, runs first."""
+    port = free_port()
+    text = (f"global\n    nbthread 1\ndefaults\n    mode http\n    timeout connect 2s\n    timeout client 5s\n    timeout server 5s\n"
+            f"frontend f\n    bind 127.0.0.1:{port} proto h2\n    http-request wait-for-body time 5s\n    http-request return status 200\n")
+    with Program(binary, "-db", "-f", folder.file("a.cfg", text)) as program:
+        program.ready(port)
+        with socket.create_connection(("127.0.0.1", port), 5) as client:
+            client.sendall(PREFACE + frame(SETTINGS, 0, 0, b"") + b"".join(frame(HEADERS, END_HEADERS, stream, POST) for stream in (1, 3, 5)))
+            # Its own settings, and its acknowledgement of ours: the streams have begun.
+            seen = http2.frames(client)
+            assert [next(seen)[0], next(seen)[0]] == [SETTINGS, SETTINGS]
+            time.sleep(0.2)
+            client.sendall(b"".join(frame(DATA, END_STREAM, stream, b"x") for stream in (1, 3, 5)))
+            heads = (stream for kind, _, stream, _ in seen if kind == HEADERS)
+            order = [next(heads) for _ in range(3)]
+            assert order == [5, 1, 3], order
 
 
 def half_a_frame_wakes_nobody_and_its_end_is_seen_r180(binary, folder):
