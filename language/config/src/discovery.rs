@@ -104,6 +104,15 @@ mod tests {
     }
 
     #[test]
+    fn a_section_ends_with_its_file() {
+        let mut sources = SourceMap::new();
+        sources.add("a.cfg", b"global\n daemon\n".to_vec());
+        sources.add("b.cfg", b"zero-warning\nglobal\n quiet\n".to_vec());
+        let found = discover(&sources, &StaticFeatures::default(), Environment::new()).global;
+        assert!(found.daemon && found.quiet && !found.zero_warning);
+    }
+
+    #[test]
     fn mistakes_are_left_to_the_worker() {
         let found = look("global\n pidfile\n daemon\n mworker-max-reloads many\n");
         assert!(found.global.daemon && found.global.pidfile.is_none() && found.global.reloads_max.is_none());
