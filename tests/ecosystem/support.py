@@ -62,3 +62,23 @@ class World:
                 date, rest = re.fullmatch(r"<\d+>(\w{3} [ \d]\d [\d:]{8}) (.*)", line).groups()
                 found.append(f"{date} host {rest}")
         return found
+
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def of_the_manual(heading, kind):
+    """The blocks of one kind (`haproxy`, `text`) under a heading of the manual's page on tools: what is recommended is what is tested."""
+    with open(os.path.join(ROOT, "doc", "manual", "src", "tools.md")) as file:
+        section = file.read().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    found = re.findall(rf"^( *)```{kind}\n(.*?)^ *```$", section, re.M | re.S)
+    assert found, (heading, kind)
+    return [re.sub(rf"^{indent}", "", text, flags=re.M) for indent, text in found]
+
+
+def replaced(text, changes):
+    """A text of the manual with the addresses and paths of a check; each of them has to be in it."""
+    for before, after in changes.items():
+        assert before in text, before
+        text = text.replace(before, after)
+    return text
