@@ -392,7 +392,7 @@ impl Parts {
     /// # Errors
     /// What is wrong with the file, named `path` in messages.
     pub fn read(&mut self, pem: &[u8], path: &str, passphrases: &Passphrases) -> Result<(), String> {
-        let (mut chain, mut key) = (Vec::new(), None);
+        let (mut chain, mut key) = (Vec::<CertificateDer<'static>>::new(), None);
         let (plain, encrypted) = EncryptedKey::take_from(pem);
         for found in &encrypted {
             key = Some(passphrases.open(found, path)?);
@@ -407,6 +407,13 @@ impl Parts {
                 SectionKind::EcPrivateKey => key = Some(PrivateKeyDer::Sec1(der.into())),
                 _ => {}
             }
+        }
+        // Clients are shown the chain as it is: what they cannot read must not come into use.
+        if let Some(index) = chain.iter().position(|each| X509Certificate::from_der(each).is_err()) {
+            return Err(format!(
+                "'{path}' holds a certificate that cannot be read: number {} of its chain is damaged.",
+                index + 1
+            ));
         }
         if !chain.is_empty() {
             self.chain = chain;
@@ -481,3 +488,30 @@ pub(crate) fn cannot_open(path: &str, error: &io::Error) -> String {
 const BUNDLE: [&str; 3] = [".ecdsa", ".rsa", ".dsa"];
 /// The extensions of additional files, which are not certificates.
 const BESIDE: [&str; 5] = [".key", ".issuer", ".ocsp", ".sctl", ".dh"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wherever it stands in the chain; one that can be read is not in its way.
+    #[test]
+    fn a_chain_with_a_damaged_certificate_is_refused() {
+        let made = rcgen::generate_simple_self_signed(["one.example".to_owned()]).expect("a certificate");
+        let good = made.cert.pem();
+        let damaged = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let read = |texts: &[&str]| {
+            let mut parts = Parts::default();
+            let read = parts.read(texts.concat().as_bytes(), "x.pem", &Passphrases::default());
+            read.map(|()| parts.chain.len())
+        };
+        assert_eq!(read(&[&good, &good]), Ok(2));
+        for (texts, number) in
+            [(vec![damaged], 1), (vec![&good, damaged], 2), (vec![&good, &good, damaged, &good], 3)]
+        {
+            let expected = format!(
+                "'x.pem' holds a certificate that cannot be read: number {number} of its chain is damaged."
+            );
+            assert_eq!(read(&texts), Err(expected));
+        }
+    }
+}
