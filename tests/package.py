@@ -57,7 +57,7 @@ def everything_is_where_a_distribution_has_it(binary, folder):
     system = System(folder)
     system.dpkg("-i", made(binary, folder, 1))
     for name, mode in (("usr/bin/weir", 0o755), ("usr/bin/weir-ring", 0o755), ("usr/bin/weir-top", 0o755), ("etc/weir/weir.cfg", 0o640), ("etc/logrotate.d/weir", 0o644),
-                       ("etc/rsyslog.d/49-weir.conf", 0o644), ("usr/lib/systemd/system/weir.service", 0o644), ("usr/lib/sysusers.d/weir.conf", 0o644),
+                       ("etc/rsyslog.d/49-weir.conf", 0o644), ("usr/share/weir/certbot-deploy", 0o755), ("usr/lib/systemd/system/weir.service", 0o644), ("usr/lib/sysusers.d/weir.conf", 0o644),
                        ("usr/share/man/man1/weir.1.gz", 0o644), ("usr/share/man/man5/weir.cfg.5.gz", 0o644), ("usr/share/man/man1/weir-ring.1.gz", 0o644),
                        ("usr/share/man/man1/weir-top.1.gz", 0o644), ("usr/share/bash-completion/completions/weir-top", 0o644),
                        ("usr/share/zsh/vendor-completions/_weir-top", 0o644), ("usr/share/fish/vendor_completions.d/weir-top.fish", 0o644),
