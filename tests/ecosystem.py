@@ -8,8 +8,8 @@ left out.
 """
 import sys
 
-from ecosystem import clusters, logs, operators, renewals
+from ecosystem import clusters, data_plane, logs, operators, renewals
 from program import main
 
 if __name__ == "__main__":
-    sys.exit(main("ecosystem", [operators, logs, clusters, renewals]))
+    sys.exit(main("ecosystem", [operators, logs, clusters, renewals, data_plane]))
