@@ -10,13 +10,13 @@ mod ejecting;
 mod followers;
 #[cfg(all(test, not(loom)))]
 mod storms;
+mod tracking;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 
-pub use followers::Follower;
+pub use tracking::{Follower, Followers};
 
 use crate::balance::Pick;
 use crate::changes::{AddError, RemoveError};
@@ -35,11 +35,15 @@ use crate::snapshot::ServerSnapshot;
 use crate::sync::{Ordering, handshake_point, raise};
 use crate::view::{Chosen, WorkerView};
 use crate::waiting::{Outcome, Queues, Waiting};
+use tracking::Tracking;
 use weir_sync::{Lock, LockGuard, LockLabel, PerWorker};
 
 /// The name of backends' locks in lock profiles. Each critical section leaves its state consistent at each step, so a panic
 /// caught at the task that held it (design D8) leaves nothing to repair.
 static LABEL: LockLabel = LockLabel::new("BACKEND");
+
+/// The name of the locks of servers that follow others.
+static TRACKING: LockLabel = LockLabel::new("TRACKING");
 
 /// A backend, shared by all workers.
 pub struct Backend {
@@ -49,10 +53,8 @@ pub struct Backend {
     /// Each worker's view is created at its first choice.
     views: PerWorker<Option<Box<WorkerView>>>,
     itself: Weak<Backend>,
-    /// Which servers follow the state of a server of this backend (`track`). Changed when servers are added or removed.
-    followers: ArcSwap<HashMap<ServerKey, Vec<Follower>>>,
-    /// The servers that this backend's own servers follow.
-    leaders: ArcSwap<HashMap<ServerKey, Follower>>,
+    /// Which servers follow which (`track`). May be locked while `lb_state` is, not the other way round.
+    tracking: Lock<Tracking>,
 }
 
 impl Backend {
@@ -78,8 +80,7 @@ impl Backend {
                 snapshot,
                 views,
                 itself: Weak::clone(itself),
-                followers: ArcSwap::default(),
-                leaders: ArcSwap::default(),
+                tracking: Lock::new(Tracking::default(), &TRACKING),
                 shared,
             }
         })
@@ -389,7 +390,7 @@ impl Backend {
         if !server.is_unused() {
             return Err(RemoveError::InUse);
         }
-        if self.followers.load().contains_key(&key) {
+        if self.tracking.lock().is_followed(key) {
             return Err(RemoveError::Followed);
         }
         lb_state.remove(key);

@@ -42,7 +42,7 @@ mod view;
 mod waiting;
 
 pub use address::ServerAddress;
-pub use backend::{Backend, Follower};
+pub use backend::{Backend, Follower, Followers};
 pub use changes::{AddError, ChangeError, FormerState, RemoveError};
 pub use choice::{Choice, ChooseInput};
 pub use figures::{

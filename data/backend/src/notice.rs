@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::backend::Followers;
 use crate::health::{Check, CheckKind, CheckResult, Finding};
 use crate::server::Server;
 use crate::server::state::{AdminState, OperationalState};
@@ -55,8 +56,8 @@ pub struct Passage {
     pub is_up: bool,
 }
 
-/// The result of a change: lines for logs, and servers that went up or down. Servers that follow others are included.
-#[derive(Clone, Debug, Default)]
+/// The result of a change: lines for logs, and servers that went up or down. The first servers that follow the changed one are included.
+#[derive(Debug, Default)]
 pub struct News {
     /// The lines, in their order.
     pub notices: Vec<Notice>,
@@ -66,6 +67,8 @@ pub struct News {
     pub ejections: Vec<EjectionEnd>,
     /// When the changes of a large farm that is watched are followed, one entry for each batch of changes.
     pub batches: Vec<BatchEnd>,
+    /// Servers that follow changed ones, and have yet to be told. Go on with the first one until none are left.
+    pub later: Vec<Followers>,
 }
 
 /// When [`Backend::settle`](crate::Backend::settle) is to be called.
@@ -93,6 +96,7 @@ impl News {
         self.passages.extend(more.passages);
         self.ejections.extend(more.ejections);
         self.batches.extend(more.batches);
+        self.later.extend(more.later);
     }
 }
 

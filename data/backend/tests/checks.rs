@@ -155,7 +155,7 @@ fn followers_follow_through_a_chain() {
     let (middle, last) = (backend("b", vec![plain("m")]), backend("c", vec![plain("l")]));
     let follow = |of: &Backend, by: &Arc<Backend>| {
         let follower = Follower { backend: Arc::downgrade(by), server: FIRST };
-        of.add_follower(FIRST, follower);
+        assert!(of.add_follower(FIRST, follower));
     };
     follow(&leader, &middle);
     follow(&middle, &last);
@@ -178,7 +178,7 @@ fn a_follower_that_leaves_maintenance_is_what_its_leader_is() {
     let leader = backend("a", vec![checked("s", StartLevel::JustUp)]);
     let plain = ServerSettings { name: "f".to_owned(), id: 1, ..ServerSettings::default() };
     let farm = backend("b", vec![plain]);
-    leader.add_follower(FIRST, Follower { backend: Arc::downgrade(&farm), server: FIRST });
+    assert!(leader.add_follower(FIRST, Follower { backend: Arc::downgrade(&farm), server: FIRST }));
     let ask = |state| farm.change_for(FIRST, Change::State(state), Reason::Operator, 1).expect("a server");
     ask(RequestedState::Maintenance);
     report(&leader, CheckKind::Health, CheckStatus::L4Timeout);
@@ -198,7 +198,7 @@ fn who_is_followed_stays_until_nobody_follows() {
     };
     let (leader, middle, last) = (add("l"), add("m"), add("n"));
     let follow = |leader, server| {
-        farm.add_follower(leader, Follower { backend: Arc::downgrade(&farm), server });
+        assert!(farm.add_follower(leader, Follower { backend: Arc::downgrade(&farm), server }));
     };
     follow(leader, middle);
     follow(middle, last);

@@ -1,6 +1,6 @@
 //! Builds server checks: from the configuration to the settings of checks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -257,21 +257,26 @@ fn timings(proxy: &Proxy) -> Timings {
 
 /// Makes servers that track others follow them, beginning with their current state.
 pub(crate) fn follow(instance: &Instance) {
-    let mut leaders = BTreeMap::new();
+    let mut followers = Vec::new();
     for proxy in &instance.proxies {
         let Some(backend) = &proxy.backend else { continue };
         for (rank, server) in (0..).zip(&proxy.config.servers) {
             let Some((place, leader)) = server.leader else { continue };
             let of_leader = instance.proxies.get(place as usize).and_then(|proxy| proxy.backend.as_ref());
             let Some(of_leader) = of_leader else { continue };
-            let leader = ServerKey::configured(leader);
-            let follower = Follower { backend: Arc::downgrade(backend), server: ServerKey::configured(rank) };
-            of_leader.add_follower(leader, follower);
-            leaders.insert((place, leader), of_leader);
+            let key = ServerKey::configured(rank);
+            let follower = Follower { backend: Arc::downgrade(backend), server: key };
+            if of_leader.add_follower(ServerKey::configured(leader), follower) {
+                followers.push((backend, key));
+            }
         }
     }
-    for ((_, leader), backend) in leaders {
-        let news = backend.lead(leader, weir_sched::now().as_ms());
+    let now_ms = weir_sched::now().as_ms();
+    for (backend, key) in followers {
+        let mut news = backend.catch_up(key, now_ms);
+        while let Some(followers) = news.later.pop() {
+            news.extend(followers.go_on(now_ms));
+        }
         let changed = news.batches.iter().filter_map(|end| instance.proxies.get(end.proxy)?.backend.as_ref());
         changed.for_each(|backend| backend.settle());
     }

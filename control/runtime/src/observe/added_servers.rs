@@ -79,8 +79,11 @@ impl LiveTarget {
         proxy.added_servers.insert(server.key(), remembered);
         if let Some((of_leader, leader)) = leader {
             let follower = Follower { backend: Arc::downgrade(backend), server: server.key() };
-            of_leader.add_follower(leader, follower);
-            notices::tell(self.live, &of_leader.lead(leader, now_ms()));
+            if !of_leader.add_follower(leader, follower) {
+                self.remove_from(proxy, &server)?;
+                return Err("the server to track was removed meanwhile.".to_owned());
+            }
+            notices::tell(self.live, backend.catch_up(server.key(), now_ms()));
         }
         if let Some(checks) = record.checks.get() {
             let mut alone = build::CheckParts::default();
@@ -137,6 +140,11 @@ impl LiveTarget {
     pub(super) fn remove(&self, server: ServerKey) -> Result<(), String> {
         let gone = || "No such server.".to_owned();
         let (proxy, server) = self.server_of(server).ok_or_else(gone)?;
+        self.remove_from(proxy, &server)
+    }
+
+    fn remove_from(&self, proxy: &'static Proxy, server: &Server) -> Result<(), String> {
+        let gone = || "No such server.".to_owned();
         let backend = proxy.backend.as_ref().ok_or_else(gone)?;
         if proxy.known_server(server.key()).is_some_and(|known| known.is_referenced) {
             return Err(REFERENCED.to_owned());
@@ -147,7 +155,7 @@ impl LiveTarget {
             RemoveError::Followed => REFERENCED.to_owned(),
             RemoveError::InUse => {
                 // Idle connections need not prevent the next attempt.
-                forget_connections(proxy, &server);
+                forget_connections(proxy, server);
                 "Server still has connections attached to it, cannot remove it.".to_owned()
             }
         })?;

@@ -3,7 +3,11 @@
 //! The runtime API and the form of the statistics page both use these functions, so that a change is always made
 //! and logged in the same way. Log processors for HAProxy look for these texts.
 
-use weir_backend::{BatchEnd, Change, ChangeError, EjectionEnd, News, Passage, Reason, Server, Urgency};
+use std::collections::VecDeque;
+
+use weir_backend::{
+    BatchEnd, Change, ChangeError, EjectionEnd, Followers, News, Passage, Reason, Server, Urgency,
+};
 use weir_events::Level;
 use weir_sched::{Class, Kind, Tick};
 use weir_stream::ending::By;
@@ -21,12 +25,12 @@ pub(super) fn change_server(
 ) -> Result<(), ChangeError> {
     let Some(backend) = &proxy.backend else { return Err(ChangeError::NoSuchServer) };
     let news = backend.change_for(server.key(), change, Reason::Operator, now_ms())?;
-    tell(live, &news);
+    tell(live, news);
     Ok(())
 }
 
-/// Logs the result of a change.
-pub(super) fn tell(live: Live, news: &News) {
+/// Logs the result of a change, and has followed what is to be done later.
+pub(super) fn tell(live: Live, news: News) {
     for notice in &news.notices {
         let Some(proxy) = live.instance.proxies.get(notice.proxy) else { continue };
         let level = match notice.urgency {
@@ -49,6 +53,23 @@ pub(super) fn tell(live: Live, news: &News) {
     for end in &news.batches {
         weir_sched::spawn(&BATCH_END, Class::Normal, settle(live, *end));
     }
+    if !news.later.is_empty() {
+        weir_sched::spawn(&FOLLOWERS, Class::Normal, tell_followers(live, news.later));
+    }
+}
+
+/// Has servers follow others that changed, a portion at a time.
+async fn tell_followers(live: Live, later: Vec<Followers>) {
+    let mut later = VecDeque::from(later);
+    while let Some(followers) = later.pop_front() {
+        weir_sched::yield_now().await;
+        let mut news = followers.go_on(now_ms());
+        // Those that follow a follower come before its leader's next one.
+        for followers in std::mem::take(&mut news.later).into_iter().rev() {
+            later.push_front(followers);
+        }
+        tell(live, news);
+    }
 }
 
 /// Ends ejections at their time.
@@ -56,7 +77,7 @@ async fn end_ejections(live: Live, end: EjectionEnd) {
     weir_sched::sleep_until(Tick::from_ms(end.at_ms)).await;
     let proxy = live.instance.proxies.get(end.proxy);
     if let Some(backend) = proxy.and_then(|proxy| proxy.backend.as_ref()) {
-        tell(live, &backend.end_ejections(now_ms()));
+        tell(live, backend.end_ejections(now_ms()));
     }
 }
 
@@ -68,6 +89,8 @@ async fn settle(live: Live, end: BatchEnd) {
         backend.settle();
     }
 }
+
+static FOLLOWERS: Kind = Kind::new("servers that follow others");
 
 static BATCH_END: Kind = Kind::new("batch of server changes");
 

@@ -40,7 +40,9 @@ impl Backend {
         now_ms: u64,
     ) -> Result<News, ChangeError> {
         let mut news = News::default();
-        self.alter(key, &reason, now_ms, &mut news, |server| self.apply(server, change, now_ms))?;
+        if self.alter(key, &reason, now_ms, &mut news, |server| self.apply(server, change, now_ms))? {
+            self.lead(key, now_ms, &mut news);
+        }
         Ok(news)
     }
 
@@ -61,11 +63,14 @@ impl Backend {
         }
         let Some(state) = server.state_after(&step, now_ms) else { return news };
         let reason = if says_all { Reason::Said } else { Reason::Found(finding) };
-        // If the server was removed in the meantime, there is nothing to report.
-        let _ = self.alter(key, &reason, now_ms, &mut news, |server| {
+        let apply = |server: &Server| {
             apply_health(server, state, now_ms);
             Ok(())
-        });
+        };
+        // If the server was removed in the meantime, there is nothing to report.
+        if let Ok(true) = self.alter(key, &reason, now_ms, &mut news, apply) {
+            self.lead(key, now_ms, &mut news);
+        }
         news
     }
 
@@ -109,7 +114,7 @@ impl Backend {
         self.report(server.key(), CheckKind::Health, finding, now_ms)
     }
 
-    /// Changes a server and its followers under the lock.
+    /// Changes a server under the lock. True if its followers have to be told ([`Backend::lead`]).
     pub(super) fn alter(
         &self,
         key: ServerKey,
@@ -117,29 +122,27 @@ impl Backend {
         now_ms: u64,
         news: &mut News,
         apply: impl FnOnce(&Server) -> Result<(), ChangeError>,
-    ) -> Result<(), ChangeError> {
+    ) -> Result<bool, ChangeError> {
         let leader = self.leader_of(key);
-        let woken;
-        let server = {
-            let mut lb_state = self.lb_state.lock();
-            let server = Arc::clone(lb_state.server(key).ok_or(ChangeError::NoSuchServer)?);
-            let before = lb_state.situation(&server, now_ms);
-            let standing = lb_state.standing(&server, now_ms);
-            apply(&server)?;
-            let returns = before.admin.is_maintenance() && !server.admin_state().is_maintenance();
-            if let Some(leader) = leader.filter(|_| returns) {
-                // It has no checks of its own.
-                apply_lead(&server, &leader, now_ms);
-            }
-            woken = self.follow_up(&mut lb_state, &server, (before, standing), reason, now_ms, news);
-            server
-        };
-        wake_all(woken);
-        for follower in self.followers.load().get(&key).into_iter().flatten() {
-            let Some(backend) = follower.backend.upgrade() else { continue };
-            backend.follow(follower.server, self.name(), &server, now_ms, news);
+        let mut lb_state = self.lb_state.lock();
+        let server = Arc::clone(lb_state.server(key).ok_or(ChangeError::NoSuchServer)?);
+        let before = lb_state.situation(&server, now_ms);
+        let standing = lb_state.standing(&server, now_ms);
+        apply(&server)?;
+        let returns = before.admin.is_maintenance() && !server.admin_state().is_maintenance();
+        if let Some(leader) = leader.filter(|_| returns) {
+            // It has no checks of its own.
+            apply_lead(&server, &leader, now_ms);
         }
-        Ok(())
+        let is_another =
+            (before.admin, before.operational) != (server.admin_state(), server.operational_state(now_ms));
+        if matches!(reason, Reason::Follows(_)) && !is_another {
+            return Ok(false);
+        }
+        let woken = self.follow_up(&mut lb_state, &server, (before, standing), reason, now_ms, news);
+        drop(lb_state);
+        wake_all(woken);
+        Ok(is_another)
     }
 
     /// The consequences of a server's change: members are recomputed, waiters get free slots, and log lines are made. Returns the waiters

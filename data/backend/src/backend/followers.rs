@@ -1,53 +1,73 @@
 //! Servers that follow the state of another one, in this backend or in others (`track`).
+//!
+//! A server that changes tells its followers in portions of [`PORTION`]: the first one with the change, the others when the caller goes on
+//! ([`News::later`]). Whoever is told takes the state that its leader has then, read under the follower's lock, not the one that the
+//! change made. So it does not matter in which order changes of the leader, portions, and changes of the follower itself come: after each
+//! change all are told once more, and the last time that one is told, it takes the last state.
 
-use std::collections::HashMap;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
 use std::sync::{Arc, Weak};
 
 use super::Backend;
 use super::changing::{apply_admin, apply_health};
+use super::tracking::{Follower, Followers};
 use crate::notice::{News, Reason};
 use crate::server::Server;
-use crate::server::state::AdminState;
+use crate::server::state::{AdminState, OperationalState};
 use crate::server_key::ServerKey;
 
-/// A server that follows another one's state (`track`), or is followed.
-#[derive(Clone, Debug)]
-pub struct Follower {
-    /// Its backend.
-    pub backend: Weak<Backend>,
-    /// Its key.
-    pub server: ServerKey,
-}
-
 impl Backend {
-    /// Makes a server of some backend follow the state of a server of this backend.
-    pub fn add_follower(&self, leader: ServerKey, follower: Follower) {
+    /// Makes a server of some backend follow the state of a server of this backend; it takes that state by [`Backend::catch_up`]. False if
+    /// there is no such server here.
+    #[must_use]
+    pub fn add_follower(&self, leader: ServerKey, follower: Follower) -> bool {
+        {
+            // Under this lock nobody removes the leader.
+            let lb_state = self.lb_state.lock();
+            if lb_state.server(leader).is_none() {
+                return false;
+            }
+            self.tracking.lock().add(leader, follower.clone());
+        }
         if let Some(backend) = follower.backend.upgrade() {
             let itself = Follower { backend: Weak::clone(&self.itself), server: leader };
-            backend.leaders.rcu(|leaders| {
-                let mut leaders = HashMap::clone(leaders);
-                leaders.insert(follower.server, itself.clone());
-                leaders
-            });
+            backend.tracking.lock().set_leader(follower.server, itself);
+            if backend.server(follower.server).is_none() {
+                // It was removed meanwhile.
+                backend.forget_leader(follower.server);
+            }
         }
-        self.followers.rcu(|followers| {
-            let mut followers = HashMap::clone(followers);
-            followers.entry(leader).or_default().push(follower.clone());
-            followers
-        });
+        true
+    }
+
+    /// Has a server that follows another one be what that one is. Nothing of it is said in logs: the news are only what is to be done later.
+    #[must_use]
+    pub fn catch_up(&self, key: ServerKey, now_ms: u64) -> News {
+        let mut news = News::default();
+        if let Some(leader) = self.leader_of(key) {
+            self.follow(
+                key,
+                &leader,
+                &Reason::Follows(String::new()),
+                (now_ms, &mut PORTION.clone()),
+                &mut news,
+            );
+        }
+        News { batches: news.batches, later: news.later, ..News::default() }
     }
 
     /// The server that one of this backend follows, if any.
     pub(super) fn leader_of(&self, key: ServerKey) -> Option<Arc<Server>> {
-        let leaders = self.leaders.load();
-        let leader = leaders.get(&key)?;
+        let leader = self.tracking.lock().leader(key).cloned()?;
         leader.backend.upgrade()?.server(leader.server)
     }
 
     /// The length of the chain of servers that a server of this backend follows.
     #[must_use]
     pub fn leaders_of(&self, key: ServerKey) -> usize {
-        let next = |backend: &Backend, key: ServerKey| backend.leaders.load().get(&key).cloned();
+        let next = |backend: &Backend, key: ServerKey| backend.tracking.lock().leader(key).cloned();
         let mut leader = next(self, key);
         let mut count = 0;
         while let Some(found) = leader {
@@ -59,53 +79,81 @@ impl Backend {
 
     /// After a server was removed: it follows no server any more.
     pub(super) fn forget_leader(&self, key: ServerKey) {
-        let Some(leader) = self.leaders.load().get(&key).cloned() else { return };
-        self.leaders.rcu(|leaders| {
-            let mut leaders = HashMap::clone(leaders);
-            leaders.remove(&key);
-            leaders
-        });
-        let Some(backend) = leader.backend.upgrade() else { return };
-        let is_another =
-            |follower: &Follower| follower.server != key || !Weak::ptr_eq(&follower.backend, &self.itself);
-        backend.followers.rcu(|followers| {
-            let mut followers = HashMap::clone(followers);
-            if let Some(of_leader) = followers.get_mut(&leader.server) {
-                of_leader.retain(is_another);
+        let leader = self.tracking.lock().take_leader(key);
+        let Some(leader) = leader else { return };
+        if let Some(backend) = leader.backend.upgrade() {
+            backend.tracking.lock().remove(leader.server, &self.itself, key);
+        }
+    }
+
+    /// After a server changed: tells the first of its followers.
+    pub(super) fn lead(&self, key: ServerKey, now_ms: u64, news: &mut News) {
+        self.lead_some(key, (now_ms, &mut PORTION.clone()), news);
+    }
+
+    fn lead_some(&self, key: ServerKey, portion: Portion<'_>, news: &mut News) {
+        if self.tracking.lock().begin(key) {
+            self.tell_followers(key, portion, news);
+        }
+    }
+
+    /// Tells followers until the portion is over. One that is followed itself comes before the next one: first its followers are told.
+    fn tell_followers(&self, leader: ServerKey, (now_ms, left): Portion<'_>, news: &mut News) {
+        // A leader cannot be removed.
+        let Some(server) = self.server(leader) else { return };
+        let reason = Reason::Follows(format!("{}/{}", self.name(), server.name()));
+        while *left > 0 {
+            let next = self.tracking.lock().next(leader);
+            let Some(follower) = next else { break };
+            *left -= 1;
+            if let Some(backend) = follower.backend.upgrade() {
+                backend.follow(follower.server, &server, &reason, (now_ms, left), news);
             }
-            followers.retain(|_, of_one| !of_one.is_empty());
-            followers
-        });
+        }
+        news.later.extend(self.tracking.lock().rest(leader, &self.itself));
     }
 
-    /// Applies a server's state to its followers. Nothing of it is said in logs: the news are only what is to be done later.
-    #[must_use]
-    pub fn lead(&self, key: ServerKey, now_ms: u64) -> News {
-        let mut news = News::default();
-        // A server that is gone leads nobody.
-        let _ = self.alter(key, &Reason::Operator, now_ms, &mut news, |_| Ok(()));
-        News { batches: news.batches, ..News::default() }
-    }
-
-    /// Has a server be what another one is.
-    pub(super) fn follow(
+    /// Has a server be what another one is, and its followers with it.
+    fn follow(
         &self,
         key: ServerKey,
-        leader_backend: &str,
         leader: &Server,
-        now_ms: u64,
+        reason: &Reason,
+        (now_ms, left): Portion<'_>,
         news: &mut News,
     ) {
-        let reason = Reason::Follows(format!("{leader_backend}/{}", leader.name()));
-        // A follower that was removed has nothing to follow with.
-        let _ = self.alter(key, &reason, now_ms, news, |server| {
+        let apply = |server: &Server| {
             apply_lead(server, leader, now_ms);
             Ok(())
-        });
+        };
+        // A follower that was removed has nothing to follow with.
+        if let Ok(true) = self.alter(key, reason, now_ms, news, apply) {
+            self.lead_some(key, (now_ms, left), news);
+        }
     }
 }
 
-/// A server is what the one is that it follows: its own wishes of maintenance and drain remain.
+impl Followers {
+    /// Tells the next ones. The result says who is left.
+    #[must_use]
+    pub fn go_on(self, now_ms: u64) -> News {
+        let mut news = News::default();
+        let leader = self.leader.clone();
+        drop(self);
+        if let Some(backend) = leader.backend.upgrade() {
+            backend.tell_followers(leader.server, (now_ms, &mut PORTION.clone()), &mut news);
+        }
+        news
+    }
+}
+
+/// The time, and how many followers may still be told at once.
+type Portion<'p> = (u64, &'p mut usize);
+
+/// How many followers are told before other tasks run. With a log line for each one, that is a few hundred microseconds.
+const PORTION: usize = 64;
+
+/// A server is what the one is that it follows: its own wishes of maintenance and drain remain, and so does its slow start.
 pub(super) fn apply_lead(server: &Server, leader: &Server, now_ms: u64) {
     let inherited = AdminState::INHERITED_MAINTENANCE.with(AdminState::INHERITED_DRAIN);
     let mut admin = server.admin_state().without(inherited);
@@ -118,7 +166,13 @@ pub(super) fn apply_lead(server: &Server, leader: &Server, now_ms: u64) {
     if admin != server.admin_state() {
         apply_admin(server, admin, now_ms);
     }
-    if !leader.admin_state().is_maintenance() {
-        apply_health(server, leader.operational_state(now_ms), now_ms);
+    if leader.admin_state().is_maintenance() {
+        return;
     }
+    let state = match (server.operational_state(now_ms), leader.operational_state(now_ms)) {
+        (own @ OperationalState::Starting, OperationalState::Starting | OperationalState::Running) => own,
+        (_, OperationalState::Starting) => OperationalState::Running,
+        (_, state) => state,
+    };
+    apply_health(server, state, now_ms);
 }

@@ -1,0 +1,353 @@
+//! Followers that are told in portions, while their leaders change, and others come and go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::PORTION;
+use crate::backend::{Backend, Follower, Followers};
+use crate::health::{CheckKind, CheckRules, CheckStatus, Finding, StartLevel};
+use crate::notice::News;
+use crate::server::Change;
+use crate::server::state::{AdminState, OperationalState, RequestedState};
+use crate::server_key::ServerKey;
+use crate::settings::{BackendSettings, ServerSettings};
+
+/// A backend with this many servers; the first one is checked.
+fn farm(name: &str, count: u32) -> Arc<Backend> {
+    let check = CheckRules { rise: 1, fall: 1, start: StartLevel::FullyUp };
+    let server = |id: u32| ServerSettings {
+        name: format!("s{id}"),
+        id,
+        check: (id == 1).then_some(check),
+        ..ServerSettings::default()
+    };
+    let settings = BackendSettings { name: name.to_owned(), ..BackendSettings::default() };
+    Backend::new(settings, (1..=count).map(server).collect(), 0)
+}
+
+const FIRST: ServerKey = ServerKey::configured(0);
+
+fn follow(leader: (&Arc<Backend>, ServerKey), follower: (&Arc<Backend>, ServerKey)) {
+    let of = Follower { backend: Arc::downgrade(follower.0), server: follower.1 };
+    assert!(leader.0.add_follower(leader.1, of));
+    finish(follower.0.catch_up(follower.1, 0).later);
+}
+
+/// Tells all that are left, depth first; returns the lines.
+fn finish(later: Vec<Followers>) -> Vec<String> {
+    let (mut later, mut lines) = (later, Vec::new());
+    while !later.is_empty() {
+        let mut news = later.remove(0).go_on(9);
+        later.splice(0..0, std::mem::take(&mut news.later));
+        lines.extend(texts(&news));
+    }
+    lines
+}
+
+fn texts(news: &News) -> Vec<String> {
+    news.notices.iter().map(|notice| notice.text.clone()).collect()
+}
+
+fn report(backend: &Backend, is_well: bool) -> News {
+    let status = if is_well { CheckStatus::L4Ok } else { CheckStatus::L4Connection };
+    backend.report(FIRST, CheckKind::Health, Finding::new(status), 1)
+}
+
+#[test]
+fn a_portion_is_told_at_once_and_the_rest_later_the_last_one_first() {
+    let (leader, by) = (farm("a", 1), farm("b", 201));
+    (1..=200).for_each(|rank| follow((&leader, FIRST), (&by, ServerKey::configured(rank))));
+    let ids = |lines: &[String]| -> Vec<u32> {
+        let id = |line: &String| line.strip_prefix("Server b/s")?.split_once(' ')?.0.parse().ok();
+        lines.iter().filter_map(id).collect()
+    };
+    let mut news = report(&leader, false);
+    let mut told = ids(&texts(&news));
+    assert_eq!((told.len(), news.later.len()), (PORTION, 1));
+    let mut portions = Vec::new();
+    while let Some(followers) = news.later.pop() {
+        news = followers.go_on(2);
+        let next = ids(&texts(&news));
+        portions.push(next.len());
+        told.extend(next);
+    }
+    assert_eq!(portions, [64, 64, 8]);
+    assert_eq!(told, (2..=201).rev().collect::<Vec<_>>());
+    assert_eq!(by.usable_servers(), 1);
+}
+
+/// A tree: those that follow a follower are told before its leader's next one, and a portion is a portion of all of them.
+#[test]
+fn chains_are_told_depth_first_and_in_portions() {
+    let (top, middle, last) = (farm("a", 1), farm("b", 3), farm("c", 301));
+    for rank in 0..3 {
+        follow((&top, FIRST), (&middle, ServerKey::configured(rank)));
+        for below in 0..100 {
+            follow(
+                (&middle, ServerKey::configured(rank)),
+                (&last, ServerKey::configured(rank * 100 + below)),
+            );
+        }
+    }
+    let news = report(&top, false);
+    assert_eq!(news.notices.iter().filter(|notice| notice.text.contains("DOWN")).count(), 1 + PORTION);
+    let (first, mut lines) = (texts(&news), finish(news.later));
+    lines.splice(0..0, first);
+    let names: Vec<_> = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("Server ")?.split_once(' '))
+        .map(|(name, _)| name)
+        .collect();
+    let mut expected = vec!["a/s1".to_owned()];
+    for rank in (0..3).rev() {
+        expected.push(format!("b/s{}", rank + 1));
+        expected.extend((0..100).rev().map(|below| format!("c/s{}", rank * 100 + below + 1)));
+    }
+    assert_eq!(names, expected);
+}
+
+/// A chain of a thousand servers needs no deep stack.
+#[test]
+fn a_long_chain_is_told_in_portions() {
+    let farm = farm("a", 1000);
+    for rank in 1..1000 {
+        follow((&farm, ServerKey::configured(rank - 1)), (&farm, ServerKey::configured(rank)));
+    }
+    let news = report(&farm, false);
+    assert_eq!(farm.usable_servers(), 1000 - 1 - PORTION as u32);
+    drop(finish(news.later));
+    assert_eq!(farm.usable_servers(), 0);
+}
+
+#[test]
+fn a_change_that_followers_do_not_share_tells_nobody() {
+    let (leader, by) = (farm("a", 1), farm("b", 300));
+    (1..300).for_each(|rank| follow((&leader, FIRST), (&by, ServerKey::configured(rank))));
+    let weight = Change::Weight(crate::server::weight::WeightChange::Absolute(7));
+    let news = leader.change_for(FIRST, weight, crate::Reason::Operator, 1).expect("a server");
+    assert_eq!((news.later.len(), news.notices.len()), (0, 0));
+}
+
+/// Being told of what is known already changes nothing: not when a server changed, nor its slow start.
+#[test]
+fn a_slow_start_goes_on_when_the_leader_is_told_of_again() {
+    let leader = farm("a", 1);
+    let slow =
+        ServerSettings { name: "f".to_owned(), id: 1, slow_start_ms: 1000, ..ServerSettings::default() };
+    let by = Backend::new(BackendSettings::default(), vec![slow], 0);
+    follow((&leader, FIRST), (&by, FIRST));
+    let state = || by.server(FIRST).expect("a server").operational_state(2);
+    drop(report(&leader, false));
+    assert_eq!(state(), OperationalState::Stopped);
+    drop(report(&leader, true));
+    assert_eq!(state(), OperationalState::Starting);
+    drop(by.catch_up(FIRST, 2));
+    assert_eq!(state(), OperationalState::Starting);
+}
+
+#[test]
+fn a_leader_that_is_gone_has_no_followers() {
+    let by = farm("b", 1);
+    let added =
+        by.add(ServerSettings { name: "x".to_owned(), ..ServerSettings::default() }, 0).expect("a name");
+    let of = |server| Follower { backend: Arc::downgrade(&by), server };
+    by.remove(added.key(), 1).expect("it is in maintenance");
+    assert!(!by.add_follower(added.key(), of(FIRST)));
+    assert_eq!(by.leaders_of(FIRST), 0);
+    // A follower that is gone before it follows is not kept, and its leader can be removed.
+    let leader =
+        by.add(ServerSettings { name: "l".to_owned(), ..ServerSettings::default() }, 0).expect("a name");
+    assert!(by.add_follower(leader.key(), of(added.key())));
+    assert!(by.remove(leader.key(), 1).is_ok());
+}
+
+/// A small world: leaders in one farm, their followers, and those of some followers, in two others.
+struct World {
+    farms: [Arc<Backend>; 3],
+    /// Leader and follower, each as farm and key.
+    tracked: Vec<((usize, ServerKey), (usize, ServerKey))>,
+    later: Vec<Followers>,
+    seed: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let farms = [farm("a", 3), farm("b", 300), farm("c", 300)];
+        let mut world = Self { farms, tracked: Vec::new(), later: Vec::new(), seed };
+        for rank in 0..200 {
+            world.track((0, ServerKey::configured(rank % 3)), (1, ServerKey::configured(rank)));
+        }
+        for rank in 0..150 {
+            world.track((1, ServerKey::configured(rank % 5 * 40)), (2, ServerKey::configured(rank)));
+        }
+        world
+    }
+
+    fn random(&mut self, below: usize) -> usize {
+        // xorshift64*.
+        self.seed ^= self.seed >> 12;
+        self.seed ^= self.seed << 25;
+        self.seed ^= self.seed >> 27;
+        (self.seed.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % below
+    }
+
+    fn track(&mut self, leader: (usize, ServerKey), follower: (usize, ServerKey)) {
+        let of = Follower { backend: Arc::downgrade(&self.farms[follower.0]), server: follower.1 };
+        assert!(self.farms[leader.0].add_follower(leader.1, of));
+        self.later.extend(self.farms[follower.0].catch_up(follower.1, 0).later);
+        self.tracked.push((leader, follower));
+    }
+
+    /// Anything that may happen.
+    fn step(&mut self, now_ms: u64) {
+        match self.random(10) {
+            0..4 if !self.later.is_empty() => {
+                let place = self.random(self.later.len());
+                let news = self.later.swap_remove(place).go_on(now_ms);
+                self.later.extend(news.later);
+            }
+            0..7 => {
+                let change = match self.random(6) {
+                    0 | 1 => Change::Health(OperationalState::Stopped),
+                    2 | 3 => Change::Health(OperationalState::Running),
+                    4 => Change::State(RequestedState::Maintenance),
+                    _ => Change::State([RequestedState::Ready, RequestedState::Drain][self.random(2)]),
+                };
+                let leader = ServerKey::configured(self.random(3) as u32);
+                self.change((0, leader), change, now_ms);
+            }
+            7 => {
+                // A follower has wishes of its own.
+                let state = [RequestedState::Maintenance, RequestedState::Ready, RequestedState::Drain];
+                let place = self.random(self.tracked.len());
+                let (_, follower) = self.tracked[place];
+                let state = state[self.random(3)];
+                self.change(follower, Change::State(state), now_ms);
+            }
+            8 => {
+                let place = self.random(self.tracked.len());
+                let (_, (farm, key)) = self.tracked[place];
+                self.change((farm, key), Change::State(RequestedState::Maintenance), now_ms);
+                let is_followed = self.tracked.iter().any(|(leader, _)| *leader == (farm, key));
+                assert_eq!(self.farms[farm].remove(key, now_ms).is_ok(), !is_followed);
+                if !is_followed {
+                    self.tracked.swap_remove(place);
+                }
+            }
+            _ => {
+                let name = format!("n{now_ms}");
+                let server = ServerSettings { name, ..ServerSettings::default() };
+                let added = self.farms[2].add(server, now_ms).expect("a new name").key();
+                let leader = [(0, ServerKey::configured(0)), (0, ServerKey::configured(2))][self.random(2)];
+                self.track(leader, (2, added));
+                self.change((2, added), Change::State(RequestedState::Ready), now_ms);
+            }
+        }
+        assert!(self.later.len() <= 3 + 5 + 5, "one for each leader: {}", self.later.len());
+    }
+
+    fn change(&mut self, (farm, key): (usize, ServerKey), change: Change, now_ms: u64) {
+        let news = self.farms[farm].change_for(key, change, crate::Reason::Operator, now_ms);
+        self.later.extend(news.expect("a server").later);
+    }
+
+    /// Everybody is what the followed one is.
+    fn check(&self, seed: u64) {
+        for ((of, leader), (by, follower)) in &self.tracked {
+            let leader = self.farms[*of].server(*leader).expect("a leader");
+            let follower = self.farms[*by].server(*follower).expect("a follower");
+            let (of, by) = (leader.admin_state(), follower.admin_state());
+            let inherited =
+                (by.contains(AdminState::INHERITED_MAINTENANCE), by.contains(AdminState::INHERITED_DRAIN));
+            assert_eq!(inherited, (of.is_maintenance(), of.is_drain()), "seed {seed}: {}", follower.name());
+            let expected = match by.is_maintenance() {
+                true => OperationalState::Stopped,
+                false => leader.operational_state(0),
+            };
+            assert_eq!(follower.operational_state(0), expected, "seed {seed}: {}", follower.name());
+        }
+    }
+}
+
+/// In whatever order portions, changes, and followers that come and go are: in the end all are what the ones are that they follow.
+#[test]
+fn whatever_happens_meanwhile_the_last_state_is_everybodys() {
+    for seed in 1..=60 {
+        let mut world = World::new(seed);
+        for now_ms in 1..=200 {
+            world.step(now_ms);
+        }
+        while !world.later.is_empty() {
+            let place = world.random(world.later.len());
+            let news = world.later.swap_remove(place).go_on(300);
+            world.later.extend(news.later);
+        }
+        world.check(seed);
+    }
+}
+
+/// A leader that changes with each portion: nobody waits for ever.
+#[test]
+fn each_ones_turn_comes_however_often_the_leader_changes() {
+    let (leader, by) = (farm("a", 1), farm("b", 1001));
+    (1..=1000).for_each(|rank| follow((&leader, FIRST), (&by, ServerKey::configured(rank))));
+    let mut later: Vec<Followers> = Vec::new();
+    for turn in 0..1000 / (2 * PORTION) + 1 {
+        let state = [RequestedState::Drain, RequestedState::Maintenance][turn % 2];
+        let news =
+            leader.change_for(FIRST, Change::State(state), crate::Reason::Operator, 1).expect("a server");
+        later.extend(news.later);
+        assert_eq!(later.len(), 1, "one goes on");
+        later = later.remove(0).go_on(2).later;
+    }
+    let unheard = by.servers().iter().filter(|server| server.admin_state() == AdminState::READY).count();
+    assert_eq!(unheard, 1, "the one that follows nobody");
+}
+
+/// The same with threads: one changes the leader, two tell its followers.
+#[test]
+fn threads_that_tell_at_once_agree() {
+    for _ in 0..20 {
+        let (leader, by) = (farm("a", 1), farm("b", 300));
+        (1..300).for_each(|rank| follow((&leader, FIRST), (&by, ServerKey::configured(rank))));
+        let is_over = AtomicBool::new(false);
+        let (send, receive) = std::sync::mpsc::channel::<Followers>();
+        let receive = std::sync::Mutex::new(receive);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let (send, receive, is_over) = (send.clone(), &receive, &is_over);
+                scope.spawn(move || {
+                    loop {
+                        let next = receive.lock().expect("nobody panics").try_recv();
+                        match next {
+                            Ok(followers) => {
+                                followers
+                                    .go_on(2)
+                                    .later
+                                    .into_iter()
+                                    .for_each(|rest| send.send(rest).expect("open"));
+                            }
+                            Err(_) if is_over.load(Ordering::SeqCst) => return,
+                            Err(_) => std::thread::yield_now(),
+                        }
+                    }
+                });
+            }
+            for turn in 0..101 {
+                report(&leader, turn % 2 == 1)
+                    .later
+                    .into_iter()
+                    .for_each(|rest| send.send(rest).expect("open"));
+            }
+            is_over.store(true, Ordering::SeqCst);
+        });
+        drop(finish(receive.lock().expect("nobody panics").try_iter().collect()));
+        let up = by
+            .servers()
+            .iter()
+            .skip(1)
+            .filter(|server| server.operational_state(3) != OperationalState::Stopped)
+            .count();
+        assert_eq!(up, 0);
+    }
+}

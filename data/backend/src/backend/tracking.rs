@@ -1,0 +1,228 @@
+//! Which servers follow which (`track`), and which of them have yet to be told of a change.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use super::Backend;
+use crate::server_key::ServerKey;
+
+/// A server that follows another one's state (`track`), or is followed.
+#[derive(Clone, Debug)]
+pub struct Follower {
+    /// Its backend.
+    pub backend: Weak<Backend>,
+    /// Its key.
+    pub server: ServerKey,
+}
+
+impl Follower {
+    /// Whether this is that server of that backend.
+    fn is(&self, backend: &Weak<Backend>, server: ServerKey) -> bool {
+        self.server == server && Weak::ptr_eq(&self.backend, backend)
+    }
+}
+
+/// Followers that have yet to be told of their leader's state: to go on with after other tasks ran ([`Followers::go_on`]). There is at most
+/// one for each leader. Once it is dropped, the leader's next change makes another one, for all followers that were not told.
+#[derive(Debug)]
+pub struct Followers {
+    pub(super) leader: Follower,
+    /// As long as this is held, nobody else has to go on.
+    #[expect(dead_code, reason = "its count of references is what matters")]
+    held: Arc<()>,
+}
+
+/// What a backend knows of servers that follow others.
+#[derive(Default)]
+pub(super) struct Tracking {
+    /// By the server of this backend that they follow.
+    followers: HashMap<ServerKey, Led>,
+    /// The servers that this backend's own servers follow.
+    leaders: HashMap<ServerKey, Follower>,
+}
+
+impl Tracking {
+    pub(super) fn leader(&self, follower: ServerKey) -> Option<&Follower> {
+        self.leaders.get(&follower)
+    }
+
+    pub(super) fn set_leader(&mut self, follower: ServerKey, leader: Follower) {
+        self.leaders.insert(follower, leader);
+    }
+
+    pub(super) fn take_leader(&mut self, follower: ServerKey) -> Option<Follower> {
+        self.leaders.remove(&follower)
+    }
+
+    pub(super) fn is_followed(&self, leader: ServerKey) -> bool {
+        self.followers.contains_key(&leader)
+    }
+
+    pub(super) fn add(&mut self, leader: ServerKey, follower: Follower) {
+        self.followers.entry(leader).or_default().add(follower);
+    }
+
+    pub(super) fn remove(&mut self, leader: ServerKey, backend: &Weak<Backend>, server: ServerKey) {
+        let Some(led) = self.followers.get_mut(&leader) else { return };
+        led.remove(|follower| follower.is(backend, server));
+        if led.list.is_empty() {
+            self.followers.remove(&leader);
+        }
+    }
+
+    /// The leader changed: all of its followers have to be told. False if it has none.
+    pub(super) fn begin(&mut self, leader: ServerKey) -> bool {
+        self.followers.get_mut(&leader).map(Led::begin).is_some()
+    }
+
+    /// The follower that is told next.
+    pub(super) fn next(&mut self, leader: ServerKey) -> Option<Follower> {
+        self.followers.get_mut(&leader)?.next()
+    }
+
+    /// The followers that have yet to be told; none if all were, or if somebody else goes on.
+    pub(super) fn rest(&mut self, leader: ServerKey, backend: &Weak<Backend>) -> Option<Followers> {
+        let held = self.followers.get_mut(&leader)?.rest()?;
+        Some(Followers { leader: Follower { backend: Weak::clone(backend), server: leader }, held })
+    }
+}
+
+/// The followers of one server. All are told of a change, the last one first, as HAProxy does. If the server changes while they are being
+/// told, that goes on where it was until all were told once more: each one's turn comes, however often the server changes.
+#[derive(Default)]
+struct Led {
+    /// In the order in which they were added.
+    list: Vec<Follower>,
+    /// How many of the list are before the one that was told last.
+    next: usize,
+    /// How many have yet to be told: from `next` down, then from the end of the list down.
+    left: usize,
+    /// Whoever goes on holds this.
+    held: Weak<()>,
+}
+
+impl Led {
+    /// The new one knows its leader's state, or is told with the others.
+    fn add(&mut self, follower: Follower) {
+        if self.left > self.next {
+            self.left += 1;
+        }
+        self.list.push(follower);
+    }
+
+    fn remove(&mut self, is: impl Fn(&Follower) -> bool) {
+        let Some(place) = self.list.iter().position(is) else { return };
+        let count = self.list.len();
+        // How many turns after the next one its own is.
+        let turn = (self.next + count - 1 - place) % count;
+        self.left -= usize::from(turn < self.left);
+        self.next -= usize::from(place < self.next);
+        self.list.remove(place);
+    }
+
+    fn begin(&mut self) {
+        if self.left == 0 {
+            self.next = self.list.len();
+        }
+        self.left = self.list.len();
+    }
+
+    fn next(&mut self) -> Option<Follower> {
+        self.left = self.left.checked_sub(1)?;
+        if self.next == 0 {
+            self.next = self.list.len();
+        }
+        self.next -= 1;
+        self.list.get(self.next).cloned()
+    }
+
+    fn rest(&mut self) -> Option<Arc<()>> {
+        if self.left == 0 {
+            // Who held it is done, even if it is not dropped yet.
+            self.held = Weak::new();
+            return None;
+        }
+        if self.held.strong_count() > 0 {
+            return None;
+        }
+        let held = Arc::new(());
+        self.held = Arc::downgrade(&held);
+        Some(held)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn follower(rank: u32) -> Follower {
+        Follower { backend: Weak::new(), server: ServerKey::configured(rank) }
+    }
+
+    fn led(count: u32) -> Led {
+        let mut led = Led::default();
+        (0..count).for_each(|rank| led.add(follower(rank)));
+        led
+    }
+
+    /// Those that are told next, at most so many.
+    fn told(led: &mut Led, most: usize) -> Vec<usize> {
+        std::iter::from_fn(|| led.next()).take(most).map(|follower| follower.server.index()).collect()
+    }
+
+    #[test]
+    fn the_last_one_is_told_first() {
+        let mut led = led(4);
+        assert_eq!(told(&mut led, 9), [], "nothing changed yet");
+        led.begin();
+        assert_eq!(told(&mut led, 9), [3, 2, 1, 0]);
+        led.begin();
+        assert_eq!(told(&mut led, 2), [3, 2]);
+        led.begin();
+        assert_eq!(told(&mut led, 9), [1, 0, 3, 2], "all once more, and nobody is left out");
+        led.begin();
+        assert_eq!(told(&mut led, 9), [3, 2, 1, 0]);
+    }
+
+    #[test]
+    fn who_comes_and_goes_meanwhile_is_told_or_not() {
+        let gone = |rank: u32| move |other: &Follower| other.server == ServerKey::configured(rank);
+        let check = |change: &dyn Fn(&mut Led), expected: &[usize]| {
+            let mut led = led(6);
+            led.begin();
+            assert_eq!(told(&mut led, 2), [5, 4]);
+            change(&mut led);
+            assert_eq!(told(&mut led, 9), expected);
+        };
+        check(&|led| led.remove(gone(5)), &[3, 2, 1, 0]);
+        check(&|led| led.remove(gone(4)), &[3, 2, 1, 0]);
+        check(&|led| led.remove(gone(3)), &[2, 1, 0]);
+        check(&|led| led.remove(gone(0)), &[3, 2, 1]);
+        check(&|led| led.remove(gone(9)), &[3, 2, 1, 0]);
+        check(&|led| led.add(follower(6)), &[3, 2, 1, 0]);
+        let again = |led: &mut Led, change: &dyn Fn(&mut Led)| {
+            led.begin();
+            change(led);
+        };
+        check(&|led| again(led, &|_| ()), &[3, 2, 1, 0, 5, 4]);
+        check(&|led| again(led, &|led| led.add(follower(6))), &[3, 2, 1, 0, 6, 5, 4]);
+        check(&|led| again(led, &|led| led.remove(gone(5))), &[3, 2, 1, 0, 4]);
+        check(&|led| again(led, &|led| led.remove(gone(1))), &[3, 2, 0, 5, 4]);
+    }
+
+    #[test]
+    fn one_at_a_time_goes_on() {
+        let mut led = led(3);
+        led.begin();
+        drop(led.next());
+        let held = led.rest();
+        assert!(held.is_some() && led.rest().is_none());
+        assert_eq!(told(&mut led, 9), [1, 0]);
+        assert!(led.rest().is_none(), "all were told");
+        led.begin();
+        let next = led.rest();
+        assert!(next.is_some(), "who was done may still hold something");
+        drop((held, next));
+        assert!(led.rest().is_some(), "nobody went on");
+    }
+}
