@@ -27,12 +27,20 @@ use weir_sys::poll::{Epoll, Readiness};
 pub fn run<T: 'static>(seed: u64, future: impl Future<Output = T> + 'static) -> Result<Option<T>> {
     let time = Rc::new(Cell::new(START_NS));
     let poller = VirtualPoller { epoll: Epoll::new(200)?, time: time.clone(), watched: 0 };
-    crate::runtime::run_on(Box::new(poller), Box::new(VirtualClock { time }), seed, future)
+    crate::runtime::run_on(Box::new(poller), Box::new(VirtualClock::new(time)), seed, future)
 }
 
 /// A clock that moves only when told to.
 struct VirtualClock {
     time: Rc<Cell<u64>>,
+    /// How far the wall clock is ahead.
+    wall_offset_ns: Rc<Cell<u64>>,
+}
+
+impl VirtualClock {
+    fn new(time: Rc<Cell<u64>>) -> Self {
+        VirtualClock { time, wall_offset_ns: Rc::new(Cell::new(WALL_OFFSET_NS)) }
+    }
 }
 
 impl Clock for VirtualClock {
@@ -41,7 +49,7 @@ impl Clock for VirtualClock {
     }
 
     fn wall_ns(&self) -> u64 {
-        self.time.get() + WALL_OFFSET_NS
+        self.time.get() + self.wall_offset_ns.get()
     }
 }
 
@@ -138,7 +146,7 @@ mod tests {
     fn events_are_dated_when_the_poller_returns() {
         let time = Rc::new(Cell::new(START_NS));
         let (poller, clock) =
-            (SlowPoller { time: time.clone(), token: Rc::default() }, VirtualClock { time: time.clone() });
+            (SlowPoller { time: time.clone(), token: Rc::default() }, VirtualClock::new(time.clone()));
         let report = crate::runtime::run_on(Box::new(poller), Box::new(clock), 1, async {
             set_profiling(ProfileSettings { mode: ProfileMode::On, ..ProfileSettings::default() });
             yield_now().await;

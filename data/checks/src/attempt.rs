@@ -7,13 +7,14 @@ use weir_backend::{Check, CheckStatus, Finding, Server};
 use weir_config::model::{CheckConnect, Protocol};
 use weir_net::{ConnectError, ConnectPlan, Connecting, Connection, Fault, Greeting, Probe};
 use weir_proxy::{Addresses, Command, Transport, V2};
-use weir_sched::{Tick, now};
+use weir_sched::{Tick, now, now_us};
 use weir_sys::{AddressFamily, Errno, socket};
 use weir_tls::Why;
 
 use crate::http2::Http2Bounds;
 use crate::plan::{CheckPlan, CheckTls, Dial, Greets};
 use crate::process_view::ProcessView;
+use crate::schedule::{MOST_LATE_MS, deadline};
 
 /// One check of a server.
 pub(crate) struct Attempt<'a> {
@@ -21,7 +22,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) server: &'a Server,
     pub(crate) check: &'a Check,
     pub(crate) view: &'a dyn ProcessView,
-    began: Tick,
+    /// Microseconds of the clock.
+    began_us: u64,
     interval_ms: u64,
     /// When what goes on must be over.
     due: Cell<Tick>,
@@ -80,8 +82,8 @@ impl<'a> Attempt<'a> {
         check: &'a Check,
         view: &'a dyn ProcessView,
     ) -> Self {
-        let (began, interval_ms, due) = (now(), plan.intervals.of(check), Cell::new(Tick::NEVER));
-        Attempt { plan, server, check, view, began, interval_ms, due }
+        let (began_us, interval_ms, due) = (now_us(), plan.intervals.of(check), Cell::new(Tick::NEVER));
+        Attempt { plan, server, check, view, began_us, interval_ms, due }
     }
 }
 
@@ -153,8 +155,8 @@ impl Attempt<'_> {
     /// When a connection that begins now must stand.
     pub(crate) fn connect_deadline(&self) -> Tick {
         let due = match (self.plan.timings.check_ms, self.plan.timings.connect_ms) {
-            (Some(_), Some(connect_ms)) => from_now(connect_ms.min(self.interval_ms)),
-            _ => self.began.after(self.interval_ms),
+            (Some(_), Some(connect_ms)) => deadline(now_us(), connect_ms.min(self.interval_ms)),
+            _ => deadline(self.began_us, self.interval_ms),
         };
         self.expect_by(due);
         due
@@ -163,8 +165,8 @@ impl Attempt<'_> {
     /// The deadline for an answer on a connection established now.
     pub(crate) fn answer_deadline(&self) -> Tick {
         let due = match self.plan.timings.check_ms {
-            Some(check_ms) => from_now(check_ms),
-            None => self.began.after(self.interval_ms),
+            Some(check_ms) => deadline(now_us(), check_ms),
+            None => deadline(self.began_us, self.interval_ms),
         };
         self.expect_by(due);
         due
@@ -215,14 +217,6 @@ impl Attempt<'_> {
         dial
     }
 }
-
-/// The first tick at which a time has passed for sure: the current one began already, and a server that has one millisecond would have none.
-fn from_now(ms: u64) -> Tick {
-    now().after(ms.saturating_add(1))
-}
-
-/// A worker that is busy is some milliseconds late.
-const MOST_LATE_MS: u64 = 250;
 
 /// Waits for a connection that was begun.
 async fn stand(mut connecting: Connecting, deadline: Tick) -> Result<Connection, Finding> {
@@ -348,12 +342,12 @@ mod tests {
             });
             let mut shortest = u64::MAX;
             for phase in 0..20 {
-                while !(phase * 50..phase * 50 + 50).contains(&(weir_sched::now_us() % 1_000)) {
+                while !(phase * 50..phase * 50 + 50).contains(&(now_us() % 1_000)) {
                     weir_sched::yield_now().await;
                 }
-                let began = weir_sched::now_us();
-                weir_sched::sleep_until(from_now(1)).await;
-                shortest = shortest.min(weir_sched::now_us() - began);
+                let began = now_us();
+                weir_sched::sleep_until(deadline(now_us(), 1)).await;
+                shortest = shortest.min(now_us() - began);
             }
             shortest
         });

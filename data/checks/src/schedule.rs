@@ -35,7 +35,7 @@ impl Intervals {
         if range == 0 {
             return interval_ms.max(1);
         }
-        (interval_ms - range + random % (2 * range + 1)).max(1)
+        (interval_ms - range).saturating_add(random % (2 * range + 1)).max(1)
     }
 }
 
@@ -47,19 +47,45 @@ pub fn first_delay_ms(rank: usize, count: usize, shortest_ms: u64, most_ms: Opti
     u64::try_from(share).unwrap_or(u64::MAX)
 }
 
-/// The time of the next run of a check that was due at `last` and ended just now. Intervals are from start to start. A check
-/// that took longer than its interval is followed by another at once; missed runs are not made up for.
+/// The time of the next run of a check that was due at `last` and ended just now. Intervals are from start to start, so they do not drift.
+/// A check that took longer than its interval is followed by another at once; runs that were missed are not made up for.
 pub(crate) fn next(last: Tick, interval_ms: u64, now: Tick) -> Tick {
     let regular = last.after(interval_ms);
-    if regular.after(interval_ms) <= now { now.after(interval_ms) } else { regular.max(now.after(1)) }
+    if regular.after(interval_ms) <= now {
+        in_phase(last, interval_ms, now)
+    } else {
+        regular.max(now.after(1))
+    }
+}
+
+/// Whether a check that was due at `at` is so late that it waits for its next time: the process was stopped, or its machine was. Many others
+/// are due now as well, and the next time is nearer than the last one.
+pub(crate) fn is_missed(at: Tick, interval_ms: u64, now: Tick) -> bool {
+    now.since(at) > (interval_ms / 2).max(MOST_LATE_MS)
+}
+
+/// The first time after `now` that is a whole number of intervals after `at`. Checks that all missed some stay as far apart as they were.
+pub(crate) fn in_phase(at: Tick, interval_ms: u64, now: Tick) -> Tick {
+    let interval_ms = interval_ms.max(1);
+    let passed = now.since(at) / interval_ms;
+    at.after(passed.saturating_add(1).saturating_mul(interval_ms))
+}
+
+/// The first tick at which `ms` have passed since `began_us`, a time on the clock of ticks in microseconds. A tick that began already does
+/// not count: a check that may take a millisecond would have none.
+pub(crate) fn deadline(began_us: u64, ms: u64) -> Tick {
+    Tick::from_ms(began_us.div_ceil(1000)).after(ms)
 }
 
 /// When a check that is due at `at` begins. Checks that are due within a few milliseconds begin together: one wake-up and warm
 /// caches serve all of them. The delay is at most a hundredth of the check's usual interval.
 pub(crate) fn beginning(at: Tick, usual_ms: u64) -> Tick {
     let together = if usual_ms >= TOGETHER_MS * 100 { TOGETHER_MS } else { 1 };
-    Tick::from_ms(at.as_ms().next_multiple_of(together))
+    at.as_ms().checked_next_multiple_of(together).map_or(Tick::NEVER, Tick::from_ms)
 }
+
+/// A worker that is busy is some milliseconds late.
+pub(crate) const MOST_LATE_MS: u64 = 250;
 
 /// A scheduler's time slice. Other tasks wait for the checks that one thread begins in this time: at 2,000 a second eight, a
 /// quarter of a millisecond.
@@ -74,7 +100,65 @@ mod tests {
         let next = |now| next(Tick::from_ms(1000), 100, Tick::from_ms(now)).as_ms();
         assert_eq!((next(1000), next(1099)), (1100, 1100));
         assert_eq!((next(1100), next(1150), next(1199)), (1101, 1151, 1200), "it took too long");
-        assert_eq!((next(1200), next(9000)), (1300, 9100), "the machine slept");
+        assert_eq!((next(1200), next(9000), next(9050)), (1300, 9100, 9100), "the machine slept");
+    }
+
+    #[test]
+    fn checks_do_not_drift() {
+        for interval in [1, 2, 3, 7, 250, 399, 400, 401, 1_000, 86_400_000] {
+            let (began, mut at) = (1_000_003, 1_000_003);
+            for count in 0..1_000 {
+                let begins = beginning(Tick::from_ms(at), interval).as_ms();
+                assert_eq!(at, began + count * interval);
+                assert!(begins >= at && begins - at <= interval / 100, "{interval}: {at} begins at {begins}");
+                // It ends some time before it is due again.
+                let ends = Tick::from_ms(begins + count % (interval - (begins - at)).max(1));
+                at = next(Tick::from_ms(at), interval, ends).as_ms();
+            }
+        }
+    }
+
+    #[test]
+    fn checks_that_were_missed_keep_their_distance() {
+        let hour = 3_600_000;
+        for interval in [1, 2, 3, 400, 1_000, 7_001] {
+            for at in 1_000..1_000 + interval.min(50) {
+                let (now, due) = (Tick::from_ms(hour), Tick::from_ms(at));
+                assert!(is_missed(due, interval, now));
+                let later = in_phase(due, interval, now).as_ms();
+                assert_eq!((later - at) % interval, 0);
+                assert!((1..=interval).contains(&(later - hour)), "{interval}: {later}");
+            }
+        }
+        let is_missed = |late: u64, interval| is_missed(Tick::from_ms(9), interval, Tick::from_ms(9 + late));
+        assert!(!is_missed(500, 1_000) && is_missed(501, 1_000), "half an interval");
+        assert!(!is_missed(250, 1) && is_missed(251, 1), "a worker that is busy");
+    }
+
+    #[test]
+    fn a_deadline_is_the_first_tick_at_which_the_time_has_passed() {
+        let deadline = |began_us, ms| deadline(began_us, ms).as_ms();
+        assert_eq!([0, 1, 999, 1_000, 1_001].map(|began_us| deadline(began_us, 5)), [5, 6, 6, 6, 7]);
+        assert_eq!([4_999, 5_000, 5_001].map(|began_us| deadline(began_us, 0)), [5, 5, 6]);
+        for began_us in 1_000_000..1_003_000 {
+            for ms in [0, 1, 2, 3, 1_000, 1_001] {
+                let (due_us, end_us) = (deadline(began_us, ms) * 1_000, began_us + ms * 1_000);
+                assert!((end_us..end_us + 1_000).contains(&due_us), "{began_us} + {ms}: {due_us}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_of_time_is_not_passed() {
+        let (far, never) = (u64::MAX - 1, Tick::NEVER);
+        assert!([1, 399, 400, u64::MAX].into_iter().all(|usual| beginning(never, usual).is_never()));
+        assert!(beginning(Tick::from_ms(far), 1_000).is_never());
+        assert!(deadline(u64::MAX, u64::MAX).is_never() && deadline(1, u64::MAX).is_never());
+        assert!(next(Tick::from_ms(5), u64::MAX, Tick::from_ms(9)).is_never());
+        assert!(in_phase(Tick::from_ms(5), u64::MAX, Tick::from_ms(9)).is_never());
+        assert_eq!(in_phase(Tick::from_ms(5), 0, Tick::from_ms(9)).as_ms(), 10);
+        let most = Intervals { usual_ms: u64::MAX, fast_ms: 1, down_ms: 1, spread_percent: 50 };
+        assert!(most.vary(u64::MAX, u64::MAX) > u64::MAX / 2);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::load::CheckLoad;
 use crate::plan::CheckPlan;
 use crate::process_view::ProcessView;
 use crate::run;
-use crate::schedule::{beginning, first_delay_ms, next};
+use crate::schedule::{beginning, first_delay_ms, in_phase, is_missed, next};
 
 /// All checks of a process.
 pub struct Checks {
@@ -65,10 +65,18 @@ impl Checks {
 /// Checks a server repeatedly, from `at` on, until the server is removed or the check has moved to another worker.
 async fn run(checks: &'static Checks, plan: Arc<CheckPlan>, mut at: Tick, mut adopted: bool) {
     be_woken(&plan);
+    let mut has_waited = false;
     loop {
         sleep(&plan, beginning(at, plan.intervals.usual_ms)).await;
         let Some(server) = plan.backend.server(plan.server) else { return };
         let Some(check) = server.check(plan.kind) else { return };
+        // After a machine slept all checks are due. Each waits for its usual moment, once: a worker may be late all the time.
+        let interval = plan.intervals.of(check);
+        if is_missed(at, interval, now()) && !std::mem::replace(&mut has_waited, true) {
+            at = in_phase(at, interval, now());
+            continue;
+        }
+        has_waited = false;
         let may_move = !std::mem::take(&mut adopted);
         if is_due(&plan, &server, check) {
             let worker = weir_sched::worker_index();

@@ -72,7 +72,9 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
     let time = Rc::new(Cell::new(START_NS));
     let mut random = Random::new(seed);
     let worker_seed = random.next();
-    let network = SimulatedNetwork(Rc::new(RefCell::new(Wire::new(time.clone(), random, conditions))));
+    let clock = VirtualClock::new(time.clone());
+    let wire = Rc::new(RefCell::new(Wire::new(time.clone(), random, conditions)));
+    let network = SimulatedNetwork { wire, wall_offset_ns: Rc::clone(&clock.wall_offset_ns) };
     let tuning = Tuning::default();
     let (peers, commons, mut memberships) =
         shared_sides(1, tuning, || Ok(Bell::Simulated(AtomicBool::new(false))))?;
@@ -84,7 +86,7 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
         tuning,
         poller: Box::new(NetworkPoller { network: network.clone() }),
         network: Some(Rc::new(network.clone())),
-        clock: Box::new(VirtualClock { time: time.clone() }),
+        clock: Box::new(clock),
         seed: worker_seed,
     };
     let result = Rc::new(RefCell::new(None));
@@ -103,7 +105,7 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
         worker.run();
         worker.uninstall();
     }
-    let why = network.0.borrow().unfinished;
+    let why = network.wire.borrow().unfinished;
     // SAFETY: the worker was a box that `install` leaked, and `uninstall` took it off this thread; this crate never lends
     // parts of a worker beyond one call.
     drop(unsafe { Box::from_raw(worker.as_ptr()) });
@@ -117,7 +119,10 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
 
 /// The network of a run. All copies are the same network.
 #[derive(Clone)]
-pub struct SimulatedNetwork(Rc<RefCell<Wire>>);
+pub struct SimulatedNetwork {
+    wire: Rc<RefCell<Wire>>,
+    wall_offset_ns: Rc<Cell<u64>>,
+}
 
 impl SimulatedNetwork {
     /// A listening socket for the worker under test, to be registered.
@@ -126,7 +131,7 @@ impl SimulatedNetwork {
         let placeholder = socket::stream(AddressFamily::Inet)?;
         socket::bind(&placeholder, &Address::from((std::net::Ipv4Addr::LOCALHOST, 0)))?;
         socket::listen(&placeholder, 1)?;
-        self.0.borrow_mut().listen(address, Owner::Transit, Some(placeholder.as_raw_fd()))?;
+        self.wire.borrow_mut().listen(address, Owner::Transit, Some(placeholder.as_raw_fd()))?;
         Ok(placeholder)
     }
 
@@ -145,38 +150,49 @@ impl SimulatedNetwork {
 
     /// How many sockets the worker under test has open.
     pub fn held(&self) -> usize {
-        self.0.borrow_mut().held()
+        self.wire.borrow_mut().held()
     }
 
     /// Changes the conditions from now on.
     pub fn change(&self, change: impl FnOnce(&mut Conditions)) {
-        change(&mut self.0.borrow_mut().conditions);
+        change(&mut self.wire.borrow_mut().conditions);
     }
 
     /// A number below `bound` that the seed decides.
     pub fn random(&self, bound: u64) -> u64 {
-        self.0.borrow_mut().random.below(bound)
+        self.wire.borrow_mut().random.below(bound)
     }
 
     /// A hash of all that happened so far.
     pub fn digest(&self) -> u64 {
-        self.0.borrow().digest()
+        self.wire.borrow().digest()
     }
 
     /// Prints a line among those of the trace, if there is one.
     pub fn note(&self, text: &dyn std::fmt::Display) {
-        self.0.borrow_mut().note(text);
+        self.wire.borrow_mut().note(text);
+    }
+
+    /// Sets the wall clock forth or back; it does not go below 1970.
+    pub fn shift_wall_clock(&self, by_ms: i64) {
+        let offset_ns = self.wall_offset_ns.get().saturating_add_signed(by_ms.saturating_mul(1_000_000));
+        self.wall_offset_ns.set(offset_ns);
+    }
+
+    /// The machine stands still for a while in which its clocks go on, and so do its peers.
+    pub fn stand_still(&self, ms: u64) {
+        self.wire.borrow_mut().skip(ms);
     }
 
     fn wire<R>(&self, act: impl FnOnce(&mut Wire) -> R) -> R {
-        let result = act(&mut self.0.borrow_mut());
+        let result = act(&mut self.wire.borrow_mut());
         self.wake_scripts();
         result
     }
 
     /// Scripts are woken outside of the borrow, because they may use the network at once.
     fn wake_scripts(&self) {
-        let woken = std::mem::take(&mut self.0.borrow_mut().woken);
+        let woken = std::mem::take(&mut self.wire.borrow_mut().woken);
         woken.into_iter().for_each(crate::wake);
     }
 }
@@ -273,7 +289,7 @@ impl Poller for NetworkPoller {
 
     fn wait(&mut self, timeout_ms: Option<u64>, report: &mut dyn FnMut(u64, Readiness)) -> Result<usize> {
         let reports = {
-            let mut wire = self.network.0.borrow_mut();
+            let mut wire = self.network.wire.borrow_mut();
             wire.pass(timeout_ms);
             wire.take_reports()
         };
@@ -281,7 +297,7 @@ impl Poller for NetworkPoller {
         for (token, readiness) in &reports {
             report(*token, *readiness);
         }
-        if self.network.0.borrow().unfinished.is_some() {
+        if self.network.wire.borrow().unfinished.is_some() {
             crate::stop();
         }
         Ok(reports.len())

@@ -37,6 +37,11 @@ impl Wire {
         }
     }
 
+    /// Lets time pass without anything being reported meanwhile.
+    pub(in super::super) fn skip(&mut self, ms: u64) {
+        self.time.set(self.time.get() + ms * 1_000_000);
+    }
+
     /// What is to be reported, in any order, as it is now.
     pub(in super::super) fn take_reports(&mut self) -> Vec<(u64, Readiness)> {
         let mut ready = std::mem::take(&mut self.ready);

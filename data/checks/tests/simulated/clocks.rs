@@ -1,0 +1,140 @@
+//! Clocks that jump: no server is down by it, no checks come in a burst, no time is negative.
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use weir_backend::{CheckStatus, OperationalState};
+use weir_checks::CheckLoad;
+use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork};
+use weir_sched::{Class, Kind, now, spawn, wall_us, yield_now};
+use weir_sys::Address;
+
+use crate::fixture::{Farm, PLACE, pass};
+
+static ACCEPTOR: Kind = Kind::new("acceptor");
+
+const HOUR_MS: u64 = 3_600_000;
+const SERVERS: u32 = 200;
+/// So many begin in a tenth of a second at most when nothing happens: twice their share.
+const USUAL: u32 = SERVERS / 5;
+
+/// Counts the connections that come, each of which is answered at once.
+fn count_connections(network: &SimulatedNetwork) -> Rc<Cell<u32>> {
+    let service = network.listen(&Address::Inet(PLACE)).expect("a free address");
+    let count = Rc::new(Cell::new(0));
+    let shared = Rc::clone(&count);
+    spawn(&ACCEPTOR, Class::Normal, async move {
+        loop {
+            drop(service.accept().await);
+            shared.set(shared.get() + 1);
+        }
+    });
+    count
+}
+
+/// Servers that are checked each second, at any moment of it; `jump` happens a few times, at any moment as well. At most so many checks begin in any
+/// tenth of a second thereafter, and none takes longer than the network does and `most_ms`.
+#[track_caller]
+fn check(what: &str, (most_at_once, most_ms): (u32, u64), jump: fn(&SimulatedNetwork)) {
+    for seed in 0..3 {
+        let conditions = Conditions { limit_ms: 10 * HOUR_MS, latency_us: 10_000, ..Conditions::CALM };
+        let run = network::run(seed, conditions, move |network| async move {
+            let farm = Farm::new(PLACE, SERVERS);
+            let count = count_connections(&network);
+            let checks = farm.checks_of(Vec::new(), CheckLoad::new(1, 0));
+            (0..SERVERS).for_each(|rank| checks.add(farm.plan_of(rank)));
+            pass(3_000).await;
+            for _ in 0..3 {
+                pass(network.random(1_000)).await;
+                jump(&network);
+                yield_now().await;
+                // What ran then ends; for the rest, each tenth of a second has its share of the checks.
+                let mut most = 0;
+                for _ in 0..30 {
+                    let before = count.get();
+                    pass(100).await;
+                    most = most.max(count.get() - before);
+                    let took_ms =
+                        |rank| farm.server(rank).health().map(|check| check.record().last.duration_ms);
+                    let longest_ms = (0..SERVERS).filter_map(took_ms).max();
+                    assert!(longest_ms.is_some_and(|ms| ms < most_ms + 300), "{longest_ms:?}");
+                }
+                assert!(most <= most_at_once, "seed {seed}: {most} checks in a tenth of a second");
+                let before = count.get();
+                pass(1_000).await;
+                let each_second = count.get() - before;
+                assert!((SERVERS - 20..=SERVERS + 20).contains(&each_second), "seed {seed}: {each_second}");
+            }
+            assert_eq!(farm.heard.lines.lock().expect("nobody panics with it").len(), 0, "seed {seed}");
+            for rank in 0..SERVERS {
+                let server = farm.server(rank);
+                let now_ms = now().as_ms();
+                let record = server.health().expect("it is checked").record();
+                assert_eq!(server.operational_state(now_ms), OperationalState::Running);
+                assert_eq!((record.failures, record.last.status), (0, CheckStatus::L4Ok), "seed {seed}");
+                assert!(record.last.duration_ms < 300, "seed {seed}: {} ms", record.last.duration_ms);
+                assert!(server.last_change_ms() <= now_ms && server.downtime_ms(now_ms) == 0);
+            }
+        });
+        assert_eq!(run.expect("a worker").outcome, Ok(()), "{what}");
+    }
+}
+
+#[test]
+fn a_wall_clock_that_jumps_is_not_looked_at() {
+    check("an hour forth", (USUAL, 0), |network| {
+        let before = wall_us();
+        network.shift_wall_clock(HOUR_MS as i64);
+        assert!(wall_us() >= before);
+    });
+    check("an hour back", (USUAL, 0), |network| network.shift_wall_clock(-(HOUR_MS as i64)));
+    check("to 1970", (USUAL, 0), |network| network.shift_wall_clock(i64::MIN / 2_000_000));
+}
+
+/// A machine that is suspended while its clock goes on finds all checks due, and the deadlines of those that ran over.
+#[test]
+fn a_machine_that_sleeps_for_an_hour_does_not_check_all_servers_at_once() {
+    check("an hour", (USUAL, HOUR_MS), |network| network.stand_still(HOUR_MS));
+    check("a little more than an interval", (SERVERS / 2 + USUAL, 1_010), |network| {
+        network.stand_still(1_010)
+    });
+    check("some milliseconds", (USUAL, 7), |network| network.stand_still(7));
+}
+
+/// One whose clock does not count that time sees the wall clock jump alone, and peers that had an hour for an answer.
+#[test]
+fn a_server_that_is_gone_is_found_out_after_a_sleep() {
+    let conditions = Conditions { limit_ms: 10 * HOUR_MS, ..Conditions::CALM };
+    let run = network::run(1, conditions, |network| async move {
+        let place: Address = Address::Inet(SocketAddr::new(PLACE.ip(), PLACE.port()));
+        let farm = Farm::new(PLACE, 1);
+        let service = network.listen(&place).expect("a free address");
+        farm.checks(CheckLoad::new(1, 0)).start();
+        pass(2_500).await;
+        assert_eq!(farm.up(), 1);
+        drop(service);
+        network.stand_still(HOUR_MS);
+        yield_now().await;
+        pass(1_100).await;
+        assert_eq!((farm.up(), farm.last(0).0), (0, CheckStatus::L4Connection));
+    });
+    assert_eq!(run.expect("a worker").outcome, Ok(()));
+}
+
+/// A worker that is always late checks its servers all the same.
+#[test]
+fn who_is_late_all_the_time_still_checks() {
+    let run = network::run(1, Conditions::CALM, |network| async move {
+        let farm = Farm::new(PLACE, 1);
+        let count = count_connections(&network);
+        farm.checks(CheckLoad::new(1, 0)).start();
+        pass(100).await;
+        for _ in 0..40 {
+            network.stand_still(1_700);
+            pass(1).await;
+        }
+        assert!(count.get() >= 20, "{}", count.get());
+    });
+    assert_eq!(run.expect("a worker").outcome, Ok(()));
+}
