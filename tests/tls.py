@@ -400,9 +400,19 @@ def faults_of_files_are_named(binary, folder):
                        (f"ssl crt {good} force-tlsv10", "TLSv1.0 is not supported: TLSv1.2 and TLSv1.3 are"),
                        (f"ssl crt {good} ssl-max-ver TLSv1.1", "write 'ssl-min-ver TLSv1.2'"),
                        (f"ssl crt {good} force-tlsv12 ciphers AES128-SHA", "no cipher is left of 'AES128-SHA'"),
+                       # A word that OpenSSL does not know either leaves nothing; neither does one that only others select.
+                       (f"ssl crt {good} ciphers ECDHE-RSA-AES128-GCM-SHA265", "no cipher is left of 'ECDHE-RSA-AES128-GCM-SHA265'"),
+                       (f"ssl crt {good} ciphers PSK", "no cipher is left of 'PSK'"),
+                       (f"ssl crt {good} ciphers @STRENGTH", "no cipher is left of '@STRENGTH'"),
+                       (f"ssl crt {good} ciphersuites TLS_AES_128", "no cipher is left of 'TLS_AES_128': write 'TLS_AES_128_GCM_SHA256'"),
+                       (f"ssl crt {good} client-sigalgs nonsense", "no signature algorithm is left of 'nonsense'"),
+                       (f"ssl crt {good} alpn ,", "empty protocol name"),
                        (f"ssl crt {good} alpn h3", "'alpn h3' is not implemented yet"),
                        (f"ssl crt {good} tls-ticket-keys /none", "'tls-ticket-keys' : unable to read '/none'")):
         assert said in (found := refused(binary, folder, line)), found
+    for words, said in (("none all", "'none' stands alone"), ("key all", "'all' stands alone"), ("ssl-min-ver TLSv1.2", "unknown option 'ssl-min-ver'")):
+        found = refused(binary, folder, f"ssl crt {good}", extra=f"ssl-load-extra-files {words}")
+        assert said in found, found
     found = refused(binary, folder, f"ssl crt {good} sigalgs RSA+SHA1")
     assert "no signature algorithm is left of 'RSA+SHA1'" in found, found
 
@@ -453,6 +463,12 @@ def what_is_never_negotiated_is_told_once(binary, folder):
                               (f"ssl crt {timed}", None, "ssl-load-extra-files bundle ocsp issuer key"),
                               (f"ssl crt {timed}", None, "ssl-load-extra-files none"),
                               (f"ssl crt {site} alpn h2,http/1.1", None, ""),
+                              (f"ssl crt {site} alpn h2,", "a protocol without a name is left out of 'h2,'", ""),
+                              # What is not spoken may be anything.
+                              (f"ssl crt {site} ciphers AES128-SHA ssl-min-ver TLSv1.3", "never negotiated, not supported: AES128-SHA.", ""),
+                              (f"ssl crt {site} crt-ignore-err X509_V_OK,10", None, ""),
+                              ("ssl strict-sni", "each handshake fails until one is added", ""),
+                              (f"ssl crt {site}", None, "ssl-default-bind-options strict-sni no-strict-sni"),
                               (f"ssl crt {site} alpn h3,h2", "'h3' is not implemented yet and not offered: 'h2' is.", "")):
         text = CONFIGURATION.format(log=514, extra=extra, defaults="", sections=frontend(line).replace("@port@", "1"))
         status, _, printed = run(binary, "-c", "-f", folder.file("b.cfg", text))

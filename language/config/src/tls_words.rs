@@ -174,9 +174,10 @@ pub(crate) fn protocols(words: &mut Words<'_>, subject: &str) -> Parsed<Vec<Box<
     let word = words.expect(&format!("{subject} : missing the comma-delimited ALPN protocol suite"))?;
     let mut spoken: Vec<Box<str>> = Vec::new();
     let mut left_out = Vec::new();
+    let mut is_any_empty = false;
     for name in word.text().split(',') {
         match name {
-            "" => return Err(fault(word.span(), format!("{subject} : empty protocol name"))),
+            "" => is_any_empty = true,
             name if NOT_SPOKEN.contains(&name) => left_out.push(name),
             _ if name.len() > 255 => {
                 return Err(fault(word.span(), format!("{subject} : protocol name too long")));
@@ -185,7 +186,14 @@ pub(crate) fn protocols(words: &mut Words<'_>, subject: &str) -> Parsed<Vec<Box<
         }
     }
     if spoken.is_empty() {
-        return Err(not_yet(word.span(), &format!("alpn {word}")));
+        return Err(match left_out.is_empty() {
+            true => fault(word.span(), format!("{subject} : empty protocol name")),
+            false => not_yet(word.span(), &format!("alpn {word}")),
+        });
+    }
+    if is_any_empty {
+        let message = format!("{subject} : a protocol without a name is left out of '{word}'.");
+        words.line().remark(Diagnostic::warning(word.span(), message));
     }
     if !left_out.is_empty() {
         let message = format!(

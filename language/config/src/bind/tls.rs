@@ -172,6 +172,7 @@ fn error_code(name: &str, word: &Word, keyword: &str) -> Parsed<u16> {
 
 /// Errors of certificates, as openssl-verify(1) lists them.
 pub const ERRORS: &[(u16, &str)] = &[
+    (0, "X509_V_OK"),
     (2, "X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT"),
     (3, "X509_V_ERR_UNABLE_TO_GET_CRL"),
     (7, "X509_V_ERR_CERT_SIGNATURE_FAILURE"),

@@ -82,6 +82,33 @@ impl GlobalContext<'_> {
             Ok(())
         })
     }
+    /// `ssl-load-extra-files`: kinds of files, or one word for none or all of them.
+    fn keep_extra_files(&mut self, words: &mut Words<'_>) -> Parsed {
+        self.keep(words, |line, words| {
+            let keyword = line.keyword;
+            let first =
+                words.expect(&format!("global statement '{keyword}' expects an option as an argument."))?;
+            let mut word = first;
+            loop {
+                if !EXTRA_FILES.contains(&word.text()) {
+                    let nearest = weir_syntax::did_you_mean(word.text(), EXTRA_FILES);
+                    let mut fault = fault(
+                        word.span(),
+                        format!("unknown option '{word}' on global statement '{keyword}'."),
+                    );
+                    fault.suggestion = nearest.map(str::to_owned);
+                    return Err(fault);
+                }
+                let Some(next) = words.take() else { return Ok(()) };
+                if let Some(alone) =
+                    [first, next].into_iter().find(|word| matches!(word.text(), "none" | "all"))
+                {
+                    return Err(fault(alone.span(), format!("'{keyword}' : '{alone}' stands alone.")));
+                }
+                word = next;
+            }
+        })
+    }
 }
 
 pub(super) const MAX: i64 = i32::MAX as i64;
@@ -90,7 +117,7 @@ const VALUED_OPTIONS: [&str; 2] = ["ssl-min-ver", "ssl-max-ver"];
 
 const TLS_VERSIONS: [&str; 5] = ["SSLv3", "TLSv1.0", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
 
-const BIND_OPTIONS: [&str; 15] = [
+const BIND_OPTIONS: [&str; 16] = [
     "force-sslv3",
     "force-tlsv10",
     "force-tlsv11",
@@ -99,6 +126,7 @@ const BIND_OPTIONS: [&str; 15] = [
     "no-alpn",
     "no-renegotiate",
     "no-sslv3",
+    "no-strict-sni",
     "no-tls-tickets",
     "no-tlsv10",
     "no-tlsv11",
@@ -252,7 +280,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "<none|all|bundle|sctl|ocsp|issuer|key>*",
         "ocsp key",
         "TLS: files to load beside certificates",
-        |l, w| l.keep_options(w, &EXTRA_FILES),
+        |l, w| l.keep_extra_files(w),
     ),
     Row::ready(
         "ssl-passphrase-cmd",

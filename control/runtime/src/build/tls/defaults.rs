@@ -94,7 +94,11 @@ impl Defaults {
                 "ssl-default-server-sigalgs" => defaults.server.0.signatures = first(),
                 "ssl-default-server-client-sigalgs" => defaults.server.0.client_signatures = first(),
                 "ssl-default-bind-options" => {
-                    defaults.strict_names |= kept.arguments.iter().any(|word| **word == *"strict-sni");
+                    let switches = kept.arguments.iter().rev();
+                    if let Some(last) = switches.map(|word| &**word).find(|word| word.ends_with("strict-sni"))
+                    {
+                        defaults.strict_names = last == "strict-sni";
+                    }
                     apply(listener, &kept.arguments);
                 }
                 "ssl-server-verify" => {

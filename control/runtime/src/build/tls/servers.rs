@@ -10,7 +10,8 @@ use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier};
 use weir_tls::{LiveUpstream, Upstream, VerifyMode};
 
 use super::live::LiveServer;
-use super::{TlsBuilder, based, groups_of};
+use super::settings::groups_of;
+use super::{TlsBuilder, based};
 use crate::build::rings::ForwardTls;
 
 impl TlsBuilder {
