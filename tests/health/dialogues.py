@@ -1,5 +1,7 @@
 """What checks say and hear over their connections, and in which time."""
 import contextlib
+import socket
+import threading
 
 from health.support import *  # noqa: F403
 
@@ -47,3 +49,61 @@ def connections_that_follow_each_other_share_a_socket(binary, folder):
         scene.expect("b", "s", status="UP", check_status="L7OK", check_code="200")
     assert all(request == b"GET /up HTTP/1.0\r\n\r\n" for _, request in seen), seen
     assert len({port for port, _ in seen}) > 10, seen
+
+
+ENDS = "%[src]|%[src_port]|%[dst]|%[dst_port]|%[src_is_local]|%ci|%fp"
+
+
+def a_check_knows_the_ends_of_its_connection_and_no_client(binary, folder):
+    """HAProxy 2.6 and 3.2 accept fetches about a client in rules of checks, and they have no value there: a check has no client. Of the server's
+    connection bc_src, bc_dst and their ports tell, and %bi, %bp, %si and %sp."""
+    seen = {}
+
+    def note(connection):
+        with connection, contextlib.suppress(OSError):
+            text = connection.recv(1000).decode().strip()
+            (near, far) = ("{0[0]}|{0[1]}".format(end) for end in (connection.getpeername(), connection.getsockname()))
+            seen.setdefault(text.split(" ")[0], []).append((text.partition(" ")[2].strip(), near, far))
+            connection.sendall(b"HTTP/1.0 200 OK\r\n\r\nok")
+    server = Listening(note)
+    six = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    threading.Thread(target=Listening.accept, args=(server, six), daemon=True).start()
+    talk = "\n    option tcp-check\n    tcp-check connect"
+    own = "    tcp-check send-lf \"fetches %[bc_src]|%[bc_src_port] %[bc_dst]|%[bc_dst_port]\"\n    tcp-check expect string ok\n    tcp-check connect"
+    sections = f"""
+backend client{talk}
+    tcp-check send-lf "client {ENDS}"
+    tcp-check expect string ok
+    server s 127.0.0.1:{server.port} check inter 200ms
+backend early
+    option tcp-check
+    tcp-check set-var-fmt(check.early) "%[src]%bi"
+    tcp-check connect
+    tcp-check send-lf "early <%[var(check.early)]>"
+    tcp-check expect string ok
+    server s 127.0.0.1:{server.port} check inter 200ms
+backend aliases{talk}
+{own}
+    tcp-check send-lf "aliases %bi|%bp %si|%sp"
+    tcp-check expect string ok
+    server s 127.0.0.1:{server.port} check inter 200ms source 127.0.0.3
+backend six{talk}
+    tcp-check send-lf "six %bi|%bp %si|%sp"
+    tcp-check expect string ok
+    server s [::1]:{six.getsockname()[1]} check inter 200ms
+backend http
+    option httpchk GET /
+    http-check send hdr x "%[src]%[dst_port]<%bi|%bp>"
+    server s 127.0.0.1:{server.port} check inter 200ms
+"""
+    with Scene(binary, folder, sections):
+        expected = {"client", "early", "aliases", "fetches", "six", "GET"}
+        assert wait_until(lambda: expected <= seen.keys()), seen.keys()
+    six.close()
+    for text, near, far in seen["aliases"] + seen["six"] + seen["fetches"]:
+        assert text == f"{near} {far}", (text, near, far)
+    assert {near.split("|")[0] for _, near, _ in seen["aliases"]} == {"127.0.0.3"}
+    assert {text for text, *_ in seen["client"]} == {"||||||"}, seen["client"]
+    assert {text for text, *_ in seen["early"]} == {"<>"}, seen["early"]
+    for text, near, _ in seen["GET"]:
+        assert f"x: <{near}>" in text, (text, near)

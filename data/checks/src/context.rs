@@ -1,12 +1,15 @@
 //! The data for a check's expressions: the server, its answer, variables.
 
+use std::net::SocketAddr;
+
 use weir_backend::{Backend, Server};
 use weir_expr::{
     Alias, Arg, Args, Context, Cursor, FetchIndex, Fetched, LogWriter, Lookup, ProcessFacts, SetCondition,
     TimeZone, Value, VariableId, VariableScope, VariableStore, WallTime,
 };
 use weir_http::Head;
-use weir_mux::Message;
+use weir_mux::{Message, StreamConnector};
+use weir_sys::socket;
 
 use crate::process_view::ProcessView;
 
@@ -17,6 +20,8 @@ pub(crate) struct CheckContext<'c> {
     pub(crate) server: &'c Server,
     /// Variables of the scopes `check` and `sess`: a check has no other session.
     variables: VariableStore,
+    /// What the check speaks over.
+    pub(crate) connector: StreamConnector,
     /// What was received: bytes, or the body of an HTTP response.
     pub(crate) payload: Vec<u8>,
     /// The head of the response.
@@ -26,7 +31,23 @@ pub(crate) struct CheckContext<'c> {
 impl<'c> CheckContext<'c> {
     pub(crate) fn new(view: &'c dyn ProcessView, backend: &'c Backend, server: &'c Server) -> Self {
         let (variables, payload) = (VariableStore::default(), Vec::new());
-        CheckContext { view, backend, server, variables, payload, response: None }
+        let connector = StreamConnector::CLOSED;
+        CheckContext { view, backend, server, variables, connector, payload, response: None }
+    }
+
+    /// Its connector, for others; nothing is connected thereafter.
+    pub(crate) fn take_connector(&mut self) -> StreamConnector {
+        std::mem::replace(&mut self.connector, StreamConnector::CLOSED)
+    }
+
+    /// The address that the check connects from.
+    fn source(&self) -> Option<SocketAddr> {
+        self.connector.local_address()?.inet()
+    }
+
+    /// The address that the check is connected to.
+    fn destination(&self) -> Option<SocketAddr> {
+        self.connector.with_descriptor(|descriptor| socket::peer_address(descriptor).ok())??.inet()
     }
 
     /// A field of the response, the last one unless an occurrence is asked for.
@@ -48,10 +69,14 @@ impl<'c> CheckContext<'c> {
 impl Context for CheckContext<'_> {
     fn fetch<'a>(&'a mut self, fetch: FetchIndex, args: &'a Args, _: &mut Cursor) -> Fetched<'a> {
         let text = |text: &'a str| Some(Value::Str(text.as_bytes().into()));
-        // Fetches that are not listed here were refused when the configuration was read.
+        // Others were refused when the configuration was read, or are about a client: a check has none, and they have no value.
         let value = match self.view.fetch_name(fetch).unwrap_or_default() {
             "be_id" => Some(Value::Int(self.backend.settings().id.into())),
             "be_name" => text(self.backend.name()),
+            "bc_src" => self.source().map(|address| Value::from(address.ip())),
+            "bc_src_port" => self.source().map(|address| Value::Int(address.port().into())),
+            "bc_dst" => self.destination().map(|address| Value::from(address.ip())),
+            "bc_dst_port" => self.destination().map(|address| Value::Int(address.port().into())),
             "srv_id" => Some(Value::Int(self.server.id().into())),
             "srv_name" => text(self.server.name()),
             "nbsrv" => {
@@ -133,6 +158,10 @@ impl Context for CheckContext<'_> {
             Alias::Hostname => out.encoded(self.view.facts().hostname.as_bytes()),
             Alias::Pid => out.number(i64::from(self.view.facts().pid)),
             Alias::Backend => out.encoded(self.backend.name().as_bytes()),
+            Alias::BackendSourceIp => out.address(self.source().map(|address| address.ip())),
+            Alias::BackendSourcePort => out.port(self.source().map(|address| address.port())),
+            Alias::ServerIp => out.address(self.destination().map(|address| address.ip())),
+            Alias::ServerPort => out.port(self.destination().map(|address| address.port())),
             Alias::Server => out.encoded(self.server.name().as_bytes()),
             _ => out.missing(),
         }

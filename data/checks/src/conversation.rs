@@ -33,8 +33,7 @@ pub(crate) struct Conversation<'c> {
     attempt: &'c Attempt<'c>,
     script: &'c Script,
     context: CheckContext<'c>,
-    connector: StreamConnector,
-    /// The connection of HTTP/2 that the connector is a stream of.
+    /// The connection of HTTP/2 that the context's connector is a stream of.
     http2: Option<Http2Connection>,
     /// What the connection's socket is good for when it ends.
     socket: Socket,
@@ -60,7 +59,6 @@ impl<'c> Conversation<'c> {
             attempt,
             script,
             context: CheckContext::new(attempt.view, &attempt.plan.backend, attempt.server),
-            connector: StreamConnector::CLOSED,
             http2: None,
             socket: Socket::default(),
             deadline: Tick::NEVER,
@@ -95,7 +93,7 @@ impl<'c> Conversation<'c> {
     /// Whether the connection was taken from the traffic, and broke or closed before anything was received over it.
     fn was_stale(&self) -> bool {
         let is_reused = self.lent.as_ref().is_some_and(Lent::is_reused);
-        is_reused && !self.has_answer && (self.complete || self.connector.fault().is_some())
+        is_reused && !self.has_answer && (self.complete || self.context.connector.fault().is_some())
     }
 
     /// Returns the connection to the server's traffic, if the traffic may have it and it is ready for another request.
@@ -105,17 +103,17 @@ impl<'c> Conversation<'c> {
         }
         let limit = self.attempt.view.buffer_size();
         let (Some(response), Some((body, size))) = (&self.context.response, &mut self.body) else { return };
-        if reuse::is_over(response, body, *size, &mut self.connector, self.deadline, limit).await
+        if reuse::is_over(response, body, *size, &mut self.context.connector, self.deadline, limit).await
             && let Some(lent) = self.lent.take()
         {
-            lent.leave(self.attempt, std::mem::replace(&mut self.connector, StreamConnector::CLOSED));
+            lent.leave(self.attempt, self.context.take_connector());
         }
     }
 
     /// What is connected, if anything, is of no use any more.
     fn end_connection(&mut self) {
         let socket = std::mem::take(&mut self.socket);
-        if let Some(connection) = self.connector.take_connection() {
+        if let Some(connection) = self.context.connector.take_connection() {
             socket.end(connection);
         }
     }
@@ -178,7 +176,7 @@ impl<'c> Conversation<'c> {
 
     /// The finding of an established connection.
     fn stands(&self) -> Finding {
-        self.with_style(Finding::new(attempt::stands(self.connector.tls().is_some())))
+        self.with_style(Finding::new(attempt::stands(self.context.connector.tls().is_some())))
     }
 
     /// A success, with the text of `tcp-check` rules.
@@ -206,7 +204,7 @@ impl<'c> Conversation<'c> {
             self.http2 = None;
             self.has_answer = false;
             self.deadline = self.attempt.answer_deadline();
-            (self.lent, self.connector) = (Some(lent), connector);
+            (self.lent, self.context.connector) = (Some(lent), connector);
             return Ok(());
         }
         let server_way = CheckConnect::default();
@@ -243,10 +241,10 @@ impl<'c> Conversation<'c> {
         self.socket = socket;
         self.deadline = self.attempt.answer_deadline();
         match http2 {
-            None => self.connector = StreamConnector::own(connection),
+            None => self.context.connector = StreamConnector::own(connection),
             Some(bounds) => {
                 let http2 = Http2Connection::new(connection, bounds);
-                self.connector = http2.stream();
+                self.context.connector = http2.stream();
                 self.http2 = Some(http2);
             }
         }
@@ -255,8 +253,8 @@ impl<'c> Conversation<'c> {
 
     /// Drops everything that was received.
     fn forget(&mut self) {
-        let waiting = self.connector.input().len();
-        self.connector.consume(waiting);
+        let waiting = self.context.connector.input().len();
+        self.context.connector.consume(waiting);
         self.context.payload.clear();
         self.context.response = None;
         self.body = None;
@@ -294,11 +292,11 @@ impl<'c> Conversation<'c> {
     async fn send(&mut self, bytes: &[u8]) -> Result<(), Finding> {
         self.forget();
         if let Some(http2) = &self.http2 {
-            self.connector = http2.stream();
-            return http2.send(bytes, &mut self.connector).map_err(broken);
+            self.context.connector = http2.stream();
+            return http2.send(bytes, &mut self.context.connector).map_err(broken);
         }
         let deadline = self.deadline;
-        let Some(connection) = self.connector.connection_mut() else {
+        let Some(connection) = self.context.connector.connection_mut() else {
             return Err(Finding::new(CheckStatus::SocketError));
         };
         if connection.send_all(bytes, deadline).await.is_some() {
@@ -442,7 +440,7 @@ impl<'c> Conversation<'c> {
 
     /// Makes the received bytes available to expressions and rules.
     fn take_bytes(&mut self) -> Result<bool, Stop> {
-        let input = self.connector.input();
+        let input = self.context.connector.input();
         if self.context.payload.len() != input.len() {
             self.context.payload.clear();
             self.context.payload.extend_from_slice(input);
@@ -455,7 +453,7 @@ impl<'c> Conversation<'c> {
         if self.context.response.is_none() {
             let limit = self.attempt.view.buffer_size();
             let mut message = Message::new(MOST_FIELDS);
-            match message.read_response(&mut self.connector, &HeadOptions::default(), limit) {
+            match message.read_response(&mut self.context.connector, &HeadOptions::default(), limit) {
                 ReadHead::Complete => {}
                 ReadHead::Incomplete => return Ok(false),
                 ReadHead::Failed(fault) => return Err(Stop::Failed(broken(fault))),
@@ -463,7 +461,7 @@ impl<'c> Conversation<'c> {
                     return Err(Stop::Failed(Finding::new(CheckStatus::SocketError)));
                 }
             }
-            message.detach(&mut self.connector);
+            message.detach(&mut self.context.connector);
             let status = message.head.status();
             if (100..200).contains(&status) && status != SWITCHING_PROTOCOLS {
                 // An interim response.
@@ -476,9 +474,9 @@ impl<'c> Conversation<'c> {
         let looks_at_body =
             matches!(said.what, Expected::Text(_) | Expected::TextFormat(_) | Expected::Regex(_));
         if let Some((body, _)) = self.body.as_mut().filter(|_| looks_at_body) {
-            let is_valid = body.inspect(&mut self.connector);
-            self.complete |= body.is_complete() || !is_valid || self.connector.ended();
-            if let Some(payload) = body.waiting(&self.connector, Vec::new) {
+            let is_valid = body.inspect(&mut self.context.connector);
+            self.complete |= body.is_complete() || !is_valid || self.context.connector.ended();
+            if let Some(payload) = body.waiting(&self.context.connector, Vec::new) {
                 let payload = payload.into_owned();
                 self.context.payload = payload;
             }
@@ -491,13 +489,13 @@ impl<'c> Conversation<'c> {
         let limit = self.attempt.view.buffer_size();
         loop {
             if let Some(http2) = &mut self.http2
-                && http2.turn(&mut self.connector).await
+                && http2.turn(&mut self.context.connector).await
                 && self.context.response.is_none()
             {
                 // It may have been a head.
                 return Ok(());
             }
-            match self.connector.receive(limit) {
+            match self.context.connector.receive(limit) {
                 Received::Bytes(_) => {
                     self.has_answer = true;
                     return Ok(());

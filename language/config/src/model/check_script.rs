@@ -267,9 +267,30 @@ impl Expect {
     }
 }
 
-/// Whether checks support a fetch: one that needs no stream, or one of these.
+/// Whether a fetch is about a client. A check has none: there it has no value (as in HAProxy 3.2).
+pub fn is_client_fetch(name: &str) -> bool {
+    const OF_CLIENT: [&str; 10] = [
+        "dst",
+        "dst_is_local",
+        "dst_port",
+        "fc_dst",
+        "fc_dst_port",
+        "fc_src",
+        "fc_src_port",
+        "src",
+        "src_is_local",
+        "src_port",
+    ];
+    OF_CLIENT.contains(&name)
+}
+
+/// Whether checks support a fetch: one that needs no stream, one of these, or one that has no value.
 pub fn is_check_fetch(name: &str) -> bool {
-    const ANSWERED: [&str; 11] = [
+    const ANSWERED: [&str; 15] = [
+        "bc_dst",
+        "bc_dst_port",
+        "bc_src",
+        "bc_src_port",
         "be_id",
         "be_name",
         "nbsrv",
@@ -282,7 +303,9 @@ pub fn is_check_fetch(name: &str) -> bool {
         "srv_name",
         "status",
     ];
-    ANSWERED.contains(&name) || weir_expr::internal::FETCHES.iter().any(|fetch| fetch.decl.name == name)
+    ANSWERED.contains(&name)
+        || is_client_fetch(name)
+        || weir_expr::internal::FETCHES.iter().any(|fetch| fetch.decl.name == name)
 }
 
 /// The outcomes that `expect` can be set to report.
