@@ -41,10 +41,11 @@ RULES = {
     "line": "{what}",
     "backend-line": "{what}",
     "section": "{what}",
+    "peers": "{what}",
 }
 IN_BACKEND = ("backend", "backend-content", "tcp-response", "response", "response-condition", "backend-line")
 # What is a line of the configuration as it stands: its value is none, and what it does is seen by the cases behind it.
-LINES = ("line", "backend-line", "section")
+LINES = ("line", "backend-line", "section", "peers")
 
 
 class Case:
@@ -95,6 +96,9 @@ def sections(name, message, chosen, ports):
         for number, case in chosen:
             if case.place == place:
                 what = case.what if "condition" in place or place in LINES else quoted(case.what)
+                if place == "peers":
+                    back += [(f"peers own-{number}", None), ("    shards 2", None), (f"    {what}", case)]
+                    continue
                 if place == "section":
                     back += [(f"backend own-{number}", None), ("    mode http", None), (f"    {what}", case)]
                     continue
@@ -270,12 +274,13 @@ def observe(binary, every):
     with Folder() as folder:
         numbered = [(case.number, case) for case in every]
         verdicts = judged(binary, numbered, folder, "walk")
-        good = [(number, case) for number, case in numbered if verdicts.get(case) != "error"]
+        # Who shares nothing needs no section of peers, and who listens for them needs a port.
+        good = [(number, case) for number, case in numbered if verdicts.get(case) != "error" and case.place != "peers"]
         values = evaluated(binary, good, folder, "walk") if good else {}
     made = []
     for number, case in numbered:
         verdict = verdicts.get(case)
-        found = values.get(number, "(not logged)")
+        found = "~" if case.place == "peers" else values.get(number, "(not logged)")
         made.append("error" if verdict == "error" else f"warning {found}" if verdict else found)
     return made
 

@@ -36,7 +36,7 @@ impl Key {
             }
             (Value::Int(number), _) => Some(Key::short(&[number as u32])),
             (Value::Str(bytes), KeyType::Text(length)) => {
-                let bytes = &bytes[..bytes.len().min(length as usize)];
+                let bytes = &bytes[..bytes.len().min(length.min(KeyType::MAX_STORED) as usize)];
                 Some(Key::packed(words_of_key(kind), Some(bytes.len() as u32), bytes))
             }
             (Value::Bin(bytes), KeyType::Binary(length)) => {
@@ -153,6 +153,16 @@ mod tests {
         check(Value::bin(b"abcdef"), KeyType::Binary(5), Some(Value::bin(b"abcde")));
         check(Value::str(b"192.0.2.1"), KeyType::Ipv4, Some(Value::Ipv4(Ipv4Addr::new(192, 0, 2, 1))));
         check(Value::str(b"nothing"), KeyType::Ipv4, None);
+    }
+
+    #[test]
+    fn a_declared_length_is_no_promise_of_memory() {
+        let longest = KeyType::MAX_STORED as usize;
+        let long = vec![b'x'; longest + 5];
+        for declared in [longest as u32, longest as u32 + 1, i32::MAX as u32] {
+            check(Value::str(&long), KeyType::Text(declared), Some(Value::str(&long[..longest])));
+        }
+        check(Value::str(b"ab"), KeyType::Text(i32::MAX as u32), Some(Value::str(b"ab")));
     }
 
     #[test]

@@ -65,11 +65,11 @@ pub(crate) const fn words_of(kind: DataKind) -> usize {
 }
 
 /// The number of words of a key in an entry; a string has one more for its length.
-pub(crate) const fn words_of_key(kind: KeyType) -> usize {
+pub(crate) fn words_of_key(kind: KeyType) -> usize {
     match kind {
         KeyType::Ipv4 | KeyType::Integer => 1,
         KeyType::Ipv6 => 4,
-        KeyType::Text(length) => 1 + (length as usize).div_ceil(4),
+        KeyType::Text(length) => 1 + (length.min(KeyType::MAX_STORED) as usize).div_ceil(4),
         KeyType::Binary(length) => (length as usize).div_ceil(4),
     }
 }

@@ -10,7 +10,8 @@ use crate::address::{listen_addresses, server_address};
 use crate::bind::{read_bind_options, read_bind_with};
 use crate::expressions::{Expressions, Notes};
 use crate::model::{
-    Bind, BindOptions, Location, Peer, Peers, ServerAddress, ServerPort, ServerSettings, StickTable,
+    Bind, BindOptions, ListenAddress, Location, Peer, Peers, ServerAddress, ServerPort, ServerSettings,
+    StickTable,
 };
 use crate::numbers::integer_in;
 use crate::proxy::read_log_target_words;
@@ -19,7 +20,7 @@ use crate::ring::needs_a_stream;
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
 use crate::server::{
-    SERVER_OPTIONS, ServerLine, ServerLineKind, check_server_name, is_about_connecting, read_server_options,
+    ServerLine, ServerLineKind, check_server_name, is_about_connecting, read_server_options,
 };
 use crate::table::read_table;
 use crate::words::{Parsed, Words, fault, is_name_character, not_yet};
@@ -33,6 +34,8 @@ pub(crate) struct PeersReader {
     default_server: ServerSettings,
     /// `default-bind`.
     default_bind: BindOptions,
+    /// The lines of peers with a `shard`, and their positions.
+    sharded: Vec<(Span, usize)>,
     span: Span,
 }
 
@@ -165,6 +168,7 @@ impl PeersReader {
             tables: Vec::new(),
             default_server: ServerSettings::default(),
             default_bind: BindOptions::default(),
+            sharded: Vec::new(),
             span: line.span(),
         })
     }
@@ -207,6 +211,22 @@ impl PeersReader {
             let message = format!("peers section '{name}' has no address for '{local}'.");
             diagnostics.push(Diagnostic::alert(self.span, message));
         }
+        for (span, position) in &self.sharded {
+            let (peer, shards) = (&section.peers[*position], section.shards);
+            let shard = peer.settings.shard;
+            // Both get all keys (manual, 5.2, "shard").
+            let message = match peer.name == *local {
+                true => format!("'peer {}' : 'shard' is ignored for the local peer.", peer.name),
+                false if shard > shards => {
+                    format!(
+                        "'peer {}' : shard {shard} is more than the section has ({shards}), and ignored.",
+                        peer.name
+                    )
+                }
+                false => continue,
+            };
+            diagnostics.push(Diagnostic::warning(*span, message));
+        }
         (self.section, self.tables)
     }
 
@@ -215,6 +235,14 @@ impl PeersReader {
             return Err(
                 words.fault("there is another address where peers connect in this section.".to_owned())
             );
+        }
+        let is_one = match &bind.addresses[..] {
+            [ListenAddress::Inet { first_port, last_port, .. }] => first_port == last_port,
+            addresses => addresses.len() == 1,
+        };
+        if !is_one {
+            let message = format!("peers connect to one address and one port, not to '{}'.", bind.spelling);
+            return Err(words.fault(message));
         }
         self.section.bind = Some(bind);
         Ok(())
@@ -290,11 +318,11 @@ impl PeersReader {
             return Err(fault(name.span(), format!("more than {MOST_PEERS} peers in one section.")));
         }
         let is_local = *name.text() == *self.section.local;
-        // The local peer has no address of its own in its line where a 'bind' line says it.
-        let has_address = !is_local || keyword == "peer" || !begins_with_option(words);
+        // A 'bind' line says the local one's address (manual, 11.2, "server").
+        let has_address = !is_local || keyword == "peer";
         let address = match has_address.then(|| words.take()).flatten() {
             Some(word) => Some((word, peer_address(word, name)?)),
-            None if is_local && keyword == "server" => None,
+            None if !has_address => None,
             None => {
                 return Err(
                     words.fault(format!("'{keyword}' expects <name> and <addr>[:<port>] as arguments."))
@@ -315,6 +343,9 @@ impl PeersReader {
             self.listen(words, bind)?;
         }
         let address = address.map(|(_, address)| address);
+        if settings.shard > 0 {
+            self.sharded.push((words.line().span(), self.section.peers.len()));
+        }
         self.section.peers.push(Peer { name: name.text().into(), at, address, settings });
         Ok(())
     }
@@ -334,12 +365,6 @@ impl PeersReader {
         self.tables.push(table);
         Ok(())
     }
-}
-
-/// Whether the next word is a word of a server line, not an address.
-fn begins_with_option(words: &Words<'_>) -> bool {
-    let name = words.peek_text();
-    name.is_empty() || SERVER_OPTIONS.find(name).is_some()
 }
 
 /// The address of a peer: with a port, or a path.
@@ -464,6 +489,14 @@ mod tests {
     fn what_is_wrong_is_told() {
         check_lines(" peer B 127.0.0.1:1\n", "has no line for the local peer 'A'");
         check_lines(" server A\n", "has no address for 'A'");
+        check_lines(" server A 127.0.0.1:1\n", "unknown keyword '127.0.0.1:1'");
+        check_lines(" bind 127.0.0.1:1-2\n server A\n", "one address and one port, not to '127.0.0.1:1-2'");
+        check_lines(" bind 127.0.0.1:1,127.0.0.1:2\n server A\n", "one address and one port");
+        check_lines(" peer A 127.0.0.1:1 shard 1\n", "'peer A' : 'shard' is ignored for the local peer");
+        check_lines(
+            " peer A 127.0.0.1:1\n peer B 127.0.0.1:2 shard 3\n shards 2\n",
+            "'peer B' : shard 3 is more than the section has (2), and ignored",
+        );
         check_lines(" peer A 127.0.0.1:1\n bind 127.0.0.1:2\n", "another address where peers connect");
         check_lines(" peer A 127.0.0.1:1\n peer A 127.0.0.1:2\n", "there is a peer 'A' already");
         check_lines(" peer A 127.0.0.1:1\n peer B 127.0.0.1\n", "missing port specification");

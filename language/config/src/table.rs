@@ -66,8 +66,10 @@ pub(crate) fn read_table(
                 };
             }
             "store" => {
-                let list = line.argument(words, "store")?;
-                line.read_stored(list, &mut declaration.stored)?;
+                // At the end of the line the list is empty.
+                if let Some(list) = words.take() {
+                    line.read_stored(list, &mut declaration.stored)?;
+                }
             }
             _ => return Err(fault(word.span(), format!("{keyword}: unknown argument '{word}'."))),
         }
@@ -89,10 +91,8 @@ pub(crate) fn read_table(
 const MAX_EXPIRE_MS: u32 = i32::MAX as u32;
 /// The longest period in milliseconds.
 const MAX_PERIOD_MS: u32 = i32::MAX as u32;
-/// The most entries of a table.
-const MAX_SIZE: u64 = i32::MAX as u64;
-/// The longest key in bytes.
-const MAX_KEY: u32 = 16_384;
+/// The longest string that may be declared as a key, in bytes; what is stored of one is [`KeyType::MAX_STORED`].
+const MAX_TEXT: u32 = i32::MAX as u32;
 /// The default length of strings and binary keys in bytes.
 const DEFAULT_KEY: u32 = 32;
 
@@ -116,8 +116,9 @@ impl TableLine<'_> {
             "ip" | "ipv4" => KeyType::Ipv4,
             "ipv6" => KeyType::Ipv6,
             "integer" => KeyType::Integer,
-            "string" => KeyType::Text(self.read_length(words)?),
-            "binary" => KeyType::Binary(self.read_length(words)?),
+            "string" => KeyType::Text(self.read_length(words, MAX_TEXT)?),
+            // Shorter ones are padded to this length, so each entry has all of it.
+            "binary" => KeyType::Binary(self.read_length(words, KeyType::MAX_STORED)?),
             _ => {
                 let said = format!(
                     "{}: unknown type '{word}': it is one of 'ip', 'ipv4', 'ipv6', 'integer', 'string', 'binary'.",
@@ -128,11 +129,11 @@ impl TableLine<'_> {
         })
     }
 
-    fn read_length(&self, words: &mut Words<'_>) -> Parsed<u32> {
+    fn read_length(&self, words: &mut Words<'_>, longest: u32) -> Parsed<u32> {
         if !words.take_if("len") {
             return Ok(DEFAULT_KEY);
         }
-        integer_in(self.argument(words, "len")?, "len", 1..=MAX_KEY)
+        integer_in(self.argument(words, "len")?, "len", 1..=longest)
     }
 
     /// A number with a suffix for 2^10, 2^20 or 2^30.
@@ -140,13 +141,10 @@ impl TableLine<'_> {
         let word = self.argument(words, "size")?;
         let size = weir_syntax::units::parse_size(word.text())
             .map_err(|error| fault(word.span(), error.describe("size", word.text())))?;
-        match size {
-            1..=MAX_SIZE => Ok(size as u32),
-            _ => Err(fault(
-                word.span(),
-                format!("{}: 'size' is between 1 and {MAX_SIZE}, not '{word}'.", self.keyword),
-            )),
-        }
+        u32::try_from(size).ok().filter(|size| *size > 0).ok_or_else(|| {
+            let said = format!("{}: 'size' is between 1 and {}, not '{word}'.", self.keyword, u32::MAX);
+            fault(word.span(), said)
+        })
     }
 
     /// A list of types with commas between, some with arguments in parentheses.
@@ -167,7 +165,11 @@ impl TableLine<'_> {
                 }
             };
             let here = list.span_of(start..start + length);
-            let name = &rest[..name_end];
+            let name = match &rest[..name_end] {
+                // Not in the manual, but releases accept it.
+                "server_name" => DataType::ServerKey.name(),
+                name => name,
+            };
             let data = DataType::from_name(name).ok_or_else(|| {
                 let nearest = weir_syntax::did_you_mean(name, DataType::ALL.iter().map(|data| data.name()));
                 let said = format!("{}: unknown data type '{name}'.", self.keyword);

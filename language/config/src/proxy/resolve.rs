@@ -20,9 +20,19 @@ pub(super) struct Names {
 impl Names {
     /// Collects the names of the proxies; reports those that are used twice.
     pub fn of(finished: &[Finished], tables: &[StickTable], diagnostics: &mut Diagnostics) -> Self {
-        let positions = tables.iter().enumerate();
-        let tables = positions.map(|(at, table)| (table.declaration.name.clone(), at as u32)).collect();
-        let mut names = Names { frontends: HashMap::new(), backends: HashMap::new(), tables };
+        let mut by_name = HashMap::with_capacity(tables.len());
+        for (position, table) in tables.iter().enumerate() {
+            let name = &table.declaration.name;
+            if let Some(other) = by_name.insert(name.clone(), position as u32) {
+                let other = &tables[other as usize].at;
+                let message = format!(
+                    "parsing [{}] : stick-table name '{name}' conflicts with table declared at {other}.",
+                    table.at
+                );
+                diagnostics.push(Diagnostic::alert(None, message));
+            }
+        }
+        let mut names = Names { frontends: HashMap::new(), backends: HashMap::new(), tables: by_name };
         for (index, this) in finished.iter().enumerate() {
             let proxy = &this.proxy;
             let position = ProxyIndex(index as u32);

@@ -181,6 +181,9 @@ fn check_table(
                 "'write-to' names the table '{name}', whose keys are of another type or length."
             ));
         }
+        Some(other) if other.write_to.is_some() => {
+            complain(format!("'write-to' names the table '{name}', which has a 'write-to' itself."));
+        }
         Some(_) => {}
     }
 }

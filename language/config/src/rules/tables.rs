@@ -90,10 +90,13 @@ const fn tracking(name: &'static str, help: &'static str) -> Row<ActionReader> {
 }
 
 fn read_track(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>) -> Parsed<Action> {
-    let number = context.word.text().strip_prefix("track-sc").unwrap_or_default();
-    let counter = number
-        .parse()
-        .map_err(|_| fault(context.word.span(), format!("'{}' names no counter.", context.word)))?;
+    let counter = match context.word.text().strip_prefix("track-sc").unwrap_or_default() {
+        // The manual has no such form, but releases accept it.
+        "" => 0,
+        number => number
+            .parse()
+            .map_err(|_| fault(context.word.span(), format!("'{}' names no counter.", context.word)))?,
+    };
     if words.at_end() || words.at_condition() {
         return Err(words.fault("expects a sample expression for the key."));
     }

@@ -33,7 +33,7 @@ pub enum KeyType {
     Ipv6,
     /// 32-bit integers.
     Integer,
-    /// Strings of at most this many bytes; longer ones are cut.
+    /// Strings of at most this many bytes, and at most [`KeyType::MAX_STORED`]; longer ones are cut.
     Text(u32),
     /// Blocks of exactly this many bytes; longer ones are cut, shorter ones padded with zeros.
     Binary(u32),
@@ -61,6 +61,10 @@ pub struct Stored {
 }
 
 impl KeyType {
+    /// So many bytes of a key are stored and compared at most, whatever is declared: samples of the reference end here, too, where its
+    /// buffers have their default size.
+    pub const MAX_STORED: u32 = 16_384;
+
     /// The type that a sample is converted to before it becomes a key.
     pub const fn sample_type(self) -> SampleType {
         match self {

@@ -28,6 +28,14 @@ fn tables_have_types_sizes_and_data() {
     for kind in ["ip", "ipv4", "ipv6", "integer", "string", "string len 5", "binary", "binary len 16384"] {
         table(&format!("type {kind} size 10"), &[]);
     }
+    for valid in [
+        "string len 2147483647 size 4294967295",
+        "ipv4 size 2g",
+        "ipv4 size 10 store",
+        "ipv4 size 1 store server_name",
+    ] {
+        table(&format!("type {valid}"), &[]);
+    }
     table(
         "size 1m type ipv4 expire 24d nopurge store gpc0,gpc0_rate(10s) store http_req_rate(1m),server_id",
         &[],
@@ -47,7 +55,14 @@ fn what_is_wrong_with_a_table_is_said() {
         "type mac size 10",
         &["unknown type 'mac': it is one of 'ip', 'ipv4', 'ipv6', 'integer', 'string', 'binary'."],
     );
-    table("type ipv4 size 0", &["'size' is between 1 and 2147483647, not '0'."]);
+    for size in ["0", "4g", "4294967296"] {
+        let said = format!("'size' is between 1 and 4294967295, not '{size}'.");
+        table(&format!("type ipv4 size {size}"), &[&said]);
+    }
+    said(
+        &["stick-table type binary len 16385 size 10"],
+        Some("'len' : invalid value '16385', allowed range is 1..16384."),
+    );
     table("type ipv4 size 10 nonsense", &["unknown argument 'nonsense'."]);
     table("type ipv4 size 10 srvkey id", &["'srvkey' is either 'name' or 'addr', not 'id'."]);
     table(
@@ -76,6 +91,31 @@ fn what_is_wrong_with_a_table_is_said() {
         "type ipv4 size 10 store conn_rate(0)",
         &["the period of 'conn_rate' is at least 1 ms and at most 24 days, not '0'."],
     );
+}
+
+#[test]
+fn a_table_has_its_name_alone() {
+    let twice = "frontend b\n bind :1\n stick-table type ipv4 size 1\n default_backend b\n\
+                 backend b\n stick-table type ipv4 size 1\n";
+    let messages = read(twice).messages;
+    let said = "stick-table name 'b' conflicts with table declared at t.cfg:3.";
+    assert!(messages.iter().any(|message| message.contains(said)), "{messages:?}");
+}
+
+#[test]
+fn what_is_written_on_is_written_on_once() {
+    let chain = |last: &str| {
+        let table = "stick-table type ipv4 size 1 write-to";
+        read(&format!(
+            "backend a\n {table} b\nbackend b\n {table} {last}\nbackend c\n stick-table type ipv4 size 1\n"
+        ))
+        .messages
+    };
+    for last in ["a", "c"] {
+        let said = "stick-table 'a': 'write-to' names the table 'b', which has a 'write-to' itself.";
+        assert!(chain(last).iter().any(|message| message.contains(said)), "{:?}", chain(last));
+    }
+    assert!(chain("b").iter().any(|message| message.contains("names the table itself")));
 }
 
 #[test]
@@ -110,6 +150,7 @@ fn rules_need_a_table_whose_keys_fit() {
     }
     said(&["http-request track-sc3 src table l", TABLE], None);
     said(&[TABLE, "http-request track-sc0 src", "stick on src"], None);
+    said(&[TABLE, "http-request track-sc src"], None);
     said(&[TABLE, "http-request deny if { src,table_conn_cur gt 1 }"], None);
 }
 
