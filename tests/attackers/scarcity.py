@@ -213,6 +213,70 @@ def the_limit_of_memory_is_kept(binary, folder):
         assert wait_until(scene.is_fine)
 
 
+# Tables of long keys; one of them with an audience, for which changes are noted.
+HOARDS = """
+frontend hoard
+    bind 127.0.0.1:{hoard}
+    http-request track-sc0 uuid table {table} unless {{ path /fine }}
+    http-request set-header x-tracked %[sc0_get_gpc0]
+    http-request return status 200 content-type text/plain string "fine" if {{ path /fine }}
+    http-request return status 200 hdr tracked %[sc0_get_gpc0] if {{ sc0_get_gpc0 -m found }}
+    http-request return status 200 hdr tracked no
+peers p
+    peer {name} 127.0.0.1:{here}
+    peer other 127.0.0.1:{there}
+    table purging type string len 8000 size 1g store gpc0
+    table refusing type string len 8000 size 1g nopurge expire 1h store gpc0"""
+
+
+def hoard(port, count):
+    """So many requests with keys of their own, a few hundred at a time: how many were tracked."""
+    tracked = 0
+    with socket.create_connection(("127.0.0.1", port), 5) as client:
+        client.settimeout(10)
+        for _ in range(count // 200):
+            client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 200)
+            got = b""
+            while got.count(b"\r\n\r\n") < 200:
+                more = client.recv(65536)
+                assert more, got[-100:]
+                got += more
+            tracked += got.count(b"tracked: 0")
+    return tracked
+
+
+def tables_take_no_more_than_there_is(binary, folder):
+    """`-m`, and no more address space: tables of a thousand million entries purge or refuse, others are served, and operators can clear them."""
+    for words, options in ((["-m", "24"], {}), ([], {"preexec_fn": address_space(160)})):
+        for table in ("purging", "refusing"):
+            port = free_port()
+            modes = HOARDS.format(hoard=port, table=f"p/{table}", name="me", here=free_port(), there=free_port())
+            with Folder() as own, Scene(binary, own, *words, extra="localpeer me", modes=modes, **options) as scene:
+                used = lambda: int(ask(scene.socket, f"show table p/{table}").split("used:")[1].split()[0])
+                rest, count = scene.program.resident_kb(), 20_000
+                tracked = hoard(port, count)
+                scene.lives()
+                assert used() < count * 0.9, f"{used()} entries fit: there was enough"
+                if table == "purging":
+                    assert tracked == count, f"{tracked} of {count} were tracked"
+                else:
+                    assert used() <= tracked < count * 0.9, f"{tracked} were tracked, {used()} are there"
+                assert used() > 500, used()
+                if words:
+                    grown = scene.program.resident_kb() - rest
+                    assert 6_000 < grown < 24_000, f"{grown} kB more"
+                assert scene.figure("PoolFailed") > 0
+                if words:
+                    # A quarter of the limit is left to the others.
+                    scene.come(100, b"GET /fine HTTP/1.1\r\nHost: x\r\n")
+                    assert scene.is_fine(), "nobody is served meanwhile"
+                    scene.leave()
+                ask(scene.socket, f"clear table p/{table}")
+                assert wait_until(lambda: scene.program.resident_kb() - rest < 8_000, 10), "memory is kept"
+                assert wait_until(scene.is_fine) and hoard(port, 200) == 200
+                scene.lives()
+
+
 def buffers_are_a_budget(binary, folder):
     """`tune.buffers.limit`: who finds no buffer waits for one, in turn, on whichever worker; whose time is over gets 500."""
     with Scene(binary, folder, extra="tune.buffers.limit 40\n    tune.buffers.reserve 2") as scene:

@@ -58,6 +58,10 @@ pub struct TableFigures<'a> {
     pub size: u32,
     /// The number of its entries.
     pub used: u32,
+    /// Entries that others took the place of.
+    pub evicted: u64,
+    /// Entries that there was no place for.
+    pub refused: u64,
 }
 
 /// The counters of a name server.

@@ -88,6 +88,8 @@ impl MetricsSource for Shop {
             key_type: "ip",
             size: 1024,
             used: position as u32,
+            evicted: u64::MAX,
+            refused: 3 + position as u64,
         })
     }
 
@@ -125,6 +127,14 @@ fn a_metric_has_a_title_and_a_line_for_each_object() {
             "haproxy_sticktable_used{name=\"be\",type=\"ip\"} 0",
             "haproxy_sticktable_used{name=\"be\",type=\"ip\"} 1"
         ]
+    );
+    assert_eq!(
+        lines("scope=sticktable", "haproxy_sticktable_evicted_total")[0],
+        "haproxy_sticktable_evicted_total{name=\"be\",type=\"ip\"} 18446744073709551615"
+    );
+    assert_eq!(
+        lines("scope=sticktable", "haproxy_sticktable_refused_total")[1],
+        "haproxy_sticktable_refused_total{name=\"be\",type=\"ip\"} 4"
     );
     assert_eq!(
         lines("", "haproxy_resolver_nx"),

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A change costs one bit, whatever the number of audiences and of changes to the entry before it is told. A slot without an
-//! entry is skipped; if it has another entry by now, that one changed too.
+//! entry is skipped; if it has another entry by now, that one changed too. Room for the bits comes before an entry and goes after
+//! it: a change itself never needs memory.
 
 /// The changes of a shard.
 #[derive(Debug, Default)]
@@ -29,6 +30,19 @@ impl Changes {
     /// For `audiences` audiences.
     pub fn new(audiences: usize) -> Changes {
         Changes { fresh: Slots::default(), untold: (0..audiences).map(|_| Slots::default()).collect() }
+    }
+
+    /// Makes room for the changes of so many slots; whether there is memory.
+    pub fn make_room(&mut self, slots: u32) -> bool {
+        let words = words_of(slots);
+        self.fresh.make_room(words) && self.untold.iter_mut().all(|untold| untold.make_room(words))
+    }
+
+    /// There are only so many slots any more: gives back what is more than twice their room.
+    pub fn shrink(&mut self, slots: u32) {
+        let words = words_of(slots);
+        self.fresh.shrink(words);
+        self.untold.iter_mut().for_each(|untold| untold.shrink(words));
     }
 
     /// Marks the slot of a changed entry; true for the first change since the last look.
@@ -86,22 +100,39 @@ impl Changes {
     }
 }
 
-impl Slots {
-    #[inline]
-    fn insert(&mut self, slot: u32) {
-        let word = (slot / 64) as usize;
-        if word >= self.used {
-            self.grow(word + 1);
-        }
-        self.words[word] |= 1 << (slot % 64);
-    }
+/// The words with a bit for each of so many slots.
+fn words_of(slots: u32) -> usize {
+    slots.div_ceil(64) as usize
+}
 
-    #[cold]
-    fn grow(&mut self, words: usize) {
-        if words > self.words.len() {
+impl Slots {
+    fn make_room(&mut self, words: usize) -> bool {
+        let more = words.saturating_sub(self.words.len());
+        if more > 0 {
+            if self.words.try_reserve(more).is_err() {
+                return false;
+            }
             self.words.resize(words, 0);
         }
-        self.used = words;
+        true
+    }
+
+    fn shrink(&mut self, words: usize) {
+        if self.words.len() > words * 2 {
+            self.words.truncate(words);
+            self.words.shrink_to_fit();
+            self.used = self.used.min(words);
+        }
+    }
+
+    /// Adds a slot. One without room is gone, and its entry with it.
+    #[inline]
+    fn insert(&mut self, slot: u32) {
+        let index = (slot / 64) as usize;
+        if let Some(word) = self.words.get_mut(index) {
+            *word |= 1 << (slot % 64);
+            self.used = self.used.max(index + 1);
+        }
     }
 
     /// Adds the first `count` slots.
@@ -110,16 +141,17 @@ impl Slots {
         if let Some(last) = count.checked_sub(1) {
             self.insert(last);
         }
-        self.words[..whole].fill(u64::MAX);
+        if let Some(words) = self.words.get_mut(..whole) {
+            words.fill(u64::MAX);
+        }
         if let Some(word) = self.words.get_mut(whole) {
             *word |= (1 << (count % 64)) - 1;
         }
     }
 
+    /// Adds another set, which has room for as many.
     fn add(&mut self, other: &Slots) {
-        if other.used > self.used {
-            self.grow(other.used);
-        }
+        self.used = self.used.max(other.used);
         for (word, more) in self.words.iter_mut().zip(&other.words[..other.used]) {
             *word |= more;
         }
@@ -151,9 +183,15 @@ mod tests {
         (slots, more)
     }
 
+    fn changes(audiences: usize) -> Changes {
+        let mut changes = Changes::new(audiences);
+        assert!(changes.make_room(1000));
+        changes
+    }
+
     #[test]
     fn each_audience_is_told_once_however_often_an_entry_changes() {
-        let mut changes = Changes::new(2);
+        let mut changes = changes(2);
         let firsts = [3, 200, 3, 64].map(|slot| changes.mark(slot));
         assert_eq!(firsts, [true, false, false, false]);
         assert_eq!(told(&mut changes, 0, 10), (vec![3, 64, 200], false));
@@ -165,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_budget_is_kept() {
-        let mut changes = Changes::new(1);
+        let mut changes = changes(1);
         for slot in 0..100 {
             changes.mark(slot);
         }
@@ -178,7 +216,7 @@ mod tests {
     #[test]
     fn everything_is_told_to_whom_nothing_is_known() {
         for slots in [0, 1, 63, 64, 65, 200] {
-            let mut changes = Changes::new(2);
+            let mut changes = changes(2);
             changes.mark(3);
             told(&mut changes, 0, 1);
             changes.give_back_all(0, slots);
@@ -189,12 +227,36 @@ mod tests {
 
     #[test]
     fn what_is_given_back_is_told_again() {
-        let mut changes = Changes::new(2);
+        let mut changes = changes(2);
         changes.mark(7);
         told(&mut changes, 0, 1);
         changes.give_back(0, 7);
         assert_eq!(told(&mut changes, 0, 1).0, [7]);
         changes.forget(1);
         assert_eq!(told(&mut changes, 1, 1).0, [0; 0]);
+    }
+
+    #[test]
+    fn room_goes_when_slots_are_gone() {
+        let mut changes = changes(1);
+        for slot in [5, 700] {
+            changes.mark(slot);
+        }
+        changes.shrink(501);
+        assert_eq!(told(&mut changes, 0, 10).0, [5, 700], "as much as half is kept");
+        for slot in [5, 700] {
+            changes.mark(slot);
+        }
+        changes.shrink(63);
+        assert_eq!((changes.fresh.words.capacity(), changes.untold[0].words.capacity()), (1, 1));
+        changes.give_back(0, 700);
+        assert_eq!(told(&mut changes, 0, 10), (vec![5], false), "no entry is there");
+        changes.shrink(0);
+        assert_eq!((changes.fresh.words.capacity(), changes.untold[0].words.capacity()), (0, 0));
+        changes.give_back(0, 5);
+        changes.give_back_all(0, 0);
+        assert_eq!(told(&mut changes, 0, 10), (vec![], false));
+        assert!(changes.make_room(65) && changes.mark(64));
+        assert_eq!(told(&mut changes, 0, 10).0, [64]);
     }
 }

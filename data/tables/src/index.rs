@@ -5,7 +5,7 @@
 //! wait for memory. There are about as many buckets as entries, at most twice as many, so a bucket costs eight bytes an entry, and no
 //! growth ever looks at more than one chain.
 
-use weir_sys::memory::Pages;
+use weir_memory::Pages;
 
 /// The first entry of each bucket.
 #[derive(Debug, Default)]
@@ -79,31 +79,38 @@ impl Index {
         entries >= self.buckets
     }
 
-    /// Adds a bucket; returns the bucket whose entries must be divided between it and the new one.
+    /// Whether there is a bucket at all.
+    pub fn has_buckets(&self) -> bool {
+        self.buckets > 0
+    }
+
+    /// Adds a bucket, if there is memory: otherwise chains become longer. Returns the bucket whose entries must be divided between it and
+    /// the new one.
     pub fn grow(&mut self) -> Option<u32> {
         if self.buckets == 0 {
-            self.add_block();
+            self.add_block()?;
             self.buckets = FIRST;
             return None;
         }
         let new = self.buckets;
         if new == self.blocks.len() as u32 * BLOCK {
-            self.add_block();
+            self.add_block()?;
         }
         self.buckets += 1;
         // The highest bit distinguishes the new bucket from the one that is divided.
         Some(new & !(1 << new.ilog2()))
     }
 
-    fn add_block(&mut self) {
+    fn add_block(&mut self) -> Option<()> {
         let block = match self.spare.pop() {
             Some(mut block) => {
                 block.fill(0);
                 block
             }
-            None => Pages::new(BLOCK as usize * 2),
+            None => Pages::new(BLOCK as usize * 2)?,
         };
         self.blocks.push(block);
+        Some(())
     }
 
     /// Whether an index with this many entries has more buckets than it needs.

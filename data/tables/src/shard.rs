@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
 
 use foldhash::quality::RandomState;
-use weir_sys::memory::Pages;
+use weir_memory::Pages;
 
 use crate::ages::Ages;
 use crate::changes::Changes;
@@ -134,13 +134,22 @@ impl Shard {
         (self.count > 0).then(|| self.index.bucket(hash))
     }
 
-    /// Adds an entry for a key that has none.
-    pub fn insert(&mut self, key: &[u32], hash: u32, now: u32, rules: Rules<'_>) -> u32 {
+    /// Adds an entry for a key that has none; none without memory for it. Right after an entry was removed there is.
+    pub fn insert(&mut self, key: &[u32], hash: u32, now: u32, rules: Rules<'_>) -> Option<u32> {
         if self.index.is_full(self.count) {
             self.divide_a_bucket(rules);
         }
+        if !self.index.has_buckets() {
+            return None;
+        }
         let stride = rules.layout.stride;
-        let slot = self.slots.take(stride);
+        let slot = self.slots.take(stride)?;
+        if let Some(changes) = &mut self.changes
+            && !changes.make_room(self.slots.len())
+        {
+            self.slots.give(slot, stride);
+            return None;
+        }
         self.generation = self.generation.checked_add(1).unwrap_or(1);
         let bucket = self.index.bucket(hash);
         let next = self.index.first(bucket);
@@ -152,7 +161,7 @@ impl Shard {
         words[header::WORDS..header::WORDS + key.len()].copy_from_slice(key);
         self.ages.append(&mut self.slots, stride, slot);
         self.count += 1;
-        slot
+        Some(slot)
     }
 
     /// Removes an entry that nobody tracks.
@@ -251,6 +260,9 @@ impl Shard {
 
     /// Memory that is not needed: at most so many blocks. Dropping them, not under the lock, gives it back.
     pub fn spare(&mut self, blocks: usize) -> Vec<Pages> {
+        if let Some(changes) = &mut self.changes {
+            changes.shrink(self.slots.len());
+        }
         let mut spare = self.slots.spare(blocks);
         spare.append(&mut self.index.spare(blocks - spare.len()));
         spare

@@ -1,7 +1,7 @@
 //! Storage of a shard's entries: runs of words in blocks, so that growing copies nothing. A block that no entry is in is given back
 //! to the system, whatever other blocks hold.
 
-use weir_sys::memory::Pages;
+use weir_memory::Pages;
 
 use crate::index::Link;
 use crate::layout::header;
@@ -99,16 +99,21 @@ impl Looks {
 
 /// A block has about as many words as this: of entries of an address and a rate it has 1024, whole pages.
 const BLOCK_WORDS: usize = 16 * 1024;
+/// So many slots have numbers: the number of an entry has 26 bits for its slot.
+const MOST_SLOTS: usize = 1 << 26;
 /// So many blocks without memory at the end are forgotten at most with each entry that is removed.
 const FORGOTTEN_AT_ONCE: usize = 64;
 
 impl Slots {
-    /// Takes a slot for an entry of `stride` words; it holds zeros.
-    pub fn take(&mut self, stride: usize) -> u32 {
+    /// Takes a slot for an entry of `stride` words; it holds zeros. None without memory for one.
+    pub fn take(&mut self, stride: usize) -> Option<u32> {
         if self.blocks.is_empty() {
             self.bits = (BLOCK_WORDS / stride).max(1).ilog2();
         }
-        let number = self.roomy.first().unwrap_or_else(|| self.add_memory(stride));
+        let number = match self.roomy.first() {
+            Some(number) => number,
+            None => self.add_memory(stride)?,
+        };
         let (bits, block) = (self.bits, &mut self.blocks[number]);
         block.used += 1;
         if block.used == 1 << bits {
@@ -117,26 +122,30 @@ impl Slots {
         let block = &mut self.blocks[number];
         let Some(slot) = block.free.checked_sub(1) else {
             block.fresh += 1;
-            return ((number as u32) << bits) + block.fresh - 1;
+            return Some(((number as u32) << bits) + block.fresh - 1);
         };
         let words = self.get_mut(slot, stride);
         let next = words[header::NEXT];
         words.fill(0);
         self.blocks[number].free = next;
-        slot
+        Some(slot)
     }
 
     /// Memory for a block that has none, which is the result.
-    fn add_memory(&mut self, stride: usize) -> usize {
+    fn add_memory(&mut self, stride: usize) -> Option<usize> {
+        let bare = self.bare.first();
+        if bare.is_none() && self.blocks.len() >= MOST_SLOTS >> self.bits {
+            return None;
+        }
         let words = match self.spare.pop() {
             Some(mut words) => {
                 words.fill(0);
                 words
             }
-            None => Pages::new(stride << self.bits),
+            None => Pages::new(stride << self.bits)?,
         };
         let block = Block { words, ..Block::default() };
-        let number = match self.bare.first() {
+        let number = match bare {
             Some(number) => {
                 self.bare.remove(number);
                 self.blocks[number] = block;
@@ -148,7 +157,7 @@ impl Slots {
             }
         };
         self.roomy.insert(number);
-        number
+        Some(number)
     }
 
     /// Gives a slot back; whether there is memory to give back now.
@@ -181,6 +190,9 @@ impl Slots {
 
     /// Memory that is not needed: at most so many blocks.
     pub fn spare(&mut self, blocks: usize) -> Vec<Pages> {
+        if self.blocks.capacity() / 4 > self.blocks.len() {
+            self.blocks.shrink_to(self.blocks.len() * 2);
+        }
         self.spare.split_off(self.spare.len().saturating_sub(blocks))
     }
 

@@ -1,6 +1,6 @@
 //! A table that all workers share.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use foldhash::quality::RandomState;
@@ -22,9 +22,9 @@ pub struct Table {
     layout: Layout,
     shards: Box<[Slot]>,
     hasher: RandomState,
-    /// The number of entries in all shards.
-    used: AtomicU32,
-    /// Entries that were refused because the table was full.
+    /// The number of entries in all shards. Whoever adds one counts it first, so that it is more for a moment.
+    used: AtomicU64,
+    /// Entries that were refused because the table was full, or because there was no memory.
     refused: AtomicU64,
     /// Entries that were purged because the table was full.
     evicted: AtomicU64,
@@ -113,7 +113,7 @@ impl Table {
             layout,
             shards: (0..shards).map(|_| Slot(Mutex::new(shard(&due)))).collect(),
             hasher: RandomState::default(),
-            used: AtomicU32::new(0),
+            used: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
             names: Names::default(),
@@ -135,15 +135,15 @@ impl Table {
 
     /// The number of entries, including expired ones that were not removed yet.
     pub fn used(&self) -> u32 {
-        self.used.load(Relaxed)
+        u32::try_from(self.used.load(Relaxed)).unwrap_or(u32::MAX)
     }
 
-    /// How many entries were refused because the table was full.
+    /// How many entries were refused because the table was full, or because there was no memory.
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
     }
 
-    /// How many entries were purged because the table was full.
+    /// How many entries were purged because the table was full, or because there was no memory for another one.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Relaxed)
     }
@@ -289,7 +289,7 @@ impl Table {
                 if self.declaration.expire_ms != 0 {
                     let held = HELD_ENTRIES.min(*budget);
                     let gone = shard.expire(now_ms as u32, held, self.rules());
-                    self.used.fetch_sub(gone, Relaxed);
+                    self.used.fetch_sub(gone.into(), Relaxed);
                     *budget -= gone;
                     more |= gone == held;
                     // What is used for the first time, or not tracked any more, from now on lives for the whole time.
@@ -506,7 +506,7 @@ impl Table {
         let slot = shard.find(key.words(), hash as u32, now_ms as u32, rules);
         let gone = before - shard.count();
         if gone > 0 {
-            self.used.fetch_sub(gone, Relaxed);
+            self.used.fetch_sub(gone.into(), Relaxed);
         }
         slot
     }
@@ -526,7 +526,7 @@ impl Table {
             return Some(then(self, &mut shard, Position { shard: own, slot }, rules));
         }
         let gone = shard.expire(now_ms as u32, EXPIRED_PER_ENTRY, rules);
-        self.used.fetch_sub(gone, Relaxed);
+        self.used.fetch_sub(gone.into(), Relaxed);
         if !self.reserve() {
             let purges = !self.declaration.no_purge;
             if purges && shard.evict(rules) {
@@ -546,13 +546,29 @@ impl Table {
                 }
             }
         }
-        let slot = shard.insert(key.words(), hash as u32, now_ms as u32, rules);
+        let slot = self.insert(&mut shard, key, hash, now_ms, rules)?;
         Some(then(self, &mut shard, Position { shard: own, slot }, rules))
+    }
+
+    /// Adds an entry that was counted. Without memory it takes the place of the oldest one of its shard: another shard's memory would
+    /// have to go back to the system first. None, and not counted any more, if there is none to take.
+    fn insert(&self, shard: &mut Shard, key: &Key, hash: u64, now_ms: u64, rules: Rules<'_>) -> Option<u32> {
+        let mut slot = shard.insert(key.words(), hash as u32, now_ms as u32, rules);
+        if slot.is_none() && !self.declaration.no_purge && shard.evict(rules) {
+            self.evicted.fetch_add(1, Relaxed);
+            self.used.fetch_sub(1, Relaxed);
+            slot = shard.insert(key.words(), hash as u32, now_ms as u32, rules);
+        }
+        if slot.is_none() {
+            self.refused.fetch_add(1, Relaxed);
+            self.used.fetch_sub(1, Relaxed);
+        }
+        slot
     }
 
     /// Counts one more entry, if there is room.
     fn reserve(&self) -> bool {
-        if self.used.fetch_add(1, Relaxed) < self.declaration.size {
+        if self.used.fetch_add(1, Relaxed) < self.declaration.size.into() {
             return true;
         }
         self.used.fetch_sub(1, Relaxed);

@@ -17,10 +17,12 @@
 //! first time.
 
 mod names;
+mod pages;
 pub mod shortage;
 mod stack;
 mod table;
 
+pub use pages::Pages;
 pub use table::{CallSite, Figures, Method, Report};
 
 use stack::Stack;

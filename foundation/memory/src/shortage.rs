@@ -55,6 +55,17 @@ fn is_nearly_used_up() -> bool {
     REGION.reached() > REGION_BYTES / 2 || USED.load(Relaxed) > LIMIT.load(Relaxed)
 }
 
+/// Whether so many more bytes, for something that can be refused, leave a quarter of the limit to what cannot.
+pub(crate) fn leaves_room(bytes: i64) -> bool {
+    let limit = LIMIT.load(Relaxed);
+    !is_short_still() && USED.load(Relaxed).saturating_add(bytes) <= limit - limit / 4
+}
+
+/// Whether memory is counted against a limit.
+pub(crate) fn is_limited() -> bool {
+    LIMIT.load(Relaxed) != i64::MAX
+}
+
 /// Counts that something was refused because memory [is short](is_short).
 #[cold]
 pub fn count_refusal() {

@@ -74,8 +74,6 @@ impl Drop for Mapping {
 pub struct Pages {
     start: NonNull<u32>,
     words: usize,
-    /// Without a mapping the words are a box's.
-    is_mapped: bool,
 }
 
 // SAFETY: the words belong to this value alone, as a box's do, and to no thread.
@@ -84,22 +82,23 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// So many words. When the kernel maps no more, they are the allocator's.
-    pub fn new(words: usize) -> Self {
+    /// So many words; none when the kernel maps no more: a limit of the process, or of the machine.
+    pub fn new(words: usize) -> Option<Self> {
         if words == 0 {
-            return Self::default();
+            return Some(Self::default());
         }
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses an address that nothing else uses.
-        let mapped =
-            unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), words * WORD, access, MapFlags::PRIVATE) };
-        match mapped.ok().and_then(|start| NonNull::new(start.cast())) {
-            Some(start) => Self { start, words, is_mapped: true },
-            None => {
-                let start = NonNull::from(Box::leak(vec![0u32; words].into_boxed_slice())).cast();
-                Self { start, words, is_mapped: false }
-            }
-        }
+        let mapped = unsafe {
+            rustix::mm::mmap_anonymous(ptr::null_mut(), words.checked_mul(WORD)?, access, MapFlags::PRIVATE)
+        };
+        let start = NonNull::new(mapped.ok()?.cast())?;
+        Some(Self { start, words })
+    }
+
+    /// How many bytes they are.
+    pub fn bytes(&self) -> usize {
+        self.words * WORD
     }
 }
 
@@ -108,7 +107,7 @@ const WORD: usize = size_of::<u32>();
 impl Default for Pages {
     /// No words: costs nothing.
     fn default() -> Self {
-        Self { start: NonNull::dangling(), words: 0, is_mapped: false }
+        Self { start: NonNull::dangling(), words: 0 }
     }
 }
 
@@ -136,12 +135,7 @@ impl Drop for Pages {
             return;
         }
         let start = self.start.as_ptr();
-        if !self.is_mapped {
-            // SAFETY: `new` leaked a box of exactly these words.
-            drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start, self.words)) });
-            return;
-        }
-        let length = self.words * WORD;
+        let length = self.bytes();
         // SAFETY: `new` mapped exactly this range, and nobody borrows it any more.
         let unmapped = unsafe { rustix::mm::munmap(start.cast(), length) };
         if unmapped.is_err() {
@@ -165,22 +159,20 @@ mod tests {
             text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
         };
         let before = resident();
-        let mut pages = Pages::new(WORDS);
+        let mut pages = Pages::new(WORDS).expect("address space");
         assert!(pages.len() == WORDS && resident() < before + WORDS, "nothing was written yet");
         assert_eq!(pages[WORDS - 1], 0);
         pages.fill(7);
         assert!(resident() > before + WORDS * 3);
         drop(pages);
         assert!(resident() < before + WORDS);
-        assert!(Pages::default().is_empty() && Pages::new(0).is_empty());
+        assert!(Pages::default().is_empty() && Pages::new(0).is_some_and(|none| none.is_empty()));
     }
 
     #[test]
-    fn without_a_mapping_the_allocator_has_the_words() {
-        let start = NonNull::from(Box::leak(vec![0u32; 10].into_boxed_slice())).cast();
-        let mut pages = Pages { start, words: 10, is_mapped: false };
-        pages[9] = 1;
-        assert_eq!(pages.iter().sum::<u32>(), 1);
+    fn what_the_kernel_does_not_map_is_not_there() {
+        // More than any address space has.
+        assert!(Pages::new(1 << 60).is_none());
     }
 
     #[test]

@@ -17,6 +17,8 @@ impl MetricsSource for Live {
             key_type: declaration.key.name(),
             size: declaration.size,
             used: table.used(),
+            evicted: table.evicted(),
+            refused: table.refused(),
         })
     }
 

@@ -131,7 +131,7 @@ impl MetricsDump {
                 self.process_text(source, metric, field, label, out);
                 false
             }
-            Values::TableSize | Values::TableUsed => {
+            Values::TableSize | Values::TableUsed | Values::TableEvicted | Values::TableRefused => {
                 let Some(table) = source.table(self.cursor.object) else { return false };
                 self.cursor.object += 1;
                 self.title(scope, metric, out);
@@ -365,11 +365,16 @@ fn describe<'o>(line: Line<'o>, wanted: bool, description: Option<&str>) -> Line
 }
 
 fn write_table(form: Form, metric: &'static Metric, table: TableFigures<'_>, out: &mut Vec<u8>) {
-    let value = if metric.values == Values::TableSize { table.size } else { table.used };
+    let value = match metric.values {
+        Values::TableSize => Value::U32(table.size),
+        Values::TableUsed => Value::U32(table.used),
+        Values::TableEvicted => Value::U64(table.evicted),
+        _ => Value::U64(table.refused),
+    };
     Line::new(form, Scope::StickTable, metric, out)
         .label("name", table.name)
         .label("type", table.key_type)
-        .number(Value::U32(value));
+        .number(value);
 }
 
 fn write_name_server(

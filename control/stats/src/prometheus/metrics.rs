@@ -48,6 +48,10 @@ pub(super) enum Values {
     TableSize,
     /// The number of its entries.
     TableUsed,
+    /// Its entries that others took the place of.
+    TableEvicted,
+    /// Entries that it had no place for.
+    TableRefused,
     /// A counter of a name server, by its index.
     NameServer(usize),
     /// The distribution of a phase's durations, by its index in [`crate::latency::PHASES`].
@@ -99,7 +103,12 @@ impl Metric {
             Values::Status | Values::CheckStatus => Field::Status.decl().description,
             Values::ServersByStatus => Field::AggServerStatus.decl().description,
             Values::ServersByCheckStatus => Field::AggCheckStatus.decl().description,
-            Values::TableSize | Values::TableUsed | Values::NameServer(_) | Values::Latency(_) => "",
+            Values::TableSize
+            | Values::TableUsed
+            | Values::TableEvicted
+            | Values::TableRefused
+            | Values::NameServer(_)
+            | Values::Latency(_) => "",
         }
     }
 
@@ -112,7 +121,12 @@ impl Metric {
             Values::CheckStatus => Some(Field::CheckStatus.decl().name),
             Values::ServersByStatus => Some(Field::AggServerStatus.decl().name),
             Values::ServersByCheckStatus => Some(Field::AggCheckStatus.decl().name),
-            Values::TableSize | Values::TableUsed | Values::NameServer(_) | Values::Latency(_) => None,
+            Values::TableSize
+            | Values::TableUsed
+            | Values::TableEvicted
+            | Values::TableRefused
+            | Values::NameServer(_)
+            | Values::Latency(_) => None,
         }
     }
 
@@ -347,6 +361,11 @@ const METRICS: &[Metric] = &[
     Metric::new("agg_check_status", B, Values::ServersByCheckStatus),
     Metric::new("size", T, Values::TableSize).help("How many entries the stick-table may have"),
     Metric::new("used", T, Values::TableUsed).help("How many entries the stick-table has"),
+    // Of ours.
+    Metric::new("evicted_total", T, Values::TableEvicted)
+        .help("Entries of the stick-table that others took the place of"),
+    Metric::new("refused_total", T, Values::TableRefused)
+        .help("Entries that the stick-table had no place for"),
     name_server(0),
     name_server(1),
     name_server(2),

@@ -1,5 +1,7 @@
 //! Tables through their public interface.
 
+use std::sync::atomic::AtomicU32;
+
 use proptest::prelude::*;
 use weir_expr::Value;
 use weir_expr::table::DataType;

@@ -1,0 +1,59 @@
+//! Pages for data that can be refused: they count against the limit, and leave a part of it to running work.
+
+use std::ops::{Deref, DerefMut};
+
+use crate::shortage;
+
+/// Words of zeroes in pages of their own, which count as memory of the process.
+#[derive(Debug, Default)]
+pub struct Pages {
+    words: weir_sys::memory::Pages,
+    /// Whether they counted when they came: who counts now may not have counted then.
+    is_charged: bool,
+}
+
+impl Pages {
+    /// So many words; none while memory is short, when three quarters of the limit are used (`-m`), or when the kernel maps no more. That
+    /// counts as a failure.
+    pub fn new(words: usize) -> Option<Self> {
+        let bytes = i64::try_from(size_of::<u32>().checked_mul(words)?).ok()?;
+        let pages = match shortage::leaves_room(bytes) {
+            true => weir_sys::memory::Pages::new(words),
+            false => None,
+        };
+        let Some(words) = pages else {
+            shortage::count_refusal();
+            return None;
+        };
+        let is_charged = shortage::is_limited();
+        if is_charged {
+            shortage::charge(bytes);
+        }
+        Some(Self { words, is_charged })
+    }
+}
+
+impl Deref for Pages {
+    type Target = [u32];
+
+    #[inline]
+    fn deref(&self) -> &[u32] {
+        &self.words
+    }
+}
+
+impl DerefMut for Pages {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u32] {
+        &mut self.words
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        if self.is_charged {
+            // What was counted fits.
+            shortage::charge(-(self.words.bytes() as i64));
+        }
+    }
+}
