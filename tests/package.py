@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The Debian package: what is in it, and what installing, upgrading, removing and purging it do, in a folder that stands for a system.
+"""The Debian package: what is in it, and what installing, upgrading, removing and purging it do, in a folder that stands for a system and,
+where debootstrap is installed, in a Debian 12 and a Debian 13.
 
   package.py --bin target/release/weir [--only REGEX]
 
@@ -140,6 +141,159 @@ def an_upgrade_under_load_loses_nothing(binary, folder):
             for thread in threads:
                 thread.join()
     assert not wrong, (len(wrong), served[0], wrong[:3])
+
+
+def lintian_finds_nothing(binary, folder):
+    """No error and no warning, other than those that the package itself explains."""
+    if not shutil.which("lintian"):
+        raise LeftOut("lintian is not installed")
+    done = subprocess.run(["lintian", "--allow-root", "--fail-on", "error,warning", made(binary, folder, 1)], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout
+
+
+class Debian:
+    """A real Debian of a suite, made once by debootstrap; what is changed in it is gone at the end. Its processes are its own, the network is not."""
+
+    def __init__(self, folder, suite):
+        if os.getuid() != 0 or not shutil.which("debootstrap"):
+            raise LeftOut("debootstrap is not installed, or this is not root")
+        target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
+        self.base, self.path = os.path.join(target, "debian", suite), os.path.join(folder.path, "system")
+        if not os.path.exists(os.path.join(self.base, "complete")):
+            shutil.rmtree(self.base, ignore_errors=True)
+            done = subprocess.run(["debootstrap", "--variant=minbase", "--include=systemd-standalone-sysusers,init-system-helpers", suite, self.base, mirror()],
+                                  capture_output=True, text=True, timeout=500)
+            if done.returncode != 0:
+                raise LeftOut(f"the mirror does not have {suite}: {done.stdout.strip().splitlines()[-1:]}")
+            open(os.path.join(self.base, "complete"), "w").close()
+        for name in ("system", "upper", "work"):
+            os.mkdir(os.path.join(folder.path, name))
+        self.mount = (f"mount -t overlay overlay -o lowerdir={self.base},upperdir={folder.path}/upper,workdir={folder.path}/work {self.path}"
+                      f" && mount -t proc proc {self.path}/proc && mount --bind /dev {self.path}/dev && echo ready && exec sleep 300")
+
+    def __enter__(self):
+        self.holder = subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", self.mount], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True)
+        if self.holder.stdout.readline() != "ready\n":
+            raise LeftOut(f"no mounts: {self.holder.stderr.read().strip()}")
+        with open(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children") as file:
+            self.enter = ["nsenter", "-t", file.read().strip(), "-m", "-p", "chroot", self.path]
+        return self
+
+    def __exit__(self, *_):
+        self.holder.kill()
+        self.holder.communicate()
+
+    def run(self, *command):
+        """What it prints; it has to go well."""
+        done = subprocess.run([*self.enter, *command], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+                              env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"})
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+        return done.stdout
+
+    def put(self, path):
+        """Copies a file into its /tmp; the path there."""
+        with open(path, "rb") as file:
+            subprocess.run([*self.enter, "tee", f"/tmp/{os.path.basename(path)}"], input=file.read(), stdout=subprocess.DEVNULL, check=True)
+        return f"/tmp/{os.path.basename(path)}"
+
+    def running(self):
+        """The folders of processes of weir in /proc, the master's first."""
+        return self.run("sh", "-c", "ls -d1v $(grep -lx weir /proc/[0-9]*/comm | xargs -n 1 dirname) 2>/dev/null || true").replace("\n", " ")
+
+    def signal(self, name):
+        """A signal to the master, which is a process of this system only."""
+        self.run("sh", "-c", f"kill -{name} {self.running().split()[0].split('/')[2]}")
+
+    def files(self):
+        """All of them, but for what the package manager itself keeps, and the user that stays."""
+        kept = r"/(proc|dev|tmp|var/lib/dpkg|var/log/dpkg\.log|var/cache|etc/(passwd|shadow|group|gshadow)-?)($|/)|/etc/\.pwd\.lock"
+        return {line for line in self.run("find", "/", "-xdev").splitlines() if not re.match(kept, line)}
+
+
+def mirror():
+    """The one that this machine's packages come from."""
+    sources = [os.path.join(place, name) for place in ("/etc/apt", "/etc/apt/sources.list.d") if os.path.isdir(place) for name in sorted(os.listdir(place))]
+    for path in sources:
+        if path.endswith((".list", ".sources")):
+            found = re.search(r"^(?:URIs:|deb(?: \[[^]]*\])?) *(https?://\S+/debian)/?(?:\s|$)", open(path).read(), re.M)
+            if found:
+                return found[1]
+    raise LeftOut("no mirror of Debian is configured")
+
+
+def debian_12_installs_upgrades_and_removes_it(binary, folder):
+    whole_life(binary, folder, "bookworm")
+
+
+def debian_13_installs_upgrades_and_removes_it(binary, folder):
+    whole_life(binary, folder, "trixie")
+
+
+def whole_life(binary, folder, suite):
+    """Installed, run as its user, upgraded under load, removed and purged by a real system's own tools."""
+    port, packages = free_port(), [made(binary, folder, revision) for revision in (1, 2)]
+    with Debian(folder, suite) as system:
+        before, first = system.files(), system.put(packages[0])
+        system.run("dpkg", "-i", first)
+        assert system.run("getent", "passwd", "weir").rstrip().endswith(":/var/lib/weir:/usr/sbin/nologin")
+        link = "/etc/systemd/system/multi-user.target.wants/weir.service"
+        assert system.run("readlink", "-f", link) == "/usr/lib/systemd/system/weir.service\n"
+        assert system.run("dpkg", "-V", "weir") == ""
+        assert system.run("weir", "-c", "-f", "/etc/weir/weir.cfg") == "", "the configuration that ships is valid"
+        assert system.run("weir-top", "--help") and "usage" in system.run("sh", "-c", "weir-ring 2>&1; [ $? = 2 ]"), "both run here"
+        system.run("sed", "-i", f"s/bind :80/bind 127.0.0.1:{port}/", "/etc/weir/weir.cfg")
+        system.run("mkdir", "-p", "/run/weir")
+        with Program(*system.enter, "weir", "-W", "-f", "/etc/weir/weir.cfg", "-S", "/run/weir/master.sock") as program:
+            try:
+                program.ready(port)
+                upgraded_under_load(system, port, system.put(packages[1]))
+            finally:
+                system.signal("TERM")
+            assert wait_until(lambda: program.status(0.1) is not None)
+        system.run("dpkg", "-r", "weir")
+        left = system.files() - before
+        assert "/etc/weir/weir.cfg" in left and not any(name.startswith("/usr/") for name in left), left
+        system.run("dpkg", "-P", "weir")
+        left = system.files() - before - {"/run/weir", *(name for name in system.files() if name.startswith("/run/weir/"))}
+        assert not left, left
+
+
+def upgraded_under_load(system, port, package):
+    """A master and its worker run in the system and answer on a port: no request is lost while the files change and the master reloads."""
+    owners = system.run("sh", "-c", f"stat -c %U {system.running()}").split()
+    assert owners == ["root", "weir"], (owners, "a master and its worker")
+    wrong, served, over = [], [0], threading.Event()
+
+    def client():
+        while not over.is_set():
+            try:
+                answer = request(port)
+                served[0] += 1
+                if b" 200 " not in answer:
+                    wrong.append(answer)
+            except OSError as error:
+                wrong.append(error)
+
+    def replaced():
+        return "deleted" not in system.run("sh", "-c", f"readlink {' '.join(f'{name}/exe' for name in system.running().split())} || true")
+    threads = [threading.Thread(target=client) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert wait_until(lambda: served[0] > 50)
+        system.run("dpkg", "--force-confold", "-i", package)
+        # What the package's reload comes to, where systemd runs.
+        system.signal("USR2")
+        reached = served[0]
+        assert wait_until(replaced, 15), "all run the new file"
+        assert wait_until(lambda: served[0] > reached + 50, 10)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert not wrong, (len(wrong), served[0], wrong[:3])
+    assert "0.1.0-2" in system.run("dpkg", "-s", "weir")
 
 
 def man_pages_are_clean(binary, folder):
