@@ -31,12 +31,6 @@ pub enum Truth {
 }
 
 impl Truth {
-    /// True if both are.
-    #[must_use]
-    pub fn and(self, other: Truth) -> Truth {
-        self.min(other)
-    }
-
     /// True if either is.
     #[must_use]
     pub fn or(self, other: Truth) -> Truth {

@@ -67,14 +67,15 @@ impl Condition {
         matches!(word, b"if" | b"unless")
     }
 
-    /// Tests it.
+    /// Tests it. Terms of an alternative are looked at in their order, up to the first that does not hold: one that cannot be decided yet
+    /// leaves the alternative undecided, whatever is behind it. So it is with HAProxy, and a rule waits for the bytes that it names first.
     pub fn evaluate(&self, context: &mut dyn Context) -> Truth {
         let mut truth = Truth::False;
         for terms in &self.alternatives {
             let mut all = Truth::True;
             for term in terms {
-                all = all.and(term.evaluate(&mut *context));
-                if all == Truth::False {
+                all = term.evaluate(&mut *context);
+                if all != Truth::True {
                     break;
                 }
             }
@@ -220,7 +221,9 @@ mod tests {
         check("if { req.len gt 5 }", maybe);
         check("unless { req.len gt 5 }", maybe);
         check("if !{ req.len gt 5 }", maybe);
-        check("if { req.len gt 5 } FALSE", no);
+        check("if { req.len gt 5 } FALSE", maybe);
+        check("if FALSE { req.len gt 5 }", no);
+        check("if { req.len gt 5 } FALSE or FALSE", maybe);
         check("if { req.len gt 5 } or TRUE", yes);
         check("if { req.len gt 5 } TRUE", maybe);
         check("unless { req.len gt 5 } or TRUE", no);

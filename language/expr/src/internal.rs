@@ -237,8 +237,8 @@ fn acl<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fetc
     let Arg::Acls(acls) = args.get(0) else { return Fetched::Missing };
     let mut truth = Truth::True;
     for (negated, acl) in acls {
-        truth = truth.and(acl.evaluate(&mut *context).negated_if(*negated));
-        if truth == Truth::False {
+        truth = acl.evaluate(&mut *context).negated_if(*negated);
+        if truth != Truth::True {
             break;
         }
     }
