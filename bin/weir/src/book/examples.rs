@@ -94,36 +94,56 @@ impl Examples {
             known.collect::<Vec<_>>()
         };
         let found = match Sort::of(entry) {
-            Sort::Fetch => of_expressions(
-                FETCHES,
-                3,
-                |row, wanted| matches!(parts(row)[..], [fetch] if name(fetch) == wanted),
-            ),
+            // Alone, or as a condition has it.
+            Sort::Fetch | Sort::AclKeyword => of_expressions(FETCHES, 3, |row, wanted| {
+                matches!(parts(row)[..], [fetch] if name(fetch) == wanted)
+                    || row.strip_prefix("{ ").is_some_and(|test| begins_with(test, wanted))
+            }),
             Sort::Converter => of_expressions(
                 CONVERTERS,
                 0,
                 |row, wanted| matches!(parts(row)[..], [_, converter] if name(converter) == wanted),
             ),
             Sort::Command => return differing_answers(entry.name),
+            Sort::Statistic if NOT_IN_REFERENCE.contains(&entry.name) => {
+                return vec!["Differs from HAProxy: 3.2 does not have it.".to_owned()];
+            }
             _ => Vec::new(),
         };
-        let mut reasons = Vec::new();
-        let mut told = Vec::new();
-        for (expression, ours, theirs, why) in found {
-            if reasons.contains(&why) || NOT_WORTH_TELLING.contains(&why) || expression.contains('`') {
-                continue;
-            }
-            reasons.push(why);
-            // A long expression shows nothing; the reason is worth telling all the same.
-            let shown = match expression.len() <= LONGEST && ours.len() <= LONGEST && theirs.len() <= LONGEST
-            {
-                true => format!(": `{expression}` {}; HAProxy 3.2: {}", result(ours), result(theirs)),
-                false => String::new(),
-            };
-            told.push(format!("Differs from HAProxy: {why}{shown}."));
-        }
-        told
+        told(&found).iter().map(|each| format!("Differs from HAProxy: {each}")).collect()
     }
+
+    /// The same about log formats as a whole.
+    pub fn differences_of_formats() -> Vec<String> {
+        let found: Vec<_> = rows(FORMATS)
+            .filter_map(|row| match row[..] {
+                [_, _, _, format, ours, theirs, why] => Some((format, ours, theirs, why)),
+                _ => None,
+            })
+            .collect();
+        told(&found)
+    }
+}
+
+/// What stands on a page of rows that differ: expression, what weir makes of it, what HAProxy 3.2 does, and why. One line for each
+/// reason.
+fn told(found: &[(&str, &str, &str, &str)]) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let mut told = Vec::new();
+    for &(expression, ours, theirs, why) in found {
+        if reasons.contains(&why) || NOT_WORTH_TELLING.contains(&why) || expression.contains('`') {
+            continue;
+        }
+        reasons.push(why);
+        // A long expression shows nothing; the reason is worth telling all the same.
+        let is_short = [expression, ours, theirs].iter().all(|text| text.len() <= LONGEST);
+        let shown = match is_short {
+            true => format!(": `{expression}` {}; HAProxy 3.2: {}", result(ours), result(theirs)),
+            false => String::new(),
+        };
+        told.push(format!("{why}{shown}."));
+    }
+    told
 }
 
 /// The rows of a table, without its comments.
@@ -273,7 +293,7 @@ pub fn differences(word: &ConfigWord) -> Vec<String> {
         let [_, place, line, verdict, difference, _] = columns[..] else { continue };
         let Some((theirs, why)) = difference.split_once(": ") else { continue };
         let told = NOT_WORTH_TELLING.contains(&why) || reasons.contains(&why);
-        if told || !is_place(word, place) || line.contains('`') || !begins_with(line, word.name) {
+        if told || !is_place(word, place) || line.contains('`') || !is_of(word, line) {
             continue;
         }
         reasons.push(why);
@@ -282,6 +302,28 @@ pub fn differences(word: &ConfigWord) -> Vec<String> {
     }
     found
 }
+
+/// Whether a line is of a word: options and actions have others before them.
+fn is_of(word: &ConfigWord, line: &str) -> bool {
+    let before: &[&str] = match word.place {
+        WordPlace::Option => &["option ", "no option "],
+        WordPlace::Action => &ACTIONS_FOLLOW,
+        _ => &[""],
+    };
+    before.iter().any(|before| line.strip_prefix(before).is_some_and(|rest| begins_with(rest, word.name)))
+}
+
+/// What rules of actions begin with.
+const ACTIONS_FOLLOW: [&str; 8] = [
+    "http-request ",
+    "http-response ",
+    "http-after-response ",
+    "tcp-request connection ",
+    "tcp-request session ",
+    "tcp-request content ",
+    "tcp-response content ",
+    "use-service ",
+];
 
 fn begins_with(line: &str, name: &str) -> bool {
     line.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '(']))
@@ -292,7 +334,9 @@ fn is_place(word: &ConfigWord, place: &str) -> bool {
         return false;
     }
     match word.place {
-        WordPlace::Proxy => ["defaults", "frontend", "backend", "listen", "tcp"].contains(&place),
+        WordPlace::Proxy | WordPlace::Option | WordPlace::Action => {
+            ["defaults", "frontend", "backend", "listen", "tcp"].contains(&place)
+        }
         WordPlace::Bind => place == "bind",
         WordPlace::Server => ["server", "default-server"].contains(&place),
         other => other.section() == Some(place),
@@ -316,7 +360,8 @@ fn of_theirs(verdict: &str) -> &str {
 }
 
 /// Reasons that say nothing of a word: that of the experiment, or of a version.
-const NOT_WORTH_TELLING: [&str; 5] = [
+const NOT_WORTH_TELLING: [&str; 6] = [
+    "the reference names no line in this warning",
     "no experiment here",
     "depends on the machine",
     "a word that this reference does not have",
@@ -335,10 +380,28 @@ const PLAIN: [(&str, &str); 4] = [
     ("an empty condition is warned of", "a condition that can never hold is warned of"),
 ];
 
+/// Columns of `show stat` and lines of `show info` that HAProxy 3.2 does not have, as it answers.
+const NOT_IN_REFERENCE: [&str; 13] = [
+    "PatternsAdded",
+    "PatternsFreed",
+    "NbThreadGroups",
+    "RegexLimitsReached",
+    "RegexBudgetsSpent",
+    "priv_idle_cur",
+    "reqbin",
+    "reqbout",
+    "resbin",
+    "resbout",
+    "cache_hint_hits",
+    "quic_ncbuf_gap_limit",
+    "ejections",
+];
+
 /// Longer expressions show nothing to a reader.
 const LONGEST: usize = 70;
 
 const FETCHES: &str = include_str!("../../../../tests/walk/fetches.tsv");
+const FORMATS: &str = include_str!("../../../../tests/walk/formats.tsv");
 const COMMANDS: &str = include_str!("../../../../tests/commands.tsv");
 const CONVERTERS: &str = include_str!("../../../../language/expr/tests/data/manual.tsv");
 const LINES: &str = include_str!("../../tests/manual.tsv");

@@ -19,7 +19,7 @@ pub fn all() -> Vec<Generated> {
         .collect();
     let examples = Examples::read();
     for (name, title, about, sort) in TABLES {
-        pages.push(page(name, table_page(title, about, &sorted(&entries, *sort), &examples)));
+        pages.push(page(name, table_page(title, about, *sort, &sorted(&entries, *sort), &examples)));
     }
     pages.push(page("command-line", command_line()));
     pages.push(page("termination-codes", termination_codes()));
@@ -94,7 +94,7 @@ fn syntax(name: &str, arguments: &str) -> String {
     format!("{name}{separator}{arguments}")
 }
 
-fn table_page(title: &str, about: &str, entries: &[&Entry], examples: &Examples) -> String {
+fn table_page(title: &str, about: &str, sort: Sort, entries: &[&Entry], examples: &Examples) -> String {
     let mut text = head(title, about);
     let (missing, there): (Vec<&&Entry>, Vec<&&Entry>) =
         entries.iter().partition(|entry| entry.sort.ends_with(NOT_YET));
@@ -114,6 +114,13 @@ fn table_page(title: &str, about: &str, entries: &[&Entry], examples: &Examples)
         let facts: String = facts.map(|fact| format!("- {fact}\n")).collect();
         text.push_str(&facts);
         text.push_str(if facts.is_empty() { "" } else { "\n" });
+    }
+    if sort == Sort::Alias {
+        let _ = writeln!(text, "## Formats that differ from HAProxy\n");
+        Examples::differences_of_formats().iter().for_each(|difference| {
+            let _ = writeln!(text, "- {}", sentence(difference));
+        });
+        text.push('\n');
     }
     if !missing.is_empty() {
         let names: Vec<String> = missing.iter().map(|entry| format!("`{}`", entry.name)).collect();
