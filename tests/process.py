@@ -23,6 +23,7 @@ import threading
 import time
 
 import checking
+import defaults
 import diagnosis
 import far_peers
 import log_backends
@@ -921,4 +922,4 @@ def clients_of_http2_are_told_that_the_process_leaves(binary, folder):
 
 
 if __name__ == "__main__":
-    sys.exit(main("process", [sys.modules[__name__], checking, diagnosis, far_peers, log_backends, pattern_memory, scheduling, socket_sizes, wakeups]))
+    sys.exit(main("process", [sys.modules[__name__], checking, defaults, diagnosis, far_peers, log_backends, pattern_memory, scheduling, socket_sizes, wakeups]))

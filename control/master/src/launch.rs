@@ -161,3 +161,18 @@ const SIGNALS: [Signal; 9] = [
 ];
 /// The default of `mworker-max-reloads`.
 pub const RELOADS_MAX: u32 = 50;
+
+#[cfg(test)]
+mod tests {
+    use weir_config::vocabulary::{DefaultValue, words};
+
+    use super::*;
+
+    #[test]
+    fn the_default_is_what_the_manual_tells() {
+        let words = words();
+        let word = words.iter().find(|word| word.name == "mworker-max-reloads").expect("a word");
+        let Some(DefaultValue::Described(text)) = word.default else { panic!("{:?}", word.default) };
+        assert_eq!(text, format!("`{RELOADS_MAX}`"));
+    }
+}

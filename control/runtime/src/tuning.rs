@@ -89,7 +89,7 @@ const ACCEPT_BATCH: u32 = 4;
 mod tests {
     use std::fmt::Write as _;
 
-    use weir_config::vocabulary::{WordPlace, WordState, words};
+    use weir_config::vocabulary::{DefaultValue, WordPlace, WordState, words};
 
     use super::*;
     use crate::build::CheckMeans;
@@ -146,6 +146,25 @@ mod tests {
             }
         }
         assert!(looked_at > 20, "{looked_at}");
+    }
+
+    /// The manual's sentences that begin with a value: it changes nothing where it is written.
+    #[test]
+    fn defaults_are_what_the_manual_tells() {
+        let plain = made_of("").expect("nothing is kept of nothing");
+        let (mut looked_at, mut wrong) = (0, Vec::new());
+        for word in words().iter().filter(|word| word.place == WordPlace::Global) {
+            let Some(DefaultValue::Described(text)) = word.default else { continue };
+            let Some(told) = text.strip_prefix('`').and_then(|rest| rest.split('`').next()) else { continue };
+            if let Some(made) = made_of(&format!("{} {told}", word.name)) {
+                looked_at += 1;
+                if made != plain {
+                    wrong.push(format!("{} {told}", word.name));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:?}");
+        assert!(looked_at > 5, "{looked_at}");
     }
 
     /// R1, R39, R40: the three keywords of the scheduler reach it, and low latency is off by default.

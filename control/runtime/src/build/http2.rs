@@ -177,4 +177,38 @@ mod tests {
         assert_eq!(limits.connection_window, 1_638_400);
         assert_eq!(of(&[("tune.h2.max-frame-size", "1000000")]).max_payload, 16_384, "no more than a buffer");
     }
+    /// What is made of both sides with these lines, as text.
+    fn made(lines: &[(&'static str, &str)]) -> String {
+        let mut global = model::Global::default();
+        for (keyword, argument) in lines {
+            let at = model::Location::new("test".into(), 1);
+            global.kept.push(model::Kept { keyword, arguments: vec![(*argument).into()], at });
+        }
+        let sides = [CLIENTS, SERVERS].map(|side| (limits(&global, side), pace(&global, side)));
+        format!("{sides:?} {:?}", logged_errors(&global))
+    }
+
+    /// The manual's sentences: a value, or that of another word.
+    #[test]
+    fn defaults_are_what_the_manual_tells() {
+        use weir_config::vocabulary::{DefaultValue, WordPlace, words};
+        let mut looked_at = 0;
+        for word in words().iter().filter(|word| word.place == WordPlace::Global) {
+            let Some(DefaultValue::Described(text)) = word.default else { continue };
+            let Some(told) = text.split('`').nth(1).filter(|_| word.name.starts_with("tune.h2.")) else {
+                continue;
+            };
+            if text.starts_with('`') {
+                assert_eq!(made(&[(word.name, told)]), made(&[]), "{} {told}", word.name);
+                looked_at += 1;
+            } else if told.starts_with("tune.h2.") {
+                let other = words().iter().find(|other| other.name == told).expect("a word").name;
+                let both = made(&[(other, "77"), (word.name, "77")]);
+                assert_eq!(made(&[(other, "77")]), both, "{}: that of {told}", word.name);
+                assert_ne!(both, made(&[]), "{told}");
+                looked_at += 1;
+            }
+        }
+        assert!(looked_at > 10, "{looked_at}");
+    }
 }

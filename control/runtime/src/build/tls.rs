@@ -10,6 +10,8 @@ mod renewals;
 mod servers;
 mod settings;
 mod stores;
+#[cfg(test)]
+mod tests;
 mod unused;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -57,7 +57,7 @@ const NOT_OFF: &[(&str, &str)] = &[
 const GLOBAL: Rows = &[
     ("close-spread-time", Described("idle connections are closed at once when the process stops")),
     ("dns-accept-family", Written("ipv4,ipv6")),
-    ("fd-hard-limit", Described("the system's hard limit")),
+    ("fd-hard-limit", Described("`1048576`, and never more than the system's hard limit")),
     ("grace", Described("no delay")),
     ("hard-stop-after", Described("none: a process that stops waits for its last connection")),
     ("http-err-codes", Written("400-499")),
@@ -74,7 +74,7 @@ const GLOBAL: Rows = &[
     ("max-spread-checks", Described("no bound")),
     ("maxconn", Described("as many as the limit of open files allows")),
     ("maxconnrate", Written("0")),
-    ("maxpipes", Described("a quarter of `maxconn`")),
+    ("maxpipes", Described("a quarter of `maxconn` where a proxy splices, else none")),
     ("maxsessrate", Written("0")),
     ("maxsslconn", Written("0")),
     ("maxsslrate", Written("0")),

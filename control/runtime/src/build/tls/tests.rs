@@ -1,0 +1,26 @@
+//! What holds where nothing is written, beside what the manual tells.
+
+use weir_config::vocabulary::{DefaultValue, WordPlace, words};
+
+use super::*;
+
+/// The sentences about numbers.
+#[test]
+fn defaults_are_what_the_manual_tells() {
+    let updates = model::OcspUpdates::default();
+    let words = words();
+    for (name, value) in [
+        ("tune.ssl.cachesize", SESSIONS as u64),
+        ("tune.ssl.ssl-ctx-cache-size", GENERATED as u64),
+        ("tune.ssl.lifetime", LIFETIME),
+        ("ocsp-update.mindelay", updates.least_delay.into()),
+        ("ocsp-update.maxdelay", updates.most_delay.into()),
+        ("tune.ssl.ocsp-update.mindelay", updates.least_delay.into()),
+        ("tune.ssl.ocsp-update.maxdelay", updates.most_delay.into()),
+    ] {
+        let word = words.iter().find(|word| word.place == WordPlace::Global && word.name == name);
+        let told = word.and_then(|word| word.default);
+        let is_told = matches!(told, Some(DefaultValue::Described(text)) if text == format!("`{value}`"));
+        assert!(is_told, "{name}: {told:?}, not {value}");
+    }
+}
