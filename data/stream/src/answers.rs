@@ -11,7 +11,7 @@ use weir_config::model::{Redirect, RedirectKind};
 use weir_containers::PooledFuture;
 use weir_expr::scratch::Scratch;
 use weir_http::pages::Page;
-use weir_http::{BodySize, Flags, Kind, KnownName, Method, NoRoom, Version, status};
+use weir_http::{BodySize, Flags, Kind, KnownName, NoRoom, Version, status};
 use weir_mux::{BodyFlow, Flow, LocalService, Service, StreamConnector};
 use weir_net::Sent;
 
@@ -19,6 +19,7 @@ use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
+use crate::fetch::auth::is_for_proxy;
 use crate::reply::{Body, Reply};
 use crate::rules::RulesetResult;
 use crate::stream::Stream;
@@ -245,8 +246,8 @@ impl Stream {
 
     /// Prepares a 401 or 407 response that asks for credentials.
     pub(crate) fn prepare_authentication(&mut self, realm: &str) {
-        // A proxy request (CONNECT or absolute form) gets the status and field for proxies.
-        let proxied = self.request.message.head.method() == Method::Connect;
+        let message = &self.request.message;
+        let proxied = is_for_proxy(self, message.head.uri(message.bytes()));
         let (status, field): (u16, &[u8]) =
             if proxied { (407, b"proxy-authenticate") } else { (401, b"www-authenticate") };
         self.prepare_error(status);

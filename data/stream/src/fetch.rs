@@ -8,7 +8,7 @@
 //! Only content inspection waits, so only [`Stream::may_wait`] allows `Later`.
 
 mod access;
-mod auth;
+pub(crate) mod auth;
 mod body;
 mod certificates;
 mod connection;

@@ -70,11 +70,15 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// The field of the credentials: a request to a proxy has them in a field of its own (`option http-use-proxy-header`).
-fn field(stream: &Stream, target: &[u8]) -> &'static [u8] {
+/// Whether the client takes the frontend for its proxy and is asked for credentials as by one (`option http-use-proxy-header`).
+pub(crate) fn is_for_proxy(stream: &Stream, target: &[u8]) -> bool {
     let to_proxy = !matches!(target.first(), Some(b'/' | b'*'));
-    let own_field = stream.frontend.config.settings.options.http_use_proxy_header;
-    if to_proxy && own_field { b"proxy-authorization" } else { b"authorization" }
+    to_proxy && stream.frontend.config.settings.options.http_use_proxy_header
+}
+
+/// The field of the credentials: a request to a proxy has them in a field of its own.
+fn field(stream: &Stream, target: &[u8]) -> &'static [u8] {
+    if is_for_proxy(stream, target) { b"proxy-authorization" } else { b"authorization" }
 }
 
 /// The value of the credentials' field.
