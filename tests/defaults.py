@@ -213,3 +213,34 @@ def statistics_that_only_weir_has(binary, folder):
     assert len(marked) > 10 and marked <= ours - theirs, marked - (ours - theirs)
     if " 3.2" in run(reference, "-v")[1]:
         assert ours - theirs == marked, (ours - theirs) ^ marked
+
+
+def statuses_that_explain_knows(binary, folder):
+    """Each of them is answered for the reason that it gives."""
+    port, dead = free_port(), free_port()
+    with Origin(b"nonsense\r\n\r\n") as wrong, socket.create_server(("127.0.0.1", 0)) as silent:
+        frontend = ("timeout http-request 400ms\n    http-request auth if { path /401 } or METH_CONNECT\n    http-request deny if { path /403 }\n    http-request tarpit if { path /500 }\n"
+                    "    use_backend wrong if { path /502 }\n    use_backend silent if { path /504 }")
+        others = (f"backend wrong\n    server s 127.0.0.1:{wrong.port}\nbackend silent\n    timeout server 300ms\n    server s 127.0.0.1:{silent.getsockname()[1]}\n"
+                  f"frontend proxy\n    bind 127.0.0.1:{dead}\n    option http-use-proxy-header\n    http-request auth unless {{ http_auth(users) }}\n"
+                  "    http-request return status 200\nuserlist users\n    user a insecure-password b\n")
+        path = served(folder, port, frontend, "retries 0\n" + others, defaults="timeout tarpit 200ms")
+        line, end = "GET {} HTTP/1.1\r\n", "Host: x\r\n\r\n"
+        cases = {400: "GET / HTTP/1.1\r\nA B: c\r\n\r\n", 408: "GET / HT", 413: "GET / HTTP/1.0\r\nContent-Length: 1\r\n\r\nx",
+                 422: "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 503: line.format("/503") + end,
+                 **{code: line.format(f"/{code}") + end for code in (401, 403, 500, 502, 504)}}
+        with Program(binary, "-f", path) as program:
+            program.ready(port)
+            for code, text in cases.items():
+                assert status(request(port, text.encode())) == code, (code, text)
+                assert f"{code}\n  Status of a response" in run(binary, "explain", str(code))[1], code
+            # As a proxy it asks for what it then reads.
+            for target, code, asked, given in (("http://x/", 407, "proxy-authenticate", "Proxy-Authorization"), ("/", 401, "www-authenticate", "Authorization")):
+                head = f"GET {target} HTTP/1.1\r\nHost: x\r\n"
+                answer = request(dead, (head + "\r\n").encode())
+                assert status(answer) == code and f'\n{asked}: basic realm="proxy"'.encode() in answer.lower(), answer
+                assert status(request(dead, f"{head}{given}: Basic YTpi\r\n\r\n".encode())) == 200, target
+            # Without the option it is no proxy, whatever the method.
+            assert status(request(port, b"CONNECT x:401 HTTP/1.1\r\nHost: x:401\r\n\r\n")) == 401
+    every = [str(code) for code in range(100, 600) if run(binary, "explain", str(code))[0] == 0]
+    assert every == [str(code) for code in sorted([*cases, 407])], every

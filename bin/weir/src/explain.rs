@@ -4,6 +4,7 @@
 pub mod codes;
 mod line;
 pub mod lines;
+pub mod statuses;
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -62,7 +63,7 @@ pub fn explain(words: &[&str]) -> Result<String, String> {
     let wanted = wanted.trim().trim_start_matches('%');
     if wanted.is_empty() {
         return Err("explain expects a word of the configuration, a sample fetch, a converter, a log alias (%ST), a command, a \
-                    statistic, the termination code of a log line (sH--), or the code of a problem (C101)."
+                    statistic, the termination code of a log line (sH--), a status (503), or the code of a problem (C101)."
             .to_owned());
     }
     among(&entries(), wanted)
@@ -71,6 +72,7 @@ pub fn explain(words: &[&str]) -> Result<String, String> {
 fn among(entries: &[Entry], wanted: &str) -> Result<String, String> {
     let mut text: String = entries.iter().filter(|entry| entry.answers(wanted)).map(Entry::text).collect();
     text.push_str(&codes::explain(wanted).unwrap_or_default());
+    text.push_str(&statuses::explain(wanted).unwrap_or_default());
     if let Some(row) = problems::find(wanted) {
         // Writing to a string does not fail.
         let _ = write!(text, "\n{}\n  Kind of problem: {}\n  {}\n", row.code, row.title, row.help);
@@ -80,14 +82,35 @@ fn among(entries: &[Entry], wanted: &str) -> Result<String, String> {
     }
     let similar = did_you_mean(wanted, entries.iter().map(|entry| entry.name));
     let similar = similar.map_or(String::new(), |name| format!(" Did you mean '{name}'?"));
-    Err(format!("nothing is known of '{wanted}'.{similar}"))
+    let named: Vec<&str> =
+        entries.iter().filter(|entry| entry.mentions(wanted)).map(|entry| entry.name).collect();
+    let more = if named.len() > MENTIONED { " and others" } else { "" };
+    let named = match named[..] {
+        [] => String::new(),
+        _ => format!(" These are about it: {}{more}.", named[..named.len().min(MENTIONED)].join(", ")),
+    };
+    Err(format!("nothing is called '{wanted}'.{similar}{named}"))
 }
+
+/// How many names are told of what only texts mention.
+const MENTIONED: usize = 12;
 
 impl Entry {
     /// Whether the entry matches: by its whole name, or by the first word of it.
     fn answers(&self, wanted: &str) -> bool {
         let rest = self.name.strip_prefix(wanted);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    }
+
+    /// Whether its name, its arguments or its help has a word that begins like this; of letters too few to mean something, none does.
+    fn mentions(&self, wanted: &str) -> bool {
+        let wanted = wanted.to_ascii_lowercase();
+        let begins = |text: &str| {
+            let text = text.to_ascii_lowercase();
+            text.match_indices(&wanted)
+                .any(|(at, _)| !text[..at].ends_with(|c: char| c.is_ascii_alphanumeric()))
+        };
+        wanted.len() > 2 && [self.name, &self.arguments, &self.help].into_iter().any(begins)
     }
 
     fn text(&self) -> String {
@@ -254,8 +277,12 @@ mod tests {
     #[test]
     fn what_is_not_known_is_said_with_what_is_near() {
         let error = explain(&["retrys"]).expect_err("no word");
-        assert_eq!(error, "nothing is known of 'retrys'. Did you mean 'retries'?");
-        assert_eq!(explain(&["xqzw"]).expect_err("no word"), "nothing is known of 'xqzw'.");
+        assert_eq!(error, "nothing is called 'retrys'. Did you mean 'retries'?");
+        assert_eq!(explain(&["xqzw"]).expect_err("no word"), "nothing is called 'xqzw'.");
+        let error = explain(&["certificate"]).expect_err("no word");
+        assert!(error.contains("These are about it: ") && error.contains("crt"), "{error}");
+        assert!(error.ends_with(" and others."), "not all of them: {error}");
+        assert!(explain(&["503"]).is_ok_and(|text| text.contains("no server takes the request")));
         assert!(explain(&[]).is_err_and(|text| text.contains("explain expects")));
     }
 

@@ -8,7 +8,7 @@ use super::examples::{Examples, differences};
 use super::{Generated, Sort, sentence, sorted};
 use crate::arguments::FLAGS;
 use crate::explain;
-use crate::explain::{Entry, NOT_YET, codes, entries, lines};
+use crate::explain::{Entry, NOT_YET, codes, entries, lines, statuses};
 use crate::problems;
 
 pub fn all() -> Vec<Generated> {
@@ -165,6 +165,11 @@ fn termination_codes() -> String {
     text.push_str("## What to look at\n\n");
     for (pair, advice) in codes::ADVICE {
         let _ = writeln!(text, "### {pair}\n\n{advice}\n");
+    }
+    text.push_str("## Statuses of weir's own responses\n\n`weir explain 503` tells the same. Where the code is `--`, the server sent the status.\n\n");
+    text.push_str("| status | when | what to look at |\n|---|---|---|\n");
+    for (status, when, look) in statuses::STATUSES {
+        let _ = writeln!(text, "| {status} | {when} | {look} |");
     }
     text.trim_end().to_owned() + "\n"
 }

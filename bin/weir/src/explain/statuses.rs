@@ -1,0 +1,81 @@
+//! Statuses of answers that weir makes itself: why, and what to look at.
+
+/// The meaning of a status; none if weir never answers with it unless a rule says so.
+pub fn explain(status: &str) -> Option<String> {
+    let number = status.parse().ok()?;
+    let (_, why, look) = STATUSES.iter().find(|(known, ..)| *known == number)?;
+    Some(format!(
+        "\n{status}\n  Status of a response. Where the termination code in the log is '--' the server sent it.\n  weir itself answers with it when {why}.\n  {look}\n"
+    ))
+}
+
+/// Status, when weir answers with it, what to look at.
+pub static STATUSES: [(u16, &str, &str); 11] = [
+    (
+        400,
+        "a request is not valid, its head is larger than a buffer, or the client closed in the middle of it",
+        "'show errors' on the runtime API has the bytes and the place; 'tune.bufsize' and 'tune.http.maxhdr' are the limits.",
+    ),
+    (
+        401,
+        "a rule 'http-request auth' or the statistics page asks who it is",
+        "Look at the 'userlist', and at 'stats auth'.",
+    ),
+    (
+        403,
+        "a rule denies the request ('http-request deny'), or an option does",
+        "'show timeline' names the rule; 'weir explain -f FILE LINE' says what a line does.",
+    ),
+    (
+        407,
+        "a rule 'http-request auth' asks a client that uses it as a proxy ('option http-use-proxy-header')",
+        "Look at the 'userlist'.",
+    ),
+    (
+        408,
+        "a request is not complete in time",
+        "Look at 'timeout http-request'; the termination code is cR. Browsers that open connections in advance are usual: 'option http-ignore-probes'.",
+    ),
+    (
+        413,
+        "a GET, HEAD or DELETE of HTTP/1.0 has a body, which servers may take for a next request",
+        "'show errors' on the runtime API has it.",
+    ),
+    (422, "a request has a transfer coding other than chunked", "'show errors' on the runtime API has it."),
+    (
+        500,
+        "a rule 'http-request tarpit' holds a client, or there is no memory for a request",
+        "The termination code says which: PT is the tarpit, R a resource. Look at '-m' and 'tune.buffers.limit'.",
+    ),
+    (
+        502,
+        "a server's response is not valid or ends in its head, or a rule denies it",
+        "The termination code says which: SH is the server, PH a rule or the protocol. 'show errors' on the runtime API has the bytes.",
+    ),
+    (
+        503,
+        "no server takes the request: all are down or full, none accepts, or no rule chose a backend",
+        "The termination code says which: SC refused or no server, sC no answer to the connection, sQ too long in the queue. 'show servers state' has the states, 'show stat' the last checks.",
+    ),
+    (
+        504,
+        "a server sends no complete response head within 'timeout server'",
+        "The termination code is sH. 'show latency BACKEND/SERVER' has how long others take.",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_statuses_of_the_table_are_known() {
+        let text = explain("503").expect("a status");
+        assert!(
+            text.contains("no server takes the request") && text.contains("sQ too long in the queue"),
+            "{text}"
+        );
+        assert!(STATUSES.is_sorted_by_key(|(status, ..)| status));
+        assert_eq!([explain("200"), explain("5o3"), explain("0503x")], [None, None, None]);
+    }
+}
