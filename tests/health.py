@@ -5,8 +5,8 @@
 """
 import sys
 
-from health import agents, consequences, dialogues, hard_times, http2, mails, programs, services, spreading
+from health import agents, consequences, dialogues, hard_times, http2, mails, programs, services, spreading, words
 from program import main
 
 if __name__ == "__main__":
-    sys.exit(main("health checks", [programs, agents, mails, consequences, dialogues, hard_times, spreading, services, http2]))
+    sys.exit(main("health checks", [programs, agents, mails, consequences, dialogues, hard_times, spreading, services, http2, words]))

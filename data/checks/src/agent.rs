@@ -135,7 +135,11 @@ impl Answer {
                 ..Finding::new(CheckStatus::Checked)
             };
         };
-        let remark = if self.description.is_empty() { remarks.join(" ") } else { self.description.clone() };
+        let remark = match &self.unknown {
+            Some(unknown) => unknown.clone(),
+            None if self.description.is_empty() => remarks.join(" "),
+            None => self.description.clone(),
+        };
         let remark = if remark.is_empty() { remark } else { format!(" ({remark})") };
         let status = if word.eq_ignore_ascii_case("up") { CheckStatus::L7Ok } else { CheckStatus::L7Status };
         let detail = format!("via agent : {word}{remark}");
@@ -187,7 +191,7 @@ pub(crate) fn parse(line: &[u8]) -> Answer {
 
 fn take(answer: &mut Answer, word: &str) {
     let is = |known: &str| word.eq_ignore_ascii_case(known);
-    if ["up", "down", "fail", "failed", "stopped"].into_iter().any(is) {
+    if ["up", "down", "fail", "stopped"].into_iter().any(is) {
         answer.health = Some(word.to_owned());
     } else if is("ready") {
         answer.state = Some(RequestedState::Ready);
@@ -195,9 +199,9 @@ fn take(answer: &mut Answer, word: &str) {
         answer.state = Some(RequestedState::Drain);
     } else if is("maint") {
         answer.state = Some(RequestedState::Maintenance);
-    } else if let Some(limit) = word.strip_prefix("maxconn:") {
-        answer.maximum_connections = Some(limit.parse().map_err(|_| "Invalid maxconn value."));
-    } else if let Some(value) = word.strip_prefix("weight:") {
+    } else if let Some(limit) = behind(word, "maxconn:") {
+        answer.maximum_connections = Some(maximum_connections(limit));
+    } else if let Some(value) = behind(word, "weight:") {
         answer.weight = Some(weight(value));
     } else if word.ends_with('%') && word.starts_with(|first: char| first.is_ascii_digit()) {
         answer.weight = Some(weight(word));
@@ -206,23 +210,44 @@ fn take(answer: &mut Answer, word: &str) {
     }
 }
 
+/// The rest of a word after its beginning, which may be written in any case.
+fn behind<'w>(word: &'w str, beginning: &str) -> Option<&'w str> {
+    let (head, rest) = word.split_at_checked(beginning.len())?;
+    head.eq_ignore_ascii_case(beginning).then_some(rest)
+}
+
+fn maximum_connections(text: &str) -> Result<u32, &'static str> {
+    const INVALID: &str = "Invalid maxconn value.";
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    match text.split_at(digits) {
+        ("", "") => Err("Require <maxconn>."),
+        // HAProxy takes a negative number for a huge one.
+        ("", rest) if rest.starts_with(['-', '+']) => Err(INVALID),
+        ("", _) => Err("maxconn string empty or preceded by garbage"),
+        (number, "") => number.parse().map_err(|_| INVALID),
+        _ => Err("Trailing garbage in maxconn string"),
+    }
+}
+
 fn weight(text: &str) -> Result<WeightChange, &'static str> {
     const PER_CENT: &str = "Relative weight must be positive.";
     const GARBAGE: &str = "Trailing garbage in weight string";
     const ABSOLUTE: &str = "Absolute weight can only be between 0 and 256 inclusive.";
-    match text.strip_suffix('%') {
-        Some(number) if number.is_empty() || number.starts_with(['-', '+']) => Err(PER_CENT),
-        Some(number) if !number.bytes().all(|digit| digit.is_ascii_digit()) => Err(GARBAGE),
-        // The weight has a limit; what is beyond any number is beyond that, too.
-        Some(number) => Ok(WeightChange::Percentage(number.parse().unwrap_or(u32::MAX))),
-        None => {
-            let value: u32 = text.parse().map_err(|_| ABSOLUTE)?;
-            if value > weir_backend::settings::MAXIMUM_WEIGHT {
-                Err(ABSOLUTE)
-            } else {
-                Ok(WeightChange::Absolute(value))
-            }
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    match text.split_at(digits) {
+        ("", "") => Err("Require <weight> or <weight%>."),
+        ("", rest) if rest.starts_with(['-', '+']) => {
+            Err(if rest.ends_with('%') { PER_CENT } else { ABSOLUTE })
         }
+        ("", "%") => Err(PER_CENT),
+        ("", _) => Err("Empty weight string empty or preceded by garbage"),
+        // The weight has a limit; what is beyond any number is beyond that, too.
+        (number, "%") => Ok(WeightChange::Percentage(number.parse().unwrap_or(u32::MAX))),
+        (number, "") => match number.parse() {
+            Ok(value) if value <= weir_backend::settings::MAXIMUM_WEIGHT => Ok(WeightChange::Absolute(value)),
+            _ => Err(ABSOLUTE),
+        },
+        _ => Err(GARBAGE),
     }
 }
 
@@ -279,7 +304,20 @@ mod tests {
         assert_eq!(parse(b"1.5%").weight, Some(Err("Trailing garbage in weight string")));
         let huge = WeightChange::Percentage(u32::MAX);
         assert_eq!(parse(b"99999999999999999999%").weight, Some(Ok(huge)));
-        assert_eq!(parse(b"maxconn:x").maximum_connections, Some(Err("Invalid maxconn value.")));
+        let limit = |text: &str| parse(text.as_bytes()).maximum_connections;
+        assert_eq!(limit("maxconn:x"), Some(Err("maxconn string empty or preceded by garbage")));
+        assert_eq!(limit("maxconn:5x"), Some(Err("Trailing garbage in maxconn string")));
+        assert_eq!(limit("maxconn:"), Some(Err("Require <maxconn>.")));
+        assert_eq!(limit("maxconn:-5"), Some(Err("Invalid maxconn value.")));
+        assert_eq!(
+            (limit("MaxConn:5"), parse(b"WEIGHT:5").weight),
+            (Some(Ok(5)), Some(Ok(WeightChange::Absolute(5))))
+        );
+        let weight = |text: &str| parse(text.as_bytes()).weight;
+        assert_eq!(weight("weight:"), Some(Err("Require <weight> or <weight%>.")));
+        assert_eq!(weight("weight:x"), Some(Err("Empty weight string empty or preceded by garbage")));
+        assert_eq!(weight("weight:5%x"), Some(Err("Trailing garbage in weight string")));
+        assert_eq!(parse(b"failed").unknown.as_deref(), Some("failed"), "the manual has 'fail'");
         assert!(parse(b"\xff\xfe").unknown.is_some());
     }
 

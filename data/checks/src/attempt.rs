@@ -307,6 +307,15 @@ fn no_connection(fault: Fault) -> Finding {
     Finding { detail: in_words(fault).into(), inconclusive: is_ours, ..Finding::new(status) }
 }
 
+/// The finding of the connection that a check makes without a rule; with `tcp-check` it says so.
+pub(crate) fn at_first(finding: Finding, is_tcp_check: bool) -> Finding {
+    if !is_tcp_check || finding.status == CheckStatus::Unknown {
+        return finding;
+    }
+    let detail = format!("{} at initial connection step of tcp-check", finding.detail);
+    Finding { detail: detail.into(), ..finding }
+}
+
 /// The finding of a connection that could not even be started.
 fn not_begun(fault: Fault) -> Finding {
     let finding = no_connection(fault);
@@ -316,7 +325,10 @@ fn not_begun(fault: Fault) -> Finding {
         Fault::Io(_) => format!("General socket error ({})", in_words(fault)),
         _ => return finding,
     };
-    Finding { detail: detail.into(), ..finding }
+    // A UNIX socket that is not there: the manual calls that an error of the socket.
+    let is_absent = fault == Fault::Io(Errno::NOENT);
+    let status = if is_absent { CheckStatus::SocketError } else { finding.status };
+    Finding { status, detail: detail.into(), ..finding }
 }
 
 /// The system's message for a fault, without its number.

@@ -209,7 +209,8 @@ impl<'c> Conversation<'c> {
         }
         let server_way = CheckConnect::default();
         let script = self.script;
-        self.connect(&server_way, &script.rules).await?;
+        let connected = self.connect(&server_way, &script.rules).await;
+        connected.map_err(|finding| attempt::at_first(finding, script.style == Style::Tcp))?;
         self.lent = Lent::opened(self.attempt);
         Ok(())
     }
@@ -349,6 +350,8 @@ impl<'c> Conversation<'c> {
         }
         let is_well = match expected::look(said, &mut self.context, self.complete) {
             Look::Later => return None,
+            // Without a body nothing was checked, wanted or not.
+            _ if looks_at_body(said) && self.has_no_body() => false,
             Look::Found => !said.inverted,
             Look::Absent => said.inverted,
             Look::Own(found) => {
@@ -381,11 +384,7 @@ impl<'c> Conversation<'c> {
         let status = said.error_status.map_or(usual, status_of);
         let detail = match &said.on_error {
             Some(format) => String::from_utf8_lossy(&self.format(format)).into_owned(),
-            None => {
-                let comment =
-                    rule.comment.as_ref().map_or_else(String::new, |text| format!(" comment: {text}"));
-                format!("{}{comment}", self.mismatch(rule, said, of_answer))
-            }
+            None => format!("{}{}", self.mismatch(rule, said, of_answer), comment_of(rule)),
         };
         let finding = Finding { code: self.code(said), detail: detail.into(), ..Finding::new(status) };
         if status == CheckStatus::L7OkConditional { Ok(finding) } else { Err(finding) }
@@ -394,8 +393,18 @@ impl<'c> Conversation<'c> {
     fn mismatch(&self, rule: &CheckRule, said: &Expect, of_answer: bool) -> String {
         if of_answer {
             let response = self.context.response.as_ref();
-            let reason = response.map(|response| response.head.reason(response.bytes()));
-            return String::from_utf8_lossy(reason.unwrap_or_default()).into_owned();
+            let reason = response.map(|response| response.head.reason(response.bytes())).unwrap_or_default();
+            if reason.is_empty() {
+                let step = rule.step;
+                return format!(
+                    "TCPCHK did not match content{} at step {step}",
+                    expected::in_words(&said.what)
+                );
+            }
+            return String::from_utf8_lossy(reason).into_owned();
+        }
+        if self.has_no_body() {
+            return "HTTP content check could not find a response body".to_owned();
         }
         match (self.script.style, said.inverted) {
             // `option ssl-hello-chk`: the status says it all.
@@ -407,6 +416,11 @@ impl<'c> Conversation<'c> {
                 format!("TCPCHK {what} content {} at step {}", expected::in_words(&said.what), rule.step)
             }
         }
+    }
+
+    /// Whether there is a response, and it has no body.
+    fn has_no_body(&self) -> bool {
+        self.script.style == Style::Http && self.complete && self.context.payload.is_empty()
     }
 
     fn code(&mut self, said: &Expect) -> Option<i32> {
@@ -432,7 +446,8 @@ impl<'c> Conversation<'c> {
         };
         let detail = match said.map(|said| &said.what) {
             Some(Expected::Own(OwnExpected::LdapBind)) => own::NOT_LDAP.to_owned(),
-            _ => format!("TCPCHK got an empty response at step {}", rule.step),
+            Some(Expected::Own(OwnExpected::SmtpReply)) => String::new(),
+            _ => format!("TCPCHK got an empty response at step {}{}", rule.step, comment_of(rule)),
         };
         let status = said.and_then(|said| said.error_status).map_or(CheckStatus::L7Response, status_of);
         Finding { detail: detail.into(), ..Finding::new(status) }
@@ -471,9 +486,7 @@ impl<'c> Conversation<'c> {
             self.body = Some((BodyFlow::behind(&message.head, size), size));
             self.context.response = Some(message);
         }
-        let looks_at_body =
-            matches!(said.what, Expected::Text(_) | Expected::TextFormat(_) | Expected::Regex(_));
-        if let Some((body, _)) = self.body.as_mut().filter(|_| looks_at_body) {
+        if let Some((body, _)) = self.body.as_mut().filter(|_| looks_at_body(said)) {
             let is_valid = body.inspect(&mut self.context.connector);
             self.complete |= body.is_complete() || !is_valid || self.context.connector.ended();
             if let Some(payload) = body.waiting(&self.context.connector, Vec::new) {
@@ -520,6 +533,10 @@ impl<'c> Conversation<'c> {
     }
 }
 
+fn looks_at_body(said: &Expect) -> bool {
+    matches!(said.what, Expected::Text(_) | Expected::TextFormat(_) | Expected::Regex(_))
+}
+
 /// Why a rule cannot be evaluated.
 enum Stop {
     TimedOut,
@@ -539,6 +556,11 @@ fn is_silent(rule: &CheckRule) -> bool {
             | CheckAction::SetVariableFormat { .. }
             | CheckAction::UnsetVariable(_)
     )
+}
+
+/// What the operator wrote about a rule, after what is wrong with an answer.
+fn comment_of(rule: &CheckRule) -> String {
+    rule.comment.as_ref().map_or_else(String::new, |text| format!(" comment: {text}"))
 }
 
 fn connect_in_words(connect: &CheckConnect) -> String {

@@ -76,6 +76,10 @@ pub(crate) fn in_words(what: &Expected) -> String {
         Expected::HexFormat(_) => "(log-format binary)".to_owned(),
         Expected::Regex(_) => "(regex)".to_owned(),
         Expected::HexRegex(_) => "(binary regex)".to_owned(),
+        // These follow "content" as they are.
+        Expected::Status(_) => "(status codes)".to_owned(),
+        Expected::StatusRegex(_) => " (regex)".to_owned(),
+        Expected::Header(_) => " (header pattern)".to_owned(),
         _ => String::new(),
     }
 }
@@ -84,7 +88,7 @@ pub(crate) fn in_words(what: &Expected) -> String {
 pub(crate) fn rule_in_words(what: &Expected) -> String {
     match what {
         Expected::Text(text) => format!("expect string '{}'", String::from_utf8_lossy(text)),
-        other => format!("expect {}", in_words(other).trim_matches(['(', ')'])),
+        other => format!("expect {}", in_words(other).trim_matches(['(', ')', ' '])),
     }
 }
 

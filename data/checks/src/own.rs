@@ -39,11 +39,11 @@ pub(crate) fn look(what: OwnExpected, came: &[u8], complete: bool) -> Option<Con
         OwnExpected::MysqlAnswer => behind_greeting(came).and_then(|came| mysql_packet(came, mysql_answer)),
         OwnExpected::LdapBind => ldap_bind(came),
         OwnExpected::SmtpReply => smtp_reply(came, complete),
-        OwnExpected::PostgresqlAnswer => postgresql_answer(came),
+        OwnExpected::PostgresqlAnswer => postgresql_answer(came, complete),
         OwnExpected::RedisPong => redis_pong(came, complete),
         OwnExpected::SpopHello => spop_hello(came),
     };
-    found.or_else(|| complete.then(|| Conclusion::invalid("The response is not complete")))
+    found.or_else(|| complete.then(|| Conclusion::invalid("")))
 }
 
 /// Judges the first packet, once it is whole.
@@ -138,7 +138,10 @@ fn smtp_reply(came: &[u8], complete: bool) -> Option<Conclusion> {
     loop {
         let (line, next) = match rest.iter().position(|byte| *byte == b'\n') {
             Some(end) => (&rest[..end], &rest[end + 1..]),
-            None if complete && !rest.is_empty() => (rest, &[][..]),
+            None if complete => {
+                let first = came.split(|byte| *byte == b'\n').next().unwrap_or_default();
+                return Some(Conclusion::invalid(String::from_utf8_lossy(first.trim_ascii_end())));
+            }
             None => return None,
         };
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -156,8 +159,12 @@ fn smtp_reply(came: &[u8], complete: bool) -> Option<Conclusion> {
 }
 
 /// An authentication request of any kind (PostgreSQL, "Message Formats": `R`), or an error (`E`) with its severity first.
-fn postgresql_answer(came: &[u8]) -> Option<Conclusion> {
-    let (head, rest) = came.split_at_checked(5)?;
+fn postgresql_answer(came: &[u8], complete: bool) -> Option<Conclusion> {
+    let unknown = || Conclusion::refused(0, "PostgreSQL unknown error");
+    let (head, rest) = match came.split_at_checked(5) {
+        Some(parts) => parts,
+        None => return (complete && came.first().is_some_and(|kind| *kind != b'E')).then(unknown),
+    };
     let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]).saturating_sub(4);
     match head[0] {
         b'E' => {
@@ -167,7 +174,7 @@ fn postgresql_answer(came: &[u8]) -> Option<Conclusion> {
         }
         b'R' if rest.len() >= 4.min(length as usize) => Some(Conclusion::well(0, "PostgreSQL server is ok")),
         b'R' => None,
-        _ => Some(Conclusion::refused(0, "PostgreSQL unknown error")),
+        _ => Some(unknown()),
     }
 }
 
@@ -318,12 +325,7 @@ mod tests {
         let answer = |packet: &[u8]| [b"\x09\0\0\0\x0a8.0.33\0x", packet].concat();
         check_whole(MysqlAnswer, &answer(b"\x01\0\0\x02\0"), (true, 0, ""));
         check_whole(MysqlAnswer, &answer(b"\x0b\0\0\x02\xff\x15\x04#28000no"), (false, 1045, "no"));
-        check(
-            MysqlAnswer,
-            &answer(b"\x02\0\0\x02\0"),
-            true,
-            Some((false, 0, "The response is not complete")),
-        );
+        check(MysqlAnswer, &answer(b"\x02\0\0\x02\0"), true, Some((false, 0, "")));
     }
 
     #[test]
@@ -334,7 +336,10 @@ mod tests {
         check_reply(b"250-a\r\n250 c", None);
         check_reply(b"554 go\r\n", Some((false, 554, "go")));
         check_reply(b"hello\r\n", Some((false, 0, "hello")));
-        check(OwnExpected::SmtpReply, b"220 a", true, Some((true, 220, "a")));
+        let check_end = |came: &[u8], text| check(OwnExpected::SmtpReply, came, true, Some((false, 0, text)));
+        check_end(b"220 a", "220 a");
+        check_end(b"220-a\r\n", "220-a");
+        check_end(b"220-a\r\n220 b", "220-a");
     }
 
     #[test]
@@ -344,6 +349,9 @@ mod tests {
         check(PostgresqlAnswer, b"E\0\0\0\x30SFATAL\0C", false, Some((false, 0, "FATAL")));
         check(PostgresqlAnswer, b"HTTP/1.1", false, Some((false, 0, "PostgreSQL unknown error")));
         check_whole(RedisPong, b"+PONG\r\n", (true, 0, "Redis server is ok"));
+        check(PostgresqlAnswer, b"Rzz", false, None);
+        check(PostgresqlAnswer, b"Rzz", true, Some((false, 0, "PostgreSQL unknown error")));
+        check(PostgresqlAnswer, b"Ezz", true, Some((false, 0, "")));
         check(RedisPong, b"-ERR no\r\n", false, None);
         check(RedisPong, b"-ERR no\r\n", true, Some((false, 0, "-ERR no")));
     }

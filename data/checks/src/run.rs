@@ -3,7 +3,7 @@
 use weir_backend::{Check, CheckKind, CheckResult, Finding, Server};
 
 use crate::agent;
-use crate::attempt::Attempt;
+use crate::attempt::{Attempt, at_first};
 use crate::conversation::Conversation;
 use crate::plan::CheckPlan;
 use crate::process_view::ProcessView;
@@ -31,7 +31,9 @@ async fn once(attempt: &Attempt<'_>) -> Finding {
     match (&plan.program, &plan.script) {
         _ if plan.kind == CheckKind::Agent => agent::ask(attempt).await,
         (Some(program), _) => program::run(attempt, program).await,
-        (None, Some(script)) => Conversation::new(attempt, script).hold().await,
-        (None, None) => attempt.probe().await.map_or_else(|failed| failed, Finding::new),
+        (None, Some(script)) if !script.rules.is_empty() => Conversation::new(attempt, script).hold().await,
+        (None, script) => {
+            attempt.probe().await.map_or_else(|failed| at_first(failed, script.is_some()), Finding::new)
+        }
     }
 }

@@ -44,7 +44,9 @@ impl Script {
             disable_on_404: said.disable_on_404,
             send_state: said.send_state,
         };
-        (!rules.is_empty()).then(|| Arc::new(Script { rules, style, disable_on_404, send_state }))
+        // Without rules 'option tcp-check' only connects, and says so where that fails.
+        (style == Style::Tcp || !rules.is_empty())
+            .then(|| Arc::new(Script { rules, style, disable_on_404, send_state }))
     }
 }
 
@@ -90,7 +92,8 @@ fn completed(said: &[CheckRule], request: &HttpRequest) -> Vec<CheckRule> {
         _ => None,
     });
     if last_exchange != Some(true) {
-        rules.push(unwritten(CheckAction::Expect(Arc::new(well()))));
+        let step = u32::try_from(rules.len() + 1).unwrap_or(u32::MAX);
+        rules.push(CheckRule { step, ..unwritten(CheckAction::Expect(Arc::new(well()))) });
     }
     rules
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::{
-    AdminState, Change, CheckKind, DynamicCookies, OperationalState, Redirection, RequestedState, Server,
-    ServerAddress, WeightChange,
+    AdminState, Change, CheckKind, CheckResult, DynamicCookies, OperationalState, Redirection,
+    RequestedState, Server, ServerAddress, WeightChange,
 };
 use weir_cli::target::{
     AddressChange, BackendKey, CapturedError, CheckRedirection, Direction, ErrorFilter, FrontendKey,
@@ -488,7 +488,9 @@ fn check_numbers(server: &Server, kind: CheckKind, unchecked_level: u32) -> (u32
         (CHECK_PAUSED, configured_off || server.admin_state().is_maintenance()),
     ];
     let state = marks.into_iter().filter(|(_, holds)| *holds).map(|(mark, _)| mark).sum();
-    (record.last.status as u32, record.result as u32, record.level, state)
+    // A check that runs has no result yet.
+    let result = if record.running { CheckResult::Unknown } else { record.result };
+    (record.last.status as u32, result as u32, record.level, state)
 }
 
 /// The state of a server's agent check.

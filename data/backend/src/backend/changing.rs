@@ -53,7 +53,8 @@ impl Backend {
         let Some(check) = server.check(kind) else { return news };
         let step = check.learn(finding.clone());
         let says_all = self.settings().log_health_checks;
-        if says_all && step.is_news {
+        // HAProxy tells of an agent's changes, and not that it said nothing of the server's health.
+        if says_all && step.is_news && finding.status != CheckStatus::Checked {
             news.notices.push(Notice {
                 proxy: self.settings().place,
                 urgency: Urgency::Notice,
