@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 
-pub use tracking::{Follower, Followers};
+pub use tracking::Follower;
 
 use crate::balance::Pick;
 use crate::changes::{AddError, RemoveError};

@@ -42,7 +42,7 @@ mod view;
 mod waiting;
 
 pub use address::ServerAddress;
-pub use backend::{Backend, Follower, Followers};
+pub use backend::{Backend, Follower};
 pub use changes::{AddError, ChangeError, FormerState, RemoveError};
 pub use choice::{Choice, ChooseInput};
 pub use figures::{
@@ -60,7 +60,7 @@ pub use idle::{
 };
 pub use lb_state::{BackendStatus, FarmView, Watcher};
 pub use lease::Lease;
-pub use notice::{BatchEnd, EjectionEnd, MailLevel, News, Notice, Passage, Reason, Urgency};
+pub use notice::{BatchEnd, EjectionEnd, Followers, MailLevel, News, Notice, Passage, Reason, Urgency};
 pub use outlier::OutlierRules;
 pub use persistence::{
     CookieMode, CookieSettings, DynamicCookies, HeaderEdit, Presented, PresentedState, ResponseFacts,

@@ -3,12 +3,12 @@
 //! [`Backend::change_for`](crate::Backend::change_for) and [`Backend::report`](crate::Backend::report) return them. They are
 //! made under the backend's lock, so that their numbers are consistent. Log processors for HAProxy look for these texts.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use crate::backend::Followers;
 use crate::health::{Check, CheckKind, CheckResult, Finding};
 use crate::server::Server;
 use crate::server::state::{AdminState, OperationalState};
+use crate::server_key::ServerKey;
 
 /// How urgent a notice is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +87,37 @@ pub struct EjectionEnd {
     pub proxy: usize,
     /// The time on the caller's clock.
     pub at_ms: u64,
+}
+
+/// Followers that have yet to be told of their leader's state: to go on with after other tasks ran. There is at most one for each leader.
+/// Once it is dropped, the leader's next change makes another one, for all followers that were not told.
+#[derive(Debug)]
+pub struct Followers {
+    backend: Weak<dyn Leader>,
+    leader: ServerKey,
+    /// As long as this is held, nobody else has to go on.
+    held: Arc<()>,
+}
+
+/// A backend whose servers are followed.
+pub(crate) trait Leader: Send + Sync {
+    /// Tells the next followers of a server. The result says who is left.
+    fn go_on(&self, leader: ServerKey, now_ms: u64) -> News;
+}
+
+impl Followers {
+    pub(crate) fn new(backend: Weak<dyn Leader>, leader: ServerKey, held: Arc<()>) -> Self {
+        Self { backend, leader, held }
+    }
+
+    /// Tells the next ones. The result says who is left.
+    #[must_use]
+    pub fn go_on(self, now_ms: u64) -> News {
+        let Self { backend, leader, held } = self;
+        // Whoever sees that some are left goes on.
+        drop(held);
+        backend.upgrade().map(|backend| backend.go_on(leader, now_ms)).unwrap_or_default()
+    }
 }
 
 impl News {

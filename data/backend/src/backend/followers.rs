@@ -12,8 +12,8 @@ use std::sync::{Arc, Weak};
 
 use super::Backend;
 use super::changing::{apply_admin, apply_health};
-use super::tracking::{Follower, Followers};
-use crate::notice::{News, Reason};
+use super::tracking::Follower;
+use crate::notice::{Leader, News, Reason};
 use crate::server::Server;
 use crate::server::state::{AdminState, OperationalState};
 use crate::server_key::ServerKey;
@@ -133,16 +133,10 @@ impl Backend {
     }
 }
 
-impl Followers {
-    /// Tells the next ones. The result says who is left.
-    #[must_use]
-    pub fn go_on(self, now_ms: u64) -> News {
+impl Leader for Backend {
+    fn go_on(&self, leader: ServerKey, now_ms: u64) -> News {
         let mut news = News::default();
-        let leader = self.leader.clone();
-        drop(self);
-        if let Some(backend) = leader.backend.upgrade() {
-            backend.tell_followers(leader.server, (now_ms, &mut PORTION.clone()), &mut news);
-        }
+        self.tell_followers(leader, (now_ms, &mut PORTION.clone()), &mut news);
         news
     }
 }

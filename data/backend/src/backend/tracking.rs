@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use super::Backend;
+use crate::notice::Followers;
 use crate::server_key::ServerKey;
 
 /// A server that follows another one's state (`track`), or is followed.
@@ -20,16 +21,6 @@ impl Follower {
     fn is(&self, backend: &Weak<Backend>, server: ServerKey) -> bool {
         self.server == server && Weak::ptr_eq(&self.backend, backend)
     }
-}
-
-/// Followers that have yet to be told of their leader's state: to go on with after other tasks ran ([`Followers::go_on`]). There is at most
-/// one for each leader. Once it is dropped, the leader's next change makes another one, for all followers that were not told.
-#[derive(Debug)]
-pub struct Followers {
-    pub(super) leader: Follower,
-    /// As long as this is held, nobody else has to go on.
-    #[expect(dead_code, reason = "its count of references is what matters")]
-    held: Arc<()>,
 }
 
 /// What a backend knows of servers that follow others.
@@ -83,7 +74,7 @@ impl Tracking {
     /// The followers that have yet to be told; none if all were, or if somebody else goes on.
     pub(super) fn rest(&mut self, leader: ServerKey, backend: &Weak<Backend>) -> Option<Followers> {
         let held = self.followers.get_mut(&leader)?.rest()?;
-        Some(Followers { leader: Follower { backend: Weak::clone(backend), server: leader }, held })
+        Some(Followers::new(Weak::clone(backend) as _, leader, held))
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::PORTION;
-use crate::backend::{Backend, Follower, Followers};
+use crate::backend::{Backend, Follower};
 use crate::health::{CheckKind, CheckRules, CheckStatus, Finding, StartLevel};
-use crate::notice::News;
+use crate::notice::{Followers, News};
 use crate::server::Change;
 use crate::server::state::{AdminState, OperationalState, RequestedState};
 use crate::server_key::ServerKey;
