@@ -66,6 +66,7 @@ def strangers_are_refused_as_the_reference_refuses(binary, folder):
         ring = Ring(folder, "a", "b")
         with Instance(program, ring, "a"):
             for words in ("HAProxyS 2.1\na\nb 1 1\n", "HAProxyS 2.0\na\nb 1 1\n", "HAProxyS 2.1\nx\nb 1 1\n", "HAProxyS 2.1\na\nx 1 1\n",
+                          "HAProxyS 2.1\na\na 1 1\n", "HAProxyS 2.1\na\nb\n",
                           "HAProxyS 3.0\na\nb 1 1\n", "HAProxyS 1.0\na\nb 1 1\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HAProxyS 2.1\r\na\r\nb 1 1\r\n"):
                 connection, status = greet(ring, words)
                 connection.close()
@@ -124,3 +125,68 @@ def who_connects_twice_has_one_session(binary, folder):
             pass
         for connection in (first, second):
             connection.close()
+
+
+def who_claims_the_name_of_another_keeps_nobody_out(binary, folder):
+    """Somebody says that he is a peer, or the instance itself, and says nonsense, or nothing: the real ones come back, and all have the same."""
+    ring = Ring(folder, "a", "b", "c")
+    with Instance(binary, ring, "a") as here, Instance(binary, ring, "c") as there:
+        fill(here, "first", 20)
+        assert_same(here, there)
+        liars = []
+        for _ in range(10):
+            for name in "cab":
+                connection, _ = greet(ring, f"HAProxyS 2.1\na\n{name} 1 1\n")
+                liars.append(connection)
+                try:
+                    connection.sendall(b"\x0a\x80\x02\0\0" if len(liars) % 2 else b"\x0a\x80\x20abc")
+                except OSError:
+                    pass
+        fill(here, "second", 20)
+        fill(there, "third", 20)
+        # Those who say nothing more are sent away after five seconds.
+        assert_same(here, there, 25)
+        for connection in liars:
+            assert last_words(connection) is not None
+            connection.close()
+
+
+def number_of(value):
+    """A number below 2^14 or so, as peers write it."""
+    if value < 240:
+        return bytes([value])
+    out, value = [value & 15 | 240], value - 240 >> 4
+    while value >= 128:
+        out.append(value & 127 | 128)
+        value = value - 128 >> 7
+    return bytes(out + [value])
+
+
+def message(kind, body):
+    """A message about tables."""
+    return bytes([10, kind]) + number_of(len(body)) + body
+
+
+def what_is_told_again_counts_once(binary, folder):
+    """The same updates on the same connection and on another one: what is told is what there is, and what was counted here since then goes on."""
+    ring = Ring(folder, "a", "b")
+    # `counts`, of addresses, with gpc0 and its rate.
+    lesson = message(0x82, number_of(9) + b"\7/counts" + bytes([4, 4, 12]) + number_of(300_000) + number_of(3) + number_of(60_000))
+    for update, count in enumerate((5, 6, 7), 1):
+        lesson += message(0x80, update.to_bytes(4, "big") + bytes([192, 0, 2, 1]) + number_of(count) + number_of(0) + number_of(count) + number_of(0))
+    with Instance(binary, ring, "a") as here:
+        entry = lambda: {name: int(value) for name, value in here.entries("p/counts").get("192.0.2.1", {}).items() if name != "key"}
+        for turn in range(3):
+            connection, status = greet(ring)
+            assert status == b"200\n"
+            connection.sendall(lesson * (turn + 1))
+            heard = b""
+            while not heard.endswith(b"\x0a\x84\x05\x09\0\0\0\3"):
+                more = connection.recv(65536)
+                assert more, heard
+                heard += more
+            assert wait_until(lambda: entry() == {"gpc0": 7, "gpc0_rate": 7}), entry()
+            connection.close()
+        assert list(here.entries("p/counts")) == ["192.0.2.1"]
+        here.set("p/counts", "192.0.2.1", gpc0=8)
+        assert entry()["gpc0"] == 8

@@ -194,3 +194,21 @@ def a_teacher_that_tells_nothing_is_not_awaited_for_ever(binary, folder):
         finally:
             knows.program.send(signal.SIGCONT)
             silent.socket.close()
+
+
+def fifty_tables_are_shared(binary, folder):
+    """In one section, told in turn on one connection: before the other one starts, and while both run."""
+    ring = Ring(folder, "a", "b")
+    lines = "\n".join(f"    table t{number} type string len 20 size 1k expire 5m store gpc0,gpt({number % 100 + 1})" for number in range(50))
+    replaced = {"    table counts": f"{lines}\n    table counts"}
+    tables = lambda of: {f"t{number}": of.entries(f"p/t{number}") for number in range(50)}
+    with Instance(binary, ring, "a", replaced=replaced) as here:
+        for number in range(50):
+            here.set(f"p/t{number}", f"key-{number}", gpc0=number + 1)
+        with Instance(binary, ring, "b", replaced=replaced) as there:
+            assert wait_until(lambda: tables(there) == tables(here), 15), tables(there)
+            for number in reversed(range(50)):
+                there.set(f"p/t{number}", f"late-{number}", gpc0=number + 100)
+            assert wait_until(lambda: tables(there) == tables(here), 15), tables(here)
+            assert all(len(entries) == 2 for entries in tables(here).values())
+            assert tables(here)["t49"]["late-49"]["gpc0"] == "149"
