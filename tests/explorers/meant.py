@@ -116,13 +116,6 @@ def lengths_of_made_statuses(expected, found):
     return (found, found) if (theirs, rest) == (ours, our_rest) else (expected, found)
 
 
-def asked_as_a_proxy(expected, found):
-    """Where weir says 407 and the reference program 401, or takes what was meant for the server: the same of what was found."""
-    place = next((number for number, line in enumerate(found) if "HTTP/1.1 407 " in line), len(found))
-    status = expected[place].split(" ")[1:2] if place < len(expected) else []
-    return (found, found) if expected[:place] == found[:place] and status in (["200"], ["401"]) else (expected, found)
-
-
 def closing_said(expected, found):
     """Where both close, and only weir says so before: the same of what was found."""
     (theirs, rest), (ours, our_rest) = answers(expected), answers(found)
@@ -601,7 +594,6 @@ ROWS = (
     Row("a cookie is captured as it came, whatever rules answer or make of it", configured="capture cookie", pair=captured_cookies),
     Row("2.6 counts the bytes of its own form of a message", configured="option tcplog", change=lambda view: [re.sub(r"^(log: .* [-N]\S*/\+?N) \+?\d+ ", r"\1 N ", line) for line in view]),
     Row("a status that a rule made is told without the length of another", configured="set-status", pair=lengths_of_made_statuses),
-    Row("a CONNECT is asked for credentials as a proxy asks (RFC 9110, 15.5.8)", configured="http-request auth", sent="^CONNECT", pair=asked_as_a_proxy),
     Row("a connection lives on after its request was sent to another server", configured=" redir ", pair=answered_early),
     Row("a refusal that ends its connection says so to who asked for an upgrade, too (RFC 9112, 9.6)", sent="^connection:.*upgrade", pair=closing_said),
     Row("a request that names an upgrade and offers none is none: its connection ends as the options say", configured="option http-server-close|option httpclose", sent="^connection:.*upgrade", change=no_upgrade),
