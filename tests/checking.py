@@ -1,10 +1,15 @@
 """What programs and people are told of a configuration that is not served: JSON, lint, explain, the dump. Run by tests/process.py."""
 import glob
+import http.server
 import json
 import os
+import re
+import socket
+import threading
 
-from program import run
-from tls import Authority
+from masters.support import Master
+from program import Program, ask, free_port, request, run, wait_until
+from tls import Authority, ask_over, connect
 
 HEAD = "defaults\n    mode http\n    timeout client 1s\n    timeout server 1s\n    timeout connect 1s\n"
 FRONTEND = "frontend f\n    bind 127.0.0.1:1\n"
@@ -202,3 +207,124 @@ def configurations_of_the_manual_are_valid(binary, folder):
             assert status == 0, (page, out, err)
             found += 1
     assert found >= 5, found
+
+
+RUNNING = """
+global
+    stats socket {folder}/admin.sock level admin
+defaults
+    mode http
+    timeout connect 1s
+    timeout client 5s
+    timeout server 5s
+frontend web
+    bind 127.0.0.1:{port} ssl crt {site}
+    tcp-request connection reject if {{ src -f virt@blocked }}
+    http-request deny if {{ path,map({folder}/hosts.map) -m found }}
+    http-request track-sc0 src table addresses
+    default_backend app
+backend app
+    server app1 127.0.0.1:{port} weight 10
+    server app2 127.0.0.1:{port}
+backend addresses
+    stick-table type ipv6 size 1k expire 10m store http_req_rate(10s)
+"""
+# What an operator is told who asked wrongly.
+WRONG = ("Unknown command", "No such", "not found", "Unknown", "Invalid", "expects", "Permission denied", "Missing", "Require")
+
+
+def commands_of_the_manual_are_answered(binary, folder):
+    """Each line of the hand-written pages that asks a socket: one of a worker or of a master, in the order of the page."""
+    site, port, found = Authority(folder).issue("one.example"), free_port(), 0
+    folder.file("hosts.map", "")
+    config = folder.file("a.cfg", RUNNING.format(folder=folder.path, port=port, site=site))
+    with Master(binary, folder, config) as master:
+        master.served()
+        sockets = {"admin": f"{folder.path}/admin.sock", "master": master.socket}
+        for page in sorted(glob.glob(os.path.join(ROOT, "doc", "manual", "src", "*.md"))):
+            for command, door in re.findall(r'^ *echo "([^"]+)" \| socat - /run/weir/(\w+)\.sock', open(page).read(), re.M):
+                command = command.replace("/etc/weir/site.pem", site).replace("/etc/weir/hosts.map", f"{folder.path}/hosts.map")
+                answer = ask(sockets[door], command)
+                assert not any(word in answer for word in WRONG if not answer.startswith("#")), (page, command, answer[:300])
+                found += 1
+    assert found > 20, found
+
+
+class Site:
+    """A web server whose pages are one word."""
+
+    def __init__(self, word):
+        class Page(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(word)))
+                self.end_headers()
+                self.wfile.write(word)
+
+            def log_message(self, *_):
+                pass
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
+        # Checks hang up before they have read everything.
+        self.server.handle_error = lambda *_: None
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def getting_started_does_what_it_says(binary, folder):
+    """Both configurations of the page: without servers, with them, over TLS, from plain HTTP, and above the limit of requests."""
+    page = open(os.path.join(ROOT, "doc", "manual", "src", "getting-started.md")).read()
+    first, second = [block.split("```")[0] for block in page.split("```haproxy\n")[1:]]
+    plain, port = free_port(), free_port()
+    ports = [free_port(), free_port()]
+    text = first.replace(":8080", f"127.0.0.1:{port}").replace(":8001", f":{ports[0]}").replace(":8002", f":{ports[1]}")
+    with Program(binary, "-f", folder.file("first.cfg", text)) as program:
+        program.ready(port)
+        assert request(port).startswith(b"HTTP/1.1 503")
+    sites = [Site(b"one"), Site(b"two")]
+    try:
+        for index, site in enumerate(sites):
+            text = text.replace(f"127.0.0.1:{ports[index]}", f"127.0.0.1:{site.port}")
+        with Program(binary, "-f", folder.file("first.cfg", text)) as program:
+            program.ready(port)
+            assert wait_until(lambda: {body(port) for _ in range(8)} == {b"one", b"two"})
+        certificate = Authority(folder).issue("one.example")
+        os.chmod(certificate, 0o600)
+        root = os.geteuid() == 0
+        changes = {"bind :80": f"bind 127.0.0.1:{plain}", "bind :443": f"bind 127.0.0.1:{port}", "/etc/weir/site.pem": certificate, "/run/weir/admin.sock": f"{folder.path}/admin.sock",
+                   "192.0.2.11:8080": f"127.0.0.1:{sites[0].port}", "192.0.2.12:8080": f"127.0.0.1:{sites[1].port}",
+                   "user weir": "uid 65534" if root else "", "group weir": "gid 65534" if root else "", "chroot auto": "chroot auto" if root else ""}
+        for before, after in changes.items():
+            assert before in second, before
+            second = second.replace(before, after)
+        with Program(binary, "-f", folder.file("second.cfg", second)) as program:
+            program.ready(port)
+            answer = request(plain)
+            assert answer.startswith(b"HTTP/1.1 301") and b"location: https://x/" in answer.lower(), answer
+            with connect(port) as connection:
+                answer = ask_over(connection)
+            assert answer.startswith(b"HTTP/1.1 200") and b"Strict-Transport-Security: max-age=31536000" in answer and answer.endswith((b"one", b"two")), answer
+            ask(f"{folder.path}/admin.sock", "disable server app/app1")
+            with connect(port) as connection:
+                assert ask_over(connection).endswith(b"two")
+            statuses = [request(plain).split()[1] for _ in range(110)]
+            assert statuses[0] == b"301" and statuses[-1] == b"301", "a redirection comes before the limit"
+            with connect(port) as connection:
+                text = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 110 + b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+                answers = re.findall(rb"^HTTP/1\.1 (\d+)", ask_over(connection, text), re.M)
+            assert answers[0] == b"200" and answers[-1] == b"429", answers
+    finally:
+        for site in sites:
+            site.close()
+
+
+def body(port):
+    """What a plain request is answered with."""
+    with socket.create_connection(("127.0.0.1", port), 5) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        return b"".join(iter(lambda: connection.recv(65536), b"")).rsplit(b"\r\n\r\n", 1)[-1]
