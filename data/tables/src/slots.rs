@@ -260,3 +260,34 @@ impl Slots {
         words.copied().unwrap_or(0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRIDE: usize = 16;
+
+    #[test]
+    fn slots_end_where_their_numbers_do() {
+        let mut slots = Slots::default();
+        let first = slots.take(STRIDE).expect("memory");
+        // All other numbers belong to blocks that are full.
+        let blocks = MOST_SLOTS >> slots.bits;
+        slots.roomy.remove(0);
+        slots.blocks.resize_with(blocks, Block::default);
+        assert_eq!(slots.take(STRIDE), None);
+        slots.bare.insert(blocks - 1);
+        let last = slots.take(STRIDE).expect("a block of no entries");
+        assert_eq!((first, last as usize >> slots.bits), (0, blocks - 1));
+    }
+
+    #[test]
+    fn blocks_that_are_gone_leave_nothing_behind() {
+        let mut slots = Slots::default();
+        let taken: Vec<u32> = (0..50_000).filter_map(|_| slots.take(STRIDE)).collect();
+        assert!(taken.len() == 50_000 && slots.blocks.len() > 40);
+        taken.into_iter().for_each(|slot| _ = slots.give(slot, STRIDE));
+        while !slots.spare(10).is_empty() {}
+        assert_eq!((slots.len(), slots.blocks.capacity()), (0, 0));
+    }
+}
