@@ -45,6 +45,12 @@ impl Changes {
         self.untold.iter_mut().for_each(|untold| untold.shrink(words));
     }
 
+    /// How many changes there is room for, of all audiences.
+    #[cfg(test)]
+    pub fn room(&self) -> usize {
+        self.untold.iter().chain([&self.fresh]).map(|slots| slots.words.capacity() * 64).sum()
+    }
+
     /// Marks the slot of a changed entry; true for the first change since the last look.
     #[inline]
     pub fn mark(&mut self, slot: u32) -> bool {

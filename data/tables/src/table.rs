@@ -601,6 +601,12 @@ impl Table {
         self.shards.iter().map(|slot| slot.lock().slots.with_memory()).sum()
     }
 
+    /// How many changes there is room for, of all shards and audiences.
+    #[cfg(test)]
+    pub(crate) fn room_for_changes(&self) -> usize {
+        self.shards.iter().filter_map(|slot| Some(slot.lock().changes()?.room())).sum()
+    }
+
     #[cfg(test)]
     pub(crate) fn check_invariants(&self) {
         let mut count = 0;

@@ -155,3 +155,23 @@ fn a_rate_is_the_same_for_whoever_learns_it() {
         assert_eq!(rate(&there, 7_000 + after), rate(&here, 63_000 + after), "after {after} ms");
     }
 }
+
+#[test]
+fn a_table_that_was_large_keeps_no_room_for_changes() {
+    let table = Table::shared(declaration(100_000, 0), 2);
+    (0..50_000).for_each(|number| add(&table, number));
+    assert!(table.room_for_changes() >= 3 * 50_000);
+    for number in 100..50_000 {
+        assert_eq!(table.remove(&key(number), 0), Removed::Gone);
+    }
+    while table.expire(0, 1000) {}
+    assert!((0..100).all(|number| table.look(&key(number), 0, |_| ()).is_some()));
+    assert_eq!(told(&table, 0).len(), 100, "what is there is told");
+    for number in 0..100 {
+        table.remove(&key(number), 0);
+    }
+    while table.expire(0, 1000) {}
+    assert_eq!(table.room_for_changes(), 0);
+    add(&table, 1);
+    table.check_invariants();
+}
