@@ -38,7 +38,7 @@ pub(super) static COMMANDS: &[Command] = &[
         syntax: "set server <bk>/<srv> [opts]",
         level: Level::Admin,
         flags: WORKER,
-        help: "change a server's weight, state or address",
+        help: "change a server's weight, state (ready, drain, maint) or address",
         run: Some(set_server),
     },
     Command {
