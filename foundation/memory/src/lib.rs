@@ -11,7 +11,7 @@
 //! operator asks: that takes as long as thousands of requests.
 //!
 //! Begin with [`Measured`], [`count`], [`name_places`] and [`report`]; [`spent_ns`] is what a scheduler reads around a task.
-//! [`shortage`] is what happens when there is no memory.
+//! [`shortage`] is what happens when there is no memory; [`Pages`] are memory for what can be refused.
 //!
 //! This crate refuses to know what the memory is for, and allocates for itself only when a call site is seen for the
 //! first time.
