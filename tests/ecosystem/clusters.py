@@ -35,7 +35,7 @@ class Machine:
     """A network and a process table of their own, which end with the block; what runs in it ends too."""
 
     def __init__(self):
-        self.holder = None
+        self.holder, self.started = None, []
 
     def __enter__(self):
         self.holder = subprocess.Popen(["unshare", "--net", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, "-c", FIRST],
@@ -60,6 +60,10 @@ class Machine:
         self.holder.kill()
         self.holder.wait()
         self.holder.stderr.close()
+        # Who entered for a program that was stopped is stopped, too, and does not see it end.
+        for entered in self.started:
+            entered.kill()
+            entered.wait()
 
     def run(self, *command):
         """What it prints; empty when it fails."""
@@ -68,7 +72,7 @@ class Machine:
 
     def start(self, log, *command):
         with open(log, "a") as file:
-            return subprocess.Popen([*self.enter, *command], stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+            self.started.append(subprocess.Popen([*self.enter, *command], stdin=subprocess.DEVNULL, stdout=file, stderr=file))
 
     def send(self, number, name="weir"):
         """A signal to all processes of a name."""
