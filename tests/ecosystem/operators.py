@@ -4,9 +4,10 @@ import os
 import shutil
 import subprocess
 import sys
+import urllib.request
 
 from ecosystem.support import World
-from program import LeftOut, wait_until
+from program import LeftOut, connects, free_port, wait_until
 
 
 def library():
@@ -95,6 +96,27 @@ def hatop_shows_the_proxies(binary, folder):
         with Screen(folder, "hatop", "-s", world.socket) as screen:
             shown = lambda: all(word in screen.text() for word in ("web", "app1", "app2", "MAINT"))  # noqa: E731
             assert wait_until(shown, 20), screen.text()
+
+
+def the_older_exporter_reads_the_statistics(binary, folder):
+    """prometheus-haproxy-exporter, by the runtime API: what it took from `show stat` and `show info`."""
+    if not shutil.which("prometheus-haproxy-exporter"):
+        raise LeftOut("prometheus-haproxy-exporter is not installed")
+    with World(binary, folder) as world:
+        world.get("/local")
+        port = free_port()
+        words = ["prometheus-haproxy-exporter", f"--web.listen-address=127.0.0.1:{port}", f"--haproxy.scrape-uri=unix:{world.socket}"]
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as exporter:
+            try:
+                assert wait_until(lambda: connects(port), 10)
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+                    said = answer.read().decode()
+            finally:
+                exporter.kill()
+    for line in ("haproxy_up 1", "haproxy_exporter_csv_parse_failures_total 0", 'haproxy_server_up{backend="app",server="app1"} 1',
+                 'haproxy_server_up{backend="app",server="app2"} 0', 'haproxy_server_weight{backend="app",server="app1"} 7',
+                 'haproxy_frontend_http_responses_total{code="2xx",frontend="web"} 1'):
+        assert f"{line}\n" in said, (line, [found for found in said.splitlines() if found.startswith(line.split("{")[0])])
 
 
 def check_scripts_ask_the_socket(binary, folder):
