@@ -31,6 +31,12 @@ pub enum Truth {
 }
 
 impl Truth {
+    /// What tests are together that must all hold: they are looked at in their order, up to the first that does not hold. One that cannot be
+    /// decided yet leaves all undecided, whatever is behind it. So it is with HAProxy, and a rule waits for the bytes that it names first.
+    pub fn all(tests: impl IntoIterator<Item = Truth>) -> Truth {
+        tests.into_iter().find(|truth| *truth != Truth::True).unwrap_or(Truth::True)
+    }
+
     /// True if either is.
     #[must_use]
     pub fn or(self, other: Truth) -> Truth {

@@ -67,19 +67,11 @@ impl Condition {
         matches!(word, b"if" | b"unless")
     }
 
-    /// Tests it. Terms of an alternative are looked at in their order, up to the first that does not hold: one that cannot be decided yet
-    /// leaves the alternative undecided, whatever is behind it. So it is with HAProxy, and a rule waits for the bytes that it names first.
+    /// Tests it: the terms of an alternative as [`Truth::all`] says.
     pub fn evaluate(&self, context: &mut dyn Context) -> Truth {
         let mut truth = Truth::False;
         for terms in &self.alternatives {
-            let mut all = Truth::True;
-            for term in terms {
-                all = term.evaluate(&mut *context);
-                if all != Truth::True {
-                    break;
-                }
-            }
-            truth = truth.or(all);
+            truth = truth.or(Truth::all(terms.iter().map(|term| term.evaluate(&mut *context))));
             if truth == Truth::True {
                 break;
             }

@@ -235,14 +235,8 @@ fn uuid<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fet
 
 fn acl<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fetched<'c> {
     let Arg::Acls(acls) = args.get(0) else { return Fetched::Missing };
-    let mut truth = Truth::True;
-    for (negated, acl) in acls {
-        truth = acl.evaluate(&mut *context).negated_if(*negated);
-        if truth != Truth::True {
-            break;
-        }
-    }
-    match truth {
+    let tests = acls.iter().map(|(negated, acl)| acl.evaluate(&mut *context).negated_if(*negated));
+    match Truth::all(tests) {
         Truth::True => Fetched::value(Value::Bool(true)),
         Truth::False => Fetched::value(Value::Bool(false)),
         Truth::Maybe => Fetched::Later,
