@@ -125,7 +125,7 @@ pub(crate) static PEERS_KEYWORDS: Table<PeersKeyword> = Table::new(&[&[
         "<name> type <type> size <size> [param*]",
         "t type ip size 1k store gpc0",
         "a stick-table that all peers have",
-        |reader, context, words| reader.table(context, words),
+        |reader, context, words| reader.table(&context.at, words),
     ),
 ]]);
 
@@ -350,17 +350,14 @@ impl PeersReader {
         Ok(())
     }
 
-    fn table(&mut self, context: &mut PeersContext<'_>, words: &mut Words<'_>) -> Parsed {
+    fn table(&mut self, at: &Location, words: &mut Words<'_>) -> Parsed {
         let name = words.expect("'table' expects <name> and parameters as arguments.")?;
         // Other sections refer to it as `<section>/<name>` (manual, 11.2, "table").
         let whole = format!("{}/{name}", self.section.name);
         if self.tables.iter().any(|table| *table.declaration.name == *whole) {
             return Err(fault(name.span(), format!("there is a table '{name}' already in this section.")));
         }
-        let (mut table, twice) = read_table(words, &whole, &context.at, "table", false)?;
-        for (span, message) in twice {
-            context.diagnostics.push(Diagnostic::warning(span, message));
-        }
+        let mut table = read_table(words, &whole, at, "table", false)?;
         table.peers = Some((*self.section.name).into());
         self.tables.push(table);
         Ok(())

@@ -1,21 +1,21 @@
 //! The line of a table: `stick-table` in proxies, `table` in `peers` sections (manual, 11.1).
 
 use weir_expr::table::{DataKind, DataType, Declaration, KeyType, ServerKeyKind, Stored};
-use weir_syntax::{Span, Word};
+use weir_syntax::{Diagnostic, Line, Word};
 
 use crate::model::{Location, StickTable};
 use crate::numbers::{delay_of, integer_in};
 use crate::words::{Parsed, Words, fault};
 
-/// Reads everything after the table's name, and tells which data is listed twice. `keyword` is what the line begins with.
+/// Reads everything after the table's name. `keyword` is what the line begins with.
 pub(crate) fn read_table(
     words: &mut Words<'_>,
     name: &str,
     at: &Location,
     keyword: &str,
     may_name_peers: bool,
-) -> Parsed<(StickTable, Vec<(Span, String)>)> {
-    let mut line = TableLine { keyword, key: None, size: None, twice: Vec::new() };
+) -> Parsed<StickTable> {
+    let mut line = TableLine { keyword, key: None, size: None };
     let mut table = StickTable {
         declaration: Declaration {
             name: name.into(),
@@ -68,7 +68,7 @@ pub(crate) fn read_table(
             "store" => {
                 // At the end of the line the list is empty.
                 if let Some(list) = words.take() {
-                    line.read_stored(list, &mut declaration.stored)?;
+                    line.read_stored(words.line(), list, &mut declaration.stored)?;
                 }
             }
             _ => return Err(fault(word.span(), format!("{keyword}: unknown argument '{word}'."))),
@@ -84,7 +84,7 @@ pub(crate) fn read_table(
     if table.aggregate && table.receive_only {
         return Err(words.fault(format!("{keyword}: 'aggregate' and 'recv-only' exclude each other.")));
     }
-    Ok((table, line.twice))
+    Ok(table)
 }
 
 /// The longest expiry in milliseconds: times wrap after this.
@@ -100,8 +100,6 @@ struct TableLine<'k> {
     keyword: &'k str,
     key: Option<KeyType>,
     size: Option<u32>,
-    /// Data that is listed again: the first one counts.
-    twice: Vec<(Span, String)>,
 }
 
 impl TableLine<'_> {
@@ -148,7 +146,7 @@ impl TableLine<'_> {
     }
 
     /// A list of types with commas between, some with arguments in parentheses.
-    fn read_stored(&mut self, list: &Word, stored: &mut Vec<Stored>) -> Parsed {
+    fn read_stored(&self, line: &Line, list: &Word, stored: &mut Vec<Stored>) -> Parsed {
         let text = list.text();
         let mut start = 0;
         while start < text.len() {
@@ -176,9 +174,10 @@ impl TableLine<'_> {
                 crate::words::suggesting(fault(here, said), nearest)
             })?;
             let entry = self.stored(data, arguments).map_err(|message| fault(here, message))?;
+            // The first one counts.
             if stored.iter().any(|other| other.data == data) {
                 let message = format!("{}: store option '{name}' already enabled, ignored.", self.keyword);
-                self.twice.push((here, message));
+                line.remark(Diagnostic::warning(here, message));
             } else {
                 stored.push(entry);
             }

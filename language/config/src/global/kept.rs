@@ -6,10 +6,12 @@
 //! that have no effect yet, and derives the limits of HTTP/2 connections from the others. They are checked like all others,
 //! and kept as [`Kept`].
 
+use weir_syntax::Word;
+
 use super::context::{GlobalContext, GlobalReader};
 use crate::model::Kept;
 use crate::rows::Row;
-use crate::words::{Parsed, Words, fault};
+use crate::words::{Fault, Parsed, Words, fault};
 
 impl GlobalContext<'_> {
     /// Checks the arguments with `check`, and keeps them.
@@ -59,17 +61,12 @@ impl GlobalContext<'_> {
         self.keep(words, |line, words| {
             let keyword = line.keyword;
             if words.at_end() {
-                let message = format!("global statement '{keyword}' expects an option as an argument.");
-                return Err(words.fault(message));
+                return Err(words.fault(lacks_option(keyword)));
             }
             while let Some(word) = words.take() {
                 let takes_value = VALUED_OPTIONS.contains(&word.text());
                 if !options.contains(&word.text()) && !takes_value {
-                    let nearest = weir_syntax::did_you_mean(word.text(), options.iter().copied());
-                    let message = format!("unknown option '{word}' on global statement '{keyword}'.");
-                    let mut fault = fault(word.span(), message);
-                    fault.suggestion = nearest.map(str::to_owned);
-                    return Err(fault);
+                    return Err(unknown_option(word, keyword, options));
                 }
                 if takes_value {
                     let value = words.peek_text();
@@ -82,33 +79,36 @@ impl GlobalContext<'_> {
             Ok(())
         })
     }
+
     /// `ssl-load-extra-files`: kinds of files, or one word for none or all of them.
     fn keep_extra_files(&mut self, words: &mut Words<'_>) -> Parsed {
         self.keep(words, |line, words| {
             let keyword = line.keyword;
-            let first =
-                words.expect(&format!("global statement '{keyword}' expects an option as an argument."))?;
-            let mut word = first;
-            loop {
+            let (mut count, mut alone) = (0, None);
+            while let Some(word) = words.take() {
                 if !EXTRA_FILES.contains(&word.text()) {
-                    let nearest = weir_syntax::did_you_mean(word.text(), EXTRA_FILES);
-                    let mut fault = fault(
-                        word.span(),
-                        format!("unknown option '{word}' on global statement '{keyword}'."),
-                    );
-                    fault.suggestion = nearest.map(str::to_owned);
-                    return Err(fault);
+                    return Err(unknown_option(word, keyword, &EXTRA_FILES));
                 }
-                let Some(next) = words.take() else { return Ok(()) };
-                if let Some(alone) =
-                    [first, next].into_iter().find(|word| matches!(word.text(), "none" | "all"))
-                {
-                    return Err(fault(alone.span(), format!("'{keyword}' : '{alone}' stands alone.")));
-                }
-                word = next;
+                count += 1;
+                alone = alone.or(Some(word).filter(|word| matches!(word.text(), "none" | "all")));
+            }
+            match (count, alone) {
+                (0, _) => Err(words.fault(lacks_option(keyword))),
+                (2.., Some(word)) => Err(fault(word.span(), format!("'{keyword}' : '{word}' stands alone."))),
+                _ => Ok(()),
             }
         })
     }
+}
+
+fn lacks_option(keyword: &str) -> String {
+    format!("global statement '{keyword}' expects an option as an argument.")
+}
+
+fn unknown_option(word: &Word, keyword: &str, options: &[&str]) -> Fault {
+    let mut fault = fault(word.span(), format!("unknown option '{word}' on global statement '{keyword}'."));
+    fault.suggestion = weir_syntax::did_you_mean(word.text(), options.iter().copied()).map(str::to_owned);
+    fault
 }
 
 pub(super) const MAX: i64 = i32::MAX as i64;

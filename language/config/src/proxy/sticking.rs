@@ -27,8 +27,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
                 );
                 return Err(fault(words.line().span(), message));
             }
-            let (table, twice) = read_table(words, &name, context.at, "stick-table", true)?;
-            twice.into_iter().for_each(|(span, message)| context.warn(span, message));
+            let table = read_table(words, &name, context.at, "stick-table", true)?;
             context.draft.pending.table = Some(table);
             Ok(())
         },
