@@ -438,10 +438,10 @@ impl LbState {
     fn show_usable(&self) {
         let [active, backup] = self.tally.usable();
         let usable = match self.tally.serving() {
+            Serving::Actives => active,
             Serving::Backups if !self.shared.settings.all_backups => 1,
             _ => active + backup,
         };
-        let usable = if self.tally.serving() == Serving::Actives { active } else { usable };
         self.shared.usable.store(usable, Ordering::Relaxed);
     }
 

@@ -51,7 +51,7 @@ impl Backend {
                 key,
                 &leader,
                 &Reason::Follows(String::new()),
-                (now_ms, &mut PORTION.clone()),
+                &mut Portion::begin(now_ms),
                 &mut news,
             );
         }
@@ -88,26 +88,26 @@ impl Backend {
 
     /// After a server changed: tells the first of its followers.
     pub(super) fn lead(&self, key: ServerKey, now_ms: u64, news: &mut News) {
-        self.lead_some(key, (now_ms, &mut PORTION.clone()), news);
+        self.lead_some(key, &mut Portion::begin(now_ms), news);
     }
 
-    fn lead_some(&self, key: ServerKey, portion: Portion<'_>, news: &mut News) {
+    fn lead_some(&self, key: ServerKey, portion: &mut Portion, news: &mut News) {
         if self.tracking.lock().begin(key) {
             self.tell_followers(key, portion, news);
         }
     }
 
     /// Tells followers until the portion is over. One that is followed itself comes before the next one: first its followers are told.
-    fn tell_followers(&self, leader: ServerKey, (now_ms, left): Portion<'_>, news: &mut News) {
+    fn tell_followers(&self, leader: ServerKey, portion: &mut Portion, news: &mut News) {
         // A leader cannot be removed.
         let Some(server) = self.server(leader) else { return };
         let reason = Reason::Follows(format!("{}/{}", self.name(), server.name()));
-        while *left > 0 {
+        while portion.left > 0 {
             let next = self.tracking.lock().next(leader);
             let Some(follower) = next else { break };
-            *left -= 1;
+            portion.left -= 1;
             if let Some(backend) = follower.backend.upgrade() {
-                backend.follow(follower.server, &server, &reason, (now_ms, left), news);
+                backend.follow(follower.server, &server, &reason, portion, news);
             }
         }
         news.later.extend(self.tracking.lock().rest(leader, &self.itself));
@@ -119,16 +119,17 @@ impl Backend {
         key: ServerKey,
         leader: &Server,
         reason: &Reason,
-        (now_ms, left): Portion<'_>,
+        portion: &mut Portion,
         news: &mut News,
     ) {
+        let now_ms = portion.now_ms;
         let apply = |server: &Server| {
             apply_lead(server, leader, now_ms);
             Ok(())
         };
         // A follower that was removed has nothing to follow with.
         if let Ok(true) = self.alter(key, reason, now_ms, news, apply) {
-            self.lead_some(key, (now_ms, left), news);
+            self.lead_some(key, portion, news);
         }
     }
 }
@@ -136,13 +137,23 @@ impl Backend {
 impl Leader for Backend {
     fn go_on(&self, leader: ServerKey, now_ms: u64) -> News {
         let mut news = News::default();
-        self.tell_followers(leader, (now_ms, &mut PORTION.clone()), &mut news);
+        self.tell_followers(leader, &mut Portion::begin(now_ms), &mut news);
         news
     }
 }
 
-/// The time, and how many followers may still be told at once.
-type Portion<'p> = (u64, &'p mut usize);
+/// Followers that are told before other tasks run.
+struct Portion {
+    now_ms: u64,
+    /// How many more may be told.
+    left: usize,
+}
+
+impl Portion {
+    fn begin(now_ms: u64) -> Self {
+        Self { now_ms, left: PORTION }
+    }
+}
 
 /// How many followers are told before other tasks run. With a log line for each one, that is a few hundred microseconds.
 const PORTION: usize = 64;
