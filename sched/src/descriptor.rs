@@ -614,9 +614,7 @@ impl DescriptorState {
             number: Cell::new(UNUSED),
         }
     }
-}
 
-impl DescriptorState {
     fn view(&self, worker: &Worker) -> DescriptorView {
         let has = |bits| self.known.get() & bits != 0;
         // SAFETY: a number is in the table as long as its descriptor is open: the entry is dropped before it is closed.

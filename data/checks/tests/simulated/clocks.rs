@@ -1,37 +1,19 @@
 //! Clocks that jump: no server is down by it, no checks come in a burst, no time is negative.
 
-use std::cell::Cell;
 use std::net::SocketAddr;
-use std::rc::Rc;
 
 use weir_backend::{CheckStatus, OperationalState};
 use weir_checks::CheckLoad;
 use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork};
-use weir_sched::{Class, Kind, now, spawn, wall_us, yield_now};
+use weir_sched::{now, wall_us, yield_now};
 use weir_sys::Address;
 
-use crate::fixture::{Farm, PLACE, pass};
-
-static ACCEPTOR: Kind = Kind::new("acceptor");
+use crate::fixture::{Farm, PLACE, count_connections, pass};
 
 const HOUR_MS: u64 = 3_600_000;
 const SERVERS: u32 = 200;
 /// So many begin in a tenth of a second at most when nothing happens: twice their share.
 const USUAL: u32 = SERVERS / 5;
-
-/// Counts the connections that come, each of which is answered at once.
-fn count_connections(network: &SimulatedNetwork) -> Rc<Cell<u32>> {
-    let service = network.listen(&Address::Inet(PLACE)).expect("a free address");
-    let count = Rc::new(Cell::new(0));
-    let shared = Rc::clone(&count);
-    spawn(&ACCEPTOR, Class::Normal, async move {
-        loop {
-            drop(service.accept().await);
-            shared.set(shared.get() + 1);
-        }
-    });
-    count
-}
 
 /// Servers that are checked each second, at any moment of it; `jump` happens a few times, at any moment as well. At most so many checks begin in any
 /// tenth of a second thereafter, and none takes longer than the network does and `most_ms`.
@@ -41,7 +23,7 @@ fn check(what: &str, (most_at_once, most_ms): (u32, u64), jump: fn(&SimulatedNet
         let conditions = Conditions { limit_ms: 10 * HOUR_MS, latency_us: 10_000, ..Conditions::CALM };
         let run = network::run(seed, conditions, move |network| async move {
             let farm = Farm::new(PLACE, SERVERS);
-            let count = count_connections(&network);
+            let count = count_connections(&network, PLACE);
             let checks = farm.checks_of(Vec::new(), CheckLoad::new(1, 0));
             (0..SERVERS).for_each(|rank| checks.add(farm.plan_of(rank)));
             pass(3_000).await;
@@ -127,7 +109,7 @@ fn a_server_that_is_gone_is_found_out_after_a_sleep() {
 fn who_is_late_all_the_time_still_checks() {
     let run = network::run(1, Conditions::CALM, |network| async move {
         let farm = Farm::new(PLACE, 1);
-        let count = count_connections(&network);
+        let count = count_connections(&network, PLACE);
         farm.checks(CheckLoad::new(1, 0)).start();
         pass(100).await;
         for _ in 0..40 {

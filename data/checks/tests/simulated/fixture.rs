@@ -1,6 +1,8 @@
 //! Servers, plans to check them, and a process that records the results.
 
+use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +12,9 @@ use weir_backend::{
 };
 use weir_checks::{CheckLoad, CheckPlan, Checks, Dial, IdleConnection, Intervals, ProcessView, Timings};
 use weir_expr::{FetchIndex, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
-use weir_sched::{now, sleep_until};
+use weir_sched::simulate::network::SimulatedNetwork;
+use weir_sched::{Class, Kind, now, sleep_until, spawn};
+use weir_sys::Address;
 
 /// What the process received.
 #[derive(Default)]
@@ -162,3 +166,19 @@ impl Farm {
 pub(crate) async fn pass(milliseconds: u64) {
     sleep_until(now().after(milliseconds)).await;
 }
+
+/// Counts the connections that come to an address, each of which is closed at once.
+pub(crate) fn count_connections(network: &SimulatedNetwork, place: SocketAddr) -> Rc<Cell<u32>> {
+    let service = network.listen(&Address::Inet(place)).expect("a free address");
+    let count = Rc::new(Cell::new(0));
+    let shared = Rc::clone(&count);
+    spawn(&ACCEPTOR, Class::Normal, async move {
+        loop {
+            drop(service.accept().await);
+            shared.set(shared.get() + 1);
+        }
+    });
+    count
+}
+
+static ACCEPTOR: Kind = Kind::new("acceptor");

@@ -1,19 +1,15 @@
 //! Checks while servers, the process and the machine misbehave.
 
-use std::cell::Cell;
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::{CheckRules, CheckStatus, StartLevel};
 use weir_checks::{CheckLoad, CheckPlan, Intervals, Timings};
+use weir_sched::activity;
 use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork};
-use weir_sched::{Class, Kind, activity, spawn};
 use weir_sys::Address;
 
-use crate::fixture::{Farm, PLACE, pass};
-
-static ACCEPTOR: Kind = Kind::new("acceptor");
+use crate::fixture::{Farm, PLACE, count_connections, pass};
 
 /// Runs a test as the first task of a worker.
 #[track_caller]
@@ -87,20 +83,6 @@ fn a_lack_of_descriptors_is_not_the_servers_fault_and_says_so() {
         pass(1000).await;
         assert_eq!([0, 1, 2].map(|rank| farm.last(rank).0), [CheckStatus::L4Ok; 3]);
     });
-}
-
-/// Counts the connections that come to an address.
-fn count_connections(network: &SimulatedNetwork, place: SocketAddr) -> Rc<Cell<u32>> {
-    let service = network.listen(&Address::Inet(place)).expect("a free address");
-    let count = Rc::new(Cell::new(0));
-    let shared = Rc::clone(&count);
-    spawn(&ACCEPTOR, Class::Normal, async move {
-        loop {
-            drop(service.accept().await);
-            shared.set(shared.get() + 1);
-        }
-    });
-    count
 }
 
 #[test]
