@@ -60,6 +60,8 @@ pub struct Options<'o> {
     pub connections: u32,
     /// The limit of open descriptors.
     pub open_files: u32,
+    /// The limit of pipes (`maxpipes`).
+    pub pipes: u32,
     /// `-N`: the default limit of frontends.
     pub frontend_connections: Option<u32>,
     /// The event sinks.
@@ -162,6 +164,7 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
     // Set only once.
     let _ = options.tls.set(LiveTls::new(shared.tls));
     let variables = process_variables(&global);
+    let pipes = weir_mux::Pipes::new(global.tuning.pipe_size.unwrap_or(0) as usize, options.pipes as usize);
     let tables = tables.into_iter().map(|table| {
         let made = match peers::audiences(&table, &sections) {
             Some(audiences) if table.aggregate => Table::aggregate(table.declaration, audiences),
@@ -186,6 +189,7 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
         closing: Closing::new(global.close_spread),
         keeps_quiet_clients: AtomicBool::new(false),
         tables,
+        pipes,
         process_variables: RwLock::new(variables),
         variable_bytes: AtomicUsize::new(0),
         statistics: options.statistics,
@@ -318,7 +322,6 @@ fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
         variables: VariableLimits::of(&tuning.variable_sizes),
         error_codes: global.error_codes.clone(),
         failure_codes: global.failure_codes.clone(),
-        pipe_size: tuning.pipe_size.unwrap_or(0) as usize,
         descriptors: DescriptorMarks::of(
             options.open_files,
             tuning.pool_low_descriptors,

@@ -435,6 +435,7 @@ fn instance(
         connections: capacity.maxconn,
         open_files: u64::from(capacity.open_files).min(system::descriptor_limit().soft.unwrap_or(u64::MAX))
             as u32,
+        pipes: capacity.pipes,
         frontend_connections: invocation.proxy_maxconn,
         resolver,
         states: &states,

@@ -201,6 +201,26 @@ impl BodyFlow {
         !self.drops_trailers
     }
 
+    /// How many bytes may still come that are nothing but payload: 0 if chunks are awaited.
+    pub(crate) fn awaited(&self) -> u64 {
+        match self.framing {
+            Framing::Length(left) => left,
+            Framing::UntilClose => u64::MAX,
+            Framing::Chunked(_) | Framing::Done => 0,
+        }
+    }
+
+    /// Whether so much payload may still come that a pipe costs less than a buffer.
+    pub(crate) fn is_worth_a_pipe(&self) -> bool {
+        self.awaited() >= PIPED
+    }
+
+    /// That many bytes came, and left the source, past its input.
+    pub(crate) fn passed_by(&mut self, count: usize) {
+        self.measure(count);
+        self.left(count);
+    }
+
     /// The source ended, which ends the body.
     pub(crate) fn finish(&mut self) {
         self.framing = Framing::Done;
@@ -330,9 +350,11 @@ impl BodyFlow {
         }
     }
 
-    /// The changes since the last call, for traces. A message without a body has no steps.
-    pub fn step(&mut self) -> Step {
+    /// The changes since the last call, for traces. A message without a body has no steps. `held` bytes left the source, and did not
+    /// reach the sink yet.
+    pub(crate) fn step(&mut self, held: usize) -> Step {
         let now = self.progress();
+        let now = Progress { sent: now.sent.saturating_sub(held as u64), done: now.done && held == 0, ..now };
         let ended = self.bodiless;
         let told = || Box::new(Progress { complete: ended, done: ended, ..Progress::default() });
         let step = Step {
@@ -713,6 +735,8 @@ impl Sink for SharedStream {
     }
 }
 
+/// How many bytes must be awaited for a pipe to pay.
+const PIPED: u64 = 16 * 1024;
 /// After a sink was full, this many bytes are received in pieces of a buffer (`tune.bufsize`), not of a bulk buffer.
 const SMALL_PIECES: u32 = 256 * 1024;
 /// How many receives one call makes before other tasks run: 128 kB with full bulk buffers, which takes about as long as three

@@ -6,7 +6,7 @@
 //! one buffer. They drive the pure engines of `weir-h1` and `weir-h2`, which the crates above do not use; each call does what is possible
 //! now and returns what it waits for: the caller sleeps.
 //!
-//! A [`Transfer`] is such a flow with the filters that it passes.
+//! A [`Transfer`] is such a flow with the filters or the pipe that it passes.
 //!
 //! The crate refuses to know proxies, rules, servers and timeouts. Begin with `connector.rs`, then `message.rs` and `body.rs`.
 
@@ -17,9 +17,10 @@ pub mod message;
 pub mod multiplexer;
 mod payload;
 pub mod persistence;
+pub mod pipes;
 pub mod progress;
 pub mod service;
-pub mod spliced;
+mod spliced;
 pub mod trailers;
 pub mod transfer;
 
@@ -29,9 +30,9 @@ pub use filter::{Filter, FilterChain, More, Passed};
 pub use message::{HeadError, HeadErrorKind, HeadOptions, Message, ReadHead};
 pub use multiplexer::{Closing, Multiplexer, Pace, SharedStream, Turn, take_freed, trace, trim};
 pub use persistence::ConnectionMode;
+pub use pipes::Pipes;
 pub use progress::{Progress, Step};
 pub use service::{LocalService, Service};
-pub use spliced::Spliced;
 pub use trailers::Trailers;
 pub use transfer::Transfer;
 pub use weir_h2::frame::Kind as FrameKind;

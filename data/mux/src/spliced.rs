@@ -1,116 +1,165 @@
 //! Splicing: bytes move from one connection's socket to the other's through a pipe, inside the kernel.
 
-use std::cell::RefCell;
-use std::mem::ManuallyDrop;
-
-use weir_net::{Received, Sent};
+use weir_net::{Connection, Fault, Received, Sent};
 use weir_sys::Errno;
 use weir_sys::splice::Pipe;
 
-use crate::body::{Flow, Side};
+use crate::body::{BodyFlow, Flow, Side};
 use crate::connector::StreamConnector;
-use crate::progress::{Progress, Step};
+use crate::pipes::Pipes;
 
-/// Moves one direction of a connection through a pipe, until the source ends.
+/// Moves a body through a pipe, once much of it came through the source's buffer.
 #[derive(Debug)]
-pub struct Spliced {
-    pipe: Option<Pipe>,
-    /// Bytes moved.
-    pub bytes: u64,
-    /// The source ended.
-    ended: bool,
-    /// The totals that traces have shown.
-    told: Progress,
+pub(crate) struct Spliced {
+    pipes: &'static Pipes,
+    way: Way,
+    /// Bytes that came through the pipe.
+    bytes: u64,
+}
+
+#[derive(Debug)]
+enum Way {
+    /// Through the buffer, until a pipe pays.
+    Buffer,
+    Pipe(Pipe),
+    /// Through the buffer to the end: the rest is short, or the process may not have another pipe.
+    NoPipe,
 }
 
 impl Spliced {
-    /// A flow through a pipe of this capacity (0 for [`PIPE_SIZE`]).
-    ///
-    /// # Errors
-    /// When the process may not have another pipe: then the caller copies the bytes.
-    pub fn new(capacity: usize) -> Result<Self, Errno> {
-        let kept = PIPES.with_borrow_mut(|pipes| pipes.pop());
-        let pipe = match kept {
-            Some(pipe) => pipe,
-            None => Pipe::new(if capacity == 0 { PIPE_SIZE } else { capacity })?,
-        };
-        Ok(Spliced { pipe: Some(pipe), bytes: 0, ended: false, told: Progress::default() })
+    /// Takes one of these pipes as soon as it pays.
+    pub fn new(pipes: &'static Pipes) -> Self {
+        Spliced { pipes, way: Way::Buffer, bytes: 0 }
     }
 
-    /// The progress. Bytes in the pipe were received and not sent.
-    pub fn progress(&self) -> Progress {
-        let held = self.pipe.as_ref().map_or(0, Pipe::held) as u64;
-        Progress {
-            received: self.bytes,
-            sent: self.bytes.saturating_sub(held),
-            complete: self.ended,
-            done: self.ended && held == 0,
-            ..Progress::default()
+    /// Bytes that came through the pipe.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many of them are still in it.
+    pub fn held(&self) -> usize {
+        match &self.way {
+            Way::Pipe(pipe) => pipe.held(),
+            Way::Buffer | Way::NoPipe => 0,
         }
     }
 
-    /// The changes since the last call, for traces.
-    pub fn step(&mut self) -> Step {
-        let now = self.progress();
-        Step::between(&mut self.told, now)
+    /// Moves what can be moved now.
+    #[cold]
+    pub fn advance(
+        &mut self,
+        flow: &mut BodyFlow,
+        source: &mut StreamConnector,
+        sink: &mut StreamConnector,
+    ) -> Flow {
+        if let Way::Pipe(pipe) = &mut self.way {
+            // A connector never becomes one of another kind.
+            let (Some(source), Some(sink)) = (source.connection_mut(), sink.connection_mut()) else {
+                return Flow::Failed(Side::Sink, Fault::Io(Errno::PIPE));
+            };
+            let before = flow.payload();
+            let moved = advance(pipe, flow, source, sink);
+            self.bytes += flow.payload() - before;
+            if moved == Flow::Done {
+                self.release();
+            }
+            return moved;
+        }
+        if matches!(self.way, Way::Buffer) && flow.payload() >= SEEN && source.is_plain() && sink.is_plain() {
+            if let Some(stop) = empty(flow, source, sink) {
+                return stop;
+            }
+            self.way = match flow.is_worth_a_pipe() {
+                true => self.pipes.take().map_or(Way::NoPipe, Way::Pipe),
+                false => Way::NoPipe,
+            };
+            return self.advance(flow, source, sink);
+        }
+        flow.advance(source, sink)
     }
 
-    /// Moves what can be moved now. The source must hold no received bytes, and the sink no pending ones.
-    pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
-        // Splicing needs two sockets.
-        let (Some(source), Some(sink)) = (source.connection_mut(), sink.connection_mut()) else {
-            return Flow::Done;
+    /// Gives the pipe back.
+    fn release(&mut self) {
+        if let Way::Pipe(pipe) = std::mem::replace(&mut self.way, Way::NoPipe) {
+            self.pipes.give(pipe);
+        }
+    }
+}
+
+/// Sends what is in the source's buffer, and receives nothing; says what stops that, if anything does.
+fn empty(flow: &mut BodyFlow, source: &mut StreamConnector, sink: &mut StreamConnector) -> Option<Flow> {
+    if !flow.inspect(source) {
+        return Some(Flow::Malformed);
+    }
+    let ready = flow.ready();
+    let sent = match sink.send(&source.input()[..ready], false) {
+        Sent::All => {
+            source.consume(ready);
+            flow.left(ready);
+            sink.flush(false)
+        }
+        Sent::Part(count) => {
+            source.consume(count);
+            flow.left(count);
+            return Some(Flow::AwaitSink);
+        }
+        failed @ Sent::Failed(_) => failed,
+    };
+    match sent {
+        Sent::All => None,
+        Sent::Part(_) => Some(Flow::AwaitSink),
+        Sent::Failed(fault) => Some(Flow::Failed(Side::Sink, fault)),
+    }
+}
+
+/// Moves what can be moved through a pipe now.
+fn advance(pipe: &mut Pipe, flow: &mut BodyFlow, source: &mut Connection, sink: &mut Connection) -> Flow {
+    let mut moved = 0;
+    for _ in 0..ROUNDS {
+        if moved >= IN_A_TURN {
+            break;
+        }
+        let received = match flow.is_complete() {
+            true => Received::Nothing,
+            false => source.splice_into(pipe, usize::try_from(flow.awaited()).unwrap_or(usize::MAX)),
         };
-        let Some(pipe) = &mut self.pipe else { return Flow::Done };
-        let mut moved = 0;
-        for _ in 0..ROUNDS {
-            if moved >= IN_A_TURN {
-                break;
-            }
-            let received = source.splice_into(pipe);
-            if let Received::Bytes(count) = received {
-                self.bytes += count as u64;
+        match received {
+            Received::Bytes(count) => {
+                flow.passed_by(count);
                 moved += count;
             }
-            self.ended |= received == Received::End;
-            match sink.splice_from(pipe) {
-                Sent::All => {}
-                Sent::Part(_) => return Flow::AwaitSink,
-                Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
-            }
-            match received {
-                Received::Bytes(_) | Received::Full => {}
-                Received::Nothing => return Flow::AwaitSource,
-                Received::End => return Flow::Done,
-                Received::Failed(fault) => return Flow::Failed(Side::Source, fault),
-            }
+            Received::End if flow.ends_with_source() => flow.finish(),
+            _ => {}
         }
-        Flow::Yield
+        match sink.splice_from(pipe) {
+            Sent::All => {}
+            Sent::Part(_) => return Flow::AwaitSink,
+            Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
+        }
+        if flow.is_complete() {
+            return Flow::Done;
+        }
+        match received {
+            Received::Bytes(_) | Received::Full => {}
+            Received::Nothing => return Flow::AwaitSource,
+            Received::End => return Flow::Truncated,
+            Received::Failed(fault) => return Flow::Failed(Side::Source, fault),
+        }
     }
+    Flow::Yield
 }
 
 impl Drop for Spliced {
     fn drop(&mut self) {
-        // A pipe that still holds bytes would give them to its next user.
-        let Some(pipe) = self.pipe.take().filter(|pipe| pipe.held() == 0) else { return };
-        PIPES.with_borrow_mut(|pipes| {
-            if pipes.len() < KEPT_PIPES {
-                pipes.push(pipe);
-            }
-        });
+        self.release();
     }
 }
 
-/// 256 kB: at this size splicing 1 MB was seen to cost 214 us where copying costs 238.
-pub const PIPE_SIZE: usize = 256 * 1024;
+/// How much of a body passes through the buffer before a pipe is used: many are short, whatever their length says.
+const SEEN: u64 = 16 * 1024;
 /// How many bytes one call moves before other tasks run, or a pipe more: it takes about as long as what
 /// [`BodyFlow`](crate::BodyFlow) moves in a turn.
 const IN_A_TURN: usize = 512 * 1024;
 /// How often one call looks for more bytes at most, where few come at a time.
 const ROUNDS: usize = 32;
-/// How many unused pipes a worker keeps.
-const KEPT_PIPES: usize = 64;
-
-thread_local! {
-    static PIPES: RefCell<ManuallyDrop<Vec<Pipe>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
-}

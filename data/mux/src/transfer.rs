@@ -1,8 +1,12 @@
-//! A transfer moves one direction of a stream: a flow of bytes, and its filters.
+//! A transfer moves one direction of a stream: a flow of bytes, and what it passes on its way.
 //!
-//! Without filters this is [`BodyFlow`], which copies nothing. With filters the payload is taken out of its framing, passed
-//! through them in their order, and framed again for the sink. Only what is passing is held here: bytes that a filter holds
-//! back stay at the source, which thus sees backpressure.
+//! ```text
+//!   source ──► buffer ──────────────────────────────► sink     BodyFlow: nothing is copied
+//!   source ──► buffer ──► framing off, filters, framing ──► sink     filters
+//!   source ──► pipe ────────────────────────────────► sink     `option splice-*`, inside the kernel
+//! ```
+//!
+//! Only what is passing is held here: bytes that a filter holds back stay at the source, which thus sees backpressure.
 
 use std::ops::{Deref, DerefMut};
 
@@ -16,51 +20,98 @@ use crate::body::{BodyFlow, Flow, Side};
 use crate::connector::{Indirect, StreamConnector};
 use crate::filter::{Filter, FilterChain};
 use crate::message::Message;
+use crate::pipes::Pipes;
+use crate::progress::Step;
 use crate::service::LocalService;
+use crate::spliced::Spliced;
 use crate::trailers::Trailers;
 
 /// Moves one body, or one direction of a tunnel.
 #[derive(Debug)]
 pub struct Transfer {
     flow: BodyFlow,
-    filtered: Option<Box<Filtered>>,
+    detour: Option<Box<Detour>>,
+}
+
+/// What bytes pass, where they do not go straight from the source's buffer to the sink.
+#[derive(Debug)]
+enum Detour {
+    Filters(Filtered),
+    Pipe(Spliced),
 }
 
 impl Transfer {
     /// Nothing to move, no filters.
     pub fn done() -> Self {
-        Transfer { flow: BodyFlow::done(), filtered: None }
+        Transfer { flow: BodyFlow::done(), detour: None }
     }
 
     /// Starts another body; the filters stay.
     #[inline]
     pub fn begin(&mut self, flow: BodyFlow) {
         self.flow = flow;
-        if let Some(filtered) = &mut self.filtered {
-            filtered.begin(&self.flow);
+        if self.detour.is_some() {
+            self.begin_again();
+        }
+    }
+
+    #[cold]
+    fn begin_again(&mut self) {
+        match self.detour.as_deref_mut() {
+            Some(Detour::Filters(filtered)) => filtered.begin(&self.flow),
+            Some(Detour::Pipe(_)) | None => self.detour = None,
         }
     }
 
     /// Adds a filter after the others, before anything has moved. For a filter that wants more bytes at once, up to `limit` bytes are kept.
     pub fn add(&mut self, filter: Box<dyn Filter>, limit: usize) {
-        let filtered = self.filtered.get_or_insert_with(|| {
-            let mut filtered = Box::new(Filtered::new(limit));
+        if self.filtered().is_none() {
+            let mut filtered = Filtered::new(limit);
             filtered.begin(&self.flow);
-            filtered
-        });
-        filtered.chain.push(filter);
+            self.detour = Some(Box::new(Detour::Filters(filtered)));
+        }
+        if let Some(filtered) = self.filtered() {
+            filtered.chain.push(filter);
+        }
+    }
+
+    fn filtered(&mut self) -> Option<&mut Filtered> {
+        match self.detour.as_deref_mut() {
+            Some(Detour::Filters(filtered)) => Some(filtered),
+            Some(Detour::Pipe(_)) | None => None,
+        }
     }
 
     /// Whether there are filters.
     #[inline]
     pub fn is_filtered(&self) -> bool {
-        self.filtered.is_some()
+        matches!(self.detour.as_deref(), Some(Detour::Filters(_)))
+    }
+
+    /// Lets what is still to come of this body pass through one of these pipes, once much of it came, unless filters have to see it.
+    /// Bodies in chunks and short ones always pass through the buffer.
+    pub fn allow_pipe(&mut self, pipes: &'static Pipes) {
+        if self.detour.is_none() && self.flow.is_worth_a_pipe() {
+            self.detour = Some(Box::new(Detour::Pipe(Spliced::new(pipes))));
+        }
+    }
+
+    /// How many bytes of this body passed through a pipe.
+    pub fn piped(&self) -> u64 {
+        self.pipe().map_or(0, Spliced::bytes)
+    }
+
+    fn pipe(&self) -> Option<&Spliced> {
+        match self.detour.as_deref() {
+            Some(Detour::Pipe(spliced)) => Some(spliced),
+            Some(Detour::Filters(_)) | None => None,
+        }
     }
 
     /// Passes the head of this body to the filters. True if they may change the body's length: then its framing must not
     /// contain one.
     pub fn head(&mut self, head: &mut Message) -> bool {
-        let Some(filtered) = &mut self.filtered else { return false };
+        let Some(filtered) = self.filtered() else { return false };
         let now = weir_sched::now();
         let resizes = filtered.chain.head(head, now);
         if filtered.ended {
@@ -73,7 +124,7 @@ impl Transfer {
 
     /// Sets whether the body is sent in chunks, however it was received.
     pub fn encode(&mut self, chunks: bool) {
-        if let Some(filtered) = &mut self.filtered {
+        if let Some(filtered) = self.filtered() {
             filtered.encodes = chunks;
         }
     }
@@ -81,13 +132,21 @@ impl Transfer {
     /// Whether the last byte was seen and has left.
     #[inline]
     pub fn is_done(&self) -> bool {
-        self.flow.is_done() && self.filtered.as_ref().is_none_or(|filtered| filtered.is_done())
+        self.flow.is_done()
+            && match self.detour.as_deref() {
+                None => true,
+                Some(Detour::Filters(filtered)) => filtered.is_done(),
+                Some(Detour::Pipe(spliced)) => spliced.held() == 0,
+            }
     }
 
     /// When a filter lets more pass, after [`Flow::Withheld`]; never if none holds anything back.
     #[inline]
     pub fn wake_at(&self) -> Tick {
-        self.filtered.as_ref().map_or(Tick::NEVER, |filtered| filtered.chain.wake_at())
+        match self.detour.as_deref() {
+            Some(Detour::Filters(filtered)) => filtered.chain.wake_at(),
+            Some(Detour::Pipe(_)) | None => Tick::NEVER,
+        }
     }
 
     /// Removes up to `limit` ready bytes for a caller that sends them itself, after a head; returns their number. None
@@ -99,10 +158,17 @@ impl Transfer {
     /// Moves what can be moved now.
     #[inline]
     pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
-        match &mut self.filtered {
+        match self.detour.as_deref_mut() {
             None => self.flow.advance(source, sink),
-            Some(filtered) => filtered.advance(&mut self.flow, source, sink),
+            Some(Detour::Filters(filtered)) => filtered.advance(&mut self.flow, source, sink),
+            Some(Detour::Pipe(spliced)) => spliced.advance(&mut self.flow, source, sink),
         }
+    }
+
+    /// The changes since the last call, for traces. A message without a body has no steps.
+    pub fn step(&mut self) -> Step {
+        let held = self.pipe().map_or(0, Spliced::held);
+        self.flow.step(held)
     }
 }
 

@@ -600,8 +600,8 @@ impl Connection {
         outcome
     }
 
-    /// Moves bytes from the peer into `pipe` inside the kernel. Only for a connection whose input is empty.
-    pub fn splice_into(&mut self, pipe: &mut Pipe) -> Received {
+    /// Moves at most `limit` bytes from the peer into `pipe` inside the kernel. Only for a connection whose input is empty.
+    pub fn splice_into(&mut self, pipe: &mut Pipe, limit: usize) -> Received {
         if let Some(fault) = self.broken {
             return Received::Failed(fault);
         }
@@ -612,7 +612,7 @@ impl Connection {
             return Received::Nothing;
         }
         // The kernel refuses lengths that are negative as signed numbers; more than the pipe holds does not fit anyway.
-        let limit = pipe.capacity();
+        let limit = limit.min(pipe.capacity());
         match self.descriptor.splice_into(pipe, limit) {
             Ok(Raw::Bytes(count)) => {
                 self.received += count as u64;

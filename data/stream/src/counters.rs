@@ -258,6 +258,29 @@ impl Stream {
         crate::figures::count_bytes_out(bytes.client.1);
     }
 
+    /// Counts what passed through pipes.
+    #[inline]
+    pub(crate) fn count_spliced(&self) {
+        let [up, down] = [&self.request.body, &self.response.body].map(|body| body.piped());
+        if up + down > 0 {
+            self.count_piped(up, down);
+        }
+    }
+
+    #[cold]
+    fn count_piped(&self, up: u64, down: u64) {
+        let worker = weir_sched::worker_index();
+        if let Some(figures) = crate::figures::figures() {
+            figures.bytes_spliced.add(up + down);
+        }
+        if self.frontend.is_http() {
+            self.frontend.frontend_figures.add(worker, FrontendCounter::SplicedIn, up);
+            self.frontend.frontend_figures.add(worker, FrontendCounter::SplicedOut, down);
+            self.backend.backend_figures.add(worker, BackendCounter::SplicedIn, down);
+            self.backend.backend_figures.add(worker, BackendCounter::SplicedOut, up);
+        }
+    }
+
     /// `option contstats`: counts while bytes flow.
     pub(crate) fn count_bytes_if_continuous(&mut self) {
         if self.frontend.config.settings.options.continuous_statistics {
@@ -391,19 +414,5 @@ impl Proxy {
         let worker = weir_sched::worker_index();
         self.frontend_figures.increment(worker, FrontendCounter::DeniedSessions);
         listener.figures.increment(worker, ListenerCounter::DeniedSessions);
-    }
-
-    /// Counts bytes that were spliced in the kernel, in each direction.
-    pub(crate) fn count_spliced(&self, backend: &Proxy, up: u64, down: u64) {
-        let worker = weir_sched::worker_index();
-        if let Some(figures) = crate::figures::figures() {
-            figures.bytes_spliced.add(up + down);
-        }
-        if self.is_http() {
-            self.frontend_figures.add(worker, FrontendCounter::SplicedIn, up);
-            self.frontend_figures.add(worker, FrontendCounter::SplicedOut, down);
-            backend.backend_figures.add(worker, BackendCounter::SplicedIn, down);
-            backend.backend_figures.add(worker, BackendCounter::SplicedOut, up);
-        }
     }
 }

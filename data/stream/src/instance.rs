@@ -52,6 +52,8 @@ pub struct Instance {
     pub keeps_quiet_clients: AtomicBool,
     /// Stick-tables, in the order of the configuration.
     pub tables: Vec<&'static Table>,
+    /// Pipes for bodies (`tune.pipesize`, `maxpipes`).
+    pub pipes: weir_mux::Pipes,
     /// Variables of scope `proc`.
     pub process_variables: RwLock<VariableStore>,
     /// Bytes of the variables of all sessions, counted when there is a limit for the process.
@@ -126,8 +128,6 @@ pub struct Limits {
     pub error_codes: StatusCodes,
     /// `http-fail-codes`: statuses that count as failures of servers.
     pub failure_codes: StatusCodes,
-    /// `tune.pipesize`, 0 for the kernel's.
-    pub pipe_size: usize,
     /// When idle connections to servers are closed.
     pub descriptors: DescriptorMarks,
 }

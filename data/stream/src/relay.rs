@@ -1,6 +1,6 @@
 //! Bytes both ways until both sides are done: TCP mode, and HTTP connections that became tunnels.
 
-use weir_mux::{BodyFlow, Flow, Side, Spliced, Step as Told, StreamConnector, Transfer};
+use weir_mux::{BodyFlow, Flow, Side};
 
 use crate::counters::Event;
 use crate::deadlines::{Deadlines, Waits, While};
@@ -19,28 +19,40 @@ impl Stream {
             true => While::IndependentTunnel,
             false => While::Tunnel,
         };
-        let mut pipes = Pipes::new(self);
-        self.drive(
-            during,
-            |stream, deadlines| stream.relay_both(&mut pipes, deadlines),
-            |stream, by, _| {
-                let client = by == By::ClientTimeout;
-                stream.count(if client { Event::ClientAbort } else { Event::ServerAbort });
-                Err(StreamError::close(by, During::Data))
-            },
-        )
+        self.allow_pipe(Direction::Request);
+        self.allow_pipe(Direction::Response);
+        self.drive(during, Stream::relay_both, |stream, by, _| {
+            let client = by == By::ClientTimeout;
+            stream.count(if client { Event::ClientAbort } else { Event::ServerAbort });
+            Err(StreamError::close(by, During::Data))
+        })
         .await
     }
 
+    /// Lets what is still to come in one direction pass through a pipe, where `option splice-*` says so (manual, 4.2).
+    #[cold]
+    pub(crate) fn allow_pipe(&mut self, direction: Direction) {
+        let of = |proxy: &Proxy| proxy.config.settings.options.splice;
+        let (frontend, backend) = (of(self.frontend), of(self.backend));
+        let (body, allowed) = match direction {
+            Direction::Request => (&mut self.request.body, frontend.request || backend.request),
+            Direction::Response => (&mut self.response.body, frontend.response || backend.response),
+        };
+        if allowed || frontend.auto || backend.auto {
+            body.allow_pipe(&self.instance.pipes);
+        }
+    }
+
     /// Moves what can be moved now.
-    fn relay_both(&mut self, pipes: &mut Pipes, deadlines: &mut Deadlines) -> Phase<Step<()>> {
+    fn relay_both(&mut self, deadlines: &mut Deadlines) -> Phase<Step<()>> {
         let Some(upstream) = &mut self.server.upstream else {
             return Err(StreamError::close(By::Internal, During::Data));
         };
-        let up = pipes.up.advance(&mut self.request.body, &mut self.client, &mut upstream.connector);
-        let down = pipes.down.advance(&mut self.response.body, &mut upstream.connector, &mut self.client);
-        if pipes.layer.source.is_active() {
-            self.emit_relayed(pipes);
+        let up = self.request.body.advance(&mut self.client, &mut upstream.connector);
+        let down = self.response.body.advance(&mut upstream.connector, &mut self.client);
+        let layer = if self.response.is_tunnel { &OF_H1 } else { &OF_PT };
+        if layer.source.is_active() {
+            self.emit_relayed(layer);
         }
         if (up.is_over() || down.is_over()) && self.way_ended(up, down, deadlines)? {
             return Ok(Step::Done(()));
@@ -71,11 +83,10 @@ impl Stream {
 
     /// Traces what passed since the last call.
     #[cold]
-    fn emit_relayed(&mut self, pipes: &mut Pipes) {
-        let (up, by) = pipes.up.step(&mut self.request.body);
-        self.emit_step(pipes.layer, Direction::Request, &up, by);
-        let (down, by) = pipes.down.step(&mut self.response.body);
-        self.emit_step(pipes.layer, Direction::Response, &down, by);
+    fn emit_relayed(&mut self, layer: &Layer) {
+        for direction in [Direction::Request, Direction::Response] {
+            self.emit_moved(layer, direction);
+        }
     }
 
     /// Starts both directions of a connection in TCP mode, with the bytes received so far.
@@ -127,98 +138,3 @@ impl Stream {
         }
     }
 }
-
-/// The pipes of the directions that may be spliced (`option splice-*`).
-struct Pipes {
-    up: Way,
-    down: Way,
-    /// The trace layer.
-    layer: &'static Layer,
-    frontend: &'static Proxy,
-    backend: &'static Proxy,
-}
-
-impl Pipes {
-    fn new(stream: &Stream) -> Self {
-        let of = |proxy: &Proxy| proxy.config.settings.options.splice;
-        let (frontend, backend) = (of(stream.frontend), of(stream.backend));
-        let auto = frontend.auto || backend.auto;
-        let size = stream.instance.limits.pipe_size;
-        Pipes {
-            up: Way::new(frontend.request || backend.request, auto, size),
-            down: Way::new(frontend.response || backend.response, auto, size),
-            layer: if stream.response.is_tunnel { &OF_H1 } else { &OF_PT },
-            frontend: stream.frontend,
-            backend: stream.backend,
-        }
-    }
-}
-
-/// One direction: through a buffer, or through a pipe.
-struct Way {
-    allowed: bool,
-    size: usize,
-    spliced: Option<Spliced>,
-}
-
-impl Way {
-    fn new(always: bool, auto: bool, size: usize) -> Self {
-        Way { allowed: always || auto, size, spliced: None }
-    }
-
-    fn advance(
-        &mut self,
-        buffered: &mut Transfer,
-        source: &mut StreamConnector,
-        sink: &mut StreamConnector,
-    ) -> Flow {
-        if let Some(spliced) = &mut self.spliced {
-            return spliced.advance(source, sink);
-        }
-        let flow = buffered.advance(source, sink);
-        // The direction carried much, and its buffer is empty: switch to the pipe.
-        if self.allowed
-            && matches!(flow, Flow::Yield | Flow::AwaitSource)
-            && buffered.payload() >= WORTHWHILE
-            && !buffered.is_filtered()
-            && buffered.ready() == 0
-            && source.input().is_empty()
-            && !sink.has_pending()
-            && source.is_plain()
-            && sink.is_plain()
-        {
-            match Spliced::new(self.size) {
-                Ok(spliced) => self.spliced = Some(spliced),
-                Err(_) => self.allowed = false,
-            }
-        }
-        flow
-    }
-
-    /// What moved since the last call, and how.
-    fn step(&mut self, buffered: &mut Transfer) -> (Told, &'static str) {
-        let before = buffered.step();
-        match &mut self.spliced {
-            // Bytes that passed through the buffer before the pipe are traced first.
-            Some(spliced) if before.received == 0 && before.sent == 0 => {
-                let mut step = spliced.step();
-                step.now.received += before.now.received;
-                step.now.sent += before.now.sent;
-                (step, " how=pipe")
-            }
-            _ => (before, ""),
-        }
-    }
-}
-
-impl Drop for Pipes {
-    fn drop(&mut self) {
-        let [up, down] = [&self.up, &self.down].map(|way| way.spliced.as_ref().map_or(0, |way| way.bytes));
-        if up + down > 0 {
-            self.frontend.count_spliced(self.backend, up, down);
-        }
-    }
-}
-
-/// A pipe pays off for a direction that carried this many bytes.
-const WORTHWHILE: u64 = 16 * 1024;

@@ -43,6 +43,7 @@ impl Stream {
     /// The log still knows which ones they were.
     pub(crate) fn count_end(&mut self) {
         self.count_bytes();
+        self.count_spliced();
         self.count_status();
         self.count_phases();
         self.count_fault();

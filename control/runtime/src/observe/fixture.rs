@@ -133,6 +133,7 @@ fn options<'o>(
         workers: 1,
         connections: 1000,
         open_files: 2000,
+        pipes: 0,
         frontend_connections: None,
         events: &record.events,
         tls: &record.tls,

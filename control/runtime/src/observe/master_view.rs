@@ -113,6 +113,7 @@ impl MasterView {
             workers: 1,
             connections: 0,
             open_files,
+            pipes: 0,
             frontend_connections: None,
             events: &record.events,
             tls: &record.tls,

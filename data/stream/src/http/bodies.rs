@@ -181,6 +181,9 @@ impl Stream {
         let upstream = self.server.upstream.as_mut()?;
         let flow = self.request.body.advance(&mut self.client, &mut upstream.connector);
         self.trace_body(Direction::Request, flow);
+        if !flow.is_over() {
+            self.allow_pipe(Direction::Request);
+        }
         Some(flow)
     }
 
@@ -189,6 +192,9 @@ impl Stream {
         let upstream = self.server.upstream.as_mut()?;
         let flow = self.response.body.advance(&mut upstream.connector, &mut self.client);
         self.trace_body(Direction::Response, flow);
+        if !flow.is_over() {
+            self.allow_pipe(Direction::Response);
+        }
         Some(flow)
     }
 

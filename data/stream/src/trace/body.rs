@@ -87,17 +87,24 @@ impl Stream {
 
     #[cold]
     fn emit_body(&mut self, direction: Direction, flow: Flow) {
-        let step = match direction {
-            Direction::Request => self.request.body.step(),
-            Direction::Response => self.response.body.step(),
-        };
-        self.emit_step(&OF_H1, direction, &step, "");
+        self.emit_moved(&OF_H1, direction);
         if matches!(flow, Flow::Malformed | Flow::Truncated | Flow::Failed(End::Source, _)) {
             self.emit_h1(RX_ERR, Level::Error, direction, |_, line| {
                 // Writing to memory does not fail.
                 let _ = write!(line, ": body {flow:?}");
             });
         }
+    }
+
+    /// Traces what moved of the body in one direction since the last call.
+    #[cold]
+    pub(crate) fn emit_moved(&mut self, layer: &Layer, direction: Direction) {
+        let body = match direction {
+            Direction::Request => &mut self.request.body,
+            Direction::Response => &mut self.response.body,
+        };
+        let (step, way) = (body.step(), if body.piped() > 0 { " how=pipe" } else { "" });
+        self.emit_step(layer, direction, &step, way);
     }
 
     /// Traces what moved in one direction; `way` names the path if it is unusual.

@@ -414,4 +414,5 @@ pub const MENU: Menu = Menu {
     wrong: &[How::Silent, How::Truncated, How::Reset, How::Mute, How::Garbage, How::Vanish, How::Rash],
     pipelined: false,
     half_closed: false,
+    large: false,
 };

@@ -96,10 +96,13 @@ pub struct Menu {
     pub pipelined: bool,
     /// Whether they may half-close while they wait for answers.
     pub half_closed: bool,
+    /// Whether every other body is larger than any buffer.
+    pub large: bool,
 }
 
 impl Menu {
-    pub const PLAIN: Menu = Menu { hows: PLAIN, wrong: WRONG, pipelined: false, half_closed: false };
+    pub const PLAIN: Menu =
+        Menu { hows: PLAIN, wrong: WRONG, pipelined: false, half_closed: false, large: false };
 }
 
 impl Visit {
@@ -112,6 +115,9 @@ impl Visit {
             Ask::drawn(network, stage.next_id(), hows)
         };
         let mut asks: Vec<Ask> = (0..=network.random(4)).map(ask).collect();
+        if menu.large {
+            asks.iter_mut().for_each(|ask| ask.enlarge(network));
+        }
         if pipelined {
             // A client that sends everything at once does not wait for `100 Continue`.
             asks.iter_mut().for_each(|ask| ask.expects = false);
@@ -174,6 +180,18 @@ impl Ask {
         let delay_ms = if network.random(4) == 0 { network.random(300) } else { 0 };
         let expects = upload != Upload::None && network.random(6) == 0;
         Ask { id, method, upload, how, download: size(network), delay_ms, expects }
+    }
+
+    fn enlarge(&mut self, network: &SimulatedNetwork) {
+        let larger = || 40_000 + network.random(200_000) as usize;
+        if network.random(2) == 0 {
+            self.download = larger();
+        }
+        if let Upload::Length(length) = &mut self.upload
+            && network.random(2) == 0
+        {
+            *length = larger();
+        }
     }
 
     /// Its head.

@@ -31,6 +31,7 @@ pub struct Scenario {
 
 pub const SCENARIOS: &[Scenario] = &[
     keep_alive::SCENARIO,
+    keep_alive::SPLICED,
     pipelining::SCENARIO,
     early::SCENARIO,
     queues::SCENARIO,

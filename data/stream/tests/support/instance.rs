@@ -55,7 +55,6 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Instanc
         variables: VariableLimits::of(&tuning.variable_sizes),
         error_codes: config.global.error_codes.clone(),
         failure_codes: config.global.failure_codes.clone(),
-        pipe_size: 0,
         descriptors: DescriptorMarks::of(u32::MAX, 100, 100),
     };
     let identity = Identity {
@@ -87,6 +86,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Instanc
         tables: tables
             .map(|table| &*Box::leak(Box::new(weir_tables::Table::new(table.declaration))))
             .collect(),
+        pipes: weir_mux::Pipes::new(0, config.global.limits.pipes.unwrap_or(1000) as usize),
         process_variables: RwLock::default(),
         variable_bytes: Default::default(),
         statistics: Box::new(Nothing),

@@ -1,10 +1,13 @@
-//! HTTP with keep-alive on both sides: several clients with several requests each, to two servers with idle connections.
+//! HTTP with keep-alive on both sides: several clients with several requests each, to two servers with idle connections. Bodies
+//! are copied, or spliced through pipes; then requests come pipelined, too, so that the next one is behind what a pipe takes.
 
 use super::{HTTP, Scenario};
 use crate::client;
-use crate::plan::Menu;
+use crate::plan::{How, Menu};
 
 pub const SCENARIO: Scenario = Scenario { name: "keep-alive", defaults: HTTP, text: TEXT, play };
+pub const SPLICED: Scenario =
+    Scenario { name: "spliced keep-alive", defaults: HTTP, text: THROUGH_PIPES, play: pipelined };
 
 const TEXT: &str = "
 listen front
@@ -14,7 +17,31 @@ listen front
  server s2 {s2}
 ";
 
+const THROUGH_PIPES: &str = "
+listen front
+ bind 127.0.0.1:1
+ no option abortonclose
+ option splice-request
+ option splice-response
+ server s1 {s1}
+ server s2 {s2}
+";
+
+/// No server answers by closing: requests behind such an answer would get none.
+static PIPELINED: Menu = Menu {
+    hows: &[How::Length, How::Chunked, How::Last],
+    pipelined: true,
+    half_closed: true,
+    large: true,
+    ..Menu::PLAIN
+};
+
 fn play(stage: std::rc::Rc<crate::stage::Stage>) {
     stage.host_all();
     client::some(&stage, 4, &Menu::PLAIN);
+}
+
+fn pipelined(stage: std::rc::Rc<crate::stage::Stage>) {
+    stage.host_all();
+    client::some(&stage, 3, &PIPELINED);
 }

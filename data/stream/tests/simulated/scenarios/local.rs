@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::{HTTP, Scenario};
 use crate::client;
-use crate::plan::{How, Menu, WRONG};
+use crate::plan::{How, Menu};
 use crate::stage::Stage;
 
 pub const SCENARIO: Scenario = Scenario { name: "local answers", defaults: HTTP, text: TEXT, play };
@@ -22,7 +22,7 @@ listen front
 ";
 
 const HOWS: &[How] = &[How::Denied, How::Returned, How::Redirected, How::Tarpitted, How::Length];
-static MENU: Menu = Menu { hows: HOWS, wrong: WRONG, pipelined: false, half_closed: false };
+static MENU: Menu = Menu { hows: HOWS, pipelined: false, half_closed: false, ..Menu::PLAIN };
 
 fn play(stage: Rc<Stage>) {
     stage.host_all();

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::{HTTP, Scenario};
 use crate::client;
-use crate::plan::{How, Menu, WRONG};
+use crate::plan::{How, Menu};
 use crate::stage::Stage;
 
 pub const SCENARIO: Scenario = Scenario { name: "pipelining", defaults: HTTP, text: TEXT, play };
@@ -30,7 +30,7 @@ backend plain
 
 /// No server answers by closing: requests behind such an answer would get none.
 const HOWS: &[How] = &[How::Length, How::Chunked, How::Last];
-static MENU: Menu = Menu { hows: HOWS, wrong: WRONG, pipelined: true, half_closed: true };
+static MENU: Menu = Menu { hows: HOWS, pipelined: true, half_closed: true, ..Menu::PLAIN };
 
 fn play(stage: Rc<Stage>) {
     stage.host_all();

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::{HTTP, Scenario};
 use crate::client;
-use crate::plan::{How, Menu, WRONG};
+use crate::plan::{How, Menu};
 use crate::stage::Stage;
 
 pub const SCENARIO: Scenario = Scenario { name: "tunnels", defaults: HTTP, text: TEXT, play };
@@ -16,7 +16,7 @@ listen front
  server s1 {s1}
 ";
 
-static MENU: Menu = Menu { hows: &[How::Upgrade], wrong: WRONG, pipelined: false, half_closed: false };
+static MENU: Menu = Menu { hows: &[How::Upgrade], pipelined: false, half_closed: false, ..Menu::PLAIN };
 
 fn play(stage: Rc<Stage>) {
     stage.host_all();
