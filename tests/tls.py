@@ -338,6 +338,18 @@ def clients_show_certificates(binary, folder):
     with World(binary, folder, frontend(line + "required crt-ignore-err all ca-ignore-err all", shown)) as world:
         with connect(world.port, own=foreign) as connection:
             assert ask_over(connection).endswith(b"\r\n\r\n1 21 20 /O=tests/CN=me.example other")
+    # Errors by name, which are told by name: a certificate that may not issue others stands between.
+    between = Authority(folder, "between")
+    shutil.copy(mine, between.certificate)
+    shutil.copy(mine, between.key)
+    own = between.issue("me.example", "issued.pem")
+    with open(own, "a") as out:
+        out.write(open(mine).read())
+    names = "X509_V_ERR_INVALID_CA,X509_V_ERR_KEYUSAGE_NO_CERTSIGN,X509_V_ERR_INVALID_PURPOSE"
+    with World(binary, folder, frontend(f"{line}required ca-ignore-err {names} crt-ignore-err {names}", shown + " %[ssl_c_ca_err,x509_v_err_str]")) as world:
+        with connect(world.port, own=own) as connection:
+            said = ask_over(connection)
+            assert said.endswith(b" /O=tests/CN=me.example me.example X509_V_ERR_INVALID_CA"), said
 
 
 def handshakes_that_fail_are_logged(binary, folder):

@@ -21,6 +21,7 @@ mod table;
 mod text;
 mod token;
 mod world;
+mod x509;
 
 /// One converter.
 #[derive(Debug, Clone, Copy)]
@@ -165,6 +166,7 @@ const TABLES: &[&[Converter]] = &[
     token::ROWS,
     text::ROWS,
     world::ROWS,
+    x509::ROWS,
 ];
 
 /// Every converter, by name.

@@ -31,6 +31,7 @@ pub mod table;
 pub mod time;
 pub mod variables;
 pub mod writer;
+pub mod x509_errors;
 
 mod condition;
 #[cfg(test)]

@@ -162,45 +162,12 @@ fn error_code(name: &str, word: &Word, keyword: &str) -> Parsed<u16> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
-    let known = ERRORS.iter().find(|error| error.1 == name);
-    known.map(|error| error.0).ok_or_else(|| {
+    weir_expr::x509_errors::code(name).ok_or_else(|| {
         let message =
             format!("'{keyword}' : error constant '{name}' unknown in error IDs list '{}'", word.text());
         fault(word.span(), message)
     })
 }
-
-/// Errors of certificates, as openssl-verify(1) lists them.
-pub const ERRORS: &[(u16, &str)] = &[
-    (0, "X509_V_OK"),
-    (2, "X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT"),
-    (3, "X509_V_ERR_UNABLE_TO_GET_CRL"),
-    (7, "X509_V_ERR_CERT_SIGNATURE_FAILURE"),
-    (8, "X509_V_ERR_CRL_SIGNATURE_FAILURE"),
-    (9, "X509_V_ERR_CERT_NOT_YET_VALID"),
-    (10, "X509_V_ERR_CERT_HAS_EXPIRED"),
-    (11, "X509_V_ERR_CRL_NOT_YET_VALID"),
-    (12, "X509_V_ERR_CRL_HAS_EXPIRED"),
-    (18, "X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT"),
-    (19, "X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN"),
-    (20, "X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY"),
-    (21, "X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE"),
-    (22, "X509_V_ERR_CERT_CHAIN_TOO_LONG"),
-    (23, "X509_V_ERR_CERT_REVOKED"),
-    (24, "X509_V_ERR_INVALID_CA"),
-    (25, "X509_V_ERR_PATH_LENGTH_EXCEEDED"),
-    (26, "X509_V_ERR_INVALID_PURPOSE"),
-    (27, "X509_V_ERR_CERT_UNTRUSTED"),
-    (28, "X509_V_ERR_CERT_REJECTED"),
-    (34, "X509_V_ERR_UNHANDLED_CRITICAL_EXTENSION"),
-    (47, "X509_V_ERR_PERMITTED_VIOLATION"),
-    (48, "X509_V_ERR_EXCLUDED_VIOLATION"),
-    (62, "X509_V_ERR_HOSTNAME_MISMATCH"),
-    (66, "X509_V_ERR_EE_KEY_TOO_SMALL"),
-    (67, "X509_V_ERR_CA_KEY_TOO_SMALL"),
-    (68, "X509_V_ERR_CA_MD_TOO_WEAK"),
-    (79, "X509_V_ERR_INVALID_CA"),
-];
 
 /// One line of a `crt-list`.
 #[derive(Clone, Debug, PartialEq, Eq)]
