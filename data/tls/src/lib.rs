@@ -21,6 +21,7 @@ pub mod forge;
 mod heavy;
 pub mod inspect;
 pub mod issuers;
+mod key_schedule;
 pub mod library;
 pub mod listener;
 pub mod ocsp;

@@ -17,6 +17,7 @@ use rustls::{
 
 use crate::certificate::Certificate;
 use crate::ciphers;
+use crate::key_schedule::with_prepared_keys;
 use crate::signatures::limited;
 use crate::verify::{Verifier, VerifyMode};
 
@@ -71,7 +72,7 @@ impl Settings {
             None => self.tls12,
         });
         Arc::new(CryptoProvider {
-            cipher_suites: usable.copied().collect(),
+            cipher_suites: usable.copied().map(with_prepared_keys).collect(),
             kx_groups: self.groups.clone(),
             ..aws_lc_rs::default_provider()
         })

@@ -1,0 +1,165 @@
+//! HKDF for the key schedule of TLS 1.3 (RFC 5869; RFC 8446, 7.1), with keys that are prepared once a secret.
+//!
+//! A handshake derives about thirty values, each by one HMAC of a short message, and preparing an HMAC's key hashes as much as the
+//! message. The provider of rustls prepares it for each value; most secrets give two to four. The first secret of a session without
+//! a former one is the same for all: it is extracted once.
+
+use std::sync::{LazyLock, OnceLock};
+
+use aws_lc_rs::hmac::{self, Algorithm, Context, HMAC_SHA256, HMAC_SHA384, Key};
+use rustls::crypto::CipherSuiteCommon;
+use rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
+use rustls::crypto::hash::HashAlgorithm;
+use rustls::crypto::hmac::Tag;
+use rustls::crypto::tls13::{Hkdf, HkdfExpander, OkmBlock, OutputLengthError};
+use rustls::{SupportedCipherSuite, Tls13CipherSuite};
+
+/// The same suite with this key schedule; those of TLS 1.2 have none.
+pub(crate) fn with_prepared_keys(suite: SupportedCipherSuite) -> SupportedCipherSuite {
+    let prepared = SUITES.iter().find(|prepared| prepared.common.suite == suite.suite());
+    prepared.map_or(suite, SupportedCipherSuite::Tls13)
+}
+
+static SUITES: LazyLock<Vec<Tls13CipherSuite>> =
+    LazyLock::new(|| ALL_CIPHER_SUITES.iter().filter_map(|suite| prepared(suite.tls13()?)).collect());
+
+fn prepared(suite: &Tls13CipherSuite) -> Option<Tls13CipherSuite> {
+    let Tls13CipherSuite { common, aead_alg, quic, .. } = suite;
+    let hkdf_provider: &Prepared = match common.hash_provider.algorithm() {
+        HashAlgorithm::SHA256 => &SHA256,
+        HashAlgorithm::SHA384 => &SHA384,
+        _ => return None,
+    };
+    let common = CipherSuiteCommon { ..*common };
+    Some(Tls13CipherSuite { common, hkdf_provider, aead_alg: *aead_alg, quic: *quic })
+}
+
+static SHA256: Prepared = Prepared { algorithm: HMAC_SHA256, first: OnceLock::new() };
+static SHA384: Prepared = Prepared { algorithm: HMAC_SHA384, first: OnceLock::new() };
+
+/// HKDF over an HMAC.
+struct Prepared {
+    algorithm: Algorithm,
+    /// The secret of a session without a former one.
+    first: OnceLock<Key>,
+}
+
+impl Prepared {
+    fn length(&self) -> usize {
+        self.algorithm.digest_algorithm().output_len()
+    }
+
+    fn zeros(&self) -> &'static [u8] {
+        &[0; OkmBlock::MAX_LEN][..self.length()]
+    }
+
+    /// HKDF-Extract: the key that expands.
+    fn extract(&self, salt: Option<&[u8]>, secret: &[u8]) -> Key {
+        let salt = Key::new(self.algorithm, salt.unwrap_or(self.zeros()));
+        Key::new(self.algorithm, hmac::sign(&salt, secret).as_ref())
+    }
+}
+
+impl Hkdf for Prepared {
+    fn extract_from_zero_ikm(&self, salt: Option<&[u8]>) -> Box<dyn HkdfExpander> {
+        Box::new(Expander(match salt {
+            None => self.first.get_or_init(|| self.extract(None, self.zeros())).clone(),
+            salt => self.extract(salt, self.zeros()),
+        }))
+    }
+
+    fn extract_from_secret(&self, salt: Option<&[u8]>, secret: &[u8]) -> Box<dyn HkdfExpander> {
+        Box::new(Expander(self.extract(salt, secret)))
+    }
+
+    fn expander_for_okm(&self, okm: &OkmBlock) -> Box<dyn HkdfExpander> {
+        Box::new(Expander(Key::new(self.algorithm, okm.as_ref())))
+    }
+
+    fn hmac_sign(&self, key: &OkmBlock, message: &[u8]) -> Tag {
+        Tag::new(hmac::sign(&Key::new(self.algorithm, key.as_ref()), message).as_ref())
+    }
+}
+
+/// HKDF-Expand with one secret.
+struct Expander(Key);
+
+impl Expander {
+    /// One block of output: the HMAC of the block before it, what it is for, and its number.
+    fn block(&self, before: &[u8], info: &[&[u8]], number: u8) -> hmac::Tag {
+        let mut context = Context::with_key(&self.0);
+        context.update(before);
+        info.iter().for_each(|part| context.update(part));
+        context.update(&[number]);
+        context.sign()
+    }
+}
+
+impl HkdfExpander for Expander {
+    fn expand_slice(&self, info: &[&[u8]], output: &mut [u8]) -> Result<(), OutputLengthError> {
+        let mut before: Option<hmac::Tag> = None;
+        for (index, part) in output.chunks_mut(self.hash_len()).enumerate() {
+            let number = u8::try_from(index + 1).map_err(|_| OutputLengthError)?;
+            let block = self.block(before.as_ref().map_or(&[], |block| block.as_ref()), info, number);
+            part.copy_from_slice(&block.as_ref()[..part.len()]);
+            before = Some(block);
+        }
+        Ok(())
+    }
+
+    fn expand_block(&self, info: &[&[u8]]) -> OkmBlock {
+        OkmBlock::new(self.block(&[], info, 1).as_ref())
+    }
+
+    fn hash_len(&self) -> usize {
+        self.0.algorithm().digest_algorithm().output_len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::crypto::aws_lc_rs::cipher_suite;
+
+    /// What is derived is what rustls's own provider derives, whatever is asked first.
+    #[test]
+    fn values_are_those_of_the_library() {
+        for suite in [
+            &cipher_suite::TLS13_AES_128_GCM_SHA256,
+            &cipher_suite::TLS13_AES_256_GCM_SHA384,
+            &cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+        ] {
+            let ours = with_prepared_keys(*suite);
+            assert_eq!(ours, *suite);
+            let [ours, theirs] = [ours, *suite].map(|suite| suite.tls13().expect("TLS 1.3").hkdf_provider);
+            assert!(!std::ptr::addr_eq(ours, theirs), "the provider is replaced");
+            let okm = OkmBlock::new(&[7; 48][..theirs.extract_from_zero_ikm(None).hash_len()]);
+            let expanders = |hkdf: &dyn Hkdf| {
+                [
+                    hkdf.extract_from_zero_ikm(None),
+                    hkdf.extract_from_zero_ikm(None),
+                    hkdf.extract_from_zero_ikm(Some(b"salt")),
+                    hkdf.extract_from_secret(None, b"secret"),
+                    hkdf.extract_from_secret(Some(b"salt"), b"secret"),
+                    hkdf.expander_for_okm(&okm),
+                ]
+            };
+            for (our, their) in expanders(ours).iter().zip(&expanders(theirs)) {
+                assert_eq!(our.hash_len(), their.hash_len());
+                for info in [&[&b"label"[..], b"", b"context"][..], &[]] {
+                    assert_eq!(our.expand_block(info).as_ref(), their.expand_block(info).as_ref());
+                    for length in [0, 1, 12, 32, 48, 100, 255 * our.hash_len()] {
+                        let (mut ones, mut others) = (vec![0; length], vec![0; length]);
+                        our.expand_slice(info, &mut ones).expect("not too long");
+                        their.expand_slice(info, &mut others).expect("not too long");
+                        assert_eq!(ones, others);
+                    }
+                    let mut too_long = vec![0; 255 * our.hash_len() + 1];
+                    assert!(our.expand_slice(info, &mut too_long).is_err());
+                }
+            }
+            let signed = |hkdf: &dyn Hkdf| hkdf.hmac_sign(&okm, b"message").as_ref().to_vec();
+            assert_eq!(signed(ours), signed(theirs));
+        }
+    }
+}
