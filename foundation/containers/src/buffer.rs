@@ -511,13 +511,15 @@ pub struct BufferPoolStatistics {
     pub refused: u64,
 }
 
-/// The most that one receive of forwarded bytes takes, independent of `tune.bufsize`. Measured: copying 1 MB through
-/// 16, 32 and 64 kB costs 318, 238 and 517 us (the cache holds what is written at once after it was read).
-pub const BULK_SIZE: usize = 32 * 1024;
+/// The most that one receive of forwarded bytes takes, independent of `tune.bufsize`. What was received is sent at once, and should
+/// leave as one packet: the kernel makes packets of up to 64 kB with their headers, 65,483 bytes on loopback, 65,160 with an MTU of
+/// 1500. A send that is a little larger, as two of 32 kB together are, costs a second packet with its rest. Four TLS records that
+/// carry this much are smaller, too.
+pub const BULK_SIZE: usize = 127 * 512;
 /// With a limit on buffers, waiting bytes may move only to a block smaller than a buffer by this factor: otherwise the limit
 /// would bound nothing.
 const UNCOUNTED_PART: usize = 4;
-/// At most 1 MB of bulk buffers: more are in use only while many receivers block, and those gain nothing from them.
+/// At most 2 MB of bulk buffers: more are in use only while many receivers block, and those gain nothing from them.
 const MOST_BULK: usize = 32;
 /// A zeroed block, which the kernel may supply without touching it; none if memory is short.
 fn zeroed(size: usize) -> Option<Box<[u8]>> {

@@ -464,7 +464,7 @@ pub fn set_largest_record(bytes: usize) {
 
 /// Two records of the largest kind: one that began before, and another.
 const RECEIVED_AT_ONCE: usize = 2 * MAX_RECORD;
-/// How much is encrypted before it is sent: two full records.
-const SEALED_AT_ONCE: usize = 2 * (MAX_CONTENT + MAX_OVERHEAD);
+/// How much is encrypted before it is sent: four records, which carry all that one receive takes of forwarded bytes.
+const SEALED_AT_ONCE: usize = 4 * (MAX_CONTENT + MAX_OVERHEAD);
 /// The smallest size of a receive: small records come together with handshake messages.
 const SMALLEST: usize = 512;
