@@ -3,8 +3,10 @@
 
   tls.py --bin target/release/weir [--only REGEX]
 """
+import contextlib
 import http.client
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -386,6 +388,43 @@ def sessions_are_resumed(binary, folder):
                 first = ["s_client", "-quiet", "-connect", f"127.0.0.1:{world.port}", version]
                 assert openssl(*first, "-sess_out", kept, stdin=request_).rstrip().endswith("0"), version + word
                 assert openssl(*first, "-sess_in", kept, stdin=request_).rstrip().endswith("1"), version + word
+
+
+def tickets_leave_with_the_response_if_the_request_is_there(binary, folder):
+    """In one segment; otherwise at once, because the client may wait for an acknowledgement."""
+    site = Authority(folder).issue("one.example")
+    with World(binary, folder, frontend(f"ssl crt {site}")) as world:
+        for has_request in (True, False):
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            client = context.wrap_bio(incoming, outgoing, server_hostname="one.example")
+            with socket.create_connection(("127.0.0.1", world.port), 5) as raw:
+
+                def read():
+                    while True:
+                        try:
+                            return client.read(10000)
+                        except ssl.SSLWantReadError:
+                            incoming.write(raw.recv(65536))
+
+                # `tcpi_data_segs_in`: how many segments with data have come.
+                segments = lambda: struct.unpack_from("I", raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256), 152)[0]
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    client.do_handshake()
+                raw.sendall(outgoing.read())
+                incoming.write(raw.recv(65536))
+                client.do_handshake()
+                before = segments()
+                if not has_request:
+                    raw.sendall(outgoing.read())
+                    incoming.write(raw.recv(65536))
+                    assert segments() == before + 1, "they came by themselves"
+                client.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                raw.sendall(outgoing.read())
+                assert b"200 OK" in read()
+                assert segments() == before + (1 if has_request else 2), has_request
+                assert client.session.has_ticket
 
 
 def faults_of_files_are_named(binary, folder):

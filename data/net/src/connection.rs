@@ -555,12 +555,16 @@ impl Connection {
         if bytes.is_empty() {
             return Ok(());
         }
-        let pending = &mut self.beside.get_or_insert_default().pending;
+        let beside = self.beside.get_or_insert_default();
+        // Tickets were encrypted before, and records have an order.
+        let tickets = beside.take_tickets();
+        let pending = &mut beside.pending;
         // Under shortage of memory, connections whose peer does not read are closed first.
-        if crate::shortage::is_short() || pending.bytes.try_reserve(bytes.len()).is_err() {
+        if crate::shortage::is_short() || pending.bytes.try_reserve(tickets.len() + bytes.len()).is_err() {
             self.write_error = Some(Fault::Shortage);
             return Err(Fault::Shortage);
         }
+        pending.bytes.extend_from_slice(&tickets);
         pending.bytes.extend_from_slice(bytes);
         Ok(())
     }

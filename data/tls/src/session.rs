@@ -519,6 +519,12 @@ impl Session {
         }
     }
 
+    /// Whether what the session says at the end of its handshake are tickets, for which nobody waits: in TLS 1.3 a server has nothing
+    /// else to say then. Before, the client waits for it.
+    pub fn says_tickets_only(&self) -> bool {
+        matches!(&self.state, SessionState::Traffic(traffic) if traffic.is_server13())
+    }
+
     /// Writes `close_notify`.
     pub fn close(&mut self, out: &mut Vec<u8>) {
         match &mut self.state {

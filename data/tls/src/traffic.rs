@@ -67,6 +67,11 @@ impl Traffic {
         })
     }
 
+    /// Whether this is the server's side of a TLS 1.3 session.
+    pub fn is_server13(&self) -> bool {
+        matches!((&self.keys, self.layout), (Keys::Server(_), Layout::Tls13))
+    }
+
     /// Keeps bytes that were decrypted before there was room for them.
     pub fn hold(&mut self, bytes: &[u8]) {
         self.held.extend_from_slice(bytes);

@@ -28,6 +28,8 @@ pub(super) struct Transport {
     session: Session,
     /// Received bytes that were not decrypted yet. The memory is freed when it is empty.
     wire: Vec<u8>,
+    /// Session tickets that were not sent yet: they leave with what is sent next, in one packet.
+    tickets: Vec<u8>,
     /// Whether anything was received.
     heard: bool,
     /// The class of the task before it became heavy work for the next step of the handshake.
@@ -40,16 +42,36 @@ impl Beside {
     pub(super) fn holds_input(&self) -> bool {
         self.tls.as_ref().is_some_and(Transport::holds_input)
     }
+
+    /// The tickets that wait to be sent, which the caller sends before anything else.
+    pub(super) fn take_tickets(&mut self) -> Vec<u8> {
+        self.tls.as_mut().map(|transport| std::mem::take(&mut transport.tickets)).unwrap_or_default()
+    }
 }
 
 impl Transport {
     fn new(session: Session) -> Transport {
         let session = if tls_count::is_full() { session.refused_to_begin() } else { session };
-        Transport { session, wire: Vec::new(), heard: false, usual: None, _counted: Counted::new() }
+        Transport {
+            session,
+            wire: Vec::new(),
+            tickets: Vec::new(),
+            heard: false,
+            usual: None,
+            _counted: Counted::new(),
+        }
     }
 
     fn holds_input(&self) -> bool {
         self.session.is_holding() || announced(&self.wire).is_some_and(|length| self.wire.len() >= length)
+    }
+
+    /// Whether what the session says at the end of its handshake may wait for the response: the request is here already, and it is
+    /// only tickets. Without a request they leave at once, because a client with Nagle's algorithm keeps its request back until
+    /// the end of its handshake is acknowledged.
+    fn may_wait(&self, answer: &[u8]) -> bool {
+        let has_request = !self.wire.is_empty() || self.session.is_holding();
+        has_request && answer.len() <= MOST_TICKETS && self.session.says_tickets_only()
     }
 
     /// Drops the first `used` bytes of what was received.
@@ -163,8 +185,11 @@ impl Connection {
             if result == Ok(Progress::Computes) {
                 transport.usual = Some(weir_sched::set_class(Class::Heavy));
             }
+            if result == Ok(Progress::Established) && transport.may_wait(&answer) {
+                transport.tickets = std::mem::take(&mut answer);
+            }
             self.beside = Some(beside);
-            self.send_answer(&answer);
+            self.send_answer(&answer, false);
             match result {
                 Ok(Progress::Established) => return Ok(true),
                 Ok(Progress::More) => {}
@@ -183,12 +208,12 @@ impl Connection {
     }
 
     /// Sends the session's own messages.
-    fn send_answer(&mut self, answer: &[u8]) {
+    fn send_answer(&mut self, answer: &[u8], more: bool) {
         if answer.is_empty() || self.keep_pending(answer).is_err() {
             return;
         }
         // What does not fit is sent later, and the next send or receive finds a failure.
-        let _ = self.flush(false);
+        let _ = self.flush(more);
     }
 
     /// Receives bytes of a handshake, after those that were kept.
@@ -241,7 +266,7 @@ impl Connection {
         if !buffer.is_empty() {
             self.input = Some(buffer);
         }
-        self.send_answer(&answer);
+        self.send_answer(&answer, false);
         received
     }
 
@@ -272,8 +297,11 @@ impl Connection {
     fn send_sealed_piece(&mut self, bytes: &[u8], more: bool) -> Result<(usize, bool), Fault> {
         let mut answer = Vec::new();
         SCRATCH.with_borrow_mut(|scratch| {
-            let (taken, written) = self.seal(bytes, &mut scratch.sealed, &mut answer)?;
-            let sealed = &scratch.sealed[..written];
+            let tickets = self.beside.as_mut().map(|beside| beside.take_tickets()).unwrap_or_default();
+            scratch.sealed[..tickets.len()].copy_from_slice(&tickets);
+            let out = &mut scratch.sealed[tickets.len()..];
+            let (taken, written) = self.seal(bytes, out, &mut answer)?;
+            let sealed = &scratch.sealed[..tickets.len() + written];
             let counted = self.sent + taken as u64;
             let rest = if answer.is_empty() {
                 match self.send_now(sealed, more || taken < bytes.len()) {
@@ -282,8 +310,9 @@ impl Connection {
                     Sent::Failed(fault) => return Err(fault),
                 }
             } else {
+                self.keep_pending(&tickets)?;
                 self.keep_pending(&answer)?;
-                sealed
+                &sealed[tickets.len()..]
             };
             self.sent = counted;
             self.keep_pending(rest)?;
@@ -323,14 +352,15 @@ impl Connection {
         Sent::Part(done + taken)
     }
 
-    /// Sends `close_notify` (RFC 8446, 6.1).
+    /// Sends `close_notify` (RFC 8446, 6.1), before the end of the connection or of this direction.
     #[cold]
     pub(super) fn say_closed(&mut self) {
         let mut answer = Vec::new();
         if let Some(transport) = self.beside.as_mut().and_then(|beside| beside.tls.as_mut()) {
             transport.session.close(&mut answer);
         }
-        self.send_answer(&answer);
+        // The end of the connection follows at once, and takes it along: one packet, with what the response left there.
+        self.send_answer(&answer, true);
     }
 
     /// Sends `close_notify` on a TLS connection; call it before the connection is dropped on purpose.
@@ -452,7 +482,7 @@ struct Scratch {
 thread_local! {
     static SCRATCH: RefCell<ManuallyDrop<Scratch>> = RefCell::new(ManuallyDrop::new(Scratch {
         received: vec![0; RECEIVED_AT_ONCE].into(),
-        sealed: vec![0; SEALED_AT_ONCE].into(),
+        sealed: vec![0; MOST_TICKETS + SEALED_AT_ONCE].into(),
     }));
     static LARGEST_RECORD: Cell<usize> = const { Cell::new(MAX_CONTENT) };
 }
@@ -466,5 +496,7 @@ pub fn set_largest_record(bytes: usize) {
 const RECEIVED_AT_ONCE: usize = 2 * MAX_RECORD;
 /// How much is encrypted before it is sent: four records, which carry all that one receive takes of forwarded bytes.
 const SEALED_AT_ONCE: usize = 4 * (MAX_CONTENT + MAX_OVERHEAD);
+/// The most bytes of tickets that wait to be sent with something else. Two take 440 bytes, and more with a client's certificates.
+const MOST_TICKETS: usize = 2048;
 /// The smallest size of a receive: small records come together with handshake messages.
 const SMALLEST: usize = 512;
