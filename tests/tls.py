@@ -300,7 +300,7 @@ def roots_of_clients_are_named(binary, folder):
     with open(mine, "a") as out:
         out.write(open(between).read())
     foreign = Authority(folder, "other").issue("foreign.example")
-    shown = "<%[ssl_c_i_dn(CN)]> <%[ssl_c_r_dn]> <%[ssl_c_r_dn(CN)]> <%[ssl_c_r_dn(,0,rfc2253)]> <%[ssl_c_r_dn(O)]>"
+    shown = "<%[ssl_c_i_dn(cn)]> <%[ssl_c_r_dn]> <%[ssl_c_r_dn(Cn)]> <%[ssl_c_r_dn(,0,rfc2253)]> <%[ssl_c_r_dn(O)]>"
     line = f"ssl crt {authority.issue('one.example')} ca-file {authority.certificate} verify optional crt-ignore-err all ca-ignore-err all"
     root = b"</CN=summit> <summit> <CN=summit> <>"
     with World(binary, folder, frontend(line, shown)) as world:

@@ -57,7 +57,7 @@ impl<'c> Inspected<'c> {
     pub fn attribute(&self, party: Party, key: &str, occurrence: i64) -> Option<String> {
         let mut values: Vec<String> = attributes(self.name(party))
             .into_iter()
-            .filter(|(known, _)| known == key)
+            .filter(|(known, _)| known.eq_ignore_ascii_case(key))
             .map(|(_, value)| value)
             .collect();
         let place = usize::try_from(occurrence.unsigned_abs()).ok()?.checked_sub(1)?;
