@@ -25,6 +25,9 @@ struct Cipher {
     name: &'static str,
     bits: u16,
     /// Its specific words, in addition to those of all ciphers.
+    ///
+    /// `RSA` is not among them, which means the exchange of keys (it is `kRSA`), nor are `SHA256` and `SHA384`: they name what authenticates
+    /// records, which is the cipher itself here. Lists that forbid old ciphers by `!SHA256:!SHA384` forbid none of these.
     words: &'static [&'static str],
 }
 
@@ -34,13 +37,13 @@ static CIPHERS: [Cipher; 6] = [
         suite: &cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
         name: "ECDHE-ECDSA-AES256-GCM-SHA384",
         bits: 256,
-        words: &["aECDSA", "ECDSA", "AES256", "AES", "AESGCM", "SHA384", "SUITEB192", "SUITEB128"],
+        words: &["aECDSA", "ECDSA", "AES256", "AES", "AESGCM", "FIPS", "SUITEB192", "SUITEB128"],
     },
     Cipher {
         suite: &cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
         name: "ECDHE-RSA-AES256-GCM-SHA384",
         bits: 256,
-        words: &["aRSA", "RSA", "AES256", "AES", "AESGCM", "SHA384"],
+        words: &["aRSA", "AES256", "AES", "AESGCM", "FIPS"],
     },
     Cipher {
         suite: &cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
@@ -52,36 +55,24 @@ static CIPHERS: [Cipher; 6] = [
         suite: &cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
         name: "ECDHE-RSA-CHACHA20-POLY1305",
         bits: 256,
-        words: &["aRSA", "RSA", "CHACHA20"],
+        words: &["aRSA", "CHACHA20"],
     },
     Cipher {
         suite: &cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
         name: "ECDHE-ECDSA-AES128-GCM-SHA256",
         bits: 128,
-        words: &["aECDSA", "ECDSA", "AES128", "AES", "AESGCM", "SHA256", "SUITEB128"],
+        words: &["aECDSA", "ECDSA", "AES128", "AES", "AESGCM", "FIPS", "SUITEB128", "SUITEB128ONLY"],
     },
     Cipher {
         suite: &cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
         name: "ECDHE-RSA-AES128-GCM-SHA256",
         bits: 128,
-        words: &["aRSA", "RSA", "AES128", "AES", "AESGCM", "SHA256"],
+        words: &["aRSA", "AES128", "AES", "AESGCM", "FIPS"],
     },
 ];
 
 /// Words that select all of [`CIPHERS`].
-const ALL: [&str; 11] = [
-    "ALL",
-    "DEFAULT",
-    "HIGH",
-    "TLSv1.2",
-    "ECDHE",
-    "EECDH",
-    "kECDHE",
-    "kEECDH",
-    "AEAD",
-    "kEDH+kEECDH",
-    "FIPS",
-];
+const ALL: [&str; 9] = ["ALL", "DEFAULT", "HIGH", "TLSv1.2", "ECDHE", "EECDH", "kECDHE", "kEECDH", "ECDH"];
 
 /// Words that are accepted but select no cipher.
 const REMARKS: [&str; 3] = ["COMPLEMENTOFDEFAULT", "COMPLEMENTOFALL", "NULL"];
@@ -292,6 +283,48 @@ mod tests {
         // Ciphers that were removed for good cannot be added again.
         check("!CHACHA20:ECDHE+CHACHA20", &[], &[]);
         check("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", &[all[5]], &[]);
+    }
+
+    /// What `openssl ciphers WORD` of OpenSSL 3.0 selects of the ciphers that are here, by their places.
+    #[test]
+    fn words_select_what_openssl_selects() {
+        let selected = |list: &str| -> String {
+            let place =
+                |suite: &SupportedCipherSuite| CIPHERS.iter().position(|cipher| cipher.suite == suite);
+            select_ciphers(list)
+                .chosen
+                .iter()
+                .map(|suite| (place(suite).expect("one of them") + 1).to_string())
+                .collect()
+        };
+        for (places, words) in [
+            ("123456", "ALL HIGH DEFAULT TLSv1.2 ECDH ECDHE EECDH kECDHE kEECDH"),
+            ("246", "aRSA"),
+            ("135", "aECDSA ECDSA"),
+            ("1256", "AES AESGCM FIPS"),
+            ("12", "AES256"),
+            ("56", "AES128"),
+            ("34", "CHACHA20"),
+            ("15", "SUITEB128"),
+            ("5", "SUITEB128ONLY"),
+            ("1", "SUITEB192"),
+            (
+                "",
+                "kRSA RSA DH DHE EDH kDHE kEDH kECDH aECDH AECDH aNULL eNULL MEDIUM LOW SHA SHA1 SHA256 SHA384 MD5 AEAD CBC PSK DSS",
+            ),
+            ("", "RSA+AESGCM ECDHE+SHA256 SSLv3 TLSv1 AESCCM CAMELLIA ARIA SEED 3DES RC4"),
+        ] {
+            for word in words.split(' ') {
+                assert_eq!(selected(word), places, "{word}");
+                let rest: String = "123456".chars().filter(|place| !places.contains(*place)).collect();
+                assert_eq!(selected(&format!("ALL:!{word}")), rest, "ALL:!{word}");
+            }
+        }
+        assert_eq!(
+            selected("EECDH+AESGCM:EDH+AESGCM:ECDHE+CHACHA20:!SHA1:!SHA256:!SHA384:!DSS:!RSA"),
+            "125634"
+        );
+        assert_eq!(selected("ECDH+AESGCM:DH+AESGCM:ECDH+AES256:DH+AES:RSA+AESGCM:!aNULL:!MD5:!DSS"), "1256");
     }
 
     #[test]
