@@ -151,6 +151,7 @@ pub(crate) fn read_bind_options(
             }
             Handler::Removed(instead) => {
                 faults.push(prefix(fault(word.span(), format!("'{}' : {instead}", row.name))));
+                faults.skip_arguments(words, "<argument>", |word| BIND_OPTIONS.find(word).is_some());
             }
         }
     }
@@ -390,7 +391,7 @@ const NOT_YET: &[Row<BindReader>] = &[
     Row::not_yet("label", "<label>", "label of the listener"),
     Row::not_yet("namespace", "<name>", "network namespace to listen in"),
     Row::not_yet("nbconn", "<nbconn>", "reverse HTTP: connections to keep open"),
-    Row::not_yet("process", "<set>", "old name of 'thread'"),
+    Row::removed("process", "use 'thread' instead."),
     Row::not_yet("quic-cc-algo", "{ cubic | newreno | bbr | nocc }[(<args,...>)]", "QUIC congestion control"),
     Row::not_yet("quic-force-retry", "", "QUIC: validate addresses by a Retry"),
     Row::not_yet("quic-socket", "[ connection | listener ]", "QUIC: which sockets to use"),

@@ -163,6 +163,7 @@ impl Stream {
         let frontend = self.frontend;
         self.log.state = LogState::Unwanted;
         self.response.service = LocalName::Statistics;
+        frontend.count_intercepted();
         let failed = frontend.config.monitor_fail.iter().any(|condition| self.holds(condition));
         let ending = Ending::new(By::Local, During::Request);
         if failed {

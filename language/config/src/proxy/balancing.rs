@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use weir_expr::{EvaluationPoint, EvaluationPoints};
-use weir_syntax::{Layout, Word};
+use weir_syntax::{Diagnostic, Diagnostics, Layout, Span, Word};
 
 use super::keywords::{DEFAULTS_AND_BACKENDS, keyword, strict_keyword};
 use super::{BACKENDS, LineContext, ProxyReader};
 use crate::address::any_server_address;
 use crate::model::{
     Algorithm, Balance, CookieMode, CookiePersistence, HashFunction, HashMethod, HashType, PreserveAffinity,
-    RetryOn, Reuse, Server, ServerAddress, ServerSettings, is_service,
+    Proxy, RetryOn, Reuse, Server, ServerAddress, ServerSettings, is_service,
 };
 use crate::numbers::{integer, integer_in, seconds_of};
 use crate::rows::Row;
@@ -649,4 +649,15 @@ fn read_default_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> 
     context.draft.logs.note_server("default-server", None, used);
     context.settings().default_server = Arc::new(settings);
     Ok(())
+}
+
+/// A backend connects to where its clients wanted to go, or it chooses among servers. The default of `balance` is no choice.
+pub(super) fn check_transparent(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
+    let settings = &proxy.settings;
+    let chooses = !matches!(settings.balance, Balance::Random { draws: 2 });
+    if proxy.is_backend() && settings.options.transparent && chooses {
+        let noun = super::finish::noun(proxy);
+        let message = format!("{noun} '{}' cannot use both transparent and balance mode.", proxy.name);
+        diagnostics.push(Diagnostic::alert(span, message).layout(Layout::Bare));
+    }
 }

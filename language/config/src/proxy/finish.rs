@@ -11,8 +11,8 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 use super::options::{OPTIONS, OptionKind};
 use super::resolve::Names;
 use super::{
-    ConditionList, Draft, Finished, ProxyParser, Section, checks, errors, filters, health_section, log_mode,
-    mail,
+    ConditionList, Draft, Finished, ProxyParser, Section, balancing, checks, errors, filters, health_section,
+    log_mode, mail, stats,
 };
 use crate::draft::ErrorStep;
 use crate::model::{
@@ -432,6 +432,8 @@ impl ProxyParser<'_> {
             return;
         }
         check_captures(finished, diagnostics);
+        stats::check_rules(&finished.proxy, finished.span, diagnostics);
+        balancing::check_transparent(&finished.proxy, finished.span, diagnostics);
         checks::settle_external(&finished.proxy, finished.span, context, diagnostics);
         mail::settle(&mut finished.proxy, finished.span, context, diagnostics);
         health_section::settle(&finished.proxy, context, diagnostics);

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_expr::EvaluationPoints;
-use weir_syntax::Layout;
+use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
 use super::keywords::{EVERYWHERE, keyword};
-use super::{BACKENDS, LineContext, PROXIES, ProxyReader};
-use crate::model::{RulesetKind, Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
+use super::{LineContext, PROXIES, ProxyReader};
+use crate::model::{Proxy, RulesetKind, Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
 use crate::numbers::seconds_of;
 use crate::rows::Row;
 use crate::rules::points_of;
@@ -164,10 +164,22 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "{ allow | deny | auth [realm <realm>] } [ { if | unless } <condition> ]",
         "auth realm shop if TRUE",
         "who may see the page",
-        BACKENDS,
+        PROXIES,
         read_http_request,
     ),
 ];
+
+/// Rules decide alone: accounts beside them would protect nothing.
+pub(super) fn check_rules(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
+    let Some(stats) = &proxy.settings.stats else { return };
+    if !stats.http_request.is_empty() && (!stats.users.is_empty() || stats.realm.is_some()) {
+        let message = format!(
+            "proxy '{}': stats 'auth'/'realm' and 'http-request' can't be used at the same time.",
+            proxy.name
+        );
+        diagnostics.push(Diagnostic::alert(span, message).layout(Layout::Bare));
+    }
+}
 
 /// Lists of the page's settings have at most this many entries.
 const MAX_STATS_ENTRIES: usize = 4096;

@@ -241,6 +241,14 @@ fn faults_have_the_words_of_the_reference() {
             "clitimeout 3s",
             "parsing [t.cfg:9] : the 'clitimeout' directive is not supported anymore; use 'timeout client' instead.",
         ),
+        (
+            "monitor-net 10.0.0.0/8",
+            "parsing [t.cfg:9] : the 'monitor-net' directive is not supported anymore; use 'http-request return status 200 if { src <network> }' instead.",
+        ),
+        (
+            "bind :81 process 1",
+            "parsing [t.cfg:9] : 'bind :81' in section 'listen' : 'process' : use 'thread' instead.",
+        ),
     ];
     for (line, expected) in cases {
         check("listen l", line, &[&format!("A {expected}")]);
@@ -256,6 +264,22 @@ fn faults_point_at_their_words() {
     assert_eq!(marked("server a 1.1.1.1:80 init-addr last,foo"), ["foo"]);
     assert_eq!(marked("acl a src 1.2.3.x"), ["1.2.3.x"]);
     assert_eq!(marked("option forwardfor header"), [""]);
+}
+
+/// What would leave the page open, or an option without effect.
+#[test]
+fn words_that_exclude_each_other() {
+    let both = "stats 'auth'/'realm' and 'http-request' can't be used at the same time.";
+    for section in ["frontend f", "listen f"] {
+        let alert = format!("A proxy 'f': {both}");
+        for account in ["stats auth a:b", "stats realm r"] {
+            check(section, &format!("{account}\n stats http-request deny"), &[&alert]);
+        }
+        check(section, "stats http-request auth realm r\n stats enable", &[]);
+    }
+    let chooses = "A backend 'b' cannot use both transparent and balance mode.";
+    check("backend b", "option transparent\n balance roundrobin", &[chooses]);
+    check("backend b", "option transparent", &[]);
 }
 
 #[test]
