@@ -1,7 +1,10 @@
 """Clients of HTTP/2 that write what no client writes: each is told why with the error that ends its connection, memory stays within
 bounds, and the others are served meanwhile.
 """
+import contextlib
+import os
 import select
+import signal
 import socket
 import struct
 import threading
@@ -222,6 +225,35 @@ def floods_of_http2_end_with_their_code(binary, folder):
             assert scene.glitches() > before, f"{name}: not counted"
             scene.is_well()
         assert scene.grown_kb() < 16_000, f"{scene.grown_kb()} kB"
+
+
+def who_is_hung_up_on_and_leaves_is_gone_at_once(binary, folder):
+    """What somebody sent before it was hung up on is read to its end, however much of it is there at once; its connection does not stay for the time
+    that it would have to read the code."""
+    fine = frame(77, 0, 0, bytes(16_000))
+    with Scene(binary, folder) as scene:
+        def descriptors():
+            return len(os.listdir(f"/proc/{scene.program.pid}/fd"))
+        time.sleep(0.2)
+        before, stays = descriptors(), []
+        for _ in range(5):
+            client = scene.client()
+            # The kernel takes more of a connection at once after it was read fast.
+            for _ in range(400):
+                client.sendall(fine)
+            time.sleep(0.1)
+            scene.program.send(signal.SIGSTOP)
+            client.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                client.send(frame(WINDOW, 0, 0, b"\x7f\xff\xff\xff") + fine * 55)
+            client.shutdown(socket.SHUT_WR)
+            time.sleep(0.1)
+            begun = time.monotonic()
+            scene.program.send(signal.SIGCONT)
+            assert wait_until(lambda: descriptors() <= before)
+            stays.append(time.monotonic() - begun)
+        assert sorted(stays)[2] < 0.7, f"it stayed for {stays} s"
+        scene.is_well()
 
 
 def bombs_of_hpack_hold_nothing(binary, folder):

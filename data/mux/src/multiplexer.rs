@@ -407,19 +407,21 @@ impl Multiplexer {
         inner.fail(Fault::Io(Errno::CONNRESET));
     }
 
-    /// Receives and drops what still comes, so that the peer reads the last output; false when nothing more will come.
-    pub fn drain(&self) -> bool {
+    /// Receives and drops what still comes, so that the peer reads the last output, and takes it off `most`; over when nothing more will
+    /// come, or nothing is left of that.
+    pub fn drain(&self, most: &mut usize) -> Turn {
         let mut inner = self.inner.borrow_mut();
         for _ in 0..ROUNDS {
             let held = inner.connection.input().len();
             inner.connection.consume(held);
             match inner.connection.receive_bulk() {
-                Received::Bytes(_) => {}
-                Received::Nothing => return true,
-                _ => return false,
+                Received::Bytes(count) if count < *most => *most -= count,
+                Received::Nothing => return Turn::Quiet,
+                _ => return Turn::Over,
             }
         }
-        true
+        // There may be more, of which no event tells.
+        Turn::More
     }
 
     /// The parameters of the TLS session.

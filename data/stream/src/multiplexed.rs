@@ -110,8 +110,15 @@ async fn carry(multiplexer: Rc<Multiplexer>, session: Rc<Session>) {
     }
     drop(connection);
     let end = clock::after(LINGER);
-    while multiplexer.drain() && !clock::passed(end) {
-        wait(end).await;
+    let mut most = LINGER_BYTES;
+    while !clock::passed(end) {
+        match multiplexer.drain(&mut most) {
+            Turn::Over => break,
+            Turn::Quiet => {
+                wait(end).await;
+            }
+            Turn::More | Turn::Late => yield_now().await,
+        }
     }
 }
 
@@ -151,3 +158,5 @@ static STREAM: Kind = Kind::new("stream");
 const LEAST_PREFACE: usize = 4;
 /// How long a closing connection is read, so that its client reads the last bytes sent.
 const LINGER: Duration = Duration::from_secs(1);
+/// How many bytes of such a client are read.
+const LINGER_BYTES: usize = 1 << 20;
