@@ -8,6 +8,7 @@ import threading
 import time
 
 from health.support import *  # noqa: F403
+from latency import requests, threads
 
 
 def a_machine_that_stops_for_a_while_blames_no_server(binary, folder):
@@ -46,31 +47,6 @@ def a_server_that_is_gone_is_found_out_however_late(binary, folder):
         assert server.count >= 2, server.count
 
 
-def waits_ms(tasks):
-    """How long each of some threads, if it is there, was ready to run, and the machine ran others."""
-    waits = {}
-    for task in tasks:
-        with contextlib.suppress(OSError), open(f"/proc/{task}/schedstat") as file:
-            waits[task] = int(file.read().split()[1]) / 1e6
-    return waits
-
-
-def requests(port, count, tasks=()):
-    """How long each of some requests took over one connection, in milliseconds, sorted; without the time for which these threads, or the client,
-    had to wait for a processor. More threads may join them meanwhile."""
-    spent, client = [], f"self/task/{threading.get_native_id()}"
-    with socket.create_connection(("127.0.0.1", port), 10) as client:
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for _ in range(count):
-            before, begun = waits_ms([*tasks, client]), time.perf_counter()
-            client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            assert client.recv(1000).startswith(b"HTTP/1.1 200"), "no answer"
-            took = (time.perf_counter() - begun) * 1000
-            spent.append(took - sum(wait - before.get(task, wait) for task, wait in waits_ms([*tasks, client]).items()))
-            time.sleep(0.002)
-    return sorted(spent)
-
-
 def answering(tasks):
     """A server whose threads join some tasks: a request also takes the time for which its server waits for a processor."""
     def serve(connection):
@@ -105,7 +81,7 @@ listen l
 """
     with Scene(binary, folder, sections, "nbthread 1\n    maxconn 1000\n    spread-checks 0", name=f"{name}.cfg") as scene:
         time.sleep(1)
-        tasks += [f"{scene.program.pid}/task/{task}" for task in os.listdir(f"/proc/{scene.program.pid}/task")]
+        tasks += threads(scene.program.pid)
         calm = min(requests(port, 100, tasks)[-1] for _ in range(3))
         stormy = []
         while not stormy or min(stormy) > calm + 5 and len(stormy) < 8:
@@ -139,7 +115,7 @@ listen l
     server always 127.0.0.1:{server.port}
 """
     with Scene(binary, folder, sections, "nbthread 1\n    maxconn 1000") as scene:
-        tasks += [f"{scene.program.pid}/task/{task}" for task in os.listdir(f"/proc/{scene.program.pid}/task")]
+        tasks += threads(scene.program.pid)
         calm = min(requests(port, 100, tasks)[-1] for _ in range(3))
 
         def change(is_over):

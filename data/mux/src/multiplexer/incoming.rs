@@ -12,6 +12,10 @@ use super::slot::{Awaits, Slot};
 use super::trace::Passing;
 use super::{Inner, MAX_OUTPUT, Pace, ROUNDS, rooms};
 
+/// How many streams a peer begins in one turn. A stream costs microseconds, also one that is reset at once, and a client may reset a thousand
+/// before it is hung up on.
+const STREAMS: usize = 64;
+
 impl Inner {
     /// Receives, and gives the data to the streams; true if there may be more. The stream that got data last may run next: they are still
     /// in the processor's cache (R188).
@@ -78,7 +82,8 @@ impl Inner {
             }
             let Pace { frames: most, resets, .. } = self.pace;
             let taken = self.engine.frames() - frames;
-            if (most > 0 && taken >= u64::from(most)) || (resets > 0 && self.resets >= resets) {
+            let is_enough = (most > 0 && taken >= u64::from(most)) || (resets > 0 && self.resets >= resets);
+            if is_enough || self.started.len() >= STREAMS {
                 return false;
             }
         }

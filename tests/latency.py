@@ -1,0 +1,37 @@
+"""How long requests take, without what the machine adds: the time for which threads were ready to run, and it ran others."""
+import contextlib
+import os
+import socket
+import threading
+import time
+
+
+def threads(pid):
+    """The threads of a process, for the functions here."""
+    return [f"{pid}/task/{task}" for task in os.listdir(f"/proc/{pid}/task")]
+
+
+def waits_ms(tasks):
+    """How long each of some threads, if it is there, was ready to run, and the machine ran others."""
+    waits = {}
+    for task in tasks:
+        with contextlib.suppress(OSError), open(f"/proc/{task}/schedstat") as file:
+            waits[task] = int(file.read().split()[1]) / 1e6
+    return waits
+
+
+def requests(port, count, tasks=(), path="/"):
+    """How long each of some requests took over one connection, in milliseconds, sorted; without the time for which these threads, or the client,
+    had to wait for a processor. More threads may join them meanwhile."""
+    spent, client = [], f"self/task/{threading.get_native_id()}"
+    question = f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(count):
+            before, begun = waits_ms([*tasks, client]), time.perf_counter()
+            connection.sendall(question)
+            assert connection.recv(1000).startswith(b"HTTP/1.1 200"), "no answer"
+            took = (time.perf_counter() - begun) * 1000
+            spent.append(took - sum(wait - before.get(task, wait) for task, wait in waits_ms([*tasks, client]).items()))
+            time.sleep(0.002)
+    return sorted(spent)
