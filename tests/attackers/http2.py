@@ -307,13 +307,19 @@ def who_is_hung_up_on_and_leaves_is_gone_at_once(binary, folder):
 
 
 def bombs_of_hpack_hold_nothing(binary, folder):
-    """References to one large field: a small head that would be a large one is refused, and none of it is kept."""
+    """References to one large field, and short codes of long values: a small head that would be a large one is refused, and none of it is kept."""
     with Scene(binary, folder) as scene:
         large = b"\x40\x01x\x7f\xa1\x1e" + b"y" * 4000
+        # Five bits are a zero: 12,000 bytes become 19,200.
+        coded = b"\x00\x01x\xff\xe1\x5c" + bytes(12_000)
         for number in range(30):
-            client = scene.client(frame(HEADERS, 5, 1, REQUEST + large) + frame(HEADERS, 5, 3, REQUEST + b"\xbe" * 8000))
-            status = [payload for kind, _, stream, payload in frames(client, 1) if kind == HEADERS and stream == 3]
-            assert status and b"431" in status[0], f"client {number} was answered {status}"
+            client = scene.client(frame(HEADERS, 5, 1, REQUEST + large) + frame(HEADERS, 5, 3, REQUEST + b"\xbe" * 8000) + frame(HEADERS, 5, 5, REQUEST + coded))
+            status = {}
+            for kind, _, stream, payload in frames(client):
+                status |= {stream: payload} if kind == HEADERS else {}
+                if 5 in status:
+                    break
+            assert all(b"431" in status.get(stream, b"") for stream in (3, 5)), f"client {number} was answered {status}"
         assert scene.grown_kb() < 8_000, f"{scene.grown_kb()} kB for 30 clients"
         scene.is_well()
 

@@ -119,7 +119,10 @@ impl Stream {
     /// The result when no request arrives.
     fn no_request(&mut self, failure: ReadHead) -> StreamError {
         self.trace_refusal(Direction::Request, failure);
-        let nothing_came = self.client.input().is_empty() && !self.request.message.has_begun();
+        // Of a head that HTTP/2 refuses there may be nothing left.
+        let is_refused =
+            matches!(failure, ReadHead::TooLarge | ReadHead::StartLineTooLarge | ReadHead::Invalid(_));
+        let nothing_came = !is_refused && self.client.input().is_empty() && !self.request.message.has_begun();
         let first = self.session.requests.get() == 0;
         let quiet = self.frontend.config.settings.options.http_ignore_probes && nothing_came;
         if nothing_came && (!first || quiet || self.frontend.config.settings.options.dont_log_null) {
