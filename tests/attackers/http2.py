@@ -217,6 +217,7 @@ FLOODS = {
     "data without payload": (lambda: [frame(HEADERS, END_HEADERS, 1, SILENT)] + [frame(DATA, 0, 1) * 500] * 60, CALM),
     "a window that becomes too large": (lambda: [frame(WINDOW, 0, 0, b"\x7f\xff\xff\xff")], FLOW_CONTROL_ERROR),
     "a header block that is none": (lambda: [frame(HEADERS, 5, 1, b"\xff\xff\xff\xff\xff\xff")], COMPRESSION_ERROR),
+    "a table larger than what was announced": (lambda: [frame(HEADERS, 5, 1, b"\x3f\xe1\xff\x03" + REQUEST)], COMPRESSION_ERROR),
     "another protocol": (lambda: [b"GET / HTTP/1.1\r\n\r\n"], None),
 }
 
@@ -348,6 +349,44 @@ def requests_that_never_end_wait_for_their_timeout(binary, folder):
             client = scene.client(begun + frame(HEADERS, END_STREAM | END_HEADERS, 301, REQUEST))
             assert any(kind == DATA and stream == 301 for kind, _, stream, _ in frames(client, 1)), "the last is answered"
         assert scene.grown_kb() < 500 * 20, f"{scene.grown_kb()} kB for 500 streams"
+        scene.is_well()
+
+
+def heads_that_never_end_wait_for_their_timeout(binary, folder):
+    """Header blocks that are begun and not finished hold what came of them, and `timeout http-request` ends their connections."""
+    with Scene(binary, folder) as scene:
+        begun = frame(HEADERS, END_STREAM, 1, REQUEST) + frame(CONTINUATION, 0, 1, b"\x00\x01x\x7f\xa1\x4d" + b"y" * 5000)
+        clients = [scene.client(begun) for _ in range(300)]
+        time.sleep(1)
+        scene.is_well()
+        assert scene.grown_kb() < 300 * 20, f"{scene.grown_kb()} kB for 300 clients"
+        begun = time.monotonic()
+        for client in clients:
+            assert not any(kind == HEADERS for kind, *_ in frames(client, 8)), "an answer"
+        assert time.monotonic() - begun < 10, "they are still there"
+        scene.is_well()
+
+
+def windows_of_one_byte_hold_what_their_connection_may(binary, folder):
+    """A thousand streams that take their answers byte by byte leave the rest in the kernel, and each gets the bytes that it asks for."""
+    with Scene(binary, folder, timeout="60s") as scene:
+        narrow = frame(SETTINGS, 0, 0, b"\0\x04\0\0\0\x01")
+        asked = b"".join(frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, ENDLESS) for number in range(100))
+        more = b"".join(frame(WINDOW, 0, 2 * number + 1, b"\0\0\0\x01") for number in range(100))
+        clients = [scene.client(narrow + asked) for _ in range(10)]
+        for client in clients:
+            taken = {}
+            for kind, _, stream, payload in frames(client, 5):
+                if kind != DATA:
+                    continue
+                assert len(payload) <= 1, f"{len(payload)} bytes at once"
+                taken[stream] = taken.get(stream, 0) + len(payload)
+                if len(taken) == 100 and set(taken.values()) <= {1, 2, 3} and sum(taken.values()) in (100, 200):
+                    client.sendall(more)
+                if sum(taken.values()) == 300:
+                    break
+            assert set(taken.values()) == {3} and len(taken) == 100, taken
+        assert scene.grown_kb() < 1000 * 20, f"{scene.grown_kb()} kB for 1000 streams"
         scene.is_well()
 
 
