@@ -23,9 +23,11 @@ use crate::attempt::{self, Attempt, ConnectionRequest, Established, Socket};
 use crate::context::CheckContext;
 use crate::expected::{self, Look};
 use crate::http2::Http2Connection;
+use crate::load::{Step, take_apart};
 use crate::own;
 use crate::request;
 use crate::reuse::{self, Lent};
+use crate::schedule::patience;
 use crate::script::{Script, Style};
 
 /// A dialogue in progress.
@@ -529,6 +531,7 @@ impl<'c> Conversation<'c> {
                 return Err(Stop::TimedOut);
             }
             wait(self.deadline).await;
+            take_apart(Step::GoOn, patience(now(), self.attempt.plan.intervals.usual_ms)).await;
         }
     }
 }

@@ -3,12 +3,12 @@
 //! A check that wakes up looks at one other worker, at random: if that worker runs less than half as many checks, the check
 //! moves there and runs there (R88, R89). So checks that started together spread out, and no thread looks at all others.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use weir_sched::TaskKey;
+use weir_sched::{TaskKey, Tick, now, wait, yield_now};
 use weir_sync::CachePadded;
 
 /// One worker's counts of checks. Only that worker writes, except for checks that move to it.
@@ -64,7 +64,7 @@ impl CheckLoad {
         while is_full() {
             let task = weir_sched::current();
             QUEUE.with_borrow_mut(|queue| queue.push_back(task));
-            weir_sched::wait(weir_sched::Tick::NEVER).await;
+            wait(Tick::NEVER).await;
         }
         turn.runs = true;
         counts.running.fetch_add(1, Relaxed);
@@ -82,6 +82,82 @@ fn attracts(own: u32, other: u32) -> bool {
 thread_local! {
     /// The checks of this worker that wait for their turn.
     static QUEUE: RefCell<ManuallyDrop<VecDeque<TaskKey>>> = const { RefCell::new(ManuallyDrop::new(VecDeque::new())) };
+}
+
+/// What a check does at once, without waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It connects, and may send.
+    Begin,
+    /// It takes what was received.
+    GoOn,
+}
+
+/// Waits until no other check took such a step on this worker since it looked at its poller, `until` that time at most. Checks that are due
+/// together, or get their answers together, would keep a request that arrives meanwhile waiting for all of them; it waits for one.
+pub(crate) async fn take_apart(step: Step, until: Tick) {
+    if with_waiting(step, |queue| queue.is_empty()) && is_first_of_loop(step) {
+        return;
+    }
+    let place = Place::take(step);
+    while !place.is_first() && now() < until {
+        wait(until).await;
+    }
+    // A loop that takes long has so much else to do that another check makes no difference.
+    while !is_first_of_loop(step) && now() < until {
+        yield_now().await;
+    }
+}
+
+/// Whether no check took such a step in this loop of the worker yet; one does now.
+fn is_first_of_loop(step: Step) -> bool {
+    let worker = weir_sched::worker_index();
+    let loops = weir_sched::activity(worker, |activity| activity.loops.value()).unwrap_or_default();
+    LAST_LOOPS.with(|last| last[step as usize].replace(Some(loops))) != Some(loops)
+}
+
+fn with_waiting<R>(step: Step, look: impl FnOnce(&mut VecDeque<TaskKey>) -> R) -> R {
+    WAITING.with_borrow_mut(|queues| look(&mut queues[step as usize]))
+}
+
+thread_local! {
+    /// The checks of this worker that may take a step and did not yet, the next one first; by step.
+    static WAITING: RefCell<ManuallyDrop<[VecDeque<TaskKey>; 2]>> =
+        const { RefCell::new(ManuallyDrop::new([const { VecDeque::new() }; 2])) };
+    /// The loop of this worker in which a check took a step last; by step.
+    static LAST_LOOPS: [Cell<Option<u64>>; 2] = const { [const { Cell::new(None) }; 2] };
+}
+
+/// A place among the checks that take a step one after the other; the next one is woken when it is dropped.
+#[derive(Debug)]
+struct Place(Step, TaskKey);
+
+impl Place {
+    /// The last place, for the current task.
+    fn take(step: Step) -> Self {
+        let task = weir_sched::current();
+        with_waiting(step, |queue| queue.push_back(task));
+        Place(step, task)
+    }
+
+    fn is_first(&self) -> bool {
+        with_waiting(self.0, |queue| queue.front() == Some(&self.1))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let next = with_waiting(self.0, |queue| {
+            match queue.front() == Some(&self.1) {
+                true => drop(queue.pop_front()),
+                false => queue.retain(|task| *task != self.1),
+            }
+            queue.front().copied()
+        });
+        if let Some(next) = next {
+            weir_sched::wake(next);
+        }
+    }
 }
 
 /// A check that runs, or waits to run.

@@ -80,15 +80,27 @@ pub(crate) fn deadline(began_us: u64, ms: u64) -> Tick {
 /// When a check that is due at `at` begins. Checks that are due within a few milliseconds begin together: one wake-up and warm
 /// caches serve all of them. The delay is at most a hundredth of the check's usual interval.
 pub(crate) fn beginning(at: Tick, usual_ms: u64) -> Tick {
-    let together = if usual_ms >= TOGETHER_MS * 100 { TOGETHER_MS } else { 1 };
-    at.as_ms().checked_next_multiple_of(together).map_or(Tick::NEVER, Tick::from_ms)
+    at.as_ms().checked_next_multiple_of(together_ms(usual_ms)).map_or(Tick::NEVER, Tick::from_ms)
+}
+
+/// Within how many milliseconds checks with this interval begin together.
+fn together_ms(usual_ms: u64) -> u64 {
+    if usual_ms >= TOGETHER_MS * 100 { TOGETHER_MS } else { 1 }
+}
+
+/// Until when a check with this interval that is due waits for others to begin: a twentieth of the interval. A worker that was kept from running
+/// for some milliseconds has many to begin.
+pub(crate) fn patience(now: Tick, usual_ms: u64) -> Tick {
+    now.after((usual_ms / 20).clamp(1, MOST_PATIENCE_MS))
 }
 
 /// A worker that is busy is some milliseconds late.
 pub(crate) const MOST_LATE_MS: u64 = 250;
 
-/// A scheduler's time slice. Other tasks wait for the checks that one thread begins in this time: at 2,000 a second eight, a
-/// quarter of a millisecond.
+/// The time for which a worker that has nothing else to do begins four thousand checks.
+const MOST_PATIENCE_MS: u64 = 100;
+
+/// A scheduler's time slice: at 2,000 checks a second one wake-up of a thread for eight. Other tasks run between them.
 const TOGETHER_MS: u64 = 4;
 
 #[cfg(test)]

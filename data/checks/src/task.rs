@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_backend::{Check, CheckKind, CheckStatus, Finding, OperationalState, Server};
 use weir_sched::{Class, Kind, Tick, caught, now};
 
-use crate::load::CheckLoad;
+use crate::load::{CheckLoad, Step, take_apart};
 use crate::plan::CheckPlan;
 use crate::process_view::ProcessView;
 use crate::run;
-use crate::schedule::{beginning, first_delay_ms, in_phase, is_missed, next};
+use crate::schedule::{beginning, first_delay_ms, in_phase, is_missed, next, patience};
 
 /// All checks of a process.
 pub struct Checks {
@@ -83,6 +83,7 @@ async fn run(checks: &'static Checks, plan: Arc<CheckPlan>, mut at: Tick, mut ad
             if may_move && has_moved(checks, &plan, worker) {
                 return;
             }
+            take_apart(Step::Begin, patience(now(), plan.intervals.usual_ms)).await;
             let turn = checks.load.turn(worker).await;
             check.record().running = true;
             // What a check needs only while it runs is not part of the sleeping task.

@@ -1,12 +1,14 @@
 //! Checks while servers, the process and the machine misbehave.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::{CheckRules, CheckStatus, StartLevel};
-use weir_checks::{CheckLoad, CheckPlan, Intervals, Timings};
-use weir_sched::activity;
+use weir_checks::{CheckLoad, CheckPlan, Intervals, Script, Timings};
+use weir_config::model::{CheckMethod, CheckScripts, HttpRequest};
 use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork};
+use weir_sched::{activity, yield_now};
 use weir_sys::Address;
 
 use crate::fixture::{Farm, PLACE, count_connections, pass};
@@ -63,6 +65,43 @@ fn a_thousand_checks_time_out_together() {
         service.answer(true);
         pass(1000).await;
         assert_eq!((network.held(), farm.up()), (0, 1000));
+    });
+}
+
+#[test]
+fn answers_that_come_together_are_taken_one_by_one() {
+    simulate(|network| async move {
+        let farm = Farm::new(PLACE, 20);
+        let asks = CheckScripts {
+            method: CheckMethod::Http(Arc::new(HttpRequest::default())),
+            ..CheckScripts::default()
+        };
+        let script = Script::of(&asks);
+        let plans = (0..20).map(|rank| CheckPlan { script: script.clone(), ..farm.plan_of(rank) }).collect();
+        let checks = farm.checks_of(plans, CheckLoad::new(1, 0));
+        let service = network.listen(&place()).expect("a free address");
+        checks.start();
+        let mut connections = Vec::new();
+        for _ in 0..20 {
+            connections.push(service.accept().await);
+        }
+        pass(10).await;
+        let running = || checks.load.of(0).expect("a worker").running.load(Relaxed);
+        assert_eq!(running(), 20);
+        // No time passes while somebody yields.
+        network.change(|conditions| conditions.latency_us = 0);
+        for connection in &connections {
+            connection.send(b"HTTP/1.0 200 OK\r\n\r\n").await.expect("it stands");
+        }
+        let (mut before, mut loops) = (20, 0);
+        while before > 0 {
+            yield_now().await;
+            let after = running();
+            assert!(after + 1 >= before, "{} answers were taken in one loop", before - after);
+            (before, loops) = (after, loops + 1);
+            assert!(loops < 10_000, "{before} checks go on");
+        }
+        assert_eq!((farm.last(19).0, farm.up()), (CheckStatus::L7Ok, 20));
     });
 }
 

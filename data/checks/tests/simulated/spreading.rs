@@ -89,3 +89,46 @@ fn checks_of_added_servers_drift_apart_r94() {
         assert!((3..20).contains(&adopted), "seed {seed}: {adopted} moves");
     }
 }
+
+/// Requests that arrive while many checks are due wait for one of them: other tasks run, and the poller is looked at, between any two.
+#[test]
+fn checks_that_are_due_together_begin_one_by_one() {
+    let (_listener, _waiting, address) = nowhere();
+    for seed in 0..8 {
+        let mut world = world(seed, 1);
+        let farm = Farm::new(address, 20);
+        let checks = farm.checks(CheckLoad::new(1, 0));
+        world.on(0, || checks.start());
+        let mut before = 0;
+        // A step is one loop of the worker.
+        while before < 60 {
+            assert!(world.step(), "somebody sleeps until the next check");
+            let after = started(checks, 0);
+            assert!(after <= before + 1, "seed {seed}: {} checks began in one loop", after - before);
+            before = after;
+        }
+    }
+}
+
+/// Where a loop takes milliseconds, one check in each would be too few: those that waited long enough begin together.
+#[test]
+fn checks_begin_soon_however_long_a_loop_takes() {
+    let (_listener, _waiting, address) = nowhere();
+    for seed in 0..8 {
+        let slow = Faults { slow: 1, ..Faults::default() };
+        let mut world = World::new(seed, 1, Tuning::default(), slow).expect("a world");
+        let farm = Farm::new(address, 100);
+        let checks = farm.checks(CheckLoad::new(1, 0));
+        world.on(0, || checks.start());
+        let time_ms = |world: &World| world.look(0, precise_ns) / 1_000_000;
+        while started(checks, 0) == 0 {
+            assert!(world.step(), "somebody sleeps until the first check");
+        }
+        let first = time_ms(&world);
+        while started(checks, 0) < 100 {
+            assert!(world.step(), "somebody waits to begin");
+        }
+        let took = time_ms(&world) - first;
+        assert!(took <= 60, "seed {seed}: the last began {took} ms after the first");
+    }
+}
