@@ -37,7 +37,8 @@ use configuration::{ReadOutcome, Superior};
 use process::Role;
 
 #[global_allocator]
-static ALLOCATOR: weir_memory::Measured<mimalloc::MiMalloc> = weir_memory::Measured::new(mimalloc::MiMalloc);
+static ALLOCATOR: weir_memory::Measured<weir_memory::Mimalloc> =
+    weir_memory::Measured::new(weir_memory::Mimalloc);
 
 /// The messages of the process, from start to end.
 static MESSAGES: Messages = Messages::new();

@@ -56,7 +56,7 @@ mod tests {
             assert_eq!(pool_figures()[0].failures, 0);
             assert!(Buffer::take().is_err());
             assert_eq!((pool_figures()[0].failures, pool_figures()[0].size), (1, 1024));
-            assert_eq!([pool("block_512"), pool("block_384"), pool("block_640")], [(1, 1), (1, 1), (0, 0)]);
+            assert_eq!([pool("block_512"), pool("block_320"), pool("block_384")], [(1, 1), (1, 1), (0, 0)]);
             drop(held);
             assert_eq!([pool("buffer"), pool("block_512")], [(3, 0), (1, 0)]);
             let bulk = Buffer::take_bulk();

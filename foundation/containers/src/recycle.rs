@@ -278,13 +278,15 @@ const STEP: usize = 32;
 
 #[inline]
 fn class_layout(class: usize) -> Layout {
-    Layout::from_size_align(CLASSES[class], ALIGNMENT).expect("every class is a valid layout")
+    let size = CLASSES[class];
+    let alignment = if size.is_power_of_two() { CACHE_LINE } else { ALIGNMENT };
+    Layout::from_size_align(size, alignment).expect("every class is a valid layout")
 }
 
 /// Sizes of the blocks: steps of a half keep waste under a third; finer ones where streams are.
-const CLASSES: [usize; 23] = [
-    64, 96, 128, 192, 256, 384, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 4096, 6144,
-    8192, 12_288, 16_384, 32_768,
+const CLASSES: [usize; 25] = [
+    64, 96, 128, 192, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 4096,
+    6144, 8192, 12_288, 16_384, 32_768,
 ];
 const NAMES: [&str; CLASS_COUNT] = [
     "block_64",
@@ -292,7 +294,9 @@ const NAMES: [&str; CLASS_COUNT] = [
     "block_128",
     "block_192",
     "block_256",
+    "block_320",
     "block_384",
+    "block_448",
     "block_512",
     "block_640",
     "block_768",
@@ -313,8 +317,11 @@ const NAMES: [&str; CLASS_COUNT] = [
 ];
 /// How many sizes of blocks there are.
 pub(crate) const CLASS_COUNT: usize = CLASSES.len();
-/// A cache line: a future that starts on one needs fewest of them.
-const ALIGNMENT: usize = 64;
+/// What every block is aligned to, and allocators do without being asked.
+const ALIGNMENT: usize = 16;
+/// A future that starts on a cache line needs fewest of them. Only for a power of two that costs nothing: for another size an
+/// allocator sets the difference aside, and the block is one of its next class (1,536 bytes for 1,280).
+const CACHE_LINE: usize = 64;
 /// How much free memory each class may keep on each thread by default.
 const RESERVE_BYTES: usize = 1 << 20;
 
@@ -350,6 +357,17 @@ mod tests {
         let second = PoolBox::new([2_u8; 120]);
         assert_eq!((second.as_ptr(), second[119]), (address, 2));
         assert_eq!(recycle_statistics().allocated, 1);
+    }
+
+    /// A block that is aligned more strictly than its size is a multiple of costs the allocator's next size.
+    #[test]
+    fn only_powers_of_two_begin_on_a_cache_line() {
+        for class in 0..CLASS_COUNT {
+            let layout = class_layout(class);
+            let wanted = if layout.size().is_power_of_two() { CACHE_LINE } else { ALIGNMENT };
+            assert_eq!(layout.align(), wanted, "{}", layout.size());
+            assert!(NAMES[class].ends_with(&format!("_{}", layout.size())), "{}", NAMES[class]);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A wrapper around any allocator: who allocates, how long it takes, and what happens when there is no memory.
 //!
 //! ```text
-//!  static ALLOCATOR: Measured<MiMalloc> = Measured::new(MiMalloc);
+//!  static ALLOCATOR: Measured<Mimalloc> = Measured::new(Mimalloc);
 //!
 //!  alloc ──► one load, one branch ──► the allocator                         (nothing is measured)
 //!                    └──► the allocator ──► stack ──► figures of that place   (bounded table, "other" beyond)
@@ -16,12 +16,14 @@
 //! This crate refuses to know what the memory is for, and allocates for itself only when a call site is seen for the
 //! first time.
 
+mod mimalloc;
 mod names;
 mod pages;
 pub mod shortage;
 mod stack;
 mod table;
 
+pub use mimalloc::Mimalloc;
 pub use pages::Pages;
 pub use table::{CallSite, Figures, Method, Report};
 
@@ -72,9 +74,6 @@ pub fn give_back() {
         mi_collect(true);
     }
 }
-
-// This library defines the function below.
-use libmimalloc_sys as _;
 
 // SAFETY: mimalloc.h declares it so. It takes either value, from any thread, and moves no live block; where another
 // allocator is in use, there is nothing to give back.
