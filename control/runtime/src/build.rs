@@ -265,6 +265,7 @@ fn make_proxy(
         uses_request_line: asks_for_request_line(&config),
         takes_fragments: config.takes_fragments(),
         log_timing: weir_stream::log::LogTiming::of(&config),
+        timeouts: weir_stream::deadlines::Timeouts::of_proxy(&config.settings.timeouts),
         rulesets: rulesets(&config),
         instance: OnceLock::new(),
         config,

@@ -8,7 +8,7 @@ use crate::server::Server;
 pub struct Lease {
     server: LeasedServer,
     /// The worker whose count it is in; none if it is in the count that all workers share.
-    worker: Option<usize>,
+    worker: Option<u16>,
     held: bool,
 }
 
@@ -26,7 +26,11 @@ impl Lease {
 
     /// For a slot that was taken and counted without the lock.
     pub(crate) fn alone(server: Arc<Handle>, worker: Option<usize>) -> Self {
-        Self { server: LeasedServer::OfWorker(server), worker, held: true }
+        Self {
+            server: LeasedServer::OfWorker(server),
+            worker: worker.map(|worker| worker as u16),
+            held: true,
+        }
     }
 
     /// The server, even after the slot was given back.
@@ -41,7 +45,7 @@ impl Lease {
     /// Gives the slot back now; the lease then only names the server.
     pub fn give_back(&mut self) {
         if std::mem::take(&mut self.held) {
-            self.server().release(self.worker);
+            self.server().release(self.worker.map(usize::from));
         }
     }
 }

@@ -29,8 +29,8 @@ pub struct BodyFlow {
     payload: u64,
     /// Bytes of framing seen, which also leave.
     framing_bytes: u64,
-    /// The position of trailers among the ready bytes.
-    trailers: Range<usize>,
+    /// The position of trailers among the ready bytes. Input is never as large as 4 GB, and flows are part of every stream.
+    trailers: Range<u32>,
     /// Bytes of trailers seen; the decoder bounds them.
     trailer_bytes: u32,
     /// Trailers are not forwarded.
@@ -284,7 +284,7 @@ impl BodyFlow {
     /// How many ready bytes leave before trailers that are dropped.
     fn leaving(&self) -> usize {
         let stays_behind = self.drops_trailers && !self.trailers.is_empty();
-        if stays_behind { self.trailers.start } else { self.ready }
+        if stays_behind { self.trailers.start as usize } else { self.ready }
     }
 
     /// That many bytes at the front have left.
@@ -292,6 +292,7 @@ impl BodyFlow {
         self.ready -= count;
         if !self.trailers.is_empty() {
             let Range { start, end } = self.trailers;
+            let count = u32::try_from(count).unwrap_or(u32::MAX);
             self.trailers = start.saturating_sub(count)..end.saturating_sub(count);
         }
     }
@@ -321,7 +322,7 @@ impl BodyFlow {
     pub fn keep(&self, source: &StreamConnector) -> KeptBody {
         let ready = &source.input()[..self.ready];
         let bytes = match self.drops_trailers && !self.trailers.is_empty() {
-            true => [&ready[..self.trailers.start], &ready[self.trailers.end..]].concat(),
+            true => [&ready[..self.trailers.start as usize], &ready[self.trailers.end as usize..]].concat(),
             false => ready.to_vec(),
         };
         KeptBody { bytes, chunked: self.is_chunked() }
@@ -579,10 +580,10 @@ impl BodyFlow {
         });
         let Ok(advance) = found else { return false };
         if !advance.trailers.is_empty() {
-            let place = self.ready + advance.trailers.start..self.ready + advance.trailers.end;
+            let start = (self.ready + advance.trailers.start) as u32;
+            let end = (self.ready + advance.trailers.end) as u32;
             // A later part follows the earlier one directly.
-            let start = if self.trailers.is_empty() { place.start } else { self.trailers.start };
-            self.trailers = start..place.end;
+            self.trailers = if self.trailers.is_empty() { start } else { self.trailers.start }..end;
             self.trailer_bytes += advance.trailers.len() as u32;
         }
         self.ready += advance.consumed;

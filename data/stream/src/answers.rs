@@ -270,7 +270,8 @@ impl Stream {
             headers.iter().try_for_each(|(name, value)| head.add(name, value))?;
             if service.is_none() { head.add(b"content-length", b"0") } else { Ok(()) }
         });
-        let body = service.map_or(Body::Empty, |service| Body::Streamed(LocalService::new(service)));
+        let body =
+            service.map_or(Body::Empty, |service| Body::Streamed(Box::new(LocalService::new(service))));
         self.response.reply = Some(Reply { body, closes: false, logged_as: 0 });
         if made.is_err() {
             self.prepare_error(500);
@@ -315,7 +316,7 @@ impl Stream {
         self.settle_reply(&reply, size);
         let _ = self.restate_response(size);
         let whole = if bodiless { &b""[..] } else { reply.body.bytes() };
-        self.response.logged.reply = if self.request.is_known() { whole.len() as u64 } else { 0 };
+        self.response.logged.reply = if self.request.is_known() { whole.len() as u32 } else { 0 };
         self.log_the_beginning();
         self.response.progress = ResponseProgress::Leaving;
         match reply.body {
@@ -363,8 +364,8 @@ impl Stream {
     }
 
     /// Sends the head, then the output of a service, as fast as the client takes it.
-    async fn send_streamed(&mut self, service: LocalService, size: BodySize) -> Result<(), Ending> {
-        let mut source = StreamConnector::from(service);
+    async fn send_streamed(&mut self, service: Box<LocalService>, size: BodySize) -> Result<(), Ending> {
+        let mut source = StreamConnector::from(*service);
         self.response.body.begin(BodyFlow::behind(&self.response.message.head, size));
         if self.response.body.is_filtered() {
             let _ = self.response.body.head(&mut self.response.message);

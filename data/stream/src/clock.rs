@@ -34,9 +34,14 @@ pub fn after(duration: Duration) -> Tick {
 /// The tick this long after another one.
 #[inline]
 pub fn later(from: Tick, duration: Duration) -> Tick {
+    from.after(milliseconds(duration))
+}
+
+/// Whole milliseconds of a duration.
+#[inline]
+pub fn milliseconds(duration: Duration) -> u64 {
     // `as_millis` would compute with 128 bits.
-    let milliseconds = duration.as_secs().saturating_mul(1000);
-    from.after(milliseconds.saturating_add(u64::from(duration.subsec_millis())))
+    duration.as_secs().saturating_mul(1000).saturating_add(u64::from(duration.subsec_millis()))
 }
 
 /// The tick this long after now; never without a duration.

@@ -15,6 +15,7 @@ use weir_expr::{
 
 use crate::fetch;
 use crate::stream::Stream;
+use crate::stream::stream_variables::lasts;
 
 impl Context for Stream {
     fn fetch<'c>(&'c mut self, fetch: FetchIndex, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
@@ -28,14 +29,15 @@ impl Context for Stream {
         match variable.scope {
             VariableScope::Process => self.instance.variables().get(variable).map(Value::into_owned),
             VariableScope::Session => self.session.variable(variable),
-            scope => self.variables.of(scope)?.get(variable),
+            scope if lasts(scope, self.rules.processed) => self.variables.of(scope)?.get(variable),
+            _ => None,
         }
     }
 
     fn set_variable(&mut self, variable: VariableId, value: Value<'_>, condition: SetCondition) -> bool {
         match variable.scope {
             VariableScope::Process | VariableScope::Session => {}
-            scope if self.variables.of(scope).is_some() => {}
+            scope if lasts(scope, self.rules.processed) => {}
             _ => return false,
         }
         self.store_variable(variable, value, condition)
@@ -45,7 +47,10 @@ impl Context for Stream {
         let unset = match variable.scope {
             VariableScope::Process => self.instance.variables_mut().unset(variable),
             VariableScope::Session => self.session.unset_variable(variable),
-            scope => self.variables.of(scope).is_some_and(|store| store.unset(variable)),
+            scope if lasts(scope, self.rules.processed) => {
+                self.variables.of(scope).is_some_and(|store| store.unset(variable))
+            }
+            _ => false,
         };
         self.charge_variables();
         unset

@@ -136,9 +136,9 @@ fn is_overruled(stream: &mut Stream) -> bool {
         return false;
     }
     // The rules are about the request, so they are evaluated as request rules.
-    let processed = std::mem::replace(&mut stream.variables.processed, Direction::Request);
+    let processed = std::mem::replace(&mut stream.rules.processed, Direction::Request);
     let ignores = persist_rule(stream) == Some(Rule::Ignore);
-    stream.variables.processed = processed;
+    stream.rules.processed = processed;
     ignores
 }
 

@@ -41,25 +41,72 @@ use weir_sched::Tick;
 use crate::clock;
 use crate::ending::By;
 
+/// A timeout in whole milliseconds, or none.
+///
+/// A stream has eight, for as long as it lasts: four bytes each, where `Option<Duration>` takes sixteen. The configuration cannot
+/// ask for more than 24 days, and an expression gets 49 at most.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Timeout(u32);
+
+impl Timeout {
+    /// No timeout.
+    pub const NONE: Timeout = Timeout(u32::MAX);
+
+    /// Rounded down.
+    pub fn of(duration: Option<Duration>) -> Self {
+        let ms = |duration: Duration| u32::try_from(clock::milliseconds(duration)).unwrap_or(u32::MAX - 1);
+        duration.map_or(Timeout::NONE, |duration| Timeout(ms(duration).min(u32::MAX - 1)))
+    }
+
+    /// The same as a duration.
+    pub fn duration(self) -> Option<Duration> {
+        (self != Timeout::NONE).then(|| Duration::from_millis(u64::from(self.0)))
+    }
+
+    /// This one if there is one, else the other.
+    #[inline]
+    pub(crate) fn or(self, other: Timeout) -> Timeout {
+        if self == Timeout::NONE { other } else { self }
+    }
+
+    /// When it ends; never without one.
+    #[inline]
+    fn from(self, begin: Tick) -> Tick {
+        if self == Timeout::NONE { Tick::NEVER } else { begin.after(u64::from(self.0)) }
+    }
+}
+
+impl Default for Timeout {
+    fn default() -> Self {
+        Timeout::NONE
+    }
+}
+
+impl std::fmt::Debug for Timeout {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.duration().fmt(f)
+    }
+}
+
 /// The timeouts in force, from the proxies and `set-timeout`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timeouts {
     /// `timeout client`.
-    pub client: Option<Duration>,
+    pub client: Timeout,
     /// `timeout server`.
-    pub server: Option<Duration>,
+    pub server: Timeout,
     /// `timeout connect`.
-    pub connect: Option<Duration>,
+    pub connect: Timeout,
     /// `timeout queue`.
-    pub queue: Option<Duration>,
+    pub queue: Timeout,
     /// `timeout tunnel`.
-    pub tunnel: Option<Duration>,
-    /// `timeout tarpit`.
-    pub tarpit: Option<Duration>,
+    pub tunnel: Timeout,
+    /// `timeout tarpit`, else `connect`.
+    pub tarpit: Timeout,
     /// `timeout client-fin`.
-    pub client_fin: Option<Duration>,
+    pub client_fin: Timeout,
     /// `timeout server-fin`.
-    pub server_fin: Option<Duration>,
+    pub server_fin: Timeout,
     /// Whether a rule set `tunnel`: then the backend's value is ignored.
     tunnel_is_ruled: bool,
     /// The same for `tarpit`.
@@ -67,34 +114,46 @@ pub struct Timeouts {
 }
 
 impl Timeouts {
-    /// A frontend's timeouts, until a backend is chosen.
-    pub(crate) fn of_frontend(configured: &Configured) -> Self {
+    /// Those of a proxy, in the form in which its streams have them.
+    pub fn of_proxy(configured: &Configured) -> Self {
         Timeouts {
-            client: configured.client,
-            client_fin: configured.client_fin,
-            tunnel: configured.tunnel,
-            tarpit: configured.tarpit.or(configured.connect),
-            ..Timeouts::default()
+            client: Timeout::of(configured.client),
+            server: Timeout::of(configured.server),
+            connect: Timeout::of(configured.connect),
+            queue: Timeout::of(configured.queue),
+            tunnel: Timeout::of(configured.tunnel),
+            tarpit: Timeout::of(configured.tarpit.or(configured.connect)),
+            client_fin: Timeout::of(configured.client_fin),
+            server_fin: Timeout::of(configured.server_fin),
+            tunnel_is_ruled: false,
+            tarpit_is_ruled: false,
         }
     }
 
+    /// A frontend's timeouts, until a backend is chosen.
+    #[inline]
+    pub(crate) fn of_frontend(frontend: &Timeouts) -> Self {
+        let none = Timeout::NONE;
+        Timeouts { server: none, connect: none, queue: none, server_fin: none, ..*frontend }
+    }
+
     /// Adds the timeouts of the chosen backend. Its values of `tunnel` and `tarpit` win, unless a rule set them.
-    pub(crate) fn enter_backend(&mut self, configured: &Configured) {
-        self.server = self.server.or(configured.server);
-        self.connect = self.connect.or(configured.connect);
-        self.queue = self.queue.or(configured.queue);
-        self.server_fin = self.server_fin.or(configured.server_fin);
+    pub(crate) fn enter_backend(&mut self, backend: &Timeouts) {
+        self.server = self.server.or(backend.server);
+        self.connect = self.connect.or(backend.connect);
+        self.queue = self.queue.or(backend.queue);
+        self.server_fin = self.server_fin.or(backend.server_fin);
         if !self.tunnel_is_ruled {
-            self.tunnel = configured.tunnel.or(self.tunnel);
+            self.tunnel = backend.tunnel.or(self.tunnel);
         }
         if !self.tarpit_is_ruled {
-            self.tarpit = configured.tarpit.or(configured.connect).or(self.tarpit);
+            self.tarpit = backend.tarpit.or(self.tarpit);
         }
     }
 
     /// `set-timeout`; zero is none.
     pub(crate) fn set_by_rule(&mut self, timeout: TimeoutName, value: Duration) {
-        let value = Some(value).filter(|value| !value.is_zero());
+        let value = Timeout::of(Some(value).filter(|value| !value.is_zero()));
         match timeout {
             TimeoutName::Client => self.client = value,
             TimeoutName::Connect => self.connect = value,
@@ -147,17 +206,17 @@ impl While {
     /// first byte.
     pub(crate) fn head(configured: &Configured, began: Tick, requests: u32, now: Tick) -> Self {
         let from = if requests == 0 { began } else { now };
-        While::client(request_head(configured), from)
+        While::client(Timeout::of(request_head(configured)), from)
     }
 
     /// A request's body, with the rule's own limit if it has one.
     pub(crate) fn body(timeouts: &Timeouts, time: Option<Duration>, now: Tick) -> Self {
-        While::client(time.or(timeouts.client), now)
+        While::client(Timeout::of(time).or(timeouts.client), now)
     }
 
     /// A response's body.
     pub(crate) fn response_body(time: Duration, now: Tick) -> Self {
-        While::server(Some(time), now)
+        While::server(Timeout::of(Some(time)), now)
     }
 
     /// A slot of a server.
@@ -172,12 +231,12 @@ impl While {
 
     /// The end of a tarpit; immediately without a timeout.
     pub(crate) fn tarpit(timeouts: &Timeouts, now: Tick) -> Self {
-        While::pause(timeouts.tarpit.unwrap_or_default(), now)
+        While::pause(timeouts.tarpit.duration().unwrap_or_default(), now)
     }
 
     /// A pause, for which no side is blamed.
     pub(crate) fn pause(time: Duration, now: Tick) -> Self {
-        While::client(Some(time), now)
+        While::client(Timeout::of(Some(time)), now)
     }
 
     /// More bytes, until a deadline that the caller computed.
@@ -185,12 +244,12 @@ impl While {
         While::Once { client: at, server: Tick::NEVER }
     }
 
-    fn client(timeout: Option<Duration>, from: Tick) -> Self {
-        While::Once { client: Side::new(timeout, from).at, server: Tick::NEVER }
+    fn client(timeout: Timeout, from: Tick) -> Self {
+        While::Once { client: timeout.from(from), server: Tick::NEVER }
     }
 
-    fn server(timeout: Option<Duration>, from: Tick) -> Self {
-        While::Once { client: Tick::NEVER, server: Side::new(timeout, from).at }
+    fn server(timeout: Timeout, from: Tick) -> Self {
+        While::Once { client: Tick::NEVER, server: timeout.from(from) }
     }
 
     fn is_tunnel(self) -> bool {
@@ -268,7 +327,9 @@ impl Progress {
 /// Until when each side may be quiet.
 #[derive(Debug)]
 pub(crate) struct Deadlines {
-    during: While,
+    /// Which movements restart the client's time, and which the server's.
+    renewals: (u8, u8),
+    is_tunnel: bool,
     client: Side,
     server: Side,
     last: Progress,
@@ -276,29 +337,27 @@ pub(crate) struct Deadlines {
 
 #[derive(Clone, Copy, Debug)]
 struct Side {
-    timeout: Option<Duration>,
+    timeout: Timeout,
     at: Tick,
 }
 
 impl Side {
-    fn new(timeout: Option<Duration>, now: Tick) -> Self {
-        let mut side = Side { timeout, at: Tick::NEVER };
-        side.begin_anew(now);
-        side
+    fn new(timeout: Timeout, now: Tick) -> Self {
+        Side { timeout, at: timeout.from(now) }
     }
 
     fn until(at: Tick) -> Self {
-        Side { timeout: None, at }
+        Side { timeout: Timeout::NONE, at }
     }
 
     #[inline]
     fn begin_anew(&mut self, now: Tick) {
-        self.at = self.timeout.map_or(Tick::NEVER, |timeout| clock::later(now, timeout));
+        self.at = self.timeout.from(now);
     }
 
     /// Switches to another timeout, if there is one.
-    fn replace(&mut self, timeout: Option<Duration>, now: Tick) {
-        if timeout.is_some() {
+    fn replace(&mut self, timeout: Timeout, now: Tick) {
+        if timeout != Timeout::NONE {
             *self = Side::new(timeout, now);
         }
     }
@@ -308,12 +367,13 @@ impl Deadlines {
     /// Begins now; `progress` is what passed before.
     pub(crate) fn new(during: While, timeouts: &Timeouts, progress: Progress, now: Tick) -> Self {
         // Once bytes flow both ways, `timeout tunnel` takes over from both sides' (manual, "timeout tunnel").
-        let tunnel = timeouts.tunnel.filter(|_| during.is_tunnel());
+        let is_tunnel = during.is_tunnel();
+        let tunnel = if is_tunnel { timeouts.tunnel } else { Timeout::NONE };
         let (client, server) = match during {
             While::Once { client, server } => (Side::until(client), Side::until(server)),
             _ => (Side::new(tunnel.or(timeouts.client), now), Side::new(tunnel.or(timeouts.server), now)),
         };
-        Deadlines { during, client, server, last: progress }
+        Deadlines { renewals: during.renewals(), is_tunnel, client, server, last: progress }
     }
 
     /// Takes the current counts: whether anything moved.
@@ -324,7 +384,7 @@ impl Deadlines {
             return false;
         }
         self.last = progress;
-        let (client, server) = self.during.renewals();
+        let (client, server) = self.renewals;
         if moved & client != 0 {
             self.client.begin_anew(now);
         }
@@ -362,7 +422,7 @@ impl Deadlines {
             (true, false) => Some(By::ClientTimeout),
             (false, true) => Some(By::ServerTimeout),
             // Where both wait for the other, the client is blamed.
-            (true, true) if self.during.is_tunnel() => Some(By::ClientTimeout),
+            (true, true) if self.is_tunnel => Some(By::ClientTimeout),
             (true, true) => Some(By::ServerTimeout),
         }
     }
@@ -388,22 +448,28 @@ mod tests {
         Some(Duration::from_millis(ms))
     }
 
+    fn limit(ms: u64) -> Timeout {
+        Timeout::of(Some(Duration::from_millis(ms)))
+    }
+
     /// Client and server timeouts differ, so that tests show which one runs.
     fn timeouts() -> Timeouts {
-        Timeouts { client: ms(100), server: ms(300), ..Timeouts::default() }
+        Timeouts { client: limit(100), server: limit(300), ..Timeouts::default() }
     }
 
     #[test]
     fn a_rule_has_the_last_word_of_tunnels_and_tarpits_and_a_frontend_the_first_of_the_rest() {
         let backend = Configured { tunnel: ms(7), tarpit: ms(8), server: ms(9), ..Configured::default() };
-        let mut chosen = Timeouts { tunnel: ms(1), tarpit: ms(2), server: ms(3), ..Timeouts::default() };
+        let backend = Timeouts::of_proxy(&backend);
+        let mut chosen =
+            Timeouts { tunnel: limit(1), tarpit: limit(2), server: limit(3), ..Timeouts::default() };
         chosen.enter_backend(&backend);
-        assert_eq!((chosen.tunnel, chosen.tarpit, chosen.server), (ms(7), ms(8), ms(3)));
+        assert_eq!((chosen.tunnel, chosen.tarpit, chosen.server), (limit(7), limit(8), limit(3)));
         let mut ruled = Timeouts::default();
         ruled.set_by_rule(TimeoutName::Tunnel, Duration::from_millis(4));
         ruled.set_by_rule(TimeoutName::Tarpit, Duration::ZERO);
         ruled.enter_backend(&backend);
-        assert_eq!((ruled.tunnel, ruled.tarpit, ruled.server), (ms(4), None, ms(9)));
+        assert_eq!((ruled.tunnel, ruled.tarpit, ruled.server), (limit(4), Timeout::NONE, limit(9)));
     }
 
     fn waits(letters: &str) -> Waits {
@@ -484,11 +550,11 @@ mod tests {
 
     #[test]
     fn a_tunnel_has_its_own_timeout_and_blames_the_client_first() {
-        let timeouts = Timeouts { tunnel: ms(500), ..timeouts() };
+        let timeouts = Timeouts { tunnel: limit(500), ..timeouts() };
         check(TUNNEL, &timeouts, "", "cs ss", Some((By::ClientTimeout, 500)));
         check(TUNNEL, &timeouts, "", "ss", Some((By::ServerTimeout, 500)));
         check(While::Bodies, &timeouts, "", "cs", Some((By::ClientTimeout, 100)));
-        let equal = Timeouts { client: ms(200), server: ms(200), ..Timeouts::default() };
+        let equal = Timeouts { client: limit(200), server: limit(200), ..Timeouts::default() };
         check(TUNNEL, &equal, "", "cs ss", Some((By::ClientTimeout, 200)));
         check(While::Bodies, &equal, "", "ct st", Some((By::ServerTimeout, 200)));
     }
@@ -497,10 +563,10 @@ mod tests {
     fn half_a_tunnel_has_the_time_that_fin_says() {
         let at = |ms: u64| Tick::from_ms(T0 + ms);
         for (client_fin, server_fin, want) in [
-            (ms(20), ms(30), (60, 70)),
-            (ms(20), None, (60, 300)),
-            (None, ms(30), (100, 70)),
-            (None, None, (100, 300)),
+            (limit(20), limit(30), (60, 70)),
+            (limit(20), Timeout::NONE, (60, 300)),
+            (Timeout::NONE, limit(30), (100, 70)),
+            (Timeout::NONE, Timeout::NONE, (100, 300)),
         ] {
             let timeouts = Timeouts { client_fin, server_fin, ..timeouts() };
             let mut deadlines = Deadlines::new(TUNNEL, &timeouts, Progress::default(), at(0));
@@ -555,20 +621,45 @@ mod tests {
         once(While::head(&only_client, early, 1, now), Some((client, 1)));
         once(While::head(&Configured::default(), early, 0, now), None);
         let queue = |queue, connect| While::slot(&Timeouts { queue, connect, ..timeouts() }, now);
-        once(queue(ms(5), ms(6)), Some((server, 5)));
-        once(queue(None, ms(6)), Some((server, 6)));
-        once(queue(None, None), None);
-        let connect = |connect| While::connection(&Timeouts { connect, queue: ms(5), ..timeouts() }, now);
-        once(connect(ms(6)), Some((server, 6)));
-        once(connect(None), None);
+        once(queue(limit(5), limit(6)), Some((server, 5)));
+        once(queue(Timeout::NONE, limit(6)), Some((server, 6)));
+        once(queue(Timeout::NONE, Timeout::NONE), None);
+        let connect = |connect| While::connection(&Timeouts { connect, queue: limit(5), ..timeouts() }, now);
+        once(connect(limit(6)), Some((server, 6)));
+        once(connect(Timeout::NONE), None);
         once(While::body(&timeouts(), ms(9), now), Some((client, 9)));
         once(While::body(&timeouts(), None, now), Some((client, 100)));
         once(While::response_body(Duration::from_millis(8), now), Some((server, 8)));
         let tarpit = |tarpit| While::tarpit(&Timeouts { tarpit, ..timeouts() }, now);
-        once(tarpit(ms(7)), Some((client, 7)));
-        assert_eq!(tarpit(None), While::until(now));
+        once(tarpit(limit(7)), Some((client, 7)));
+        assert_eq!(tarpit(Timeout::NONE), While::until(now));
         once(While::pause(Duration::from_millis(9), now), Some((client, 9)));
-        assert_eq!(Timeouts::of_frontend(&all).tarpit, ms(7));
-        assert_eq!(Timeouts::of_frontend(&Configured { tarpit: None, ..all }).tarpit, ms(6));
+        assert_eq!(Timeouts::of_proxy(&all).tarpit, limit(7));
+        assert_eq!(Timeouts::of_proxy(&Configured { tarpit: None, ..all }).tarpit, limit(6));
+    }
+
+    #[test]
+    fn a_timeout_is_none_or_so_many_milliseconds() {
+        assert_eq!((Timeout::of(None), Timeout::of(None).duration()), (Timeout::NONE, None));
+        for shown in [0, 1, 5000, u64::from(u32::MAX) - 1] {
+            assert_eq!(limit(shown).duration(), ms(shown));
+        }
+        let rounded = Timeout::of(Some(Duration::from_micros(1999)));
+        assert_eq!(rounded, limit(1));
+        for long in [Duration::from_millis(u64::from(u32::MAX)), Duration::MAX] {
+            assert_eq!(Timeout::of(Some(long)), limit(u64::from(u32::MAX) - 1));
+        }
+        let frontend = Timeouts {
+            client: limit(1),
+            server: limit(2),
+            connect: limit(3),
+            queue: limit(4),
+            server_fin: limit(5),
+            client_fin: limit(6),
+            ..Timeouts::default()
+        };
+        let begun = Timeouts::of_frontend(&frontend);
+        assert_eq!([begun.client, begun.client_fin], [limit(1), limit(6)]);
+        assert_eq!([begun.server, begun.connect, begun.queue, begun.server_fin], [Timeout::NONE; 4]);
     }
 }

@@ -224,6 +224,8 @@ pub struct Proxy {
     pub takes_fragments: bool,
     /// When its log line is written.
     pub log_timing: crate::log_timing::LogTiming,
+    /// Its timeouts, in the form in which its streams have them.
+    pub timeouts: crate::deadlines::Timeouts,
     /// Which kinds of rules it has, one bit each.
     pub rulesets: u32,
     /// The instance that it belongs to.

@@ -26,8 +26,8 @@ pub enum Body {
     Shared(Arc<[u8]>),
     /// Text made for this response.
     Made(Scratch),
-    /// The output of a service, of unknown length.
-    Streamed(LocalService),
+    /// The output of a service, of unknown length. Boxed, because every stream has the place for a reply.
+    Streamed(Box<LocalService>),
 }
 
 impl Body {

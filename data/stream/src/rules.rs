@@ -491,7 +491,7 @@ impl Stream {
                 let family = self.source().family();
                 self.client.with_descriptor(|descriptor| option::set_tos(descriptor, family, tos));
             }
-            ConnectionSide::Backend => self.server.marks.tos = Some(tos),
+            ConnectionSide::Backend => self.server.marks_mut().tos = Some(tos),
         }
     }
 
@@ -500,7 +500,7 @@ impl Stream {
             ConnectionSide::Frontend => {
                 self.client.with_descriptor(|descriptor| option::set_mark(descriptor, mark));
             }
-            ConnectionSide::Backend => self.server.marks.mark = Some(mark),
+            ConnectionSide::Backend => self.server.marks_mut().mark = Some(mark),
         }
     }
 

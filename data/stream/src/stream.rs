@@ -104,9 +104,9 @@ pub struct Stream {
     pub scratch: Lent<Vec<u8>>,
 }
 
-// This fills a size class of recycled blocks: sixteen more bytes would take 256 more for every stream that waits. A build that counts
+// This fills a size class of recycled blocks: eight more bytes would take 128 more for every stream that waits. A build that counts
 // instructions (bench/instructions.py) has error numbers of 32 bits, and takes them.
-const _: () = assert!(size_of::<Stream>() <= 1280 || size_of::<weir_sys::Errno>() > 2);
+const _: () = assert!(size_of::<Stream>() <= 896 || size_of::<weir_sys::Errno>() > 2);
 
 /// Why processing stopped before its normal end.
 #[derive(Debug)]
@@ -160,14 +160,13 @@ impl Stream {
     pub fn new(session: Rc<Session>, client: impl Into<StreamConnector>, began_us: u64) -> Self {
         let frontend = session.frontend;
         let handshake_ms = if session.requests.get() == 0 { session.handshake_ms.get() } else { 0 };
-        let configured = &frontend.config.settings.timeouts;
         let serial = crate::figures::next_serial();
         weir_expr::pattern::regex::budget::begin_request();
         Stream {
             instance: frontend.instance(),
             frontend,
             backend: frontend,
-            visit: BackendVisit::Ahead,
+            visit: BackendVisit::default(),
             server: ServerSide::default(),
             reusable: Reusable::default(),
             request: RequestPart::new(),
@@ -177,7 +176,7 @@ impl Stream {
             phase: During::Request,
             ending: Ending::NORMAL,
             timers: Timers::begin(began_us, handshake_ms),
-            timeouts: Timeouts::of_frontend(configured),
+            timeouts: Timeouts::of_frontend(&frontend.timeouts),
             choice: ServerChoice::default(),
             attempts: Attempts::default(),
             rules: RuleState::default(),

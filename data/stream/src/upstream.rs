@@ -66,52 +66,46 @@ impl PastConnection {
     }
 }
 
-/// Whether a stream is at its backend.
-#[derive(Debug)]
-pub enum BackendVisit {
-    /// No backend was chosen yet.
-    Ahead,
-    /// The stream counts as load of the backend.
-    Inside(Inside),
-    /// The stream has left the backend.
-    Over,
+/// Whether a stream is at its backend. While it is inside, it counts as load of the backend (`scur`, `fullconn`).
+///
+/// ```text
+///   ahead ──enter──► inside ──end, drop──► over
+/// ```
+#[derive(Debug, Default)]
+pub struct BackendVisit {
+    /// None ahead of it and when it is over.
+    backend: Option<&'static Backend>,
+    /// The worker whose count it is in: there are no more of them than a task's key can name.
+    worker: u16,
+    has_begun: bool,
 }
 
 impl BackendVisit {
+    /// Counts a stream that enters.
+    pub fn enter(backend: &'static Backend) -> Self {
+        let worker = weir_sched::worker_index();
+        backend.enter(worker);
+        BackendVisit { backend: Some(backend), worker: worker as u16, has_begun: true }
+    }
+
     /// Whether a backend was chosen: it counts the stream, now or before.
     #[inline]
     pub fn has_begun(&self) -> bool {
-        !matches!(self, BackendVisit::Ahead)
+        self.has_begun
     }
 
     /// Ends the stream's count as load of the backend.
     #[inline]
     pub fn end(&mut self) {
-        if self.has_begun() {
-            *self = BackendVisit::Over;
+        if let Some(backend) = self.backend.take() {
+            backend.leave(usize::from(self.worker));
         }
     }
 }
 
-/// Counts as load of a backend (`scur`, `fullconn`) until it is dropped.
-#[derive(Debug)]
-pub struct Inside {
-    backend: &'static Backend,
-    worker: usize,
-}
-
-impl Inside {
-    /// Counts a stream that enters.
-    pub fn enter(backend: &'static Backend) -> Self {
-        let worker = weir_sched::worker_index();
-        backend.enter(worker);
-        Inside { backend, worker }
-    }
-}
-
-impl Drop for Inside {
+impl Drop for BackendVisit {
     fn drop(&mut self) {
-        self.backend.leave(self.worker);
+        self.end();
     }
 }
 

@@ -21,10 +21,7 @@ impl Stream {
                 self.instance.variables_mut().set_within(variable, value, condition, room)
             }
             VariableScope::Session => self.session.set_variable(variable, value, condition, room),
-            VariableScope::Transaction => {
-                self.variables.transaction.set_within(variable, value, condition, room)
-            }
-            _ => self.variables.message.set_within(variable, value, condition, room),
+            scope => self.variables.room_for(scope).set_within(variable, value, condition, room),
         };
         self.charge_variables();
         stored
@@ -44,8 +41,8 @@ impl Stream {
             let used = self.instance.variables().used() + self.instance.variable_bytes.load(Relaxed);
             room = limits.process.saturating_sub(used);
         }
-        let message = self.variables.message.used();
-        let transaction = message + self.variables.transaction.used();
+        let (transaction, message) = self.variables.used();
+        let transaction = message + transaction;
         let session = transaction + self.session.variable_bytes();
         let within =
             [(limits.session, session), (limits.transaction, transaction), (limits.message, message)];
@@ -62,8 +59,7 @@ impl Stream {
     pub(crate) fn charge_variables(&mut self) {
         if self.instance.limits.variables.counts_all() {
             let total = &self.instance.variable_bytes;
-            let bytes = self.variables.used();
-            self.variables.charge.set(total, bytes);
+            self.variables.charge(total);
             self.session.charge_variables(|charge, bytes| charge.set(total, bytes));
         }
     }

@@ -70,7 +70,7 @@ impl Stream {
     pub(super) fn side(&self, side: Side) -> Side {
         match side {
             Side::Current if self.server.upstream.is_some() && !self.speaks_http() => Side::Response,
-            Side::Current if self.variables.is_response() => Side::Response,
+            Side::Current if self.rules.see_response() => Side::Response,
             Side::Current => Side::Request,
             side => side,
         }
@@ -81,7 +81,7 @@ impl Stream {
         match self.side(side) {
             Side::Response => self.response_message(),
             // A request is not available once it is answered: the configuration check warned about such rules.
-            Side::Request if self.variables.is_response() => Err(Absent::Missing),
+            Side::Request if self.rules.see_response() => Err(Absent::Missing),
             _ => self.request_message(),
         }
     }

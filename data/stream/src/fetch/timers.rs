@@ -139,7 +139,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         client("cur_client_timeout", "The stream's timeout for the client, in milliseconds"),
-        |stream, _, _| timeout(stream.timeouts.client),
+        |stream, _, _| timeout(stream.timeouts.client.duration()),
     ),
     row(
         time(
@@ -148,7 +148,7 @@ pub(super) const ROWS: &[Row] = &[
             Needs::L4_CLIENT,
             "The stream's timeout for tarpits, in milliseconds",
         ),
-        |stream, _, _| timeout(stream.timeouts.tarpit),
+        |stream, _, _| timeout(stream.timeouts.tarpit.duration()),
     ),
     row(
         backend("be_connect_timeout", "The backend's timeout for connecting, in milliseconds"),
@@ -174,18 +174,18 @@ pub(super) const ROWS: &[Row] = &[
     }),
     row(
         backend("cur_connect_timeout", "The stream's timeout for connecting, in milliseconds"),
-        |stream, _, _| timeout(stream.timeouts.connect),
+        |stream, _, _| timeout(stream.timeouts.connect.duration()),
     ),
     row(backend("cur_queue_timeout", "The stream's timeout for queues, in milliseconds"), |stream, _, _| {
-        timeout(stream.timeouts.queue)
+        timeout(stream.timeouts.queue.duration())
     }),
     row(
         backend("cur_server_timeout", "The stream's timeout for the server, in milliseconds"),
-        |stream, _, _| timeout(stream.timeouts.server),
+        |stream, _, _| timeout(stream.timeouts.server.duration()),
     ),
     row(
         backend("cur_tunnel_timeout", "The stream's timeout for tunnels, in milliseconds"),
-        |stream, _, _| timeout(stream.timeouts.tunnel),
+        |stream, _, _| timeout(stream.timeouts.tunnel.duration()),
     ),
     row(backend("cur_max_retries", "How often the stream may retry to connect"), |stream, _, _| {
         number(stream.attempts.allowed())

@@ -98,7 +98,7 @@ impl Stream {
         let body = self.request.body.keep(&self.client);
         self.client.consume(self.request.body.ready());
         self.request.body.begin(BodyFlow::done());
-        Replay::Whole(body)
+        Replay::Whole(Box::new(body))
     }
 
     /// Sends the request and waits for the head of the response.

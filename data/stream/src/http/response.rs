@@ -38,7 +38,8 @@ impl Stream {
 
     /// Response rules begin: the variables of the request's scope end, those of the response's begin.
     pub(crate) fn begin_response_rules(&mut self) {
-        if self.variables.begin_response() {
+        if self.rules.begin_response() {
+            self.variables.end_request();
             self.charge_variables();
         }
     }

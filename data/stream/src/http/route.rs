@@ -8,7 +8,7 @@ use crate::ending::{By, During, Ending};
 use crate::instance::Proxy;
 use crate::rules::RulesetResult;
 use crate::stream::{Phase, Stream, StreamError};
-use crate::upstream::{BackendVisit, Inside};
+use crate::upstream::BackendVisit;
 
 impl Stream {
     /// The frontend's rules on a request, in the manual's order.
@@ -138,9 +138,9 @@ impl Stream {
         self.backend = backend;
         self.choice.last = None;
         self.entry.backend.set(backend.index as u32);
-        self.timeouts.enter_backend(&backend.config.settings.timeouts);
+        self.timeouts.enter_backend(&backend.timeouts);
         self.attempts.allow(backend.config.settings.retries);
-        self.visit = BackendVisit::Inside(Inside::enter(backend.servers()));
+        self.visit = BackendVisit::enter(backend.servers());
         backend.count_backend_session(self.request.is_known());
         if !std::ptr::eq(backend, self.frontend) {
             self.attach_filters(backend);

@@ -139,7 +139,7 @@ impl Stream {
         let known = self.known_server();
         let settings = known.as_ref().map(|known| &known.settings);
         let transparent = self.backend.is_transparent();
-        let marks = self.server.marks;
+        let marks = self.server.marks();
         let says_something = |settings: &ServerSettings| {
             settings.send_proxy.is_some() || settings.pool_connection_name.is_some() || settings.tls.is_some()
         };
@@ -265,7 +265,7 @@ impl Stream {
         let connector = StreamConnector::own(connection);
         if let Err(error) = stands {
             let past = PastConnection::of(&connector, false, false);
-            self.server.past = Some(PastConnection { fault: past.fault.or(error.fault()), ..past });
+            self.server.keep_facts(PastConnection { fault: past.fault.or(error.fault()), ..past });
             return Err(error);
         }
         Ok(Upstream { connector, reused: false, requests: 0, counted: (0, 0), key, private, in_use })

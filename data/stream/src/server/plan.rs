@@ -60,8 +60,8 @@ impl Stream {
         ConnectPlan {
             socks4: server.and_then(socks4),
             source: self.source_for_server(known),
-            mark: self.server.marks.mark,
-            tos: self.server.marks.tos,
+            mark: self.server.marks().mark,
+            tos: self.server.marks().tos,
             options: ConnectOptions {
                 delays_acknowledgement: settings.options.tcp_smart_connect,
                 sizes: self.instance.limits.server_sockets,

@@ -245,10 +245,7 @@ impl Stream {
                 forced: self.choice.designation.is_forced(),
                 usable_servers: usable + u32::from(wanted_though_down),
                 refused: matches!(failure, Failure::Refused(_)),
-                connect_timeout_ms: self
-                    .timeouts
-                    .connect
-                    .and_then(|timeout| u64::try_from(timeout.as_millis()).ok()),
+                connect_timeout_ms: self.timeouts.connect.duration().map(crate::clock::milliseconds),
             },
         )
     }

@@ -7,8 +7,10 @@ use weir_mux::KeptBody;
 pub struct Attempts {
     /// Attempts that failed so far: `%rc`.
     pub retries: u32,
-    /// How many retries are allowed; none before a rule or the backend sets it.
-    allowed: Option<u32>,
+    /// How many retries are allowed, once a rule or the backend set it.
+    allowed: u32,
+    /// Whether one of both did.
+    is_limited: bool,
     /// Whether this request may be sent again.
     pub replay: Replay,
     /// The last failed attempt was on a reused connection.
@@ -33,8 +35,8 @@ pub enum Replay {
     Forbidden,
     /// The head alone: there is no body.
     Head,
-    /// The head, and this body.
-    Whole(KeptBody),
+    /// The head, and this body. Boxed, because every stream has the place for it.
+    Whole(Box<KeptBody>),
 }
 
 impl Replay {
@@ -49,7 +51,7 @@ impl Attempts {
     /// How many retries are allowed: what `set-retries` said, else `retries`.
     #[inline]
     pub fn allowed(&self) -> u32 {
-        self.allowed.unwrap_or_default()
+        self.allowed
     }
 
     /// Whether another retry is allowed.
@@ -61,12 +63,14 @@ impl Attempts {
     /// Sets the backend's number, unless a rule set one.
     #[inline]
     pub fn allow(&mut self, retries: u32) {
-        self.allowed.get_or_insert(retries);
+        if !self.is_limited {
+            self.allow_by_rule(retries);
+        }
     }
 
     /// Sets a rule's number, which overrides the backend's.
     pub fn allow_by_rule(&mut self, retries: u32) {
-        self.allowed = Some(retries);
+        (self.allowed, self.is_limited) = (retries, true);
     }
 }
 

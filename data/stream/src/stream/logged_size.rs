@@ -11,9 +11,9 @@ use weir_mux::Message;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoggedSize {
     /// The heads sent to the client.
-    pub heads: u64,
-    /// The body of a local response.
-    pub reply: u64,
+    pub heads: u32,
+    /// The body of a local response, which the configuration or a buffer holds.
+    pub reply: u32,
 }
 
 impl LoggedSize {
@@ -26,13 +26,14 @@ impl LoggedSize {
             true => CHUNKED_SIZE,
             false => 0,
         };
-        self.heads += (STATUS_LINE_SIZE + head.reason(raw).len() + fields).saturating_sub(added) as u64;
+        let size = (STATUS_LINE_SIZE + head.reason(raw).len() + fields).saturating_sub(added);
+        self.heads = self.heads.saturating_add(size as u32);
     }
 
     /// Both together.
     #[inline]
     pub fn total(&self) -> u64 {
-        self.heads + self.reply
+        u64::from(self.heads) + u64::from(self.reply)
     }
 }
 

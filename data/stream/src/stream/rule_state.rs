@@ -2,6 +2,8 @@
 
 use weir_config::model::Location;
 
+use crate::errors::Direction;
+
 /// The results of rules and of the options that refuse messages.
 #[derive(Debug)]
 pub struct RuleState {
@@ -15,6 +17,8 @@ pub struct RuleState {
     pub is_strict: bool,
     /// No more data is awaited: rules decide with what is there (`WAIT_END`).
     pub inspection_over: bool,
+    /// The message that is processed: rules see it, and the variables of its scope last.
+    pub processed: Direction,
 }
 
 /// What stopped a stream.
@@ -50,6 +54,18 @@ impl StoppedBy {
 }
 
 impl RuleState {
+    /// Whether the response is processed.
+    #[inline]
+    pub fn see_response(&self) -> bool {
+        self.processed == Direction::Response
+    }
+
+    /// Switches to the response. False if that was done before.
+    #[inline]
+    pub fn begin_response(&mut self) -> bool {
+        std::mem::replace(&mut self.processed, Direction::Response) == Direction::Request
+    }
+
     /// A rule stops the stream. A refusal by an option keeps that cause, even if rules change the answer.
     pub fn stop_by_rule(&mut self) {
         if self.stopped_by == StoppedBy::Nobody {
@@ -68,6 +84,7 @@ impl Default for RuleState {
             denied: false,
             is_strict: false,
             inspection_over: true,
+            processed: Direction::Request,
         }
     }
 }
@@ -75,6 +92,15 @@ impl Default for RuleState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_response_begins_once() {
+        let mut state = RuleState::default();
+        assert!(!state.see_response());
+        assert!(state.begin_response());
+        assert!(!state.begin_response());
+        assert!(state.see_response());
+    }
 
     #[test]
     fn who_stopped_first_stopped_it() {

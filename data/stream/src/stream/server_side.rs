@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use weir_backend::Lease;
+use weir_containers::PoolBox;
 use weir_sys::Address;
 
 use crate::upstream::{PastConnection, Upstream};
@@ -14,10 +15,10 @@ pub struct ServerSide {
     pub upstream: Option<Upstream>,
     /// The slot of the chosen server.
     pub lease: Option<Lease>,
-    /// Facts for the log about a connection that failed or was closed.
-    pub past: Option<PastConnection>,
-    /// The marks of a new connection's packets.
-    pub marks: PacketMarks,
+    /// Facts for the log about a connection that failed or was closed. A stream that waits for its server has none.
+    pub past: Option<PoolBox<PastConnection>>,
+    /// The marks of a new connection's packets, where rules set any.
+    marks: Option<PoolBox<PacketMarks>>,
 }
 
 /// The marks of packets to a server, set by rules.
@@ -30,6 +31,16 @@ pub struct PacketMarks {
 }
 
 impl ServerSide {
+    /// The marks of a new connection's packets.
+    pub(crate) fn marks(&self) -> PacketMarks {
+        self.marks.as_deref().copied().unwrap_or_default()
+    }
+
+    /// The same, for a rule to set one.
+    pub(crate) fn marks_mut(&mut self) -> &mut PacketMarks {
+        self.marks.get_or_insert_with(|| PoolBox::new(PacketMarks::default()))
+    }
+
     /// Bytes received from the server and sent to it, on the current connection.
     #[inline]
     pub(crate) fn bytes(&self) -> (u64, u64) {
@@ -85,10 +96,15 @@ impl ServerSide {
         }
     }
 
+    /// Keeps facts about a connection for the log.
+    pub(crate) fn keep_facts(&mut self, past: PastConnection) {
+        self.past = Some(PoolBox::new(past));
+    }
+
     /// Closes the connection, keeping the facts for the log.
     pub(crate) fn close(&mut self) {
         if let Some(upstream) = self.upstream.take() {
-            self.past = Some(PastConnection::of(&upstream.connector, true, upstream.reused));
+            self.keep_facts(PastConnection::of(&upstream.connector, true, upstream.reused));
         }
     }
 }
@@ -103,7 +119,7 @@ mod tests {
         assert_eq!((side.bytes(), side.input(), side.descriptor()), ((0, 0), &b""[..], -1));
         assert!(!side.is_broken() && !side.has_slack() && side.own_address().is_none());
         let own_address = Some(Address::Unnamed);
-        side.past = Some(PastConnection {
+        side.keep_facts(PastConnection {
             own_address,
             stood: false,
             reused: false,

@@ -1,65 +1,75 @@
 //! The variables of a stream: those of its transaction, and those of the message that is processed.
 
+use std::sync::atomic::AtomicUsize;
+
+use weir_containers::PoolBox;
 use weir_expr::{VariableScope, VariableStore};
 
 use crate::errors::Direction;
 use crate::variables::Charge;
 
-/// The variables of a stream.
-pub struct StreamVariables {
+/// The variables of a stream. Most streams have none, and hold no memory for them.
+#[derive(Default)]
+pub struct StreamVariables(Option<PoolBox<Stores>>);
+
+/// Both stores; there from the first variable on.
+#[derive(Default)]
+struct Stores {
     /// Of scope `txn`.
-    pub transaction: VariableStore,
+    transaction: VariableStore,
     /// Of scope `req` while the request is processed, then `res`.
-    pub message: VariableStore,
-    /// The message that is processed: rules see it, and `message` holds its variables.
-    pub processed: Direction,
+    message: VariableStore,
     /// The account of both for the process.
-    pub(crate) charge: Charge,
+    charge: Charge,
 }
 
-impl Default for StreamVariables {
-    /// No variables; the request comes first.
-    #[inline]
-    fn default() -> Self {
-        StreamVariables {
-            transaction: VariableStore::default(),
-            message: VariableStore::default(),
-            processed: Direction::Request,
-            charge: Charge::default(),
-        }
+/// Whether variables of this scope of a stream last while this message is processed.
+pub fn lasts(scope: VariableScope, processed: Direction) -> bool {
+    match scope {
+        VariableScope::Transaction => true,
+        VariableScope::Request => processed == Direction::Request,
+        VariableScope::Response => processed == Direction::Response,
+        _ => false,
     }
 }
 
 impl StreamVariables {
-    /// Whether the response is processed.
-    #[inline]
-    pub fn is_response(&self) -> bool {
-        self.processed == Direction::Response
-    }
-
-    /// The variables of a scope of the stream; none outside of the scope's time.
+    /// The variables of a scope that lasts; none before the stream's first variable.
     pub fn of(&mut self, scope: VariableScope) -> Option<&mut VariableStore> {
-        match (scope, self.processed) {
-            (VariableScope::Transaction, _) => Some(&mut self.transaction),
-            (VariableScope::Request, Direction::Request) => Some(&mut self.message),
-            (VariableScope::Response, Direction::Response) => Some(&mut self.message),
-            _ => None,
+        Some(self.0.as_deref_mut()?.of(scope))
+    }
+
+    /// Memory for the variables of a scope that lasts.
+    pub fn room_for(&mut self, scope: VariableScope) -> &mut VariableStore {
+        self.0.get_or_insert_with(|| PoolBox::new(Stores::default())).of(scope)
+    }
+
+    /// The variables of the request's scope end.
+    pub fn end_request(&mut self) {
+        if let Some(stores) = &mut self.0 {
+            stores.message.clear();
         }
     }
 
-    /// Switches to the response: the variables of the request's scope end. False if that was done before.
-    #[inline]
-    pub fn begin_response(&mut self) -> bool {
-        let begins = std::mem::replace(&mut self.processed, Direction::Response) == Direction::Request;
-        if begins {
-            self.message.clear();
-        }
-        begins
+    /// How many bytes those of the transaction and those of the message take.
+    pub fn used(&self) -> (usize, usize) {
+        self.0.as_ref().map_or((0, 0), |stores| (stores.transaction.used(), stores.message.used()))
     }
 
-    /// How many bytes they take.
-    pub fn used(&self) -> usize {
-        self.transaction.used() + self.message.used()
+    /// Updates the process's account of them.
+    pub(crate) fn charge(&mut self, total: &'static AtomicUsize) {
+        if let Some(stores) = self.0.as_deref_mut() {
+            stores.charge.set(total, stores.transaction.used() + stores.message.used());
+        }
+    }
+}
+
+impl Stores {
+    fn of(&mut self, scope: VariableScope) -> &mut VariableStore {
+        match scope {
+            VariableScope::Transaction => &mut self.transaction,
+            _ => &mut self.message,
+        }
     }
 }
 
@@ -71,26 +81,31 @@ mod tests {
 
     #[test]
     fn a_scope_lasts_as_long_as_its_message() {
-        let mut variables = StreamVariables::default();
-        let scopes = [VariableScope::Transaction, VariableScope::Request, VariableScope::Response];
-        let last = |variables: &mut StreamVariables| scopes.map(|scope| variables.of(scope).is_some());
-        assert_eq!(last(&mut variables), [true, true, false]);
-        assert!(variables.begin_response());
-        assert_eq!(last(&mut variables), [true, false, true]);
-        assert!(!variables.begin_response());
-        assert!(variables.is_response());
+        let scopes = [
+            VariableScope::Transaction,
+            VariableScope::Request,
+            VariableScope::Response,
+            VariableScope::Session,
+        ];
+        let last = |processed| scopes.map(|scope| lasts(scope, processed));
+        assert_eq!(last(Direction::Request), [true, true, false, false]);
+        assert_eq!(last(Direction::Response), [true, false, true, false]);
     }
 
     #[test]
     fn what_the_request_left_is_gone_when_the_response_begins() {
         let mut variables = StreamVariables::default();
+        assert!(variables.of(VariableScope::Transaction).is_none(), "no variable, no memory");
+        variables.end_request();
+        assert_eq!(variables.used(), (0, 0));
         for scope in [VariableScope::Transaction, VariableScope::Request] {
             let variable = VariableId { scope, name: 1 };
-            let store = variables.of(scope).expect("it lasts");
-            assert!(store.set_within(variable, Value::Int(1), SetCondition::ALWAYS, usize::MAX));
+            let value = Value::Int(1);
+            assert!(variables.room_for(scope).set_within(variable, value, SetCondition::ALWAYS, usize::MAX));
         }
-        let both = variables.used();
-        assert!(variables.begin_response());
-        assert!(variables.used() > 0 && variables.used() < both);
+        let (transaction, message) = variables.used();
+        assert!(transaction > 0 && message > 0);
+        variables.end_request();
+        assert_eq!(variables.used(), (transaction, 0));
     }
 }
