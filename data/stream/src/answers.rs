@@ -293,7 +293,9 @@ impl Stream {
         // Rules are for exchanges; a reply to something that was never a request skips them.
         if self.request.is_known() {
             self.begin_response_rules();
-            self.after_response_rules().await;
+            if self.has_response_rules(RulesetKind::HttpAfterResponse) {
+                PooledFuture::new(self.after_response_rules()).await;
+            }
         }
         self.response.status =
             if reply.logged_as > 0 { reply.logged_as } else { self.response.message.head.status() };

@@ -55,6 +55,13 @@ enum ActionResult {
     Await(Awaited),
 }
 
+/// The result of an action for its ruleset: none if the next rule follows.
+enum Settled<'s> {
+    Now(Option<RulesetResult>),
+    /// After a wait.
+    Later(PooledFuture<'s, Phase<Option<RulesetResult>>>),
+}
+
 /// What an action waits for, in any ruleset.
 enum Awaited {
     /// A duration.
@@ -95,7 +102,11 @@ impl Stream {
                 self.send_early_hints();
             }
             let done = self.act(&rule.action, kind, proxy);
-            if let Some(verdict) = self.settle_action(done, &rule.at, kind, proxy).await? {
+            let verdict = match self.settle_action(done, &rule.at, kind, proxy) {
+                Settled::Now(verdict) => verdict,
+                Settled::Later(wait) => wait.await?,
+            };
+            if let Some(verdict) = verdict {
                 return Ok(verdict);
             }
         }
@@ -103,31 +114,35 @@ impl Stream {
         Ok(RulesetResult::Continue)
     }
 
-    async fn settle_action(
+    /// What an action's result means for the ruleset. Not an async function: callers would have room for its arguments and the
+    /// action's result in their futures, for as long as a stream lasts.
+    fn settle_action(
         &mut self,
         done: ActionResult,
         at: &'static Location,
         kind: RulesetKind,
         proxy: &'static Proxy,
-    ) -> Phase<Option<RulesetResult>> {
-        match done {
-            ActionResult::Next | ActionResult::NeedsMore => Ok(None),
+    ) -> Settled<'_> {
+        Settled::Now(match done {
+            ActionResult::Next | ActionResult::NeedsMore => None,
             ActionResult::Accept => {
                 self.rules.decided_at = Some(at);
-                Ok(Some(RulesetResult::Accept))
+                Some(RulesetResult::Accept)
             }
             ActionResult::Stop(stop) => {
                 self.rules.decided_at = Some(at);
                 self.rules.stop_by_rule();
-                Ok(Some(RulesetResult::Stop(stop)))
+                Some(RulesetResult::Stop(stop))
             }
             ActionResult::Failed if !self.rules.is_strict => {
                 proxy.count_failed_rewrite();
-                Ok(None)
+                None
             }
-            ActionResult::Failed => Ok(Some(RulesetResult::Stop(self.failed_rule(kind, proxy)))),
-            ActionResult::Await(awaited) => PooledFuture::new(self.await_for_rule(awaited, at, kind)).await,
-        }
+            ActionResult::Failed => Some(RulesetResult::Stop(self.failed_rule(kind, proxy))),
+            ActionResult::Await(awaited) => {
+                return Settled::Later(PooledFuture::new(self.await_for_rule(awaited, at, kind)));
+            }
+        })
     }
 
     async fn await_for_rule(

@@ -108,6 +108,14 @@ pub struct Stream {
 // instructions (bench/instructions.py) has error numbers of 32 bits, and takes them.
 const _: () = assert!(size_of::<Stream>() <= 896 || size_of::<weir_sys::Errno>() > 2);
 
+// So does the future of a request, with what `multiplexed.rs` puts around it: 16 bytes.
+const _: () = assert!(size_of_future(Stream::run) <= 240);
+
+/// The size of the future that an async function makes.
+const fn size_of_future<A, B, F>(_: impl Fn(A, B) -> F + Copy) -> usize {
+    size_of::<F>()
+}
+
 /// Why processing stopped before its normal end.
 #[derive(Debug)]
 pub enum StreamError {

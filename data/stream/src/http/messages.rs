@@ -183,14 +183,14 @@ impl Stream {
         }
     }
 
-    async fn await_response(&mut self) -> Result<(), UpstreamError> {
+    /// Not an async function: this is where most streams wait, and it would store the future of the wait in its own.
+    fn await_response(&mut self) -> impl Future<Output = Result<(), UpstreamError>> {
         let mut interim = Interim::default();
         self.drive(
             While::Response,
-            |stream, deadlines| stream.advance_to_response(&mut interim, deadlines),
+            move |stream, deadlines| stream.advance_to_response(&mut interim, deadlines),
             Stream::response_is_late,
         )
-        .await
     }
 
     /// Moves what can be moved of the request, and checks whether the head of the final response has arrived.

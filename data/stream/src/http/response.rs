@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use weir_config::model::RulesetKind;
+use weir_containers::PooledFuture;
 use weir_http::NoRoom;
 
 use crate::ending::{By, During, Ending};
@@ -17,11 +18,23 @@ impl Stream {
         self.capture_response();
         self.response_content_rules().await?;
         self.remember_server_by_response();
-        self.response_rules(RulesetKind::HttpResponse).await?;
+        if self.has_response_rules(RulesetKind::HttpResponse) {
+            PooledFuture::new(self.response_rules(RulesetKind::HttpResponse)).await?;
+        }
         // Response rules see the server's response; the persistence cookie is only seen by after-response rules.
         crate::cookie::on_response(self);
         self.check_cacheable_cookies()?;
-        self.response_rules(RulesetKind::HttpAfterResponse).await
+        if self.has_response_rules(RulesetKind::HttpAfterResponse) {
+            PooledFuture::new(self.response_rules(RulesetKind::HttpAfterResponse)).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether one of the stream's proxies has rules of a kind for responses. What runs them is in a box, or each stream that waits
+    /// for its server would have the place for it.
+    #[inline]
+    pub(crate) fn has_response_rules(&self, kind: RulesetKind) -> bool {
+        self.backend.has_rules(kind) || self.frontend.has_rules(kind)
     }
 
     async fn response_rules(&mut self, kind: RulesetKind) -> Phase {

@@ -9,7 +9,7 @@ use weir_http::{BodySize, KnownName};
 use weir_net::Received;
 use weir_sched::Tick;
 
-use super::{ActionResult, RulesetResult};
+use super::{ActionResult, RulesetResult, Settled};
 use crate::clock;
 use crate::counters::Event;
 use crate::deadlines::{Waits, While};
@@ -55,7 +55,11 @@ impl Stream {
                             continue 'pass;
                         }
                         first = if done.takes_time() { position + 1 } else { first };
-                        match self.settle_action(done, &rule.at, kind, proxy).await? {
+                        let verdict = match self.settle_action(done, &rule.at, kind, proxy) {
+                            Settled::Now(verdict) => verdict,
+                            Settled::Later(wait) => wait.await?,
+                        };
+                        match verdict {
                             None => {}
                             Some(RulesetResult::Stop(stop)) => return Err(stop),
                             Some(_) => return Ok(()),
@@ -316,7 +320,11 @@ impl Stream {
                     Truth::True => {
                         let done = self.act(&rule.action, kind, backend);
                         first = if done.takes_time() { position + 1 } else { first };
-                        match self.settle_action(done, &rule.at, kind, backend).await? {
+                        let verdict = match self.settle_action(done, &rule.at, kind, backend) {
+                            Settled::Now(verdict) => verdict,
+                            Settled::Later(wait) => wait.await?,
+                        };
+                        match verdict {
                             None => {}
                             Some(RulesetResult::Stop(stop)) => return Err(stop),
                             Some(_) => return Ok(()),

@@ -1,6 +1,6 @@
 //! The choice of a server: rules, persistence, the balancing algorithm, and the queue.
 
-use weir_backend::{Algorithm, Choice, ChooseInput, Outcome, Server, ServerKey, Waiting, hash, key};
+use weir_backend::{Algorithm, Choice, ChooseInput, Lease, Outcome, Server, ServerKey, Waiting, hash, key};
 use weir_config::model::{Balance, ServerTarget};
 use weir_containers::PooledFuture;
 use weir_http::Method;
@@ -13,6 +13,21 @@ use crate::fetch::rdp;
 use crate::stream::choice::Designation;
 use crate::stream::{Phase, Stream, StreamError};
 
+/// A search for a server.
+struct Search {
+    /// Any other server is preferred to this one.
+    avoid: Option<ServerKey>,
+    /// The server that a rule or persistence designates, as long as it may still be used.
+    designated: Option<ServerKey>,
+    /// The queue of this server is the last one that was waited in.
+    queue: Option<ServerKey>,
+    /// The time for all queues together.
+    during: Option<While>,
+}
+
+/// A wait for a slot; none when the choice has to be repeated.
+type WaitForSlot<'s> = PooledFuture<'s, Phase<Option<Lease>>>;
+
 impl Stream {
     /// Gets a slot of a server, waiting in a queue if necessary.
     pub(super) async fn assign(&mut self) -> Phase {
@@ -23,16 +38,30 @@ impl Stream {
 
     /// The same, preferring any other server to `avoid`.
     pub(super) async fn assign_avoiding(&mut self, avoid: Option<ServerKey>) -> Phase {
-        let mut queueing = None;
-        let mut designated = if avoid.is_none() { self.designated_server() } else { None };
+        let designated = if avoid.is_none() { self.designated_server() } else { None };
+        let mut search = Search { avoid, designated, queue: None, during: None };
         loop {
-            let input = self.choose_input(avoid);
+            let Some(wait) = self.look_for_server(&mut search)? else { return Ok(()) };
+            let lease = wait.await?;
+            if let Some(lease) = lease {
+                return self.leased(lease);
+            }
+            search.designated = None;
+            self.leave_server(search.queue);
+        }
+    }
+
+    /// Takes a slot of a server; if that takes time, returns the wait for it. Not an async function: what it looks at must not be kept
+    /// for as long as the stream lasts.
+    fn look_for_server(&mut self, search: &mut Search) -> Phase<Option<WaitForSlot<'_>>> {
+        loop {
+            let input = self.choose_input(search.avoid);
             let task = weir_sched::current();
             let wake = move || -> Box<dyn weir_backend::Wake> {
                 Box::new(weir_backend::WakeFn(move || weir_sched::wake(task)))
             };
             let backend = self.backend.servers();
-            let choice = match &designated {
+            let choice = match &search.designated {
                 Some(key) => {
                     // Only these options keep a request at a server that is down (manual, "option persist", "force-persist").
                     let designation = self.choice.designation;
@@ -45,27 +74,25 @@ impl Stream {
             match choice {
                 Choice::Server(lease) => {
                     self.count_balanced(lease.server().figures());
-                    return self.leased(lease);
+                    self.leased(lease)?;
+                    return Ok(None);
                 }
                 Choice::Wait(waiting) => {
-                    let queue = waiting.server();
-                    self.choice.last = queue;
+                    search.queue = waiting.server();
+                    self.choice.last = search.queue;
                     // The server's queue names the server. A request in the queue for any server has none yet.
-                    if let Some(server) = queue.and_then(|key| backend.server(key)) {
+                    if let Some(server) = search.queue.and_then(|key| backend.server(key)) {
                         self.count_balanced(server.figures());
                     }
                     // Whichever server takes it out of the queue, it is another choice.
-                    self.choice.redispatched |= avoid.is_some();
+                    self.choice.redispatched |= search.avoid.is_some();
+                    let timeouts = &self.timeouts;
                     let during =
-                        *queueing.get_or_insert_with(|| While::slot(&self.timeouts, weir_sched::now()));
-                    if let Some(lease) = PooledFuture::new(self.wait_in_queue(waiting, during)).await? {
-                        return self.leased(lease);
-                    }
-                    designated = None;
-                    self.leave_server(queue);
+                        *search.during.get_or_insert_with(|| While::slot(timeouts, weir_sched::now()));
+                    return Ok(Some(PooledFuture::new(self.wait_in_queue(waiting, during))));
                 }
-                Choice::Full if designated.is_some() => {
-                    let server = designated.take();
+                Choice::Full if search.designated.is_some() => {
+                    let server = search.designated.take();
                     if self.choice.designation.is_forced() || backend.settings().redispatch == 0 {
                         self.choice.last = server;
                         self.count_failed_in_queue();
@@ -73,8 +100,8 @@ impl Stream {
                     }
                     self.leave_server(server);
                 }
-                Choice::None if designated.is_some() => {
-                    designated = None;
+                Choice::None if search.designated.is_some() => {
+                    search.designated = None;
                     self.choice.choose_freely();
                 }
                 Choice::Full | Choice::None => {
@@ -96,7 +123,7 @@ impl Stream {
         }
     }
 
-    fn leased(&mut self, lease: weir_backend::Lease) -> Phase {
+    fn leased(&mut self, lease: Lease) -> Phase {
         let server = lease.server();
         self.entry.server.set(server.key().index() as u32);
         self.session.note_server(self.backend.index, server.key());
@@ -127,7 +154,7 @@ impl Stream {
     }
 
     /// Waits for a slot: none when the choice has to be repeated. A request that fails leaves the queue.
-    async fn wait_in_queue(&mut self, waiting: Waiting, during: While) -> Phase<Option<weir_backend::Lease>> {
+    async fn wait_in_queue(&mut self, waiting: Waiting, during: While) -> Phase<Option<Lease>> {
         let mut waiting = Some(waiting);
         let outcome = self
             .drive(
@@ -148,7 +175,7 @@ impl Stream {
         outcome
     }
 
-    fn look_for_slot(&mut self, waiting: Option<&mut Waiting>) -> Phase<Step<Option<weir_backend::Lease>>> {
+    fn look_for_slot(&mut self, waiting: Option<&mut Waiting>) -> Phase<Step<Option<Lease>>> {
         match waiting.and_then(Waiting::poll) {
             Some(Outcome::Granted(granted)) => {
                 self.choice.queued.add(granted.positions);
