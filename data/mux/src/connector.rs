@@ -248,6 +248,15 @@ impl StreamConnector {
         }
     }
 
+    /// Whether the peer certainly sent nothing new: no bytes and no end; for a stream of a shared connection, no head.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        match self {
+            StreamConnector::Own(own) => own.connection.is_quiet(),
+            StreamConnector::Indirect(other) => other.is_quiet(),
+        }
+    }
+
     /// Whether it waits for a buffer to receive into.
     pub fn is_starved(&self) -> bool {
         self.connection().is_some_and(Connection::is_starved)

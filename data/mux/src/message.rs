@@ -18,7 +18,8 @@ pub struct Message {
     /// The index over `bytes`, with the edits that rules made.
     pub head: Head,
     bytes: Vec<u8>,
-    parser: Parser,
+    /// Only of a message of HTTP/1. Boxed, because hundreds of HTTP/2 may wait on one connection.
+    parser: Option<Box<Parser>>,
     /// How many bytes at the front of the connection's input are the head, until they are consumed.
     unconsumed: usize,
     /// The case of field names for the next hop (`h1-case-adjust`).
@@ -54,7 +55,9 @@ impl Message {
     pub fn clear(&mut self) {
         self.head.clear();
         self.bytes.clear();
-        self.parser.reset();
+        if let Some(parser) = &mut self.parser {
+            parser.reset();
+        }
         self.unconsumed = 0;
         self.case = None;
     }
@@ -62,6 +65,20 @@ impl Message {
     /// How many bytes of memory it keeps when it is cleared.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity() + self.head.capacity()
+    }
+
+    /// Frees the memory that the message does not need, where it is worth a copy: for a stream that waits.
+    pub fn shrink(&mut self) {
+        self.head.shrink_to_fit();
+        if self.bytes.capacity() - self.bytes.len() < WORTH_A_COPY {
+            return;
+        }
+        // The allocator would leave a block of twice the size where it is.
+        let mut bytes = Vec::new();
+        if bytes.try_reserve_exact(self.bytes.len()).is_ok() {
+            bytes.extend_from_slice(&self.bytes);
+            self.bytes = bytes;
+        }
     }
 
     /// From now until it is cleared, the message is written with field names in the case of this map.
@@ -83,7 +100,7 @@ impl Message {
     /// Whether any byte of the head was received.
     pub fn has_begun(&self) -> bool {
         // The head of a shared connection's stream comes as a whole, even if it is refused.
-        self.parser.has_begun() || !self.bytes.is_empty()
+        self.parser.as_ref().is_some_and(|parser| parser.has_begun()) || !self.bytes.is_empty()
     }
 
     /// Reads a request head. At most `limit` bytes are held for it (`tune.bufsize` less `tune.maxrewrite`).
@@ -115,14 +132,15 @@ impl Message {
     ) -> ReadHead {
         let StreamConnector::Own(from) = from else { return self.read_shared(from) };
         let from = &mut from.connection;
+        let parser = self.parser.get_or_insert_default();
         // The input may already hold a whole head (pipelining): parse before receiving.
         let mut fresh = !from.input().is_empty();
         loop {
             if fresh {
-                match look(&mut self.parser, from.input(), &mut self.head) {
+                match look(parser, from.input(), &mut self.head) {
                     Progress::Complete { head_len } => {
                         self.bytes.clear();
-                        if head_len > self.bytes.capacity() && !self.make_room(head_len) {
+                        if head_len > self.bytes.capacity() && !make_room(&mut self.bytes, head_len) {
                             return ReadHead::Failed(Fault::Shortage);
                         }
                         self.bytes.extend_from_slice(&from.input()[..head_len]);
@@ -137,7 +155,7 @@ impl Message {
                 Received::Bytes(_) => fresh = true,
                 Received::Nothing => return ReadHead::Incomplete,
                 Received::End => return ReadHead::Ended,
-                Received::Full if self.parser.has_start_line() => return ReadHead::TooLarge,
+                Received::Full if parser.has_start_line() => return ReadHead::TooLarge,
                 Received::Full => return ReadHead::StartLineTooLarge,
                 Received::Failed(fault) => return ReadHead::Failed(fault),
             }
@@ -164,16 +182,12 @@ impl Message {
         }
     }
 
-    /// Allocates memory for a head; false where memory is short.
-    fn make_room(&mut self, length: usize) -> bool {
-        !weir_net::shortage::is_short() && self.bytes.try_reserve(length).is_ok()
-    }
-
     /// Parses a whole head from bytes (an error file, a test): returns its length, or none if it is invalid.
     pub fn read_kept(&mut self, kind: Kind, bytes: &[u8]) -> Option<usize> {
         self.clear();
         let options = HeadOptions { accept_unsafe_violations: true, ..HeadOptions::default() };
-        match parse(&mut self.parser, kind, bytes, &options, &mut self.head) {
+        let parser = self.parser.get_or_insert_default();
+        match parse(parser, kind, bytes, &options, &mut self.head) {
             Progress::Complete { head_len } => {
                 self.bytes.extend_from_slice(&bytes[..head_len]);
                 Some(head_len)
@@ -259,9 +273,37 @@ impl Message {
     }
 }
 
+/// Less memory than this is not worth moving a head for.
+const WORTH_A_COPY: usize = 64;
+
+/// Allocates memory for a head; false where memory is short.
+fn make_room(bytes: &mut Vec<u8>, length: usize) -> bool {
+    !weir_net::shortage::is_short() && bytes.try_reserve(length).is_ok()
+}
+
 fn parse(parser: &mut Parser, kind: Kind, bytes: &[u8], options: &HeadOptions, head: &mut Head) -> Progress {
     match kind {
         Kind::Request => parser.request(bytes, options, head),
         Kind::Response => parser.response(bytes, options, head),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_that_waits_moves_to_memory_of_its_size_and_is_the_same() {
+        let text = b"GET /a?b HTTP/1.1\r\nHost: x\r\nAccept: y\r\n\r\n";
+        let mut message = Message::default();
+        message.bytes.reserve(500);
+        assert_eq!(message.read_kept(Kind::Request, text), Some(text.len()));
+        message.shrink();
+        assert_eq!((message.bytes.capacity(), message.bytes()), (text.len(), &text[..]));
+        assert_eq!(message.head.find(message.bytes(), b"accept", 1), Some(&b"y"[..]));
+        let place = message.bytes.as_ptr();
+        message.bytes.reserve_exact(WORTH_A_COPY - 1);
+        message.shrink();
+        assert!(message.bytes.capacity() > text.len() || message.bytes.as_ptr() == place, "not worth a copy");
     }
 }

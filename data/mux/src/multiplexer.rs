@@ -389,11 +389,11 @@ impl Multiplexer {
         inner.slots.is_empty() || !inner.engine.output().is_empty()
     }
 
-    /// Shrinks the memory to what a quiet connection needs.
+    /// Shrinks the memory to what a quiet connection needs for the streams that it has.
     pub fn shrink(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.slots.shrink_to_fit();
-        inner.started = VecDeque::new();
+        inner.started.shrink_to_fit();
         inner.connection.shrink_input();
         inner.engine.shrink();
     }
@@ -444,6 +444,11 @@ impl Multiplexer {
     /// The next head received for a stream.
     pub(crate) fn take_head(&self, id: u32) -> Option<Box<ReceivedHead>> {
         self.inner.borrow_mut().slot(id)?.take_head()
+    }
+
+    /// Whether a head was received for a stream and not taken.
+    pub(crate) fn has_head(&self, id: u32) -> bool {
+        self.inner.borrow_mut().slot(id).is_some_and(|slot| slot.has_head())
     }
 
     /// Appends what was received for a stream to `into`.

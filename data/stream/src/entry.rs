@@ -33,8 +33,8 @@ pub struct StreamEntry {
     pub id: Cell<u64>,
     /// Its connection.
     session: Cell<Option<Rc<Session>>>,
-    /// The task that runs it.
-    pub task: Cell<Option<TaskKey>>,
+    /// The task that runs it, or [`TaskKey::NONE`].
+    pub task: Cell<TaskKey>,
     /// Set when the stream is ended from outside, to the cause: the stream ends at its next step, or is killed.
     killed_by: Cell<Option<By>>,
     /// The phase it is in.
@@ -51,15 +51,25 @@ pub struct StreamEntry {
     pub calls: Cell<u32>,
     /// How often another attempt was made.
     pub retries: Cell<u16>,
-    /// The request line, kept after its message if a log format uses it. Empty for none.
-    request_line: RefCell<Vec<u8>>,
-    /// The client's addresses, once rules of this stream replaced them.
-    addresses: RefCell<Option<Box<Addresses>>>,
+    /// What others may look at for a moment.
+    shown: RefCell<Shown>,
     /// The connections of HTTP/2 that carry it: the client's, the server's.
-    carriers: RefCell<[Weak<Multiplexer>; 2]>,
+    carriers: [Cell<Weak<Multiplexer>>; 2],
     /// Whether one of those was ever set.
     is_carried: Cell<bool>,
 }
+
+/// What is kept of a stream for its log line and its list.
+#[derive(Default)]
+struct Shown {
+    /// The request line, kept after its message if a log format uses it. Empty for none.
+    request_line: Vec<u8>,
+    /// The client's addresses, once rules of this stream replaced them.
+    addresses: Option<Box<Addresses>>,
+}
+
+// Every stream has one, in a block of 128 bytes with the counts of its `Rc`.
+const _: () = assert!(size_of::<StreamEntry>() <= 128 - 16);
 
 impl StreamEntry {
     /// Counts a resumption of the task.
@@ -97,52 +107,65 @@ impl StreamEntry {
     }
 
     fn own_addresses(&self) -> Option<Ref<'_, Addresses>> {
-        Ref::filter_map(self.addresses.borrow(), Option::as_deref).ok()
+        Ref::filter_map(self.shown.borrow(), |shown| shown.addresses.as_deref()).ok()
     }
 
     /// Replaces one of the client's addresses for this stream.
     pub(crate) fn set_address(&self, session: &Session, is_source: bool, address: Address) {
-        let mut own = self.addresses.borrow_mut();
-        own.get_or_insert_with(|| Box::new(session.addresses())).set(is_source, address);
+        let mut shown = self.shown.borrow_mut();
+        shown.addresses.get_or_insert_with(|| Box::new(session.addresses())).set(is_source, address);
     }
 
     /// Notes the connection of HTTP/2 that carries one side; none for a connection of its own.
     #[inline]
     pub(crate) fn note_carrier(&self, side: Carried, connector: &StreamConnector) {
         if let Some(shared) = connector.shared() {
-            self.carriers.borrow_mut()[side as usize] = shared.connection();
+            self.carriers[side as usize].set(shared.connection());
             self.is_carried.set(true);
         } else if self.is_carried.get() {
-            self.carriers.borrow_mut()[side as usize] = Weak::new();
+            self.carriers[side as usize].set(Weak::new());
         }
     }
 
     /// What one side's connection of HTTP/2 says of this stream and of itself; none for another kind of connection.
     pub fn describe(&self, side: Carried) -> Option<String> {
-        let connection = self.carriers.borrow()[side as usize].upgrade()?;
-        let stream = connection.summary_of(self.task.get()?).unwrap_or_else(|| "stream=-".to_owned());
+        let carrier = self.carriers[side as usize].take();
+        let connection = carrier.upgrade();
+        self.carriers[side as usize].set(carrier);
+        let connection = connection?;
+        let stream = connection.summary_of(self.task()?).unwrap_or_else(|| "stream=-".to_owned());
         Some(format!("mux=h2 {stream} connection=({})", connection.summary()))
     }
 
     /// The kept request line; empty for none.
     pub fn request_line(&self) -> Ref<'_, Vec<u8>> {
-        self.request_line.borrow()
+        Ref::map(self.shown.borrow(), |shown| &shown.request_line)
     }
 
     /// Replaces the kept line by what `write` appends.
     pub(crate) fn keep_request_line(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut line = self.request_line.borrow_mut();
+        let line = &mut self.shown.borrow_mut().request_line;
         line.clear();
-        write(&mut line);
+        write(line);
+    }
+
+    /// Shrinks the memory of the line to its length.
+    pub(crate) fn shrink_request_line(&self) {
+        self.shown.borrow_mut().request_line.shrink_to_fit();
     }
 
     /// Drops the line; memory of a usual size is kept for the next one.
     fn forget_request_line(&self) {
-        let mut line = self.request_line.borrow_mut();
+        let line = &mut self.shown.borrow_mut().request_line;
         line.clear();
         if line.capacity() > LARGE {
             *line = Vec::new();
         }
+    }
+
+    /// The task that runs it.
+    pub fn task(&self) -> Option<TaskKey> {
+        Some(self.task.get()).filter(|task| !task.is_none())
     }
 
     /// The listed stream of this entry, if it is one.
@@ -179,7 +202,7 @@ impl OwnEntry {
     /// Lists the stream as `id`, and counts it as one in progress. The current task runs it.
     pub(crate) fn begin(&self, id: u64) {
         let entry = &self.0;
-        entry.task.set(Some(weir_sched::current()));
+        entry.task.set(weir_sched::current());
         entry.killed_by.set(None);
         entry.since_ms.set(weir_sched::now().as_ms());
         entry.backend.set(u32::MAX);
@@ -217,11 +240,11 @@ impl Drop for OwnEntry {
         self.end();
         // The connection may end with its last stream, and that may access the list.
         drop(self.0.session.take());
-        if self.0.addresses.borrow().is_some() {
-            drop(self.0.addresses.take());
+        if self.0.shown.borrow().addresses.is_some() {
+            self.0.shown.borrow_mut().addresses = None;
         }
         if self.0.is_carried.replace(false) {
-            *self.0.carriers.borrow_mut() = Default::default();
+            self.0.carriers.iter().for_each(|carrier| drop(carrier.take()));
         }
         self.0.forget_request_line();
         ENTRIES.with_borrow_mut(|entries| {
@@ -249,13 +272,13 @@ impl Listed {
 
     /// The deadline of the stream's current wait, if it has one.
     pub fn deadline(&self) -> Option<weir_sched::Tick> {
-        weir_sched::deadline(self.entry.task.get()?)
+        weir_sched::deadline(self.entry.task()?)
     }
 
     /// Tells the stream to end.
     fn tell(&self, by: By) {
         self.entry.killed_by.set(Some(by));
-        if let Some(task) = self.entry.task.get() {
+        if let Some(task) = self.entry.task() {
             weir_sched::wake(task);
         }
     }
@@ -289,7 +312,7 @@ pub fn end_streams(by: By, which: impl Fn(&Listed) -> bool) -> usize {
             weir_sched::sleep_until(weir_sched::now().after(LAST_WORDS_MS)).await;
             for (id, entry) in told {
                 let stays = entry.upgrade().filter(|entry| entry.id.get() == id);
-                if let Some(task) = stays.and_then(|entry| entry.task.get()) {
+                if let Some(task) = stays.and_then(|entry| entry.task()) {
                     weir_sched::kill(task);
                 }
             }

@@ -15,7 +15,10 @@ impl Stream {
             self.request.message.detach(&mut self.client);
         }
         self.scratch.reset();
-        self.client.shrink_input();
+        // What a stream of HTTP/2 has more than it needs is its head's memory, and queues are often short: it goes after a quiet time.
+        if self.client.shared().is_none() {
+            self.client.shrink_input();
+        }
     }
 
     /// Called when peers were quiet for [`QUIET`]: shrinks the buffers to their contents.
@@ -23,6 +26,11 @@ impl Stream {
     pub(crate) fn hold_less(&mut self) {
         self.client.shrink_input();
         self.server.shrink_input();
+        // A message that nothing was read into has no memory, and must not borrow any now.
+        if self.request.is_known() {
+            self.request.message.shrink();
+        }
+        self.entry.shrink_request_line();
     }
 
     /// Whether the buffers are larger than their contents need.

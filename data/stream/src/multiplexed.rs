@@ -94,7 +94,7 @@ async fn carry(multiplexer: Rc<Multiplexer>, session: Rc<Session>) {
             None => deadline,
         };
         let sent = multiplexer.bytes_sent();
-        wait(until.min(rest.at(!busy))).await;
+        wait(until.min(rest.at(multiplexer.frames(), !busy))).await;
         rest.take(&multiplexer);
         if ping.is_some() && clock::passed(until) && !clock::passed(deadline) {
             if !silence.ask(&multiplexer) {

@@ -1,4 +1,4 @@
-//! HTTP/2 connections without streams: silent peers get a PING (`idle-ping`), and memory for streams is freed.
+//! HTTP/2 connections that are quiet: silent peers get a PING (`idle-ping`), and memory for what comes is freed.
 
 use std::time::Duration;
 
@@ -44,24 +44,26 @@ impl Silence {
     }
 }
 
-/// When the memory of a connection without streams is freed. It waits a while, because a client that sends one request after the other
-/// is busy again soon.
+/// When memory is freed that only a busy connection needs: its peer was silent for a while, whether streams wait for something or
+/// there are none. Not at once, because a client that sends one request after the other is busy again soon.
 pub(crate) struct Rest {
-    was_idle: bool,
+    /// How many frames had come, and whether there was no stream.
+    seen: (u64, bool),
     at: Tick,
 }
 
 impl Default for Rest {
     fn default() -> Self {
-        Rest { was_idle: false, at: Tick::NEVER }
+        Rest { seen: (0, false), at: Tick::NEVER }
     }
 }
 
 impl Rest {
     /// When the memory is to be freed.
-    pub(crate) fn at(&mut self, is_idle: bool) -> Tick {
-        if is_idle != std::mem::replace(&mut self.was_idle, is_idle) {
-            self.at = if is_idle { clock::after(QUIET) } else { Tick::NEVER };
+    pub(crate) fn at(&mut self, frames: u64, is_idle: bool) -> Tick {
+        let seen = (frames, is_idle);
+        if seen != std::mem::replace(&mut self.seen, seen) {
+            self.at = clock::after(QUIET);
         }
         self.at
     }

@@ -84,7 +84,7 @@ fn a_stream_that_does_not_look_is_killed() {
         // Until only the kill can wake it.
         sleep_until(now().after(20)).await;
         let entry = the_stream().await.entry;
-        let own_task = entry.task.get().expect("it runs");
+        let own_task = entry.task().expect("it runs");
         let held = Rc::new(());
         let stubborn = spawn(&STUBBORN, Class::Normal, {
             let held = held.clone();
@@ -95,7 +95,7 @@ fn a_stream_that_does_not_look_is_killed() {
                 }
             }
         });
-        entry.task.set(Some(stubborn));
+        entry.task.set(stubborn);
         let began = now();
         assert_eq!(end_streams(By::Killed, |_| true), 1);
         while Rc::strong_count(&held) > 1 {

@@ -393,7 +393,7 @@ impl Connection {
         }
     }
 
-    /// Frees the memory that an idle connection does not need.
+    /// Frees the memory that a quiet connection does not need: what is kept of its streams stays.
     pub fn shrink(&mut self) {
         if self.output.is_empty() {
             self.output = Vec::new();

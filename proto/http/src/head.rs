@@ -128,6 +128,12 @@ impl Head {
         self.fields.capacity() * size_of::<Field>() + self.edits.capacity()
     }
 
+    /// Frees the memory that its index does not need.
+    pub fn shrink_to_fit(&mut self) {
+        self.fields.shrink_to_fit();
+        self.edits.shrink_to_fit();
+    }
+
     /// Clears the message and frees the memory: for a connection that goes idle.
     pub fn shrink(&mut self) {
         self.clear();

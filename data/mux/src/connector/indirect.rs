@@ -121,6 +121,14 @@ impl Indirect {
     }
 
     #[inline(never)]
+    pub(super) fn is_quiet(&self) -> bool {
+        match self {
+            Indirect::Shared(shared) => shared.is_quiet(),
+            Indirect::Local(_) | Indirect::Closed => false,
+        }
+    }
+
+    #[inline(never)]
     pub(super) fn has_slack(&self) -> bool {
         match self {
             Indirect::Shared(shared) => shared.has_slack(),

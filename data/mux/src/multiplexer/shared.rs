@@ -31,10 +31,10 @@ pub struct SharedStream {
     id: u32,
     /// Received bytes that were not consumed: from `start` on.
     input: Vec<u8>,
-    start: usize,
+    start: u32,
     /// Payload among them for which the peer's window was not opened again yet.
     unreturned: u32,
-    /// Whether bytes were taken over since the memory was shrunk: what comes next may have more memory than it needs.
+    /// Whether a head or bytes were taken over since the memory was shrunk: these and what comes next may have more than they need.
     is_wide: bool,
     /// Whether the peer's last byte was received.
     ended: bool,
@@ -46,7 +46,7 @@ pub struct SharedStream {
     outgoing: Outgoing,
     /// Payload that the flow control windows did not admit, from `sent_of_pending` on.
     pending: Vec<u8>,
-    sent_of_pending: usize,
+    sent_of_pending: u32,
     /// Whether `pending` ends the stream.
     pending_ends: bool,
     /// Bytes of this stream's heads and payload that were received.
@@ -143,7 +143,7 @@ impl SharedStream {
     /// Its state in `name=value` pairs, for debugging.
     pub fn summary(&self) -> String {
         let windows = self.multiplexer.windows(self.id);
-        let (waits, pending) = (self.input().len(), self.pending.len() - self.sent_of_pending);
+        let (waits, pending) = (self.input().len(), self.pending.len() - self.sent_of_pending());
         let response = match &self.outgoing {
             Outgoing::AwaitingHead => "awaited",
             Outgoing::Counted(_) => "counted",
@@ -189,6 +189,8 @@ impl SharedStream {
         let fault = *fault;
         rooms::give(received);
         self.received += bytes.len() as u64;
+        // The memory of a head is that of an earlier one, which may have been larger.
+        self.is_wide = true;
         match fault {
             None => {}
             Some(HeadFault::TooLarge) => return Err(NoHead::TooLarge),
@@ -206,12 +208,23 @@ impl SharedStream {
     }
 
     pub(crate) fn input(&self) -> &[u8] {
-        &self.input[self.start..]
+        &self.input[self.start()..]
+    }
+
+    // Positions have 32 bits, because there are many streams. Windows bound what waits to half of that.
+    #[inline]
+    fn start(&self) -> usize {
+        self.start as usize
+    }
+
+    #[inline]
+    fn sent_of_pending(&self) -> usize {
+        self.sent_of_pending as usize
     }
 
     pub(crate) fn consume(&mut self, count: usize) {
-        self.start += count.min(self.input.len() - self.start);
-        let returned = if self.start >= self.input.len() {
+        self.start += count.min(self.input.len() - self.start()) as u32;
+        let returned = if self.start() >= self.input.len() {
             self.input.clear();
             self.start = 0;
             self.unreturned
@@ -227,8 +240,9 @@ impl SharedStream {
     /// See [`weir_net::Connection::shorten_input`].
     pub(crate) fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R {
         let held = self.input.len();
-        let (result, useless) = edit(&mut self.input[(self.start + from).min(held)..]);
-        self.input.truncate(held - useless.min(held - self.start));
+        let from = (self.start() + from).min(held);
+        let (result, useless) = edit(&mut self.input[from..]);
+        self.input.truncate(held - useless.min(held - self.start()));
         self.consume(0);
         result
     }
@@ -239,7 +253,7 @@ impl SharedStream {
             return Received::Full;
         }
         if self.start > 0 {
-            self.input.drain(..self.start);
+            self.input.drain(..self.start as usize);
             self.start = 0;
         }
         let arrived = self.multiplexer.take_arrived(self.id, &mut self.input);
@@ -269,6 +283,11 @@ impl SharedStream {
         self.multiplexer.fault(self.id)
     }
 
+    /// Whether there is neither a head that was not taken nor a fault.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.multiplexer.has_head(self.id) && self.fault().is_none()
+    }
+
     /// Whether it may keep memory that it does not need, here or with its connection.
     pub(crate) fn has_slack(&self) -> bool {
         self.is_wide
@@ -278,7 +297,7 @@ impl SharedStream {
         if !std::mem::take(&mut self.is_wide) {
             return;
         }
-        self.input.drain(..self.start);
+        self.input.drain(..self.start as usize);
         self.start = 0;
         let before = self.input.capacity();
         self.input.shrink_to_fit();
@@ -286,7 +305,7 @@ impl SharedStream {
     }
 
     pub(crate) fn has_pending(&self) -> bool {
-        self.sent_of_pending < self.pending.len()
+        self.sent_of_pending() < self.pending.len()
             || (self.pending_ends && !matches!(self.outgoing, Outgoing::Ended))
     }
 
@@ -464,7 +483,7 @@ impl SharedStream {
     /// Sends payload, or keeps what the windows do not admit.
     fn put(&mut self, payload: &[u8], ends: bool) {
         let mut taken = 0;
-        if self.sent_of_pending >= self.pending.len() {
+        if self.sent_of_pending() >= self.pending.len() {
             taken = self.send_now(payload, ends);
         }
         if taken < payload.len() {
@@ -501,9 +520,9 @@ impl SharedStream {
             return self.failed();
         }
         let pending = std::mem::take(&mut self.pending);
-        let sent = self.send_now(&pending[self.sent_of_pending..], self.pending_ends);
-        self.sent_of_pending += sent;
-        if self.sent_of_pending < pending.len() {
+        let sent = self.send_now(&pending[self.sent_of_pending()..], self.pending_ends);
+        self.sent_of_pending += sent as u32;
+        if self.sent_of_pending() < pending.len() {
             self.pending = pending;
             self.multiplexer.await_room(self.id);
             return Sent::Part(sent);

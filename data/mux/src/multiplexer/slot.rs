@@ -15,8 +15,12 @@ pub(super) struct Slot {
     /// A head that was not taken yet.
     head: Option<Box<ReceivedHead>>,
     /// Heads after it: a server may send several.
-    #[allow(clippy::vec_box, reason = "a head is large to move, and taken in its box")]
-    later: Vec<Box<ReceivedHead>>,
+    #[allow(
+        clippy::vec_box,
+        clippy::box_collection,
+        reason = "a head is large to move, and taken in its box; few streams have such a list"
+    )]
+    later: Option<Box<Vec<Box<ReceivedHead>>>>,
     /// Received bytes that were not taken.
     pub arrived: Vec<u8>,
     /// Whether `arrived` grows by little more than what comes, because nobody is expected to take it soon.
@@ -52,7 +56,7 @@ impl Slot {
             id,
             task: TaskKey::NONE,
             head: None,
-            later: Vec::new(),
+            later: None,
             arrived: Vec::new(),
             is_frugal: true,
             payload: 0,
@@ -121,8 +125,8 @@ impl Slot {
     pub fn add_head(&mut self, head: Box<ReceivedHead>) -> bool {
         if self.head.is_none() {
             self.head = Some(head);
-        } else if self.later.len() < HEADS {
-            self.later.push(head);
+        } else if self.later.as_ref().map_or(0, |later| later.len()) < HEADS {
+            self.later.get_or_insert_default().push(head);
         } else {
             rooms::give(head);
             return false;
@@ -133,8 +137,11 @@ impl Slot {
     /// The next head that was not taken yet.
     pub fn take_head(&mut self) -> Option<Box<ReceivedHead>> {
         let head = self.head.take();
-        if !self.later.is_empty() {
-            self.head = Some(self.later.remove(0));
+        if let Some(later) = &mut self.later {
+            self.head = Some(later.remove(0));
+            if later.is_empty() {
+                self.later = None;
+            }
         }
         head
     }

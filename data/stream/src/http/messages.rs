@@ -258,7 +258,7 @@ impl Stream {
         let limit = self.instance.limits.head_limit();
         let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
         // A stream that waits borrows no memory for a head that is not there.
-        if upstream.connector.connection().is_some_and(|connection| connection.is_quiet()) {
+        if upstream.connector.is_quiet() {
             self.trace_wait(Direction::Response);
             return Ok(false);
         }

@@ -176,7 +176,7 @@ async fn serve(multiplexer: Rc<Multiplexer>, mut care: Care) {
             }
         };
         let sent = multiplexer.bytes_sent();
-        wait(until.min(rest.at(idle))).await;
+        wait(until.min(rest.at(multiplexer.frames(), idle))).await;
         rest.take(multiplexer);
         if !clock::passed(until) {
             continue;
