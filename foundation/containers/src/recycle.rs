@@ -362,11 +362,11 @@ mod tests {
     /// A block that is aligned more strictly than its size is a multiple of costs the allocator's next size.
     #[test]
     fn only_powers_of_two_begin_on_a_cache_line() {
-        for class in 0..CLASS_COUNT {
+        for (class, name) in NAMES.into_iter().enumerate() {
             let layout = class_layout(class);
             let wanted = if layout.size().is_power_of_two() { CACHE_LINE } else { ALIGNMENT };
-            assert_eq!(layout.align(), wanted, "{}", layout.size());
-            assert!(NAMES[class].ends_with(&format!("_{}", layout.size())), "{}", NAMES[class]);
+            assert_eq!(layout.align(), wanted, "{name}");
+            assert_eq!(name, format!("block_{}", layout.size()));
         }
     }
 
