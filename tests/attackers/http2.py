@@ -386,7 +386,8 @@ def windows_of_one_byte_hold_what_their_connection_may(binary, folder):
                 if sum(taken.values()) == 300:
                     break
             assert set(taken.values()) == {3} and len(taken) == 100, taken
-        assert scene.grown_kb() < 1000 * 20, f"{scene.grown_kb()} kB for 1000 streams"
+        # A buffer of 16 kB each, and the stream.
+        assert scene.grown_kb() < 1000 * 24, f"{scene.grown_kb()} kB for 1000 streams"
         scene.is_well()
 
 
