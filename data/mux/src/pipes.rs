@@ -9,7 +9,7 @@ use weir_sys::splice::Pipe;
 /// Opens pipes, as many as the process may have. A body that gets none passes through a buffer.
 #[derive(Debug)]
 pub struct Pipes {
-    /// Bytes that a pipe holds.
+    /// Bytes that a pipe holds; 0 for [`PIPE_SIZE`].
     size: usize,
     /// How many there may be (`maxpipes`).
     most: usize,
@@ -22,7 +22,6 @@ pub struct Pipes {
 impl Pipes {
     /// At most so many pipes of this size (0 for [`PIPE_SIZE`]).
     pub const fn new(size: usize, most: usize) -> Pipes {
-        let size = if size == 0 { PIPE_SIZE } else { size };
         Pipes { size, most, open: AtomicUsize::new(0), kept: AtomicUsize::new(0) }
     }
 
@@ -43,7 +42,7 @@ impl Pipes {
             return Some(pipe);
         }
         if self.open.fetch_add(1, Relaxed) < self.most
-            && let Ok(pipe) = Pipe::new(self.size)
+            && let Ok(pipe) = Pipe::new(if self.size == 0 { PIPE_SIZE } else { self.size })
         {
             return Some(pipe);
         }
