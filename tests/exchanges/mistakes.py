@@ -140,8 +140,6 @@ DIFFERENT |= {name: "whoever finds it can say where it is, and what else is wron
     'program',
 )}
 DIFFERENT |= {
-    'frontend: stats http-request': 'what has no effect here is warned of, not read',
-    'frontend: stats http-request nonsense': 'what has no effect here is warned of, not read',
     'frontend: use-server s if TRUE': 'what has no effect here is warned of, not read',
     'backend: default_backend b': 'what has no effect here is warned of, not read',
     'backend: use_backend b if TRUE': 'what has no effect here is warned of, not read',
