@@ -703,7 +703,7 @@ const ROUNDS: usize = 12;
 const MAX_OUTPUT: usize = 128 * 1024;
 /// The same while memory is short.
 const LEAST_OUTPUT: usize = 4 * 1024;
-/// How much streams may add at a time beyond the limit: half a bulk buffer.
+/// How much streams may add at a time beyond the limit.
 const PIECE: usize = 32 * 1024;
 /// Less payload than this is copied and leaves with what others send: a call costs more.
 const WORTH_A_CALL: usize = 16 * 1024;

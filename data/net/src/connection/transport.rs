@@ -494,7 +494,7 @@ pub fn set_largest_record(bytes: usize) {
 
 /// Two records of the largest kind: one that began before, and another.
 const RECEIVED_AT_ONCE: usize = 2 * MAX_RECORD;
-/// How much is encrypted before it is sent: four records, which carry all that one receive takes of forwarded bytes.
+/// How much is encrypted before it is sent: four records, more than one receive takes of forwarded bytes.
 const SEALED_AT_ONCE: usize = 4 * (MAX_CONTENT + MAX_OVERHEAD);
 /// The most bytes of tickets that wait to be sent with something else. Two take 440 bytes, and more with a client's certificates.
 const MOST_TICKETS: usize = 2048;
