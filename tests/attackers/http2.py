@@ -355,8 +355,8 @@ def requests_that_never_end_wait_for_their_timeout(binary, folder):
 def heads_that_never_end_wait_for_their_timeout(binary, folder):
     """Header blocks that are begun and not finished hold what came of them, and `timeout http-request` ends their connections."""
     with Scene(binary, folder) as scene:
-        begun = frame(HEADERS, END_STREAM, 1, REQUEST) + frame(CONTINUATION, 0, 1, b"\x00\x01x\x7f\xa1\x4d" + b"y" * 5000)
-        clients = [scene.client(begun) for _ in range(300)]
+        unfinished = frame(HEADERS, END_STREAM, 1, REQUEST) + frame(CONTINUATION, 0, 1, b"\x00\x01x\x7f\xa1\x4d" + b"y" * 5000)
+        clients = [scene.client(unfinished) for _ in range(300)]
         time.sleep(1)
         scene.is_well()
         assert scene.grown_kb() < 300 * 20, f"{scene.grown_kb()} kB for 300 clients"

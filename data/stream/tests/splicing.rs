@@ -24,6 +24,17 @@ async fn pass(from: &mut Peer, to: &mut Peer, bytes: &[u8]) {
     assert!(got == bytes, "the bytes are the same");
 }
 
+/// A client and a server, after the client asked and received the head of the answer.
+async fn answered(world: &World, head: &str, received: &str) -> (Peer, Peer) {
+    let mut client = world.client();
+    client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let mut server = world.accept("s1").await;
+    server.head().await;
+    server.send(head).await;
+    client.expect(received).await;
+    (client, server)
+}
+
 /// What was counted of pipes: from clients, to clients, from servers, to servers.
 fn counted(world: &World) -> [u64; 4] {
     let proxy = &world.instance.proxies[0];
@@ -93,13 +104,9 @@ fn the_next_response_follows_on_the_same_connection() {
 #[test]
 fn a_body_may_end_with_its_server() {
     run(plain(SPLICED), |world| async move {
-        let (mut client, body) = (world.client(), body());
-        client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
-        let mut server = world.accept("s1").await;
-        server.head().await;
-        server.send("HTTP/1.1 200 OK\r\n\r\n").await;
-        client.head().await;
-        pass(&mut server, &mut client, &body).await;
+        let (mut client, mut server) =
+            answered(&world, "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await;
+        pass(&mut server, &mut client, &body()).await;
         server.finish();
         client.closed().await;
         assert!(world.log().await.contains(" ---- "));
@@ -110,13 +117,9 @@ fn a_body_may_end_with_its_server() {
 #[test]
 fn a_body_that_ends_early_is_blamed_on_its_server() {
     run(plain(SPLICED), |world| async move {
-        let (mut client, body) = (world.client(), body());
-        client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
-        let mut server = world.accept("s1").await;
-        server.head().await;
-        server.send(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", SIZE + 1)).await;
-        client.head().await;
-        pass(&mut server, &mut client, &body).await;
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", SIZE + 1);
+        let (mut client, mut server) = answered(&world, &head, &head).await;
+        pass(&mut server, &mut client, &body()).await;
         server.finish();
         client.closed().await;
         assert!(world.log().await.contains(" SD-- "));
@@ -129,13 +132,8 @@ fn a_body_that_ends_early_is_blamed_on_its_server() {
 fn what_passes_through_the_buffer() {
     let check = |text: String, head: &'static str, length: usize, end: &'static str| {
         run(text, move |world| async move {
-            let (mut client, body) = (world.client(), body());
-            client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
-            let mut server = world.accept("s1").await;
-            server.head().await;
-            server.send(head).await;
-            client.expect(head).await;
-            pass(&mut server, &mut client, &body[..length]).await;
+            let (mut client, mut server) = answered(&world, head, head).await;
+            pass(&mut server, &mut client, &body()[..length]).await;
             server.send(end).await;
             client.expect(end).await;
             assert!(world.log().await.contains(" ---- "));

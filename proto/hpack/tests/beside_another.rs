@@ -119,6 +119,20 @@ fn updates(block: &[u8]) -> Vec<u32> {
     sizes
 }
 
+/// A block by the other implementation, and what it says.
+fn encoded(other: &mut OtherEncoder<'_>, sizes: Vec<u32>, fields: Vec<(Field, u8)>) -> (Vec<u8>, Decoded) {
+    let (mut block, mut want) = (Vec::new(), Decoded::new());
+    for size in sizes {
+        other.update_max_dynamic_size(size, &mut block).expect("a size");
+    }
+    for ((name, value), flags) in fields {
+        let start = block.len();
+        other.encode((name.clone(), value.clone(), flags), &mut block).expect("a field");
+        want.push((name, value, block[start] & 0xf0 == 0x10));
+    }
+    (block, want)
+}
+
 /// What the other implementation makes of a block.
 fn decode_other(decoder: &mut OtherDecoder<'_>, block: &[u8]) -> Decoded {
     let mut found = Vec::new();
@@ -148,15 +162,7 @@ proptest! {
         let (mut wire, mut wants) = (Vec::new(), Vec::new());
         let mut beyond = STATIC + 1;
         for (sizes, fields) in blocks {
-            let (mut block, mut want) = (Vec::new(), Decoded::new());
-            for size in sizes {
-                other.update_max_dynamic_size(size, &mut block).expect("a size");
-            }
-            for ((name, value), flags) in fields {
-                let start = block.len();
-                other.encode((name.clone(), value.clone(), flags), &mut block).expect("a field");
-                want.push((name, value, block[start] & 0xf0 == 0x10));
-            }
+            let (mut block, want) = encoded(&mut other, sizes, fields);
             // All that it has in its table; the fields are those that its own decoder finds.
             let mut index = STATIC + 1;
             while other.encode(index, &mut block).is_ok() {
@@ -227,15 +233,7 @@ proptest! {
         let mut other = OtherEncoder::with_dynamic_size(LIMIT);
         let (mut wire, mut wants) = (Vec::new(), Vec::new());
         for (sizes, fields) in blocks {
-            let (mut block, mut want) = (Vec::new(), Decoded::new());
-            for size in sizes {
-                other.update_max_dynamic_size(size, &mut block).expect("a size");
-            }
-            for ((name, value), flags) in fields {
-                let start = block.len();
-                other.encode((name.clone(), value.clone(), flags), &mut block).expect("a field");
-                want.push((name, value, block[start] & 0xf0 == 0x10));
-            }
+            let (block, want) = encoded(&mut other, sizes, fields);
             wire.push(block);
             wants.push(want);
         }
