@@ -740,6 +740,6 @@ impl Sink for SharedStream {
 const PIPED: u64 = 16 * 1024;
 /// After a sink was full, this many bytes are received in pieces of a buffer (`tune.bufsize`), not of a bulk buffer.
 const SMALL_PIECES: u32 = 256 * 1024;
-/// How many receives and sends one call makes before other tasks run: 96 kB with full bulk buffers, which takes about as long as
-/// two small requests. With five times as much, requests beside eight downloads waited twice as long.
+/// How many receives and sends one call makes before other tasks run: 96 kB with full bulk buffers. With 512 kB, requests beside eight
+/// downloads waited twice as long as with 128 kB.
 const ROUNDS: usize = 4;

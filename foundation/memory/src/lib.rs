@@ -1,4 +1,4 @@
-//! A wrapper around any allocator: who allocates, how long it takes, and what happens when there is no memory.
+//! The program's allocator, and a wrapper around any: who allocates, how long it takes, and what happens when there is no memory.
 //!
 //! ```text
 //!  static ALLOCATOR: Measured<Mimalloc> = Measured::new(Mimalloc);
@@ -11,7 +11,7 @@
 //! operator asks: that takes as long as thousands of requests.
 //!
 //! Begin with [`Measured`], [`count`], [`name_places`] and [`report`]; [`spent_ns`] is what a scheduler reads around a task.
-//! [`shortage`] is what happens when there is no memory; [`Pages`] are memory for what can be refused.
+//! [`Mimalloc`] is what the program wraps; [`shortage`] is what happens when there is no memory; [`Pages`] are memory for what can be refused.
 //!
 //! This crate refuses to know what the memory is for, and allocates for itself only when a call site is seen for the
 //! first time.

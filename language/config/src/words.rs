@@ -145,7 +145,7 @@ impl LineFaults {
         self.after_unknown = false;
     }
 
-    /// Skips the arguments of a word that is not implemented yet: its mandatory ones, or one that is not a known word.
+    /// Skips the arguments of a word that is refused: its mandatory ones, or one that is not a known word.
     pub fn skip_arguments(
         &mut self,
         words: &mut Words<'_>,
