@@ -48,13 +48,15 @@ pub fn may_reuse(settings: &PoolSettings, requests: u32) -> bool {
 #[derive(Debug)]
 pub struct IdlePools {
     workers: LazyPerWorker<Figures>,
+    /// Connections of a server with `strict-maxconn`, from before one is opened until it is closed.
+    open: AtomicU32,
 }
 
 impl IdlePools {
     /// No connections, for `workers` workers (at least one).
     #[must_use]
     pub fn new(workers: usize) -> Self {
-        Self { workers: LazyPerWorker::new(workers) }
+        Self { workers: LazyPerWorker::new(workers), open: AtomicU32::new(0) }
     }
 
     /// The same, never freed: connections in use refer to it without counting references, and the next server at the
@@ -108,6 +110,14 @@ impl IdlePools {
     #[must_use]
     pub fn usage(&self, worker: usize) -> Usage {
         self.workers.existing(worker).map(Figures::read).unwrap_or_default()
+    }
+
+    /// Whether a worker has a connection that no request uses, in its pool or for its only client.
+    #[must_use]
+    pub fn keeps_any(&self, worker: usize) -> bool {
+        self.workers
+            .existing(worker)
+            .is_some_and(|figures| figures.read().idle() > 0 || figures.private.load(Ordering::Relaxed) > 0)
     }
 
     /// What all workers use and keep.
@@ -192,6 +202,25 @@ impl IdlePools {
         figures.estimate.store(plan.estimate, Ordering::Relaxed);
         figures.used_maximum.store(figures.used.load(Ordering::Relaxed), Ordering::Relaxed);
         plan.close
+    }
+}
+
+/// Counts one of the connections of a server with `strict-maxconn`, of all workers together, as long as it lives.
+#[derive(Debug)]
+pub struct Open(&'static IdlePools);
+
+impl Open {
+    /// One more, unless there are `maximum` (0: no bound) or more already.
+    #[must_use]
+    pub fn one_of(pools: &'static IdlePools, maximum: u32) -> Option<Open> {
+        let has_room = |open: u32| (maximum == 0 || open < maximum).then_some(open + 1);
+        pools.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, has_room).is_ok().then(|| Open(pools))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -320,6 +349,20 @@ mod tests {
         assert!(!pools.needs_more(0, &settings));
         assert!(pools.needs_more(0, &PoolSettings { low: 3, ..Default::default() }));
         assert!(!pools.needs_more(1, &settings), "what another worker needs is not this one's");
+    }
+
+    /// `strict-maxconn`.
+    #[test]
+    fn a_bound_of_open_connections_is_never_exceeded() {
+        let pools = IdlePools::leak(2);
+        let mut open: Vec<_> = (0..3).map_while(|_| Open::one_of(pools, 2)).collect();
+        assert_eq!(open.len(), 2);
+        assert!(Open::one_of(pools, 1).is_none(), "it was lowered meanwhile");
+        open.extend(Open::one_of(pools, 0));
+        assert_eq!(open.len(), 3, "0 is no bound");
+        open.truncate(1);
+        assert!(Open::one_of(pools, 1).is_none());
+        assert!(Open::one_of(pools, 2).is_some());
     }
 
     #[test]

@@ -55,8 +55,9 @@ pub use health::{
     ObserveRules, Redirection, StartLevel,
 };
 pub use idle::{
-    Admission, ConnectionKeys, ConnectionParts, Idle, IdlePool, IdlePools, InUse, NeverShared, PurgePlan,
-    Removed, Reusable, ReuseScope, SharedConnection, SharedId, Usage, may_reuse, purge_plan, reuse_scope,
+    Admission, ConnectionKeys, ConnectionParts, Idle, IdlePool, IdlePools, InUse, NeverShared, Open,
+    PurgePlan, Removed, Reusable, ReuseScope, SharedConnection, SharedId, Usage, may_reuse, purge_plan,
+    reuse_scope,
 };
 pub use lb_state::{BackendStatus, FarmView, Watcher};
 pub use lease::Lease;

@@ -339,11 +339,20 @@ pub struct PoolSettings {
     pub maximum_reuse: Option<u32>,
     /// `tune.idle-pool.shared`: workers may take each other's connections.
     pub shared: bool,
+    /// `strict-maxconn`: idle connections count against `maxconn`, too.
+    pub strict: bool,
 }
 
 impl Default for PoolSettings {
     fn default() -> Self {
-        Self { maximum: None, low: 0, purge_delay_ms: 5_000, maximum_reuse: None, shared: true }
+        Self {
+            maximum: None,
+            low: 0,
+            purge_delay_ms: 5_000,
+            maximum_reuse: None,
+            shared: true,
+            strict: false,
+        }
     }
 }
 

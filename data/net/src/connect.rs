@@ -33,7 +33,7 @@ pub use options::{ConnectOptions, SocketSizes};
 pub use probe::Probe;
 pub use source::{Source, SourceAddress};
 
-use crate::connection::{Connection, Sent};
+use crate::connection::{Companion, Connection, Sent};
 use crate::fault::Fault;
 use socks4::Handshake;
 
@@ -249,6 +249,11 @@ impl Connecting {
     /// The handshake is complete, or cancelled.
     pub fn end_tls(&mut self) {
         self.connection.end_tls();
+    }
+
+    /// Gives the connection a companion.
+    pub fn accompany(&mut self, companion: Companion) {
+        self.connection.accompany(companion);
     }
 
     /// The connection: an established one, after [`stand`](Self::stand) succeeded.

@@ -3,6 +3,7 @@
 pub mod tls_count;
 pub(crate) mod transport;
 
+use std::any::Any;
 use std::io::IoSlice;
 
 use weir_containers::{Buffer, BufferPool};
@@ -76,11 +77,15 @@ pub struct Connection {
 /// The overhead of a full buffer besides its bytes.
 const PIECE_MARGIN: usize = 16;
 
-/// Rare parts: bytes that must leave before anything else, or a TLS session. At least one of the two is present.
+/// What its owner wants to be dropped when the socket is closed, whoever has the connection by then.
+pub type Companion = Box<dyn Any + Send>;
+
+/// Rare parts: bytes that must leave before anything else, a TLS session, a companion. At least one of them is present.
 #[derive(Debug, Default)]
 struct Beside {
     pending: Pending,
     tls: Option<Transport>,
+    companion: Option<Companion>,
 }
 
 /// Bytes that must leave before anything else.
@@ -166,9 +171,19 @@ impl Connection {
         &self.descriptor
     }
 
-    /// Takes the descriptor out; buffered bytes are lost.
-    pub fn into_descriptor(self) -> Descriptor {
-        self.descriptor
+    /// Takes the descriptor out, and the companion; buffered bytes are lost.
+    pub fn into_parts(self) -> (Descriptor, Option<Companion>) {
+        (self.descriptor, self.beside.and_then(|beside| beside.companion))
+    }
+
+    /// Whether it has a companion.
+    pub fn is_accompanied(&self) -> bool {
+        self.beside.as_ref().is_some_and(|beside| beside.companion.is_some())
+    }
+
+    /// Gives the connection a companion, in place of one that it has.
+    pub fn accompany(&mut self, companion: Companion) {
+        self.beside.get_or_insert_default().companion = Some(companion);
     }
 
     /// Received bytes that were not consumed.
@@ -586,7 +601,7 @@ impl Connection {
             Sent::Part(done) => beside.pending.left(done),
             Sent::Failed(_) => {}
         }
-        if beside.tls.is_some() || outcome != Sent::All {
+        if beside.tls.is_some() || beside.companion.is_some() || outcome != Sent::All {
             self.beside = Some(beside);
         }
         outcome

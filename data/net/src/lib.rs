@@ -27,7 +27,7 @@ pub use connect::{
 };
 pub use connection::tls_count;
 pub use connection::transport::{Clock, set_largest_record};
-pub use connection::{Connection, Fill, Received, Sent};
+pub use connection::{Companion, Connection, Fill, Received, Sent};
 pub use connection_limit::{ConnectionLimit, Permit};
 pub use datagram::{Arrived, Datagram};
 pub use endpoint::{Endpoint, HandedOver, OpenError, Opened, Opener, Placement, SocketOptions};

@@ -264,14 +264,14 @@ impl Session {
         drop(former);
     }
 
-    /// Drops the kept server connection if `is_unwanted` holds for it.
-    pub(crate) fn drop_own_connection(&self, is_unwanted: impl FnOnce(&OwnConnection) -> bool) {
+    /// Drops the kept server connection if `is_unwanted` holds for it; false if it does not, or there is none.
+    pub(crate) fn drop_own_connection(&self, is_unwanted: impl FnOnce(&OwnConnection) -> bool) -> bool {
         let unwanted = self
             .rare
             .borrow_mut()
             .as_mut()
             .and_then(|rare| rare.own_connection.take_if(|own| is_unwanted(own)));
-        drop(unwanted);
+        unwanted.is_some()
     }
 
     /// Closes the kept server connection; false when there is none.

@@ -2,9 +2,10 @@
 
 mod support;
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use support::threads::Running;
+use support::threads::{Running, counting_origin};
 use weir_backend::{BackendCounter as B, FrontendCounter as F, ServerCounter as S};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -102,6 +103,28 @@ fn a_worker_uses_the_idle_connections_of_another() {
     assert_eq!(proxy.backend_figures.sum(B::Reuses) + connects, clients);
 }
 
+/// `strict-maxconn`: idle connections of all workers, and those that wait for their only client, make room for new ones.
+#[test]
+fn a_strict_bound_of_connections_holds_for_idle_ones() {
+    for reuse in ["never", "safe", "aggressive", "always"] {
+        let (address, most) = counting_origin(OK);
+        let lines = format!(" http-reuse {reuse}\n server s1 {address} maxconn 2 strict-maxconn");
+        let running = Running::start(&text(&lines), 3, OK);
+        // Each keeps its connection open while others come.
+        let waiting: Vec<_> = (0..3)
+            .map(|_| {
+                let mut client = running.client();
+                client.stream(GET, OK);
+                client
+            })
+            .collect();
+        load(&running, 6, 20, 5);
+        drop(waiting);
+        check_idle(&running);
+        assert_eq!(most.load(Ordering::Relaxed), 2, "http-reuse {reuse}");
+    }
+}
+
 /// Servers are added, used, put into maintenance and removed while three workers serve: no request fails.
 #[test]
 fn servers_come_and_go_under_load() {
@@ -115,7 +138,7 @@ fn servers_come_and_go_under_load() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                while !done.load(Ordering::Relaxed) {
                     let mut client = running.client();
                     (0..5).for_each(|_| client.stream(GET, OK));
                 }
@@ -139,7 +162,7 @@ fn servers_come_and_go_under_load() {
                 }
             }
         }
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        done.store(true, Ordering::Relaxed);
     });
     check_idle(&running);
     assert_eq!(servers(proxy).len(), 1);

@@ -111,7 +111,6 @@ mod tests {
         assert!(added_server_words().any(|word| word == "weight"));
         assert!(!added_server_words().any(|word| word == "init-addr"));
         assert!(added_server_words().any(|word| word == "check-ssl"));
-        assert!(!added_server_words().any(|word| word == "strict-maxconn"), "it is not there yet");
     }
 
     #[test]
@@ -131,7 +130,6 @@ mod tests {
         check("a*", "1.1.1.1", "character '*' is not permitted in server name 'a*'.");
         check("a", "1.1.1.1 wieght", "unknown keyword 'wieght'; did you mean 'weight' maybe ?");
         check("a", "1.1.1.1 redir http://x", "'redir' option is not accepted for dynamic server");
-        check("a", "1.1.1.1 strict-maxconn", "'strict-maxconn' is not implemented yet");
         check("a", "1.1.1.1 check rise 0", "'rise' has to be > 0.");
         check("a", "1.1.1.1 id 0", "'id' : custom id has to be > 0.");
         check("a", "1.1.1.1 weight 300", "weight of server is not within 0 and 256 (300).");

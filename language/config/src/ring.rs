@@ -329,13 +329,13 @@ mod tests {
     #[test]
     fn words_that_need_a_stream_are_not_accepted() {
         check(
-            "ring r\n server s 127.0.0.1:1 weigth 5\n server s 127.0.0.1:1 source 0.0.0.0 usesrc client\n server s 127.0.0.1:1 send-proxy-v2 proxy-v2-options unique-id\n server s 127.0.0.1:1 init-addr never\n server s 127.0.0.1:1 strict-maxconn\n",
+            "ring r\n server s 127.0.0.1:1 weigth 5\n server s 127.0.0.1:1 source 0.0.0.0 usesrc client\n server s 127.0.0.1:1 send-proxy-v2 proxy-v2-options unique-id\n server s 127.0.0.1:1 init-addr never\n server s 127.0.0.1:1 namespace blue\n",
             &[
                 "parsing [test.cfg:2] : 'server r/s' : unknown keyword 'weigth'; did you mean 'weight' maybe ?",
                 "parsing [test.cfg:3] : 'server r/s' : the address of a client ('usesrc') has no effect on a server of a ring",
                 "parsing [test.cfg:4] : 'server r/s' : what the PROXY header says of a request has no effect on a server of a ring",
                 "parsing [test.cfg:5] : 'server r/s' : 'init-addr' : unknown init-addr method 'never', supported methods are 'libc', 'last', 'none'.",
-                "parsing [test.cfg:6] : 'server r/s' : 'strict-maxconn' is not implemented yet",
+                "parsing [test.cfg:6] : 'server r/s' : 'namespace' is not implemented yet",
             ],
         );
     }

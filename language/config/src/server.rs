@@ -440,6 +440,10 @@ const READY: &[Row<ServerReader>] = &[
             Ok(())
         },
     ),
+    option("strict-maxconn", "", "", "idle connections count against 'maxconn', too", |server, _| {
+        server.settings.strict_maxconn = true;
+        Ok(())
+    }),
     option("proto", "<name>", "h1", "protocol to speak, whatever would be negotiated", |server, words| {
         let word = words.expect("'proto' : missing value")?;
         server.settings.protocol = Some(protocol(word)?);
@@ -640,7 +644,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("namespace", "<name>", "network namespace to connect from").with(NOT_ADDED),
     Row::not_yet("quic-cc-algo", "{ cubic | newreno | bbr | nocc }[(<args,...>)]", "QUIC congestion control")
         .with(NOT_ADDED),
-    Row::not_yet("strict-maxconn", "", "idle connections count against 'maxconn'"),
     Row::not_yet("tcp-md5sig", "<password>", "TCP MD5 signatures").with(NOT_ADDED),
 ];
 

@@ -171,6 +171,7 @@ fn server_settings(config: &model::Server, address: ServerAddress, shares_idle: 
             purge_delay_ms: milliseconds(settings.pool_purge_delay),
             maximum_reuse: settings.max_reuse,
             shared: shares_idle,
+            strict: settings.strict_maxconn,
         },
     }
 }

@@ -69,7 +69,7 @@ impl ConnectPlan<'_> {
 /// may have its socket next.
 pub fn keep(connection: Connection, family: AddressFamily) {
     if connection.fault().is_none() {
-        connection.into_descriptor().keep(family);
+        connection.into_parts().0.keep(family);
     }
 }
 

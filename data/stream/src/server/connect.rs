@@ -210,7 +210,14 @@ impl Stream {
     }
 
     async fn connect_anew(&mut self, identity: Identity) -> Result<Upstream, ConnectError> {
+        let mut place = None;
+        if idle::is_strict(self) {
+            place = PooledFuture::new(idle::place(self)).await?;
+        }
         let mut connecting = self.begin_to_connect().await?;
+        if let Some(place) = place {
+            connecting.accompany(place);
+        }
         self.count(Event::Connect);
         idle::opened(self, connecting.descriptor());
         let in_use = idle::begin_use(self);

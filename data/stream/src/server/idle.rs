@@ -21,11 +21,11 @@ use std::time::Duration;
 
 pub use weir_backend::IdlePools;
 use weir_backend::{
-    Admission, Idle, IdlePool, InUse, PoolSettings, Removed, Reusable, ReuseScope, Server, ServerKey,
+    Admission, Idle, IdlePool, InUse, Open, PoolSettings, Removed, Reusable, ReuseScope, Server, ServerKey,
     may_reuse, reuse_scope,
 };
 use weir_mux::StreamConnector;
-use weir_net::Connection;
+use weir_net::{Companion, Connection, Fault};
 use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, Wakeup, wait, yield_now};
 
 use super::carrier::Carrier;
@@ -82,6 +82,15 @@ impl Whose {
     /// Its pool settings, unless it is down or removed. A caller with a reference to the server calls [`bounds`].
     pub(super) fn settings(self) -> Option<PoolSettings> {
         self.proxy.backend.as_ref()?.look_at(self.key, bounds)?
+    }
+
+    /// Closes an idle connection of this worker to this server: one of the pool, else one that waits for its only client. False when
+    /// there is neither.
+    fn give_up_one(self) -> bool {
+        let is_own = |own: &OwnConnection| own.backend == self.proxy.index && own.server == Some(self.key);
+        // The connection of a pool is closed outside of the borrow.
+        let pooled = with_pool(self, Pool::remove_oldest).flatten();
+        pooled.is_some() || crate::worker::find_session(|session| session.drop_own_connection(is_own))
     }
 }
 
@@ -159,12 +168,16 @@ struct Waiter {
 /// A connection on its way from one worker to another.
 struct Migration {
     descriptor: OwnedFd,
+    companion: Option<Companion>,
     requests: u32,
 }
 
 impl Migration {
     fn unpack(self) -> Option<Idle<Whole>> {
-        let connection = Connection::privileged(Descriptor::register(self.descriptor).ok()?);
+        let mut connection = Connection::privileged(Descriptor::register(self.descriptor).ok()?);
+        if let Some(companion) = self.companion {
+            connection.accompany(companion);
+        }
         Some(Idle { connection: Whole(connection), requests: self.requests, key: 0 })
     }
 }
@@ -226,7 +239,8 @@ pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> O
 /// Takes an idle connection off this worker's pool for another worker.
 fn give_away(whose: Whose, scope: ReuseScope) -> Option<Migration> {
     let Removed::Whole(idle) = with_pool(whose, |pool| pool.lend(scope))?? else { return None };
-    Some(Migration { descriptor: idle.connection.0.into_descriptor().into_fd(), requests: idle.requests })
+    let (descriptor, companion) = idle.connection.0.into_parts();
+    Some(Migration { descriptor: descriptor.into_fd(), companion, requests: idle.requests })
 }
 
 /// Handles the lender's answer: for the waiter, or for the pool when there is none any more.
@@ -328,14 +342,60 @@ pub fn keep_of_check(
     proxy: &'static Proxy,
     server: &Server,
     key: u64,
-    (connection, requests): (Connection, u32),
+    (mut connection, requests): (Connection, u32),
 ) {
     if let Some(settings) = bounds(server).filter(|settings| may_reuse(settings, requests))
         && !server.has_moved()
+        && has_place(server, &mut connection)
     {
         let whose = Whose { proxy, key: server.key(), pools: server.pools() };
         keep_idle(whose, &settings, Idle { connection: Whole(connection), requests, key });
     }
+}
+
+/// Counts a connection that a check opened among those of a server with `strict-maxconn`. False if there is no place for it.
+fn has_place(server: &Server, connection: &mut Connection) -> bool {
+    if !server.settings().pool.strict || connection.is_accompanied() {
+        return true;
+    }
+    let open = Open::one_of(server.pools(), server.maximum_connections());
+    let has_place = open.is_some();
+    open.into_iter().for_each(|open| connection.accompany(Box::new(open)));
+    has_place
+}
+
+/// Whether the leased server has `strict-maxconn`.
+#[inline]
+pub(super) fn is_strict(stream: &Stream) -> bool {
+    stream.server.lease.as_ref().is_some_and(|lease| lease.server().settings().pool.strict)
+}
+
+/// A place for one more connection to the leased server, one with `strict-maxconn`. When all are taken, an idle connection is closed for
+/// it: one of this worker, else of another.
+///
+/// # Errors
+/// [`Fault::Shortage`] if all of them are in use.
+pub(super) async fn place(stream: &Stream) -> Result<Option<Companion>, Fault> {
+    let (Some(whose), Some(lease)) = (Whose::of(stream), &stream.server.lease) else { return Ok(None) };
+    let server = lease.server();
+    let own = weir_sched::worker_index();
+    for _ in 0..ROUNDS {
+        if let Some(open) = Open::one_of(whose.pools, server.maximum_connections()) {
+            return Ok(Some(Box::new(open)));
+        }
+        if whose.give_up_one() {
+            // One that carries streams is closed by its own task.
+            yield_now().await;
+            continue;
+        }
+        let others = (0..weir_sched::worker_count()).filter(|worker| *worker != own);
+        for other in others.filter(|other| whose.pools.keeps_any(*other)) {
+            // A worker whose queue is full cannot help.
+            let _ = weir_sched::send_to(other, move || _ = whose.give_up_one());
+        }
+        weir_sched::sleep_until(clock::after(TAKEOVER)).await;
+    }
+    Err(Fault::Shortage)
 }
 
 /// Whether more than `mark` descriptors were in use when this one was opened.
@@ -549,6 +609,8 @@ static CLOSING: Kind = Kind::new("idle connections that close");
 const POOLS_AT_ONCE: usize = 1024;
 /// How many are closed before other tasks run.
 const CLOSED_IN_A_TURN: usize = 8;
+/// How often a place for one more connection is looked for, [`TAKEOVER`] apart.
+const ROUNDS: usize = 25;
 /// How long to wait for a connection from another worker.
 const TAKEOVER: Duration = Duration::from_millis(2);
 /// How often to look for surplus.

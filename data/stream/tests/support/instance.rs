@@ -238,6 +238,7 @@ fn server(config: &model::Server) -> ServerSettings {
             purge_delay_ms: u64::try_from(settings.pool_purge_delay.as_millis()).expect("a short time"),
             maximum_reuse: settings.max_reuse,
             shared: true,
+            strict: settings.strict_maxconn,
         },
         ..Default::default()
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -132,14 +133,30 @@ fn with_origins(text: &str, answer: &'static [u8]) -> String {
 
 /// An origin: a thread for each connection, until the end of the test.
 fn origin(answer: &'static [u8]) -> SocketAddr {
+    counting_origin(answer).0
+}
+
+/// The same, and the most connections that it had at once.
+pub fn counting_origin(answer: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
+    let most = Arc::new(AtomicUsize::new(0));
+    let noted = Arc::clone(&most);
     std::thread::spawn(move || {
+        let mut open: Vec<TcpStream> = Vec::new();
         for stream in listener.incoming().flatten() {
+            open.retain(is_open);
+            open.extend(stream.try_clone());
+            noted.fetch_max(open.len(), Ordering::Relaxed);
             std::thread::spawn(move || serve(stream, answer));
         }
     });
-    address
+    (address, most)
+}
+
+/// Whether the peer did not close a connection, as far as the kernel knows.
+fn is_open(stream: &TcpStream) -> bool {
+    weir_sys::socket::peek(stream, &mut [0]) != Ok(0)
 }
 
 /// Answers requests without bodies.

@@ -84,6 +84,8 @@ pub struct ServerSettings {
     pub tcp_fast_open: bool,
     /// `max-reuse`: how often a connection is reused; none for no limit, 0 for never.
     pub max_reuse: Option<u32>,
+    /// `strict-maxconn`: never more connections than `maxconn`, idle ones included.
+    pub strict_maxconn: bool,
     /// `pool-max-conn`: idle connections kept; none for no limit, 0 for none at all.
     pub pool_max_connections: Option<u32>,
     /// `pool-low-conn`: below this many idle connections, workers do not take each other's.
@@ -132,6 +134,7 @@ impl Default for ServerSettings {
             tcp_user_timeout: None,
             tcp_fast_open: false,
             max_reuse: None,
+            strict_maxconn: false,
             pool_max_connections: None,
             pool_low_connections: 0,
             pool_purge_delay: Duration::from_secs(5),
