@@ -626,17 +626,18 @@ fn begin(
     let chosen = choice.map_err(|failure| refuse(failure, answer))?;
     facts.stapled = hello.extension(STATUS_REQUEST).and_then(|_| is_stapled(&chosen));
     facts.certificate = chosen.certificate;
-    let config = if offers_others_only(&hello, &chosen.config) {
-        let mut config = ServerConfig::clone(&chosen.config);
-        config.alpn_protocols.clear();
-        Arc::new(config)
-    } else {
-        chosen.config
-    };
+    let mut config = chosen.config;
+    if offers_others_only(&hello, &config) {
+        Arc::make_mut(&mut config).alpn_protocols.clear();
+    }
     // A hello that is cut over records is put together in place: it could not be read twice.
     let is_whole = record::announced(wire)
         .is_some_and(|length| length >= record::HEADER + MESSAGE_HEADER + message.body.len());
     let cost = if is_whole { heavy::of_hello(&hello, &config) } else { Cost::Long };
+    if cost == Cost::Unknown && config.send_tls13_tickets > 1 {
+        // A session that goes on gets one ticket for the one that it used, as with OpenSSL (manual of `SSL_CTX_set_num_tickets`).
+        Arc::make_mut(&mut config).send_tls13_tickets = 1;
+    }
     let announces = hello.extension(EARLY_DATA).is_some().then(|| hello_end(wire, message.body.len()));
     let config = if announces.is_some() { early_refused::telling(&config) } else { config };
     let connection = connect(&config)?;
