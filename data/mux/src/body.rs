@@ -23,13 +23,13 @@ pub struct BodyFlow {
     framing: Framing,
     /// What marks the end of the body.
     end: End,
-    /// Bytes at the front of the source's input that may leave.
-    ready: usize,
+    /// Bytes at the front of the source's input that may leave. Input is never as large as 4 GB, and flows are part of every stream.
+    ready: u32,
     /// Payload bytes seen.
     payload: u64,
     /// Bytes of framing seen, which also leave.
     framing_bytes: u64,
-    /// The position of trailers among the ready bytes. Input is never as large as 4 GB, and flows are part of every stream.
+    /// The position of trailers among the ready bytes.
     trailers: Range<u32>,
     /// Bytes of trailers seen; the decoder bounds them.
     trailer_bytes: u32,
@@ -41,11 +41,10 @@ pub struct BodyFlow {
     with_head: bool,
     /// How many bytes still come in small pieces, because the sink was full.
     small_pieces: u32,
-    /// There is no body.
-    bodiless: bool,
-    /// What traces have shown of it. Boxed, because flows are made and moved with every message, and few are ever traced.
-    told: Option<Box<Progress>>,
 }
+
+// Every stream has two.
+const _: () = assert!(size_of::<BodyFlow>() <= 64);
 
 #[derive(Debug)]
 enum Framing {
@@ -60,6 +59,8 @@ enum Framing {
 /// What marks the end of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
+    /// Its head: there is no body.
+    Head,
     /// Its length.
     Length,
     /// Its last chunk.
@@ -144,7 +145,8 @@ impl BodyFlow {
 
     fn new(framing: BodyFraming) -> Self {
         let end = match framing {
-            BodyFraming::None | BodyFraming::Length(_) => End::Length,
+            BodyFraming::None => End::Head,
+            BodyFraming::Length(_) => End::Length,
             BodyFraming::Chunked => End::Chunk,
             BodyFraming::UntilClose | BodyFraming::Tunnel => End::Close,
         };
@@ -155,7 +157,6 @@ impl BodyFlow {
             BodyFraming::UntilClose | BodyFraming::Tunnel => Framing::UntilClose,
         };
         BodyFlow {
-            bodiless: matches!(framing, Framing::Done),
             framing,
             end,
             ready: 0,
@@ -167,7 +168,6 @@ impl BodyFlow {
             ends_sink: false,
             with_head: false,
             small_pieces: 0,
-            told: None,
         }
     }
 
@@ -252,8 +252,8 @@ impl BodyFlow {
     /// ready bytes grow; false if the coding is wrong.
     pub fn inspect(&mut self, source: &mut StreamConnector) -> bool {
         match source {
-            StreamConnector::Own(own) => self.inspect_input(&mut own.connection),
-            StreamConnector::Indirect(Indirect::Shared(shared)) => self.inspect_input(&mut **shared),
+            StreamConnector::Own(own) => self.inspect_input(own),
+            StreamConnector::Indirect(Indirect::Shared(shared)) => self.inspect_input(shared),
             StreamConnector::Indirect(_) => true,
         }
     }
@@ -261,7 +261,7 @@ impl BodyFlow {
     #[inline]
     fn inspect_input<S: Source>(&mut self, source: &mut S) -> bool {
         let Framing::Chunked(_) = self.framing else {
-            self.measure(source.input().len() - self.ready);
+            self.measure(source.input().len() - self.ready());
             return true;
         };
         self.validate(source)
@@ -269,7 +269,7 @@ impl BodyFlow {
 
     /// Lets `count` more bytes at the front of the source's input (a head that is forwarded verbatim) leave first.
     pub fn lead_with(&mut self, count: usize) {
-        self.ready += count;
+        self.ready += count as u32;
         self.with_head = true;
     }
 
@@ -284,12 +284,12 @@ impl BodyFlow {
     /// How many ready bytes leave before trailers that are dropped.
     fn leaving(&self) -> usize {
         let stays_behind = self.drops_trailers && !self.trailers.is_empty();
-        if stays_behind { self.trailers.start as usize } else { self.ready }
+        if stays_behind { self.trailers.start as usize } else { self.ready() }
     }
 
     /// That many bytes at the front have left.
     pub(crate) fn left(&mut self, count: usize) {
-        self.ready -= count;
+        self.ready -= count as u32;
         if !self.trailers.is_empty() {
             let Range { start, end } = self.trailers;
             let count = u32::try_from(count).unwrap_or(u32::MAX);
@@ -314,13 +314,13 @@ impl BodyFlow {
         room: impl FnOnce() -> Vec<u8>,
     ) -> Option<Cow<'s, [u8]>> {
         let input = source.input();
-        let framed = input.get(..self.ready).unwrap_or(input);
+        let framed = input.get(..self.ready()).unwrap_or(input);
         if self.is_chunked() { payload::of_chunked(framed, room) } else { Some(Cow::Borrowed(framed)) }
     }
 
     /// A copy of the ready bytes, as they are to leave.
     pub fn keep(&self, source: &StreamConnector) -> KeptBody {
-        let ready = &source.input()[..self.ready];
+        let ready = &source.input()[..self.ready()];
         let bytes = match self.drops_trailers && !self.trailers.is_empty() {
             true => [&ready[..self.trailers.start as usize], &ready[self.trailers.end as usize..]].concat(),
             false => ready.to_vec(),
@@ -329,8 +329,9 @@ impl BodyFlow {
     }
 
     /// How many bytes at the front of the source's input were validated and have not left yet.
+    #[inline]
     pub fn ready(&self) -> usize {
-        self.ready
+        self.ready as usize
     }
 
     /// The progress of the body.
@@ -343,7 +344,7 @@ impl BodyFlow {
         Progress {
             received: self.payload,
             // The ready bytes end with bytes of the body, but may begin with a head, which was not counted.
-            sent: (self.payload + self.framing_bytes).saturating_sub(self.ready as u64),
+            sent: (self.payload + self.framing_bytes).saturating_sub(u64::from(self.ready)),
             trailers_received,
             trailers_sent,
             complete: self.is_complete(),
@@ -351,20 +352,20 @@ impl BodyFlow {
         }
     }
 
-    /// The changes since the last call, for traces. A message without a body has no steps. `held` bytes left the source, and did not
-    /// reach the sink yet.
-    pub(crate) fn step(&mut self, held: usize) -> Step {
+    /// The changes since the totals that traces have shown, `told`. A message without a body has no steps. `held` bytes left the source,
+    /// and did not reach the sink yet.
+    pub(crate) fn step(&mut self, told: &mut Option<Progress>, held: usize) -> Step {
         let now = self.progress();
         let now = Progress { sent: now.sent.saturating_sub(held as u64), done: now.done && held == 0, ..now };
-        let ended = self.bodiless;
-        let told = || Box::new(Progress { complete: ended, done: ended, ..Progress::default() });
+        let ended = self.end == End::Head;
+        let first = Progress { complete: ended, done: ended, ..Progress::default() };
         let step = Step {
             with_head: self.with_head,
             ends_sink: self.ends_sink,
-            ..Step::between(self.told.get_or_insert_with(told), now)
+            ..Step::between(told.get_or_insert(first), now)
         };
         // True as long as the head is among the ready bytes.
-        self.with_head &= self.ready as u64 > self.payload + self.framing_bytes;
+        self.with_head &= u64::from(self.ready) > self.payload + self.framing_bytes;
         step
     }
 
@@ -372,7 +373,6 @@ impl BodyFlow {
     #[inline]
     pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
         if let (StreamConnector::Own(source), StreamConnector::Own(sink)) = (&mut *source, &mut *sink) {
-            let (source, sink) = (&mut source.connection, &mut sink.connection);
             // Usually one of the two directions has nothing to do: that is checked without a call.
             if self.ready == 0 && !self.is_complete() && source.is_quiet() && !sink.has_pending() {
                 return Flow::AwaitSource;
@@ -386,8 +386,8 @@ impl BodyFlow {
     #[cold]
     pub fn discard(&mut self, source: &mut StreamConnector) -> Flow {
         match source {
-            StreamConnector::Own(own) => self.discard_from(&mut own.connection),
-            StreamConnector::Indirect(Indirect::Shared(shared)) => self.discard_from(&mut **shared),
+            StreamConnector::Own(own) => self.discard_from(own),
+            StreamConnector::Indirect(Indirect::Shared(shared)) => self.discard_from(shared),
             StreamConnector::Indirect(_) => Flow::Failed(Side::Source, Fault::Io(Errno::PIPE)),
         }
     }
@@ -397,8 +397,8 @@ impl BodyFlow {
             if !source.input().is_empty() && !self.is_complete() && !self.inspect_input(source) {
                 return Flow::Malformed;
             }
-            source.consume(self.ready);
-            self.left(self.ready);
+            source.consume(self.ready());
+            self.left(self.ready());
             if self.is_complete() {
                 return Flow::Done;
             }
@@ -414,15 +414,15 @@ impl BodyFlow {
     fn advance_others(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
         match (source, sink) {
             (StreamConnector::Own(source), StreamConnector::Indirect(Indirect::Shared(sink))) => {
-                self.advance_between(&mut source.connection, &mut **sink)
+                self.advance_between(source, sink)
             }
             (StreamConnector::Indirect(Indirect::Shared(source)), StreamConnector::Own(sink)) => {
-                self.advance_between(&mut **source, &mut sink.connection)
+                self.advance_between(source, sink)
             }
             (
                 StreamConnector::Indirect(Indirect::Shared(source)),
                 StreamConnector::Indirect(Indirect::Shared(sink)),
-            ) => self.advance_between(&mut **source, &mut **sink),
+            ) => self.advance_between(source, sink),
             (StreamConnector::Indirect(Indirect::Local(service)), sink) => self.advance_made(service, sink),
             // A service takes no body, and a closed connector has none.
             _ => Flow::Failed(Side::Sink, Fault::Io(Errno::PIPE)),
@@ -566,27 +566,28 @@ impl BodyFlow {
                 taken as usize
             }
         };
-        self.ready += taken;
+        self.ready += taken as u32;
         self.payload += taken as u64;
     }
 
     /// Validates the chunked coding after the ready bytes; false if it is invalid.
     fn validate<S: Source>(&mut self, source: &mut S) -> bool {
+        let ready = self.ready();
         let Framing::Chunked(decoder) = &mut self.framing else { return true };
-        let found = source.shorten_input(self.ready, |bytes| {
+        let found = source.shorten_input(ready, |bytes| {
             let found = decoder.advance(bytes);
             let removed = found.as_ref().map_or(0, |advance| advance.removed);
             (found, removed)
         });
         let Ok(advance) = found else { return false };
         if !advance.trailers.is_empty() {
-            let start = (self.ready + advance.trailers.start) as u32;
-            let end = (self.ready + advance.trailers.end) as u32;
+            let start = (ready + advance.trailers.start) as u32;
+            let end = (ready + advance.trailers.end) as u32;
             // A later part follows the earlier one directly.
             self.trailers = if self.trailers.is_empty() { start } else { self.trailers.start }..end;
             self.trailer_bytes += advance.trailers.len() as u32;
         }
-        self.ready += advance.consumed;
+        self.ready += advance.consumed as u32;
         self.payload += advance.payload as u64;
         self.framing_bytes += (advance.consumed - advance.payload) as u64;
         if advance.done {

@@ -19,7 +19,7 @@ use weir_net::connection::Fill;
 use weir_net::{Connection, Fault, Received, Sent};
 use weir_sched::Descriptor;
 use weir_sys::tcp_info::{TcpInfo, tcp_info};
-use weir_sys::{Address, socket};
+use weir_sys::{Address, Errno, socket};
 use weir_tls::Facts;
 
 use crate::multiplexer::SharedStream;
@@ -31,18 +31,13 @@ pub use indirect::Indirect;
 #[derive(Debug)]
 pub enum StreamConnector {
     /// A connection that carries only this stream.
-    Own(OwnConnection),
+    Own(Connection),
     /// Anything else.
     Indirect(Indirect),
 }
 
-/// A connection, and its byte counts when the stream began.
-#[derive(Debug)]
-pub struct OwnConnection {
-    pub(crate) connection: Connection,
-    received_before: u64,
-    sent_before: u64,
-}
+// Every stream has two.
+const _: () = assert!(size_of::<StreamConnector>() <= 72 || size_of::<Errno>() > 2);
 
 impl From<Connection> for StreamConnector {
     #[inline]
@@ -59,7 +54,7 @@ impl From<LocalService> for StreamConnector {
 
 impl From<SharedStream> for StreamConnector {
     fn from(stream: SharedStream) -> Self {
-        StreamConnector::Indirect(Indirect::Shared(Box::new(stream)))
+        StreamConnector::Indirect(Indirect::Shared(stream))
     }
 }
 
@@ -69,17 +64,16 @@ impl StreamConnector {
 
     /// The connection carries a stream from now on, including the bytes that are in its input.
     #[inline]
-    pub fn own(connection: Connection) -> Self {
-        let received_before = connection.received - connection.input().len() as u64;
-        let sent_before = connection.sent;
-        StreamConnector::Own(OwnConnection { connection, received_before, sent_before })
+    pub fn own(mut connection: Connection) -> Self {
+        connection.count_anew();
+        StreamConnector::Own(connection)
     }
 
     /// The connection, if it carries only this stream.
     #[inline]
     pub fn connection(&self) -> Option<&Connection> {
         match self {
-            StreamConnector::Own(own) => Some(&own.connection),
+            StreamConnector::Own(own) => Some(own),
             _ => None,
         }
     }
@@ -88,7 +82,7 @@ impl StreamConnector {
     #[inline]
     pub fn connection_mut(&mut self) -> Option<&mut Connection> {
         match self {
-            StreamConnector::Own(own) => Some(&mut own.connection),
+            StreamConnector::Own(own) => Some(own),
             _ => None,
         }
     }
@@ -103,7 +97,7 @@ impl StreamConnector {
     #[inline]
     pub fn take_connection(&mut self) -> Option<Connection> {
         match std::mem::replace(self, StreamConnector::CLOSED) {
-            StreamConnector::Own(own) => Some(own.connection),
+            StreamConnector::Own(own) => Some(own),
             _ => None,
         }
     }
@@ -112,7 +106,7 @@ impl StreamConnector {
     #[inline]
     pub fn input(&self) -> &[u8] {
         match self {
-            StreamConnector::Own(own) => own.connection.input(),
+            StreamConnector::Own(own) => own.input(),
             StreamConnector::Indirect(other) => other.input(),
         }
     }
@@ -121,7 +115,7 @@ impl StreamConnector {
     #[inline]
     pub fn consume(&mut self, count: usize) {
         match self {
-            StreamConnector::Own(own) => own.connection.consume(count),
+            StreamConnector::Own(own) => own.consume(count),
             StreamConnector::Indirect(other) => other.consume(count),
         }
     }
@@ -130,7 +124,7 @@ impl StreamConnector {
     #[inline]
     pub fn receive(&mut self, limit: usize) -> Received {
         match self {
-            StreamConnector::Own(own) => own.connection.receive(limit),
+            StreamConnector::Own(own) => own.receive(limit),
             StreamConnector::Indirect(other) => other.receive(limit),
         }
     }
@@ -139,7 +133,7 @@ impl StreamConnector {
     #[inline]
     pub fn send_head(&mut self, head: &[u8], more: bool) -> Sent {
         match self {
-            StreamConnector::Own(own) => own.connection.send_head(head, more),
+            StreamConnector::Own(own) => own.send_head(head, more),
             StreamConnector::Indirect(other) => other.send_head(head),
         }
     }
@@ -148,7 +142,7 @@ impl StreamConnector {
     #[inline]
     pub fn flush(&mut self, more: bool) -> Sent {
         match self {
-            StreamConnector::Own(own) => own.connection.flush(more),
+            StreamConnector::Own(own) => own.flush(more),
             StreamConnector::Indirect(other) => other.flush(),
         }
     }
@@ -157,7 +151,7 @@ impl StreamConnector {
     #[inline]
     pub(crate) fn send(&mut self, bytes: &[u8], more: bool) -> Sent {
         match self {
-            StreamConnector::Own(own) => own.connection.send(bytes, more),
+            StreamConnector::Own(own) => own.send(bytes, more),
             StreamConnector::Indirect(other) => other.send(bytes),
         }
     }
@@ -174,7 +168,7 @@ impl StreamConnector {
     #[inline]
     pub fn has_pending(&self) -> bool {
         match self {
-            StreamConnector::Own(own) => own.connection.has_pending(),
+            StreamConnector::Own(own) => own.has_pending(),
             StreamConnector::Indirect(other) => other.has_pending(),
         }
     }
@@ -182,7 +176,7 @@ impl StreamConnector {
     /// Signals that the stream sends no more.
     pub fn shut_write(&mut self) {
         match self {
-            StreamConnector::Own(own) => own.connection.shut_write(),
+            StreamConnector::Own(own) => own.shut_write(),
             // Its last byte carries the end. Without one, the stream is reset when it is dropped.
             StreamConnector::Indirect(_) => {}
         }
@@ -199,7 +193,7 @@ impl StreamConnector {
     #[inline]
     pub fn shut(&self) -> bool {
         match self {
-            StreamConnector::Own(own) => own.connection.shut(),
+            StreamConnector::Own(own) => own.shut(),
             StreamConnector::Indirect(other) => other.shut(),
         }
     }
@@ -208,7 +202,7 @@ impl StreamConnector {
     #[inline]
     pub fn ended(&self) -> bool {
         match self {
-            StreamConnector::Own(own) => own.connection.ended(),
+            StreamConnector::Own(own) => own.ended(),
             StreamConnector::Indirect(other) => other.ended(),
         }
     }
@@ -217,7 +211,7 @@ impl StreamConnector {
     #[inline]
     pub fn peer_closed(&self) -> bool {
         match self {
-            StreamConnector::Own(own) => own.connection.peer_closed(),
+            StreamConnector::Own(own) => own.peer_closed(),
             StreamConnector::Indirect(other) => other.peer_closed(),
         }
     }
@@ -226,7 +220,7 @@ impl StreamConnector {
     #[inline]
     pub fn is_broken(&self) -> bool {
         match self {
-            StreamConnector::Own(own) => own.connection.is_broken(),
+            StreamConnector::Own(own) => own.is_broken(),
             StreamConnector::Indirect(other) => other.is_broken(),
         }
     }
@@ -235,7 +229,7 @@ impl StreamConnector {
     #[inline]
     pub fn fault(&self) -> Option<Fault> {
         match self {
-            StreamConnector::Own(own) => own.connection.fault(),
+            StreamConnector::Own(own) => own.fault(),
             StreamConnector::Indirect(other) => other.fault(),
         }
     }
@@ -252,7 +246,7 @@ impl StreamConnector {
     #[inline]
     pub fn is_quiet(&self) -> bool {
         match self {
-            StreamConnector::Own(own) => own.connection.is_quiet(),
+            StreamConnector::Own(own) => own.is_quiet(),
             StreamConnector::Indirect(other) => other.is_quiet(),
         }
     }
@@ -266,7 +260,7 @@ impl StreamConnector {
     #[inline]
     pub fn has_slack(&self) -> bool {
         match self {
-            StreamConnector::Own(own) => own.connection.has_slack(),
+            StreamConnector::Own(own) => own.has_slack(),
             StreamConnector::Indirect(other) => other.has_slack(),
         }
     }
@@ -275,7 +269,7 @@ impl StreamConnector {
     #[inline]
     pub fn shrink_input(&mut self) {
         match self {
-            StreamConnector::Own(own) => own.connection.shrink_input(),
+            StreamConnector::Own(own) => own.shrink_input(),
             StreamConnector::Indirect(other) => other.shrink_input(),
         }
     }
@@ -284,7 +278,7 @@ impl StreamConnector {
     #[inline]
     pub fn received(&self) -> u64 {
         match self {
-            StreamConnector::Own(own) => own.connection.received - own.received_before,
+            StreamConnector::Own(own) => own.received,
             StreamConnector::Indirect(other) => other.received(),
         }
     }
@@ -293,7 +287,7 @@ impl StreamConnector {
     #[inline]
     pub fn sent(&self) -> u64 {
         match self {
-            StreamConnector::Own(own) => own.connection.sent - own.sent_before,
+            StreamConnector::Own(own) => own.sent,
             StreamConnector::Indirect(other) => other.sent(),
         }
     }
@@ -332,7 +326,7 @@ impl StreamConnector {
     /// Calls `look` with the underlying descriptor, this stream's or its shared connection's; none where there is no socket.
     pub fn with_descriptor<R>(&self, look: impl FnOnce(&Descriptor) -> R) -> Option<R> {
         match self {
-            StreamConnector::Own(own) => Some(look(own.connection.descriptor())),
+            StreamConnector::Own(own) => Some(look(own.descriptor())),
             StreamConnector::Indirect(Indirect::Shared(shared)) => {
                 Some(shared.multiplexer().look(|connection| look(connection.descriptor())))
             }

@@ -323,7 +323,7 @@ impl Multiplexer {
         Some(format!(
             "stream={} in={} ended={} waits={} receive_window={receive} send_window={send}",
             slot.id,
-            slot.arrived.len(),
+            slot.arrived().len(),
             u8::from(slot.ended),
             match slot.awaits {
                 Awaits::Nothing => "none",

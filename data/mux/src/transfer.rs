@@ -21,7 +21,7 @@ use crate::connector::{Indirect, StreamConnector};
 use crate::filter::{Filter, FilterChain};
 use crate::message::Message;
 use crate::pipes::Pipes;
-use crate::progress::Step;
+use crate::progress::{Progress, Step};
 use crate::service::LocalService;
 use crate::spliced::Spliced;
 use crate::trailers::Trailers;
@@ -30,7 +30,16 @@ use crate::trailers::Trailers;
 #[derive(Debug)]
 pub struct Transfer {
     flow: BodyFlow,
-    detour: Option<Box<Detour>>,
+    /// Boxed, because every stream has the place for two of it.
+    aside: Option<Box<Aside>>,
+}
+
+/// What few bodies have.
+#[derive(Debug, Default)]
+struct Aside {
+    detour: Option<Detour>,
+    /// What traces have shown of the body.
+    told: Option<Progress>,
 }
 
 /// What bytes pass, where they do not go straight from the source's buffer to the sink.
@@ -43,23 +52,26 @@ enum Detour {
 impl Transfer {
     /// Nothing to move, no filters.
     pub fn done() -> Self {
-        Transfer { flow: BodyFlow::done(), detour: None }
+        Transfer { flow: BodyFlow::done(), aside: None }
     }
 
     /// Starts another body; the filters stay.
     #[inline]
     pub fn begin(&mut self, flow: BodyFlow) {
         self.flow = flow;
-        if self.detour.is_some() {
+        if self.aside.is_some() {
             self.begin_again();
         }
     }
 
     #[cold]
     fn begin_again(&mut self) {
-        match self.detour.as_deref_mut() {
-            Some(Detour::Filters(filtered)) => filtered.begin(&self.flow),
-            Some(Detour::Pipe(_)) | None => self.detour = None,
+        match self.aside.as_deref_mut() {
+            Some(Aside { detour: Some(Detour::Filters(filtered)), told }) => {
+                *told = None;
+                filtered.begin(&self.flow);
+            }
+            _ => self.aside = None,
         }
     }
 
@@ -68,15 +80,20 @@ impl Transfer {
         if self.filtered().is_none() {
             let mut filtered = Filtered::new(limit);
             filtered.begin(&self.flow);
-            self.detour = Some(Box::new(Detour::Filters(filtered)));
+            self.aside.get_or_insert_default().detour = Some(Detour::Filters(filtered));
         }
         if let Some(filtered) = self.filtered() {
             filtered.chain.push(filter);
         }
     }
 
+    #[inline]
+    fn detour(&self) -> Option<&Detour> {
+        self.aside.as_ref()?.detour.as_ref()
+    }
+
     fn filtered(&mut self) -> Option<&mut Filtered> {
-        match self.detour.as_deref_mut() {
+        match &mut self.aside.as_mut()?.detour {
             Some(Detour::Filters(filtered)) => Some(filtered),
             Some(Detour::Pipe(_)) | None => None,
         }
@@ -85,14 +102,14 @@ impl Transfer {
     /// Whether there are filters.
     #[inline]
     pub fn is_filtered(&self) -> bool {
-        matches!(self.detour.as_deref(), Some(Detour::Filters(_)))
+        matches!(self.detour(), Some(Detour::Filters(_)))
     }
 
     /// Lets what is still to come of this body pass through one of these pipes, once much of it came, unless filters have to see it.
     /// Bodies in chunks and short ones always pass through the buffer.
     pub fn allow_pipe(&mut self, pipes: &'static Pipes) {
-        if self.detour.is_none() && self.flow.is_worth_a_pipe() {
-            self.detour = Some(Box::new(Detour::Pipe(Spliced::new(pipes))));
+        if self.detour().is_none() && self.flow.is_worth_a_pipe() {
+            self.aside.get_or_insert_default().detour = Some(Detour::Pipe(Spliced::new(pipes)));
         }
     }
 
@@ -102,7 +119,7 @@ impl Transfer {
     }
 
     fn pipe(&self) -> Option<&Spliced> {
-        match self.detour.as_deref() {
+        match self.detour() {
             Some(Detour::Pipe(spliced)) => Some(spliced),
             Some(Detour::Filters(_)) | None => None,
         }
@@ -133,7 +150,7 @@ impl Transfer {
     #[inline]
     pub fn is_done(&self) -> bool {
         self.flow.is_done()
-            && match self.detour.as_deref() {
+            && match self.detour() {
                 None => true,
                 Some(Detour::Filters(filtered)) => filtered.is_done(),
                 Some(Detour::Pipe(spliced)) => spliced.held() == 0,
@@ -143,7 +160,7 @@ impl Transfer {
     /// When a filter lets more pass, after [`Flow::Withheld`]; never if none holds anything back.
     #[inline]
     pub fn wake_at(&self) -> Tick {
-        match self.detour.as_deref() {
+        match self.detour() {
             Some(Detour::Filters(filtered)) => filtered.chain.wake_at(),
             Some(Detour::Pipe(_)) | None => Tick::NEVER,
         }
@@ -158,7 +175,8 @@ impl Transfer {
     /// Moves what can be moved now.
     #[inline]
     pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
-        match self.detour.as_deref_mut() {
+        let detour = self.aside.as_mut().and_then(|aside| aside.detour.as_mut());
+        match detour {
             None => self.flow.advance(source, sink),
             Some(Detour::Filters(filtered)) => filtered.advance(&mut self.flow, source, sink),
             Some(Detour::Pipe(spliced)) => spliced.advance(&mut self.flow, source, sink),
@@ -168,7 +186,7 @@ impl Transfer {
     /// The changes since the last call, for traces. A message without a body has no steps.
     pub fn step(&mut self) -> Step {
         let held = self.pipe().map_or(0, Spliced::held);
-        self.flow.step(held)
+        self.flow.step(&mut self.aside.get_or_insert_default().told, held)
     }
 }
 
@@ -278,7 +296,7 @@ impl Filtered {
                 }
             }
             let received = match source {
-                StreamConnector::Own(own) => own.connection.receive_piece(),
+                StreamConnector::Own(own) => own.receive_piece(),
                 StreamConnector::Indirect(other) => other.receive(self.limit),
             };
             match received {

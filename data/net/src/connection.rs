@@ -62,15 +62,17 @@ pub struct Connection {
     beside: Option<Box<Beside>>,
     ended: bool,
     shut: bool,
+    /// Whether bytes were received before the counts began.
+    heard_before: bool,
     /// Its place in the queue while it waits for a buffer to receive into.
     turn: Turn,
     privilege: Privilege,
     broken: Option<Fault>,
     /// Set if nothing can be sent any more. Bytes that the peer sent before it closed may still be available.
     write_error: Option<Fault>,
-    /// Bytes received since the connection was created.
+    /// Bytes received since the connection was created, or [`Connection::count_anew`] was called.
     pub received: u64,
-    /// Bytes sent since the connection was created.
+    /// The same of bytes sent.
     pub sent: u64,
 }
 
@@ -157,6 +159,7 @@ impl Connection {
             beside: None,
             ended: false,
             shut: false,
+            heard_before: false,
             turn: Turn::default(),
             privilege,
             broken: None,
@@ -164,6 +167,14 @@ impl Connection {
             received: 0,
             sent: 0,
         }
+    }
+
+    /// Counts the bytes of another stream from now on, beginning with those that are in the input.
+    #[inline]
+    pub fn count_anew(&mut self) {
+        self.heard_before |= self.received > 0;
+        self.received = self.input().len() as u64;
+        self.sent = 0;
     }
 
     /// The underlying descriptor.

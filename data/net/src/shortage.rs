@@ -14,7 +14,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
-use std::num::NonZeroU64;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use weir_containers::{Allowance, Buffer, BufferPool};
@@ -69,7 +69,7 @@ fn give_to_all(count: usize) {
 
 /// A place among the waiters; none while the connection waits for no buffer.
 #[derive(Debug, Default)]
-pub(crate) struct Turn(Option<NonZeroU64>);
+pub(crate) struct Turn(Option<NonZeroU32>);
 
 /// Which buffers a waiter may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Drop for Turn {
 }
 
 #[cold]
-fn leave(number: NonZeroU64) {
+fn leave(number: NonZeroU32) {
     // While the thread ends the lists may already be gone.
     let handed = WAITING.try_with(|waiting| waiting.borrow_mut().leave(number));
     // An unused buffer is dropped here, outside of the borrow: it is handed to the next waiter.
@@ -131,11 +131,12 @@ fn leave(number: NonZeroU64) {
 
 /// The waiters of this worker, by the ascending numbers of their turns.
 struct Waiting {
-    common: BTreeMap<NonZeroU64, TaskKey>,
-    aside: BTreeMap<NonZeroU64, TaskKey>,
+    common: BTreeMap<NonZeroU32, TaskKey>,
+    aside: BTreeMap<NonZeroU32, TaskKey>,
     /// Buffers for waiters that were woken and have not run yet.
-    handed: BTreeMap<NonZeroU64, Buffer>,
-    last: u64,
+    handed: BTreeMap<NonZeroU32, Buffer>,
+    /// The number that was given last; from one on again once nobody waits, so that it does not run out.
+    last: u32,
 }
 
 impl Waiting {
@@ -147,9 +148,12 @@ impl Waiting {
         self.common.is_empty() && self.aside.is_empty()
     }
 
-    fn enter(&mut self, right: Right, task: TaskKey) -> NonZeroU64 {
-        self.last += 1;
-        let number = NonZeroU64::new(self.last).unwrap_or(NonZeroU64::MIN);
+    fn enter(&mut self, right: Right, task: TaskKey) -> NonZeroU32 {
+        if self.is_empty() && self.handed.is_empty() {
+            self.last = 0;
+        }
+        self.last = self.last.saturating_add(1);
+        let number = NonZeroU32::new(self.last).unwrap_or(NonZeroU32::MIN);
         match right {
             Right::Common => self.common.insert(number, task),
             Right::Aside => self.aside.insert(number, task),
@@ -157,7 +161,7 @@ impl Waiting {
         number
     }
 
-    fn leave(&mut self, number: NonZeroU64) -> Option<Buffer> {
+    fn leave(&mut self, number: NonZeroU32) -> Option<Buffer> {
         if self.common.remove(&number).or_else(|| self.aside.remove(&number)).is_some() {
             return None;
         }
@@ -166,7 +170,7 @@ impl Waiting {
 
     /// Hands a buffer to the first turn that may have it: returns the task to wake, or the buffer if no turn may.
     fn hand(&mut self, buffer: Buffer, right: Right) -> Result<TaskKey, Buffer> {
-        let first = |list: &BTreeMap<NonZeroU64, TaskKey>| list.keys().next().copied();
+        let first = |list: &BTreeMap<NonZeroU32, TaskKey>| list.keys().next().copied();
         let common = first(&self.common).filter(|_| right == Right::Common);
         let list = match (common, first(&self.aside)) {
             (Some(common), Some(aside)) if common < aside => &mut self.common,

@@ -11,7 +11,7 @@ use crate::service::LocalService;
 #[derive(Debug)]
 pub enum Indirect {
     /// A stream of a connection that also carries others.
-    Shared(Box<SharedStream>),
+    Shared(SharedStream),
     /// A service that answers in place of a server.
     Local(LocalService),
     /// Closed.

@@ -29,31 +29,49 @@ use crate::multiplexer::{Multiplexer, freed, rooms};
 pub struct SharedStream {
     multiplexer: Rc<Multiplexer>,
     id: u32,
+    role: Role,
+    method: Method,
+    /// Whether the peer's last byte was received.
+    ended: bool,
+    /// Whether a head or bytes were taken over since the memory was shrunk: these and what comes next may have more than they need.
+    is_wide: bool,
+    outgoing: Outgoing,
+    /// None for a request that waits for its answer and has no body.
+    beside: Option<Box<Beside>>,
+    /// Bytes of this stream's heads and payload that were received.
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+}
+
+// It is part of each connector, which is no larger for it than a connection makes it.
+const _: () = assert!(size_of::<SharedStream>() <= 56);
+
+/// Bytes on their way, and a place. Boxed, because hundreds of streams of a connection may wait and have neither.
+#[derive(Debug, Default)]
+struct Beside {
     /// Received bytes that were not consumed: from `start` on.
     input: Vec<u8>,
     start: u32,
     /// Payload among them for which the peer's window was not opened again yet.
     unreturned: u32,
-    /// Whether a head or bytes were taken over since the memory was shrunk: these and what comes next may have more than they need.
-    is_wide: bool,
-    /// Whether the peer's last byte was received.
-    ended: bool,
-    /// Whether the peer is a server: requests are sent, responses received.
-    asks: bool,
-    /// Whether its client is told to retry.
-    refused: bool,
-    method: Method,
-    outgoing: Outgoing,
     /// Payload that the flow control windows did not admit, from `sent_of_pending` on.
     pending: Vec<u8>,
     sent_of_pending: u32,
     /// Whether `pending` ends the stream.
     pending_ends: bool,
-    /// Bytes of this stream's heads and payload that were received.
-    pub(crate) received: u64,
-    pub(crate) sent: u64,
     /// Dropped when the stream is over: its place on the connection.
     lease: Option<Box<dyn Any>>,
+}
+
+/// Which side of the connection the stream is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// The peer is a client: requests are received, responses sent.
+    Answers,
+    /// The same, and if there is no response its client is told to retry.
+    Refuses,
+    /// The peer is a server.
+    Asks,
 }
 
 /// The state of the message that this end sends.
@@ -80,39 +98,34 @@ impl SharedStream {
         SharedStream {
             multiplexer,
             id,
-            input: Vec::new(),
-            start: 0,
-            unreturned: 0,
-            is_wide: false,
-            ended: false,
+            role: Role::Answers,
             method: Method::Other,
+            ended: false,
+            is_wide: false,
             outgoing: Outgoing::AwaitingHead,
-            pending: Vec::new(),
-            sent_of_pending: 0,
-            pending_ends: false,
+            beside: None,
             received: 0,
             sent: 0,
-            asks: false,
-            refused: false,
-            lease: None,
         }
     }
 
     /// A stream to a server. It is opened when the head of its request is sent.
     pub(crate) fn unopened(multiplexer: Rc<Multiplexer>) -> Self {
         let mut stream = SharedStream::new(multiplexer, UNOPENED);
-        stream.asks = true;
+        stream.role = Role::Asks;
         stream
     }
 
     /// If it ends without an answer, its client is told that it may retry.
     pub(crate) fn refuse(&mut self) {
-        self.refused = true;
+        if self.role == Role::Answers {
+            self.role = Role::Refuses;
+        }
     }
 
     /// Keeps `lease` until the stream is over, and drops it then.
     pub fn hold(&mut self, lease: Box<dyn Any>) {
-        self.lease = Some(lease);
+        self.beside.get_or_insert_default().lease = Some(lease);
     }
 
     /// Another stream on the same connection.
@@ -143,7 +156,8 @@ impl SharedStream {
     /// Its state in `name=value` pairs, for debugging.
     pub fn summary(&self) -> String {
         let windows = self.multiplexer.windows(self.id);
-        let (waits, pending) = (self.input().len(), self.pending.len() - self.sent_of_pending());
+        let (waits, pending) =
+            (self.input().len(), self.beside.as_ref().map_or(0, |beside| beside.pending().len()));
         let response = match &self.outgoing {
             Outgoing::AwaitingHead => "awaited",
             Outgoing::Counted(_) => "counted",
@@ -204,45 +218,27 @@ impl SharedStream {
 
     /// Whether it goes to a server.
     pub(crate) fn asks(&self) -> bool {
-        self.asks
+        self.role == Role::Asks
     }
 
     pub(crate) fn input(&self) -> &[u8] {
-        &self.input[self.start()..]
-    }
-
-    // Positions have 32 bits, because there are many streams. Windows bound what waits to half of that.
-    #[inline]
-    fn start(&self) -> usize {
-        self.start as usize
-    }
-
-    #[inline]
-    fn sent_of_pending(&self) -> usize {
-        self.sent_of_pending as usize
+        self.beside.as_ref().map_or(&[], |beside| beside.input())
     }
 
     pub(crate) fn consume(&mut self, count: usize) {
-        self.start += count.min(self.input.len() - self.start()) as u32;
-        let returned = if self.start() >= self.input.len() {
-            self.input.clear();
-            self.start = 0;
-            self.unreturned
-        } else {
-            self.unreturned.min(u32::try_from(count).unwrap_or(u32::MAX))
-        };
+        let returned = self.beside.as_mut().map_or(0, |beside| beside.consume(count));
         if returned > 0 {
-            self.unreturned -= returned;
             self.multiplexer.consumed(self.id, returned);
         }
     }
 
     /// See [`weir_net::Connection::shorten_input`].
     pub(crate) fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R {
-        let held = self.input.len();
-        let from = (self.start() + from).min(held);
-        let (result, useless) = edit(&mut self.input[from..]);
-        self.input.truncate(held - useless.min(held - self.start()));
+        let Some(beside) = &mut self.beside else { return edit(&mut []).0 };
+        let held = beside.input.len();
+        let from = (beside.start() + from).min(held);
+        let (result, useless) = edit(&mut beside.input[from..]);
+        beside.input.truncate(held - useless.min(held - beside.start()));
         self.consume(0);
         result
     }
@@ -252,14 +248,20 @@ impl SharedStream {
         if self.input().len() >= limit {
             return Received::Full;
         }
-        if self.start > 0 {
-            self.input.drain(..self.start as usize);
-            self.start = 0;
+        // Who has nothing in hand takes memory for it only if something came.
+        let mut first = Vec::new();
+        let input = match &mut self.beside {
+            Some(beside) => beside.compact(),
+            None => &mut first,
+        };
+        let arrived = self.multiplexer.take_arrived(self.id, input);
+        if arrived.bytes > 0 {
+            self.is_wide = true;
+            let beside =
+                self.beside.get_or_insert_with(|| Box::new(Beside { input: first, ..Beside::default() }));
+            beside.unreturned += arrived.payload;
         }
-        let arrived = self.multiplexer.take_arrived(self.id, &mut self.input);
-        self.is_wide |= arrived.bytes > 0;
         self.ended |= arrived.ended;
-        self.unreturned += arrived.payload;
         self.received += u64::from(arrived.payload);
         match arrived {
             arrived if arrived.bytes > 0 => Received::Bytes(arrived.bytes),
@@ -297,16 +299,14 @@ impl SharedStream {
         if !std::mem::take(&mut self.is_wide) {
             return;
         }
-        self.input.drain(..self.start as usize);
-        self.start = 0;
-        let before = self.input.capacity();
-        self.input.shrink_to_fit();
-        freed::note(before - self.input.capacity() + self.multiplexer.shrink_arrived(self.id));
+        let freed = self.beside.as_mut().map_or(0, |beside| beside.shrink());
+        self.beside.take_if(|beside| beside.is_empty());
+        freed::note(freed + self.multiplexer.shrink_arrived(self.id));
     }
 
     pub(crate) fn has_pending(&self) -> bool {
-        self.sent_of_pending() < self.pending.len()
-            || (self.pending_ends && !matches!(self.outgoing, Outgoing::Ended))
+        let Some(beside) = &self.beside else { return false };
+        !beside.pending().is_empty() || (beside.pending_ends && !self.shut())
     }
 
     /// Whether it accepts nothing now, or no payload; then its task is woken when it does.
@@ -326,7 +326,7 @@ impl SharedStream {
 
     /// Sends the head of a request, or of a response, interim or final. Heads never wait for a window.
     pub(crate) fn send_message(&mut self, head: &Head, raw: &[u8]) -> Sent {
-        if self.asks { self.open(head, raw) } else { self.answer(head, raw) }
+        if self.asks() { self.open(head, raw) } else { self.answer(head, raw) }
     }
 
     /// Opens the stream with a request.
@@ -483,13 +483,15 @@ impl SharedStream {
     /// Sends payload, or keeps what the windows do not admit.
     fn put(&mut self, payload: &[u8], ends: bool) {
         let mut taken = 0;
-        if self.sent_of_pending() >= self.pending.len() {
+        if self.beside.as_ref().is_none_or(|beside| beside.pending().is_empty()) {
             taken = self.send_now(payload, ends);
         }
-        if taken < payload.len() {
-            self.pending.extend_from_slice(&payload[taken..]);
+        let is_left = taken < payload.len();
+        if is_left || (ends && !self.shut()) {
+            let beside = self.beside.get_or_insert_default();
+            beside.pending.extend_from_slice(&payload[taken..]);
+            beside.pending_ends |= ends;
         }
-        self.pending_ends |= ends;
     }
 
     /// Sends as much as possible and returns the amount; if that was everything and `ends`, the message has ended.
@@ -519,21 +521,28 @@ impl SharedStream {
         if self.multiplexer.room(self.id).is_none() {
             return self.failed();
         }
-        let pending = std::mem::take(&mut self.pending);
-        let sent = self.send_now(&pending[self.sent_of_pending()..], self.pending_ends);
-        self.sent_of_pending += sent as u32;
-        if self.sent_of_pending() < pending.len() {
-            self.pending = pending;
+        let Some(beside) = self.beside.as_deref_mut() else { return Sent::All };
+        let (pending, start, ends) =
+            (std::mem::take(&mut beside.pending), beside.sent_of_pending, beside.pending_ends);
+        let sent = self.send_now(&pending[start as usize..], ends);
+        let start = start + sent as u32;
+        let is_left = (start as usize) < pending.len();
+        if let Some(beside) = self.beside.as_deref_mut() {
+            (beside.pending, beside.sent_of_pending) =
+                if is_left { (pending, start) } else { (Vec::new(), 0) };
+        }
+        if is_left {
             self.multiplexer.await_room(self.id);
             return Sent::Part(sent);
         }
-        self.sent_of_pending = 0;
         Sent::All
     }
 
     /// The body is complete: ends a message that has no other end.
     pub(crate) fn complete(&mut self) -> Sent {
-        if matches!(self.outgoing, Outgoing::Raw) && !self.pending_ends {
+        if matches!(self.outgoing, Outgoing::Raw)
+            && !self.beside.as_ref().is_some_and(|beside| beside.pending_ends)
+        {
             self.put(b"", true);
         }
         self.flush()
@@ -547,14 +556,68 @@ impl SharedStream {
 impl Drop for SharedStream {
     fn drop(&mut self) {
         let code = match &self.outgoing {
-            _ if self.asks => ErrorCode::Cancel,
+            _ if self.asks() => ErrorCode::Cancel,
             // The peer need not finish its request (RFC 9113, 8.1).
             Outgoing::Ended => ErrorCode::NoError,
-            Outgoing::AwaitingHead if self.refused => ErrorCode::RefusedStream,
+            Outgoing::AwaitingHead if self.role == Role::Refuses => ErrorCode::RefusedStream,
             Outgoing::AwaitingHead => ErrorCode::Cancel,
             _ => ErrorCode::Internal,
         };
-        self.multiplexer.leave_stream(self.id, self.unreturned, code);
+        let unreturned = self.beside.as_ref().map_or(0, |beside| beside.unreturned);
+        self.multiplexer.leave_stream(self.id, unreturned, code);
+    }
+}
+
+impl Beside {
+    // Positions have 32 bits, because there are many streams. Windows bound what waits to half of that.
+    #[inline]
+    fn start(&self) -> usize {
+        self.start as usize
+    }
+
+    fn input(&self) -> &[u8] {
+        &self.input[self.start()..]
+    }
+
+    fn pending(&self) -> &[u8] {
+        &self.pending[self.sent_of_pending as usize..]
+    }
+
+    /// Whether it holds nothing, and nothing depends on it.
+    fn is_empty(&self) -> bool {
+        let is_still = self.input.is_empty() && self.pending.is_empty() && !self.pending_ends;
+        is_still && self.unreturned == 0 && self.lease.is_none()
+    }
+
+    /// Drops `count` bytes of the input. Returns by how many bytes the peer's window may be opened.
+    fn consume(&mut self, count: usize) -> u32 {
+        self.start += count.min(self.input.len() - self.start()) as u32;
+        let returned = if self.start() >= self.input.len() {
+            self.input.clear();
+            self.start = 0;
+            self.unreturned
+        } else {
+            self.unreturned.min(u32::try_from(count).unwrap_or(u32::MAX))
+        };
+        self.unreturned -= returned;
+        returned
+    }
+
+    /// The input, without bytes that were consumed.
+    fn compact(&mut self) -> &mut Vec<u8> {
+        if self.start > 0 {
+            self.input.drain(..self.start as usize);
+            self.start = 0;
+        }
+        &mut self.input
+    }
+
+    /// Shrinks the input to what waits; returns how much was freed.
+    fn shrink(&mut self) -> usize {
+        let input = self.compact();
+        let before = input.capacity();
+        input.shrink_to_fit();
+        before - input.capacity()
     }
 }
 

@@ -4,6 +4,7 @@ use weir_h1::chunk_encoder::{CHUNK_END, ChunkHeader, MAX_HEADER};
 use weir_h2::ReceivedHead;
 use weir_net::Fault;
 use weir_sched::TaskKey;
+use weir_sys::Errno;
 
 use super::rooms;
 
@@ -14,18 +15,11 @@ pub(super) struct Slot {
     pub task: TaskKey,
     /// A head that was not taken yet.
     head: Option<Box<ReceivedHead>>,
-    /// Heads after it: a server may send several.
-    #[allow(
-        clippy::vec_box,
-        clippy::box_collection,
-        reason = "a head is large to move, and taken in its box; few streams have such a list"
-    )]
-    later: Option<Box<Vec<Box<ReceivedHead>>>>,
-    /// Received bytes that were not taken.
-    pub arrived: Vec<u8>,
-    /// Whether `arrived` grows by little more than what comes, because nobody is expected to take it soon.
+    /// What else waits. Boxed, because hundreds of streams of a connection may wait for an answer and have nothing here.
+    waiting: Option<Box<Waiting>>,
+    /// Whether its bytes get little more memory than they need, because nobody is expected to take them soon.
     is_frugal: bool,
-    /// Bytes of payload among them.
+    /// Bytes of payload that wait.
     pub payload: u32,
     /// Whether its body has no announced length.
     pub chunked: bool,
@@ -38,6 +32,18 @@ pub(super) struct Slot {
     pub awaits: Awaits,
     /// The number of its stream in traces; 0 for none.
     pub serial: u64,
+}
+
+// A hundred streams of a connection have one each, in one block.
+const _: () = assert!(size_of::<Slot>() <= 56 || size_of::<Errno>() > 2);
+
+/// What was received for a stream and not taken yet.
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: Vec<u8>,
+    /// Heads after the first one: a server may send several.
+    #[allow(clippy::vec_box, reason = "a head is large to move, and taken in its box")]
+    heads: Vec<Box<ReceivedHead>>,
 }
 
 /// What a stream that could not send waits for.
@@ -56,8 +62,7 @@ impl Slot {
             id,
             task: TaskKey::NONE,
             head: None,
-            later: None,
-            arrived: Vec::new(),
+            waiting: None,
             is_frugal: true,
             payload: 0,
             chunked: false,
@@ -69,9 +74,19 @@ impl Slot {
         }
     }
 
+    /// Received bytes that were not taken.
+    pub fn arrived(&self) -> &[u8] {
+        self.waiting.as_ref().map_or(&[], |waiting| &waiting.bytes)
+    }
+
+    /// The same, to add some.
+    fn arrived_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.waiting.get_or_insert_default().bytes
+    }
+
     /// Whether its task took all received payload.
     pub fn is_drained(&self) -> bool {
-        self.arrived.is_empty()
+        self.arrived().is_empty()
     }
 
     #[track_caller]
@@ -83,41 +98,42 @@ impl Slot {
 
     pub fn add_payload(&mut self, bytes: &[u8]) {
         self.payload += bytes.len() as u32;
-        if self.is_frugal {
-            self.make_room(bytes.len() + MAX_HEADER + CHUNK_END.len());
+        let (is_frugal, chunked) = (self.is_frugal, self.chunked);
+        let arrived = self.arrived_mut();
+        if is_frugal {
+            make_room(arrived, bytes.len() + MAX_HEADER + CHUNK_END.len());
         }
-        if !self.chunked {
-            self.arrived.extend_from_slice(bytes);
+        if !chunked {
+            arrived.extend_from_slice(bytes);
         } else if !bytes.is_empty() {
             let header = ChunkHeader::new(bytes.len() as u64);
-            self.arrived.extend_from_slice(header.as_bytes());
-            self.arrived.extend_from_slice(bytes);
-            self.arrived.extend_from_slice(CHUNK_END);
-        }
-    }
-
-    /// Makes room for `count` bytes, and an eighth of what waits already: many small pieces must not be copied each time.
-    fn make_room(&mut self, count: usize) {
-        if self.arrived.capacity() - self.arrived.len() < count {
-            self.arrived.reserve_exact(count.max(self.arrived.len() / 8));
+            arrived.extend_from_slice(header.as_bytes());
+            arrived.extend_from_slice(bytes);
+            arrived.extend_from_slice(CHUNK_END);
         }
     }
 
     /// Shrinks the memory to what waits, and returns how much was freed. It grows by little until the stream takes something again.
     pub fn shrink(&mut self) -> usize {
-        let before = self.arrived.capacity();
-        self.arrived.shrink_to_fit();
         self.is_frugal = true;
-        before - self.arrived.capacity()
+        let Some(waiting) = &mut self.waiting else { return 0 };
+        let before = waiting.bytes.capacity();
+        waiting.bytes.shrink_to_fit();
+        let freed = before - waiting.bytes.capacity();
+        if waiting.bytes.is_empty() && waiting.heads.is_empty() {
+            self.waiting = None;
+        }
+        freed
     }
 
     /// The peer's last byte was received, with these trailers.
     pub fn end(&mut self, trailers: &[u8]) {
         self.ended = true;
         if self.chunked {
-            self.arrived.extend_from_slice(b"0\r\n");
-            self.arrived.extend_from_slice(trailers);
-            self.arrived.extend_from_slice(b"\r\n");
+            let arrived = self.arrived_mut();
+            arrived.extend_from_slice(b"0\r\n");
+            arrived.extend_from_slice(trailers);
+            arrived.extend_from_slice(b"\r\n");
         }
     }
 
@@ -125,8 +141,8 @@ impl Slot {
     pub fn add_head(&mut self, head: Box<ReceivedHead>) -> bool {
         if self.head.is_none() {
             self.head = Some(head);
-        } else if self.later.as_ref().map_or(0, |later| later.len()) < HEADS {
-            self.later.get_or_insert_default().push(head);
+        } else if self.waiting.as_ref().map_or(0, |waiting| waiting.heads.len()) < HEADS {
+            self.waiting.get_or_insert_default().heads.push(head);
         } else {
             rooms::give(head);
             return false;
@@ -137,11 +153,10 @@ impl Slot {
     /// The next head that was not taken yet.
     pub fn take_head(&mut self) -> Option<Box<ReceivedHead>> {
         let head = self.head.take();
-        if let Some(later) = &mut self.later {
-            self.head = Some(later.remove(0));
-            if later.is_empty() {
-                self.later = None;
-            }
+        if let Some(waiting) = &mut self.waiting
+            && !waiting.heads.is_empty()
+        {
+            self.head = Some(waiting.heads.remove(0));
         }
         head
     }
@@ -151,16 +166,26 @@ impl Slot {
         self.head.is_some()
     }
 
-    /// Appends the received bytes to those of the stream.
+    /// Appends the received bytes to those of the stream. They exchange their memory where the stream has none left.
     pub fn take_arrived(&mut self, into: &mut Vec<u8>) -> Arrived {
-        let bytes = self.arrived.len();
-        self.is_frugal &= bytes == 0;
-        if into.is_empty() {
-            std::mem::swap(into, &mut self.arrived);
-        } else {
-            into.append(&mut self.arrived);
+        let mut bytes = 0;
+        if let Some(Waiting { bytes: arrived, .. }) = self.waiting.as_deref_mut() {
+            bytes = arrived.len();
+            if into.is_empty() {
+                std::mem::swap(into, arrived);
+            } else {
+                into.append(arrived);
+            }
         }
+        self.is_frugal &= bytes == 0;
         Arrived { bytes, payload: std::mem::take(&mut self.payload), ended: self.ended }
+    }
+}
+
+/// Makes room for `count` bytes, and an eighth of what waits already: many small pieces must not be copied each time.
+fn make_room(arrived: &mut Vec<u8>, count: usize) {
+    if arrived.capacity() - arrived.len() < count {
+        arrived.reserve_exact(count.max(arrived.len() / 8));
     }
 }
 
@@ -200,28 +225,28 @@ mod tests {
         assert!(!slot.has_head());
     }
 
+    fn capacity(slot: &Slot) -> usize {
+        slot.waiting.as_ref().map_or(0, |waiting| waiting.bytes.capacity())
+    }
+
     #[test]
     fn memory_is_that_of_the_bytes_until_the_stream_takes_them_and_again_when_it_is_quiet() {
         let mut slot = Slot::new(1);
         for _ in 0..64 {
             slot.add_payload(&[0; 1000]);
-            assert!(
-                slot.arrived.capacity() <= slot.arrived.len() * 9 / 8 + 1000,
-                "{}",
-                slot.arrived.capacity()
-            );
+            assert!(capacity(&slot) <= slot.arrived().len() * 9 / 8 + 1000, "{}", capacity(&slot));
         }
         let mut input = Vec::new();
         slot.take_arrived(&mut input);
         input.clear();
         slot.take_arrived(&mut input);
         slot.add_payload(b"1");
-        let wide = slot.arrived.capacity();
+        let wide = capacity(&slot);
         assert!(wide >= 64_000, "the stream and the connection exchange their memory");
-        assert_eq!((slot.shrink(), slot.arrived.capacity(), slot.shrink()), (wide - 1, 1, 0));
+        assert_eq!((slot.shrink(), capacity(&slot), slot.shrink()), (wide - 1, 1, 0));
         slot.add_payload(&[0; 1000]);
         slot.add_payload(&[0; 10]);
-        assert!(slot.arrived.capacity() < 1200, "quiet streams take little more than their bytes");
+        assert!(capacity(&slot) < 1200, "quiet streams take little more than their bytes");
     }
 
     #[test]

@@ -282,7 +282,7 @@ impl Inner {
         let _ = write!(line, " h2s({stream} {}", words.collect::<Vec<_>>().join(","));
         if verbosity >= SIMPLE {
             let (receive, send) = windows(stream);
-            let _ = write!(line, " rxbuf={} rxw={receive} txw={send}", slot.arrived.len());
+            let _ = write!(line, " rxbuf={} rxw={receive} txw={send}", slot.arrived().len());
         }
         line.push(b')');
     }

@@ -103,7 +103,7 @@ impl Connection {
     /// Whether the peer sent anything, encrypted or not.
     pub fn was_heard(&self) -> bool {
         let heard = |beside: &Beside| beside.tls.as_ref().is_some_and(|transport| transport.heard);
-        !self.input().is_empty() || self.received > 0 || self.beside.as_deref().is_some_and(heard)
+        self.received > 0 || self.heard_before || self.beside.as_deref().is_some_and(heard)
     }
 
     /// Makes the handshake of a new session, waiting until `deadline`. Bytes received before are its first input.
