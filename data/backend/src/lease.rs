@@ -5,47 +5,50 @@ use std::sync::Arc;
 use crate::server::Server;
 
 /// A slot of a server, given back on drop at the latest.
-pub struct Lease {
-    server: LeasedServer,
+pub struct Lease(Leased);
+
+/// By whose reference a server is leased, and the slot.
+enum Leased {
+    /// One that only its worker counts.
+    OfWorker(Arc<Handle>, Slot),
+    Common(Arc<Server>, Slot),
+}
+
+// Every stream has the place for one.
+const _: () = assert!(size_of::<Option<Lease>>() <= 16);
+
+struct Slot {
     /// The worker whose count it is in; none if it is in the count that all workers share.
     worker: Option<u16>,
     held: bool,
 }
 
-enum LeasedServer {
-    /// By a reference that only its worker counts.
-    OfWorker(Arc<Handle>),
-    Common(Arc<Server>),
-}
-
 impl Lease {
     /// For a slot that was counted under the lock.
     pub(crate) fn granted(server: Arc<Server>) -> Self {
-        Self { server: LeasedServer::Common(server), worker: None, held: true }
+        Self(Leased::Common(server, Slot { worker: None, held: true }))
     }
 
     /// For a slot that was taken and counted without the lock.
     pub(crate) fn alone(server: Arc<Handle>, worker: Option<usize>) -> Self {
-        Self {
-            server: LeasedServer::OfWorker(server),
-            worker: worker.map(|worker| worker as u16),
-            held: true,
-        }
+        Self(Leased::OfWorker(server, Slot { worker: worker.map(|worker| worker as u16), held: true }))
     }
 
     /// The server, even after the slot was given back.
     #[must_use]
     pub fn server(&self) -> &Arc<Server> {
-        match &self.server {
-            LeasedServer::OfWorker(handle) => &handle.0,
-            LeasedServer::Common(server) => server,
+        match &self.0 {
+            Leased::OfWorker(handle, _) => &handle.0,
+            Leased::Common(server, _) => server,
         }
     }
 
     /// Gives the slot back now; the lease then only names the server.
     pub fn give_back(&mut self) {
-        if std::mem::take(&mut self.held) {
-            self.server().release(self.worker.map(usize::from));
+        let (Leased::OfWorker(_, slot) | Leased::Common(_, slot)) = &mut self.0;
+        if std::mem::take(&mut slot.held) {
+            let worker = slot.worker.map(usize::from);
+            self.server().release(worker);
         }
     }
 }

@@ -14,7 +14,7 @@ impl Stream {
         self.trace_request();
         let config = &self.frontend.config;
         let (head, raw) = (&self.request.message.head, self.request.message.bytes());
-        capture_headers(&config.captures.request, head, raw, &mut self.log.captures, CaptureSide::Request);
+        capture_headers(&config.captures.request, head, raw, &mut self.captures, CaptureSide::Request);
     }
 
     /// Captures the request's cookie (`capture cookie`). As in HAProxy that is later than the headers: in a request that
@@ -23,7 +23,7 @@ impl Stream {
         let Some(cookie) = &self.frontend.config.captures.cookie else { return };
         let (head, raw) = (&self.request.message.head, self.request.message.bytes());
         let pairs = head.values(raw, b"cookie").flat_map(|value| value.split(|byte| *byte == b';'));
-        self.log.captures.keep_cookie(CaptureSide::Request, capture_cookie(cookie, pairs));
+        self.captures.keep_cookie(CaptureSide::Request, capture_cookie(cookie, pairs));
     }
 
     /// Captures headers and cookies of the response as the frontend configures.
@@ -31,11 +31,11 @@ impl Stream {
         self.trace_response();
         let config = &self.frontend.config;
         let (head, raw) = (&self.response.message.head, self.response.message.bytes());
-        capture_headers(&config.captures.response, head, raw, &mut self.log.captures, CaptureSide::Response);
+        capture_headers(&config.captures.response, head, raw, &mut self.captures, CaptureSide::Response);
         if let Some(cookie) = &config.captures.cookie {
             let lines = head.lines(raw, b"set-cookie");
             let pairs = lines.filter_map(|value| value.split(|byte| *byte == b';').next());
-            self.log.captures.keep_cookie(CaptureSide::Response, capture_cookie(cookie, pairs));
+            self.captures.keep_cookie(CaptureSide::Response, capture_cookie(cookie, pairs));
         }
     }
 
@@ -67,18 +67,18 @@ impl Stream {
             CaptureSide::Response => &declared.response,
         };
         let Some(declaration) = declared.get(slot) else { return false };
-        self.log.captures.slots_mut(side, declared.len())[slot] =
+        self.captures.slots_mut(side, declared.len())[slot] =
             Some(value[..value.len().min(declaration.length_max as usize)].into());
         true
     }
 
     /// Generates the unique identifier, once.
     pub(crate) fn make_unique_id(&mut self) {
-        if self.log.unique_id.is_none()
+        if self.captures.unique_id().is_none()
             && let Some(format) = &self.frontend.config.settings.unique_id_format
         {
             let id = self.format(format);
-            self.log.unique_id = Some(id.as_slice().into());
+            self.captures.keep_unique_id(&id);
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! For HTTP a stream is one request and its response; in TCP mode it is the whole connection. It consists of parts, each a type
 //! in a file of its own below `stream/`: [`request`] and [`response`], the [`choice`] of a server, the [`attempts`] on servers,
-//! the [`server_side`], the results of rules ([`rule_state`]), its variables ([`stream_variables`]) and data for the log line
-//! ([`log_record`]). A part knows its own states and not the stream.
+//! the [`server_side`], the results of rules ([`rule_state`]), its variables ([`stream_variables`]), the state of the log line
+//! ([`log_record`]) and what is kept for it ([`captures`]). A part knows its own states and not the stream.
 //!
 //! The phases are methods in the files beside this one, in the order of the manual's life of a request. They work on the whole
 //! stream, because nearly every step counts, traces or evaluates an expression, which need all parts: expressions by
@@ -36,6 +36,7 @@ use crate::instance::{Instance, Proxy};
 use crate::recycle::Lent;
 use crate::session::Session;
 use crate::stream::attempts::Attempts;
+use crate::stream::captures::Captures;
 use crate::stream::choice::ServerChoice;
 use crate::stream::log_record::{LogRecord, LogState};
 use crate::stream::request::RequestPart;
@@ -94,8 +95,10 @@ pub struct Stream {
     pub rules: RuleState,
     /// Its variables.
     pub variables: StreamVariables,
-    /// Data for the log line.
+    /// The state of its log line.
     pub log: LogRecord,
+    /// What is kept for that: the unique identifier, what was captured.
+    pub captures: Captures,
     /// Bytes that are in the counters already.
     pub counted: (u64, u64),
     /// The stream's number, which also seeds its random choices.
@@ -106,7 +109,7 @@ pub struct Stream {
 
 // This fills a size class of recycled blocks: eight more bytes would take 128 more for every stream that waits. A build that counts
 // instructions (bench/instructions.py) has error numbers of 32 bits, and takes them.
-const _: () = assert!(size_of::<Stream>() <= 896 || size_of::<weir_sys::Errno>() > 2);
+const _: () = assert!(size_of::<Stream>() <= 768 || size_of::<weir_sys::Errno>() > 2);
 
 // So does the future of a request, with what `multiplexed.rs` puts around it: 16 bytes.
 const _: () = assert!(size_of_future(Stream::run) <= 240);
@@ -190,6 +193,7 @@ impl Stream {
             rules: RuleState::default(),
             variables: StreamVariables::default(),
             log: LogRecord::default(),
+            captures: Captures::default(),
             counted: (0, 0),
             serial,
             scratch: crate::recycle::bytes(),

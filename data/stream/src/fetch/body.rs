@@ -10,7 +10,6 @@ use super::access::{Absent, Side};
 use super::values::number;
 use super::{Row, row, valid};
 use crate::stream::Stream;
-use crate::stream::attempts::Replay;
 
 const fn request(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::REQUEST).needs(Needs::HTTP_REQUEST_BODY)
@@ -84,7 +83,7 @@ pub(super) fn request_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
         return Err(Absent::Missing);
     }
     let announced = stream.request.message.head.content_length();
-    if let Replay::Whole(body) = &stream.attempts.replay {
+    if let Some(body) = stream.attempts.kept_body() {
         return Ok(Body {
             bytes: body.payload(scratch::take).ok_or(Absent::Missing)?,
             announced,

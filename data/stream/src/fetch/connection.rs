@@ -260,7 +260,7 @@ fn multiplexer(stream: &Stream) -> Option<&Multiplexer> {
 /// Evaluates a fetch about the server's current or last connection: whether it was reused, and the fault that broke
 /// it. A connection that a SOCKS4 proxy refused counts, too.
 fn if_connected<'c>(stream: &Stream, then: impl FnOnce(bool, Option<Fault>) -> Fetched<'c>) -> Fetched<'c> {
-    match (&stream.server.upstream, &stream.server.past) {
+    match (&stream.server.upstream, stream.server.past()) {
         (Some(upstream), _) => then(upstream.reused, upstream.connector.fault_of_connection()),
         (None, Some(past)) if past.stood || past.fault.is_some_and(Fault::is_of_proxy) => {
             then(past.reused, past.fault)
@@ -271,7 +271,7 @@ fn if_connected<'c>(stream: &Stream, then: impl FnOnce(bool, Option<Fault>) -> F
 
 /// Evaluates a fetch about the error of the server's current or last connection: one whose TLS failed has an error, too.
 fn server_error<'c>(stream: &Stream, then: impl FnOnce(ConnectionError) -> Fetched<'c>) -> Fetched<'c> {
-    let failed = match (&stream.server.upstream, &stream.server.past) {
+    let failed = match (&stream.server.upstream, stream.server.past()) {
         (Some(upstream), _) => upstream.connector.fault_of_connection(),
         (None, past) => past.as_ref().and_then(|past| past.fault),
     };
@@ -289,7 +289,7 @@ fn server_shares(stream: &Stream, figure: impl FnOnce(&Multiplexer) -> u32) -> O
 
 /// Whether the server's connection, or the last one, spoke HTTP/2.
 fn spoke_http2(stream: &Stream) -> bool {
-    match (&stream.server.upstream, &stream.server.past) {
+    match (&stream.server.upstream, stream.server.past()) {
         (Some(upstream), _) => upstream.connector.shared().is_some(),
         (None, Some(past)) => past.http2,
         (None, None) => false,
@@ -298,7 +298,7 @@ fn spoke_http2(stream: &Stream) -> bool {
 
 /// Evaluates a fetch about HTTP to a server that was tried, whether it answered or not.
 fn if_spoken_to<'c>(stream: &Stream, then: impl FnOnce() -> Fetched<'c>) -> Fetched<'c> {
-    let tried = stream.server.upstream.is_some() || stream.server.past.is_some();
+    let tried = stream.server.upstream.is_some() || stream.server.past().is_some();
     if tried && stream.backend.is_http() { then() } else { Fetched::Missing }
 }
 

@@ -62,13 +62,13 @@ pub(super) const ROWS: &[Row] = &[
             .check(check_index)
             .valid(valid::STREAM)
             .needs(Needs::HTTP_REQUEST_META),
-        |stream, args, _| captured(stream.log.captures.slots(CaptureSide::Request), args),
+        |stream, args, _| captured(stream.captures.slots(CaptureSide::Request), args),
     ),
     row(
         answered("capture.res.hdr", Str, "A captured response header, by its position from 0")
             .args(INDEX)
             .check(check_index),
-        |stream, args, _| captured(stream.log.captures.slots(CaptureSide::Response), args),
+        |stream, args, _| captured(stream.captures.slots(CaptureSide::Response), args),
     ),
 ];
 

@@ -182,12 +182,12 @@ pub(super) fn fact<'c>(
 
 /// What broke TLS with the server, on the connection that there is or was; the outer none where none is spoken.
 fn server_failure(stream: &Stream) -> Option<Option<Failure>> {
-    let fault = match (&stream.server.upstream, &stream.server.past) {
+    let fault = match (&stream.server.upstream, stream.server.past()) {
         (Some(upstream), _) => upstream.connector.fault(),
         (None, Some(past)) => past.fault,
         (None, None) => None,
     };
-    let secured = of_server(stream).is_some() || stream.server.past.as_ref().is_some_and(|past| past.secured);
+    let secured = of_server(stream).is_some() || stream.server.past().is_some_and(|past| past.secured);
     match fault {
         Some(Fault::Tls(failure)) => Some(Some(failure)),
         _ => secured.then_some(None),

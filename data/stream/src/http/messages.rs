@@ -67,38 +67,38 @@ impl Stream {
         if self.request.body.is_filtered() {
             self.filter_request()?;
         }
-        self.attempts.replay = match self.attempts.replay {
-            Replay::Forbidden => Replay::Forbidden,
-            _ if self.request.body.is_done() => Replay::Head,
-            _ if self.backend.config.settings.retry_on.needs_replay() => self.keep_body(),
-            _ => Replay::No,
-        };
+        if self.attempts.replay != Replay::Forbidden {
+            self.attempts.replay = if self.request.body.is_done() { Replay::Head } else { Replay::No };
+            if self.attempts.replay == Replay::No && self.backend.config.settings.retry_on.needs_replay() {
+                self.keep_body();
+            }
+        }
         Ok(())
     }
 
     /// Keeps a copy of a complete body, so that it can be sent again.
-    fn keep_body(&mut self) -> Replay {
+    fn keep_body(&mut self) {
         // Filters may change the body differently a second time.
         if weir_net::shortage::is_short() || self.request.body.is_filtered() {
-            return Replay::No;
+            return;
         }
         self.request.message.detach(&mut self.client);
         let limit = self.instance.limits.body_limit(&self.request.message.head);
         loop {
             if !self.request.body.inspect(&mut self.client) {
-                return Replay::No;
+                return;
             }
             if self.request.body.is_complete() {
                 break;
             }
             // A client that sent its head in pieces may have a buffer just large enough for it: the body may still be in the socket.
-            let Received::Bytes(_) = self.client.receive(limit) else { return Replay::No };
+            let Received::Bytes(_) = self.client.receive(limit) else { return };
         }
         self.trace_coding(Direction::Request, true);
         let body = self.request.body.keep(&self.client);
         self.client.consume(self.request.body.ready());
         self.request.body.begin(BodyFlow::done());
-        Replay::Whole(Box::new(body))
+        self.attempts.keep(body);
     }
 
     /// Sends the request and waits for the head of the response.
@@ -132,8 +132,8 @@ impl Stream {
         let head = &self.request.message.head;
         let limit = self.instance.limits.body_limit(head);
         let fits = head.content_length().is_none_or(|length| length <= limit as u64);
-        if fits && matches!(self.attempts.replay, Replay::No) {
-            self.attempts.replay = self.keep_body();
+        if fits && self.attempts.replay == Replay::No {
+            self.keep_body();
         }
     }
 
@@ -157,10 +157,7 @@ impl Stream {
             }
         }
         self.request.message.detach(&mut self.client);
-        let body: &[u8] = match &self.attempts.replay {
-            Replay::Whole(body) => body.framed(),
-            _ => b"",
-        };
+        let body = self.attempts.kept_body().map_or(&b""[..], |body| body.framed());
         // `more` is only announced if it follows at once, because the kernel then holds the bytes back.
         let options = |proxy: &crate::instance::Proxy| proxy.config.settings.options.http_no_delay;
         let no_delay = options(self.frontend) || options(self.backend);

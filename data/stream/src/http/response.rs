@@ -72,7 +72,9 @@ impl Stream {
 
     fn try_add_forwarding_fields(&mut self) -> Result<(), NoRoom> {
         let (frontend, backend) = (self.frontend, self.backend);
-        if let (Some(name), Some(id)) = (&frontend.config.settings.unique_id_header, &self.log.unique_id) {
+        if let (Some(name), Some(id)) =
+            (&frontend.config.settings.unique_id_header, self.captures.unique_id())
+        {
             self.request.message.head.add(name.as_bytes(), id)?;
         }
         if self.is_early() {

@@ -49,22 +49,22 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
             out.number(if stream.is_for_connection() { 0 } else { -1 })
         }
         Alias::Status => out.number(i64::from(stream.response.status)),
-        Alias::RequestCookie => captured(stream.log.captures.cookie(CaptureSide::Request), out),
-        Alias::ResponseCookie => captured(stream.log.captures.cookie(CaptureSide::Response), out),
+        Alias::RequestCookie => captured(stream.captures.cookie(CaptureSide::Request), out),
+        Alias::ResponseCookie => captured(stream.captures.cookie(CaptureSide::Response), out),
         Alias::RequestHeaders | Alias::RequestHeadersClf => {
             let declared = stream.frontend.config.captures.request.len();
-            headers(stream, stream.log.captures.slots(CaptureSide::Request), declared, alias, out);
+            headers(stream, stream.captures.slots(CaptureSide::Request), declared, alias, out);
         }
         Alias::ResponseHeaders | Alias::ResponseHeadersClf => {
             let declared = stream.frontend.config.captures.response.len();
-            headers(stream, stream.log.captures.slots(CaptureSide::Response), declared, alias, out);
+            headers(stream, stream.captures.slots(CaptureSide::Response), declared, alias, out);
         }
         Alias::Hostname => out.text(stream.instance.identity.hostname.as_bytes()),
         Alias::Pid => out.counter(i64::from(stream.instance.identity.process_id)),
         Alias::RequestCounter => out.counter(crate::figures::streams_before(stream.serial) as i64),
         Alias::LogCounter => out.counter(stream.frontend.frontend_figures.log_lines() as i64),
         Alias::LogOrigin => out.text(origin(stream)),
-        Alias::UniqueId => out.text(stream.log.unique_id.as_deref().unwrap_or_default()),
+        Alias::UniqueId => out.text(stream.captures.unique_id().unwrap_or_default()),
         Alias::TerminationState => out.raw(&stream.ending.letters()),
         Alias::TerminationStateCookie => {
             let [by, during] = stream.ending.letters();

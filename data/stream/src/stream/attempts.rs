@@ -11,8 +11,10 @@ pub struct Attempts {
     allowed: u32,
     /// Whether one of both did.
     is_limited: bool,
-    /// Whether this request may be sent again.
+    /// What of this request may be sent again.
     pub replay: Replay,
+    /// The body for that, if [`Replay::Whole`]. Boxed, because every stream has the place for it.
+    kept: Option<Box<KeptBody>>,
     /// The last failed attempt was on a reused connection.
     pub on_reused_connection: bool,
     /// An interim response was sent to the client, so no other attempt is possible.
@@ -26,7 +28,7 @@ pub struct Attempts {
 }
 
 /// What can be sent again when a server fails after the request was sent.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replay {
     /// Nothing but what is still unsent.
     #[default]
@@ -35,15 +37,15 @@ pub enum Replay {
     Forbidden,
     /// The head alone: there is no body.
     Head,
-    /// The head, and this body. Boxed, because every stream has the place for it.
-    Whole(Box<KeptBody>),
+    /// The head, and the body that is kept.
+    Whole,
 }
 
 impl Replay {
     /// Whether the request can be sent again.
     #[inline]
-    pub fn is_possible(&self) -> bool {
-        matches!(self, Replay::Head | Replay::Whole(_))
+    pub fn is_possible(self) -> bool {
+        matches!(self, Replay::Head | Replay::Whole)
     }
 }
 
@@ -58,6 +60,16 @@ impl Attempts {
     #[inline]
     pub fn are_left(&self) -> bool {
         self.retries < self.allowed()
+    }
+
+    /// Keeps a body that is to be sent again.
+    pub fn keep(&mut self, body: KeptBody) {
+        (self.replay, self.kept) = (Replay::Whole, Some(Box::new(body)));
+    }
+
+    /// The body that is sent again with the head.
+    pub fn kept_body(&self) -> Option<&KeptBody> {
+        self.kept.as_deref().filter(|_| self.replay == Replay::Whole)
     }
 
     /// Sets the backend's number, unless a rule set one.

@@ -1,8 +1,8 @@
-//! Captures of a stream for the log: headers and cookies.
+//! What few streams keep for the log: their unique identifier, captured headers and cookies.
 
 use weir_expr::context::CaptureSide;
 
-/// Captured values. Few streams have any, so they are boxed.
+/// Captured values, and the unique identifier. Few streams have any, so they are boxed.
 #[derive(Debug, Default)]
 pub struct Captures(Option<Box<Captured>>);
 
@@ -13,6 +13,7 @@ pub type Slot = Option<Box<[u8]>>;
 struct Captured {
     request: OneSide,
     response: OneSide,
+    unique_id: Slot,
 }
 
 /// The captures of one message.
@@ -49,6 +50,16 @@ impl Captures {
         self.side_mut(side).cookie = cookie;
     }
 
+    /// `unique-id`, once made.
+    pub fn unique_id(&self) -> Option<&[u8]> {
+        self.0.as_ref()?.unique_id.as_deref()
+    }
+
+    /// Keeps the unique identifier.
+    pub fn keep_unique_id(&mut self, id: &[u8]) {
+        self.0.get_or_insert_default().unique_id = Some(id.into());
+    }
+
     fn side(&self, side: CaptureSide) -> Option<&OneSide> {
         let captured = self.0.as_deref()?;
         Some(match side {
@@ -80,6 +91,16 @@ mod tests {
         assert!(captures.slots(CaptureSide::Response).is_empty());
         assert_eq!(captures.cookie(CaptureSide::Response), Some(&b"c=1"[..]));
         assert_eq!(captures.cookie(CaptureSide::Request), None);
+    }
+
+    #[test]
+    fn the_unique_identifier_is_there_once_it_is_made() {
+        let mut captures = Captures::default();
+        assert_eq!(captures.unique_id(), None);
+        captures.keep_cookie(CaptureSide::Request, Some((*b"c=1").into()));
+        captures.keep_unique_id(b"7F00");
+        assert_eq!(captures.unique_id(), Some(&b"7F00"[..]));
+        assert_eq!(captures.cookie(CaptureSide::Request), Some(&b"c=1"[..]));
     }
 
     #[test]

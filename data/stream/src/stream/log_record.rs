@@ -1,20 +1,14 @@
-//! Data for the log line of a stream, and whether the line is to be written.
+//! The log line of a stream: whether it is to be written, and its level.
 
 use weir_events::Level;
 
-use crate::stream::captures::Captures;
-
-/// Data that a stream keeps for its log line.
+/// The state of a stream's log line.
 #[derive(Debug, Default)]
 pub struct LogRecord {
     /// Whether the line is to be written.
     pub state: LogState,
     /// `set-log-level`: none for silent.
     pub level: Option<Option<Level>>,
-    /// `unique-id`, once made.
-    pub unique_id: Option<Box<[u8]>>,
-    /// What was captured.
-    pub captures: Captures,
 }
 
 /// Whether a stream's line is to be written.

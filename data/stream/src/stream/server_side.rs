@@ -15,10 +15,16 @@ pub struct ServerSide {
     pub upstream: Option<Upstream>,
     /// The slot of the chosen server.
     pub lease: Option<Lease>,
-    /// Facts for the log about a connection that failed or was closed. A stream that waits for its server has none.
-    pub past: Option<PoolBox<PastConnection>>,
+    /// What a stream that waits for its server seldom has.
+    aside: Option<PoolBox<ServerAside>>,
+}
+
+#[derive(Default)]
+struct ServerAside {
+    /// Facts for the log about a connection that failed or was closed.
+    past: Option<PastConnection>,
     /// The marks of a new connection's packets, where rules set any.
-    marks: Option<PoolBox<PacketMarks>>,
+    marks: PacketMarks,
 }
 
 /// The marks of packets to a server, set by rules.
@@ -33,12 +39,21 @@ pub struct PacketMarks {
 impl ServerSide {
     /// The marks of a new connection's packets.
     pub(crate) fn marks(&self) -> PacketMarks {
-        self.marks.as_deref().copied().unwrap_or_default()
+        self.aside.as_ref().map_or_else(PacketMarks::default, |aside| aside.marks)
     }
 
     /// The same, for a rule to set one.
     pub(crate) fn marks_mut(&mut self) -> &mut PacketMarks {
-        self.marks.get_or_insert_with(|| PoolBox::new(PacketMarks::default()))
+        &mut self.aside_mut().marks
+    }
+
+    /// Facts about a connection that failed or was closed.
+    pub fn past(&self) -> Option<&PastConnection> {
+        self.aside.as_ref()?.past.as_ref()
+    }
+
+    fn aside_mut(&mut self) -> &mut ServerAside {
+        self.aside.get_or_insert_with(|| PoolBox::new(ServerAside::default()))
     }
 
     /// Bytes received from the server and sent to it, on the current connection.
@@ -82,7 +97,7 @@ impl ServerSide {
     pub(crate) fn own_address(&self) -> Option<Address> {
         match &self.upstream {
             Some(upstream) => upstream.connector.local_address(),
-            None => self.past.as_ref()?.own_address.clone(),
+            None => self.past()?.own_address.clone(),
         }
     }
 
@@ -98,7 +113,7 @@ impl ServerSide {
 
     /// Keeps facts about a connection for the log.
     pub(crate) fn keep_facts(&mut self, past: PastConnection) {
-        self.past = Some(PoolBox::new(past));
+        self.aside_mut().past = Some(past);
     }
 
     /// Closes the connection, keeping the facts for the log.
@@ -129,6 +144,6 @@ mod tests {
         });
         side.close();
         assert_eq!(side.own_address(), Some(Address::Unnamed));
-        assert!(side.past.is_some_and(|past| !past.stood));
+        assert!(side.past().is_some_and(|past| !past.stood));
     }
 }
