@@ -1,7 +1,7 @@
 //! HTTP/1: a connection carries exchanges one after the other, and its own task runs each of them inline.
 //!
 //! A connection's task is in `connection_task.rs`; [`Stream::run`] handles one request. The phases are in the files below, in
-//! their
+//! their order.
 
 mod bodies;
 mod finish;
@@ -33,33 +33,39 @@ pub enum Waited {
 impl Stream {
     /// Runs the stream in the current task; returns the connection if it can carry another one.
     ///
-    /// The stream is in a box: an async function stores its arguments by value twice, and again in those that it calls.
-    pub async fn run(mut stream: PoolBox<Stream>, waited: Waited) -> Option<Connection> {
-        if !stream.began_in_tcp {
-            stream.begin_view();
-            let frontend = stream.frontend;
-            stream.attach_filters(frontend);
-        }
-        let outcome = match stream.process(waited).await {
-            Ok(()) => Ok(()),
-            Err(stop) => stream.answer(stop).await,
-        };
-        if let Err(ending) = outcome {
-            stream.reusable.client = false;
-            if stream.ending.is_normal() {
-                stream.ending = ending;
+    /// The stream is in a box, because a future stores it by value, and again in those that it awaits.
+    #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
+    pub fn run(mut stream: PoolBox<Stream>, waited: Waited) -> impl Future<Output = Option<Connection>> {
+        async move {
+            if !stream.began_in_tcp {
+                stream.begin_view();
+                let frontend = stream.frontend;
+                stream.attach_filters(frontend);
             }
+            let outcome = match stream.process(waited).await {
+                Ok(()) => Ok(()),
+                Err(stop) => stream.answer(stop).await,
+            };
+            if let Err(ending) = outcome {
+                stream.reusable.client = false;
+                if stream.ending.is_normal() {
+                    stream.ending = ending;
+                }
+            }
+            let again = stream.finish().await;
+            if again { stream.take_client() } else { None }
         }
-        let again = stream.finish().await;
-        if again { stream.take_client() } else { None }
     }
 
-    async fn process(&mut self, waited: Waited) -> Phase {
-        self.read_request(waited).await?;
-        self.frontend_phase().await?;
-        self.route()?;
-        self.backend_phase().await?;
-        self.forward().await
+    #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
+    fn process(&mut self, waited: Waited) -> impl Future<Output = Phase> {
+        async move {
+            self.read_request(waited).await?;
+            self.frontend_phase().await?;
+            self.route()?;
+            self.backend_phase().await?;
+            self.forward().await
+        }
     }
 
     /// Fails when an administrator, or a state change of the server, ended the stream. A client that waits for a server

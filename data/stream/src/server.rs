@@ -23,29 +23,32 @@ use crate::stream::{Phase, Stream};
 
 impl Stream {
     /// Returns once there is a server, a slot on it and a connection to it.
-    pub(crate) async fn reach_server(&mut self) -> Phase {
-        loop {
-            if self.server.lease.is_none() && !self.backend.is_transparent() {
-                self.assign().await?;
-            }
-            self.enter(During::Connect);
-            // The result of an earlier attempt does not count for this one.
-            self.timers.connect = None;
-            self.timers.response = None;
-            match self.connect().await {
-                Ok(()) => {
-                    self.entry.server_descriptor.set(self.server.descriptor());
-                    if let Some(upstream) = &self.server.upstream {
-                        self.entry.note_carrier(Carried::Server, &upstream.connector);
-                    }
-                    self.remember_server();
-                    self.observe(Some(Observation::Connected));
-                    self.timers.connect = Some(self.elapsed());
-                    return Ok(());
+    #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
+    pub(crate) fn reach_server(&mut self) -> impl Future<Output = Phase> {
+        async move {
+            loop {
+                if self.server.lease.is_none() && !self.backend.is_transparent() {
+                    self.assign().await?;
                 }
-                Err(connect::ConnectError::Stop(stop)) => return Err(stop),
-                Err(connect::ConnectError::Failed(failure)) => {
-                    PooledFuture::new(self.retry_after(failure)).await?
+                self.enter(During::Connect);
+                // The result of an earlier attempt does not count for this one.
+                self.timers.connect = None;
+                self.timers.response = None;
+                match self.connect().await {
+                    Ok(()) => {
+                        self.entry.server_descriptor.set(self.server.descriptor());
+                        if let Some(upstream) = &self.server.upstream {
+                            self.entry.note_carrier(Carried::Server, &upstream.connector);
+                        }
+                        self.remember_server();
+                        self.observe(Some(Observation::Connected));
+                        self.timers.connect = Some(self.elapsed());
+                        return Ok(());
+                    }
+                    Err(connect::ConnectError::Stop(stop)) => return Err(stop),
+                    Err(connect::ConnectError::Failed(failure)) => {
+                        PooledFuture::new(self.retry_after(failure)).await?
+                    }
                 }
             }
         }

@@ -112,7 +112,7 @@ pub struct Stream {
 const _: () = assert!(size_of::<Stream>() <= 768 || size_of::<weir_sys::Errno>() > 2);
 
 // So does the future of a request, with what `multiplexed.rs` puts around it: 16 bytes.
-const _: () = assert!(size_of_future(Stream::run) <= 240);
+const _: () = assert!(size_of_future(Stream::run) <= 208);
 
 /// The size of the future that an async function makes.
 const fn size_of_future<A, B, F>(_: impl Fn(A, B) -> F + Copy) -> usize {

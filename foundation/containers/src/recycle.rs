@@ -284,15 +284,16 @@ fn class_layout(class: usize) -> Layout {
 }
 
 /// Sizes of the blocks: steps of a half keep waste under a third; finer ones where streams are.
-const CLASSES: [usize; 25] = [
-    64, 96, 128, 192, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 4096,
-    6144, 8192, 12_288, 16_384, 32_768,
+const CLASSES: [usize; 26] = [
+    64, 96, 128, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072,
+    4096, 6144, 8192, 12_288, 16_384, 32_768,
 ];
 const NAMES: [&str; CLASS_COUNT] = [
     "block_64",
     "block_96",
     "block_128",
     "block_192",
+    "block_224",
     "block_256",
     "block_320",
     "block_384",

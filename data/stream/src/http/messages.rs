@@ -19,24 +19,27 @@ use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
     /// Reaches a server and exchanges the messages, with retries.
-    pub(super) async fn forward(&mut self) -> Phase {
-        if self.client.ended() && !self.request.body.is_complete() {
-            self.count(Event::ClientAbort);
-            return Err(StreamError::error(400, By::Client, During::Request));
-        }
-        if self.client.shared().is_some() && self.client.is_broken() {
-            return Err(self.given_up());
-        }
-        self.prepare_request()?;
-        loop {
-            self.reach_server().await?;
-            match self.converse().await {
-                Ok(()) => break,
-                Err(UpstreamError::Stop(stop)) => return Err(stop),
-                Err(UpstreamError::Failed(failure)) => self.retry_or_stop(failure).await?,
+    #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
+    pub(super) fn forward(&mut self) -> impl Future<Output = Phase> {
+        async move {
+            if self.client.ended() && !self.request.body.is_complete() {
+                self.count(Event::ClientAbort);
+                return Err(StreamError::error(400, By::Client, During::Request));
             }
+            if self.client.shared().is_some() && self.client.is_broken() {
+                return Err(self.given_up());
+            }
+            self.prepare_request()?;
+            loop {
+                self.reach_server().await?;
+                match self.converse().await {
+                    Ok(()) => break,
+                    Err(UpstreamError::Stop(stop)) => return Err(stop),
+                    Err(UpstreamError::Failed(failure)) => self.retry_or_stop(failure).await?,
+                }
+            }
+            self.respond().await
         }
-        self.respond().await
     }
 
     /// The client reset its request before a server was chosen. As in HAProxy 3.2, the log has no status for a complete one.
@@ -102,27 +105,30 @@ impl Stream {
     }
 
     /// Sends the request and waits for the head of the response.
-    async fn converse(&mut self) -> Result<(), UpstreamError> {
-        self.enter(During::Headers);
-        self.send_request_head()?;
-        self.await_response().await?;
-        self.response.server_status = self.response.message.head.status();
-        if self.response.message.head.flags().contains(Flags::VIOLATION) {
-            crate::refusals::keep_tolerated_response(self);
+    #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
+    fn converse(&mut self) -> impl Future<Output = Result<(), UpstreamError>> {
+        async move {
+            self.enter(During::Headers);
+            self.send_request_head()?;
+            self.await_response().await?;
+            self.response.server_status = self.response.message.head.status();
+            if self.response.message.head.flags().contains(Flags::VIOLATION) {
+                crate::refusals::keep_tolerated_response(self);
+            }
+            // The request did not ask for another protocol, so what would follow is not a response.
+            if self.response.server_status == 101 && !self.request.message.may_switch_protocols() {
+                return Err(UpstreamError::Failed(Failure::Junk));
+            }
+            self.timers.response = Some(self.elapsed());
+            self.response.status = self.response.server_status;
+            if retry::was_too_early(self, self.response.server_status) {
+                return Err(UpstreamError::Failed(Failure::TooEarly));
+            }
+            if retry::status_retries(self, self.response.server_status) {
+                return Err(UpstreamError::Failed(Failure::Status(self.response.server_status)));
+            }
+            Ok(())
         }
-        // The request did not ask for another protocol, so what would follow is not a response.
-        if self.response.server_status == 101 && !self.request.message.may_switch_protocols() {
-            return Err(UpstreamError::Failed(Failure::Junk));
-        }
-        self.timers.response = Some(self.elapsed());
-        self.response.status = self.response.server_status;
-        if retry::was_too_early(self, self.response.server_status) {
-            return Err(UpstreamError::Failed(Failure::TooEarly));
-        }
-        if retry::status_retries(self, self.response.server_status) {
-            return Err(UpstreamError::Failed(Failure::Status(self.response.server_status)));
-        }
-        Ok(())
     }
 
     /// A server of HTTP/2 may refuse a request that it did not look at, whatever it asks for, and is asked again then. So a body
