@@ -120,7 +120,7 @@ impl Inner {
                 if !kept {
                     slot.fault = Some(Fault::Protocol);
                 }
-                slot.wake();
+                feed(slot.task, last);
                 if !kept {
                     self.engine.reset(stream, ErrorCode::EnhanceYourCalm);
                 }
@@ -159,7 +159,7 @@ impl Inner {
             Event::Trailers { stream } => {
                 if let Ok(at) = self.slots.binary_search_by_key(&stream, |slot| slot.id) {
                     self.slots[at].end(self.engine.trailers());
-                    self.slots[at].wake();
+                    feed(self.slots[at].task, last);
                 }
             }
             Event::Reset { stream, code, received } => {
