@@ -269,6 +269,20 @@ mod tests {
         (kind(Descriptor::register(own.into()).expect("a place")), peer)
     }
 
+    #[test]
+    fn numbers_of_turns_ascend_while_anybody_waits_and_begin_again_then() {
+        let mut waiting = Waiting::new();
+        let enter = |waiting: &mut Waiting| waiting.enter(Right::Common, TaskKey::NONE).get();
+        assert_eq!([enter(&mut waiting), enter(&mut waiting)], [1, 2]);
+        let buffer = Buffer::with_capacity(1);
+        assert!(waiting.hand(buffer, Right::Common).is_ok());
+        waiting.leave(NonZeroU32::new(2).expect("not zero"));
+        assert_eq!(enter(&mut waiting), 3, "the first one has its buffer and has not run yet");
+        waiting.leave(NonZeroU32::MIN);
+        waiting.leave(NonZeroU32::new(3).expect("not zero"));
+        assert_eq!(enter(&mut waiting), 1);
+    }
+
     /// Takes all of this many buffers on a worker.
     fn all_held(most: usize) -> Vec<Buffer> {
         let limits = BufferLimits { size: 1024, most: Some(most), kept: most, reserve: 0 };

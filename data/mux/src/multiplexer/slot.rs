@@ -244,6 +244,9 @@ mod tests {
         let wide = capacity(&slot);
         assert!(wide >= 64_000, "the stream and the connection exchange their memory");
         assert_eq!((slot.shrink(), capacity(&slot), slot.shrink()), (wide - 1, 1, 0));
+        slot.take_arrived(&mut input);
+        slot.shrink();
+        assert!(slot.waiting.is_none(), "a stream that has nothing here has no block for it");
         slot.add_payload(&[0; 1000]);
         slot.add_payload(&[0; 10]);
         assert!(capacity(&slot) < 1200, "quiet streams take little more than their bytes");
