@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Instructions in user space that a unit of work takes, counted by callgrind: they repeat where time does not.
 
-  instructions.py [--rows h1,ret,...] [--units 2000] NAME=PROGRAM [NAME=PROGRAM...]
+  instructions.py [--rows h1,ret,...] [--units 2000] [--caches] NAME=PROGRAM [NAME=PROGRAM...]
 
 Build weir for it with RUSTFLAGS=--cfg=rustix_use_libc: valgrind does not know the system calls that are made without libc. Each
 program does a warm-up and then the units; what the warm-up alone takes in another run is subtracted. Ratios are against the
 first program. Two runs of one program differ by one in ten thousand on h1 and ret, by up to two in a hundred where timing decides how
 many calls a unit takes (close, big).
+
+With `--caches` each row also has the misses of simulated caches of a fixed size, for one core alone: I1 and D1 of 32 kB, and an L2 of 1 MB,
+of instructions and of data. The kernel's share is not simulated.
 """
 import argparse
 import os
@@ -92,18 +95,30 @@ def work_streams(port, row, units):
         sys.exit(f"{row}: not all requests succeeded:\n{said}")
 
 
-def wrapper(name, program):
+# Of usual servers, so that counts are the same whatever this machine has. What callgrind calls the last level is the second one here.
+CACHES = "--cache-sim=yes --I1=32768,8,64 --D1=32768,8,64 --LL=1048576,16,64"
+# What is counted, by the sums of callgrind's events that it is.
+EVENTS = {
+    "instructions": ("Ir",),
+    "I1 misses": ("I1mr",),
+    "D1 misses": ("D1mr", "D1mw"),
+    "L2 misses, instructions": ("ILmr",),
+    "L2 misses, data": ("DLmr", "DLmw"),
+}
+
+
+def wrapper(name, program, caches):
     """The path of a script that runs the program under callgrind; what it counts ends in a file."""
     path, counts = f"{sides.WORK}/{name}.sh", f"{sides.WORK}/{name}.counts"
     with open(path, "w") as file:
-        file.write(f'#!/bin/sh\nexec valgrind --tool=callgrind --callgrind-out-file={counts} {os.path.abspath(program)} "$@"\n')
+        file.write(f'#!/bin/sh\nexec valgrind --tool=callgrind {CACHES if caches else ""} --callgrind-out-file={counts} {os.path.abspath(program)} "$@"\n')
     os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR)
     return path, counts
 
 
-def counted(name, program, origin, row, units):
-    """All instructions of one run with so many units behind the warm-up."""
-    path, counts = wrapper(name, program)
+def counted(name, program, origin, row, units, caches):
+    """What one run with so many units behind the warm-up took in all, by event."""
+    path, counts = wrapper(name, program, caches)
     side = sides.Side(name, path, origin)
     sides.wait_port(side.ports[(ROWS | STREAMS)[row][0]])
     if row in STREAMS:
@@ -116,13 +131,17 @@ def counted(name, program, origin, row, units):
     side.process.wait(60)
     side.stop()
     with open(counts) as file:
-        return int(re.search(r"^(?:totals|summary): (\d+)", file.read(), re.M).group(1))
+        text = file.read()
+    names = re.search(r"^events: (.+)", text, re.M).group(1).split()
+    sums = dict(zip(names, map(int, re.search(r"^(?:totals|summary): (.+)", text, re.M).group(1).split())))
+    return {what: sum(sums[event] for event in events) for what, events in EVENTS.items() if events[0] in sums}
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", default=",".join(ROWS | STREAMS))
     parser.add_argument("--units", type=int, default=2000)
+    parser.add_argument("--caches", action="store_true", help="also simulate caches, which takes twice as long")
     parser.add_argument("programs", nargs="+", metavar="NAME=PROGRAM")
     options = parser.parse_args()
     programs = dict(word.split("=", 1) for word in options.programs)
@@ -134,10 +153,12 @@ def main():
         units = int(options.units * (ROWS | STREAMS)[row][-1]) // CONNECTIONS * CONNECTIONS
         each = {}
         for name, program in programs.items():
-            base, all_of_it = (counted(name, program, origin, row, n) for n in (0, units))
-            each[name] = (all_of_it - base) / units
-        ratios = "".join(f" {each[name] / each[first]:.4f} |" for name in list(programs)[1:])
-        print(f"| {row} | " + " | ".join(f"{value:,.0f}" for value in each.values()) + " |" + ratios, flush=True)
+            base, all_of_it = (counted(name, program, origin, row, n, options.caches) for n in (0, units))
+            each[name] = {what: (count - base[what]) / units for what, count in all_of_it.items()}
+        for what, expected in each[first].items():
+            ratios = "".join(f" {each[name][what] / expected:.4f} |" for name in list(programs)[1:])
+            label = row if what == "instructions" else f"{row}, {what}"
+            print(f"| {label} | " + " | ".join(f"{counts[what]:,.{0 if expected > 100 else 1}f}" for counts in each.values()) + " |" + ratios, flush=True)
 
 
 if __name__ == "__main__":

@@ -140,52 +140,65 @@ impl Stream {
             }
             ActionResult::Failed => Some(RulesetResult::Stop(self.failed_rule(kind, proxy))),
             ActionResult::Await(awaited) => {
-                return Settled::Later(PooledFuture::new(self.await_for_rule(awaited, at, kind)));
+                return Settled::Later(self.await_for_rule(awaited, at, kind));
             }
         })
     }
 
-    async fn await_for_rule(
+    /// Each wait has a block of its own size: a stream in a tarpit has no room for what a wait for a body needs.
+    fn await_for_rule(
         &mut self,
         awaited: Awaited,
         at: &'static Location,
         kind: RulesetKind,
-    ) -> Phase<Option<RulesetResult>> {
+    ) -> PooledFuture<'_, Phase<Option<RulesetResult>>> {
         match awaited {
-            Awaited::Time(time) => {
-                self.pause(While::pause(time, weir_sched::now()), During::Request).await?;
+            Awaited::Time(time) => PooledFuture::new(async move {
+                let pause = While::pause(time, weir_sched::now());
+                self.pause(pause, During::Request).await.map(|()| None)
+            }),
+            Awaited::Body(time, at_least) if kind == RulesetKind::HttpResponse => PooledFuture::new(
+                async move { self.wait_for_response_body(at_least, time).await.map(|()| None) },
+            ),
+            Awaited::Body(time, at_least) => {
+                PooledFuture::new(
+                    async move { self.wait_for_body(at_least, Some(time)).await.map(|()| None) },
+                )
             }
-            Awaited::Body(time, at_least) if kind == RulesetKind::HttpResponse => {
-                self.wait_for_response_body(at_least, time).await?;
+            Awaited::Handshake => {
+                PooledFuture::new(async move { self.wait_for_handshake().await.map(|()| None) })
             }
-            Awaited::Body(time, at_least) => self.wait_for_body(at_least, Some(time)).await?,
-            Awaited::Handshake => self.wait_for_handshake().await?,
-            Awaited::Address(asking, variable) => {
+            Awaited::Address(asking, variable) => PooledFuture::new(async move {
                 if let Some(address) = self.await_address(asking).await? {
                     self.set_address_variable(variable, address);
                 }
-            }
+                Ok(None)
+            }),
             Awaited::Tarpit(reply) => {
                 self.rules.decided_at = Some(at);
                 self.rules.stop_by_rule();
-                self.enter(During::Tarpit);
-                let tarpit = While::tarpit(&self.timeouts, weir_sched::now());
-                let held = self.pause(tarpit, During::Tarpit).await;
-                // The log counts the delay as time in the queue (manual, section 8.4).
-                let buffers = |proxy: &Proxy| proxy.config.settings.options.http_buffer_request;
-                if !buffers(self.frontend) && !buffers(self.backend) {
-                    self.timers.request = None;
-                }
-                self.timers.queue = Some(self.elapsed());
-                held?;
-                self.prepare_reply(reply, 500);
-                return Ok(Some(RulesetResult::Stop(StreamError::Reply(Ending::new(
-                    By::Proxy,
-                    During::Tarpit,
-                )))));
+                PooledFuture::new(self.tarpit(reply))
             }
         }
-        Ok(None)
+    }
+
+    #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
+    fn tarpit(&mut self, reply: &'static Reply) -> impl Future<Output = Phase<Option<RulesetResult>>> {
+        async move {
+            self.enter(During::Tarpit);
+            let tarpit = While::tarpit(&self.timeouts, weir_sched::now());
+            let held = self.pause(tarpit, During::Tarpit).await;
+            // The log counts the delay as time in the queue (manual, section 8.4).
+            let buffers = |proxy: &Proxy| proxy.config.settings.options.http_buffer_request;
+            if !buffers(self.frontend) && !buffers(self.backend) {
+                self.timers.request = None;
+            }
+            self.timers.queue = Some(self.elapsed());
+            held?;
+            self.prepare_reply(reply, 500);
+            let ending = Ending::new(By::Proxy, During::Tarpit);
+            Ok(Some(RulesetResult::Stop(StreamError::Reply(ending))))
+        }
     }
 
     fn pause(&mut self, pause: While, during: During) -> impl Future<Output = Phase> {

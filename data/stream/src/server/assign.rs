@@ -154,25 +154,33 @@ impl Stream {
     }
 
     /// Waits for a slot: none when the choice has to be repeated. A request that fails leaves the queue.
-    async fn wait_in_queue(&mut self, waiting: Waiting, during: While) -> Phase<Option<Lease>> {
+    ///
+    /// Not an async function, which would store its arguments twice.
+    fn wait_in_queue(
+        &mut self,
+        waiting: Waiting,
+        during: While,
+    ) -> impl Future<Output = Phase<Option<Lease>>> {
         let mut waiting = Some(waiting);
-        let outcome = self
-            .drive(
-                during,
-                |stream, _| stream.look_for_slot(waiting.as_mut()),
-                |stream, by, _| {
-                    stream.count_failed_in_queue();
-                    Err(StreamError::error(503, by, During::Queue))
-                },
-            )
-            .await;
-        if let (Err(stop), Some(waiting)) = (&outcome, waiting)
-            && stop.ending().by != By::Killed
-        {
-            self.choice.queued.add(waiting.give_up());
-            self.timers.queue = Some(self.elapsed());
+        async move {
+            let outcome = self
+                .drive(
+                    during,
+                    |stream, _| stream.look_for_slot(waiting.as_mut()),
+                    |stream, by, _| {
+                        stream.count_failed_in_queue();
+                        Err(StreamError::error(503, by, During::Queue))
+                    },
+                )
+                .await;
+            if let (Err(stop), Some(waiting)) = (&outcome, waiting)
+                && stop.ending().by != By::Killed
+            {
+                self.choice.queued.add(waiting.give_up());
+                self.timers.queue = Some(self.elapsed());
+            }
+            outcome
         }
-        outcome
     }
 
     fn look_for_slot(&mut self, waiting: Option<&mut Waiting>) -> Phase<Step<Option<Lease>>> {
