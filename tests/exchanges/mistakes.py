@@ -144,6 +144,5 @@ DIFFERENT |= {
     'backend: default_backend b': 'what has no effect here is warned of, not read',
     'backend: use_backend b if TRUE': 'what has no effect here is warned of, not read',
     'frontend: http-request set-var-fmt(txn.a) ""': '3.4 and later refuse empty arguments',
-    'global: tune.fd.edge-triggered on': 'it is no experiment any more',
     'global: tune.memory.hot-size 1': only("2.6", "2.6 has no such word yet"),
 }

@@ -200,7 +200,7 @@ MEANT = [
     (r"^(uid|gid) ", "is not a number", "cannot find", "a name is looked up as one, not read as 0, which is root"),
     (r"^unix-bind mode", "", "mode", "what is no mode is refused"),
     (r"^errorfile .* /dev/zero", "", "not a regular file", "a device is no error message"),
-    (r"normalize-uri|edge-triggered", "is experimental", "^$", "no experiment here"),
+    (r"normalize-uri", "is experimental", "^$", "no experiment here"),
     (r"^tune\.vars", "is an invalid size", "^$", "3.5 takes units"),
     (r"^profiling.tasks", "", "^$", "3.5 takes several words"),
     (r"^default-path origin", "", "^$", "a folder is looked for when a file is"),

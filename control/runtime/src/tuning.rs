@@ -101,8 +101,8 @@ mod tests {
     /// Everything derived from a global section with this line, as text; none when the line is only stored.
     fn made_of(line: &str) -> Option<String> {
         let text = format!(
-            "global\n {line}\ndefaults\n timeout connect 1s\n timeout client 1s\n timeout server 1s\n\
-             listen l\n bind 127.0.0.1:1\n server s 127.0.0.1:2\n"
+            "global\n expose-experimental-directives\n {line}\ndefaults\n timeout connect 1s\n timeout client 1s\n \
+             timeout server 1s\nlisten l\n bind 127.0.0.1:1\n server s 127.0.0.1:2\n"
         );
         let made = weir_sched::run(async move {
             let (live, global) = live_with_global(&text);

@@ -266,6 +266,18 @@ const SPECIAL: &[(WordPlace, &str, &str, &str)] = &[
 #[cfg(test)]
 pub const BEFORE: &[(WordPlace, &str, &str)] = &[
     (
+        WordPlace::Global,
+        "tune.disable-fast-forward",
+        "    expose-experimental-directives
+",
+    ),
+    (
+        WordPlace::Global,
+        "tune.fd.edge-triggered",
+        "    expose-experimental-directives
+",
+    ),
+    (
         WordPlace::Proxy,
         "filter-sequence",
         "    filter trace

@@ -69,6 +69,18 @@ impl GlobalContext<'_> {
         Ok(delay)
     }
 
+    /// Refuses a word that the manual marks as experimental, unless a line before it allows such words.
+    pub fn experimental(&self, words: &Words<'_>) -> Parsed {
+        if self.global.expose_experimental {
+            return Ok(());
+        }
+        let message = format!(
+            "'{}' directive is experimental, must be allowed via a global 'expose-experimental-directives' on a line before it.",
+            self.keyword
+        );
+        Err(fault(words.line().span(), message))
+    }
+
     /// The only argument, `on` or `off`.
     pub fn switch(&self, words: &mut Words<'_>) -> Parsed<bool> {
         let word = self.choice(words, &["on", "off"])?;

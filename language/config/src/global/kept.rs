@@ -461,7 +461,10 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "HTTP/2: send large pieces of payload from where they came in",
         |l, w| l.keep_switch(w),
     ),
-    Row::ready("tune.disable-fast-forward", "", "", ONE_WAY_OF_FORWARDING, |l, w| l.keep_flag(w)),
+    Row::ready("tune.disable-fast-forward", "", "", ONE_WAY_OF_FORWARDING, |l, w| {
+        l.experimental(w)?;
+        l.keep_flag(w)
+    }),
     Row::ready(
         "tune.disable-zero-copy-forwarding",
         "",

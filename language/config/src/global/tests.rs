@@ -39,7 +39,8 @@ fn every_row_reads_its_example() {
     for row in GLOBAL_KEYWORDS.rows() {
         assert!(!row.help.is_empty(), "{}", row.name);
         if row.is_ready() && !["numa-cpu-mapping", "h1-case-adjust-file"].contains(&row.name) {
-            let (_, messages) = read(&format!("{} {}", row.name, row.example));
+            let (_, messages) =
+                read(&format!("expose-experimental-directives\n{} {}", row.name, row.example));
             let warns =
                 |message: &String| message.contains("has no effect") || message.contains("is deprecated");
             assert!(messages.iter().all(warns), "{}: {messages:?}", row.name);
@@ -276,7 +277,8 @@ fn tuning() {
     refuse("tune.max-rules-at-once 2", "'tune.max-rules-at-once' is not implemented yet");
     // What changes nothing here still has to be right.
     accept(
-        "tune.idletimer 2s\ntune.recv_enough 4k\ntune.disable-fast-forward\ntune.h1.zero-copy-fwd-send off",
+        "expose-experimental-directives\ntune.idletimer 2s\ntune.recv_enough 4k\n\
+         tune.disable-fast-forward\ntune.h1.zero-copy-fwd-send off",
     );
     refuse(
         "tune.idletimer 2sec",
@@ -443,6 +445,19 @@ fn ranges_of_cpus_and_threads_may_be_open() {
     refuse("cpu-map 1/1 -3", "cpu-map : '-3' is not a CPU range.");
     refuse("cpu-map 1/1 -", "cpu-map : '-' is not a CPU range.");
     refuse("cpu-map 1/1 1024-", "cpu-map : '1024-' is not a CPU range.");
+}
+
+#[test]
+fn experimental_words_are_allowed_by_a_line_before_them() {
+    for word in ["tune.fd.edge-triggered on", "tune.disable-fast-forward"] {
+        let name = word.split(' ').next().unwrap_or_default();
+        let message = format!(
+            "'{name}' directive is experimental, must be allowed via a global 'expose-experimental-directives' on a line before it."
+        );
+        refuse(word, &message);
+        refuse(&format!("{word}\nexpose-experimental-directives"), &message);
+        accept(&format!("expose-experimental-directives\n{word}"));
+    }
 }
 
 #[test]

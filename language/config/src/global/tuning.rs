@@ -433,6 +433,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "on",
         "edge-triggered polling, which weir always uses",
         |line, words| {
+            line.experimental(words)?;
             if line.switch(words)? {
                 return Ok(());
             }
