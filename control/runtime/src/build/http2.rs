@@ -132,11 +132,11 @@ mod tests {
             ("tune.h2.fe.rxbuf", "200k"),
             ("tune.h2.fe.max-total-streams", "9"),
             ("tune.h2.fe.glitches-threshold", "3"),
-            ("tune.h2.header-table-size", "0"),
+            ("tune.h2.header-table-size", "8192"),
         ]);
         assert_eq!((limits.concurrent_streams, limits.stream_window), (8, 1000));
         assert_eq!((limits.connection_window, limits.total_streams), (200 << 10, 9));
-        assert_eq!((limits.glitches, limits.header_table_size), (3, 0));
+        assert_eq!((limits.glitches, limits.header_table_size), (3, 8192));
         let mut global = model::Global::default();
         let at = model::Location::new("test".into(), 1);
         let arguments = vec!["5".into()];

@@ -434,8 +434,8 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "tune.h2.header-table-size",
         "<number>",
         "4096",
-        "HTTP/2: size of the header table",
-        |l, w| l.keep_number(w, 0, 65535),
+        "HTTP/2: size of the header table, 4096 to 65536 bytes",
+        |l, w| l.keep_number(w, 4096, 65536),
     ),
     Row::ready("tune.h2.initial-window-size", "<number>", "65536", "HTTP/2: window both ways", |l, w| {
         l.keep_number(w, 0, MAX)

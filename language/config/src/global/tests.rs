@@ -274,6 +274,12 @@ fn tuning() {
         "'tune.regex.on-limit' expects either 'no-match' or 'match' but got 'fail'.",
     );
     refuse("tune.sched.low-latency", "'tune.sched.low-latency' expects either 'on' or 'off' but got ''.");
+    accept("tune.h2.header-table-size 4096\ntune.h2.header-table-size 65536");
+    for outside in ["4095", "65537"] {
+        let message =
+            format!("'tune.h2.header-table-size' : invalid value '{outside}', allowed range is 4096..65536.");
+        refuse(&format!("tune.h2.header-table-size {outside}"), &message);
+    }
     refuse("tune.max-rules-at-once 2", "'tune.max-rules-at-once' is not implemented yet");
     // What changes nothing here still has to be right.
     accept(
