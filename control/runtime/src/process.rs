@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use weir_config::model::{Account, Chroot, CoreDump, Global};
+use weir_config::model::{Account, Chroot, CoreDump, Global, Location};
 use weir_sys::capability::{self, Capabilities, Held};
 use weir_sys::process::{self, Fork, Limit, NullDevice, Refused};
 use weir_sys::{Errno, Result, signal, socket, users};
@@ -225,6 +225,12 @@ struct Root {
     directory: OwnedFd,
 }
 
+/// The user or the group that nobody has, and the line that names it.
+pub(crate) fn unknown_account(kind: &str, name: &str, at: Option<&Location>) -> String {
+    let place = at.map(|at| format!("parsing [{at}] : ")).unwrap_or_default();
+    format!("{place}cannot find {kind} id for '{name}'")
+}
+
 impl Identity {
     /// Looks up the settings of the global section; the error names the unknown name.
     pub fn new(global: &Global) -> std::result::Result<Identity, String> {
@@ -233,7 +239,7 @@ impl Identity {
             Some(Account::Id(id)) => Some(*id),
             Some(Account::Name(name)) => match users::user(name) {
                 Ok(Some(user)) => Some(user.id),
-                _ => return Err(format!("cannot find user id for '{name}'")),
+                _ => return Err(unknown_account("user", name, global.user_at.as_ref())),
             },
         };
         let group = match &global.group {
@@ -241,7 +247,7 @@ impl Identity {
             Some(Account::Id(id)) => Some(*id),
             Some(Account::Name(name)) => match users::group(name) {
                 Ok(Some(group)) => Some(group),
-                _ => return Err(format!("cannot find group id for '{name}'")),
+                _ => return Err(unknown_account("group", name, global.group_at.as_ref())),
             },
         };
         let root = match &global.chroot {

@@ -159,7 +159,7 @@ fn a_check_finds_names_that_nobody_knows() {
     let (_, config) = crate::observe::fixture::read(text).expect("no rings in files");
     let found = super::verify(&config, &SavedStates::default(), &OneName, false);
     let expected = [
-        "cannot find user id for 'nobody-has-this-name'",
+        "parsing [t.cfg:2] : cannot find user id for 'nobody-has-this-name'",
         "parsing [t.cfg:3] : 'stats socket' : 'user' : unknown user name 'nobody-has-this-name'",
         "parsing [t.cfg:10] : 'bind' : invalid address: 'other.test' in 'other.test:1'",
         "[t.cfg:15] : 'server be/s' : could not resolve address 'other.test'.",

@@ -4,6 +4,7 @@ use weir_config::model::{self, Account, Bind, Config, Host, ListenAddress, LogAd
 use weir_sys::users;
 
 use super::{BuildError, Resolver, SavedStates, backends, names, rings};
+use crate::process::unknown_account;
 
 /// Every name that nobody knows, in the order of the configuration. Nothing is opened or changed.
 pub fn verify(
@@ -56,12 +57,12 @@ fn accounts(global: &model::Global) -> Vec<String> {
     if let Some(Account::Name(name)) = &global.user
         && !is_user(name)
     {
-        faults.push(format!("cannot find user id for '{name}'"));
+        faults.push(unknown_account("user", name, global.user_at.as_ref()));
     }
     if let Some(Account::Name(name)) = &global.group
         && !is_group(name)
     {
-        faults.push(format!("cannot find group id for '{name}'"));
+        faults.push(unknown_account("group", name, global.group_at.as_ref()));
     }
     faults
 }

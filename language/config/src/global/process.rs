@@ -142,6 +142,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         let name = line.word(words, "a user name as an argument")?;
         if line.first_time(words, line.global.user.is_some()) {
             line.global.user = Some(Account::Name(name.text().into()));
+            line.global.user_at = Some(line.at.clone());
         }
         Ok(())
     }),
@@ -149,6 +150,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         let name = line.word(words, "a group name as an argument")?;
         if line.first_time(words, line.global.group.is_some()) {
             line.global.group = Some(Account::Name(name.text().into()));
+            line.global.group_at = Some(line.at.clone());
         }
         Ok(())
     }),
@@ -156,6 +158,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         let account = account(line, words, "user")?;
         if line.first_time(words, line.global.user.is_some()) {
             line.global.user = Some(account);
+            line.global.user_at = Some(line.at.clone());
         }
         Ok(())
     }),
@@ -163,6 +166,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         let account = account(line, words, "group")?;
         if line.first_time(words, line.global.group.is_some()) {
             line.global.group = Some(account);
+            line.global.group_at = Some(line.at.clone());
         }
         Ok(())
     }),

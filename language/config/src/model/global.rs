@@ -63,8 +63,12 @@ pub struct Global {
     pub chroot: Option<Chroot>,
     /// `user` or `uid`: the user to run as.
     pub user: Option<Account>,
+    /// The line that says so.
+    pub user_at: Option<Location>,
     /// `group` or `gid`.
     pub group: Option<Account>,
+    /// The line that says so.
+    pub group_at: Option<Location>,
     /// `set-dumpable`: what a crash leaves behind.
     pub core_dump: CoreDump,
     /// `external-check`: programs may check servers; none if it is not set.
@@ -155,7 +159,9 @@ impl Default for Global {
             pidfile: None,
             chroot: None,
             user: None,
+            user_at: None,
             group: None,
+            group_at: None,
             core_dump: CoreDump::default(),
             external_check: None,
             insecure_fork_wanted: false,
