@@ -634,12 +634,13 @@ fn check_service(
     Ok(())
 }
 
+/// The first and the last number of a template's servers. A range may begin with 0.
 fn template_range(text: &str) -> Option<(u32, u32)> {
-    let (first, last) = match text.split_once('-') {
+    let (first, last): (u32, u32) = match text.split_once('-') {
         Some((first, last)) => (first.parse().ok()?, last.parse().ok()?),
         None => (1, text.parse().ok()?),
     };
-    (first >= 1 && last >= first && last - first < MAX_TEMPLATE).then_some((first, last))
+    (last >= first && last - first < MAX_TEMPLATE).then_some((first, last))
 }
 
 fn read_default_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {

@@ -61,6 +61,15 @@ fn identifiers_are_those_of_haproxy() {
 }
 
 #[test]
+fn templates_count_from_where_their_range_begins() {
+    for (range, expected) in [("2", ["s1", "s2"]), ("0-1", ["s0", "s1"]), ("10-11", ["s10", "s11"])] {
+        let outcome = check("backend b", &format!("server-template s {range} example.com:80"), &[]);
+        let names = outcome.proxies[1].servers.iter().map(|server| &*server.name);
+        assert_eq!(names.collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
 fn global_identifiers_are_unique() {
     let text = "backend a\n guid x\n server s 1.1.1.1 guid y\nbackend b\n server s 1.1.1.1 guid y\n server t 1.1.1.1 guid x\n";
     let messages = read(text).messages;
