@@ -189,7 +189,9 @@ impl Expressions<'_> {
     pub fn acl(&self, words: &Words<'_>, at: usize) -> Result<(), ParseError> {
         let bytes = words.all_bytes();
         let warnings = Warnings::new();
-        self.acls.parse(&bytes, at, &self.scope(EvaluationPoints::ALL, &warnings))?;
+        let span = words.line().span_at(at + 1);
+        let mut note = |reference: &Reference| self.note(reference, span);
+        self.acls.parse(&bytes, at, &self.scope(EvaluationPoints::ALL, &warnings), &mut note)?;
         self.keep(warnings, |warning| located(words, warning));
         Ok(())
     }

@@ -114,14 +114,22 @@ impl AclTable {
         AclTable::default()
     }
 
-    /// Parses the words after `acl`: the name, then a test. They all belong to the line.
-    pub fn parse(&self, words: &[&[u8]], at: usize, scope: &Scope<'_>) -> Result<(), ParseError> {
+    /// Parses the words after `acl`: the name, then a test. They all belong to the line. `note` sees the line's references
+    /// to objects of the configuration.
+    pub fn parse(
+        &self,
+        words: &[&[u8]],
+        at: usize,
+        scope: &Scope<'_>,
+        note: &mut dyn FnMut(&Reference),
+    ) -> Result<(), ParseError> {
         let name = words.get(at).ok_or_else(|| ParseError::new(at, "an ACL needs a name and a test"))?;
         let name = check_name(name, at)?;
         let line = AclExpr::parse(words, at + 1, words.len(), scope).map_err(|error| {
             let message = format!("error detected while parsing ACL '{name}' : {}", error.message);
             ParseError { message, ..error }
         })?;
+        line.expr.visit_references(note);
         self.add(name, line);
         Ok(())
     }

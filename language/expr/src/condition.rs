@@ -243,7 +243,7 @@ mod tests {
         let fixture = Fixture::new();
         let line = |text: &str| {
             let words: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();
-            fixture.acls.parse(&words, 0, &fixture.scope())
+            fixture.acls.parse(&words, 0, &fixture.scope(), &mut |_| ())
         };
         line("a str(x) y").unwrap();
         let condition = fixture.condition("if a").unwrap();

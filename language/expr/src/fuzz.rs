@@ -20,7 +20,7 @@ fn run(text: &[u8]) {
     line.extend(&words);
     let condition = Condition::parse(&line, 0, &fixture.scope());
     let acls = AclTable::new();
-    let _ = acls.parse(&words, 0, &fixture.scope());
+    let _ = acls.parse(&words, 0, &fixture.scope(), &mut |_| ());
     fixture.acls.seal();
     if let Ok(condition) = condition {
         condition.evaluate(&mut context);

@@ -17,7 +17,13 @@ pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: K
             "port" => connect.port = Some(port(context, words, &keyword)?),
             "addr" => {
                 let word = words.expect(&format!("'{keyword}' : 'addr' expects <ipv4|ipv6> as argument."))?;
-                let (host, first, _) = source_address(word, "addr")?;
+                let (host, first, last) = source_address(word, "addr")?;
+                if first != last {
+                    return Err(fault(
+                        word.span(),
+                        format!("'{keyword}' : 'addr' : port range not permitted here in '{word}'"),
+                    ));
+                }
                 if host.ip().is_none() {
                     return Err(fault(
                         word.span(),

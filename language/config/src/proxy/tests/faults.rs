@@ -232,6 +232,15 @@ fn faults_have_the_words_of_the_reference() {
         ),
         ("default-server id 3", "[t.cfg:9] : 'id' option is not accepted in default-server sections"),
         ("server-template a 3-1 foo:80", "[t.cfg:9] : Wrong server-template number or range arg '3-1'."),
+        ("server-template a 0 foo:80", "[t.cfg:9] : Wrong server-template number or range arg '0'."),
+        (
+            "option tcp-check ;; tcp-check connect addr 127.0.0.1:1-2",
+            "parsing [t.cfg:10] : 'tcp-check connect' : 'addr' : port range not permitted here in '127.0.0.1:1-2'",
+        ),
+        (
+            "acl a always_true ;; acl b src,table_conn_cur(nope) gt 1 ;; http-request deny if a b",
+            "parsing [t.cfg:10]: unable to find table 'nope' referenced by an expression in proxy 'l'.",
+        ),
         ("use-server a if TRUE", "proxy 'l' : unable to find server 'a' referenced in a 'use-server' rule."),
         (
             "http-request set-header a b if { be_conn(nope) gt 3 }",
