@@ -48,7 +48,7 @@ pub enum ReplyContent {
 pub struct ErrorSection {
     /// The section's name.
     pub name: Box<str>,
-    /// The message; always set once the configuration is complete.
+    /// The message, set once the configuration is complete; none if the section has none for the status.
     pub message: OnceLock<Arc<ErrorMessage>>,
 }
 

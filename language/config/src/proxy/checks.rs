@@ -399,16 +399,25 @@ fn unset_variable(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Ki
 /// Warnings about rules that nothing uses.
 pub(super) fn unused(scripts: &CheckScripts, name: &str, own: &crate::model::Location) -> Vec<String> {
     let is_own = |list: &CheckRuleList| list.section.as_ref() == Some(own) && !list.rules.is_empty();
+    let by = match scripts.method {
+        CheckMethod::Connect => None,
+        CheckMethod::Tcp => Some("'option tcp-check' is"),
+        CheckMethod::Http(_) => Some("'option httpchk' is"),
+        CheckMethod::Program => Some("'option external-check' is"),
+        CheckMethod::Own(_) => Some("an option for one protocol, such as 'option ssl-hello-chk', is"),
+    };
+    let say = |kind: &str, option: &str| match by {
+        None => format!("backend '{name}' uses {kind} rules without '{option}', so the rules are ignored."),
+        Some(by) => format!(
+            "backend '{name}' uses {kind} rules, but {by} how its servers are checked, so the rules are ignored."
+        ),
+    };
     let mut warnings = Vec::new();
     if is_own(&scripts.http) && !matches!(scripts.method, CheckMethod::Http(_)) {
-        warnings.push(format!(
-            "backend '{name}' uses http-check rules without 'option httpchk', so the rules are ignored."
-        ));
+        warnings.push(say("http-check", "option httpchk"));
     }
     if is_own(&scripts.tcp) && !matches!(scripts.method, CheckMethod::Tcp) {
-        warnings.push(format!(
-            "backend '{name}' uses tcp-check rules without 'option tcp-check', so the rules are ignored."
-        ));
+        warnings.push(say("tcp-check", "option tcp-check"));
     }
     warnings
 }

@@ -127,10 +127,12 @@ fn read_location(
     words.end(keyword)
 }
 
-/// Runs the steps of a proxy. The error is the name of an unknown section, or of one without a status, and its place.
+/// Runs the steps of a proxy. The error names an unknown section. `warn` is told of sections that lack a status, whose
+/// former message stays.
 pub(super) fn run_steps(
     steps: &[ErrorStep],
     section: &dyn Fn(&str) -> Option<Arc<ErrorReplies>>,
+    warn: &mut dyn FnMut(String, Span),
 ) -> Result<ErrorReplies, (String, Span)> {
     let mut replies = ErrorReplies::default();
     for step in steps {
@@ -144,13 +146,15 @@ pub(super) fn run_steps(
                     section.iter().for_each(|(status, reply)| replies.set(status, reply.clone()));
                 }
                 for status in statuses {
-                    let Some(reply) = section.get(*status) else {
-                        let message = format!(
-                            "status '{status}' not declared in http-errors section '{name}' (at {at})"
-                        );
-                        return Err((message, *span));
-                    };
-                    replies.set(*status, reply.clone());
+                    match section.get(*status) {
+                        Some(reply) => replies.set(*status, reply.clone()),
+                        None => {
+                            let message = format!(
+                                "status '{status}' not declared in http-errors section '{name}' (at {at})"
+                            );
+                            warn(message, *span);
+                        }
+                    }
                 }
             }
         }

@@ -323,15 +323,20 @@ impl ProxyParser<'_> {
                 finished.proxy.settings.errors = known.clone();
                 continue;
             }
-            match errors::run_steps(steps, context.http_errors) {
+            let subject = format!("{} '{}'", noun(&finished.proxy), finished.proxy.name);
+            let mut warn = |message: String, span| {
+                let warning = Diagnostic::warning(span, format!("{subject}: {message}."));
+                diagnostics.push(warning.layout(Layout::Bare));
+            };
+            match errors::run_steps(steps, context.http_errors, &mut warn) {
                 Ok(replies) => {
                     let replies = Arc::new(replies);
                     results.insert(Arc::as_ptr(steps), replies.clone());
                     finished.proxy.settings.errors = replies;
                 }
                 Err((message, span)) => {
-                    let message = format!("{} '{}': {message}.", noun(&finished.proxy), finished.proxy.name);
-                    diagnostics.push(Diagnostic::alert(span, message).layout(Layout::Bare));
+                    let alert = Diagnostic::alert(span, format!("{subject}: {message}."));
+                    diagnostics.push(alert.layout(Layout::Bare));
                 }
             }
         }
@@ -594,22 +599,22 @@ fn check_guids(finished: &[Finished], diagnostics: &mut Diagnostics) {
 
 fn settle_replies(finished: &Finished, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
     for (section, status, span) in &finished.pending.replies {
-        let name = &section.name;
-        let problem = match (context.http_errors)(name) {
-            None => format!("unknown http-errors section '{name}' referenced by an http reply."),
-            Some(replies) => match errors::section_message(&replies, *status) {
-                Some(message) => {
-                    // A reply is resolved only once, so it cannot be set already.
-                    let _ = section.message.set(message);
-                    continue;
-                }
-                None => format!(
-                    "status '{status}' not declared in http-errors section '{name}' referenced by an http reply."
-                ),
-            },
+        let (name, proxy) = (&section.name, &finished.proxy.name);
+        let Some(replies) = (context.http_errors)(name) else {
+            let message =
+                format!("Proxy '{proxy}': unknown http-errors section '{name}' referenced by an http reply.");
+            diagnostics.push(Diagnostic::alert(*span, message).layout(Layout::Bare));
+            continue;
         };
-        let message = format!("Proxy '{}': {problem}", finished.proxy.name);
-        diagnostics.push(Diagnostic::alert(*span, message).layout(Layout::Bare));
+        let Some(message) = errors::section_message(&replies, *status) else {
+            let message = format!(
+                "Proxy '{proxy}': status '{status}' referenced by an http reply not declared in http-errors section '{name}', so the proxy's own error message is sent."
+            );
+            diagnostics.push(Diagnostic::warning(*span, message).layout(Layout::Bare));
+            continue;
+        };
+        // A reply is resolved only once, so it cannot be set already.
+        let _ = section.message.set(message);
     }
 }
 

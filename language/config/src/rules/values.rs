@@ -120,7 +120,15 @@ fn patterns(context: &mut ActionContext<'_, '_>, key: &Word, edit: PatternEditKi
     };
     let has_values = matches!(edit, PatternEditKind::DeleteMap | PatternEditKind::SetMap { .. });
     let resources = context.line.resources;
-    let set = resources.patterns.changed(file, has_values, resources.loader);
+    // An entry is removed by its key, whatever kind of list it is in.
+    let known = match edit {
+        PatternEditKind::DeleteAcl | PatternEditKind::DeleteMap => resources.patterns.find(file),
+        PatternEditKind::AddAcl | PatternEditKind::SetMap { .. } => None,
+    };
+    let set = match known {
+        Some(set) => Ok(set),
+        None => resources.patterns.changed(file, has_values, resources.loader),
+    };
     let set = set.map_err(|message| fault(span, message))?;
     let key = context.line.expressions().format_with(key, context.points, FormatOptions::PLAIN)?;
     Ok(Action::Pattern(Box::new(PatternEdit { set, key, edit })))

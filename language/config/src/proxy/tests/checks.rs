@@ -272,6 +272,64 @@ fn error_messages_of_a_proxy() {
 }
 
 #[test]
+fn a_section_without_the_status_leaves_the_message_that_was_there() {
+    let outcome = check(
+        "backend b",
+        "errorfile 502 503.http ;; errorfiles pages 502 503 ;; http-request deny deny_status 502 errorfiles pages ;; http-error status 504 errorfiles pages",
+        &[
+            "W backend 'b': status '502' not declared in http-errors section 'pages' (at t.cfg:9).",
+            "W Proxy 'b': status '502' referenced by an http reply not declared in http-errors section 'pages', so the proxy's own error message is sent.",
+            "W Proxy 'b': status '504' referenced by an http reply not declared in http-errors section 'pages', so the proxy's own error message is sent.",
+        ],
+    );
+    let proxy = &outcome.proxies[1];
+    let Some(ErrorReply::Message(message)) = proxy.settings.errors.get(502) else { panic!("a message") };
+    assert_eq!(&*message.path, "503.http");
+    let Some(ErrorReply::Message(message)) = proxy.settings.errors.get(503) else { panic!("a message") };
+    assert_eq!(&*message.path, "p");
+}
+
+#[test]
+fn rules_that_another_kind_of_check_ignores_are_warned_of() {
+    let ignored = |option: &str, rule: &str, said: &str| {
+        let kind = rule.split(' ').next().unwrap_or_default();
+        check(
+            "backend b",
+            &format!("{option} ;; {rule}"),
+            &[&format!("W backend 'b' uses {kind} rules{said}, so the rules are ignored.")],
+        );
+    };
+    let own =
+        ", but an option for one protocol, such as 'option ssl-hello-chk', is how its servers are checked";
+    ignored("option ssl-hello-chk", "http-check expect status 200", own);
+    ignored("option mysql-check", "tcp-check connect", own);
+    let http = ", but 'option httpchk' is how its servers are checked";
+    ignored("option httpchk", "tcp-check connect", http);
+    ignored("option tcp-check", "http-check expect status 200", &http.replace("httpchk", "tcp-check"));
+    ignored("balance roundrobin", "http-check expect status 200", " without 'option httpchk'");
+    ignored("balance roundrobin", "tcp-check connect", " without 'option tcp-check'");
+}
+
+#[test]
+fn entries_are_removed_from_lists_of_either_kind() {
+    let lists = "acl a src -f virt@list ;; http-request set-header a %[src,map(virt@map)]";
+    check(
+        "listen l",
+        &format!(
+            "{lists} ;; http-request del-map(virt@list) %[src] ;; http-request del-acl(virt@map) %[src]"
+        ),
+        &[],
+    );
+    check(
+        "listen l",
+        &format!("{lists} ;; http-request add-acl(virt@map) %[src]"),
+        &[
+            "A parsing [t.cfg:11] : error detected in proxy 'l' while parsing 'http-request add-acl(virt@map)' rule : The file \"virt@map\" is already used as two column file...",
+        ],
+    );
+}
+
+#[test]
 fn names_that_no_field_has_are_warned_of() {
     let warned = |rule: &str, name: &str, odd: char| {
         let expected =
