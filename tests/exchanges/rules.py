@@ -73,8 +73,8 @@ frontend returns
     http-request deny deny_status 502 if { path /d502 }
     http-request deny deny_status 503 if { path /d503 }
     http-request deny deny_status 504 if { path /d504 }
-    http-request deny deny_status 201 if { path /d201 }
-    http-request tarpit deny_status 299 if { path /tarpit299 }
+    http-request deny deny_status 421 if { path /d421 }
+    http-request tarpit deny_status 422 if { path /tarpit422 }
     http-request deny status 403 content-type text/plain lf-string "no %[path]" if { path /dlf }
     http-request tarpit if { path /tarpit }
     http-request tarpit deny_status 429 if { path /tarpit429 }
@@ -242,7 +242,7 @@ EXCHANGES |= {
 }
 EXCHANGES |= {f"return {path}": ("returns", get(path)) for path in (
     "/string", "/404", "/418", "/file", "/lffile", "/lf", "/errorfile", "/default", "/default403", "/mine", "/nostatus", "/201", "/204",
-    "/d400", "/d401", "/d404", "/d405", "/d408", "/d410", "/d413", "/d425", "/d429", "/d500", "/d501", "/d502", "/d503", "/d504", "/d201", "/tarpit299", "/dlf", "/tarpit",
+    "/d400", "/d401", "/d404", "/d405", "/d408", "/d410", "/d413", "/d425", "/d429", "/d500", "/d501", "/d502", "/d503", "/d504", "/d421", "/tarpit422", "/dlf", "/tarpit",
     "/tarpit429", "/reject", "/auth", "/auth2", "/echo", "/after")}
 EXCHANGES |= {
     "return to HEAD": ("returns", get("/string", method="HEAD") + get("/404")),

@@ -163,8 +163,9 @@ impl ReplyDraft {
         let ReplyDraft { status, status_span, mut content_type, content, headers } = self;
         let (keyword, content, span) = match content {
             Some(content) => content,
-            // Headers alone are a reply of their own, and so is a status without an error message.
-            None if rules.falls_back && headers.is_empty() && ErrorReplies::STATUSES.contains(&status) => {
+            // "deny [deny_status <status>]" is an alias of "deny [status <status>] default-errorfiles" (manual, "deny").
+            // Headers alone are a reply of their own.
+            None if rules.falls_back && headers.is_empty() => {
                 ("default-errorfiles", ReplyContent::ProxyDefault, status_span)
             }
             None => ("", ReplyContent::Empty, status_span),
@@ -179,15 +180,11 @@ impl ReplyDraft {
         }
         match &content {
             ReplyContent::ProxyDefault if status != 0 && !ErrorReplies::STATUSES.contains(&status) => {
-                let message =
-                    format!("status code '{status}' not handled by default with '{keyword}' argument.");
-                return Err(fault(status_span, message));
+                return Err(fault(status_span, not_handled(status, keyword)));
             }
             ReplyContent::Section(section) => {
                 if !ErrorReplies::STATUSES.contains(&status) {
-                    let message =
-                        format!("status code '{status}' not handled by default with '{keyword}' argument.");
-                    return Err(fault(status_span, message));
+                    return Err(fault(status_span, not_handled(status, keyword)));
                 }
                 context.draft.pending.replies.push((section.clone(), status, span));
             }
@@ -217,6 +214,16 @@ impl ReplyDraft {
         }
         Ok(Reply { status, content_type: content_type.map(|(value, _)| value), content, headers })
     }
+}
+
+/// Why a reply cannot be an error message: only some statuses have one.
+fn not_handled(status: u16, keyword: &str) -> String {
+    let handled: Vec<String> = ErrorReplies::STATUSES.iter().map(u16::to_string).collect();
+    format!(
+        "status code '{status}' not handled by default with '{keyword}' argument: error messages have the statuses {}; \
+         with 'content-type', 'string' or 'hdr' a reply has any.",
+        handled.join(", ")
+    )
 }
 
 /// Reads a file whose bytes go into a response.

@@ -93,8 +93,11 @@ pub enum ErrorReply {
 
 impl ErrorReplies {
     /// The statuses for which an error message can be set.
-    pub const STATUSES: [u16; 19] =
-        [200, 400, 401, 403, 404, 405, 407, 408, 410, 413, 414, 425, 429, 431, 500, 501, 502, 503, 504];
+    /// 421 and 422 are not in the manual's list, but the reference has messages for them.
+    pub const STATUSES: [u16; 21] = [
+        200, 400, 401, 403, 404, 405, 407, 408, 410, 413, 414, 421, 422, 425, 429, 431, 500, 501, 502, 503,
+        504,
+    ];
 
     /// What to send for `status`; none for the built-in message.
     pub fn get(&self, status: u16) -> Option<&ErrorReply> {

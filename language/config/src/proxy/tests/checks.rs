@@ -254,6 +254,21 @@ fn the_current_proxy_is_of_the_kind_that_is_asked_for() {
     );
 }
 
+/// Whatever has a page of its own can be replaced: the statuses that HAProxy 3.2 takes after `errorfile`.
+#[test]
+fn each_status_with_a_message_can_have_another() {
+    for status in [
+        200, 400, 401, 403, 404, 405, 407, 408, 410, 413, 414, 421, 422, 425, 429, 431, 500, 501, 502, 503,
+        504,
+    ] {
+        check(
+            "backend b",
+            &format!("errorfile {status} 503.http ;; http-request deny deny_status {status} if TRUE"),
+            &[],
+        );
+    }
+}
+
 #[test]
 fn error_messages_of_a_proxy() {
     let outcome = check(

@@ -170,6 +170,22 @@ fn faults_have_the_words_of_the_reference() {
             "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-request deny' rule : Unexpected status code '999'.",
         ),
         (
+            "http-request deny deny_status 418",
+            "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-request deny' rule : status code '418' not handled by default with 'default-errorfiles' argument: error messages have the statuses 200, 400, 401, 403, 404, 405, 407, 408, 410, 413, 414, 421, 422, 425, 429, 431, 500, 501, 502, 503, 504; with 'content-type', 'string' or 'hdr' a reply has any.",
+        ),
+        (
+            "http-request tarpit status 418 if TRUE",
+            "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-request tarpit' rule : status code '418' not handled by default...",
+        ),
+        (
+            "http-response deny deny_status 418 if TRUE",
+            "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-response deny' rule : status code '418' not handled by default...",
+        ),
+        (
+            "http-request deny deny_status 418 errorfiles pages",
+            "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-request deny' rule : status code '418' not handled by default with 'errorfiles' argument...",
+        ),
+        (
             "http-request return status 200 string a",
             "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-request return' rule : a content type must be defined when non-empty payload is configured.",
         ),
