@@ -42,6 +42,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
         client = stream.take_client()?;
     }
     if expects_header && let Err(what) = read_header(&mut client, &session).await {
+        reset_if_it_spoke(&client);
         Stream::new(session, client, weir_sched::now_us()).log_refused_handshake(what);
         return None;
     }
@@ -65,6 +66,14 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
     frontend.count_session(&session, &client);
     session.count_tracked_session();
     Some(client)
+}
+
+/// Makes closing reset a connection that sent something other than the header: its sender then knows that nobody read it, and
+/// nothing of the connection remains here.
+fn reset_if_it_spoke(client: &Connection) {
+    if !client.input().is_empty() {
+        let _ = option::set_no_linger(client.descriptor());
+    }
 }
 
 async fn read_header(client: &mut Connection, session: &Session) -> Result<(), &'static str> {

@@ -621,6 +621,7 @@ fn a_connection_without_the_expected_header_is_closed() {
                 }
                 client.closed().await;
                 assert_eq!(weir_sched::now().since(began), wait_ms);
+                assert_eq!(client.was_reset(), !bytes.is_empty());
                 world.check_idle().await;
                 if forgets_silent_ones && bytes.is_empty() {
                     assert!(world.is_quiet());
