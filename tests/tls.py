@@ -5,6 +5,7 @@
 """
 import contextlib
 import http.client
+import os
 import ssl
 import struct
 import subprocess
@@ -506,9 +507,14 @@ def what_is_never_negotiated_is_told_once(binary, folder):
     site = Authority(folder).issue("one.example")
     timed = folder.file("timed.pem", open(site).read())
     folder.file("timed.pem.sctl", "x")
+    many = folder.path + "/many"
+    os.mkdir(many)
+    folder.file("many/one.pem", open(site).read())
     for line, said, extra in ((f"ssl crt {site} no-sslv3 no-tlsv10 no-tlsv11 ciphers HIGH:!aNULL:!MD5", None, ""),
                               (f"ssl crt {site} ssl-min-ver TLSv1.0", "never negotiated, not supported: TLSv1.0 TLSv1.1.", ""),
                               (f"ssl crt {site} ciphers ECDHE+AESGCM:AES128-SHA", "never negotiated, not supported: AES128-SHA.", ""),
+                              # A folder has no lines, so the place is that of the line with its name.
+                              (f"ssl crt {many} ciphers ECDHE+AESGCM:AES128-SHA", "/b.cfg:", ""),
                               (f"ssl crt {timed} crt {timed}", f"'{timed}.sctl' is not sent", ""),
                               (f"ssl crt {timed}", f"'{timed}.sctl' is not sent", "ssl-load-extra-files key sctl"),
                               (f"ssl crt {timed}", None, "ssl-load-extra-files bundle ocsp issuer key"),

@@ -401,7 +401,11 @@ impl TlsBuilder {
     ) -> Result<Vec<Entry>, Option<String>> {
         let parsed = self.parse_line(list, line, inherited)?;
         let subject = format!("'bind {}'", bind.spelling);
-        let at = Location::new(list.into(), line.number as u32);
+        // A folder has no lines: what is wrong with its certificates is told with the line that names it.
+        let at = match line.is_path {
+            true => bind.at.clone(),
+            false => Location::new(list.into(), line.number as u32),
+        };
         let certificates = self.load_listed(&parsed, &subject, &at).ok_or(None::<String>)?;
         for certificate in &certificates {
             self.note_renewal(certificate, parsed.files.ocsp_update, &subject, &at);
