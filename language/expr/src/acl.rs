@@ -224,6 +224,8 @@ fn check_name(word: &[u8], at: usize) -> Result<&str, ParseError> {
 /// One test: an expression, a match method and patterns.
 #[derive(Debug, Clone)]
 pub struct AclExpr {
+    /// What the line calls its fetch: a keyword of ACLs such as `path_beg`, or the fetch's own name.
+    keyword: &'static str,
     expr: Expr,
     method: MatchMethod,
     indexes: Box<[Arc<PatternIndex>]>,
@@ -240,8 +242,10 @@ impl AclExpr {
             let message = format!("{} in ACL expression '{written}'", error.message);
             ParseError { message, ..error }
         })?;
-        let Criterion { expr, method, dotted, next } = criterion;
-        TestParser { method, dotted, resolves_names: true, at: next, words, scope, criterion: at }.parse(expr)
+        let Criterion { keyword, expr, method, dotted, next } = criterion;
+        let parser =
+            TestParser { method, dotted, resolves_names: true, at: next, words, scope, criterion: at };
+        parser.parse(keyword, expr)
     }
 
     /// Tests it: every value that the fetch has, until one matches.
@@ -279,6 +283,11 @@ impl AclExpr {
         }
     }
 
+    /// What messages call the test: the word that it was written with.
+    pub fn keyword(&self) -> &'static str {
+        self.keyword
+    }
+
     /// The expression.
     pub fn expr(&self) -> &Expr {
         &self.expr
@@ -292,6 +301,7 @@ impl AclExpr {
 
 /// What a test applies to.
 struct Criterion {
+    keyword: &'static str,
     expr: Expr,
     /// The match method that the keyword or the type implies.
     method: Option<MatchMethod>,
@@ -329,7 +339,9 @@ impl Criterion {
         let (expr, next) = head.finish(&words[..=last], at, head_end, scope)?;
         let implied = keyword.filter(|_| !expr.has_converters());
         let method = implied.map(|row| row.method).or_else(|| MatchMethod::default_for(expr.output()));
-        Ok(Criterion { expr, method, dotted: implied.is_some_and(|row| row.dotted), next })
+        let dotted = implied.is_some_and(|row| row.dotted);
+        let keyword = keyword.map_or(expr.decl().name, |row| row.name);
+        Ok(Criterion { keyword, expr, method, dotted, next })
     }
 }
 
@@ -346,7 +358,7 @@ struct TestParser<'p, 's> {
 }
 
 impl<'p> TestParser<'p, '_> {
-    fn parse(mut self, expr: Expr) -> Result<AclExpr, ParseError> {
+    fn parse(mut self, keyword: &'static str, expr: Expr) -> Result<AclExpr, ParseError> {
         let mut ignore_case = false;
         let mut is_map = false;
         let mut number = None;
@@ -406,7 +418,7 @@ impl<'p> TestParser<'p, '_> {
             let index = set.index(method, ignore_case, self.scope.at);
             indexes.push(index.map_err(|message| self.error(message))?);
         }
-        Ok(AclExpr { expr, method, indexes: indexes.into() })
+        Ok(AclExpr { keyword, expr, method, indexes: indexes.into() })
     }
 
     /// The name of what is tested, as it was written.

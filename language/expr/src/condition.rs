@@ -80,7 +80,7 @@ impl Condition {
     }
 
     /// The first test that can never match in the given points: its name (empty for an anonymous one) and the
-    /// fetch at fault. Ask after the ACL table was sealed.
+    /// keyword at fault. Ask after the ACL table was sealed.
     pub fn conflict(&self, points: EvaluationPoints) -> Option<(&str, &'static str)> {
         self.alternatives.iter().flatten().find_map(|term| {
             let (name, lines) = match &term.test {
@@ -88,7 +88,7 @@ impl Condition {
                 Test::Anonymous(line) => ("", std::slice::from_ref(&**line)),
             };
             let wrong = lines.iter().find(|line| !line.expr().points().intersects(points))?;
-            Some((name, wrong.expr().decl().name))
+            Some((name, wrong.keyword()))
         })
     }
 
@@ -279,6 +279,12 @@ mod tests {
         fixture.acls.seal();
         assert_eq!(condition.conflict(EvaluationPoint::FrontendRequestHeader.into()), Some(("", "res.hdr")));
         assert_eq!(condition.conflict(EvaluationPoint::BackendResponseHeader.into()), None);
+        // It is called what the line calls it.
+        for (test, keyword) in [("shdr_beg b", "shdr_beg"), ("res.hdr -m beg b", "res.hdr")] {
+            let condition = fixture.condition(&format!("if {{ {test} }}")).unwrap();
+            let conflict = condition.conflict(EvaluationPoint::FrontendRequestHeader.into());
+            assert_eq!(conflict, Some(("", keyword)));
+        }
         assert!(condition.needs_http());
     }
 
