@@ -128,6 +128,11 @@ fn listen_address(text: &str, span: Span, keyword: &str, transport: Transport) -
     let complain = |message: String| fault(span, format!("'{keyword}' : {message}"));
     match raw(text, span, keyword, transport)? {
         Raw::Inet { host, port } => match port_of(port, text).map_err(complain)? {
+            Port::Missing if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                Err(complain(format!(
+                    "missing port specification in '{text}': a port follows a colon, ':{text}'"
+                )))
+            }
             Port::Missing => Err(complain(format!("missing port specification in '{text}'"))),
             Port::Offset(_) => Err(complain(format!("port offset not permitted here in '{text}'"))),
             Port::Range(0, _) => Err(complain("invalid port '0'".to_owned())),

@@ -462,23 +462,24 @@ impl<'d> Document<'d> {
                 diagnostics.push(diagnostic);
             }
         }
-        for (kind, backend, server, section) in named_resolvers(&proxies) {
+        for (at, backend, server, section) in named_resolvers(&proxies) {
             let refused = self.refused.contains(&("resolvers", section.into()));
             if !refused && !self.resolvers.iter().any(|known| *known.name == *section) {
                 let nearest = did_you_mean(section, self.resolvers.iter().map(|known| &*known.name));
                 let message = format!(
-                    "{kind} '{backend}', server '{server}': unable to find required resolvers '{section}'"
+                    "[{at}] : 'server {backend}/{server}' : unable to find required resolvers '{section}'."
                 );
                 diagnostics.push(Diagnostic::alert(None, message).suggestion(nearest.map(str::to_owned)));
             }
         }
-        for (proxy, section) in asked_sections(&proxies) {
+        for (proxy, at, section) in asked_sections(&proxies) {
             let refused = self.refused.contains(&("resolvers", section.into()));
             if !refused && !self.resolvers.iter().any(|known| *known.name == *section) {
+                let nearest = did_you_mean(section, self.resolvers.iter().map(|known| &*known.name));
                 let message = format!(
-                    "Proxy '{proxy}': Can't find resolvers section '{section}' for do-resolve action."
+                    "[{at}] : Proxy '{proxy}': Can't find resolvers section '{section}' for do-resolve action."
                 );
-                diagnostics.push(Diagnostic::alert(None, message));
+                diagnostics.push(Diagnostic::alert(None, message).suggestion(nearest.map(str::to_owned)));
             }
         }
         for (section, span) in self.log_forwards.iter().zip(&self.log_forward_spans) {
@@ -511,24 +512,23 @@ impl<'d> Document<'d> {
     }
 }
 
-/// The `resolvers` sections that rules use: the name of the proxy, and of the section.
-fn asked_sections(proxies: &[Proxy]) -> impl Iterator<Item = (&str, &str)> {
+/// The `resolvers` sections that rules use: the name of the proxy, the line of the rule, and the name of the section.
+fn asked_sections(proxies: &[Proxy]) -> impl Iterator<Item = (&str, &Location, &str)> {
     proxies.iter().flat_map(|proxy| {
         let kinds = [RulesetKind::TcpRequestContent, RulesetKind::HttpRequest];
         kinds.into_iter().flat_map(|kind| proxy.rules(kind)).filter_map(|rule| match &rule.action {
-            Action::DoResolve(asks) => Some((&*proxy.name, &*asks.section)),
+            Action::DoResolve(asks) => Some((&*proxy.name, &rule.at, &*asks.section)),
             _ => None,
         })
     })
 }
 
-/// The `resolvers` sections of servers: the backend's kind in messages, its name, the server's, and the section's.
-fn named_resolvers(proxies: &[Proxy]) -> impl Iterator<Item = (&'static str, &str, &str, &str)> {
+/// The `resolvers` sections of servers: the server's line, the backend's name, the server's, and the section's.
+fn named_resolvers(proxies: &[Proxy]) -> impl Iterator<Item = (&Location, &str, &str, &str)> {
     proxies.iter().flat_map(|proxy| {
         proxy.servers.iter().filter_map(move |server| {
             let section = server.settings.resolution.section.as_deref()?;
-            let kind = if proxy.is_frontend() { "proxy" } else { "backend" };
-            Some((kind, &*proxy.name, &*server.name, section))
+            Some((&server.at, &*proxy.name, &*server.name, section))
         })
     })
 }

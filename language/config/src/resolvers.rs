@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(parse_text(&text).messages, [""; 0]);
         check(
             &format!("{head}backend b\n http-request do-resolve(txn.a,zz) str(a)\n"),
-            &["Proxy 'b': Can't find resolvers section 'zz' for do-resolve action."],
+            &["[test.cfg:7] : Proxy 'b': Can't find resolvers section 'zz' for do-resolve action."],
         );
         for wrong in
             ["do-resolve", "do-resolve(txn.a)", "do-resolve(txn.a,r,ipv5)", "do-resolve(txn.a,r,ipv4,ipv6)"]
@@ -457,7 +457,14 @@ mod tests {
         assert_eq!(resolution.networks.len(), 2);
         check(
             "defaults\n timeout client 1s\n timeout server 1s\n timeout connect 1s\nbackend b\n server s a.test:80 resolvers zz init-addr none\n",
-            &["backend 'b', server 's': unable to find required resolvers 'zz'"],
+            &["[test.cfg:6] : 'server b/s' : unable to find required resolvers 'zz'."],
+        );
+        check(
+            "defaults\n timeout client 1s\n timeout server 1s\n timeout connect 1s\nresolvers docker\n nameserver a 192.0.2.1:53\n\
+             backend b\n server s a.test:80 resolvers dokcer init-addr none\n",
+            &[
+                "[test.cfg:8] : 'server b/s' : unable to find required resolvers 'dokcer'; did you mean 'docker' maybe ?",
+            ],
         );
         check(
             "backend b\n server s a.test:80 resolve-prefer ipv5\n server t a.test:80 resolve-net x\n server u a.test:80 resolve-opts foo\n",

@@ -10,7 +10,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span};
 use crate::model::{User, Userlist};
 use crate::password::{HashError, Password, PasswordHash};
 use crate::rows::{Handler, Row, Table};
-use crate::words::{Parsed, Words, fault};
+use crate::words::{Parsed, Words, fault, none_of};
 
 /// Reads the lines of a `userlist` section.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ impl Entries<'_> {
                 _ => {
                     let message =
                         "'user' only supports 'password', 'insecure-password' and 'groups' options.";
-                    return Err(fault(word.span(), message));
+                    return Err(none_of(word, message, ["password", "insecure-password", "groups"]));
                 }
             }
         }

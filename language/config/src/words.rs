@@ -197,6 +197,15 @@ pub(crate) fn suggesting(mut fault: Fault, nearest: Option<&str>) -> Fault {
     fault
 }
 
+/// An error about a word that is none of `known`.
+pub(crate) fn none_of<'k>(
+    word: &Word,
+    message: impl Into<String>,
+    known: impl IntoIterator<Item = &'k str>,
+) -> Fault {
+    suggesting(fault(word.span(), message), weir_syntax::did_you_mean(word.text(), known))
+}
+
 /// The same error in the form that has no space before the colon.
 pub(crate) fn tight(mut fault: Fault) -> Fault {
     fault.layout = Layout::ParsingTight;

@@ -16,7 +16,7 @@ use crate::numbers::{integer, integer_in, seconds_of};
 use crate::rows::Row;
 use crate::server::{SERVER_EXPECTS, ServerLine, ServerLineKind, check_server_name, read_server_options};
 use crate::source::read_source;
-use crate::words::{Fault, Parsed, Words, fault, tight};
+use crate::words::{Fault, Parsed, Words, fault, none_of, tight};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(
@@ -87,7 +87,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
                 "safe" => Reuse::Safe,
                 "aggressive" => Reuse::Aggressive,
                 "always" => Reuse::Always,
-                _ => return Err(fault(word.span(), expects)),
+                _ => return Err(none_of(word, expects, ["never", "safe", "aggressive", "always"])),
             };
             words.end("http-reuse")
         },
@@ -242,7 +242,7 @@ fn read_balance(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed<
     let Some(word) = words.take() else { return Ok(Balance::default()) };
     let (name, arguments) =
         word.text().split_once('(').map_or((word.text(), None), |(name, rest)| (name, Some(rest)));
-    let unknown = || fault(word.span(), supports);
+    let unknown = || none_of(word, supports, Algorithm::ALL.iter().map(|algorithm| algorithm.name()));
     let balance = match (Algorithm::from_name(name).ok_or_else(unknown)?, arguments) {
         (Algorithm::Random, _) => Balance::Random { draws: random_draws(word, arguments)? },
         (Algorithm::RdpCookie, _) => {
@@ -256,7 +256,12 @@ fn read_balance(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed<
             let use_domain_only = words.take_if("use_domain_only");
             Balance::Header { name: name.into(), use_domain_only }
         }
-        (Algorithm::Header, None) | (_, Some(_)) => return Err(unknown()),
+        (Algorithm::Header, None) => {
+            return Err(fault(word.span(), "hdr(name) requires an http header field name."));
+        }
+        (_, Some(_)) => {
+            return Err(fault(word.span(), format!("balance '{name}' takes nothing in parentheses.")));
+        }
         (Algorithm::RoundRobin, None) => Balance::RoundRobin,
         (Algorithm::StaticRoundRobin, None) => Balance::StaticRoundRobin,
         (Algorithm::LeastConnections, None) => Balance::LeastConnections,
@@ -351,7 +356,7 @@ fn read_hash_type(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parse
             let message = "experimental feature 'hash-type avalanche' is not supported anymore, please use 'hash-type map-based sdbm avalanche' instead.";
             return Err(fault(word.span(), message));
         }
-        _ => return Err(fault(word.span(), expects)),
+        _ => return Err(none_of(word, expects, ["consistent", "map-based"])),
     };
     let mut function = HashFunction::Sdbm;
     match words.take() {
@@ -367,7 +372,7 @@ fn read_hash_type(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parse
                 _ => {
                     let message =
                         "'hash-type' only supports 'sdbm', 'djb2', 'crc32', 'wt6', or 'none' hash functions.";
-                    return Err(fault(word.span(), message));
+                    return Err(none_of(word, message, ["sdbm", "djb2", "crc32", "wt6", "none"]));
                 }
             };
         }
@@ -375,7 +380,7 @@ fn read_hash_type(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parse
     if let Some(word) = words.take() {
         if !word.is("avalanche") {
             let message = "'hash-type' only supports 'avalanche' as a modifier for hash functions.";
-            return Err(fault(word.span(), message));
+            return Err(none_of(word, message, ["avalanche"]));
         }
         avalanche = true;
     }
@@ -405,7 +410,7 @@ fn read_retry_on(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed
             text => text.parse().map_or(RetryOn::NONE, RetryOn::status),
         };
         if one.is_empty() {
-            return Err(fault(word.span(), format!("'retry-on': unknown keyword '{word}'")));
+            return Err(none_of(word, format!("'retry-on': unknown keyword '{word}'"), RETRY_REASONS));
         }
         retry_on = retry_on.union(one);
         next = words.take();
@@ -413,6 +418,22 @@ fn read_retry_on(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed
     context.settings().retry_on = retry_on;
     Ok(())
 }
+
+/// What `retry-on` takes beside `none` and statuses.
+const RETRY_REASONS: [&str; 6] = [
+    "conn-failure",
+    "empty-response",
+    "junk-response",
+    "response-timeout",
+    "0rtt-rejected",
+    "all-retryable-errors",
+];
+
+/// What may follow the name of a cookie.
+const COOKIE_OPTIONS: [&str; 14] = [
+    "rewrite", "insert", "prefix", "indirect", "nocache", "postonly", "preserve", "httponly", "secure",
+    "domain", "maxidle", "dynamic", "maxlife", "attr",
+];
 
 fn read_cookie(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     let name = words.expect("'cookie' expects <cookie_name> as argument.")?;
@@ -461,9 +482,9 @@ fn read_cookie(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
                 cookie.max_life = seconds_of(words, value, "maxlife").map_err(tight)?;
             }
             _ => {
-                let message = "'cookie' supports 'rewrite', 'insert', 'prefix', 'indirect', 'nocache', 'postonly', \
-                               'domain', 'maxidle', 'dynamic', 'maxlife' and 'attr' options.";
-                return Err(fault(word.span(), message));
+                let message =
+                    format!("'cookie' supports '{}' options (got '{word}').", COOKIE_OPTIONS.join("', '"));
+                return Err(none_of(word, message, COOKIE_OPTIONS));
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::model::{CertificateUse, Mode, ServerStates, TlsOptions};
 use crate::numbers::{integer, integer_in, seconds_of};
 use crate::rows::Row;
 use crate::server::checked_guid;
-use crate::words::{Parsed, Words, fault, not_yet, tight};
+use crate::words::{Parsed, Words, fault, not_yet, suggesting, tight};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword("mode", "{ tcp|http|log|spop }", "http", "what the proxy speaks", EVERYWHERE, read_mode),
@@ -279,7 +279,10 @@ fn read_mode(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
                 "'mode health' doesn't exist anymore. Please use 'http-request return status 200' instead.";
             return Err(words.fault(message));
         }
-        other => return Err(words.fault(format!("unknown proxy mode '{other}'."))),
+        other => {
+            let unknown = words.fault(format!("unknown proxy mode '{other}'."));
+            return Err(suggesting(unknown, weir_syntax::did_you_mean(other, ["http", "tcp", "log"])));
+        }
     };
     words.seek(words.position() + usize::from(word.is_some()));
     words.end("mode")

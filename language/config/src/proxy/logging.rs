@@ -10,7 +10,7 @@ use super::{LineContext, ProxyReader};
 use crate::address::log_address;
 use crate::model::{Facility, LogHeader, LogLine, LogLineKind, LogSampling, LogTarget, Severity};
 use crate::rows::Row;
-use crate::words::{Fault, Parsed, Words, fault, not_yet};
+use crate::words::{Fault, Parsed, Words, fault, none_of, not_yet};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(
@@ -177,15 +177,17 @@ pub(crate) fn read_log_target_words(words: &mut Words<'_>) -> Parsed<LogTarget> 
         return Err(not_yet(words.here(), "log profile"));
     }
     let facility = words.expect(expects)?;
-    target.facility = Facility::from_name(facility.text())
-        .ok_or_else(|| fault(facility.span(), format!("log : unknown log facility '{facility}'")))?;
+    target.facility = Facility::from_name(facility.text()).ok_or_else(|| {
+        none_of(facility, format!("log : unknown log facility '{facility}'"), Facility::NAMES)
+    })?;
     if let Some(word) = words.take() {
-        target.level = Severity::from_name(word.text())
-            .ok_or_else(|| fault(word.span(), format!("log : unknown optional log level '{word}'")))?;
+        target.level = Severity::from_name(word.text()).ok_or_else(|| {
+            none_of(word, format!("log : unknown optional log level '{word}'"), Severity::NAMES)
+        })?;
     }
     if let Some(word) = words.take() {
         target.minimum_level = Severity::from_name(word.text()).ok_or_else(|| {
-            fault(word.span(), format!("log : unknown optional minimum log level '{word}'"))
+            none_of(word, format!("log : unknown optional minimum log level '{word}'"), Severity::NAMES)
         })?;
     }
     words.end("log")?;

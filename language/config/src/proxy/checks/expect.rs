@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::numbers::integer_in;
 use crate::proxy::LineContext;
-use crate::words::{Parsed, Words, fault};
+use crate::words::{Parsed, Words, fault, suggesting};
 
 pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Kind) -> Parsed<CheckRule> {
     let keyword = format!("{} expect", kind.word());
@@ -117,23 +117,17 @@ impl Reader<'_, '_> {
                 let pattern = words.expect(&missing)?;
                 self.simple(name, pattern)?
             }
-            (Kind::Http, _) => {
-                return Err(fault(
-                    word.span(),
-                    format!(
-                        "'{keyword}' : 'only supports min-recv, [!]string', '[!]rstring', '[!]string-lf', '[!]status', \
-                         '[!]rstatus', [!]hdr, [!]fhdr or comment but got '{name}' as argument."
-                    ),
-                ));
-            }
-            (Kind::Tcp, _) => {
-                return Err(fault(
-                    word.span(),
-                    format!(
-                        "'{keyword}' : 'only supports min-recv, '[!]binary', '[!]string', '[!]rstring', \
-                         '[!]string-lf''[!]rbinary', '[!]binary-lf' or comment but got '{name}' as argument."
-                    ),
-                ));
+            (kind, _) => {
+                let patterns: &[&str] = match kind {
+                    Kind::Http => &["string", "rstring", "string-lf", "status", "rstatus", "hdr", "fhdr"],
+                    Kind::Tcp => &["string", "rstring", "string-lf", "binary", "rbinary", "binary-lf"],
+                };
+                let message = format!(
+                    "'{keyword}' : only supports 'min-recv', 'ok-status', 'error-status', 'tout-status', 'on-success', 'on-error', 'status-code', 'comment' and '[!]{}' but got '{name}' as argument.",
+                    patterns.join("', '[!]")
+                );
+                let nearest = weir_syntax::did_you_mean(name, patterns.iter().copied());
+                return Err(suggesting(fault(word.span(), message), nearest));
             }
         };
         self.found = Some(what);

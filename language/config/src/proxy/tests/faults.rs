@@ -40,6 +40,34 @@ fn unknown_words_have_suggestions() {
 }
 
 #[test]
+fn words_of_short_lists_have_suggestions_too() {
+    for (line, meant) in [
+        ("mode htttp", "http"),
+        ("balance roundrobbin", "roundrobin"),
+        ("balance leastcon", "leastconn"),
+        ("hash-type consistant", "consistent"),
+        ("hash-type consistent crc23", "crc32"),
+        ("hash-type consistent crc32 avalanch", "avalanche"),
+        ("http-reuse allways", "always"),
+        ("cookie SRV inser indirect", "insert"),
+        ("retry-on conn-failiure", "conn-failure"),
+        ("log 127.0.0.1 locl0", "local0"),
+        ("log 127.0.0.1 local0 inf", "info"),
+        ("log 127.0.0.1 local0 info notic", "notice"),
+        ("option httpchk ;; http-check expect stats 200", "status"),
+        ("option tcp-check ;; tcp-check expect srting OK", "string"),
+    ] {
+        let outcome = read(&format!("listen l\n bind :1\n {}\n", line.replace(" ;; ", "\n ")));
+        let said = format!("did you mean '{meant}' maybe ?");
+        assert!(
+            outcome.messages.iter().any(|message| message.ends_with(&said)),
+            "{line}: {:?}",
+            outcome.messages
+        );
+    }
+}
+
+#[test]
 fn faults_have_the_words_of_the_reference() {
     let cases: &[(&str, &str)] = &[
         ("timeout client", "parsing [t.cfg:9] : 'timeout client' expects an integer value (in milliseconds)"),
@@ -96,6 +124,12 @@ fn faults_have_the_words_of_the_reference() {
             "cookie a insert attr \"b;c\"",
             "parsing [t.cfg:9]: character ';' is not permitted in attribute value.",
         ),
+        (
+            "bind 8443",
+            "parsing [t.cfg:9] : 'bind' : missing port specification in '8443': a port follows a colon, ':8443'",
+        ),
+        ("balance hdr", "parsing [t.cfg:9] : hdr(name) requires an http header field name."),
+        ("balance leastconn(x)", "parsing [t.cfg:9] : balance 'leastconn' takes nothing in parentheses."),
         ("default_backend", "parsing [t.cfg:9] : 'default_backend' expects a backend name."),
         ("default_backend nope", "Proxy 'l': unable to find required default_backend: 'nope'."),
         ("use_backend nope", "Proxy 'l': unable to find required use_backend: 'nope'."),
