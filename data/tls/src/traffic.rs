@@ -125,8 +125,8 @@ impl Traffic {
                 opened.used += record.len();
                 let (content, count) = self.read.open(&record, free)?;
                 if content == Content::Data {
-                    opened.filled += count;
                     self.note_data(count)?;
+                    opened.filled += count;
                 } else {
                     let message = free[..count].to_vec();
                     self.handle(content, &message, answer)?;
@@ -155,6 +155,7 @@ impl Traffic {
     }
 
     fn note_data(&mut self, count: usize) -> Result<(), Failure> {
+        self.check_between_messages()?;
         self.idle_records = if count == 0 { self.idle_records + 1 } else { 0 };
         self.check_idle()
     }
@@ -162,6 +163,14 @@ impl Traffic {
     /// Limits the work that a peer causes with records without content.
     fn check_idle(&self) -> Result<(), Failure> {
         if self.idle_records > MAX_IDLE_RECORDS {
+            return Err(Failure::of(Alert::UnexpectedMessage));
+        }
+        Ok(())
+    }
+
+    /// In TLS 1.3 the records of a message follow each other without another kind between them (RFC 8446, 5.1).
+    fn check_between_messages(&self) -> Result<(), Failure> {
+        if !self.message.is_empty() && self.layout == Layout::Tls13 {
             return Err(Failure::of(Alert::UnexpectedMessage));
         }
         Ok(())
@@ -179,16 +188,15 @@ impl Traffic {
 
     fn handle_alert(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let &[level, code] = bytes else { return Err(Failure::of(Alert::DecodeError)) };
-        match (Alert::from(code), level) {
-            (Alert::CloseNotify, _) => {
-                self.ended = true;
-                Ok(())
-            }
-            // Before TLS 1.3 some alerts are warnings.
-            (_, WARNING) if self.layout != Layout::Tls13 => Ok(()),
-            (Alert::UserCanceled, _) => Ok(()),
-            (alert, _) => Err(Failure { why: Why::PeerAlert, alert: Some(alert) }),
+        let alert = Alert::from(code);
+        // Before TLS 1.3 some alerts are warnings.
+        let is_warning = level == WARNING && self.layout != Layout::Tls13;
+        if !is_warning && !matches!(alert, Alert::CloseNotify | Alert::UserCanceled) {
+            return Err(Failure { why: Why::PeerAlert, alert: Some(alert) });
         }
+        self.check_between_messages()?;
+        self.ended |= alert == Alert::CloseNotify;
+        Ok(())
     }
 
     fn handle_messages(&mut self, bytes: &[u8], answer: &mut Vec<u8>) -> Result<(), Failure> {

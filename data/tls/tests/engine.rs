@@ -3,8 +3,9 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use weir_tls::rustls::pki_types::ServerName;
-use weir_tls::rustls::{ClientConfig, ClientConnection, ProtocolVersion};
+use weir_tls::rustls::{ClientConfig, ClientConnection, ConnectionTrafficSecrets, ProtocolVersion};
 use weir_tls::{Alert, ChooseServer, Entry, Listener, Part, Progress, Secret, Session, VerifyMode, Why};
 
 mod world;
@@ -618,4 +619,58 @@ fn a_storm_of_key_updates_without_data_ends_the_session() {
     assert_eq!((updates, failure.alert), (33, Some(Alert::UnexpectedMessage)));
     // At most one small record an update, and the alert.
     assert!(sent <= 33 * 30, "{sent}");
+}
+
+/// Encrypts records of any kind in the place of a client of TLS 1.3, after its handshake.
+struct Forger {
+    key: LessSafeKey,
+    iv: [u8; 12],
+    sequence: u64,
+}
+
+impl Forger {
+    fn of(client: ClientConnection) -> Forger {
+        let (sequence, secrets) = client.dangerous_extract_secrets().expect("secrets").tx;
+        let ConnectionTrafficSecrets::Aes256Gcm { key, iv } = secrets else { panic!("another cipher") };
+        let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key.as_ref()).expect("a key"));
+        Forger { key, iv: iv.as_ref().try_into().expect("12 bytes"), sequence }
+    }
+
+    fn record(&mut self, kind: u8, content: &[u8]) -> Vec<u8> {
+        let mut nonce = self.iv;
+        nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()).for_each(|(byte, part)| *byte ^= part);
+        self.sequence += 1;
+        let mut body = [content, &[kind]].concat();
+        let header = [23, 3, 3, 0, (body.len() + 16) as u8];
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        self.key.seal_in_place_append_tag(nonce, Aad::from(header), &mut body).expect("a record");
+        [&header[..], &body].concat()
+    }
+}
+
+/// RFC 8446, 5.1: the records of a handshake message follow each other.
+#[test]
+fn no_other_record_comes_within_a_message() {
+    let (alert, message, data) = (21, 22, 23);
+    let key_update = [24, 0, 0, 1, 0];
+    let check = |records: &[(u8, &[u8])], read: &[u8], expected: Option<(Why, Alert)>| {
+        let (client, mut server) = updating_client();
+        let mut forger = Forger::of(client);
+        let wire: Vec<u8> =
+            records.iter().flat_map(|(kind, content)| forger.record(*kind, content)).collect();
+        let (mut room, mut answer) = ([0; 1000], Vec::new());
+        let opened = server.open(&wire, &mut room, &mut answer);
+        let failure = opened.failure.map(|failure| (failure.why, failure.alert.expect("an alert")));
+        assert_eq!((&room[..opened.filled], failure), (read, expected), "{records:?}");
+        let is_told = expected.is_some_and(|(why, _)| why != Why::PeerAlert);
+        assert_eq!(answer.is_empty(), !is_told, "{records:?}");
+    };
+    let refused = Some((Why::Misbehaved, Alert::UnexpectedMessage));
+    check(&[(data, b"one"), (message, &key_update[..3]), (message, &key_update[3..])], b"one", None);
+    check(&[(data, b"one"), (message, &key_update[..3]), (data, b"two")], b"one", refused);
+    check(&[(message, &key_update[..4]), (data, b""), (message, &key_update[4..])], b"", refused);
+    check(&[(message, &key_update[..1]), (alert, &[1, 0])], b"", refused);
+    // What ends the session is told as what it is.
+    let ended = Some((Why::PeerAlert, Alert::InternalError));
+    check(&[(message, &key_update[..1]), (alert, &[2, 80])], b"", ended);
 }
