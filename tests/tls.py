@@ -548,7 +548,7 @@ class SecureServer:
         if authority:
             self.context.load_verify_locations(authority.certificate)
             self.context.verify_mode = ssl.CERT_REQUIRED
-        self.names, self.accepted, self.resumed, self.headers = [], 0, 0, []
+        self.names, self.accepted, self.resumed, self.headers, self.identities = [], 0, 0, [], []
         self.context.sni_callback = lambda _, name, __: self.names.append(name)
         self.reads_header = False
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=50)
@@ -572,6 +572,8 @@ class SecureServer:
             return raw.close()
         self.accepted += 1
         self.resumed += connection.session_reused
+        unique = connection.get_channel_binding("tls-unique")
+        self.identities.append((connection.session_reused, connection.session.id.hex(), unique.hex()))
         with connection:
             file = connection.makefile("rb")
             while line := file.readline():

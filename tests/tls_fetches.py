@@ -1,11 +1,13 @@
 """What rules know of a client's hello and of keys, beside what the client itself says of them."""
+import hashlib
 import http.client
 import re
+import ssl
 import struct
 import subprocess
 
 from program import *  # noqa: F403
-from tls import Authority, SecureServer, World, frontend, openssl
+from tls import Authority, SecureServer, World, ask_over, frontend, openssl
 
 LISTS = " ".join(f"{name}=%[{fetch}]" for name, fetch in {
     "bin": "ssl_fc_cipherlist_bin,hex", "bin1": "ssl_fc_cipherlist_bin(1),hex", "hex": "ssl_fc_cipherlist_hex",
@@ -146,3 +148,93 @@ def keys_towards_servers_are_told_too(binary, folder):
         keys = {label: (random_, key) for label, random_, key in (line.split() for line in file if not line.startswith("#"))}
     labels = ("SERVER_HANDSHAKE_TRAFFIC_SECRET", "CLIENT_TRAFFIC_SECRET_0", "EXPORTER_SECRET")
     assert told == [keys[labels[0]][0], *(keys[label][1] for label in labels)], (told, keys)
+
+
+IDENTITY = " ".join(f"{part}=%[ssl_@_{fetch}]" for part, fetch in (("id", "session_id,hex,lower"), ("key", "session_key,hex,lower"),
+                                                                  ("unique", "unique_id,hex,lower"), ("npn", "npn"), ("resumed", "is_resumed")))
+
+
+def kept_keys(path, label):
+    """The keys of this kind in a key log, which is emptied."""
+    with open(path, "r+") as file:
+        keys = [line.split()[2] for line in file if line.startswith(label)]
+        file.truncate(0)
+    return keys
+
+
+def sessions_with_clients_are_told_apart(binary, folder):
+    """Identifier, key and Finished message are those that OpenSSL has on the other side, where HAProxy 3.2 has them."""
+    site, log = Authority(folder).issue("one.example"), folder.file("keys", "")
+    for stored, line in ((False, ""), (True, "no-tls-tickets")):
+        with World(binary, folder, frontend(f"ssl crt {site} {line}", IDENTITY.replace("@", "fc"))) as world:
+            def said(context, session=None):
+                with context.wrap_socket(socket.create_connection(("127.0.0.1", world.port), 5), session=session) as connection:
+                    answer = ask_over(connection).decode().split("\r\n\r\n")[-1]
+                    parts = dict(re.findall(r"(\w+)=(\S*)", answer))
+                    assert parts.pop("npn") == "" and parts.pop("resumed") == str(int(connection.session_reused)), answer
+                    assert parts["unique"] == connection.get_channel_binding("tls-unique").hex(), (connection.version(), answer)
+                    return connection.session, parts
+
+            for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+                for knows_tickets in (True, False):
+                    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+                    context.minimum_version = context.maximum_version = version
+                    context.options |= 0 if knows_tickets else ssl.OP_NO_TICKET
+                    context.keylog_filename = log
+                    first, found = said(context)
+                    second, again = said(context, first)
+                    kind = (version, stored, knows_tickets)
+                    if version == ssl.TLSVersion.TLSv1_3:
+                        # The name of a ticket is its digest; a stored session is its own ticket.
+                        names = [hashlib.sha256(bytes.fromhex(parts["id"])).digest() for parts in (found, again)]
+                        assert [name == session.id for name, session in zip(names, (first, second))] == [stored, stored], kind
+                        assert len(found["id"]) == len(again["id"]) == 64 and found["id"] != again["id"], kind
+                        continue
+                    has_ticket = not stored and knows_tickets
+                    assert (found["id"], again["id"]) == ("" if has_ticket else first.id.hex(), first.id.hex()), kind
+                    assert [found["key"], again["key"]] == kept_keys(log, "CLIENT_RANDOM"), kind
+            # What a session of TLS 1.3 leaves to later ones only a ticket's owner knows.
+            for resumes in (False, True):
+                kept = ["-sess_in", folder.path + "/session"] if resumes else ["-sess_out", folder.path + "/session"]
+                text = openssl("s_client", "-connect", f"127.0.0.1:{world.port}", "-tls1_3", "-ign_eof", *kept,
+                               stdin=b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                parts = dict(re.findall(r"(\w+)=(\S*)", text[text.index("id="):]))
+                assert parts["key"] == re.findall(r"Resumption PSK: (\w+)", text)[-1].lower() and parts["resumed"][0] == str(int(resumes)), text
+
+
+def sessions_with_servers_are_told_apart(binary, folder):
+    """The same of the other side. HAProxy 3.2 has the server's Finished message for the client's here, and the reverse: RFC 5929, 3, which
+    the manual refers to, means the first one on both sides."""
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        for has_tickets in (True, False):
+            server = SecureServer(Authority(folder).issue("one.example"))
+            server.context.minimum_version = server.context.maximum_version = version
+            server.context.options |= 0 if has_tickets else ssl.OP_NO_TICKET
+            server.context.keylog_filename = folder.path + "/keys"
+            sections = (f"listen f\n    bind 127.0.0.1:@port@\n    option httpclose\n    http-response set-header x-told \"{IDENTITY.replace('@', 'bc')}\"\n"
+                        f"    server s 127.0.0.1:{server.port} ssl verify none")
+            found = []
+            with World(binary, folder, sections) as world:
+                for _ in range(3):
+                    client = http.client.HTTPConnection("127.0.0.1", world.port, timeout=10)
+                    client.request("GET", "/")
+                    response = client.getresponse()
+                    response.read()
+                    found.append(dict(re.findall(r"(\w+)=(\S*)", response.headers["x-told"])))
+            kind = (version, has_tickets, found)
+            resumed, names, uniques = zip(*server.identities)
+            # OpenSSL forgets stored sessions that were cut.
+            assert not has_tickets or resumed == (False, True, True), kind
+            assert tuple(parts["resumed"] == "1" for parts in found) == resumed and {parts["npn"] for parts in found} == {""}, kind
+            assert tuple(parts["unique"] for parts in found) == uniques, (kind, uniques)
+            ids, keys = [parts["id"] for parts in found], [parts["key"] for parts in found]
+            if version == ssl.TLSVersion.TLSv1_2:
+                assert keys == kept_keys(server.context.keylog_filename, "CLIENT_RANDOM"), kind
+                # The name of a ticket, which is a client's own, or what the server said.
+                assert {len(id) for id in ids} == {64}, kind
+                assert len(set(ids)) == 1 if has_tickets else ids == list(names), (kind, names)
+            else:
+                assert {len(id) for id in ids} == {64} and len(set(ids)) == len(set(keys)) == 3, kind
+                # A stored session is its own ticket.
+                assert has_tickets or ids == [hashlib.sha256(bytes.fromhex(name)).hexdigest() for name in names], (kind, names)

@@ -451,6 +451,3 @@ def what_broke_tls_with_a_server_is_told(binary, folder):
             told = line.split(" ", 5)
             error = {"other": ["33", "SSL_MISMATCH_SNI"], "host": ["32", "SSL_MISMATCH"]}.get(name, ["34", "SSL_HANDSHAKE"])
             assert told[:5] == [name, "503", *error, number] and told[5] == f"error:{int(number):08X}:SSL routines::{words}", line
-    for name, why in (("ssl_bc_unique_id", "TLSv1.3 has none"), ("ssl_fc_session_key", "tune.ssl.keylog"), ("ssl_fc_npn", "write 'ssl_fc_alpn'")):
-        said = refused(binary, folder, "", sections=f"frontend f\n    bind 127.0.0.1:@port@\n    http-request set-header x %[{name}]\n")
-        assert f"fetch method '{name}' is not available" in said and why in said, said

@@ -15,6 +15,7 @@ mod connection;
 mod cookies;
 mod headers;
 mod hello;
+mod identity;
 mod local;
 mod objects;
 mod parameters;
@@ -69,6 +70,8 @@ const PARTS: &[&[Row]] = &[
     hello::ROWS,
     hello::KEYS_WITH_CLIENT,
     hello::KEYS_WITH_SERVER,
+    identity::WITH_CLIENT,
+    identity::WITH_SERVER,
     request::ROWS,
     headers::ROWS,
     cookies::ROWS,

@@ -8,7 +8,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::ConnectionState;
 
 use crate::failure::{Alert, Failure};
-use crate::pump::{encode, pump};
+use crate::pump::{Pumped, encode, pump};
 use crate::record::{MAX_CONTENT, MAX_OVERHEAD, announced};
 
 /// Early data that were not read yet: at most as many bytes as the listener allows.
@@ -52,8 +52,8 @@ impl Early {
         let result = match pumped {
             // The last messages of a handshake are short: no client splits them over records, and a partially decrypted record
             // could not be passed again.
-            Ok(false) if is_cut => Err(Failure::of(Alert::UnexpectedMessage)),
-            other => other,
+            Ok(Pumped::Blocked) if is_cut => Err(Failure::of(Alert::UnexpectedMessage)),
+            other => other.map(|pumped| pumped == Pumped::Ended),
         };
         (used, result)
     }

@@ -8,7 +8,7 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::unbuffered::ConnectionState;
 
 use crate::failure::Failure;
-use crate::pump::{encode, pump};
+use crate::pump::{Pumped, encode, pump};
 use crate::record::{HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, announced};
 
 /// A client between its hello and the end of its handshake.
@@ -120,13 +120,14 @@ impl EarlyClient {
         let pumped = pump(&mut self.connection, wire, &mut used, answer, plain, &mut false);
         self.wire.drain(..used);
         self.is_accepted |= ends_early_data(&answer[said..]);
-        self.has_ended |= pumped?;
+        let pumped = pumped?;
+        self.has_ended |= pumped == Pumped::Ended;
         if self.wire.len() > MAX_WIRE {
             return Err(Failure::INTERNAL);
         }
         // A message that continues in another record was decrypted in part: rustls must see its end.
         let is_whole = announced(&self.wire).is_some_and(|length| self.wire.len() >= length);
-        Ok(!self.connection.is_handshaking() && (self.has_ended || !is_whole))
+        Ok(!self.connection.is_handshaking() && (self.has_ended || pumped == Pumped::Over || !is_whole))
     }
 
     /// The handshake is over.

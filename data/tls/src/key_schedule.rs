@@ -1,4 +1,5 @@
-//! HKDF for the key schedule of TLS 1.3 (RFC 5869; RFC 8446, 7.1), with keys that are prepared once a secret.
+//! HKDF for the key schedule of TLS 1.3 (RFC 5869; RFC 8446, 7.1), with keys that are prepared once a secret; and the PRF of TLS 1.2,
+//! which is the library's. What sessions are told from others by is noted where it is derived (`identity.rs`).
 //!
 //! A handshake derives about thirty values, each by one HMAC of a short message, and preparing an HMAC's key hashes as much as the
 //! message. The provider of rustls prepares it for each value; most secrets give two to four. The first secret of a session without
@@ -9,22 +10,34 @@ use std::sync::{LazyLock, OnceLock};
 
 use hmac::digest::Output;
 use hmac::{Hmac, KeyInit, Mac};
-use rustls::crypto::CipherSuiteCommon;
 use rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
 use rustls::crypto::hash::HashAlgorithm;
 use rustls::crypto::hmac::Tag;
+use rustls::crypto::tls12::Prf;
 use rustls::crypto::tls13::{Hkdf, HkdfExpander, OkmBlock, OutputLengthError};
-use rustls::{SupportedCipherSuite, Tls13CipherSuite};
+use rustls::crypto::{ActiveKeyExchange, CipherSuiteCommon};
+use rustls::{Error, SupportedCipherSuite, Tls12CipherSuite, Tls13CipherSuite};
 use sha2::{Sha256, Sha384};
 
-/// The same suite with this key schedule; those of TLS 1.2 have none.
-pub(crate) fn with_prepared_keys(suite: SupportedCipherSuite) -> SupportedCipherSuite {
-    let prepared = SUITES.iter().find(|prepared| prepared.common.suite == suite.suite());
-    prepared.map_or(suite, SupportedCipherSuite::Tls13)
+use crate::identity;
+
+/// The same suite with this key schedule, or with this PRF.
+pub(crate) fn with_our_schedule(suite: SupportedCipherSuite) -> SupportedCipherSuite {
+    let ours = SUITES.iter().find(|ours| ours.suite() == suite.suite());
+    ours.copied().unwrap_or(suite)
 }
 
-static SUITES: LazyLock<Vec<Tls13CipherSuite>> =
-    LazyLock::new(|| ALL_CIPHER_SUITES.iter().filter_map(|suite| prepared(suite.tls13()?)).collect());
+static SUITES: LazyLock<Vec<SupportedCipherSuite>> = LazyLock::new(|| {
+    let ours = |suite: &SupportedCipherSuite| match *suite {
+        SupportedCipherSuite::Tls13(suite) => {
+            prepared(suite).map(|suite| SupportedCipherSuite::Tls13(Box::leak(Box::new(suite))))
+        }
+        SupportedCipherSuite::Tls12(suite) => {
+            Some(SupportedCipherSuite::Tls12(Box::leak(Box::new(noting(suite)))))
+        }
+    };
+    ALL_CIPHER_SUITES.iter().filter_map(ours).collect()
+});
 
 fn prepared(suite: &Tls13CipherSuite) -> Option<Tls13CipherSuite> {
     let Tls13CipherSuite { common, aead_alg, quic, .. } = suite;
@@ -37,13 +50,15 @@ fn prepared(suite: &Tls13CipherSuite) -> Option<Tls13CipherSuite> {
     Some(Tls13CipherSuite { common, hkdf_provider, aead_alg: *aead_alg, quic: *quic })
 }
 
-static SHA256: Prepared<Hmac<Sha256>> = Prepared { first: OnceLock::new() };
-static SHA384: Prepared<Hmac<Sha384>> = Prepared { first: OnceLock::new() };
+static SHA256: Prepared<Hmac<Sha256>> = Prepared::new();
+static SHA384: Prepared<Hmac<Sha384>> = Prepared::new();
 
 /// HKDF over the HMAC `M`.
 struct Prepared<M> {
     /// The secret of a session without a former one.
     first: OnceLock<M>,
+    /// The key of an extraction without a salt.
+    no_salt: OnceLock<M>,
 }
 
 /// An HMAC that can be begun again with the key that it has.
@@ -65,21 +80,41 @@ fn sign<M: Key>(mut key: M, message: &[u8]) -> Output<M> {
     key.finalize().into_bytes()
 }
 
-/// HKDF-Extract: the key that expands.
-fn extract<M: Key>(salt: Option<&[u8]>, secret: &[u8]) -> M {
-    prepare(&sign(prepare::<M>(salt.unwrap_or(zeros::<M>())), secret))
+impl<M: Key> Prepared<M> {
+    const fn new() -> Self {
+        Prepared { first: OnceLock::new(), no_salt: OnceLock::new() }
+    }
+
+    /// HKDF-Extract.
+    fn extract(&self, salt: Option<&[u8]>, secret: &[u8]) -> Output<M> {
+        let salt = match salt {
+            Some(salt) => prepare(salt),
+            None => self.no_salt.get_or_init(|| prepare(zeros::<M>())).clone(),
+        };
+        sign(salt, secret)
+    }
+
+    /// The key that expands what is extracted.
+    fn extracted(&self, salt: Option<&[u8]>, secret: &[u8]) -> M {
+        prepare(&self.extract(salt, secret))
+    }
 }
 
 impl<M: Key> Hkdf for Prepared<M> {
     fn extract_from_zero_ikm(&self, salt: Option<&[u8]>) -> Box<dyn HkdfExpander> {
         Box::new(Expander(match salt {
-            None => self.first.get_or_init(|| extract(None, zeros::<M>())).clone(),
-            salt => extract::<M>(salt, zeros::<M>()),
+            None => self.first.get_or_init(|| self.extracted(None, zeros::<M>())).clone(),
+            // Only the main secret is extracted from nothing new (RFC 8446, 7.1).
+            salt => {
+                let main = self.extract(salt, zeros::<M>());
+                identity::note_key(&main);
+                prepare(&main)
+            }
         }))
     }
 
     fn extract_from_secret(&self, salt: Option<&[u8]>, secret: &[u8]) -> Box<dyn HkdfExpander> {
-        Box::new(Expander(extract::<M>(salt, secret)))
+        Box::new(Expander(self.extracted(salt, secret)))
     }
 
     fn expander_for_okm(&self, okm: &OkmBlock) -> Box<dyn HkdfExpander> {
@@ -87,7 +122,10 @@ impl<M: Key> Hkdf for Prepared<M> {
     }
 
     fn hmac_sign(&self, key: &OkmBlock, message: &[u8]) -> Tag {
-        Tag::new(&sign(prepare::<M>(key.as_ref()), message))
+        // rustls signs nothing else so than Finished messages and binders (RFC 8446, 4.4.4 and 4.2.11.2).
+        let signed = sign(prepare::<M>(key.as_ref()), message);
+        identity::note_finished(&signed);
+        Tag::new(&signed)
     }
 }
 
@@ -117,11 +155,56 @@ impl<M: Key> HkdfExpander for Expander<M> {
     }
 
     fn expand_block(&self, info: &[&[u8]]) -> OkmBlock {
-        OkmBlock::new(&self.block(&[], info, 1))
+        let block = self.block(&[], info, 1);
+        // The parts of a label: two lengths, "tls13 ", the name, and a context behind its length (RFC 8446, 7.1).
+        if let [_, _, _, b"resumption", ..] = info {
+            identity::note_ticket_key(&block);
+        }
+        OkmBlock::new(&block)
     }
 
     fn hash_len(&self) -> usize {
         M::output_size()
+    }
+}
+
+fn noting(suite: &'static Tls12CipherSuite) -> Tls12CipherSuite {
+    let Tls12CipherSuite { common, prf_provider, kx, sign, aead_alg } = suite;
+    let prf_provider = Box::leak(Box::new(Noting(*prf_provider)));
+    Tls12CipherSuite {
+        common: CipherSuiteCommon { ..*common },
+        prf_provider,
+        kx: *kx,
+        sign,
+        aead_alg: *aead_alg,
+    }
+}
+
+/// The PRF of TLS 1.2 (RFC 5246, 5).
+struct Noting(&'static dyn Prf);
+
+impl Prf for Noting {
+    fn for_key_exchange(
+        &self,
+        output: &mut [u8; 48],
+        exchange: Box<dyn ActiveKeyExchange>,
+        peer: &[u8],
+        label: &[u8],
+        seed: &[u8],
+    ) -> Result<(), Error> {
+        self.0.for_key_exchange(output, exchange, peer, label, seed)
+    }
+
+    fn for_secret(&self, output: &mut [u8], secret: &[u8], label: &[u8], seed: &[u8]) {
+        self.0.for_secret(output, secret, label, seed);
+        if let b"client finished" | b"server finished" = label {
+            identity::note_key(secret);
+            identity::note_finished(output);
+        }
+    }
+
+    fn fips(&self) -> bool {
+        self.0.fips()
     }
 }
 
@@ -138,7 +221,7 @@ mod tests {
             &cipher_suite::TLS13_AES_256_GCM_SHA384,
             &cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
         ] {
-            let ours = with_prepared_keys(*suite);
+            let ours = with_our_schedule(*suite);
             assert_eq!(ours, *suite);
             let [ours, theirs] = [ours, *suite].map(|suite| suite.tls13().expect("TLS 1.3").hkdf_provider);
             assert!(!std::ptr::addr_eq(ours, theirs), "the provider is replaced");

@@ -1,5 +1,6 @@
 //! Drives a handshake of rustls: received bytes go in, bytes to send come out.
 
+use rustls::CommonState;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, ReadEarlyData, UnbufferedStatus};
@@ -11,6 +12,7 @@ pub(crate) trait Engine {
     type Data;
     fn process<'c, 'i>(&'c mut self, wire: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
     fn has_to_say(&self) -> bool;
+    fn is_handshaking(&self) -> bool;
     /// Appends the early data of a client to `plain`.
     fn read_early(early: ReadEarlyData<'_, '_, Self::Data>, plain: &mut Vec<u8>) -> Result<(), Failure>;
 }
@@ -22,6 +24,9 @@ impl Engine for UnbufferedServerConnection {
     }
     fn has_to_say(&self) -> bool {
         self.wants_write()
+    }
+    fn is_handshaking(&self) -> bool {
+        CommonState::is_handshaking(self)
     }
     fn read_early(mut early: ReadEarlyData<'_, '_, Self::Data>, plain: &mut Vec<u8>) -> Result<(), Failure> {
         while let Some(record) = early.next_record() {
@@ -40,14 +45,28 @@ impl Engine for UnbufferedClientConnection {
     fn has_to_say(&self) -> bool {
         self.wants_write()
     }
+    fn is_handshaking(&self) -> bool {
+        CommonState::is_handshaking(self)
+    }
     fn read_early(_: ReadEarlyData<'_, '_, Self::Data>, _: &mut Vec<u8>) -> Result<(), Failure> {
         // Servers send no early data.
         Err(Failure::INTERNAL)
     }
 }
 
-/// Lets rustls work until it needs more bytes or is done; returns whether the peer has ended the session. Application data
-/// that arrived already is appended to `plain`, and `early` is set if some of it came early.
+/// How a call of [`pump`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pumped {
+    /// rustls has used what it could.
+    Blocked,
+    /// The handshake is over and this side said its end: what came behind it was not looked at.
+    Over,
+    /// The peer ended the session.
+    Ended,
+}
+
+/// Lets rustls work until it needs more bytes or is done. Application data that arrived already is appended to `plain`, and `early`
+/// is set if some of it came early.
 pub(crate) fn pump<E: Engine>(
     engine: &mut E,
     wire: &mut [u8],
@@ -55,13 +74,18 @@ pub(crate) fn pump<E: Engine>(
     answer: &mut Vec<u8>,
     plain: &mut Vec<u8>,
     early: &mut bool,
-) -> Result<bool, Failure> {
-    let mut ended = false;
+) -> Result<Pumped, Failure> {
+    let mut pumped = Pumped::Blocked;
     loop {
         let UnbufferedStatus { discard, state } = engine.process(&mut wire[*used..]);
         *used += discard;
         match state {
-            Ok(ConnectionState::EncodeTlsData(data)) => encode(data, answer)?,
+            Ok(ConnectionState::EncodeTlsData(data)) => {
+                encode(data, answer)?;
+                if !engine.is_handshaking() && !engine.has_to_say() {
+                    return Ok(Pumped::Over);
+                }
+            }
             Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
             Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                 while let Some(record) = traffic.next_record() {
@@ -74,8 +98,8 @@ pub(crate) fn pump<E: Engine>(
                 *early = true;
                 E::read_early(data, plain)?;
             }
-            Ok(ConnectionState::PeerClosed) => ended = true,
-            Ok(_) => return Ok(ended),
+            Ok(ConnectionState::PeerClosed) => pumped = Pumped::Ended,
+            Ok(_) => return Ok(pumped),
             Err(error) => {
                 let told = tell(engine, &mut wire[*used..], answer);
                 let failure = Failure::from_rustls(&error);

@@ -13,6 +13,7 @@ use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::{ProducesTickets, StoresServerSessions};
 use rustls::time_provider::TimeProvider;
 
+use crate::identity;
 use crate::ticket_keys::TicketKeys;
 
 /// The tickets of one listener: valid for `lifetime` seconds, and for sessions of the same scope.
@@ -199,6 +200,7 @@ impl OfListener {
 
 impl StoresServerSessions for OfListener {
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        identity::note_stored(&key);
         let key = self.key(&key);
         let most = self.cache.of_shard;
         let Some(now) = seconds(&*self.cache.clock) else { return false };

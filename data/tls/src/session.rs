@@ -26,7 +26,8 @@ use crate::early_client::{self, EarlyClient};
 use crate::early_refused::{self, EARLY_DATA, Refused};
 use crate::failure::{Alert, Failure, Why};
 use crate::heavy::{self, Cost};
-use crate::pump::pump;
+use crate::identity::Identity;
+use crate::pump::{Pumped, pump};
 use crate::record;
 use crate::secrets::{self, Randoms, Secrets};
 use crate::traffic::{Keys, Opened, Traffic};
@@ -105,7 +106,7 @@ impl ServerHandshake {
         answer: &mut Vec<u8>,
         plain: &mut Vec<u8>,
         early: &mut bool,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Pumped, Failure> {
         if let Some(end) = self.announces {
             let said = answer.len();
             pump(&mut self.connection, &mut wire[..end], used, answer, plain, early)?;
@@ -171,11 +172,17 @@ pub struct Facts {
     pub randoms: Randoms,
     /// The keys, where they are kept.
     pub secrets: Option<Box<Secrets>>,
+    /// What tells the session from others, where it is kept.
+    pub(crate) identity: Option<Box<Identity>>,
     /// Why the session failed.
     pub failure: Option<Failure>,
 }
 
 impl Facts {
+    fn begin(is_server: bool) -> Box<Facts> {
+        Box::new(Facts { identity: Identity::begin(is_server), ..Facts::default() })
+    }
+
     /// Takes the result of a check that was just made on this thread, if one was.
     fn note_check(&mut self) {
         if let Some((verified, root)) = crate::verify::take_verified() {
@@ -198,7 +205,7 @@ pub enum Progress {
 impl Session {
     /// The server side, whose settings depend on the client's hello.
     pub fn server(chooser: Arc<dyn ChooseServer>) -> Session {
-        Session { state: SessionState::Hello(chooser), facts: Box::default(), has_turn: false }
+        Session { state: SessionState::Hello(chooser), facts: Facts::begin(true), has_turn: false }
     }
 
     /// The client side.
@@ -210,7 +217,7 @@ impl Session {
         let connection =
             UnbufferedClientConnection::new(config, name).map_err(|error| Failure::from_rustls(&error))?;
         let state = if may_be_early { SessionState::ClientHello } else { SessionState::Client };
-        Ok(Session { state: state(Box::new(connection)), facts: Box::default(), has_turn: false })
+        Ok(Session { state: state(Box::new(connection)), facts: Facts::begin(false), has_turn: false })
     }
 
     /// A session beyond the limit (`maxsslconn`): a server session is returned unchanged, because its clients were admitted; a
@@ -242,9 +249,13 @@ impl Session {
         let mut used = 0;
         let said = answer.len();
         self.facts.note_random(wire);
+        let came = self.facts.identity.as_ref().map_or_else(Vec::new, |identity| identity.input(wire));
         let result = self.shake_on(wire, &mut used, answer);
         self.facts.note_random(&answer[said..]);
         secrets::take_told(&mut self.facts.secrets);
+        if let Some(identity) = &mut self.facts.identity {
+            identity.take_step(&came, &answer[said..], wire.len() - used);
+        }
         if let Err(failure) = result {
             self.facts.failure = Some(failure);
             self.state = SessionState::Failed(failure);
@@ -308,7 +319,7 @@ impl Session {
             SessionState::Hello(_) | SessionState::ClientHello(_) => return Ok(Progress::More),
         };
         self.facts.note_check();
-        let ended = pumped?;
+        let pumped = pumped?;
         if !plain.is_empty()
             && matches!(&self.state, SessionState::Server(server) if server.connection.is_handshaking())
         {
@@ -321,10 +332,10 @@ impl Session {
         };
         // A message that continues in another record was decrypted in part: rustls must see its end.
         let whole = record::announced(&wire[*used..]).is_some_and(|length| wire.len() - *used >= length);
-        if handshaking || (whole && !ended) {
+        if handshaking || (whole && pumped == Pumped::Blocked) {
             return Ok(Progress::More);
         }
-        self.establish(&plain, ended)
+        self.establish(&plain, pumped == Pumped::Ended)
     }
 
     fn ask_for_turn(&mut self) -> Progress {
@@ -353,6 +364,10 @@ impl Session {
         let SessionState::Server(server) = state else { return Err(Failure::INTERNAL) };
         self.note_client(&server)?;
         self.facts.early = true;
+        if let Some(identity) = &mut self.facts.identity {
+            identity.take_noted();
+            identity.take_early();
+        }
         self.state = SessionState::Early(Box::new((*server, Early::new(plain))));
         Ok(Progress::Established)
     }
@@ -400,7 +415,13 @@ impl Session {
     /// Decrypts from the front of `wire` into `room`; output for the peer is appended to `answer`.
     pub fn open(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
         match &mut self.state {
-            SessionState::Traffic(traffic) => traffic.open(wire, room, answer),
+            SessionState::Traffic(traffic) => {
+                let opened = traffic.open(wire, room, answer);
+                if let Some(ticket) = traffic.take_ticket() {
+                    self.facts.note_ticket(&ticket);
+                }
+                opened
+            }
             SessionState::Early(_) => self.open_early(wire, room, answer),
             SessionState::ClientEarly(_) => self.open_early_client(wire, room, answer),
             SessionState::Failed(failure) => Opened { failure: Some(*failure), ..Opened::default() },
@@ -420,6 +441,9 @@ impl Session {
         let (used, stepped) = data.take(&mut server.connection, wire, answer);
         let handshaking = server.connection.is_handshaking();
         secrets::take_told(&mut self.facts.secrets);
+        if let Some(identity) = &mut self.facts.identity {
+            identity.take_noted();
+        }
         let settled = match stepped {
             Ok(_) if handshaking => {
                 return Opened { used, filled: data.give(room), ..Opened::default() };
@@ -447,6 +471,9 @@ impl Session {
         let settled = self.settle_early_client(wire, answer);
         self.facts.note_random(&answer[said..]);
         secrets::take_told(&mut self.facts.secrets);
+        if let Some(identity) = &mut self.facts.identity {
+            identity.take_noted();
+        }
         let unused = match settled {
             Ok(None) => return Opened { used: wire.len(), ..Opened::default() },
             Ok(Some(unused)) => unused,
@@ -555,6 +582,34 @@ impl Facts {
             ProtocolVersion::TLSv1_3 => Some("TLSv1.3"),
             ProtocolVersion::TLSv1_2 => Some("TLSv1.2"),
             _ => None,
+        }
+    }
+
+    /// The identifier of the session, if there is one; here and below none before it is established or early data are read, and none
+    /// unless sessions [keep](crate::keep_identities) it.
+    pub fn session_id(&self) -> Option<&[u8]> {
+        self.identified(|identity, is_tls13| identity.id(is_tls13, self.resumed))
+    }
+
+    /// The main secret of TLS 1.2; of TLS 1.3 what the newest ticket resumes with, before there is one the main secret.
+    pub fn session_key(&self) -> Option<&[u8]> {
+        self.identified(|identity, _| identity.key())
+    }
+
+    /// What channels over the session are bound to (`tls-unique`, RFC 5929, 3).
+    pub fn unique_id(&self) -> Option<&[u8]> {
+        self.identified(|identity, is_tls13| identity.unique_id(is_tls13, self.resumed))
+    }
+
+    fn identified<'f>(&'f self, part: impl FnOnce(&'f Identity, bool) -> &'f [u8]) -> Option<&'f [u8]> {
+        let (identity, version) = (self.identity.as_deref()?, self.version?);
+        Some(part(identity, version == ProtocolVersion::TLSv1_3)).filter(|bytes| !bytes.is_empty())
+    }
+
+    #[cold]
+    fn note_ticket(&mut self, ticket: &[u8]) {
+        if let Some(identity) = &mut self.identity {
+            identity.take_ticket13(ticket);
         }
     }
 

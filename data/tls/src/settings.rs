@@ -17,7 +17,7 @@ use rustls::{
 
 use crate::certificate::Certificate;
 use crate::ciphers;
-use crate::key_schedule::with_prepared_keys;
+use crate::key_schedule::with_our_schedule;
 use crate::signatures::limited;
 use crate::verify::{Verifier, VerifyMode};
 
@@ -72,7 +72,7 @@ impl Settings {
             None => self.tls12,
         });
         Arc::new(CryptoProvider {
-            cipher_suites: usable.copied().map(with_prepared_keys).collect(),
+            cipher_suites: usable.copied().map(with_our_schedule).collect(),
             kx_groups: self.groups.clone(),
             ..aws_lc_rs::default_provider()
         })

@@ -6,6 +6,7 @@ use rustls::server::ServerConnectionData;
 use rustls::{ExtractedSecrets, ProtocolVersion};
 
 use crate::failure::{Alert, Failure, Why};
+use crate::identity;
 use crate::record::{Content, Direction, Layout, MAX_CONTENT, MAX_OVERHEAD, Record};
 
 /// The source of later keys.
@@ -24,6 +25,8 @@ pub(crate) struct Traffic {
     held: Vec<u8>,
     /// The beginning of a message that continues in another record.
     message: Vec<u8>,
+    /// The newest ticket, where sessions keep what tells them from others.
+    ticket: Option<Box<[u8]>>,
     /// Consecutive records without content for the reader.
     idle_records: u32,
     /// Whether the peer sent `close_notify`.
@@ -60,11 +63,17 @@ impl Traffic {
             keys,
             held: Vec::new(),
             message: Vec::new(),
+            ticket: None,
             idle_records: 0,
             ended: false,
             closed: false,
             failure: None,
         })
+    }
+
+    /// The newest ticket that came since the last call, if tickets are kept.
+    pub fn take_ticket(&mut self) -> Option<Box<[u8]>> {
+        self.ticket.take()
     }
 
     /// Whether this is the server's side of a TLS 1.3 session.
@@ -231,7 +240,9 @@ impl Traffic {
     ) -> Result<(), Failure> {
         match (kind, &mut self.keys, self.layout) {
             (NEW_SESSION_TICKET, Keys::Client(keys), Layout::Tls13) => {
-                keys.handle_new_session_ticket(body).map_err(|error| Failure::from_rustls(&error))
+                keys.handle_new_session_ticket(body).map_err(|error| Failure::from_rustls(&error))?;
+                self.ticket = identity::are_kept().then(|| body.into());
+                Ok(())
             }
             (KEY_UPDATE, _, Layout::Tls13) if is_last => {
                 let wanted = match body {

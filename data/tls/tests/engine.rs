@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::digest::{SHA256, digest};
 use weir_tls::rustls::pki_types::ServerName;
-use weir_tls::rustls::{ClientConfig, ClientConnection, ConnectionTrafficSecrets, ProtocolVersion};
+use weir_tls::rustls::{ClientConfig, ClientConnection, ProtocolVersion};
 use weir_tls::{Alert, ChooseServer, Entry, Listener, Part, Progress, Secret, Session, VerifyMode, Why};
 
 mod world;
@@ -552,6 +552,64 @@ fn a_session_that_was_sent_early_data_goes_on_in_both_directions() {
     assert_eq!(opened(&mut server, &mut wire, &mut Vec::new(), 100), b"more");
 }
 
+/// The Finished message that tells it is the server's, which comes before the early data are read.
+#[test]
+fn a_session_is_told_apart_while_its_data_are_early() {
+    weir_tls::keep_identities();
+    let (listener, config) = early_world(4000);
+    let (mut client, mut wire) = early_session(&config, b"early");
+    assert_eq!((client.facts().unique_id(), client.facts().session_key()), (None, None));
+    let (mut server, mut answer) = (Session::server(listener), Vec::new());
+    let (used, progress) = step(&mut server, &mut wire, &mut answer, &mut 0);
+    assert_eq!((progress, server.facts().early), (Ok(Progress::Established), true));
+    let said = server.facts().unique_id().expect("the server's").to_vec();
+    assert_eq!(server.facts().session_key().map(<[u8]>::len), Some(48), "of the session, before its tickets");
+    let mut end = Vec::new();
+    assert_eq!(opened(&mut client, &mut answer, &mut end, 1000), b"");
+    wire.drain(..used);
+    wire.extend_from_slice(&end);
+    assert_eq!(opened(&mut server, &mut wire, &mut answer, 1000), b"early");
+    assert!(!server.facts().early && !client.facts().early);
+    assert_eq!(
+        [&server, &client].map(|side| side.facts().unique_id().expect("a message")),
+        [&said[..], &said]
+    );
+    assert_eq!(opened(&mut client, &mut answer, &mut end, 1000), b"");
+    assert_eq!(server.facts().session_key(), client.facts().session_key());
+}
+
+/// Servers written in Go send tickets with their first flight, before the client's Finished.
+#[test]
+fn a_ticket_that_comes_with_the_end_of_the_handshake_is_known() {
+    weir_tls::keep_identities();
+    let world = World::new();
+    let mut pair = Pair::new(world.listener(&["one.example"], false), world.client(None), "one.example");
+    let told_by = |session: &Session| {
+        let facts = session.facts();
+        [facts.session_id(), facts.session_key(), facts.unique_id()]
+            .map(|part| part.unwrap_or_default().to_vec())
+    };
+    let (mut hello, mut flight, mut end) = (Vec::new(), Vec::new(), Vec::new());
+    step(&mut pair.client, &mut [], &mut hello, &mut 0).1.expect("a hello");
+    step(&mut pair.server, &mut hello, &mut flight, &mut 0).1.expect("a flight");
+    let secrets = pair.server.facts().secrets.as_ref().expect("keys");
+    let mut forger = Forger::of_secret(secrets.get(Secret::ServerTraffic).expect("a key"));
+    // Its lifetime, what its age is hidden with, a nonce, the ticket, no extensions (RFC 8446, 4.6.1).
+    let ticket = [&[0, 0, 1, 0, 1, 2, 3, 4, 1, 9, 0, 6][..], b"ticket", &[0, 0]].concat();
+    flight.extend(forger.record(22, &[&[4, 0, 0, ticket.len() as u8], &ticket[..]].concat()));
+    flight.extend(forger.record(23, b"data"));
+    let (used, progress) = step(&mut pair.client, &mut flight, &mut end, &mut 0);
+    assert_eq!(progress, Ok(Progress::Established));
+    let before = told_by(&pair.client);
+    assert_eq!((before[0].len(), before[1].len(), before[2].len()), (0, 48, 48));
+    let mut room = [0; 100];
+    let opened = pair.client.open(&flight[used..], &mut room, &mut end);
+    assert_eq!((&room[..opened.filled], opened.failure), (&b"data"[..], None));
+    let after = told_by(&pair.client);
+    assert_eq!(after[0], digest(&SHA256, b"ticket").as_ref());
+    assert!(after[1] != before[1] && after[2] == before[2]);
+}
+
 #[test]
 fn a_handshake_that_fails_behind_early_data_leaves_them_early() {
     let (_, config) = early_world(4000);
@@ -621,33 +679,6 @@ fn a_storm_of_key_updates_without_data_ends_the_session() {
     assert!(sent <= 33 * 30, "{sent}");
 }
 
-/// Encrypts records of any kind in the place of a client of TLS 1.3, after its handshake.
-struct Forger {
-    key: LessSafeKey,
-    iv: [u8; 12],
-    sequence: u64,
-}
-
-impl Forger {
-    fn of(client: ClientConnection) -> Forger {
-        let (sequence, secrets) = client.dangerous_extract_secrets().expect("secrets").tx;
-        let ConnectionTrafficSecrets::Aes256Gcm { key, iv } = secrets else { panic!("another cipher") };
-        let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key.as_ref()).expect("a key"));
-        Forger { key, iv: iv.as_ref().try_into().expect("12 bytes"), sequence }
-    }
-
-    fn record(&mut self, kind: u8, content: &[u8]) -> Vec<u8> {
-        let mut nonce = self.iv;
-        nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()).for_each(|(byte, part)| *byte ^= part);
-        self.sequence += 1;
-        let mut body = [content, &[kind]].concat();
-        let header = [23, 3, 3, 0, (body.len() + 16) as u8];
-        let nonce = Nonce::assume_unique_for_key(nonce);
-        self.key.seal_in_place_append_tag(nonce, Aad::from(header), &mut body).expect("a record");
-        [&header[..], &body].concat()
-    }
-}
-
 /// RFC 8446, 5.1: the records of a handshake message follow each other.
 #[test]
 fn no_other_record_comes_within_a_message() {
@@ -655,7 +686,7 @@ fn no_other_record_comes_within_a_message() {
     let key_update = [24, 0, 0, 1, 0];
     let check = |records: &[(u8, &[u8])], read: &[u8], expected: Option<(Why, Alert)>| {
         let (client, mut server) = updating_client();
-        let mut forger = Forger::of(client);
+        let mut forger = Forger::of_client(client);
         let wire: Vec<u8> =
             records.iter().flat_map(|(kind, content)| forger.record(*kind, content)).collect();
         let (mut room, mut answer) = ([0; 1000], Vec::new());

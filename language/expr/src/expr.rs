@@ -366,11 +366,11 @@ pub(crate) fn name_end(word: &[u8]) -> usize {
 }
 
 fn unknown_fetch(name: &str, at: usize, name_end: usize, scope: &Scope<'_>) -> ParseError {
-    let error = match (crate::fetch::known::why_never(name), crate::fetch::known::is_known(name)) {
-        (Some(why), _) => ParseError::new(at, format!("fetch method '{name}' is not available: {why}")),
-        (None, true) => ParseError::new(at, format!("fetch method '{name}' is not implemented yet")),
-        (None, false) => ParseError::new(at, format!("unknown fetch method '{name}'"))
-            .suggest(scope.registry.closest_fetch(name)),
+    let error = if crate::fetch::known::is_known(name) {
+        ParseError::new(at, format!("fetch method '{name}' is not implemented yet"))
+    } else {
+        ParseError::new(at, format!("unknown fetch method '{name}'"))
+            .suggest(scope.registry.closest_fetch(name))
     };
     error.at(0..name_end)
 }

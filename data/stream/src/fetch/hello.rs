@@ -132,7 +132,7 @@ fn list<'c>(stream: &Stream, args: &Args, listed: Listed) -> Fetched<'c> {
     })
 }
 
-fn some_binary<'c>(bytes: &[u8]) -> Option<Fetched<'c>> {
+pub(super) fn some_binary<'c>(bytes: &[u8]) -> Option<Fetched<'c>> {
     if bytes.is_empty() {
         return None;
     }

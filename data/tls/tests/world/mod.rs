@@ -5,11 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::hkdf::{HKDF_SHA384, KeyType, Prk};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use weir_tls::clock::{TimeProvider, UnixTime};
 use weir_tls::resumption::{Scope, SessionCache, tickets};
-use weir_tls::rustls::ClientConfig;
 use weir_tls::rustls::pki_types::{CertificateDer, ServerName};
+use weir_tls::rustls::{ClientConfig, ClientConnection, ConnectionTrafficSecrets};
 use weir_tls::settings::{Base, Reuse, client_config};
 use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier, algorithms};
 use weir_tls::{
@@ -218,5 +220,55 @@ pub fn carry(from: &mut Session, to: &mut Session, wire: &mut Vec<u8>, bytes: &[
         if opened.filled == 0 && opened.used == 0 {
             return arrived;
         }
+    }
+}
+
+/// Encrypts records of any kind in the place of one side of TLS 1.3, with AES-256-GCM.
+pub struct Forger {
+    key: LessSafeKey,
+    iv: [u8; 12],
+    sequence: u64,
+}
+
+impl Forger {
+    /// In the place of a client, after its handshake.
+    pub fn of_client(client: ClientConnection) -> Forger {
+        let (sequence, secrets) = client.dangerous_extract_secrets().expect("secrets").tx;
+        let ConnectionTrafficSecrets::Aes256Gcm { key, iv } = secrets else { panic!("another cipher") };
+        Forger::with(key.as_ref(), iv.as_ref(), sequence)
+    }
+
+    /// Of the first key that is made from this secret.
+    pub fn of_secret(secret: &[u8]) -> Forger {
+        struct Length(usize);
+        impl KeyType for Length {
+            fn len(&self) -> usize {
+                self.0
+            }
+        }
+        let secret = Prk::new_less_safe(HKDF_SHA384, secret);
+        let derive = |label: &[u8], length: usize| {
+            let (parts, mut out) = ([0, length as u8, label.len() as u8], vec![0; length]);
+            let info = [&parts[..], label, &[0]];
+            secret.expand(&info, Length(length)).and_then(|made| made.fill(&mut out)).expect("not too long");
+            out
+        };
+        Forger::with(&derive(b"tls13 key", 32), &derive(b"tls13 iv", 12), 0)
+    }
+
+    fn with(key: &[u8], iv: &[u8], sequence: u64) -> Forger {
+        let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).expect("a key"));
+        Forger { key, iv: iv.try_into().expect("12 bytes"), sequence }
+    }
+
+    pub fn record(&mut self, kind: u8, content: &[u8]) -> Vec<u8> {
+        let mut nonce = self.iv;
+        nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()).for_each(|(byte, part)| *byte ^= part);
+        self.sequence += 1;
+        let mut body = [content, &[kind]].concat();
+        let header = [23, 3, 3, 0, (body.len() + 16) as u8];
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        self.key.seal_in_place_append_tag(nonce, Aad::from(header), &mut body).expect("a record");
+        [&header[..], &body].concat()
     }
 }

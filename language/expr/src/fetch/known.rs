@@ -105,30 +105,8 @@ pub(super) const NAMES: &[&str] = &[
     "waiting_entity",
 ];
 
-/// Why there will be no row for a fetch of the language, if that is so.
-pub fn why_never(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "ssl_bc_npn" => "NPN became ALPN: write 'ssl_bc_alpn'",
-        "ssl_fc_npn" => "NPN became ALPN: write 'ssl_fc_alpn'",
-        "ssl_bc_session_id" | "ssl_fc_session_id" => "the TLS library does not tell the number of a session",
-        "ssl_bc_session_key" | "ssl_fc_session_key" => {
-            "the TLS library does not tell it; 'tune.ssl.keylog' and the fetches of secrets do"
-        }
-        "ssl_bc_unique_id" | "ssl_fc_unique_id" => {
-            "the TLS library does not tell it, and TLSv1.3 has none (RFC 8446, C.5)"
-        }
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    #[test]
-    fn what_never_comes_is_known() {
-        let never = super::NAMES.iter().filter(|name| super::why_never(name).is_some());
-        assert_eq!(never.count(), 8);
-    }
-
     #[test]
     fn names_are_sorted() {
         assert!(super::NAMES.is_sorted());

@@ -1,0 +1,293 @@
+//! What tells a session from others: its identifier, the key that it leaves to later ones, and the Finished message that channels
+//! are bound to (RFC 5929, 3).
+//!
+//! rustls keeps them to itself, but they pass by: the functions that derive keys are ours or wrapped (`key_schedule.rs`), and the
+//! hello and the tickets of a server are on the wire. They are noted only once somebody asks for them ([`keep_identities`]), on
+//! the thread that works for the session. Their values are those of OpenSSL, from which the configuration has the words.
+
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use weir_client_hello::{CLIENT_HELLO, ClientHello, Message};
+
+use crate::record::{HEADER, announced};
+
+/// From now on sessions keep what tells them from others. It stays so: rules are read before there are sessions.
+pub fn keep_identities() {
+    KEPT.store(true, Relaxed);
+}
+
+static KEPT: AtomicBool = AtomicBool::new(false);
+
+/// What tells a session from others, as far as it is known.
+#[derive(Clone)]
+pub struct Identity {
+    is_server: bool,
+    /// The identifier in the server's hello.
+    told: Bytes,
+    /// Whether a ticket of TLS 1.2 was given.
+    gives_ticket: bool,
+    /// The identifier of the newest ticket.
+    ticket: Bytes,
+    /// The identifiers of the tickets that this client offered: for TLS 1.2, and for 1.3.
+    offered: [Bytes; 2],
+    key: Bytes,
+    /// What the last two Finished messages say, in their order.
+    finished: Vec<Bytes>,
+    /// What the server says in clear; none once it does not any more.
+    clear: Option<Clear>,
+}
+
+/// The beginning of what a server says, which is in clear.
+#[derive(Clone, Default)]
+struct Clear {
+    /// How many bytes at the front of this client's input were read.
+    seen: usize,
+    /// The beginning of a record.
+    record: Vec<u8>,
+    /// The beginning of a message.
+    message: Vec<u8>,
+}
+
+type Bytes = Box<[u8]>;
+
+impl Identity {
+    /// The identity of a session that begins; none unless somebody asks for it.
+    pub(crate) fn begin(is_server: bool) -> Option<Box<Identity>> {
+        are_kept().then(|| {
+            Box::new(Identity {
+                is_server,
+                told: Bytes::default(),
+                gives_ticket: false,
+                ticket: Bytes::default(),
+                offered: Default::default(),
+                key: Bytes::default(),
+                finished: Vec::new(),
+                clear: Some(Clear::default()),
+            })
+        })
+    }
+
+    /// What this client will read of its input, copied before rustls works in it: messages that are cut over records are joined
+    /// there, and encrypted ones decrypted.
+    pub(crate) fn input(&self, wire: &[u8]) -> Vec<u8> {
+        let clear = self.clear.as_ref().filter(|_| !self.is_server);
+        clear.and_then(|clear| wire.get(clear.seen..)).unwrap_or_default().to_vec()
+    }
+
+    /// Adds what a step of the session noted on this thread, and what is in the bytes that came newly and that were sent. Of the
+    /// input, `left` bytes stay.
+    pub(crate) fn take_step(&mut self, came: &[u8], sent: &[u8], left: usize) {
+        self.take_noted();
+        if self.is_server {
+            self.read_server(sent);
+        } else {
+            self.read_hello(sent);
+            self.read_server(came);
+        }
+        if let Some(clear) = &mut self.clear {
+            clear.seen = left;
+        }
+    }
+
+    /// Adds what was noted on this thread since the last time.
+    pub(crate) fn take_noted(&mut self) {
+        let noted = NOTED.with_borrow_mut(|noted| std::mem::take(&mut **noted));
+        self.finished.extend(noted.finished);
+        self.keep_finished(2);
+        if let Some(key) = noted.key {
+            self.key = key;
+        }
+        if self.is_server && noted.has_ticket {
+            // A ticket that carries its session has no identifier: as with OpenSSL, it gets a random one.
+            self.ticket = noted.stored.unwrap_or_else(random);
+        }
+    }
+
+    /// The client's early data are read: what was said before this side's Finished is the binder of its ticket.
+    pub(crate) fn take_early(&mut self) {
+        self.keep_finished(1);
+    }
+
+    fn keep_finished(&mut self, count: usize) {
+        self.finished.drain(..self.finished.len().saturating_sub(count));
+    }
+
+    /// Reads the hello of this client.
+    fn read_hello(&mut self, records: &[u8]) {
+        let Ok(Message { kind: CLIENT_HELLO, body }) = weir_client_hello::read(records) else { return };
+        let Some(hello) = ClientHello::parse(&body) else { return };
+        let [older, newer] = [hello.session_ticket(), hello.offered_sessions().next()];
+        self.offered = [older, newer].map(|ticket| identifier(ticket.unwrap_or_default()));
+    }
+
+    /// Reads what the server says, as far as it is in clear.
+    fn read_server(&mut self, bytes: &[u8]) {
+        let Some(mut clear) = self.clear.take() else { return };
+        clear.record.extend_from_slice(bytes);
+        while let Some(length) = announced(&clear.record).filter(|length| *length <= clear.record.len()) {
+            if clear.record[0] != HANDSHAKE || clear.message.len() > MAX_MESSAGE {
+                return;
+            }
+            clear.message.extend_from_slice(&clear.record[HEADER..length]);
+            clear.record.drain(..length);
+            let used = self.read_messages(&clear.message);
+            clear.message.drain(..used);
+        }
+        self.clear = Some(clear);
+    }
+
+    /// Reads complete messages; returns their length.
+    fn read_messages(&mut self, messages: &[u8]) -> usize {
+        let mut rest = messages;
+        while let [kind, high, middle, low, after @ ..] = rest {
+            let length = usize::from(*high) << 16 | usize::from(*middle) << 8 | usize::from(*low);
+            let Some((body, after)) = after.split_at_checked(length) else { break };
+            match *kind {
+                SERVER_HELLO => {
+                    self.told = body.get(34..).and_then(vector8).map_or_else(Bytes::default, Into::into)
+                }
+                NEW_SESSION_TICKET if self.is_server => self.gives_ticket = true,
+                NEW_SESSION_TICKET => self.take_ticket(body.get(4..).and_then(vector16)),
+                _ => {}
+            }
+            rest = after;
+        }
+        messages.len() - rest.len()
+    }
+
+    /// Reads a ticket of TLS 1.3 (RFC 8446, 4.6.1), and takes the key that was derived for it.
+    pub(crate) fn take_ticket13(&mut self, body: &[u8]) {
+        self.take_noted();
+        let behind_nonce = body.get(8..).and_then(|rest| rest.get(1 + vector8(rest)?.len()..));
+        self.take_ticket(behind_nonce.and_then(vector16));
+    }
+
+    fn take_ticket(&mut self, ticket: Option<&[u8]>) {
+        if let Some(ticket) = ticket.filter(|ticket| !ticket.is_empty()) {
+            self.ticket = identifier(ticket);
+        }
+    }
+
+    /// The identifier, empty where there is none: of TLS 1.2 that of the server's hello; of a ticket that this client has, its
+    /// digest; of a ticket that this server gave in TLS 1.3, what it is stored under, or a random one. A new session of TLS 1.2
+    /// that gets a ticket has none on the server.
+    pub(crate) fn id(&self, is_tls13: bool, resumed: bool) -> &[u8] {
+        let [older, newer] = &self.offered;
+        match (is_tls13, self.is_server) {
+            (true, _) if resumed && self.ticket.is_empty() => newer,
+            (true, _) => &self.ticket,
+            (false, true) if self.gives_ticket && !resumed => &[],
+            (false, false) if !self.ticket.is_empty() => &self.ticket,
+            (false, false) if resumed && !older.is_empty() => older,
+            (false, _) => &self.told,
+        }
+    }
+
+    /// The main secret, or in TLS 1.3 what the newest ticket resumes with.
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// What the first Finished message says: the client's, or the server's in a session that goes on (RFC 5929, 3). Of TLS 1.3, in
+    /// which the server's is always the first, the same ones are meant: so OpenSSL and its users have it.
+    pub(crate) fn unique_id(&self, is_tls13: bool, resumed: bool) -> &[u8] {
+        self.finished.get(usize::from(is_tls13 && !resumed)).map_or(&[], |said| said)
+    }
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Keys are never written to logs.
+        f.write_str("Identity")
+    }
+}
+
+/// Whether sessions keep what tells them from others.
+pub(crate) fn are_kept() -> bool {
+    KEPT.load(Relaxed)
+}
+
+/// The identifier that a client gives a ticket, as OpenSSL does; empty for an empty ticket.
+fn identifier(ticket: &[u8]) -> Bytes {
+    if ticket.is_empty() { Bytes::default() } else { digest(&SHA256, ticket).as_ref().into() }
+}
+
+fn random() -> Bytes {
+    let mut bytes = [0; 32];
+    // Without random numbers there is no identifier.
+    aws_lc_rs::rand::fill(&mut bytes).map_or_else(|_| Bytes::default(), |()| bytes.into())
+}
+
+/// The content of a vector with a length of one byte.
+fn vector8(bytes: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = bytes.split_first()?;
+    rest.get(..usize::from(*length))
+}
+
+/// The content of a vector with a length of two bytes.
+fn vector16(bytes: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = bytes.split_first_chunk::<2>()?;
+    rest.get(..usize::from(u16::from_be_bytes(*length)))
+}
+
+/// What was noted on this thread and not taken yet.
+#[derive(Default)]
+struct Noted {
+    key: Option<Bytes>,
+    finished: Vec<Bytes>,
+    /// Whether `key` is that of a ticket.
+    has_ticket: bool,
+    /// What the newest session is stored under.
+    stored: Option<Bytes>,
+}
+
+thread_local! {
+    static NOTED: RefCell<ManuallyDrop<Noted>> = const {
+        RefCell::new(ManuallyDrop::new(Noted { key: None, finished: Vec::new(), has_ticket: false, stored: None }))
+    };
+}
+
+/// Notes something, if sessions keep it.
+fn note(what: impl FnOnce(&mut Noted)) {
+    if are_kept() {
+        NOTED.with_borrow_mut(|noted| what(noted));
+    }
+}
+
+/// A session's main secret was derived.
+pub(crate) fn note_key(key: &[u8]) {
+    note(|noted| noted.key = Some(key.into()));
+}
+
+/// The key of a ticket was derived.
+pub(crate) fn note_ticket_key(key: &[u8]) {
+    note(|noted| (noted.key, noted.has_ticket) = (Some(key.into()), true));
+}
+
+/// A Finished message was made or checked, or the binder of a ticket, which is made like one.
+pub(crate) fn note_finished(said: &[u8]) {
+    note(|noted| {
+        if noted.finished.len() == MAX_FINISHED {
+            noted.finished.remove(0);
+        }
+        noted.finished.push(said.into());
+    });
+}
+
+/// A session was stored.
+pub(crate) fn note_stored(id: &[u8]) {
+    note(|noted| noted.stored = Some(id.into()));
+}
+
+/// More than a step of a session makes of them.
+const MAX_FINISHED: usize = 8;
+/// rustls takes no longer message.
+const MAX_MESSAGE: usize = 1 << 16;
+/// The type of a record (RFC 8446, 5.1).
+const HANDSHAKE: u8 = 22;
+/// Types of messages (RFC 5246, 7.4; RFC 5077, 3.3).
+const SERVER_HELLO: u8 = 2;
+const NEW_SESSION_TICKET: u8 = 4;
