@@ -6,6 +6,7 @@
 import contextlib
 import http.client
 import os
+import re
 import ssl
 import struct
 import subprocess
@@ -119,6 +120,12 @@ def connect(port, authority=None, name="one.example", own=None, seconds=5, versi
     if ciphers:
         context.set_ciphers(ciphers)
     return context.wrap_socket(socket.create_connection(("127.0.0.1", port), seconds), server_hostname=name)
+
+
+def get_over(port, authority):
+    """A request over a connection of its own; the whole answer."""
+    with connect(port, authority) as connection:
+        return ask_over(connection)
 
 
 def ask_over(connection, text=b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"):
@@ -532,11 +539,92 @@ def what_is_never_negotiated_is_told_once(binary, folder):
         warnings = [text for text in printed.splitlines() if "WARNING" in text]
         assert status == 0 and len(warnings) == (said is not None), printed
         assert said is None or said in warnings[0], warnings
-        # Who wants no warnings gets none of this kind either, neither checked nor started.
-        if said:
+        # Who wants no warnings gets none of this kind either, neither checked nor started, unless it is only a name in a list.
+        if said and "AES128-SHA" not in said:
             for words in (["-c"], ["-db"]):
                 status, _, printed = run(binary, "-dW", *words, "-f", folder.path + "/b.cfg")
                 assert status == 1 and printed.count("WARNING") == 1 and "'zero-warning' is set" in printed, printed
+
+
+# Mozilla's list of ciphers for TLS 1.2 in the intermediate configuration, and what is never negotiated of it.
+INTERMEDIATE = ("ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:"
+                "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:DHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES256-GCM-SHA384:"
+                "DHE-RSA-CHACHA20-POLY1305")
+NEVER = "never negotiated, not supported: DHE-RSA-AES128-GCM-SHA256 DHE-RSA-AES256-GCM-SHA384 DHE-RSA-CHACHA20-POLY1305."
+
+
+def names_in_lists_are_told_of_where_they_stand_and_do_not_end_the_start(binary, folder):
+    """One message for each line that has some, however many certificates it is for. Under `zero-warning` it is a notice, which is shown."""
+    authority = Authority(folder)
+    site = authority.issue("one.example")
+    for name in ("one", "two", "three"):
+        authority.issue(f"{name}.example", file=f"sites/{name}.pem")
+    listed = folder.file("list", f"# those of the bind line\n{site}\n{site} [ciphers ECDHE+AESGCM:AES128-SHA curves X25519:X448]\n{site} [ciphers {INTERMEDIATE}]\n")
+    bind = f"ssl ciphers {INTERMEDIATE}"
+    for line, extra, places in (
+            (f"ssl crt {site}", f"ssl-default-bind-ciphers {INTERMEDIATE}", [("a.cfg:4", f"'ssl-default-bind-ciphers' : {NEVER}")]),
+            (f"{bind} crt {folder.path}/sites", "", [("a.cfg:@bind@", f"'bind 127.0.0.1:@port@' : {NEVER}")]),
+            (f"{bind} crt-list {listed}", "", [("a.cfg:@bind@", f"'bind 127.0.0.1:@port@' : {NEVER}"),
+                                               ("list:3", "'bind 127.0.0.1:@port@' : never negotiated, not supported: AES128-SHA X448.")]),
+            (f"ssl crt {site} crt {folder.path}/sites ciphers ECDHE+AESGCM", f"ssl-default-bind-ciphers {INTERMEDIATE}", []),
+            (f"ssl crt {site}", "ssl-default-bind-curves X25519:X448\n    ssl-default-bind-client-sigalgs ECDSA+SHA1:ECDSA+SHA256",
+             [("a.cfg:4", "'ssl-default-bind-curves' : never negotiated, not supported: X448."),
+              ("a.cfg:5", "'ssl-default-bind-client-sigalgs' : never negotiated, not supported: ECDSA+SHA1.")])):
+        sections = frontend(line) + f"\nbackend b\n    server s 127.0.0.1:1 ssl verify none\n    server t 127.0.0.1:1 ssl verify none\n"
+        for strict, level in (("", "WARNING"), ("zero-warning\n    chroot /\n    uid 0", "NOTICE")):
+            said_first = "\n    ".join(filter(None, (extra, strict)))
+            with World(binary, folder, sections, extra=said_first) as world:
+                assert get_over(world.port, authority).endswith(b"1 one.example")
+                status, out, said = run(binary, "-c", "-f", world.file)
+                world.program.process.kill()
+                started = world.program.process.communicate()[0]
+            line_of_bind = str(14 + said_first.count("\n"))
+            wanted = [(level, f"[{folder.path}/{place}] : {text}".replace("@bind@", line_of_bind).replace("@port@", str(world.port)))
+                      for place, text in places]
+            for printed in (said, started):
+                found = [re.match(r"\[(\w+)\] +\(\d+\) : config : (.*never negotiated.*)", line) for line in printed.splitlines()]
+                assert [match.groups() for match in found if match] == wanted, (printed, wanted)
+            assert status == 0 and ("Warnings were found" in out) == (bool(places) and not strict), (status, out)
+
+
+def versions_are_those_of_haproxy(binary, folder):
+    """Ranges count alone, and each end of the defaults by itself: what HAProxy 3.2 negotiates, and where it warns."""
+    site = Authority(folder).issue("one.example")
+    listed = folder.path + "/list"
+    # The global section, the line, a line of a list; whether TLS 1.2 and 1.3 are spoken, whether something is ignored.
+    for default, line, of_list, spoken, warned in (
+            ("", "", "", "11", False), ("", "no-tlsv13", "", "10", False), ("", "no-tlsv12", "", "01", False),
+            ("", "no-tlsv13 ssl-min-ver TLSv1.2", "", "11", True), ("", "no-tlsv12 ssl-min-ver TLSv1.2", "", "11", True),
+            ("", "no-tlsv13 force-tlsv13", "", "01", True), ("", "force-tlsv12 ssl-max-ver TLSv1.3", "", "11", False),
+            ("no-tlsv13", "ssl-min-ver TLSv1.2", "", "11", True), ("ssl-max-ver TLSv1.2", "ssl-min-ver TLSv1.2", "", "10", False),
+            ("ssl-min-ver TLSv1.3", "ssl-max-ver TLSv1.3", "", "01", False), ("ssl-max-ver TLSv1.2", "no-tlsv11", "", "10", True),
+            ("ssl-min-ver TLSv1.3", "no-tlsv13", "", "01", True), ("no-tlsv13", "no-tlsv10", "", "10", False),
+            ("no-tlsv12", "force-tlsv12", "", "10", True), ("force-tlsv12", "force-tlsv13", "", "01", False),
+            ("no-tlsv13 ssl-min-ver TLSv1.2", "", "", "11", True), ("", "no-tlsv13", "ssl-min-ver TLSv1.2", "10", False),
+            ("", "no-tlsv12", "ssl-max-ver TLSv1.3", "01", False), ("", "no-tlsv12", "ssl-min-ver TLSv1.2", "11", False),
+            ("ssl-max-ver TLSv1.2", "", "ssl-min-ver TLSv1.2", "10", False), ("no-tlsv13", "", "ssl-max-ver TLSv1.3", "11", False),
+            ("", "force-tlsv12", "ssl-max-ver TLSv1.3", "11", False), ("", "no-tlsv13 ssl-min-ver TLSv1.2", "alpn h2,http/1.1", "11", True)):
+        folder.file("list", f"{site} [{of_list}]\n")
+        source = f"crt-list {listed}" if of_list else f"crt {site}"
+        extra = f"ssl-default-bind-options {default}" if default else ""
+        with World(binary, folder, frontend(f"ssl {source} {line}"), extra=extra) as world:
+            found = ""
+            for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+                try:
+                    with connect(world.port, version=version) as connection:
+                        found += "1" if ask_over(connection) else "0"
+                except ssl.SSLError:
+                    found += "0"
+            _, _, said = run(binary, "-c", "-f", world.file)
+        kind = (default, line, of_list)
+        assert found == spoken, (kind, found)
+        ignored = [text for text in said.splitlines() if "WARNING" in text and "no-sslv3" in text and "ignored" in text]
+        assert len(ignored) == warned, (kind, said)
+    for words, warned in (("no-tlsv13", 0), ("no-tlsv13 ssl-min-ver TLSv1.2", 1), ("force-tlsv12 no-sslv3", 1)):
+        sections = frontend(f"ssl crt {site}") + f"\nbackend b\n    server s 127.0.0.1:1 ssl verify none {words}\n"
+        text = CONFIGURATION.format(log=514, extra="", defaults="", sections=sections.replace("@port@", "1"))
+        _, _, said = run(binary, "-c", "-f", folder.file("b.cfg", text))
+        assert said.count("WARNING") == said.count("are ignored") == warned, (words, said)
 
 
 class SecureServer:

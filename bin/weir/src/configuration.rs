@@ -143,10 +143,15 @@ pub fn load(
         return ReadOutcome::Refused;
     }
     states.tell(messages);
-    let strict = arguments.zero_warning || config.global.zero_warning;
-    if (arguments.check || strict) && !say(&looked_up(&config, &states, arguments), messages) {
-        messages.alert("config : Fatal errors found in configuration.");
-        return ReadOutcome::Refused;
+    let strict = config.global.zero_warning;
+    if arguments.check || strict {
+        let mut found = looked_up(&config, &states, arguments);
+        // A start tells of those itself.
+        found.retain(|(severity, _)| arguments.check || *severity > Severity::Notice);
+        if !say(&found, messages) {
+            messages.alert("config : Fatal errors found in configuration.");
+            return ReadOutcome::Refused;
+        }
     }
     if strict && messages.warned() {
         messages.alert("config : Some warnings were found and 'zero-warning' is set. Aborting.");
@@ -209,14 +214,23 @@ fn looked_up(config: &Config, states: &build::SavedStates, arguments: &Arguments
     let resolver = SystemResolver { ipv4_only: arguments.ipv4_only };
     let unknown = build::verify(config, states, &resolver, arguments.ignore_unresolved);
     let checked = build::TlsBuilder::check(config);
-    let warnings = checked.warnings.into_iter().map(|text| (Severity::Warning, text.to_string()));
+    let warnings = checked.warnings.into_iter().map(|warning| {
+        let is_notice = warning.is_borne && config.global.zero_warning;
+        (if is_notice { Severity::Notice } else { Severity::Warning }, warning.text)
+    });
     let errors = checked.errors.into_iter().map(|text| (Severity::Alert, text.to_string()));
     warnings.chain(errors).chain(unknown.into_iter().map(|text| (Severity::Alert, text))).collect()
 }
 
 /// Says all of it; whether nothing makes the configuration unusable.
 fn say(found: &[(Severity, String)], messages: &Messages) -> bool {
-    found.iter().for_each(|(severity, text)| messages.say(*severity, &format!("config : {text}")));
+    for (severity, text) in found {
+        match severity {
+            // What a warning would be without `zero-warning` is always shown.
+            Severity::Notice => messages.announce(format!("config : {text}")),
+            severity => messages.say(*severity, &format!("config : {text}")),
+        }
+    }
     found.iter().all(|(severity, _)| *severity != Severity::Alert)
 }
 
@@ -247,6 +261,7 @@ fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Read
 
 /// Applies the command line to the configuration.
 fn with_arguments(mut config: Config, arguments: &Arguments) -> Config {
+    config.global.zero_warning |= arguments.zero_warning;
     config.global.no_splice |= arguments.no_splice;
     if config.global.no_splice {
         config.proxies.iter_mut().for_each(|proxy| proxy.settings.options.splice = Default::default());

@@ -22,7 +22,7 @@ use crate::findings::{self, Finding, Position};
 /// Prints what it finds. 0 when there is nothing, 1 when there is something, 2 when the configuration cannot be used.
 pub fn lint(arguments: &Arguments) -> ExitCode {
     let checked = configuration::check(arguments);
-    let valid = checked.is_valid(arguments);
+    let valid = checked.is_valid();
     let mut findings = checked.findings;
     if valid {
         let lines = configuration::lines(&checked.sources, arguments);

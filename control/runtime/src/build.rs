@@ -49,7 +49,7 @@ pub use resolvers::{NameServersPlan, name_servers};
 pub use rings::{Events, Forward, events};
 pub use states::SavedStates;
 pub(crate) use tls::largest_record;
-pub use tls::{LiveTls, RenewalFault, Subject, TlsBuilder};
+pub use tls::{LiveTls, RenewalFault, Subject, TlsBuilder, Warning};
 pub use verify::verify;
 
 /// Values for the instance that come from the process rather than from the configuration.
@@ -85,7 +85,7 @@ pub struct Options<'o> {
     /// Serves the statistics page.
     pub statistics: Box<dyn Statistics>,
     /// Called with warnings.
-    pub warn: &'o dyn Fn(String),
+    pub warn: &'o dyn Fn(Warning),
 }
 
 /// Why the instance could not be built.

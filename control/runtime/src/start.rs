@@ -425,6 +425,7 @@ fn instance(
         started_us: weir_sched::wall_us(),
         time_zone: build::local_time_zone(),
     };
+    let is_strict = config.global.zero_warning;
     let resolver = &SystemResolver { ipv4_only: invocation.ipv4_only };
     let peers = build::peers(&config, resolver).map_err(|faults| refused(&faults, messages))?;
     let name_servers = build::name_servers(&config, resolver).map_err(|faults| refused(&faults, messages))?;
@@ -445,7 +446,10 @@ fn instance(
         tls: &record.tls,
         global_sinks: &record.log_sinks,
         statistics: Box::new(Page::new(record)),
-        warn: &|warning| messages.warning(format!("config : {warning}")),
+        warn: &|warning| match warning.is_borne && is_strict {
+            true => messages.announce(format!("config : {}", warning.text)),
+            false => messages.warning(format!("config : {}", warning.text)),
+        },
     };
     let relays = build::relays(&config, &options).map_err(|faults| refused(&faults, messages))?;
     match build::instance(config, options) {

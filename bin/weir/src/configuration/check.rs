@@ -51,9 +51,8 @@ pub fn check(arguments: &Arguments) -> Checked {
 
 impl Checked {
     /// Whether the configuration can be served; `-dW` makes warnings count.
-    pub fn is_valid(&self, arguments: &Arguments) -> bool {
-        let strict = arguments.zero_warning || self.config.global.zero_warning;
-        let worst = if strict { Severity::Warning } else { Severity::Alert };
+    pub fn is_valid(&self) -> bool {
+        let worst = if self.config.global.zero_warning { Severity::Warning } else { Severity::Alert };
         self.findings.iter().all(|finding| finding.severity < worst)
     }
 }
@@ -61,7 +60,7 @@ impl Checked {
 /// `-c --format json`: the exit status is the same as without.
 pub fn check_as_json(arguments: &Arguments) -> ExitCode {
     let checked = check(arguments);
-    let valid = checked.is_valid(arguments);
+    let valid = checked.is_valid();
     let shown = |finding: &&Finding| finding.severity != Severity::Diag || arguments.diagnose;
     let findings: Vec<Finding> = checked.findings.iter().filter(shown).cloned().collect();
     // Nobody is left to be told that standard output is closed.

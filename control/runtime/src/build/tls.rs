@@ -5,6 +5,7 @@
 
 mod authorities;
 mod defaults;
+mod layers;
 mod live;
 mod renewals;
 mod servers;
@@ -41,6 +42,7 @@ use super::resolvers;
 use super::rings::log_subject;
 use authorities::AuthorityFiles;
 use defaults::{Defaults, issuer_chains, kept_number, kept_seconds, kept_switch};
+use layers::{Layers, Side};
 pub use live::LiveTls;
 use live::{LiveBind, LiveServer};
 use renewals::Renewals;
@@ -90,9 +92,25 @@ pub struct TlsBuilder {
     /// The `healthcheck` sections that connect with TLS whatever the server does.
     secure_sections: Vec<Arc<str>>,
     /// Warnings.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
     /// Faults that prevent the start.
     pub errors: Vec<BuildError>,
+}
+
+/// Something that the operator should know of what was built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// What.
+    pub text: String,
+    /// Whether the start goes on where warnings end it (`zero-warning`), and this is a notice.
+    pub is_borne: bool,
+}
+
+impl Warning {
+    /// A warning that counts.
+    fn new(text: String) -> Warning {
+        Warning { text, is_borne: false }
+    }
 }
 
 /// A line of a certificate list, unparsed: the effect of its options depends on the `bind` line.
@@ -108,12 +126,12 @@ impl TlsBuilder {
     /// A builder for a configuration with this global section.
     pub fn new(global: &model::Global, health_checks: &[model::HealthCheck]) -> Self {
         let defaults = Defaults::of(global);
-        let (mut warnings, mut errors) = (Vec::new(), Vec::new());
+        let (mut remarks, mut errors) = (Vec::new(), Vec::new());
         TlsBuilder {
             loader: Loader {
                 extra: defaults.extra_files,
                 replaces_extension: defaults.replaces_extension,
-                issuers: Arc::new(issuer_chains(global, &mut warnings, &mut errors)),
+                issuers: Arc::new(issuer_chains(global, &mut remarks, &mut errors)),
                 skips_self_issued: defaults.skips_self_issued,
                 passphrases: Arc::new(defaults::passphrases(global)),
             },
@@ -147,7 +165,7 @@ impl TlsBuilder {
                 .filter(|section| section.scripts.connects_over_tls())
                 .map(|section| Arc::clone(&section.name))
                 .collect(),
-            warnings,
+            warnings: remarks.into_iter().map(Warning::new).collect(),
             errors,
         }
     }
@@ -206,7 +224,7 @@ impl TlsBuilder {
         }
         if let Some(at) = self.dh_parameters.take() {
             let text = "'ssl-dh-param-file' has no effect: DHE is never negotiated, ECDHE is.";
-            self.warnings.push(format!("[{at}] : {text}"));
+            self.warnings.push(Warning::new(format!("[{at}] : {text}")));
         }
     }
 
@@ -352,7 +370,14 @@ impl TlsBuilder {
             self.lists.insert(folder.as_str().into(), lines.collect());
             return self.add_list(entries, bind, tls, &folder);
         }
-        let Some(base) = self.server_settings(&tls.options, &subject, &bind.at) else { return };
+        let layers = Layers {
+            subject: &subject,
+            at: &bind.at,
+            line: &tls.options,
+            listed: None,
+            side: Side::Listener,
+        };
+        let Some(base) = self.server_settings(&layers) else { return };
         let base = Arc::new(base);
         for certificate in &certificates {
             self.note_renewal(certificate, None, &subject, &bind.at);
@@ -412,7 +437,12 @@ impl TlsBuilder {
         }
         let base = match same {
             Some(base) if parsed.written.is_empty() => Arc::clone(base),
-            _ => Arc::new(self.server_settings(&parsed.options, &subject, &at).ok_or(None::<String>)?),
+            _ => {
+                let listed = Some((&at, &parsed.options)).filter(|_| !parsed.written.is_empty());
+                let layers =
+                    Layers { subject: &subject, at: &bind.at, line: inherited, listed, side: Side::Listener };
+                Arc::new(self.server_settings(&layers).ok_or(None::<String>)?)
+            }
         };
         if parsed.written.is_empty() {
             *same = Some(Arc::clone(&base));
@@ -440,7 +470,7 @@ impl TlsBuilder {
             });
         }
         let warnings = &mut self.warnings;
-        let warn = |text: String| warnings.push(format!("[{list}:{}] : {text}", line.number));
+        let warn = |text: String| warnings.push(Warning::new(format!("[{list}:{}] : {text}", line.number)));
         weir_config::parse_crt_list_line(line.number, &line.text, inherited, warn)
     }
 
@@ -493,9 +523,10 @@ impl TlsBuilder {
         }
     }
 
-    fn server_settings(&mut self, options: &TlsOptions, subject: &str, at: &Location) -> Option<Base> {
-        let options = self.defaults.listener.under(options);
-        let mut settings = self.settings(&options, subject, at)?;
+    fn server_settings(&mut self, layers: &Layers<'_>) -> Option<Base> {
+        let (subject, at) = (layers.subject, layers.here());
+        let options = layers.options(&self.defaults);
+        let mut settings = self.settings(&options, layers)?;
         settings.protocols = match &options.protocols {
             Some(protocols) => protocols.iter().map(|name| name.as_bytes().to_vec()).collect(),
             None => vec![b"http/1.1".to_vec()],

@@ -89,7 +89,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "zero-warning",
         "",
         "",
-        "refuse to start if there is a warning, like -dW",
+        "refuse to start if there is a warning, like -dW. What lists of ciphers, curves and signatures name and is never negotiated is a notice then",
         |line, words| {
             line.global.zero_warning = line.flag(words)?;
             Ok(())

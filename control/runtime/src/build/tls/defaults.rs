@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_config::model::{Global, TlsOptions, TlsVerify, TlsVersion};
+use weir_config::model::{Global, Location, TlsOptions, TlsVerify, TlsVersion};
 use weir_syntax::units::{TimeUnit, parse_time_prefix};
 use weir_sys::child::Exit;
 use weir_sys::program::{Invocation, OutputError, output};
@@ -29,21 +29,21 @@ pub(super) struct Defaults {
     pub server_verify: TlsVerify,
 }
 
-/// The default options of a line.
+/// The default options of a line, and where each keyword of the global section that has some stands.
 #[derive(Debug, Default)]
-pub(super) struct LineDefaults(TlsOptions);
+pub(super) struct LineDefaults {
+    options: TlsOptions,
+    places: Vec<(&'static str, Location)>,
+}
 
 impl LineDefaults {
     /// A line's options, with these as defaults.
     pub fn under(&self, line: &TlsOptions) -> TlsOptions {
-        let default = &self.0;
+        let default = &self.options;
         let mut options = line.clone();
-        // A line that names versions replaces all of them.
-        if line.min_version.is_none() && line.max_version.is_none() && line.refused_versions.is_empty() {
-            options.min_version = default.min_version;
-            options.max_version = default.max_version;
-            options.refused_versions.clone_from(&default.refused_versions);
-        }
+        options.min_version = line.min_version.or(default.min_version);
+        options.max_version = line.max_version.or(default.max_version);
+        options.refused_versions.extend(&default.refused_versions);
         let or = |own: &Option<Box<str>>, default: &Option<Box<str>>| own.clone().or_else(|| default.clone());
         options.ciphers = or(&line.ciphers, &default.ciphers);
         options.ciphersuites = or(&line.ciphersuites, &default.ciphersuites);
@@ -58,9 +58,19 @@ impl LineDefaults {
 
     /// Whether they include protocols.
     pub fn name_protocols(&self) -> bool {
-        self.0.protocols.is_some()
+        self.options.protocols.is_some()
+    }
+
+    /// The keyword with these options (`ciphers` of `ssl-default-bind-ciphers`), and where it stands last.
+    pub fn place(&self, options: &str) -> Option<&(&'static str, Location)> {
+        self.places
+            .iter()
+            .rfind(|(keyword, _)| KINDS.iter().any(|kind| keyword.strip_prefix(kind) == Some(options)))
     }
 }
+
+/// What the keywords with default options begin with.
+const KINDS: [&str; 2] = ["ssl-default-bind-", "ssl-default-server-"];
 
 impl Defaults {
     pub fn of(global: &Global) -> Defaults {
@@ -78,7 +88,12 @@ impl Defaults {
         };
         for kept in &global.kept {
             let first = || kept.arguments.first().cloned();
-            let listener = &mut defaults.listener.0;
+            for (kind, side) in KINDS.iter().zip([&mut defaults.listener, &mut defaults.server]) {
+                if kept.keyword.starts_with(kind) {
+                    side.places.push((kept.keyword, kept.at.clone()));
+                }
+            }
+            let (listener, server) = (&mut defaults.listener.options, &mut defaults.server.options);
             match kept.keyword {
                 "crt-base" => defaults.certificate_base = first(),
                 "key-base" => defaults.key_base = first(),
@@ -91,8 +106,8 @@ impl Defaults {
                 "ssl-default-bind-curves" => listener.curves = first(),
                 "ssl-default-bind-sigalgs" => listener.signatures = first(),
                 "ssl-default-bind-client-sigalgs" => listener.client_signatures = first(),
-                "ssl-default-server-sigalgs" => defaults.server.0.signatures = first(),
-                "ssl-default-server-client-sigalgs" => defaults.server.0.client_signatures = first(),
+                "ssl-default-server-sigalgs" => server.signatures = first(),
+                "ssl-default-server-client-sigalgs" => server.client_signatures = first(),
                 "ssl-default-bind-options" => {
                     let switches = kept.arguments.iter().rev();
                     if let Some(last) = switches.map(|word| &**word).find(|word| word.ends_with("strict-sni"))
@@ -105,10 +120,10 @@ impl Defaults {
                     let none = first().is_some_and(|word| *word == *"none");
                     defaults.server_verify = if none { TlsVerify::None } else { TlsVerify::Required };
                 }
-                "ssl-default-server-ciphers" => defaults.server.0.ciphers = first(),
-                "ssl-default-server-ciphersuites" => defaults.server.0.ciphersuites = first(),
-                "ssl-default-server-curves" => defaults.server.0.curves = first(),
-                "ssl-default-server-options" => apply(&mut defaults.server.0, &kept.arguments),
+                "ssl-default-server-ciphers" => server.ciphers = first(),
+                "ssl-default-server-ciphersuites" => server.ciphersuites = first(),
+                "ssl-default-server-curves" => server.curves = first(),
+                "ssl-default-server-options" => apply(server, &kept.arguments),
                 _ => {}
             }
         }

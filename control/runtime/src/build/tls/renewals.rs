@@ -10,8 +10,8 @@ use weir_tls::ocsp::{CertId, Response};
 use weir_tls::rustls::pki_types::CertificateDer;
 use weir_tls::{Certificate, LiveUpstream};
 
-use super::TlsBuilder;
 use super::live::{LiveServer, LiveTls};
+use super::{TlsBuilder, Warning};
 
 /// Which certificates have their responses renewed.
 pub(super) struct Renewals {
@@ -124,8 +124,8 @@ impl TlsBuilder {
             _ => return,
         };
         let path = &certificate.path;
-        self.warnings
-            .push(format!("[{at}] : {subject} : 'ocsp-update on' has no effect for '{path}': {why}."));
+        let text = format!("[{at}] : {subject} : 'ocsp-update on' has no effect for '{path}': {why}.");
+        self.warnings.push(Warning::new(text));
     }
 
     /// Makes what requests of the process itself need for TLS, where somebody may send some. Without a word about it, what cannot be

@@ -9,8 +9,9 @@ use weir_tls::settings::{Reuse, client_config};
 use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier};
 use weir_tls::{LiveUpstream, Upstream, VerifyMode};
 
+use super::layers::{Layers, Never, Side};
 use super::live::LiveServer;
-use super::settings::groups_of;
+use super::settings::{Signatures, groups_of};
 use super::{TlsBuilder, based};
 use crate::build::rings::ForwardTls;
 
@@ -96,7 +97,8 @@ impl TlsBuilder {
     }
 
     pub(super) fn upstream(&mut self, subject: &str, tls: &ServerTls, at: &Location) -> Option<Upstream> {
-        let options = self.defaults.server.under(&tls.options);
+        let layers = Layers { subject, at, line: &tls.options, listed: None, side: Side::Server };
+        let options = layers.options(&self.defaults);
         let certificate = match &tls.certificate {
             Some(path) => Some(self.load(path, subject, at)?.into_iter().next()?),
             None => None,
@@ -109,17 +111,16 @@ impl TlsBuilder {
                 crl_file: None,
                 ..options.clone()
             },
-            subject,
-            at,
+            &layers,
         )?;
         // A server signs with the schemes offered to it, and our key with those for clients.
         let schemes = settings.signatures.take();
-        let mut never = Vec::new();
+        let mut never = Never::default();
         settings.signatures = match options.client_signatures.as_deref() {
-            Some(list) => self.schemes(Some(list), &mut never, subject, at)?,
+            Some(list) => self.schemes(Some(list), Signatures::Clients, &mut never, &layers)?,
             None => schemes.clone(),
         };
-        self.warn_of_never(&never, subject, at);
+        self.tell_of_never(never);
         let protocols = options.protocols.iter().flatten();
         settings.protocols = protocols.map(|name| name.as_bytes().to_vec()).collect();
         let authorities = self.authorities_of_server(&options, subject, at)?;

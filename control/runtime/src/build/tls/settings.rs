@@ -8,40 +8,17 @@ use weir_tls::rustls::{NamedGroup, SignatureScheme, SupportedCipherSuite};
 use weir_tls::verify::{Ignored, NameCheck, Verifier};
 use weir_tls::{Settings, VerifyMode, ciphers};
 
-use super::{TlsBuilder, based};
+use super::layers::{Layers, Never};
+use super::{TlsBuilder, Warning, based};
 
 impl TlsBuilder {
-    /// The settings of a line; none when no parameter is left, which is recorded.
-    pub(super) fn settings(
-        &mut self,
-        options: &TlsOptions,
-        subject: &str,
-        at: &Location,
-    ) -> Option<Settings> {
+    /// The settings of a line with these options; none when no parameter is left, which is recorded.
+    pub(super) fn settings(&mut self, options: &TlsOptions, layers: &Layers<'_>) -> Option<Settings> {
+        let (subject, at) = (layers.subject, layers.here());
         let mut settings = Settings::new(Arc::new(Clock));
-        let mut never: Vec<String> = Vec::new();
-        let speaks = |version| {
-            options.min_version.is_none_or(|lowest| lowest <= version)
-                && options.max_version.is_none_or(|highest| version <= highest)
-                && !options.refused_versions.contains(&version)
-        };
-        settings.tls12 = speaks(TlsVersion::Tls12);
-        settings.tls13 = speaks(TlsVersion::Tls13);
-        if !settings.tls12 && !settings.tls13 {
-            let message = format!(
-                "{subject} : no TLS version is left: write 'ssl-min-ver TLSv1.2' for TLSv1.2 and TLSv1.3, which are all that are supported."
-            );
-            self.refuse(at, message);
-            return None;
-        }
-        // A line with an old minimum version may expect that version to work.
-        if let Some(lowest) = options.min_version.filter(|lowest| *lowest < TlsVersion::Tls12) {
-            let allowed = TlsVersion::ALL.iter().filter(|version| {
-                (lowest..TlsVersion::Tls12).contains(version) && !options.refused_versions.contains(version)
-            });
-            never.extend(allowed.map(|version| version.name().to_owned()));
-        }
-        settings.ciphers = self.ciphers(options, &settings, &mut never, subject, at)?;
+        let mut never = Never::default();
+        (settings.tls12, settings.tls13) = self.versions(options, layers)?;
+        settings.ciphers = self.ciphers(options, &settings, &mut never, layers)?;
         settings.key_log.clone_from(&self.key_log);
         if let Some(curves) = &options.curves {
             let selection = ciphers::select_groups(curves);
@@ -52,14 +29,47 @@ impl TlsBuilder {
                 self.refuse(at, message);
                 return None;
             }
-            never.extend(selection.without_effect.iter().map(ToString::to_string));
+            let place = layers.place(&self.defaults, "curves", |options| options.curves.clone());
+            never.add(place, &selection.without_effect);
             settings.groups = selection.chosen;
         }
-        let own = options.signatures.as_deref();
-        settings.signatures = self.schemes(own, &mut never, subject, at)?;
-        settings.verifier = self.verifier(options, &mut never, subject, at)?;
-        self.warn_of_never(&never, subject, at);
+        settings.signatures =
+            self.schemes(options.signatures.as_deref(), Signatures::Own, &mut never, layers)?;
+        settings.verifier = self.verifier(options, &mut never, layers)?;
+        self.tell_of_never(never);
         Some(settings)
+    }
+
+    /// Whether a line speaks TLS 1.2 and TLS 1.3; none when it speaks neither, which is recorded.
+    fn versions(&mut self, options: &TlsOptions, layers: &Layers<'_>) -> Option<(bool, bool)> {
+        let (lowest, highest) = (options.min_version, options.max_version);
+        if let Some((at, subject)) = layers.ignored_versions(&self.defaults) {
+            let text = format!(
+                "{subject} : 'no-sslv3' and 'no-tlsv1x' are ignored beside 'ssl-min-ver', 'ssl-max-ver' and 'force-tlsv1x'. Use only 'ssl-min-ver' and 'ssl-max-ver'."
+            );
+            self.warn(&at, &text);
+        }
+        let speaks = |version| {
+            lowest.is_none_or(|lowest| lowest <= version) && highest.is_none_or(|highest| version <= highest)
+        };
+        let spoken = (speaks(TlsVersion::Tls12), speaks(TlsVersion::Tls13));
+        if spoken == (false, false) {
+            let message = format!(
+                "{} : no TLS version is left: write 'ssl-min-ver TLSv1.2' for TLSv1.2 and TLSv1.3, which are all that are supported.",
+                layers.subject
+            );
+            self.refuse(layers.here(), message);
+            return None;
+        }
+        // A line with an old minimum version may expect that version to work.
+        if let Some(lowest) = lowest.filter(|lowest| *lowest < TlsVersion::Tls12) {
+            let (at, subject) = layers.place(&self.defaults, "options", |options| options.min_version);
+            let allowed =
+                TlsVersion::ALL.iter().filter(|version| (lowest..TlsVersion::Tls12).contains(version));
+            let names: Vec<&str> = allowed.map(|version| version.name()).collect();
+            self.warn(&at, &format!("{subject} : never negotiated, not supported: {}.", names.join(" ")));
+        }
+        Some(spoken)
     }
 
     /// The ciphers of a line, for the versions that it speaks. Where nothing is left of a list, that is recorded as a fault.
@@ -67,40 +77,50 @@ impl TlsBuilder {
         &mut self,
         options: &TlsOptions,
         settings: &Settings,
-        never: &mut Vec<String>,
-        subject: &str,
-        at: &Location,
+        never: &mut Never,
+        layers: &Layers<'_>,
     ) -> Option<Vec<SupportedCipherSuite>> {
         let suites = options.ciphersuites.as_deref().map(|list| (list, ciphers::select_suites(list)));
         let older = options.ciphers.as_deref().map(|list| (list, ciphers::select_ciphers(list)));
         let mut chosen = Vec::new();
-        for (selection, is_wanted, all, advice) in [
-            (suites, settings.tls13, ciphers::all_suites(), "'TLS_AES_128_GCM_SHA256', for example"),
-            (older, settings.tls12, ciphers::all_ciphers(), SOME_CIPHERS),
+        let of_line =
+            |keyword, of: fn(&TlsOptions) -> Option<Box<str>>| layers.place(&self.defaults, keyword, of);
+        let suites_place = of_line("ciphersuites", |options| options.ciphersuites.clone());
+        let older_place = of_line("ciphers", |options| options.ciphers.clone());
+        for (selection, place, is_wanted, all, advice) in [
+            (suites, suites_place, settings.tls13, ciphers::all_suites(), SOME_SUITE),
+            (older, older_place, settings.tls12, ciphers::all_ciphers(), SOME_CIPHERS),
         ] {
             let Some((list, selection)) = selection else {
                 chosen.extend(all);
                 continue;
             };
             if is_wanted && selection.chosen.is_empty() {
-                self.refuse(at, format!("{subject} : no cipher is left of '{list}': write {advice}."));
+                let message = format!("{} : no cipher is left of '{list}': write {advice}.", layers.subject);
+                self.refuse(layers.here(), message);
                 return None;
             }
-            never.extend(selection.without_effect.iter().map(ToString::to_string));
+            never.add(place, &selection.without_effect);
             chosen.extend(selection.chosen);
         }
         Some(chosen)
     }
 
-    pub(super) fn warn_of_never(&mut self, never: &[String], subject: &str, at: &Location) {
-        if !never.is_empty() {
-            self.warn(at, &format!("{subject} : never negotiated, not supported: {}.", never.join(" ")));
+    /// Warns of names in lists of which others are left. Lists are written for several programs, so this is no reason not to start.
+    pub(super) fn tell_of_never(&mut self, never: Never) {
+        for ((at, subject), names) in never {
+            let text = format!("[{at}] : {subject} : never negotiated, not supported: {}.", names.join(" "));
+            self.record(Warning { text, is_borne: true });
         }
     }
 
-    /// Records a warning about a line, once: settings are made again while certificates change.
+    /// Records a warning about a line.
     pub(super) fn warn(&mut self, at: &Location, text: &str) {
-        let warning = format!("[{at}] : {text}");
+        self.record(Warning { text: format!("[{at}] : {text}"), is_borne: false });
+    }
+
+    /// Records a warning once: settings are made again while certificates change.
+    fn record(&mut self, warning: Warning) {
         if !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
@@ -110,20 +130,27 @@ impl TlsBuilder {
     pub(super) fn schemes(
         &mut self,
         list: Option<&str>,
-        never: &mut Vec<String>,
-        subject: &str,
-        at: &Location,
+        whose: Signatures,
+        never: &mut Never,
+        layers: &Layers<'_>,
     ) -> Option<Option<Arc<[SignatureScheme]>>> {
         let Some(list) = list else { return Some(None) };
         let selection = ciphers::select_signatures(list);
         if selection.chosen.is_empty() {
             let message = format!(
-                "{subject} : no signature algorithm is left of '{list}': RSA-PSS, RSA and ECDSA with SHA256, SHA384 or SHA512, and ed25519 are supported."
+                "{} : no signature algorithm is left of '{list}': RSA-PSS, RSA and ECDSA with SHA256, SHA384 or SHA512, and ed25519 are supported.",
+                layers.subject
             );
-            self.refuse(at, message);
+            self.refuse(layers.here(), message);
             return None;
         }
-        never.extend(selection.without_effect.iter().map(ToString::to_string));
+        let place = match whose {
+            Signatures::Own => layers.place(&self.defaults, "sigalgs", |options| options.signatures.clone()),
+            Signatures::Clients => {
+                layers.place(&self.defaults, "client-sigalgs", |options| options.client_signatures.clone())
+            }
+        };
+        never.add(place, &selection.without_effect);
         Some(Some(selection.chosen.into()))
     }
 
@@ -155,13 +182,13 @@ impl TlsBuilder {
     fn verifier(
         &mut self,
         options: &TlsOptions,
-        never: &mut Vec<String>,
-        subject: &str,
-        at: &Location,
+        never: &mut Never,
+        layers: &Layers<'_>,
     ) -> Option<Option<Arc<Verifier>>> {
+        let (subject, at) = (layers.subject, layers.here());
         let mode = match options.verify {
             None | Some(TlsVerify::None) => {
-                self.schemes(options.client_signatures.as_deref(), never, subject, at)?;
+                self.schemes(options.client_signatures.as_deref(), Signatures::Clients, never, layers)?;
                 return self.check_files(options, subject, at).then_some(None);
             }
             Some(TlsVerify::Optional) => VerifyMode::Optional,
@@ -178,8 +205,11 @@ impl TlsBuilder {
             return None;
         };
         // The default of `client-sigalgs` is `sigalgs`.
-        let list = options.client_signatures.as_deref().or(options.signatures.as_deref());
-        let schemes = self.schemes(list, never, subject, at)?;
+        let (list, whose) = match options.client_signatures.as_deref() {
+            None => (options.signatures.as_deref(), Signatures::Own),
+            list => (list, Signatures::Clients),
+        };
+        let schemes = self.schemes(list, whose, never, layers)?;
         let base = self.defaults.authority_base.as_deref();
         let files = [Some(file), options.ca_verify_file.as_deref()];
         let files: Vec<String> = files.into_iter().flatten().map(|file| based(file, base)).collect();
@@ -214,4 +244,14 @@ pub(super) fn ignored(errors: &IgnoredErrors) -> Ignored {
     Ignored { all: errors.all, codes: errors.codes.iter().copied().collect() }
 }
 
+/// Whose list of signature algorithms is meant.
+#[derive(Clone, Copy)]
+pub(super) enum Signatures {
+    /// `sigalgs`.
+    Own,
+    /// `client-sigalgs`.
+    Clients,
+}
+
+const SOME_SUITE: &str = "'TLS_AES_128_GCM_SHA256', for example";
 const SOME_CIPHERS: &str = "some with ECDHE and GCM or CHACHA20, as 'ECDHE+AESGCM:ECDHE+CHACHA20'";
