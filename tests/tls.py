@@ -587,6 +587,17 @@ def names_in_lists_are_told_of_where_they_stand_and_do_not_end_the_start(binary,
             assert status == 0 and ("Warnings were found" in out) == (bool(places) and not strict), (status, out)
 
 
+def faults_of_what_certificates_inherit_are_at_their_line(binary, folder):
+    """A folder and the lines of a list without options have those of the `bind` line, once."""
+    authority = Authority(folder)
+    sites = [authority.issue(f"{name}.example", file=f"sites/{name}.pem") for name in ("one", "two")]
+    listed = folder.file("list", "".join(f"{site}\n" for site in sites))
+    for source in (f"crt {folder.path}/sites", f"crt-list {listed}"):
+        said = refused(binary, folder, f"ssl {source} ciphers AES128-SHA")
+        at = [line for line in said.splitlines() if "no cipher is left" in line]
+        assert at and all(f"[{folder.path}/refused.cfg:14] : 'bind" in line for line in at), said
+
+
 def versions_are_those_of_haproxy(binary, folder):
     """Ranges count alone, and each end of the defaults by itself: what HAProxy 3.2 negotiates, and where it warns."""
     site = Authority(folder).issue("one.example")

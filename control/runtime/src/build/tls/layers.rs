@@ -35,14 +35,11 @@ impl Layers<'_> {
     /// The options that hold. The versions of the `bind` or `server` line are a range, of which a line of a list changes either end.
     pub fn options(&self, defaults: &Defaults) -> TlsOptions {
         let below = self.defaults(defaults);
-        let (mut lowest, mut highest) = range(&below.under(self.line));
+        let (lowest, highest) = range(&below.under(self.line));
         let listed = self.listed.map_or(self.line, |(_, options)| options);
-        let changed = |new: Option<TlsVersion>, own: Option<TlsVersion>| new.filter(|_| new != own);
-        lowest = changed(listed.min_version, self.line.min_version).or(lowest);
-        highest = changed(listed.max_version, self.line.max_version).or(highest);
         TlsOptions {
-            min_version: lowest,
-            max_version: highest,
+            min_version: listed.min_version.or(lowest),
+            max_version: listed.max_version.or(highest),
             refused_versions: Vec::new(),
             ..below.under(listed)
         }
