@@ -29,6 +29,10 @@ pub(crate) struct Traffic {
     ticket: Option<Box<[u8]>>,
     /// Consecutive records without content for the reader.
     idle_records: u32,
+    /// Whether the peer asked for a new key of this side, which the next data get.
+    owes_update: bool,
+    /// How many handshakes of TLS 1.2 the peer asked for.
+    refused_handshakes: u32,
     /// Whether the peer sent `close_notify`.
     ended: bool,
     /// Whether this side sent `close_notify`.
@@ -65,6 +69,8 @@ impl Traffic {
             message: Vec::new(),
             ticket: None,
             idle_records: 0,
+            owes_update: false,
+            refused_handshakes: 0,
             ended: false,
             closed: false,
             failure: None,
@@ -256,11 +262,18 @@ impl Traffic {
                 };
                 let (sequence, secrets) = secrets.map_err(|error| Failure::from_rustls(&error))?;
                 self.read = Direction::new(&secrets, sequence, self.layout)?;
-                if wanted { self.update_write_key(answer) } else { Ok(()) }
+                // One answer before the next data is enough (RFC 8446, 4.6.3). A peer that only asks gets none: it may not read them.
+                self.owes_update |= wanted;
+                Ok(())
             }
-            // Before TLS 1.3 either side may ask for another handshake, which may be refused (RFC 5246, 7.2.2).
+            // Before TLS 1.3 either side may ask for another handshake, which may be refused (RFC 5246, 7.2.2). Each refusal is
+            // kept until the peer reads it.
             (HELLO_REQUEST, Keys::Client(_), Layout::Tls12Explicit | Layout::Tls12Implicit)
             | (CLIENT_HELLO, Keys::Server(_), Layout::Tls12Explicit | Layout::Tls12Implicit) => {
+                self.refused_handshakes += 1;
+                if self.refused_handshakes > MAX_REFUSED_HANDSHAKES {
+                    return Err(Failure::of(Alert::UnexpectedMessage));
+                }
                 self.write(Content::Alert, &[WARNING, Alert::NoRenegotiation.into()], answer)
             }
             _ => Err(Failure::of(Alert::UnexpectedMessage)),
@@ -275,6 +288,7 @@ impl Traffic {
         };
         let (sequence, secrets) = secrets.map_err(|error| Failure::from_rustls(&error))?;
         self.write = Direction::new(&secrets, sequence, self.layout)?;
+        self.owes_update = false;
         Ok(())
     }
 
@@ -305,7 +319,8 @@ impl Traffic {
         if self.closed {
             return Err(Failure::because(Why::Closed));
         }
-        if self.layout == Layout::Tls13 && self.write.sequence() >= RECORDS_OF_A_KEY {
+        let needs_key = self.owes_update || self.write.sequence() >= RECORDS_OF_A_KEY;
+        if self.layout == Layout::Tls13 && needs_key && !bytes.is_empty() {
             self.update_write_key(answer)?;
         }
         let overhead = self.layout.overhead();
@@ -350,5 +365,7 @@ const RECORDS_OF_A_KEY: u64 = 1 << 24;
 /// The size limit of a message after the handshake; tickets of known servers are smaller than 4 kB, those with a client's
 /// certificates smaller than 20 kB.
 const MAX_MESSAGE: usize = 1 << 16;
+/// How many other handshakes a peer may ask for in a session.
+const MAX_REFUSED_HANDSHAKES: u32 = 32;
 /// How many consecutive records may have no content for the reader.
 const MAX_IDLE_RECORDS: u32 = 32;

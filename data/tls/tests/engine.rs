@@ -625,9 +625,15 @@ fn a_handshake_that_fails_behind_early_data_leaves_them_early() {
     assert!(client.seal(b"x", &mut [0; 100], 100, &mut Vec::new()).is_err());
 }
 
-/// A rustls client in the middle of a session with our server.
+/// A rustls client in the middle of a session of TLS 1.3 with our server.
 fn updating_client() -> (ClientConnection, Session) {
-    let world = World::new();
+    connected(true)
+}
+
+/// The same of TLS 1.3 or 1.2.
+fn connected(tls13: bool) -> (ClientConnection, Session) {
+    let mut world = World::new();
+    world.settings.tls13 = tls13;
     let name = ServerName::try_from("one.example").expect("a name");
     let mut client = ClientConnection::new(world.client(None), name).expect("a client");
     let mut server = Session::server(world.listener(&["one.example"], false));
@@ -637,7 +643,8 @@ fn updating_client() -> (ClientConnection, Session) {
         step(&mut server, &mut wire, &mut answer, &mut 0).1.expect("a handshake");
         assert_eq!(heard(&mut client, &std::mem::take(&mut answer)), b"");
     }
-    assert!(!client.is_handshaking() && server.facts().version_name() == Some("TLSv1.3"));
+    let version = if tls13 { "TLSv1.3" } else { "TLSv1.2" };
+    assert!(!client.is_handshaking() && server.facts().version_name() == Some(version));
     (client, server)
 }
 
@@ -651,11 +658,49 @@ fn keys_change_beside_data_as_often_as_the_peer_likes() {
         let (mut wire, mut answer) = (spoken(&mut client), Vec::new());
         assert_eq!(opened(&mut server, &mut wire, &mut answer, 1000), number.to_be_bytes());
         // rustls itself bears 32 updates of its peer in all, which answer its own.
-        if number < 32 {
+        if number < 31 {
             let (_, written) = server.seal(b"answer", &mut sealed, 1000, &mut answer).expect("a session");
+            assert!(!answer.is_empty(), "a new key");
             assert_eq!(heard(&mut client, &[&answer[..], &sealed[..written]].concat()), b"answer");
         }
     }
+}
+
+/// A peer that sends and does not read would have each answer kept for it (RFC 8446, 4.6.3).
+#[test]
+fn updates_that_are_asked_for_while_nothing_is_said_are_answered_once() {
+    let (mut client, mut server) = updating_client();
+    let (mut sealed, mut answer) = (vec![0; 1000], Vec::new());
+    for number in 0..500u32 {
+        client.refresh_traffic_keys().expect("an update");
+        client.writer().write_all(&number.to_be_bytes()).expect("room");
+        assert_eq!(opened(&mut server, &mut spoken(&mut client), &mut answer, 1000), number.to_be_bytes());
+    }
+    assert_eq!(answer, b"", "nothing is sent before there are data");
+    for said in [&b""[..], b"one", b"two"] {
+        let (_, written) = server.seal(said, &mut sealed, 1000, &mut answer).expect("a session");
+        assert_eq!(answer.is_empty(), said != b"one", "one new key for all");
+        let wire = [&std::mem::take(&mut answer)[..], &sealed[..written]].concat();
+        assert_eq!(heard(&mut client, &wire), said);
+    }
+}
+
+/// Each is answered by a warning, which is kept until the peer reads it.
+#[test]
+fn other_handshakes_are_refused_a_few_times() {
+    let (client, mut server) = connected(false);
+    let mut forger = Forger::of_client(client);
+    // The beginning of a hello is enough: it is not read.
+    let hello = [1, 0, 0, 4, 3, 3, 0, 0];
+    let (mut room, mut answer) = ([0; 100], Vec::new());
+    for number in 0..33 {
+        let wire = [forger.record(22, &hello), forger.record(23, b"x")].concat();
+        let opened = server.open(&wire, &mut room, &mut answer);
+        let failure = opened.failure.map(|failure| failure.alert);
+        let expected = if number < 32 { (1, None) } else { (0, Some(Some(Alert::UnexpectedMessage))) };
+        assert_eq!((opened.filled, failure), expected, "{number}");
+    }
+    assert!(answer.len() <= 33 * 31, "{}", answer.len());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsa
 use weir_tls::clock::{TimeProvider, UnixTime};
 use weir_tls::resumption::{Scope, SessionCache, tickets};
 use weir_tls::rustls::pki_types::{CertificateDer, ServerName};
-use weir_tls::rustls::{ClientConfig, ClientConnection, ConnectionTrafficSecrets};
+use weir_tls::rustls::{ClientConfig, ClientConnection, ConnectionTrafficSecrets, ProtocolVersion};
 use weir_tls::settings::{Base, Reuse, client_config};
 use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier, algorithms};
 use weir_tls::{
@@ -223,8 +223,9 @@ pub fn carry(from: &mut Session, to: &mut Session, wire: &mut Vec<u8>, bytes: &[
     }
 }
 
-/// Encrypts records of any kind in the place of one side of TLS 1.3, with AES-256-GCM.
+/// Encrypts records of any kind in the place of one side, with AES-256-GCM.
 pub struct Forger {
+    is_tls13: bool,
     key: LessSafeKey,
     iv: [u8; 12],
     sequence: u64,
@@ -233,9 +234,10 @@ pub struct Forger {
 impl Forger {
     /// In the place of a client, after its handshake.
     pub fn of_client(client: ClientConnection) -> Forger {
+        let is_tls13 = client.protocol_version() == Some(ProtocolVersion::TLSv1_3);
         let (sequence, secrets) = client.dangerous_extract_secrets().expect("secrets").tx;
         let ConnectionTrafficSecrets::Aes256Gcm { key, iv } = secrets else { panic!("another cipher") };
-        Forger::with(key.as_ref(), iv.as_ref(), sequence)
+        Forger { is_tls13, ..Forger::with(key.as_ref(), iv.as_ref(), sequence) }
     }
 
     /// Of the first key that is made from this secret.
@@ -258,13 +260,22 @@ impl Forger {
 
     fn with(key: &[u8], iv: &[u8], sequence: u64) -> Forger {
         let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).expect("a key"));
-        Forger { key, iv: iv.try_into().expect("12 bytes"), sequence }
+        Forger { is_tls13: true, key, iv: iv.try_into().expect("12 bytes"), sequence }
     }
 
     pub fn record(&mut self, kind: u8, content: &[u8]) -> Vec<u8> {
         let mut nonce = self.iv;
         nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()).for_each(|(byte, part)| *byte ^= part);
+        let sequence = self.sequence.to_be_bytes();
         self.sequence += 1;
+        if !self.is_tls13 {
+            let mut body = content.to_vec();
+            let aad = [&sequence[..], &[kind, 3, 3, 0, body.len() as u8]].concat();
+            let explicit = &nonce[4..].to_vec();
+            let nonce = Nonce::assume_unique_for_key(nonce);
+            self.key.seal_in_place_append_tag(nonce, Aad::from(aad), &mut body).expect("a record");
+            return [&[kind, 3, 3, 0, (8 + body.len()) as u8][..], explicit, &body].concat();
+        }
         let mut body = [content, &[kind]].concat();
         let header = [23, 3, 3, 0, (body.len() + 16) as u8];
         let nonce = Nonce::assume_unique_for_key(nonce);
