@@ -44,8 +44,10 @@ fn may_resume(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
 pub(crate) fn of_client(wire: &[u8], common: &CommonState, checks_certificate: bool) -> Cost {
     let checks_certificate = checks_certificate && !is_resumed(common);
     match first_record(wire, common) {
-        // After a request for another key share (RFC 8446, 4.1.4).
-        Some((HANDSHAKE, CLIENT_HELLO)) => Cost::Long,
+        // After a request for another key share (RFC 8446, 4.1.4). In TLS 1.2 it is a byte of an encrypted message that looks so.
+        Some((HANDSHAKE, CLIENT_HELLO)) if common.protocol_version() != Some(ProtocolVersion::TLSv1_2) => {
+            Cost::Long
+        }
         Some((HANDSHAKE, CERTIFICATE) | (ENCRYPTED, _)) if checks_certificate => Cost::Long,
         _ => Cost::Short,
     }
