@@ -540,7 +540,7 @@ def what_is_never_negotiated_is_told_once(binary, folder):
         assert status == 0 and len(warnings) == (said is not None), printed
         assert said is None or said in warnings[0], warnings
         # Who wants no warnings gets none of this kind either, neither checked nor started, unless it is only a name in a list.
-        if said and "AES128-SHA" not in said:
+        if said and "AES128-SHA" not in line:
             for words in (["-c"], ["-db"]):
                 status, _, printed = run(binary, "-dW", *words, "-f", folder.path + "/b.cfg")
                 assert status == 1 and printed.count("WARNING") == 1 and "'zero-warning' is set" in printed, printed
