@@ -14,7 +14,7 @@ use weir_config::features::FEATURES;
 use weir_config::files::{ConfigurationFiles, file_list, load_sources};
 use weir_config::model::{Bind, Config, Kept, Location};
 use weir_config::{Discovery, Inputs, Outcome};
-use weir_expr::{Loader, PatternStore, Registry, VariableNames};
+use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 use weir_runtime::build::{self, Resolver, SystemResolver};
 use weir_runtime::messages::Messages;
 use weir_runtime::start::Prepared;
@@ -122,7 +122,7 @@ pub fn load(
         // Nobody is left to be told that standard output is closed.
         let _ = io::stdout().write_all(text.as_bytes());
     }
-    let Parsed { outcome, registry, patterns, variables } = parse(sources, environment);
+    let Parsed { outcome, registry, patterns, token_keys, variables } = parse(sources, environment);
     let Outcome { config, environment, diagnostics } = outcome;
     let config = with_arguments(config, arguments);
     show(&diagnostics, sources, arguments, messages);
@@ -172,6 +172,7 @@ pub fn load(
         greeting: built_in.then(|| greeting(&environment)),
         environment: environment.iter().map(pair).collect(),
         patterns,
+        token_keys,
         variable_names: variables,
         registry,
     }))
@@ -190,23 +191,26 @@ struct Parsed {
     outcome: Outcome,
     registry: Arc<Registry>,
     patterns: Arc<PatternStore>,
+    token_keys: TokenKeys,
     variables: Arc<VariableNames>,
 }
 
 fn parse(sources: &SourceMap, environment: Environment) -> Parsed {
     let registry = Arc::new(Registry::new(FETCHES.iter().map(|row| &row.decl)));
     let (patterns, variables) = (Arc::new(PatternStore::new()), Arc::new(VariableNames::new()));
+    let token_keys = TokenKeys::new();
     let names = feature_names();
     let inputs = Inputs {
         sources,
         loader: &Disk { again: false },
         registry: &registry,
         patterns: &patterns,
+        token_keys: &token_keys,
         variables: &variables,
         conditions: &features(&names),
     };
     let outcome = weir_config::parse(inputs, environment);
-    Parsed { outcome, registry, patterns, variables }
+    Parsed { outcome, registry, patterns, token_keys, variables }
 }
 
 /// What is wrong with the files of `ssl` lines and with names of hosts, users and groups: no parser sees it.

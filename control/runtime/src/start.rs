@@ -15,7 +15,7 @@ use weir_config::model::{
 use weir_events::calendar::ZoneOffset;
 use weir_events::{LogIdentity, Logger, Sinks};
 use weir_expr::pattern::regex::{budget, limit};
-use weir_expr::{PatternStore, Registry, VariableNames};
+use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
 use weir_net::HandedOver;
 use weir_peers::PeerAcceptor;
 use weir_relay::StreamAcceptor;
@@ -110,6 +110,8 @@ pub struct Prepared {
     pub states: SavedStates,
     /// The sets of patterns that it loaded.
     pub patterns: Arc<PatternStore>,
+    /// The public keys that it loaded.
+    pub token_keys: TokenKeys,
     /// The names of its variables.
     pub variable_names: Arc<VariableNames>,
     /// The fetches that its expressions may use.
@@ -185,6 +187,7 @@ fn try_serve(
         events,
         description: global.description.as_deref().map(str::to_owned),
         patterns: prepared.patterns,
+        token_keys: prepared.token_keys,
         variable_names: prepared.variable_names,
         registry: prepared.registry,
         environment: prepared.environment,

@@ -82,7 +82,7 @@ fn read(resources: Resources<'_>, line: &Line) -> Parsed<Server> {
 #[cfg(test)]
 mod tests {
     use crate::server::added_server_words;
-    use weir_expr::{Loader, PatternStore, Registry, VariableNames};
+    use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 
     use super::*;
 
@@ -99,6 +99,7 @@ mod tests {
         let resources = Resources {
             registry: &Registry::new([]),
             patterns: &PatternStore::new(),
+            token_keys: &TokenKeys::new(),
             variables: &VariableNames::new(),
             loader: &NoFiles,
         };

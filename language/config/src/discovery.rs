@@ -6,7 +6,7 @@
 
 use std::io;
 
-use weir_expr::{Loader, PatternStore, Registry, VariableNames};
+use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 use weir_syntax::{ConditionContext, Diagnostics, Environment, Reader, SourceMap};
 
 use crate::global::{self, GlobalContext};
@@ -32,8 +32,14 @@ pub fn discover(
 ) -> Discovery {
     let world = World::new(&NoFiles, environment);
     let (registry, patterns, variables) = (Registry::new([]), PatternStore::new(), VariableNames::new());
-    let resources =
-        Resources { registry: &registry, patterns: &patterns, variables: &variables, loader: &world };
+    let token_keys = TokenKeys::new();
+    let resources = Resources {
+        registry: &registry,
+        patterns: &patterns,
+        token_keys: &token_keys,
+        variables: &variables,
+        loader: &world,
+    };
     let mut global = Global::default();
     let mut unsaid = Diagnostics::new();
     let mut reader = Reader::new(sources);

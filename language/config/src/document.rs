@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use weir_expr::{Loader, PatternStore, Registry, VariableNames};
+use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 use weir_syntax::{
     ConditionContext, Diagnostic, Diagnostics, Environment, FileId, Layout, Line, Reader, SourceMap, Span,
     Word, did_you_mean,
@@ -43,6 +43,8 @@ pub struct Inputs<'i> {
     pub registry: &'i Registry,
     /// The store for maps and ACL files.
     pub patterns: &'i PatternStore,
+    /// The store for public keys of files.
+    pub token_keys: &'i TokenKeys,
     /// The table for the names of variables.
     pub variables: &'i VariableNames,
     /// The facts about the program that `.if` may test.
@@ -134,6 +136,7 @@ impl<'d> Document<'d> {
         let resources = Resources {
             registry: inputs.registry,
             patterns: inputs.patterns,
+            token_keys: inputs.token_keys,
             variables: inputs.variables,
             loader: world,
         };

@@ -61,6 +61,7 @@ impl Expressions<'_> {
             warnings,
             registry: self.resources.registry,
             patterns: self.resources.patterns,
+            token_keys: self.resources.token_keys,
             variables: self.resources.variables,
             acls: Some(self.acls),
             loader: self.resources.loader,

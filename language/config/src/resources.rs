@@ -1,6 +1,6 @@
 //! The resources that parsing takes from outside.
 
-use weir_expr::{Loader, PatternStore, Registry, VariableNames};
+use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 
 /// The known expressions, and the files that lines name.
 #[derive(Clone, Copy)]
@@ -9,6 +9,8 @@ pub struct Resources<'r> {
     pub registry: &'r Registry,
     /// The maps and ACL files.
     pub patterns: &'r PatternStore,
+    /// The public keys of files.
+    pub token_keys: &'r TokenKeys,
     /// The names of variables.
     pub variables: &'r VariableNames,
     /// Where files come from.

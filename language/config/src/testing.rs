@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use weir_expr::{
-    ArgKind, ArgSpec, FetchDecl, Loader, Needs, PatternStore, Registry, SampleType, VariableNames,
+    ArgKind, ArgSpec, FetchDecl, Loader, Needs, PatternStore, Registry, SampleType, TokenKeys, VariableNames,
 };
 use weir_syntax::{Diagnostics, Environment, Reader, Severity, SourceMap, StaticFeatures};
 
@@ -68,15 +68,20 @@ pub(crate) struct Outcome {
 /// Reads `text`, which has proxy sections only. The file is called `t.cfg`.
 pub(crate) fn read(text: &str) -> Outcome {
     let registry = Registry::new(FETCHES);
-    let (patterns, variables) = (PatternStore::new(), VariableNames::new());
+    let (patterns, token_keys, variables) = (PatternStore::new(), TokenKeys::new(), VariableNames::new());
     let files = Files(HashMap::from([
         ("503.http", &b"HTTP/1.0 503 Down\r\nconnection: close\r\n\r\ndown"[..]),
         ("bad.http", &b"not a response"[..]),
         ("body.txt", &b"hello"[..]),
         ("format.txt", &b"hello %[src]"[..]),
     ]));
-    let resources =
-        Resources { registry: &registry, patterns: &patterns, variables: &variables, loader: &files };
+    let resources = Resources {
+        registry: &registry,
+        patterns: &patterns,
+        token_keys: &token_keys,
+        variables: &variables,
+        loader: &files,
+    };
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
     let mut diagnostics = Diagnostics::new();

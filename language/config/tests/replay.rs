@@ -8,7 +8,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use weir_config::vocabulary::{self, WordPlace};
 use weir_config::{Inputs, parse};
-use weir_expr::{Loader, PatternStore, Registry, VariableNames};
+use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 use weir_syntax::{Environment, SourceMap, StaticFeatures};
 
 /// Every file is a small response.
@@ -35,6 +35,7 @@ pub fn fuzz_configuration(data: &[u8]) {
             loader: &Files,
             registry: &Registry::new([]),
             patterns: &PatternStore::new(),
+            token_keys: &TokenKeys::new(),
             variables: &VariableNames::new(),
             conditions: &StaticFeatures::default(),
         };

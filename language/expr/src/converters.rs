@@ -17,6 +17,7 @@ mod map;
 mod mqtt;
 mod net;
 mod protobuf;
+mod signed;
 mod table;
 mod text;
 mod token;
@@ -162,6 +163,7 @@ const TABLES: &[&[Converter]] = &[
     mqtt::ROWS,
     net::ROWS,
     protobuf::ROWS,
+    signed::ROWS,
     table::ROWS,
     token::ROWS,
     text::ROWS,

@@ -8,6 +8,7 @@ use crate::fetch::{EvaluationPoints, Registry};
 use crate::loader::Loader;
 use crate::location::Location;
 use crate::pattern::PatternStore;
+use crate::token_keys::TokenKeys;
 use crate::variables::VariableNames;
 
 /// Everything an expression may refer to while it is parsed.
@@ -17,6 +18,8 @@ pub struct Scope<'s> {
     pub registry: &'s Registry,
     /// The maps and ACL files, shared by name.
     pub patterns: &'s PatternStore,
+    /// The public keys of files, shared by path.
+    pub token_keys: &'s TokenKeys,
     /// The interned names of variables.
     pub variables: &'s VariableNames,
     /// The ACLs of the proxy, where there are any.

@@ -15,7 +15,7 @@ use crate::time::{TimeZone, WallTime};
 use crate::variables::{SetCondition, VariableId};
 use crate::{
     AclTable, Alias, Chain, Condition, EvaluationPoints, Expr, FormatOptions, Loader, LogFormat, LogWriter,
-    ParseError, PatternStore, Registry, Scope, VariableNames, Warnings,
+    ParseError, PatternStore, Registry, Scope, TokenKeys, VariableNames, Warnings,
 };
 
 /// Fetches that the test context answers: `list(a;b)` has one value for each part, `later` has not arrived,
@@ -36,6 +36,7 @@ pub(crate) static FETCHES: [FetchDecl; 6] = [
 pub(crate) struct Fixture {
     pub registry: Registry,
     pub patterns: PatternStore,
+    pub token_keys: TokenKeys,
     pub variables: VariableNames,
     pub acls: AclTable,
     pub warnings: Warnings,
@@ -62,6 +63,7 @@ impl Fixture {
         Fixture {
             registry: Registry::new(&FETCHES),
             patterns: PatternStore::new(),
+            token_keys: TokenKeys::new(),
             variables: VariableNames::new(),
             acls: AclTable::new(),
             warnings: Warnings::new(),
@@ -79,6 +81,7 @@ impl Fixture {
         Scope {
             registry: &self.registry,
             patterns: &self.patterns,
+            token_keys: &self.token_keys,
             variables: &self.variables,
             acls: Some(&self.acls),
             loader: &self.files,
@@ -98,8 +101,13 @@ impl Fixture {
 
     /// The result of an expression as text: bytes that are not printable appear escaped, no sample as `-`.
     pub(crate) fn eval(&self, text: &str) -> String {
+        self.eval_in(text, &mut TestContext::default())
+    }
+
+    /// The same, after others in the same context.
+    pub(crate) fn eval_in(&self, text: &str, context: &mut TestContext) -> String {
         match self.parse(text) {
-            Ok(expr) => match self.sealed(&expr).evaluate_str(&mut TestContext::default()) {
+            Ok(expr) => match self.sealed(&expr).evaluate_str(context) {
                 Fetched::Sample(sample) => {
                     sample.value.bytes().unwrap_or_default().escape_ascii().to_string()
                 }

@@ -7,7 +7,7 @@ use weir_expr::context::DetachedContext;
 use weir_expr::scope::Warnings;
 use weir_expr::{
     AclTable, Condition, EvaluationPoints, Expr, FormatOptions, Loader, Location, LogFormat, PatternStore,
-    Registry, Scope, VariableNames,
+    Registry, Scope, TokenKeys, VariableNames,
 };
 
 /// Every fetch that needs no traffic.
@@ -32,6 +32,7 @@ fn with_scope(call: impl FnOnce(&Scope<'_>)) {
     call(&Scope {
         registry: &REGISTRY,
         patterns: &patterns,
+        token_keys: &TokenKeys::new(),
         variables: &variables,
         acls: Some(&acls),
         loader: &Files,

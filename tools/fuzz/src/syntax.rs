@@ -1,7 +1,7 @@
 //! The lines and conditions of a configuration.
 
 use weir_config::Inputs;
-use weir_expr::{PatternStore, VariableNames};
+use weir_expr::{PatternStore, TokenKeys, VariableNames};
 use weir_syntax::{
     Diagnostics, Environment, Line, MAX_WORDS, Reader, SourceMap, StaticFeatures, evaluate_condition,
 };
@@ -46,6 +46,7 @@ pub fn configuration(bytes: &[u8]) {
         loader: &Files,
         registry: &REGISTRY,
         patterns: &patterns,
+        token_keys: &TokenKeys::new(),
         variables: &variables,
         conditions: &FEATURES,
     };

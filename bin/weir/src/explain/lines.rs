@@ -350,6 +350,7 @@ const OF_CONVERTERS: &[(&str, &str)] = &[
     ("div", "(2)"),
     ("fix_tag_value", "(MsgType)"),
     ("hmac", "(sha256,c2VjcmV0)"),
+    ("jwt_verify", "(ES256,/etc/weir/tokens.pem)"),
     ("json", "(utf8)"),
     ("le2dec", "(\".\",2)"),
     ("mod", "(10)"),

@@ -25,6 +25,7 @@ impl LiveTarget {
         let resources = Resources {
             registry: &record.registry,
             patterns: &record.patterns,
+            token_keys: &record.token_keys,
             variables: &record.variable_names,
             loader: &NoFiles,
         };

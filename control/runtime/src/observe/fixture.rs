@@ -179,6 +179,7 @@ pub(crate) fn read_only(text: &str) -> (ProcessRecord, Config) {
         loader: &Files,
         registry: &record.registry,
         patterns: &record.patterns,
+        token_keys: &record.token_keys,
         variables: &record.variable_names,
         conditions: &StaticFeatures::default(),
     };

@@ -159,6 +159,7 @@ impl ProcessTarget for LiveTarget {
         let scope = Scope {
             registry: &record.registry,
             patterns: &record.patterns,
+            token_keys: &record.token_keys,
             variables: &record.variable_names,
             acls: None,
             loader: &NoFiles,

@@ -9,7 +9,7 @@ use weir_checks::Checks;
 use weir_cli::{Level, SeverityOutput};
 use weir_config::model::{self, Bind, Global};
 use weir_events::LogSink;
-use weir_expr::{PatternStore, Registry, VariableNames};
+use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
 use weir_mail::Mailers;
 use weir_net::ConnectionLimit;
 use weir_resolvers::Resolvers;
@@ -33,6 +33,8 @@ pub struct ProcessRecord {
     pub description: Option<String>,
     /// The pattern sets that the configuration loaded.
     pub patterns: Arc<PatternStore>,
+    /// The public keys of files.
+    pub token_keys: TokenKeys,
     /// The names of variables in the configuration.
     pub variable_names: Arc<VariableNames>,
     /// The fetches that expressions may use.
@@ -106,6 +108,7 @@ impl ProcessRecord {
             release_date: crate::RELEASE_DATE.to_owned(),
             description: None,
             patterns: Arc::default(),
+            token_keys: TokenKeys::new(),
             variable_names: Arc::default(),
             registry: Arc::new(Registry::new(weir_stream::fetch::declarations())),
             environment: Vec::new(),

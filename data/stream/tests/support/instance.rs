@@ -10,7 +10,7 @@ use weir_backend::{Backend, BackendSettings, CookieMode, CookieSettings, ServerA
 use weir_config::model::{self, Balance, Redispatch, RulesetKind};
 use weir_config::{Inputs, parse};
 use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
-use weir_expr::{Loader, PatternStore, Registry, VariableNames};
+use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 use weir_net::SocketSizes;
 use weir_stream::instance::service::{Page, PageRequest, Statistics};
 use weir_stream::instance::{DescriptorMarks, Identity, Instance, Limits, Listener, Proxy};
@@ -113,6 +113,7 @@ fn read(text: &str) -> model::Config {
         loader: &NoFiles,
         registry: &registry,
         patterns: &patterns,
+        token_keys: &TokenKeys::new(),
         variables: &variables,
         conditions: &StaticFeatures { features: &[], enabled: &[], tls: None },
     };

@@ -51,6 +51,7 @@ fn parse_files(files: &[(&str, &str)], environment: Environment) -> Read {
         loader: &Files,
         registry: &Registry::new([]),
         patterns: &PatternStore::new(),
+        token_keys: &TokenKeys::new(),
         variables: &VariableNames::new(),
         conditions: &StaticFeatures::default(),
     };
