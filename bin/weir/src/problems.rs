@@ -497,6 +497,13 @@ static PROBLEMS: &[Problem] = &[
         &["no listener"],
     ),
     row(
+        "C405",
+        "a name in a list for TLS that is never negotiated",
+        "The rest of the list is used. Lists that are written for several programs have such names: TLSv1.0, DHE, CBC. Take them away, or \
+         leave them: where 'zero-warning' is set, names of ciphers, curves and signatures are no reason not to start.",
+        &["never negotiated"],
+    ),
+    row(
         "C404",
         "a setting that is doubtful together with others",
         "The message says with which. The configuration works; it may not do what was meant.",
@@ -582,6 +589,7 @@ mod tests {
             ("'maxconn' cannot handle unexpected argument 'x'", "C107"),
             ("unable to find required default_backend: 'nobody'.", "C202"),
             ("missing timeouts for backend 'b'", "C401"),
+            ("'ssl-default-bind-ciphers' : never negotiated, not supported: AES128-SHA.", "C405"),
             ("'server b/s' : could not resolve address 'nowhere'.", "C601"),
             (
                 "error detected in proxy 'f' while parsing 'http-request deny' rule : no such ACL : 'a'.",
