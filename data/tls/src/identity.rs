@@ -33,7 +33,10 @@ pub struct Identity {
     ticket: Bytes,
     /// The identifiers of the tickets that this client offered: for TLS 1.2, and for 1.3.
     offered: [Bytes; 2],
+    /// The main secret of TLS 1.2, or what the newest ticket of TLS 1.3 resumes with.
     key: Bytes,
+    /// What the ticket resumes with that was offered in TLS 1.3.
+    offered_key: Bytes,
     /// What the last two Finished messages say, in their order.
     finished: Vec<Bytes>,
     /// What the server says in clear; none once it does not any more.
@@ -64,6 +67,7 @@ impl Identity {
                 ticket: Bytes::default(),
                 offered: Default::default(),
                 key: Bytes::default(),
+                offered_key: Bytes::default(),
                 finished: Vec::new(),
                 clear: Some(Clear::default()),
             })
@@ -99,6 +103,9 @@ impl Identity {
         self.keep_finished(2);
         if let Some(key) = noted.key {
             self.key = key;
+        }
+        if let Some(key) = noted.offered_key {
+            self.offered_key = key;
         }
         if self.is_server && noted.has_ticket {
             // A ticket that carries its session has no identifier: as with OpenSSL, it gets a random one.
@@ -186,9 +193,9 @@ impl Identity {
         }
     }
 
-    /// The main secret, or in TLS 1.3 what the newest ticket resumes with.
-    pub(crate) fn key(&self) -> &[u8] {
-        &self.key
+    /// The main secret of TLS 1.2; of TLS 1.3 what the newest ticket resumes with, empty before a new session has one.
+    pub(crate) fn key(&self, is_tls13: bool, resumed: bool) -> &[u8] {
+        if is_tls13 && resumed && self.key.is_empty() { &self.offered_key } else { &self.key }
     }
 
     /// What the first Finished message says: the client's, or the server's in a session that goes on (RFC 5929, 3). Of TLS 1.3, in
@@ -237,6 +244,7 @@ fn vector16(bytes: &[u8]) -> Option<&[u8]> {
 #[derive(Default)]
 struct Noted {
     key: Option<Bytes>,
+    offered_key: Option<Bytes>,
     finished: Vec<Bytes>,
     /// Whether `key` is that of a ticket.
     has_ticket: bool,
@@ -246,7 +254,13 @@ struct Noted {
 
 thread_local! {
     static NOTED: RefCell<ManuallyDrop<Noted>> = const {
-        RefCell::new(ManuallyDrop::new(Noted { key: None, finished: Vec::new(), has_ticket: false, stored: None }))
+        RefCell::new(ManuallyDrop::new(Noted {
+            key: None,
+            offered_key: None,
+            finished: Vec::new(),
+            has_ticket: false,
+            stored: None,
+        }))
     };
 }
 
@@ -257,9 +271,14 @@ fn note(what: impl FnOnce(&mut Noted)) {
     }
 }
 
-/// A session's main secret was derived.
+/// The main secret of a session of TLS 1.2 is used.
 pub(crate) fn note_key(key: &[u8]) {
     note(|noted| noted.key = Some(key.into()));
+}
+
+/// The key of an offered ticket is used.
+pub(crate) fn note_offered_key(key: &[u8]) {
+    note(|noted| noted.offered_key = Some(key.into()));
 }
 
 /// The key of a ticket was derived.

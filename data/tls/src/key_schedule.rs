@@ -85,36 +85,30 @@ impl<M: Key> Prepared<M> {
         Prepared { first: OnceLock::new(), no_salt: OnceLock::new() }
     }
 
-    /// HKDF-Extract.
-    fn extract(&self, salt: Option<&[u8]>, secret: &[u8]) -> Output<M> {
+    /// HKDF-Extract: the key that expands.
+    fn extract(&self, salt: Option<&[u8]>, secret: &[u8]) -> M {
         let salt = match salt {
             Some(salt) => prepare(salt),
             None => self.no_salt.get_or_init(|| prepare(zeros::<M>())).clone(),
         };
-        sign(salt, secret)
-    }
-
-    /// The key that expands what is extracted.
-    fn extracted(&self, salt: Option<&[u8]>, secret: &[u8]) -> M {
-        prepare(&self.extract(salt, secret))
+        prepare(&sign(salt, secret))
     }
 }
 
 impl<M: Key> Hkdf for Prepared<M> {
     fn extract_from_zero_ikm(&self, salt: Option<&[u8]>) -> Box<dyn HkdfExpander> {
         Box::new(Expander(match salt {
-            None => self.first.get_or_init(|| self.extracted(None, zeros::<M>())).clone(),
-            // Only the main secret is extracted from nothing new (RFC 8446, 7.1).
-            salt => {
-                let main = self.extract(salt, zeros::<M>());
-                identity::note_key(&main);
-                prepare(&main)
-            }
+            None => self.first.get_or_init(|| self.extract(None, zeros::<M>())).clone(),
+            salt => self.extract(salt, zeros::<M>()),
         }))
     }
 
     fn extract_from_secret(&self, salt: Option<&[u8]>, secret: &[u8]) -> Box<dyn HkdfExpander> {
-        Box::new(Expander(self.extracted(salt, secret)))
+        // The first secret is that of a ticket (RFC 8446, 7.1).
+        if salt.is_none() {
+            identity::note_offered_key(secret);
+        }
+        Box::new(Expander(self.extract(salt, secret)))
     }
 
     fn expander_for_okm(&self, okm: &OkmBlock) -> Box<dyn HkdfExpander> {

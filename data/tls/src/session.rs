@@ -591,9 +591,9 @@ impl Facts {
         self.identified(|identity, is_tls13| identity.id(is_tls13, self.resumed))
     }
 
-    /// The main secret of TLS 1.2; of TLS 1.3 what the newest ticket resumes with, before there is one the main secret.
+    /// The main secret of TLS 1.2; of TLS 1.3 what the newest ticket resumes with, if there is one.
     pub fn session_key(&self) -> Option<&[u8]> {
-        self.identified(|identity, _| identity.key())
+        self.identified(|identity, is_tls13| identity.key(is_tls13, self.resumed))
     }
 
     /// What channels over the session are bound to (`tls-unique`, RFC 5929, 3).
