@@ -5,6 +5,7 @@ import re
 import ssl
 import struct
 import subprocess
+import threading
 
 from program import *  # noqa: F403
 from tls import Authority, SecureServer, World, ask_over, frontend, openssl
@@ -238,3 +239,55 @@ def sessions_with_servers_are_told_apart(binary, folder):
                 assert {len(id) for id in ids} == {64} and len(set(ids)) == len(set(keys)) == 3, kind
                 # A stored session is its own ticket.
                 assert has_tickets or ids == [hashlib.sha256(bytes.fromhex(name)).hexdigest() for name in names], (kind, names)
+
+
+def checks_know_their_sessions(binary, folder):
+    """`ssl_bc_…` in rules of checks, as in HAProxy 3.2; nothing where a check speaks in clear."""
+    names = ("ssl_bc", "ssl_bc_alg_keysize", "ssl_bc_use_keysize", "ssl_bc_alpn", "ssl_bc_cipher", "ssl_bc_curve", "ssl_bc_protocol", "ssl_bc_sni",
+             "ssl_bc_is_resumed", "ssl_bc_npn", *(f"ssl_bc_{name},hex,lower" for name in ("client_random", "server_random", "session_id", "session_key", "unique_id")))
+    said = " ".join(f"%[{name}]," for name in names)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(Authority(folder).issue("one.example"))
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    context.keylog_filename = folder.file("keys")
+    found = {}
+
+    def listen(kind):
+        listener = socket.create_server(("127.0.0.1", 0))
+
+        def serve():
+            while True:
+                connection, _ = listener.accept()
+                try:
+                    connection = context.wrap_socket(connection, server_side=True) if kind == "secure" else connection
+                    text = connection.recv(65536).decode()
+                    if kind not in found and "x-told: " in text:
+                        unique = connection.get_channel_binding("tls-unique").hex() if kind == "secure" else ""
+                        found[kind] = (text.split("x-told: ")[1].split("\r\n")[0].rstrip(",").split(", "), unique)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+                    connection.close()
+                except OSError:
+                    connection.close()
+        threading.Thread(target=serve, daemon=True).start()
+        return listener.getsockname()[1]
+
+    sections = frontend(f"ssl crt {Authority(folder).issue('two.example')}") + f"""
+backend b
+    option httpchk
+    http-check connect ssl sni a.example alpn http/1.1
+    http-check send hdr x-told "{said}"
+    server s 127.0.0.1:{listen("secure")} check inter 100 verify none
+backend c
+    option httpchk
+    http-check send hdr x-told "{said}"
+    server s 127.0.0.1:{listen("clear")} check inter 100
+"""
+    with World(binary, folder, sections):
+        assert wait_until(lambda: len(found) == 2), found
+    values, unique = found["secure"]
+    assert values[:10] == ["1", "256", "256", "http/1.1", "ECDHE-ECDSA-AES256-GCM-SHA384", values[5], "TLSv1.2", "a.example", "0", ""] and values[5], found
+    randoms, key = values[10:12], values[13]
+    assert (randoms[0], key) in [(line.split()[1], line.split()[2]) for line in open(context.keylog_filename) if line.startswith("CLIENT_RANDOM")], found
+    assert len(randoms[1]) == len(values[12]) == 64 and (values[14], len(unique)) == (unique, 24), found
+    assert found["clear"] == (["0", *[""] * 7, "0", *[""] * 6], ""), found

@@ -12,6 +12,7 @@ use weir_mux::{Message, StreamConnector};
 use weir_sys::socket;
 
 use crate::process_view::ProcessView;
+use crate::secured;
 
 /// The context of one check.
 pub(crate) struct CheckContext<'c> {
@@ -92,6 +93,7 @@ impl Context for CheckContext<'_> {
             "res.body" => self.response.is_some().then_some(Value::Bin(self.payload.as_slice().into())),
             "res.len" => Some(Value::Int(i64::try_from(self.payload.len()).unwrap_or(i64::MAX))),
             "res.payload" => block(&self.payload, args).map(|bytes| Value::Bin(bytes.into())),
+            name if name.starts_with("ssl_bc") => secured::value(self.connector.tls(), name),
             _ => None,
         };
         value.into()

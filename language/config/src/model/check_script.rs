@@ -286,7 +286,7 @@ pub fn is_client_fetch(name: &str) -> bool {
 
 /// Whether checks support a fetch: one that needs no stream, one of these, or one that has no value.
 pub fn is_check_fetch(name: &str) -> bool {
-    const ANSWERED: [&str; 15] = [
+    const ANSWERED: [&str; 30] = [
         "bc_dst",
         "bc_dst_port",
         "bc_src",
@@ -301,6 +301,21 @@ pub fn is_check_fetch(name: &str) -> bool {
         "res.payload",
         "srv_id",
         "srv_name",
+        "ssl_bc",
+        "ssl_bc_alg_keysize",
+        "ssl_bc_alpn",
+        "ssl_bc_cipher",
+        "ssl_bc_client_random",
+        "ssl_bc_curve",
+        "ssl_bc_is_resumed",
+        "ssl_bc_npn",
+        "ssl_bc_protocol",
+        "ssl_bc_server_random",
+        "ssl_bc_session_id",
+        "ssl_bc_session_key",
+        "ssl_bc_sni",
+        "ssl_bc_unique_id",
+        "ssl_bc_use_keysize",
         "status",
     ];
     ANSWERED.contains(&name)
