@@ -243,7 +243,7 @@ def sessions_with_servers_are_told_apart(binary, folder):
 
 def checks_know_their_sessions(binary, folder):
     """`ssl_bc_…` in rules of checks, as in HAProxy 3.2; nothing where a check speaks in clear."""
-    names = ("ssl_bc", "ssl_bc_alg_keysize", "ssl_bc_use_keysize", "ssl_bc_alpn", "ssl_bc_cipher", "ssl_bc_curve", "ssl_bc_protocol", "ssl_bc_sni",
+    names = ("ssl_bc", "ssl_bc_err", "ssl_bc_err_str", "ssl_bc_alg_keysize", "ssl_bc_use_keysize", "ssl_bc_alpn", "ssl_bc_cipher", "ssl_bc_curve", "ssl_bc_protocol", "ssl_bc_sni",
              "ssl_bc_is_resumed", "ssl_bc_npn", *(f"ssl_bc_{name},hex,lower" for name in ("client_random", "server_random", "session_id", "session_key", "unique_id")))
     said = " ".join(f"%[{name}]," for name in names)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -286,8 +286,9 @@ backend c
     with World(binary, folder, sections):
         assert wait_until(lambda: len(found) == 2), found
     values, unique = found["secure"]
+    assert [values.pop(1), values.pop(1)] == ["0", ""], found
     assert values[:10] == ["1", "256", "256", "http/1.1", "ECDHE-ECDSA-AES256-GCM-SHA384", values[5], "TLSv1.2", "a.example", "0", ""] and values[5], found
     randoms, key = values[10:12], values[13]
     assert (randoms[0], key) in [(line.split()[1], line.split()[2]) for line in open(context.keylog_filename) if line.startswith("CLIENT_RANDOM")], found
     assert len(randoms[1]) == len(values[12]) == 64 and (values[14], len(unique)) == (unique, 24), found
-    assert found["clear"] == (["0", *[""] * 7, "0", *[""] * 6], ""), found
+    assert found["clear"] == (["0", *[""] * 9, "0", *[""] * 6], ""), found

@@ -1,7 +1,7 @@
 //! What a check's expressions know of its TLS session.
 
 use weir_expr::Value;
-use weir_tls::{Facts, ciphers};
+use weir_tls::{Facts, ciphers, openssl};
 
 /// The value of a fetch `ssl_bc…`; none where there is no value, or no session.
 pub(crate) fn value<'f>(facts: Option<&'f Facts>, name: &str) -> Option<Value<'f>> {
@@ -21,6 +21,10 @@ pub(crate) fn value<'f>(facts: Option<&'f Facts>, name: &str) -> Option<Value<'f
         "ssl_bc_cipher" => ciphers::name_of(facts.cipher?).map(text),
         "ssl_bc_client_random" => facts.randoms.client.as_ref().map(|random| binary(random)),
         "ssl_bc_curve" => ciphers::name_of_group(facts.group?).map(text),
+        "ssl_bc_err" => {
+            Some(Value::Int(facts.failure.and_then(openssl::error).map_or(0, |error| error.0.into())))
+        }
+        "ssl_bc_err_str" => Some(Value::Str(openssl::words_of(facts.failure).into_bytes().into())),
         "ssl_bc_protocol" => facts.version_name().map(text),
         "ssl_bc_server_random" => facts.randoms.server.as_ref().map(|random| binary(random)),
         "ssl_bc_session_id" => facts.session_id().map(binary),

@@ -43,6 +43,12 @@ pub fn error(failure: Failure) -> Option<(u32, &'static str)> {
     Some((SSL + reason, words))
 }
 
+/// A failure as OpenSSL writes an error; empty where there is none.
+pub fn words_of(failure: Option<Failure>) -> String {
+    let error = failure.and_then(error);
+    error.map(|(code, words)| format!("error:{code:08X}:SSL routines::{words}")).unwrap_or_default()
+}
+
 fn alert_words(alert: u8) -> Option<&'static str> {
     Some(match alert {
         10 => "ssl/tls alert unexpected message",

@@ -130,7 +130,7 @@ pub(super) const ROWS: &[Row] = &[
         |stream, _, _| fact(of_client(stream), |facts| Some(number(error(facts).map_or(0, |error| error.0)))),
     ),
     row(client("ssl_fc_err_str", Str, "What broke the client's handshake, in words"), |stream, _, _| {
-        fact(of_client(stream), |facts| Some(copied(words_of(facts.failure).as_bytes())))
+        fact(of_client(stream), |facts| Some(copied(openssl::words_of(facts.failure).as_bytes())))
     }),
     row(server("ssl_bc_err", Int, "What broke TLS with the server; 0 where nothing did"), |stream, _, _| {
         match server_failure(stream) {
@@ -139,7 +139,8 @@ pub(super) const ROWS: &[Row] = &[
         }
     }),
     row(server("ssl_bc_err_str", Str, "What broke TLS with the server, in words"), |stream, _, _| {
-        server_failure(stream).map_or(Fetched::Missing, |failure| copied(words_of(failure).as_bytes()))
+        server_failure(stream)
+            .map_or(Fetched::Missing, |failure| copied(openssl::words_of(failure).as_bytes()))
     }),
     row(client("ssl_c_used", Bool, "Whether the client has a certificate"), |stream, _, _| {
         fact(of_client(stream), |facts| Some(truth(!facts.peer_certificates.is_empty())))
@@ -196,12 +197,6 @@ fn server_failure(stream: &Stream) -> Option<Option<Failure>> {
 
 fn error(facts: &Facts) -> Option<(u32, &'static str)> {
     openssl::error(facts.failure?)
-}
-
-/// As OpenSSL writes an error; nothing where there is none.
-fn words_of(failure: Option<Failure>) -> String {
-    let error = failure.and_then(openssl::error);
-    error.map(|(code, words)| format!("error:{code:08X}:SSL routines::{words}")).unwrap_or_default()
 }
 
 fn bits<'c>(facts: Option<&Facts>) -> Fetched<'c> {

@@ -286,7 +286,7 @@ pub fn is_client_fetch(name: &str) -> bool {
 
 /// Whether checks support a fetch: one that needs no stream, one of these, or one that has no value.
 pub fn is_check_fetch(name: &str) -> bool {
-    const ANSWERED: [&str; 30] = [
+    const ANSWERED: [&str; 32] = [
         "bc_dst",
         "bc_dst_port",
         "bc_src",
@@ -307,6 +307,8 @@ pub fn is_check_fetch(name: &str) -> bool {
         "ssl_bc_cipher",
         "ssl_bc_client_random",
         "ssl_bc_curve",
+        "ssl_bc_err",
+        "ssl_bc_err_str",
         "ssl_bc_is_resumed",
         "ssl_bc_npn",
         "ssl_bc_protocol",
