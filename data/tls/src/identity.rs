@@ -310,3 +310,67 @@ const HANDSHAKE: u8 = 22;
 /// Types of messages (RFC 5246, 7.4; RFC 5077, 3.3).
 const SERVER_HELLO: u8 = 2;
 const NEW_SESSION_TICKET: u8 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client() -> Box<Identity> {
+        keep_identities();
+        Identity::begin(false).expect("identities are kept")
+    }
+
+    fn record(kind: u8, content: &[u8]) -> Vec<u8> {
+        [&[kind, 3, 3], &(content.len() as u16).to_be_bytes()[..], content].concat()
+    }
+
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+        [&[kind], &(body.len() as u32).to_be_bytes()[1..], body].concat()
+    }
+
+    /// A hello with the identifier "id", then something, then a ticket, each message cut over two records; then no handshake.
+    fn said() -> Vec<u8> {
+        let hello = [&[3; 34][..], &[2], b"id", &[0xc0, 0x2b, 0]].concat();
+        let ticket = [&[0; 4][..], &[0, 6], b"ticket"].concat();
+        let messages =
+            [message(SERVER_HELLO, &hello), message(11, &[0; 300]), message(NEW_SESSION_TICKET, &ticket)];
+        let cut = messages.iter().flat_map(|message| {
+            let (one, other) = message.split_at(message.len() / 2);
+            [record(HANDSHAKE, one), record(HANDSHAKE, other)].concat()
+        });
+        cut.chain(record(20, &[1])).chain(record(HANDSHAKE, &message(SERVER_HELLO, &[9; 80]))).collect()
+    }
+
+    #[test]
+    fn what_a_server_says_may_be_cut_everywhere() {
+        let said = said();
+        for cut in 0..said.len() {
+            let mut identity = client();
+            let (one, other) = said.split_at(cut);
+            identity.read_server(one);
+            identity.read_server(other);
+            assert_eq!((&identity.told[..], &identity.ticket), (&b"id"[..], &identifier(b"ticket")), "{cut}");
+            assert!(identity.clear.is_none());
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_tells_nothing_and_holds_no_memory() {
+        let said = said();
+        for at in 0..said.len() {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut damaged = said.clone();
+                damaged[at] = value;
+                client().read_server(&damaged);
+                client().take_ticket13(&damaged[at..]);
+                client().read_hello(&damaged);
+            }
+        }
+        let mut identity = client();
+        let endless = record(HANDSHAKE, &[&[SERVER_HELLO, 0xff, 0xff, 0xff][..], &[0; 16_000]].concat());
+        for _ in 0..10 {
+            identity.read_server(&endless);
+        }
+        assert!(identity.clear.is_none() && identity.told.is_empty());
+    }
+}
