@@ -226,15 +226,25 @@ impl Traffic {
         let mut rest = &messages[..];
         while let [kind, high, middle, low, after @ ..] = rest {
             let length = usize::from(*high) << 16 | usize::from(*middle) << 8 | usize::from(*low);
-            if length > MAX_MESSAGE {
-                return Err(Failure::of(Alert::UnexpectedMessage));
-            }
+            self.check_header(*kind, length)?;
             let Some(body) = after.get(..length) else { break };
             rest = &after[length..];
             self.handle_message(*kind, body, rest.is_empty(), answer)?;
         }
         self.message = rest.to_vec();
         Ok(())
+    }
+
+    /// Refuses a message by its header, before it is kept until its end comes.
+    fn check_header(&self, kind: u8, length: usize) -> Result<(), Failure> {
+        let most = match (kind, &self.keys, self.layout) {
+            (KEY_UPDATE, _, Layout::Tls13) => 1,
+            (NEW_SESSION_TICKET, Keys::Client(_), Layout::Tls13) => MAX_MESSAGE,
+            (HELLO_REQUEST, Keys::Client(_), Layout::Tls12Explicit | Layout::Tls12Implicit) => 0,
+            (CLIENT_HELLO, Keys::Server(_), Layout::Tls12Explicit | Layout::Tls12Implicit) => MAX_MESSAGE,
+            _ => return Err(Failure::of(Alert::UnexpectedMessage)),
+        };
+        if length > most { Err(Failure::of(Alert::DecodeError)) } else { Ok(()) }
     }
 
     fn handle_message(

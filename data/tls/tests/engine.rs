@@ -667,6 +667,23 @@ fn keys_change_beside_data_as_often_as_the_peer_likes() {
     }
 }
 
+/// What no server takes is not kept until its end comes.
+#[test]
+fn messages_are_refused_by_their_headers() {
+    for (header, alert) in [
+        // A ticket, a certificate, a key update that is too long; an empty one has no value.
+        ([4, 0, 16, 0], Alert::UnexpectedMessage),
+        ([11, 0, 16, 0], Alert::UnexpectedMessage),
+        ([24, 0, 0, 2], Alert::DecodeError),
+        ([24, 0, 0, 0], Alert::IllegalParameter),
+    ] {
+        let (client, mut server) = updating_client();
+        let wire = Forger::of_client(client).record(22, &header);
+        let opened = server.open(&wire, &mut [0; 100], &mut Vec::new());
+        assert_eq!(opened.failure.and_then(|failure| failure.alert), Some(alert), "{header:?}");
+    }
+}
+
 /// A peer that sends and does not read would have each answer kept for it (RFC 8446, 4.6.3).
 #[test]
 fn updates_that_are_asked_for_while_nothing_is_said_are_answered_once() {
