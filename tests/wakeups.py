@@ -265,6 +265,30 @@ def a_send_wakes_nobody_who_cannot_go_on_r185_r186_r187(binary, folder):
         assert runs < 150, f"{runs:.0f} runs of streams a MB"
 
 
+def a_window_of_one_byte_wakes_who_uses_it_r185(binary, folder):
+    """50 streams wait for the connection's window, which opens a hundred times by one byte: each time one of them runs, and all get on."""
+    with Scene(binary, folder) as scene:
+        client = socket.create_connection(("127.0.0.1", scene.port), 5)
+        client.sendall(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 1_000_000)) + b"".join(get(2 * number + 1) for number in range(50)))
+        assert payload_of(client, 65_535) == 65_535, "what the connection's window admits"
+        assert wait_until(scene.origin.is_quiet, 10)
+        scene.comes_round()
+        before = scene.calls("stream")
+        for _ in range(100):
+            client.sendall(frame(WINDOW, 0, 0, struct.pack(">I", 1)))
+            assert payload_of(client, 1) == 1
+        runs = scene.calls("stream") - before
+        print(f"       {runs} runs of streams for 100 bytes")
+        assert runs < 500, f"{runs} runs of streams for 100 bytes"
+        client.sendall(frame(WINDOW, 0, 0, struct.pack(">I", 30_000_000)))
+        seen = set()
+        for kind, _, stream, _ in http2.frames(client, 3):
+            seen |= {stream} if kind == DATA else set()
+            if len(seen) == 50:
+                break
+        assert len(seen) == 50, f"only {len(seen)} streams went on"
+
+
 def what_is_there_is_taken_in_few_turns_r181_r183(binary, folder):
     """Uploads that wait in the kernel are demultiplexed until nothing is left, at most twelve receives a turn."""
     body, piece = 1_400_000, 16_384

@@ -65,6 +65,8 @@ struct Inner {
     fault: Option<Fault>,
     /// Whether streams wait until output has left.
     crowded: bool,
+    /// Whether streams wait for the connection's window that were not woken when it opened.
+    starved: bool,
     /// Whether nothing was received because too much output waits: there may be more to receive.
     withheld: bool,
     /// The last stream that was woken of those that wait for room.
@@ -211,6 +213,7 @@ impl Multiplexer {
                 ended: false,
                 fault: None,
                 crowded: false,
+                starved: false,
                 woken_last: 0,
                 withheld: false,
                 stuck: false,
@@ -240,6 +243,9 @@ impl Multiplexer {
         self.woken.set(false);
         let mut inner = self.inner.borrow_mut();
         inner.trace_connection(Told::ConnectionWoken);
+        if inner.has_window_for_others() {
+            inner.wake_admitted();
+        }
         // The streams may need what the peer sends, so output that blocks receiving leaves first.
         if inner.engine.output().len() > MAX_OUTPUT {
             inner.flush();
@@ -255,6 +261,7 @@ impl Multiplexer {
             inner.wake_fitting();
             more |= inner.crowded;
         }
+        more |= inner.has_window_for_others();
         let over = inner.engine.is_over() || (inner.ended && inner.slots.is_empty());
         match () {
             () if inner.fault.is_some() => Turn::Over,

@@ -1,6 +1,6 @@
 //! Selects which of the streams that could not send are woken: only those that can continue (R185).
 
-use super::slot::{Awaits, Slot};
+use super::slot::Awaits;
 use super::{Inner, PIECE, max_output};
 
 impl Inner {
@@ -9,15 +9,33 @@ impl Inner {
         self.crowded && self.engine.output().len() < max_output() / 2
     }
 
-    /// A window of several streams opened: wakes those that may send now, and no others (R185).
+    /// A window of several streams opened: wakes as many as it admits, in turn (R185). What they do not use is for the next ones, so the
+    /// owner must call this again as long as streams wait and the connection's window is open. A peer may open that by one byte at a time,
+    /// and a hundred streams may wait for it.
     pub(super) fn wake_admitted(&mut self) {
-        let Inner { slots, engine, .. } = self;
-        let admitted =
-            |slot: &&mut Slot| slot.awaits == Awaits::Window && engine.sendable(slot.id) != Some(0);
-        for slot in slots.iter_mut().filter(admitted) {
+        let (mut open, count) = (self.engine.open_window(), self.slots.len());
+        let begin = self.slots.partition_point(|slot| slot.id <= self.woken_last);
+        for at in (0..count).map(|ahead| (begin + ahead) % count) {
+            let slot = &mut self.slots[at];
+            let sendable = self.engine.sendable(slot.id);
+            if slot.awaits != Awaits::Window || sendable == Some(0) {
+                continue;
+            }
+            if open == 0 {
+                self.starved = true;
+                return;
+            }
             slot.awaits = Awaits::Nothing;
             slot.wake();
+            self.woken_last = slot.id;
+            open -= sendable.unwrap_or(0).min(open).min(SHARE);
         }
+        self.starved = false;
+    }
+
+    /// Whether streams wait for the connection's window, and it is open.
+    pub(super) fn has_window_for_others(&self) -> bool {
+        self.starved && self.engine.open_window() > 0
     }
 
     /// Wakes as many streams as the output has room for, in turn (R185). Room that they do not use is for the next ones,

@@ -48,6 +48,12 @@ impl Connection {
         Some(record.send.open().min(self.send.open()))
     }
 
+    /// How much payload the connection's window admits, of whatever stream.
+    #[inline]
+    pub fn open_window(&self) -> usize {
+        self.send.open()
+    }
+
     /// Appends as much payload as the windows admit; returns how much that is. With `end`, the last of it ends the stream, if all of
     /// it was taken.
     pub fn send_data(&mut self, stream: u32, payload: &[u8], end: bool) -> usize {
