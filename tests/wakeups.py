@@ -1,4 +1,5 @@
 """Who is woken on connections of HTTP/2, and that nobody is forgotten who could go on."""
+import contextlib
 import itertools
 import re
 import signal
@@ -280,13 +281,44 @@ def a_window_of_one_byte_wakes_who_uses_it_r185(binary, folder):
         runs = scene.calls("stream") - before
         print(f"       {runs} runs of streams for 100 bytes")
         assert runs < 500, f"{runs} runs of streams for 100 bytes"
-        client.sendall(frame(WINDOW, 0, 0, struct.pack(">I", 30_000_000)))
+        client.sendall(frame(WINDOW, 0, 0, struct.pack(">I", 1_000_000_000)))
         seen = set()
         for kind, _, stream, _ in http2.frames(client, 3):
             seen |= {stream} if kind == DATA else set()
             if len(seen) == 50:
                 break
         assert len(seen) == 50, f"only {len(seen)} streams went on"
+
+
+def who_does_not_use_a_window_leaves_it_to_others_r185(binary, folder):
+    """Two streams wait for the connection's window. The first one has nothing to send when it opens by one byte: the other one gets it at
+    once, and not when the connection's task runs for another reason, 200 ms later."""
+    port = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        text = (f"global\n    nbthread 1\ndefaults\n    mode http\n    timeout connect 2s\n    timeout client 9s\n    timeout server 9s\n"
+                f"listen l\n    bind 127.0.0.1:{port} proto h2\n    server s 127.0.0.1:{server.getsockname()[1]}\n")
+        with Program(binary, "-db", "-f", folder.file("a.cfg", text)) as program:
+            program.ready(port)
+            # On a busy machine one of them may be late.
+            took = [seconds_until_another_uses_it(port, server) for _ in range(3)]
+            assert min(took) < 0.1, f"{min(took):.3f} s"
+
+
+def seconds_until_another_uses_it(port, server):
+    with contextlib.ExitStack() as stack:
+        client = stack.enter_context(socket.create_connection(("127.0.0.1", port), 5))
+        client.sendall(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 1_000_000)))
+        for stream, sent, comes in ((1, 30_000, 30_000), (3, 500_000, 35_535)):
+            client.sendall(get(stream))
+            asked = stack.enter_context(server.accept()[0])
+            asked.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n" + bytes(sent))
+            assert payload_of(client, comes) == comes
+        # After 200 ms a stream runs once: the first one sees that the window is closed.
+        time.sleep(0.5)
+        began = time.monotonic()
+        client.sendall(frame(WINDOW, 0, 0, struct.pack(">I", 1)))
+        assert payload_of(client, 1) == 1, "nobody used the window"
+        return time.monotonic() - began
 
 
 def what_is_there_is_taken_in_few_turns_r181_r183(binary, folder):
