@@ -32,9 +32,27 @@ pub fn level(severity: Severity) -> Level {
 impl Stream {
     /// Writes the line of a stream that ended, unless an option prevents it.
     pub(crate) fn log_end(&mut self) {
-        if self.has_line() {
+        if self.has_line() && !self.has_nothing_to_tell() {
             self.write_log_line();
         }
+    }
+
+    /// Writes the default line, which is due as soon as a connection (TCP) or a request (HTTP) is there (manual, section 8.2.1).
+    #[inline]
+    pub(crate) fn log_arrival(&mut self) {
+        if self.frontend.log_timing.on_arrival && self.has_line() {
+            self.write_log_line();
+            self.log.state = LogState::Written;
+        }
+    }
+
+    /// Whether the line would be the default one of a request that never came.
+    fn has_nothing_to_tell(&self) -> bool {
+        let logging = &self.frontend.config.settings.logging;
+        matches!(logging.line, LogLine::Connect)
+            && logging.error_line.is_none()
+            && self.speaks_http()
+            && !self.request.is_known()
     }
 
     /// Writes the line when the response begins: with `option logasap`, or because all values are known by then.

@@ -9,18 +9,21 @@ pub struct LogTiming {
     /// All values of the line are known when the response begins. Then it is written at once (manual, "option
     /// logasap"), and a client that gets a response can rely on its line.
     pub early: bool,
+    /// The default line, which has nothing of a response. It waits for the end where that decides whether there is a line at all.
+    pub on_arrival: bool,
 }
 
 impl LogTiming {
     /// The timing for a proxy's settings.
     pub fn of(config: &Proxy) -> Self {
+        let options = &config.settings.options;
         let LogLine::Format { format, .. } = &config.settings.logging.line else {
-            return LogTiming::default();
+            return LogTiming { early: false, on_arrival: !options.dont_log_normal };
         };
         let structured = config.settings.logging.structured_data.as_ref();
-        let options = &config.settings.options;
         let by_its_ending = options.dont_log_normal || options.log_separate_errors;
         LogTiming {
+            on_arrival: false,
             early: !by_its_ending
                 && is_known_early(format)
                 && structured.is_none_or(|format| is_known_early(format)),

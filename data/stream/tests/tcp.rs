@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{TCP, plain_tcp, run};
+use support::{HTTP, TCP, plain_tcp, run};
 use weir_backend::{BackendCounter as B, FrontendCounter as F};
 
 #[test]
@@ -253,5 +253,53 @@ fn a_proxy_header_does_not_wait_for_the_client() {
         server.send("220 hello\r\n").await;
         client.expect("220 hello\r\n").await;
         assert_eq!(weir_sched::now(), began);
+    });
+}
+
+/// The manual, section 8.2.1: the default line "is emitted as soon as the connection is accepted", in TCP mode. The others were
+/// observed with HAProxy 3.2: a line for each request as it comes, none for what is no request.
+#[test]
+fn the_default_line_is_written_when_something_arrives() {
+    let text = |begin: &str, options: &str| {
+        let begin = begin.split(" log-format").next().unwrap_or_default();
+        format!("{begin}\n{options}listen front\n bind 127.0.0.1:1\n server s1 {{s1}}\n")
+    };
+    run(text(TCP, ""), |world| async move {
+        let mut client = world.client();
+        let line = world.log().await;
+        assert!(line.starts_with("Connect from 127.0.0.1:") && line.ends_with(" (front/TCP)"), "{line}");
+        client.finish();
+        world.accept("s1").await.finish();
+        client.closed().await;
+        world.check_idle().await;
+        assert!(world.is_quiet());
+    });
+    // Whether there is a line is known at the end here.
+    for options in [" option dontlognull\n", " option dontlog-normal\n"] {
+        run(text(TCP, options), |world| async move {
+            let mut client = world.client();
+            let mut server = world.accept("s1").await;
+            assert!(world.is_quiet());
+            client.finish();
+            server.closed().await;
+            server.finish();
+            client.closed().await;
+            world.check_idle().await;
+            assert!(world.is_quiet());
+        });
+    }
+    run(text(HTTP, ""), |world| async move {
+        let mut client = world.client();
+        client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let line = world.log().await;
+        assert!(line.ends_with(" (front/HTTP)"), "{line}");
+        let mut server = world.accept("s1").await;
+        server.head().await;
+        server.send("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        client.head().await;
+        client.send("nonsense\r\n\r\n").await;
+        client.rest().await;
+        world.check_idle().await;
+        assert!(world.is_quiet());
     });
 }

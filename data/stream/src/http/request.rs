@@ -80,7 +80,9 @@ impl Stream {
         self.bound_request_head();
         self.reusable.client = true;
         self.capture_request();
-        self.judge_first_chunks()
+        self.judge_first_chunks()?;
+        self.log_arrival();
+        Ok(())
     }
 
     /// Validates the part of a chunked body that arrived with the head: no server sees a request whose body is
