@@ -128,8 +128,7 @@ DIFFERENT |= {name: only("2.6", "2.6 crashes") for name in (
 )}
 DIFFERENT |= {name: "whoever finds it can say where it is, and what else is wrong" for name in (
     'backend: source nonsense',
-    'global: user nobody-has-this-name',
-    'global: group nobody-has-this-name',
+    'backend: server s 127.0.0.1:1 resolvers nobody',
     'global: h1-case-adjust-file /nonexistent',
     'unknown section with a name',
     'two names',

@@ -216,23 +216,27 @@ fn parse(sources: &SourceMap, environment: Environment) -> Parsed {
 /// What is wrong with the files of `ssl` lines and with names of hosts, users and groups: no parser sees it.
 fn looked_up(config: &Config, states: &build::SavedStates, arguments: &Arguments) -> Vec<(Severity, String)> {
     let resolver = SystemResolver { ipv4_only: arguments.ipv4_only };
-    let unknown = build::verify(config, states, &resolver, arguments.ignore_unresolved);
+    let build::Verified { faults, notices } =
+        build::verify(config, states, &resolver, arguments.ignore_unresolved);
     let checked = build::TlsBuilder::check(config);
     let warnings = checked.warnings.into_iter().map(|warning| {
         let is_notice = warning.is_borne && config.global.zero_warning;
         (if is_notice { Severity::Notice } else { Severity::Warning }, warning.text)
     });
     let errors = checked.errors.into_iter().map(|text| (Severity::Alert, text.to_string()));
-    warnings.chain(errors).chain(unknown.into_iter().map(|text| (Severity::Alert, text))).collect()
+    let notices = notices.into_iter().map(|text| (Severity::Notice, text));
+    let unknown = faults.into_iter().map(|text| (Severity::Alert, text));
+    warnings.chain(errors).chain(notices).chain(unknown).collect()
 }
 
 /// Says all of it; whether nothing makes the configuration unusable.
 fn say(found: &[(Severity, String)], messages: &Messages) -> bool {
     for (severity, text) in found {
+        let text = format!("config : {text}");
         match severity {
-            // What a warning would be without `zero-warning` is always shown.
-            Severity::Notice => messages.announce(format!("config : {text}")),
-            severity => messages.say(*severity, &format!("config : {text}")),
+            // What a warning would be without `zero-warning` is always shown, and what may be meant.
+            Severity::Notice => messages.announce(text),
+            severity => messages.say(*severity, &text),
         }
     }
     found.iter().all(|(severity, _)| *severity != Severity::Alert)

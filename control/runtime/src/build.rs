@@ -50,7 +50,7 @@ pub use rings::{Events, Forward, events};
 pub use states::SavedStates;
 pub(crate) use tls::largest_record;
 pub use tls::{LiveTls, RenewalFault, Subject, TlsBuilder, Warning};
-pub use verify::verify;
+pub use verify::{Verified, verify};
 
 /// Values for the instance that come from the process rather than from the configuration.
 pub struct Options<'o> {
@@ -86,6 +86,8 @@ pub struct Options<'o> {
     pub statistics: Box<dyn Statistics>,
     /// Called with warnings.
     pub warn: &'o dyn Fn(Warning),
+    /// Called with what is worth knowing and may be meant.
+    pub notice: &'o dyn Fn(String),
 }
 
 /// Why the instance could not be built.

@@ -453,6 +453,7 @@ fn instance(
             true => messages.announce(format!("config : {}", warning.text)),
             false => messages.warning(format!("config : {}", warning.text)),
         },
+        notice: &|notice| messages.announce(format!("config : {notice}")),
     };
     let relays = build::relays(&config, &options).map_err(|faults| refused(&faults, messages))?;
     match build::instance(config, options) {

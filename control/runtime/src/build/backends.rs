@@ -198,6 +198,9 @@ fn address(backend: &str, config: &model::Server, options: &Options<'_>) -> Resu
             }
             let found =
                 first_address(backend, config, host, saved, options.resolver, options.ignore_unknown_names)?;
+            if found.is_none() {
+                without_address(backend, config, host).into_iter().for_each(options.notice);
+            }
             Ok(found.map_or(ServerAddress::Unknown, |ip| inet(ip, port)))
         }
         other => Ok(local(other)),
@@ -248,13 +251,30 @@ pub(super) fn first_address(
     ignore_unknown_names: bool,
 ) -> Result<Option<IpAddr>, String> {
     let subject = format!("{backend}/{}", config.name);
+    first_of(&subject, ways_of(config), host, saved, resolver, ignore_unknown_names)
+}
+
+/// What the operator is told of a server that starts without an address: nothing where nobody was asked for one.
+pub(super) fn without_address(backend: &str, config: &model::Server, host: &Host) -> Option<String> {
+    let Host::Name { name, .. } = host else { return None };
+    let mut tried = ways_of(config).iter().take_while(|way| **way != InitialAddress::None);
+    tried.any(|way| *way == InitialAddress::Libc).then(|| {
+        let (at, server) = (&config.at, &config.name);
+        format!(
+            "[{at}] : 'server {backend}/{server}' : could not resolve address '{name}', disabling server."
+        )
+    })
+}
+
+/// The methods of a server's `init-addr`, or their default.
+fn ways_of(config: &model::Server) -> &[InitialAddress] {
     let ways = &config.settings.initial_address;
-    // Name servers will be asked, so a start does not depend on what the system's resolver says, unless 'init-addr' says so.
-    let ways = match (ways.is_empty(), config.settings.resolution.section.is_some()) {
-        (true, true) => &RESOLVED_WAYS[..],
-        _ => ways,
-    };
-    first_of(&subject, ways, host, saved, resolver, ignore_unknown_names)
+    match (ways.is_empty(), config.settings.resolution.section.is_some()) {
+        // Name servers will be asked, so a start does not depend on what the system's resolver says, unless 'init-addr' says so.
+        (true, true) => &RESOLVED_WAYS,
+        (true, false) => &DEFAULT_WAYS,
+        (false, _) => ways,
+    }
 }
 
 /// The same for the object that messages call `subject`.

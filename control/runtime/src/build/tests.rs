@@ -157,7 +157,7 @@ fn a_check_finds_names_that_nobody_knows() {
         backend be\n source other.test\n server s other.test:80\n server t other.test:80 init-addr none\n \
         server u known.test:80 source other.test\n";
     let (_, config) = crate::observe::fixture::read(text).expect("no rings in files");
-    let found = super::verify(&config, &SavedStates::default(), &OneName, false);
+    let found = super::verify(&config, &SavedStates::default(), &OneName, false).faults;
     let expected = [
         "parsing [t.cfg:2] : cannot find user id for 'nobody-has-this-name'",
         "parsing [t.cfg:3] : 'stats socket' : 'user' : unknown user name 'nobody-has-this-name'",
@@ -168,7 +168,7 @@ fn a_check_finds_names_that_nobody_knows() {
         "log : could not resolve the address 'other.test' of the log target",
     ];
     assert_eq!(found, expected);
-    assert_eq!(super::verify(&config, &SavedStates::default(), &OneName, true).len(), 6);
+    assert_eq!(super::verify(&config, &SavedStates::default(), &OneName, true).faults.len(), 6);
     let text = "ring r\n server s other.test:514\n server t 127.0.0.1\ntraces\n trace nosuch start now\n trace poller sink r\n";
     let (_, config) = crate::observe::fixture::read_only(text);
     let expected = [
@@ -176,7 +176,33 @@ fn a_check_finds_names_that_nobody_knows() {
         "[t.cfg:1] : server 't' of a ring has no port",
         "[t.cfg:5] : No such trace source 'nosuch'",
     ];
-    assert_eq!(super::verify(&config, &SavedStates::default(), &OneName, false), expected);
+    assert_eq!(super::verify(&config, &SavedStates::default(), &OneName, false).faults, expected);
+}
+
+/// HAProxy 3.2 tells of such a server in a notice, with `-c` and when it starts.
+#[test]
+fn servers_that_start_without_an_address_are_told() {
+    let notices = |server: &str| {
+        let text = format!(
+            "defaults\n timeout connect 1s\n timeout server 1s\nresolvers r\n nameserver a 192.0.2.1:53\nbackend be\n server {server}\n"
+        );
+        let (_, config) = crate::observe::fixture::read(&text).expect("no rings in files");
+        let found = super::verify(&config, &SavedStates::default(), &OneName, false);
+        assert_eq!(found.faults, [""; 0]);
+        found.notices
+    };
+    let told = "[t.cfg:7] : 'server be/s' : could not resolve address 'other.test', disabling server.";
+    assert_eq!(notices("s other.test:80 init-addr last,libc,none"), [told]);
+    // Nobody was asked, or there is an address.
+    for quiet in [
+        "s other.test:80 init-addr none",
+        "s other.test:80 init-addr none,libc",
+        "s other.test:80 init-addr libc,192.0.2.9",
+        "s known.test:80 init-addr libc,none",
+        "s 192.0.2.1:80 init-addr libc,none",
+    ] {
+        assert_eq!(notices(quiet), [""; 0], "{quiet}");
+    }
 }
 
 /// The targets of `log-forward`: each one's address, whether formats are kept, and its index.
@@ -231,13 +257,17 @@ fn log_servers_that_nobody_knows_stop_the_start() {
         let text = format!("log-forward f\n bind :1514\n log {target} local0\n");
         assert_eq!(targets_of(&text), Err(vec![expected.to_owned()]));
         let (_, config) = crate::observe::fixture::read_only(&text);
-        assert_eq!(super::verify(&config, &SavedStates::default(), &OneName, false).len(), 1, "{target}");
+        assert_eq!(
+            super::verify(&config, &SavedStates::default(), &OneName, false).faults.len(),
+            1,
+            "{target}"
+        );
     };
     check("other.test", "could not resolve the address 'other.test' of the log target");
     check("tcp@other.test:1", "could not resolve address 'other.test' of server 'ring#1'");
     let text = "log-forward f\n bind other.test:1\n dgram-bind other.test:2\n";
     let (_, config) = crate::observe::fixture::read_only(text);
-    assert_eq!(super::verify(&config, &SavedStates::default(), &OneName, false).len(), 2);
+    assert_eq!(super::verify(&config, &SavedStates::default(), &OneName, false).faults.len(), 2);
 }
 
 #[test]

@@ -6,14 +6,24 @@ use weir_sys::users;
 use super::{BuildError, Resolver, SavedStates, backends, names, rings};
 use crate::process::unknown_account;
 
+/// What is known of the names in a configuration.
+#[derive(Debug, Default)]
+pub struct Verified {
+    /// What prevents the start.
+    pub faults: Vec<String>,
+    /// The servers that start without an address, since `init-addr` allows it.
+    pub notices: Vec<String>,
+}
+
 /// Every name that nobody knows, in the order of the configuration. Nothing is opened or changed.
 pub fn verify(
     config: &Config,
     states: &SavedStates,
     resolver: &dyn Resolver,
     ignore_unknown_names: bool,
-) -> Vec<String> {
+) -> Verified {
     let mut faults = accounts(&config.global);
+    let mut notices = Vec::new();
     for socket in &config.global.sockets {
         listener(socket, "stats socket", resolver, &mut faults);
     }
@@ -23,17 +33,14 @@ pub fn verify(
             listener(bind, "bind", resolver, &mut faults);
         }
         for server in &proxy.servers {
-            if let ServerAddress::Inet { host: host @ Host::Name { .. }, .. } = &server.address
-                && let Err(message) = backends::first_address(
-                    &proxy.name,
-                    server,
-                    host,
-                    states.address(&proxy.name, server),
-                    resolver,
-                    ignore_unknown_names,
-                )
-            {
-                errors.push(BuildError { at: server.at.clone(), message });
+            let ServerAddress::Inet { host: host @ Host::Name { .. }, .. } = &server.address else {
+                continue;
+            };
+            let saved = states.address(&proxy.name, server);
+            match backends::first_address(&proxy.name, server, host, saved, resolver, ignore_unknown_names) {
+                Ok(Some(_)) => {}
+                Ok(None) => notices.extend(backends::without_address(&proxy.name, server, host)),
+                Err(message) => errors.push(BuildError { at: server.at.clone(), message }),
             }
         }
         names_of_servers(proxy, resolver, &mut errors);
@@ -49,7 +56,7 @@ pub fn verify(
     super::resolvers::verify(config, resolver, &mut errors);
     faults.extend(errors.iter().map(ToString::to_string));
     faults.extend(log_targets(config, resolver));
-    faults
+    Verified { faults, notices }
 }
 
 fn accounts(global: &model::Global) -> Vec<String> {

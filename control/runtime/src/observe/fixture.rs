@@ -152,6 +152,7 @@ fn options<'o>(
         },
         statistics: Box::new(Page::new(record)),
         warn: &|_| {},
+        notice: &|_| {},
     }
 }
 

@@ -132,6 +132,7 @@ impl MasterView {
             },
             statistics: Box::new(Page::new(record)),
             warn: &|_| {},
+            notice: &|_| {},
         };
         let instance = build::instance(nothing, options).expect("without proxies no proxy has a fault");
         let instance = Instance { figures: self.figures.take(), ..instance };
