@@ -62,7 +62,9 @@ pub(super) fn open_all<'t>(
     for target in targets {
         match sinks.open(target, global, options) {
             Ok(sink) => opened.push(sink),
-            Err(message) => errors.push(BuildError { at: at.clone(), message }),
+            Err(message) => {
+                errors.push(BuildError { at: target.at.as_ref().unwrap_or(at).clone(), message });
+            }
         }
     }
     opened

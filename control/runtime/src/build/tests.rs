@@ -165,7 +165,7 @@ fn a_check_finds_names_that_nobody_knows() {
         "[t.cfg:15] : 'server be/s' : could not resolve address 'other.test'.",
         "[t.cfg:13] : 'source' : could not resolve address 'other.test'.",
         "[t.cfg:17] : 'source' : could not resolve address 'other.test'.",
-        "log : could not resolve the address 'other.test' of the log target",
+        "parsing [t.cfg:11] : log : could not resolve the address 'other.test' of the log target",
     ];
     assert_eq!(found, expected);
     assert_eq!(super::verify(&config, &SavedStates::default(), &OneName, true).faults.len(), 6);

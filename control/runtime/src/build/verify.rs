@@ -122,7 +122,8 @@ fn log_targets(config: &Config, resolver: &dyn Resolver) -> Vec<String> {
             _ => continue,
         };
         if let Err(error) = names::address(host, resolver) {
-            let fault = format!("log : could not resolve the address '{}' of the log target", error.0);
+            let place = target.at.as_ref().map(|at| format!("parsing [{at}] : ")).unwrap_or_default();
+            let fault = format!("{place}log : could not resolve the address '{}' of the log target", error.0);
             // Sections share inherited settings.
             if !faults.contains(&fault) {
                 faults.push(fault);

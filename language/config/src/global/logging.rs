@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::context::GlobalReader;
-use crate::model::SentHostName;
+use crate::model::{LogTarget, SentHostName};
 use crate::proxy::read_log_target;
 use crate::rows::Row;
 use crate::words::fault;
@@ -25,7 +25,8 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             if words.peek_text() == "global" {
                 return Err(words.fault("log : 'global' is not supported for a global syslog server"));
             }
-            let target = read_log_target(words.line(), words.position())?;
+            let at = Some(line.at.clone());
+            let target = LogTarget { at, ..read_log_target(words.line(), words.position())? };
             line.global.logs.push(Arc::new(target));
             Ok(())
         },

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weir_expr::LogFormat;
 
+use super::Location;
 use super::address::{Host, ServerAddress};
 
 /// The logging of a proxy.
@@ -57,8 +58,10 @@ pub enum LogLineKind {
 }
 
 /// One `log` line.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct LogTarget {
+    /// The line that names it, in the global section or a proxy. Targets of two lines may be the same.
+    pub at: Option<Location>,
     /// The destination.
     pub address: LogAddress,
     /// `len`: longer messages are cut.
@@ -73,6 +76,15 @@ pub struct LogTarget {
     pub level: Severity,
     /// Messages more severe than this are sent as this.
     pub minimum_level: Severity,
+}
+
+impl PartialEq for LogTarget {
+    fn eq(&self, other: &LogTarget) -> bool {
+        let parts = |target: &LogTarget| {
+            (target.length_max, target.header, target.facility, target.level, target.minimum_level)
+        };
+        self.address == other.address && self.sampling == other.sampling && parts(self) == parts(other)
+    }
 }
 
 /// Where log messages go.

@@ -24,7 +24,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
                 context.settings().logging.global = true;
                 return Ok(());
             }
-            let target = read_log_target_words(words)?;
+            let at = Some(context.at.clone());
+            let target = LogTarget { at, ..read_log_target_words(words)? };
             let targets = &mut context.settings().logging.targets;
             if targets.len() == MAX_LOG_TARGETS {
                 return Err(fault(words.line().span(), format!("log : more than {MAX_LOG_TARGETS} targets")));
@@ -140,6 +141,7 @@ pub(crate) fn read_log_target_words(words: &mut Words<'_>) -> Parsed<LogTarget> 
     let expects = "log : expects <address> and <facility> or global as arguments";
     let address = words.expect(expects)?;
     let mut target = LogTarget {
+        at: None,
         address: log_address(address, "log")?,
         length_max: DEFAULT_LOG_LENGTH,
         header: None,

@@ -223,14 +223,19 @@ impl ProxyParser<'_> {
 }
 
 fn report(finished: &Finished, unknown: Vec<Unknown>, diagnostics: &mut Diagnostics) {
+    if unknown.is_empty() {
+        return;
+    }
+    let mut places: HashMap<(&str, &str), Span> = HashMap::new();
+    for written in &finished.references {
+        places.entry((written.kind.name(), &written.name)).or_insert(written.span);
+    }
     let mut reported = HashSet::new();
     for (kind, name) in unknown {
         if !reported.insert((kind, name.clone())) {
             continue;
         }
-        let written =
-            finished.references.iter().find(|written| written.kind.name() == kind && written.name == name);
-        let span: Span = written.map_or(finished.span, |written| written.span);
+        let span = places.get(&(kind, &*name)).copied().unwrap_or(finished.span);
         let kind = if kind == "user list" { "userlist" } else { kind };
         let proxy = &finished.proxy.name;
         let message = match &*name {
