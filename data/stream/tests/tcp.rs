@@ -288,8 +288,11 @@ fn the_default_line_is_written_when_something_arrives() {
             assert!(world.is_quiet());
         });
     }
-    run(text(HTTP, ""), |world| async move {
+    run(text(HTTP, " monitor-uri /up\n"), |world| async move {
         let mut client = world.client();
+        client.send("GET /up HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        client.head().await;
+        assert!(world.is_quiet());
         client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
         let line = world.log().await;
         assert!(line.ends_with(" (front/HTTP)"), "{line}");

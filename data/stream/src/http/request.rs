@@ -81,7 +81,10 @@ impl Stream {
         self.reusable.client = true;
         self.capture_request();
         self.judge_first_chunks()?;
-        self.log_arrival();
+        // Requests for it are not logged (manual, "monitor-uri").
+        if !self.is_for_monitor() {
+            self.log_arrival();
+        }
         Ok(())
     }
 
@@ -105,10 +108,11 @@ impl Stream {
 
     /// Answers at once if the request is for `monitor-uri`.
     pub(super) fn check_monitor(&mut self) -> Phase {
-        match &self.frontend.config.settings.monitor_uri {
-            Some(uri) if self.asks_for(uri.as_bytes()) => Err(self.monitor()),
-            _ => Ok(()),
-        }
+        if self.is_for_monitor() { Err(self.monitor()) } else { Ok(()) }
+    }
+
+    fn is_for_monitor(&self) -> bool {
+        self.frontend.config.settings.monitor_uri.as_ref().is_some_and(|uri| self.asks_for(uri.as_bytes()))
     }
 
     /// Whether the request's target is this URI, in any form; a URI with a scheme only matches the absolute form.
