@@ -66,12 +66,15 @@ impl Transport {
         self.session.is_holding() || announced(&self.wire).is_some_and(|length| self.wire.len() >= length)
     }
 
-    /// Whether what the session says at the end of its handshake may wait for the response: the request is here already, and it is
-    /// only tickets. Without a request they leave at once, because a client with Nagle's algorithm keeps its request back until
-    /// the end of its handshake is acknowledged.
-    fn may_wait(&self, answer: &[u8]) -> bool {
-        let has_request = !self.wire.is_empty() || self.session.is_holding();
-        has_request && answer.len() <= MOST_TICKETS && self.session.says_tickets_only()
+    /// Whether what the session says at the end of its handshake may wait for the response, which is only so of tickets, and only
+    /// if [the request is here](Self::has_request): a client with Nagle's algorithm keeps its request back until the end of its
+    /// handshake is acknowledged, so without a request they leave at once.
+    fn is_tickets(&self, answer: &[u8]) -> bool {
+        !answer.is_empty() && answer.len() <= MOST_TICKETS && self.session.says_tickets_only()
+    }
+
+    fn has_request(&self) -> bool {
+        !self.wire.is_empty() || self.session.is_holding()
     }
 
     /// Drops the first `used` bytes of what was received.
@@ -185,10 +188,11 @@ impl Connection {
             if result == Ok(Progress::Computes) {
                 transport.usual = Some(weir_sched::set_class(Class::Heavy));
             }
-            if result == Ok(Progress::Established) && transport.may_wait(&answer) {
-                transport.tickets = std::mem::take(&mut answer);
-            }
+            let is_tickets = result == Ok(Progress::Established) && transport.is_tickets(&answer);
             self.beside = Some(beside);
+            if is_tickets {
+                self.keep_tickets(&mut answer);
+            }
             self.send_answer(&answer, false);
             match result {
                 Ok(Progress::Established) => return Ok(true),
@@ -207,6 +211,27 @@ impl Connection {
         }
     }
 
+    /// Keeps tickets for the response if the request is here. Clients send it right behind the end of their handshake, and what was
+    /// computed meanwhile takes as long: so the socket is asked, too, before the poller tells of it.
+    fn keep_tickets(&mut self, tickets: &mut Vec<u8>) {
+        let is_here = |connection: &Connection| {
+            connection
+                .beside
+                .as_ref()
+                .and_then(|beside| beside.tls.as_ref())
+                .is_some_and(Transport::has_request)
+        };
+        if !is_here(self) {
+            // An end is found again.
+            self.receive_wire_now();
+        }
+        if is_here(self)
+            && let Some(transport) = self.beside.as_mut().and_then(|beside| beside.tls.as_mut())
+        {
+            transport.tickets = std::mem::take(tickets);
+        }
+    }
+
     /// Sends the session's own messages.
     fn send_answer(&mut self, answer: &[u8], more: bool) {
         if answer.is_empty() || self.keep_pending(answer).is_err() {
@@ -218,12 +243,13 @@ impl Connection {
 
     /// Receives bytes of a handshake, after those that were kept.
     fn receive_wire(&mut self) -> Raw {
+        if self.descriptor.is_readable() { self.receive_wire_now() } else { Raw::Blocked }
+    }
+
+    fn receive_wire_now(&mut self) -> Raw {
         let Some(transport) = self.beside.as_mut().and_then(|beside| beside.tls.as_mut()) else {
             return Raw::Blocked;
         };
-        if !self.descriptor.is_readable() {
-            return Raw::Blocked;
-        }
         let received = SCRATCH.with_borrow_mut(|scratch| {
             let received = self.descriptor.receive_into(&mut scratch.received[..MAX_RECORD]);
             if let Ok(Raw::Bytes(count)) = received {
