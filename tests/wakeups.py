@@ -31,6 +31,7 @@ listen l
     server s 127.0.0.1:{origin}
 listen two
     bind 127.0.0.1:{two} proto h2
+    http-reuse {reuse}
     server s 127.0.0.1:{port} proto h2
 """
 POST = b"\x83\x86\x04\x05/here"
@@ -84,10 +85,11 @@ class Origin:
 class Scene:
     """weir in front of such a server, its tasks measured."""
 
-    def __init__(self, binary, folder, tuning=""):
+    def __init__(self, binary, folder, tuning="", reuse="safe"):
         self.port, self.fine, self.two, self.stats = free_port(), free_port(), free_port(), f"{folder.path}/stats.sock"
         self.origin = Origin()
-        text = CONFIGURATION.format(port=self.port, fine=self.fine, two=self.two, stats=self.stats, origin=self.origin.port, tuning=tuning)
+        text = CONFIGURATION.format(port=self.port, fine=self.fine, two=self.two, stats=self.stats, origin=self.origin.port, tuning=tuning,
+                                    reuse=reuse)
         self.program = Program(binary, "-db", "-f", folder.file("a.cfg", text))
 
     def __enter__(self):
@@ -351,7 +353,22 @@ def two_layers_wake_little_r182_r184_r196(binary, folder):
         assert payload_of(client, 10_000_000) == 10_000_000
         calls = (sum(map(scene.calls, LAYERS)) - before) / 10
         print(f"       {calls:.0f} wake-ups a MB")
-        assert calls < 160, f"{calls:.0f} wake-ups a MB"
+        # 111 on a quiet machine, up to 180 on a busy one; 232 with one receive a turn.
+        assert calls < 200, f"{calls:.0f} wake-ups a MB"
+
+
+def streams_that_nobody_reads_leave_others_their_share(binary, folder):
+    """What waits on a server's connection for a client that reads nothing holds a part of the connection's window. Others go on with the
+    rest of it, and on another connection where hardly any is left."""
+    for unread in (5, 14, 20, 40):
+        with Scene(binary, folder, reuse="always") as scene:
+            idle = scene.client(65_535, received=4096, port=scene.two)
+            idle.sendall(b"".join(get(2 * number + 1) for number in range(unread)))
+            assert wait_until(scene.origin.is_quiet) and scene.origin.asked == unread, f"{scene.origin.asked} of {unread}"
+            reader = scene.client(3_000_000, port=scene.two)
+            reader.sendall(get(1))
+            total = payload_of(reader, 3_000_000)
+            assert total == 3_000_000, f"{total} bytes beside {unread} that are not read"
 
 
 # What runs for a stream: its task, and those of the connections that it passes.

@@ -80,6 +80,8 @@ struct Inner {
     asks: bool,
     /// Tasks that wait for the server's first frame.
     greeting_waiters: Vec<TaskKey>,
+    /// Since when streams that are not read hold most of the connection's window, in milliseconds; 0 when they do not.
+    clogged_since_ms: u64,
     identity: Identity,
     /// How much of the output traces have shown; [`UNKNOWN`] if that is not known.
     told: usize,
@@ -221,6 +223,7 @@ impl Multiplexer {
                 resets: 0,
                 asks,
                 greeting_waiters: Vec::new(),
+                clogged_since_ms: 0,
                 identity,
                 told: UNKNOWN,
             }),
@@ -262,6 +265,11 @@ impl Multiplexer {
             more |= inner.crowded;
         }
         more |= inner.has_window_for_others();
+        inner.clogged_since_ms = match inner.engine.is_clogged() {
+            true if inner.clogged_since_ms == 0 => weir_sched::now().as_ms(),
+            true => inner.clogged_since_ms,
+            false => 0,
+        };
         let over = inner.engine.is_over() || (inner.ended && inner.slots.is_empty());
         match () {
             () if inner.fault.is_some() => Turn::Over,
@@ -520,6 +528,14 @@ impl Multiplexer {
         SharedStream::unopened(Rc::clone(self))
     }
 
+    /// Whether streams that are not read have held most of the connection's window for a while: what a new stream received would wait
+    /// for them.
+    pub fn is_clogged(&self) -> bool {
+        let inner = self.inner.borrow();
+        let since_ms = inner.clogged_since_ms;
+        since_ms > 0 && inner.engine.is_clogged() && weir_sched::now().as_ms() >= since_ms + CLOGGED_MS
+    }
+
     /// The limit of concurrent streams on a connection to a server.
     pub fn stream_limit(&self) -> u32 {
         self.inner.borrow().engine.stream_limit()
@@ -704,6 +720,8 @@ impl Drop for Closing {
 
 /// Stands for output that no trace has walked over.
 const UNKNOWN: usize = usize::MAX;
+/// How long streams hold most of the connection's window before new ones go elsewhere: what just came is read within that time.
+const CLOGGED_MS: u64 = 100;
 /// How often one turn receives at most, before it sends and other tasks run (R181).
 const ROUNDS: usize = 12;
 /// The limit of output that waits for the peer while memory is plentiful. Nothing is received while there is more.

@@ -69,6 +69,19 @@ impl Owed {
 }
 
 impl Owed {
+    /// Adds consumed bytes of a window that several streams share; returns the increment to send, once the peer may send no more than
+    /// that without it. What some streams hold unread is not there for the others, who go on with half of the rest at a time.
+    #[inline]
+    pub fn add_shared(&mut self, count: u32, open: usize) -> Option<u32> {
+        self.0 = self.0.saturating_add(count);
+        (self.0 > 0 && self.0 as usize >= open).then(|| std::mem::take(&mut self.0))
+    }
+
+    /// How many bytes these are.
+    pub fn bytes(self) -> usize {
+        self.0 as usize
+    }
+
     /// Adds consumed bytes of a body that has ended; returns the increment to send once all `missing` bytes of its window are consumed.
     pub fn add_last(&mut self, count: u32, missing: i64) -> Option<u32> {
         self.0 = self.0.saturating_add(count);

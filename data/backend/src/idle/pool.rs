@@ -31,6 +31,11 @@ pub trait Reusable {
     /// no request, such as TLS session tickets.
     fn is_fresh(&mut self) -> bool;
 
+    /// Whether one more stream would get its share of a shared connection.
+    fn takes_more(&self) -> bool {
+        true
+    }
+
     /// Whether another worker may have it.
     fn can_move(&self) -> bool {
         true

@@ -13,6 +13,10 @@ impl Reusable for Carrier {
         !self.0.is_closing()
     }
 
+    fn takes_more(&self) -> bool {
+        !self.0.is_clogged()
+    }
+
     /// It cannot move: its streams and its owner are tasks of this worker.
     fn can_move(&self) -> bool {
         false

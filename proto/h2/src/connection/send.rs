@@ -219,11 +219,15 @@ impl Connection {
 
     /// Gives connection window back for `count` received bytes.
     pub(super) fn owe(&mut self, count: u32) {
-        let window = self.limits.connection_window.max(DEFAULT_WINDOW);
-        if let Some(increment) = self.owed.add(count, window) {
+        if let Some(increment) = self.owed.add_shared(count, self.receive.open()) {
             let _ = self.receive.widen(increment);
             frame::write_window_update(&mut self.output, 0, increment);
         }
+    }
+
+    /// Whether streams that are not read hold so much of the connection's window that others would hardly get any of it.
+    pub fn is_clogged(&self) -> bool {
+        self.is_wide && self.receive.open() + self.owed.bytes() < self.limits.connection_window as usize / 4
     }
 
     /// Begins a graceful shutdown: requests in transit are served; those sent after the peer has seen GOAWAY

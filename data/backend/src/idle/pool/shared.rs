@@ -96,7 +96,9 @@ impl<S: Reusable> SharedConnections<S> {
         settings: &PoolSettings,
     ) -> Option<(bool, SharedConnection<'_, S>)> {
         let at = loop {
-            let fits = |shared: &(usize, &Shared<S>)| shared.1.takes_one_more(key, scope, settings);
+            let fits = |shared: &(usize, &Shared<S>)| {
+                shared.1.takes_one_more(key, scope, settings) && shared.1.kept.connection.takes_more()
+            };
             let fitting = self.all.iter().enumerate().filter(fits);
             let (at, _) = fitting.max_by_key(|(_, shared)| shared.streams)?;
             if self.all[at].kept.connection.is_fresh() {
