@@ -14,8 +14,8 @@ fn all_unknown_words_of_a_line_are_named() {
     // The arguments of words that are not implemented yet are not checked.
     check(
         "listen l",
-        "server s 127.0.0.1:80 cc reno strict-maxconn tcp-md5sig x weight 3",
-        &[&not_yet("cc"), &not_yet("strict-maxconn"), &not_yet("tcp-md5sig")],
+        "server s 127.0.0.1:80 cc reno namespace blue tcp-md5sig x weight 3",
+        &[&not_yet("cc"), &not_yet("namespace"), &not_yet("tcp-md5sig")],
     );
     check(
         "listen l",

@@ -142,8 +142,8 @@ fn what_is_not_there_yet_is_an_error() {
     check("listen l", "http-request lua.x", &["A parsing [t.cfg:9] : 'lua actions' is not implemented yet"]);
     check(
         "listen l",
-        "server s 127.0.0.1:80 strict-maxconn",
-        &["A [t.cfg:9] : 'server l/s' : 'strict-maxconn' is not implemented yet"],
+        "server s 127.0.0.1:80 namespace blue",
+        &["A [t.cfg:9] : 'server l/s' : 'namespace' is not implemented yet"],
     );
     check(
         "listen l",
