@@ -689,8 +689,9 @@ fn begin(
     let is_whole = record::announced(wire)
         .is_some_and(|length| length >= record::HEADER + MESSAGE_HEADER + message.body.len());
     let cost = if is_whole { heavy::of_hello(&hello, &config) } else { Cost::Long };
-    if cost == Cost::Unknown && config.send_tls13_tickets > 1 {
-        // A session that goes on gets one ticket for the one that it used, as with OpenSSL (manual of `SSL_CTX_set_num_tickets`).
+    if cost == Cost::Unknown && config.send_tls13_tickets > 1 && config.max_early_data_size == 0 {
+        // A session that goes on gets one ticket for the one that it used, as with OpenSSL (manual of `SSL_CTX_set_num_tickets`). Who
+        // has a response to early data may leave before the tickets come, and has one less each time.
         Arc::make_mut(&mut config).send_tls13_tickets = 1;
     }
     let announces = hello.extension(EARLY_DATA).is_some().then(|| hello_end(wire, message.body.len()));
