@@ -63,29 +63,30 @@ impl Owed {
     /// Adds consumed bytes; returns the increment to send, once it is half of a window and so worth a frame.
     #[inline]
     pub fn add(&mut self, count: u32, window: u32) -> Option<u32> {
-        self.0 = self.0.saturating_add(count);
-        (self.0 > 0 && self.0 >= window / 2).then(|| std::mem::take(&mut self.0))
+        self.add_until(count, |owed| owed >= window / 2)
     }
-}
 
-impl Owed {
     /// Adds consumed bytes of a window that several streams share; returns the increment to send, once the peer may send no more than
     /// that without it. What some streams hold unread is not there for the others, who go on with half of the rest at a time.
     #[inline]
     pub fn add_shared(&mut self, count: u32, open: usize) -> Option<u32> {
+        self.add_until(count, |owed| owed as usize >= open)
+    }
+
+    /// Adds consumed bytes of a body that has ended; returns the increment to send once all `missing` bytes of its window are consumed.
+    pub fn add_last(&mut self, count: u32, missing: i64) -> Option<u32> {
+        self.add_until(count, |owed| i64::from(owed) == missing)
+    }
+
+    #[inline]
+    fn add_until(&mut self, count: u32, is_due: impl FnOnce(u32) -> bool) -> Option<u32> {
         self.0 = self.0.saturating_add(count);
-        (self.0 > 0 && self.0 as usize >= open).then(|| std::mem::take(&mut self.0))
+        (self.0 > 0 && is_due(self.0)).then(|| std::mem::take(&mut self.0))
     }
 
     /// How many bytes these are.
     pub fn bytes(self) -> usize {
         self.0 as usize
-    }
-
-    /// Adds consumed bytes of a body that has ended; returns the increment to send once all `missing` bytes of its window are consumed.
-    pub fn add_last(&mut self, count: u32, missing: i64) -> Option<u32> {
-        self.0 = self.0.saturating_add(count);
-        (self.0 > 0 && i64::from(self.0) == missing).then(|| std::mem::take(&mut self.0))
     }
 }
 
