@@ -210,10 +210,10 @@ impl Stream {
     }
 
     async fn connect_anew(&mut self, identity: Identity) -> Result<Upstream, ConnectError> {
-        let mut place = None;
-        if idle::is_strict(self) {
-            place = PooledFuture::new(idle::place(self)).await?;
-        }
+        let place = match idle::strict_server(self) {
+            Some(server) => Some(PooledFuture::new(idle::place(server)).await?),
+            None => None,
+        };
         let mut connecting = self.begin_to_connect().await?;
         if let Some(place) = place {
             connecting.accompany(place);

@@ -358,30 +358,39 @@ fn has_place(server: &Server, connection: &mut Connection) -> bool {
     if !server.settings().pool.strict || connection.is_accompanied() {
         return true;
     }
-    let open = Open::one_of(server.pools(), server.maximum_connections());
+    let open = place_now(server);
     let has_place = open.is_some();
-    open.into_iter().for_each(|open| connection.accompany(Box::new(open)));
+    if let Some(open) = open {
+        connection.accompany(open);
+    }
     has_place
 }
 
-/// Whether the leased server has `strict-maxconn`.
-#[inline]
-pub(super) fn is_strict(stream: &Stream) -> bool {
-    stream.server.lease.as_ref().is_some_and(|lease| lease.server().settings().pool.strict)
+/// A place for one more connection to a server with `strict-maxconn`, if it has one.
+fn place_now(server: &Server) -> Option<Companion> {
+    Some(Box::new(Open::one_of(server.pools(), server.maximum_connections())?))
 }
 
-/// A place for one more connection to the leased server, one with `strict-maxconn`. When all are taken, an idle connection is closed for
-/// it: one of this worker, else of another.
+/// The leased server, if it has `strict-maxconn`.
+#[inline]
+pub(super) fn strict_server(stream: &Stream) -> Option<(Whose, &Server)> {
+    let server = stream.server.lease.as_ref()?.server();
+    if !server.settings().pool.strict {
+        return None;
+    }
+    Some((Whose::of(stream)?, server))
+}
+
+/// A place for one more connection to a server with `strict-maxconn`. When all are taken, an idle connection is closed for it: one of
+/// this worker, else of another.
 ///
 /// # Errors
 /// [`Fault::Shortage`] if all of them are in use.
-pub(super) async fn place(stream: &Stream) -> Result<Option<Companion>, Fault> {
-    let (Some(whose), Some(lease)) = (Whose::of(stream), &stream.server.lease) else { return Ok(None) };
-    let server = lease.server();
+pub(super) async fn place((whose, server): (Whose, &Server)) -> Result<Companion, Fault> {
     let own = weir_sched::worker_index();
     for _ in 0..ROUNDS {
-        if let Some(open) = Open::one_of(whose.pools, server.maximum_connections()) {
-            return Ok(Some(Box::new(open)));
+        if let Some(place) = place_now(server) {
+            return Ok(place);
         }
         if whose.give_up_one() {
             // One that carries streams is closed by its own task.

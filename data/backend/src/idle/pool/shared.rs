@@ -56,6 +56,7 @@ impl<S: Reusable> Shared<S> {
             && !self.is_retired
             && self.kept.fits(key, scope)
             && may_reuse(settings, self.kept.requests)
+            && self.kept.connection.takes_more()
     }
 
     fn is_safe(&self) -> bool {
@@ -96,9 +97,7 @@ impl<S: Reusable> SharedConnections<S> {
         settings: &PoolSettings,
     ) -> Option<(bool, SharedConnection<'_, S>)> {
         let at = loop {
-            let fits = |shared: &(usize, &Shared<S>)| {
-                shared.1.takes_one_more(key, scope, settings) && shared.1.kept.connection.takes_more()
-            };
+            let fits = |shared: &(usize, &Shared<S>)| shared.1.takes_one_more(key, scope, settings);
             let fitting = self.all.iter().enumerate().filter(fits);
             let (at, _) = fitting.max_by_key(|(_, shared)| shared.streams)?;
             if self.all[at].kept.connection.is_fresh() {
