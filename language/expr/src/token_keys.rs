@@ -24,22 +24,22 @@ impl TokenKeys {
         self.0.load().get(path).cloned()
     }
 
-    /// The key of a file, which is read if it was not yet; none if there is no such file.
+    /// Reads the key of a file, if it was not read yet; false if there is no such file.
     ///
     /// # Errors
     /// Why the file has no key that can be used.
-    pub(crate) fn read(&self, path: &str, loader: &dyn Loader) -> Result<Option<Arc<TokenKey>>, String> {
-        if let Some(known) = self.find(path) {
-            return Ok(Some(known));
+    pub(crate) fn read(&self, path: &str, loader: &dyn Loader) -> Result<bool, String> {
+        if self.find(path).is_some() {
+            return Ok(true);
         }
-        let Ok(pem) = loader.load_at_most(path, MOST_BYTES) else { return Ok(None) };
+        let Ok(pem) = loader.load_at_most(path, MOST_BYTES) else { return Ok(false) };
         let key = Arc::new(TokenKey::from_pem(&pem)?);
         self.0.rcu(|known| {
             let mut known = HashMap::clone(known);
             known.insert(path.into(), Arc::clone(&key));
             known
         });
-        Ok(Some(key))
+        Ok(true)
     }
 }
 

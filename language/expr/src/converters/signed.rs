@@ -36,6 +36,11 @@ const UNKNOWN_KEY: i64 = -5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Algorithm {
     None,
+    Signs(Scheme),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
     Hs(Digest),
     /// RSA, with its place among the algorithms of a key.
     Rsa(usize),
@@ -51,36 +56,30 @@ enum Digest {
 
 impl Algorithm {
     fn from_name(name: &[u8]) -> Option<Algorithm> {
-        Some(match name {
-            b"none" => Algorithm::None,
-            b"HS256" => Algorithm::Hs(Digest::Sha256),
-            b"HS384" => Algorithm::Hs(Digest::Sha384),
-            b"HS512" => Algorithm::Hs(Digest::Sha512),
-            b"RS256" => Algorithm::Rsa(0),
-            b"RS384" => Algorithm::Rsa(1),
-            b"RS512" => Algorithm::Rsa(2),
-            b"PS256" => Algorithm::Rsa(3),
-            b"PS384" => Algorithm::Rsa(4),
-            b"PS512" => Algorithm::Rsa(5),
-            b"ES256" => Algorithm::Es(Curve::P256),
-            b"ES384" => Algorithm::Es(Curve::P384),
-            b"ES512" => Algorithm::Es(Curve::P521),
+        Some(Algorithm::Signs(match name {
+            b"none" => return Some(Algorithm::None),
+            b"HS256" => Scheme::Hs(Digest::Sha256),
+            b"HS384" => Scheme::Hs(Digest::Sha384),
+            b"HS512" => Scheme::Hs(Digest::Sha512),
+            b"RS256" => Scheme::Rsa(0),
+            b"RS384" => Scheme::Rsa(1),
+            b"RS512" => Scheme::Rsa(2),
+            b"PS256" => Scheme::Rsa(3),
+            b"PS384" => Scheme::Rsa(4),
+            b"PS512" => Scheme::Rsa(5),
+            b"ES256" => Scheme::Es(Curve::P256),
+            b"ES384" => Scheme::Es(Curve::P384),
+            b"ES512" => Scheme::Es(Curve::P521),
             _ => return None,
-        })
+        }))
     }
 
     fn needs_file(self) -> bool {
-        matches!(self, Algorithm::Rsa(_) | Algorithm::Es(_))
+        matches!(self, Algorithm::Signs(Scheme::Rsa(_) | Scheme::Es(_)))
     }
 }
 
-/// A key that the configuration says: a secret, or a file.
-struct Said {
-    text: Box<[u8]>,
-    key: Option<Arc<TokenKey>>,
-}
-
-/// Files are read now: nothing is read while requests wait. Behind the two arguments are the keys by path, for a key in a variable.
+/// Files are read now: nothing is read while requests wait. Behind the two arguments are the keys by path.
 fn check(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
     let name = args.str(0).unwrap_or_default();
     let algorithm = match variable(name, scope) {
@@ -101,21 +100,18 @@ fn check(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
         args.set(1, variable);
         return Ok(());
     }
-    let text: Box<[u8]> = text.into();
-    let mut key = None;
     if algorithm.is_none_or(Algorithm::needs_file)
-        && let Ok(path) = std::str::from_utf8(&text)
+        && let Ok(path) = std::str::from_utf8(text)
         && !path.is_empty()
     {
         match scope.token_keys.read(path, scope.loader) {
-            Ok(Some(read)) => key = Some(read),
+            Ok(true) => {}
             // With an algorithm that is only known later it may be a secret.
-            Ok(None) if algorithm.is_none() => {}
-            Ok(None) => warn(scope, path, "it cannot be read"),
+            Ok(false) if algorithm.is_none() => {}
+            Ok(false) => warn(scope, path, "it cannot be read"),
             Err(why) => warn(scope, path, &why),
         }
     }
-    args.set(1, Arg::Custom(Arc::new(Said { text, key })));
     Ok(())
 }
 
@@ -136,44 +132,46 @@ fn verify<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
         Some(name) => (Algorithm::from_name(name), true),
         None => (Some(*args.custom::<Algorithm>(0)?), false),
     };
-    let (text, key) = match args.str(1) {
-        Some(text) => (text, None),
-        None => args.custom::<Said>(1).map(|said| (&*said.text, said.key.clone()))?,
-    };
+    let text = args.str(1)?;
     // Anybody can sign with no secret.
     if text.is_empty() && algorithm != Some(Algorithm::None) {
         return None;
     }
-    let key = key.or_else(|| args.custom::<TokenKeys>(2)?.find(std::str::from_utf8(text).ok()?));
+    let find = || args.custom::<TokenKeys>(2)?.find(std::str::from_utf8(text).ok()?);
     let verdict = match algorithm {
         None => UNKNOWN_ALGORITHM,
         // Who sends a token says its algorithm: it must not choose to sign nothing, nor with the name of a file as its secret
         // (RFC 8725, 3.1).
         Some(Algorithm::None) if is_chosen => WRONG,
-        Some(Algorithm::Hs(_)) if is_chosen && key.is_some() => WRONG,
-        Some(algorithm) => judge(value.bytes()?, algorithm, text, key.as_deref()),
+        Some(Algorithm::Signs(Scheme::Hs(_))) if is_chosen && find().is_some() => WRONG,
+        Some(algorithm) => judge(value.bytes()?, algorithm, text, find),
     };
     scratch::recycle(value);
     Some(Value::Int(verdict))
 }
 
 /// The verdict about a token in its compact form: a header, a payload, and the signature of both.
-fn judge(token: &[u8], algorithm: Algorithm, secret: &[u8], key: Option<&TokenKey>) -> i64 {
+fn judge(
+    token: &[u8],
+    algorithm: Algorithm,
+    secret: &[u8],
+    key: impl FnOnce() -> Option<Arc<TokenKey>>,
+) -> i64 {
     let mut parts = token.split(|byte| *byte == b'.');
     let (Some(_), Some(_), signature, None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
         return INVALID_TOKEN;
     };
     let signature = signature.unwrap_or_default();
-    if algorithm == Algorithm::None {
-        return if signature.is_empty() { GOOD } else { WRONG };
-    }
-    if signature.is_empty() {
-        return INVALID_TOKEN;
-    }
+    let scheme = match algorithm {
+        Algorithm::None if signature.is_empty() => return GOOD,
+        Algorithm::None => return WRONG,
+        Algorithm::Signs(_) if signature.is_empty() => return INVALID_TOKEN,
+        Algorithm::Signs(scheme) => scheme,
+    };
     let signed = &token[..token.len() - signature.len() - 1];
     let mut decoded = scratch::take();
     let verdict = match URL_SAFE_NO_PAD.decode_vec(signature, &mut decoded) {
-        Ok(()) => judge_signature(signed, &decoded, algorithm, secret, key),
+        Ok(()) => judge_signature(signed, &decoded, scheme, secret, key),
         Err(_) => INVALID_TOKEN,
     };
     scratch::give(decoded);
@@ -183,30 +181,29 @@ fn judge(token: &[u8], algorithm: Algorithm, secret: &[u8], key: Option<&TokenKe
 fn judge_signature(
     signed: &[u8],
     signature: &[u8],
-    algorithm: Algorithm,
+    scheme: Scheme,
     secret: &[u8],
-    key: Option<&TokenKey>,
+    key: impl FnOnce() -> Option<Arc<TokenKey>>,
 ) -> i64 {
     fn is_good<M: Mac + KeyInit>(secret: &[u8], signed: &[u8], signature: &[u8]) -> bool {
         let mut mac = <M as KeyInit>::new_from_slice(secret).expect("an HMAC takes keys of any length");
         mac.update(signed);
         mac.verify_slice(signature).is_ok()
     }
-    let is_good = match algorithm {
-        Algorithm::None => signature.is_empty(),
-        Algorithm::Hs(Digest::Sha256) => is_good::<hmac::Hmac<sha2::Sha256>>(secret, signed, signature),
-        Algorithm::Hs(Digest::Sha384) => is_good::<hmac::Hmac<sha2::Sha384>>(secret, signed, signature),
-        Algorithm::Hs(Digest::Sha512) => is_good::<hmac::Hmac<sha2::Sha512>>(secret, signed, signature),
-        Algorithm::Rsa(_) | Algorithm::Es(_) => {
-            let Some(key) = key else { return UNKNOWN_KEY };
-            match (algorithm, key) {
-                (Algorithm::Rsa(place), TokenKey::Rsa(keys)) => {
+    let is_good = match scheme {
+        Scheme::Hs(Digest::Sha256) => is_good::<hmac::Hmac<sha2::Sha256>>(secret, signed, signature),
+        Scheme::Hs(Digest::Sha384) => is_good::<hmac::Hmac<sha2::Sha384>>(secret, signed, signature),
+        Scheme::Hs(Digest::Sha512) => is_good::<hmac::Hmac<sha2::Sha512>>(secret, signed, signature),
+        Scheme::Rsa(_) | Scheme::Es(_) => {
+            let Some(key) = key() else { return UNKNOWN_KEY };
+            match (scheme, &*key) {
+                (Scheme::Rsa(place), TokenKey::Rsa(keys)) => {
                     keys.get(place).is_some_and(|key| key.verify_sig(signed, signature).is_ok())
                 }
-                (Algorithm::Es(_), TokenKey::Ec(curve, _)) if signature.len() != curve.signature_length() => {
+                (Scheme::Es(_), TokenKey::Ec(curve, _)) if signature.len() != curve.signature_length() => {
                     return INVALID_TOKEN;
                 }
-                (Algorithm::Es(wanted), TokenKey::Ec(curve, key)) => {
+                (Scheme::Es(wanted), TokenKey::Ec(curve, key)) => {
                     wanted == *curve && key.verify_sig(signed, signature).is_ok()
                 }
                 _ => false,
