@@ -1,6 +1,8 @@
 //! Checks that are only possible at the end: of a section, when its ACLs are complete, and of everything, when all names
 //! are known.
 
+mod protocols;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
@@ -8,6 +10,7 @@ use std::sync::Arc;
 use weir_expr::Condition;
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
+use self::protocols::{check_protocols, check_servers_without_http};
 use super::options::{OPTIONS, OptionKind};
 use super::resolve::Names;
 use super::{
@@ -749,54 +752,5 @@ fn warn_about_early_data(proxy: &Proxy, diagnostics: &mut Diagnostics) {
         );
         diagnostics
             .push(Diagnostic::warning(None, message).group("server with 'allow-0rtt' that has no effect"));
-    }
-}
-
-fn check_protocols(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
-    let wrong: &[Protocol] = match proxy.mode() {
-        Mode::Http => &[Protocol::None],
-        Mode::Tcp => &[Protocol::H1, Protocol::H2],
-        Mode::Log => &[Protocol::H2],
-    };
-    wrong.iter().for_each(|wrong| refuse_protocol(proxy, *wrong, span, diagnostics));
-}
-
-/// Refuses a protocol that does not fit the proxy's mode.
-fn refuse_protocol(proxy: &Proxy, wrong: Protocol, span: Span, diagnostics: &mut Diagnostics) {
-    let name = match wrong {
-        Protocol::H1 => "h1",
-        Protocol::H2 => "h2",
-        Protocol::None => "none",
-    };
-    let who = Subject::of(proxy);
-    let mut complain = |what: String| {
-        let message = format!("{who} : MUX protocol '{name}' is not usable for {what}.");
-        diagnostics.push(Diagnostic::alert(span, message).layout(Layout::Bare));
-    };
-    for bind in proxy.binds.iter().filter(|bind| bind.options.protocol == Some(wrong)) {
-        complain(format!("'bind {}' at [{}]", bind.spelling, bind.at));
-    }
-    for server in proxy.servers.iter().filter(|server| server.settings.protocol == Some(wrong)) {
-        complain(format!("server '{}' at [{}]", server.name, server.at));
-    }
-}
-
-fn check_servers_without_http(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
-    let who = Subject::of(proxy);
-    for server in &proxy.servers {
-        let (severity, message) = if server.settings.redirect_prefix.is_some() {
-            (
-                weir_syntax::Severity::Alert,
-                format!("{who} : server cannot have cookie or redirect prefix in non-HTTP mode."),
-            )
-        } else if server.settings.cookie.is_some() {
-            (
-                weir_syntax::Severity::Warning,
-                format!("{who} : ignoring cookie for server '{}' as HTTP mode is disabled.", server.name),
-            )
-        } else {
-            continue;
-        };
-        diagnostics.push(Diagnostic::new(severity, span, message).layout(Layout::Bare));
     }
 }
