@@ -3,7 +3,7 @@
 //!
 //! A handshake derives about thirty values, each by one HMAC of a short message, and preparing an HMAC's key hashes as much as the
 //! message. The provider of rustls prepares it for each value; most secrets give two to four. The first secret of a session without
-//! a former one is the same for all: it is extracted once. The HMACs are those of `hmac`, whose prepared key is 288 bytes; that of
+//! a former one is the same for all: it is extracted once. Keys of the data are derived twice, and hashed once (`traffic_keys.rs`). The HMACs are those of `hmac`, whose prepared key is 288 bytes; that of
 //! aws-lc-rs is eight times as large, is copied three times for a value, and hashes no quicker.
 
 use std::sync::{LazyLock, OnceLock};
@@ -20,6 +20,7 @@ use rustls::{Error, SupportedCipherSuite, Tls12CipherSuite, Tls13CipherSuite};
 use sha2::{Sha256, Sha384};
 
 use crate::identity;
+use crate::traffic_keys::{self, Purpose};
 
 /// The same suite with this key schedule, or with this PRF.
 pub(crate) fn with_our_schedule(suite: SupportedCipherSuite) -> SupportedCipherSuite {
@@ -97,7 +98,7 @@ impl<M: Key> Prepared<M> {
 
 impl<M: Key> Hkdf for Prepared<M> {
     fn extract_from_zero_ikm(&self, salt: Option<&[u8]>) -> Box<dyn HkdfExpander> {
-        Box::new(Expander(match salt {
+        Box::new(Expander::extracted(match salt {
             None => self.first.get_or_init(|| self.extract(None, zeros::<M>())).clone(),
             salt => self.extract(salt, zeros::<M>()),
         }))
@@ -108,11 +109,11 @@ impl<M: Key> Hkdf for Prepared<M> {
         if salt.is_none() {
             identity::note_offered_key(secret);
         }
-        Box::new(Expander(self.extract(salt, secret)))
+        Box::new(Expander::extracted(self.extract(salt, secret)))
     }
 
     fn expander_for_okm(&self, okm: &OkmBlock) -> Box<dyn HkdfExpander> {
-        Box::new(Expander(prepare::<M>(okm.as_ref())))
+        Box::new(Expander::<M> { secret: Some(okm.clone()), key: OnceLock::new() })
     }
 
     fn hmac_sign(&self, key: &OkmBlock, message: &[u8]) -> Tag {
@@ -124,20 +125,49 @@ impl<M: Key> Hkdf for Prepared<M> {
 }
 
 /// HKDF-Expand with one secret.
-struct Expander<M>(M);
+struct Expander<M> {
+    /// The secret, if it was expanded from another.
+    secret: Option<OkmBlock>,
+    /// The key, once something is hashed with it.
+    key: OnceLock<M>,
+}
 
 impl<M: Key> Expander<M> {
+    fn extracted(key: M) -> Self {
+        Expander { secret: None, key: OnceLock::from(key) }
+    }
+
+    /// The secret and what is derived from it, if that is derived a second time.
+    fn traffic_key(&self, info: &[&[u8]]) -> Option<(&OkmBlock, Purpose)> {
+        let purpose = match label(info) {
+            b"key" => Purpose::Key,
+            b"iv" => Purpose::Iv,
+            _ => return None,
+        };
+        Some((self.secret.as_ref()?, purpose))
+    }
+
     /// One block of output: the HMAC of the block before it, what it is for, and its number.
     fn block(&self, before: &[u8], info: &[&[u8]], number: u8) -> Output<M> {
-        let mut mac = self.0.clone();
+        let secret = || self.secret.as_ref().map_or(&[][..], AsRef::as_ref);
+        let mut mac = self.key.get_or_init(|| prepare(secret())).clone();
         mac.update(before);
         info.iter().for_each(|part| mac.update(part));
         sign(mac, &[number])
     }
 }
 
+/// The name in a label, whose parts are two lengths, "tls13 ", the name, and a context behind its length (RFC 8446, 7.1).
+fn label<'i>(info: &[&'i [u8]]) -> &'i [u8] {
+    info.get(3).copied().unwrap_or_default()
+}
+
 impl<M: Key> HkdfExpander for Expander<M> {
     fn expand_slice(&self, info: &[&[u8]], output: &mut [u8]) -> Result<(), OutputLengthError> {
+        let traffic_key = self.traffic_key(info);
+        if traffic_key.is_some_and(|(secret, purpose)| traffic_keys::recall(secret, purpose, output)) {
+            return Ok(());
+        }
         let mut before: Option<Output<M>> = None;
         for (index, part) in output.chunks_mut(self.hash_len()).enumerate() {
             let number = u8::try_from(index + 1).map_err(|_| OutputLengthError)?;
@@ -145,13 +175,15 @@ impl<M: Key> HkdfExpander for Expander<M> {
             part.copy_from_slice(&block[..part.len()]);
             before = Some(block);
         }
+        if let Some((secret, purpose)) = traffic_key {
+            traffic_keys::keep(secret, purpose, output);
+        }
         Ok(())
     }
 
     fn expand_block(&self, info: &[&[u8]]) -> OkmBlock {
         let block = self.block(&[], info, 1);
-        // The parts of a label: two lengths, "tls13 ", the name, and a context behind its length (RFC 8446, 7.1).
-        if let [_, _, _, b"resumption", ..] = info {
+        if label(info) == b"resumption" {
             identity::note_ticket_key(&block);
         }
         OkmBlock::new(&block)
@@ -247,5 +279,26 @@ mod tests {
             let signed = |hkdf: &dyn Hkdf| hkdf.hmac_sign(&okm, b"message").as_ref().to_vec();
             assert_eq!(signed(ours), signed(theirs));
         }
+    }
+
+    /// In a step of a session, keys of traffic are those of the library when they are derived first, and hash nothing the second time.
+    #[test]
+    fn keys_of_traffic_are_hashed_once() {
+        let okm = OkmBlock::new(&[7; 48]);
+        let theirs = cipher_suite::TLS13_AES_256_GCM_SHA384.tls13().expect("TLS 1.3").hkdf_provider;
+        let expander = || Expander::<Hmac<Sha384>> { secret: Some(okm.clone()), key: OnceLock::new() };
+        traffic_keys::with_kept(&mut None, || {
+            for (name, length) in [(&b"key"[..], 32), (b"iv", 12), (b"finished", 48)] {
+                let info = [&[0, 1][..], b"2", b"tls13 ", name, &[0]];
+                let mut expected = vec![0; length];
+                theirs.expander_for_okm(&okm).expand_slice(&info, &mut expected).expect("not too long");
+                for is_again in [false, true] {
+                    let (ours, mut derived) = (expander(), vec![0; length]);
+                    ours.expand_slice(&info, &mut derived).expect("not too long");
+                    assert_eq!(derived, expected);
+                    assert_eq!(ours.key.get().is_none(), is_again && name != b"finished");
+                }
+            }
+        });
     }
 }

@@ -39,6 +39,7 @@ pub mod settings;
 mod signatures;
 pub mod ticket_keys;
 mod traffic;
+mod traffic_keys;
 pub mod upstream;
 pub mod verify;
 

@@ -31,6 +31,7 @@ use crate::pump::{Pumped, pump};
 use crate::record;
 use crate::secrets::{self, Randoms, Secrets};
 use crate::traffic::{Keys, Opened, Traffic};
+use crate::traffic_keys::{self, TrafficKeys};
 use crate::verify::Verifier;
 use rustls::server::danger::ClientCertVerifier;
 
@@ -84,6 +85,7 @@ struct ServerHandshake {
     /// Where a hello ends that announces early data, until it is answered.
     announces: Option<usize>,
     refused: Option<Refused>,
+    keys: Option<Box<TrafficKeys>>,
 }
 
 impl ServerHandshake {
@@ -250,7 +252,14 @@ impl Session {
         let said = answer.len();
         self.facts.note_random(wire);
         let came = self.facts.identity.as_ref().map_or_else(Vec::new, |identity| identity.input(wire));
-        let result = self.shake_on(wire, &mut used, answer);
+        let mut keys = match &mut self.state {
+            SessionState::Server(server) => server.keys.take(),
+            _ => None,
+        };
+        let result = traffic_keys::with_kept(&mut keys, || self.shake_on(wire, &mut used, answer));
+        if let SessionState::Server(server) = &mut self.state {
+            server.keys = keys;
+        }
         self.facts.note_random(&answer[said..]);
         secrets::take_told(&mut self.facts.secrets);
         if let Some(identity) = &mut self.facts.identity {
@@ -698,7 +707,8 @@ fn begin(
     let config = if announces.is_some() { early_refused::telling(&config) } else { config };
     let connection = connect(&config)?;
     let (verifier, hello) = (chosen.verifier, Some(cost));
-    let handshake = ServerHandshake { connection, config, verifier, hello, announces, refused: None };
+    let handshake =
+        ServerHandshake { connection, config, verifier, hello, announces, refused: None, keys: None };
     Ok(Begun::Handshake(Box::new(handshake)))
 }
 

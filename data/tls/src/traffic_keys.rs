@@ -1,0 +1,130 @@
+//! The keys of traffic that a handshake derived: rustls derives each when it sets it, and those of the data again when it hands them
+//! over. A session keeps the newest until then, so that the second time hashes nothing (`key_schedule.rs`).
+//!
+//! A key schedule is not told for which session it derives: what belongs to the session of this thread's current step is put where the
+//! key schedule finds it, and taken back after the step.
+
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use rustls::crypto::tls13::OkmBlock;
+
+/// The keys of the two newest secrets: at the end of a handshake those are the secrets of the data.
+#[derive(Default)]
+pub(crate) struct TrafficKeys([Option<Derived>; 2]);
+
+/// What was derived from a secret (RFC 8446, 7.3). All of it is wiped when it goes.
+struct Derived {
+    secret: OkmBlock,
+    key: Option<OkmBlock>,
+    iv: Option<OkmBlock>,
+}
+
+/// What is derived from a secret.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    Key,
+    Iv,
+}
+
+impl Derived {
+    fn part(&mut self, purpose: Purpose) -> &mut Option<OkmBlock> {
+        match purpose {
+            Purpose::Key => &mut self.key,
+            Purpose::Iv => &mut self.iv,
+        }
+    }
+}
+
+impl TrafficKeys {
+    fn of(&mut self, secret: &[u8]) -> Option<&mut Derived> {
+        let is_it = |derived: &&mut Derived| verify_slices_are_equal(derived.secret.as_ref(), secret).is_ok();
+        self.0.iter_mut().flatten().find(is_it)
+    }
+
+    fn keep(&mut self, secret: &OkmBlock, purpose: Purpose, value: &[u8]) {
+        if self.of(secret.as_ref()).is_none() {
+            self.0.swap(0, 1);
+            self.0[0] = Some(Derived { secret: secret.clone(), key: None, iv: None });
+        }
+        if let Some(derived) = self.of(secret.as_ref()) {
+            *derived.part(purpose) = Some(OkmBlock::new(value));
+        }
+    }
+}
+
+/// Makes one step of a handshake, whose keys are `kept`.
+pub(crate) fn with_kept<T>(kept: &mut Option<Box<TrafficKeys>>, step: impl FnOnce() -> T) -> T {
+    let keys = kept.take().unwrap_or_default();
+    CURRENT.with_borrow_mut(|current| **current = Some(keys));
+    let made = step();
+    *kept = CURRENT.with_borrow_mut(|current| current.take());
+    made
+}
+
+/// Puts what was derived from a secret before into `output`; false if it was not, or not in a step of a session.
+pub(crate) fn recall(secret: &OkmBlock, purpose: Purpose, output: &mut [u8]) -> bool {
+    CURRENT.with_borrow_mut(|current| {
+        let derived = current.as_mut().and_then(|keys| keys.of(secret.as_ref()));
+        let Some(value) = derived.and_then(|derived| derived.part(purpose).as_ref()) else { return false };
+        let is_as_long = value.as_ref().len() == output.len();
+        if is_as_long {
+            output.copy_from_slice(value.as_ref());
+        }
+        is_as_long
+    })
+}
+
+/// Keeps what was derived from a secret, if a session makes a step.
+pub(crate) fn keep(secret: &OkmBlock, purpose: Purpose, value: &[u8]) {
+    if value.len() <= OkmBlock::MAX_LEN {
+        CURRENT.with_borrow_mut(|current| {
+            if let Some(keys) = &mut **current {
+                keys.keep(secret, purpose, value);
+            }
+        });
+    }
+}
+
+thread_local! {
+    static CURRENT: RefCell<ManuallyDrop<Option<Box<TrafficKeys>>>> = const { RefCell::new(ManuallyDrop::new(None)) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_two_newest_secrets_are_kept_with_their_session() {
+        let secrets = [1, 2, 3].map(|byte| OkmBlock::new(&[byte; 48]));
+        let recalled = |secret: &OkmBlock, purpose: Purpose, length: usize| {
+            let mut output = vec![0; length];
+            recall(secret, purpose, &mut output).then_some(output)
+        };
+        keep(&secrets[0], Purpose::Key, &[9; 32]);
+        assert_eq!(recalled(&secrets[0], Purpose::Key, 32), None, "outside of a session nothing is kept");
+        let mut kept = None;
+        with_kept(&mut kept, || {
+            for (number, secret) in (0..).zip(&secrets) {
+                keep(secret, Purpose::Key, &[number; 32]);
+                keep(secret, Purpose::Iv, &[number + 10; 12]);
+            }
+            assert_eq!(recalled(&secrets[0], Purpose::Key, 32), None, "the oldest has gone");
+        });
+        assert_eq!(recalled(&secrets[2], Purpose::Key, 32), None, "they are the session's");
+        with_kept(&mut None, || {
+            assert_eq!(recalled(&secrets[2], Purpose::Key, 32), None, "another has none")
+        });
+        with_kept(&mut kept, || {
+            assert_eq!(recalled(&secrets[1], Purpose::Key, 32), Some(vec![1; 32]));
+            assert_eq!(recalled(&secrets[2], Purpose::Key, 32), Some(vec![2; 32]));
+            assert_eq!(recalled(&secrets[2], Purpose::Iv, 12), Some(vec![12; 12]));
+            assert_eq!(
+                recalled(&secrets[2], Purpose::Key, 16),
+                None,
+                "of another length it is another value"
+            );
+        });
+    }
+}
