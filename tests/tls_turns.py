@@ -1,4 +1,4 @@
-"""What of TLS is heavy work, one a turn: signatures and checks of certificates, and nothing else (R41 to R51)."""
+"""What of TLS is heavy work, one a turn: answers to hellos and checks of certificates, and nothing else (R41 to R51)."""
 import re
 import signal
 import ssl
@@ -76,8 +76,8 @@ def served(binary, folder, extra=""):
     return World(binary, folder, SECTIONS.format(site=site, clear=clear), extra=extra), path, clear
 
 
-def signatures_are_heavy_work_and_nothing_else_is(binary, folder):
-    """R42: a full handshake is one heavy run, however its hello is cut; a resumed one and data are none."""
+def answers_to_hellos_are_heavy_work_and_nothing_else_is(binary, folder):
+    """R42: a handshake is one heavy run, however its hello is cut, and resumed or not; data are none."""
     world, path, clear = served(binary, folder)
     with world:
         # What looked whether it listens, on both ports.
@@ -93,21 +93,21 @@ def signatures_are_heavy_work_and_nothing_else_is(binary, folder):
                 again = Client(world.port, ours, client.tls.session).begin().shake()
                 assert again.tls.session_reused and again.ask().startswith(b"HTTP/1.1 200")
             heavy = figure(path, "run_heavy") - before
-            assert heavy == 8, f"resumed sessions and data compute little: {version} {heavy}"
+            assert heavy == 16, f"resumed sessions agree on keys, and data compute little: {version} {heavy}"
             slow = Client(world.port, ours)
             for byte in slow.hello:
                 slow.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 slow.socket.sendall(bytes([byte]))
             assert slow.shake().ask().startswith(b"HTTP/1.1 200")
-            assert figure(path, "run_heavy") - before == 9, "what comes in pieces computes once it is there"
+            assert figure(path, "run_heavy") - before == 17, "what comes in pieces computes once it is there"
             # Who waits with its hello, or sends something else, computes nothing.
             Client(world.port, ours).socket.sendall(b"\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00")
             slow.socket.close()
-            assert figure(path, "run_heavy") - before == 9
+            assert figure(path, "run_heavy") - before == 17
 
 
 def servers_certificates_are_checked_as_heavy_work(binary, folder):
-    """R42: a new session with a server takes two heavy runs, its own and the server's; one that goes on takes none."""
+    """R42: a new session with a server takes two heavy runs, its own and the server's; one that goes on takes the server's only."""
     world, path, clear = served(binary, folder)
     with world:
         assert wait_until(lambda: connects(clear))
@@ -119,7 +119,7 @@ def servers_certificates_are_checked_as_heavy_work(binary, folder):
         for _ in range(3):
             ask(path, "shutdown sessions server b/s")
             assert b"200" in ask_once()
-        assert figure(path, "run_heavy") - before == 2, figure(path, "run_heavy") - before
+        assert figure(path, "run_heavy") - before == 5, figure(path, "run_heavy") - before
 
 
 def micros(written):
@@ -129,25 +129,51 @@ def micros(written):
 
 
 def a_turn_has_one_handshake_and_others_pass_it(binary, folder):
-    """R41, R44, R50, R51: clients that begin together are signed for one a turn, and who speaks in clear waits for one of them, not for all:
-    'show profiling' tells how long each waited, in both modes."""
+    """R41, R44, R50, R51: clients that begin together are answered one a turn, resumed or not, and who speaks in clear waits for
+    one of them, not for all: 'show profiling' tells how long each waited, in both modes."""
     for extra in ("", "tune.sched.low-latency on"):
         world, path, clear = served(binary, folder, "profiling.tasks on\n    " + extra)
         with world:
             assert wait_until(lambda: connects(clear))
-            ours, turns, heavy = context(), figure(path, "loops"), figure(path, "run_heavy")
-            clients = [Client(world.port, ours) for _ in range(60)]
-            # It finds all of them at once.
-            world.program.send(signal.SIGSTOP)
-            for client in clients:
-                client.begin()
-            world.program.send(signal.SIGCONT)
-            for client in clients:
-                assert client.shake().ask().startswith(b"HTTP/1.1 200")
-            assert figure(path, "run_heavy") - heavy == 60
-            assert figure(path, "loops") - turns >= 60
-            profile = ask(path, "show profiling tasks")
-            handshakes, others = (re.search(rf"^  connection +(\d+) .* (\S+) +<- {woken}", profile, re.M) for woken in
-                                  ("transport@data/net/src/connection/transport.rs:", "poll@.* io_wakeup"))
-            # Thirty handshakes, on average, beside one.
-            assert handshakes[1] == "60" and 5 * micros(others[2]) < micros(handshakes[2]), profile
+            ours, sessions = context(), [None] * 60
+            for is_resumed in (False, True):
+                # Figures begin anew.
+                ask(path, "set profiling tasks on")
+                turns, heavy = figure(path, "loops"), figure(path, "run_heavy")
+                clients = [Client(world.port, ours, session) for session in sessions]
+                # It finds all of them at once, and is stopped in no run of theirs, which would seem to take as long.
+                assert wait_until(lambda: int(re.search(r"^CurrConns: (\d+)", ask(path, "show info"), re.M)[1]) >= 60)
+                time.sleep(0.05)
+                world.program.send(signal.SIGSTOP)
+                for client in clients:
+                    client.begin()
+                world.program.send(signal.SIGCONT)
+                for client in clients:
+                    assert client.shake().ask().startswith(b"HTTP/1.1 200")
+                    assert client.tls.session_reused == is_resumed
+                sessions = [client.tls.session for client in clients]
+                assert figure(path, "run_heavy") - heavy == 60
+                assert figure(path, "loops") - turns >= 60
+                others_pass(ask(path, "show profiling tasks"), "low-latency" in extra)
+
+
+def others_pass(profile, is_low_latency):
+    """Thirty handshakes, on average, beside one. Without low latency the first of a turn is made in the run that read its hello."""
+    handshakes, others = (re.search(rf"^  connection +(\d+) .* (\S+) +<- {woken}", profile, re.M) for woken in
+                          ("transport@data/net/src/connection/transport.rs:", "poll@.* io_wakeup"))
+    waited = int(handshakes[1])
+    assert waited == 60 if is_low_latency else 50 <= waited < 60, profile
+    assert 5 * micros(others[2]) < micros(handshakes[2]), profile
+
+
+def the_first_client_of_a_worker_does_not_wait_for_entropy(binary, folder):
+    """What the library collects once a thread, for some 50 ms, is there before anybody comes."""
+    times = []
+    for _ in range(3):
+        world, _, clear = served(binary, folder)
+        with world:
+            assert wait_until(lambda: connects(clear))
+            began = time.monotonic()
+            Client(world.port, context()).begin().shake()
+            times.append(time.monotonic() - began)
+    assert min(times) < 0.025, times

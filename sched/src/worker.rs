@@ -49,6 +49,8 @@ pub(crate) struct Worker {
     running_slot: Cell<u32>,
     free: Cell<u32>,
     running_event: Cell<bool>,
+    /// Whether this turn's heavy run was given away.
+    heavy_spent: Cell<bool>,
     id: u16,
     tuning: Tuning,
     pub(crate) shared: Arc<Shared>,
@@ -117,6 +119,7 @@ impl Worker {
             running_task: Cell::new(None),
             running_slot: Cell::new(NO_SLOT),
             running_event: Cell::new(false),
+            heavy_spent: Cell::new(false),
             free: Cell::new(NO_SLOT),
             queues: Queues::new(),
             tasks: Arena::new(),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use weir_sched::simulate::{Faults, World};
 use weir_sched::{
     Class, Kind, Tick, Tuning, WorkerSet, activity, current, kill, now, queues, set_nice, shared_tasks,
-    sleep_until, spawn, spawn_shared, wait, wake, yield_now,
+    sleep_until, spawn, spawn_shared, take_heavy_run, wait, wake, yield_now,
 };
 
 static KIND: Kind = Kind::new("turns");
@@ -121,6 +121,45 @@ fn heavy_entries_run_one_a_turn_beside_all_the_others() {
         left.iter_mut().zip(ran).for_each(|(left, ran)| *left -= ran);
     }
     assert_eq!(turns, 10);
+}
+
+/// R44: a turn's heavy run is given to the first task that asks for it and to no other, and heavy work that waits comes first.
+#[test]
+fn a_turn_has_one_heavy_run_whoever_takes_it() {
+    let mut world = world(1, 200, false);
+    let taken = Rc::new(Cell::new(0_u64));
+    let ask = |count| {
+        for _ in 0..count {
+            let taken = taken.clone();
+            spawn(&KIND, Class::Normal, async move { taken.set(taken.get() + u64::from(take_heavy_run())) });
+        }
+    };
+    world.on(0, || ask(10));
+    assert_eq!((turn(&mut world), taken.get()), ([0, 10, 0, 1], 1));
+    world.on(0, || {
+        ask(10);
+        spawn_many(Class::Heavy, 2);
+    });
+    assert_eq!((turn(&mut world), taken.get()), ([0, 10, 0, 1], 1), "what waits comes first");
+    world.on(0, || ask(10));
+    assert_eq!((turn(&mut world), taken.get()), ([0, 10, 0, 1], 1));
+    world.on(0, || ask(10));
+    assert_eq!((turn(&mut world), taken.get()), ([0, 10, 0, 1], 2));
+    // Heavy work that comes up after the run was given away waits for the next turn.
+    world.on(0, || {
+        ask(1);
+        spawn(&KIND, Class::Normal, async { spawn_many(Class::Heavy, 1) });
+    });
+    assert_eq!((turn(&mut world), taken.get()), ([0, 2, 0, 1], 3));
+    assert_eq!(turn(&mut world), [0, 0, 0, 1]);
+}
+
+/// R39, R44: with low latency nobody computes long where others may pass it.
+#[test]
+fn with_low_latency_heavy_work_always_waits_for_its_class() {
+    let mut world = world(1, 200, true);
+    world.on(0, || spawn(&KIND, Class::Normal, async { assert!(!take_heavy_run()) }));
+    assert_eq!(turn(&mut world), [0, 1, 0, 0]);
 }
 
 /// R41, R47 to R49: beside 1,000 units of heavy work a light bulk task waits for one of them at most. In any other class

@@ -546,6 +546,9 @@ impl Station {
     /// ends the process when there is no memory for that.
     fn set_up(&self, worker: usize) {
         let instance = self.lifecycle.instance;
+        if self.live.record.tls.get().is_some_and(LiveTls::speaks) {
+            weir_tls::library::prepare_thread();
+        }
         // Readers of published values have a thread-local slot.
         drop(weir_sync::Published::new(()).load());
         self.tuning.buffers.set_up(instance.figures.len());

@@ -1,7 +1,8 @@
-//! Which steps of a handshake compute as long as a hundred small requests: signatures, and checks of certificates.
+//! Which steps of a handshake compute as long as a hundred small requests: answers to a client's hello, whether they sign or only agree
+//! on keys, and checks of certificates.
 //!
-//! Most steps tell by the message that comes next. Whether a client that offers a session gets it only shows in the
-//! handshake, so that step is tried without a signature, and is made again when it wanted one.
+//! The message that comes next tells. Whether a certificate must be made for a client (`generate-certificates`) only its name tells:
+//! so a choice is tried without a signature, and is made again when it wanted one.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -19,17 +20,10 @@ use crate::record::{HEADER, announced};
 pub(crate) enum Cost {
     Short,
     Long,
-    /// Short if the client's session is resumed.
-    Unknown,
 }
 
-/// The cost of a client's first hello.
-pub(crate) fn of_hello(hello: &ClientHello<'_>, config: &ServerConfig) -> Cost {
-    if may_resume(hello, config) { Cost::Unknown } else { Cost::Long }
-}
-
-fn may_resume(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
-    // Tickets are decrypted twice then, which is little beside a handshake.
+/// Whether a client offers a session that may go on. Its ticket is decrypted twice then, which is little beside a handshake.
+pub(crate) fn may_resume(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
     let is_good = |ticket: &[u8]| !config.ticketer.enabled() || config.ticketer.decrypt(ticket).is_some();
     if hello.offers_version([3, 4]) && hello.offered_sessions().any(is_good) {
         return true;

@@ -22,3 +22,10 @@ const fn text(bytes: &'static [u8]) -> &'static str {
         Err(_) => panic!("a C string ends with a NUL"),
     }
 }
+
+/// Prepares the current thread for TLS. The first random number that a thread asks the library for takes some 50 ms, because its
+/// generator collects entropy of its own then: nobody's handshake should wait for that.
+pub fn prepare_thread() {
+    // Who cannot get a number now is told when it is needed.
+    let _ = aws_lc_rs::rand::fill(&mut [0; 32]);
+}

@@ -80,8 +80,8 @@ struct ServerHandshake {
     connection: UnbufferedServerConnection,
     config: Arc<ServerConfig>,
     verifier: Option<Arc<Verifier>>,
-    /// How long the answer to the client's first hello computes; none once it was given.
-    hello: Option<Cost>,
+    /// Whether the client's first hello was answered.
+    has_answered: bool,
     /// Where a hello ends that announces early data, until it is answered.
     announces: Option<usize>,
     refused: Option<Refused>,
@@ -90,7 +90,10 @@ struct ServerHandshake {
 
 impl ServerHandshake {
     fn cost(&self, wire: &[u8]) -> Cost {
-        self.hello.unwrap_or_else(|| heavy::of_client(wire, &self.connection, self.verifier.is_some()))
+        match self.has_answered {
+            true => heavy::of_client(wire, &self.connection, self.verifier.is_some()),
+            false => Cost::Long,
+        }
     }
 
     /// Skips early data that are refused.
@@ -117,13 +120,6 @@ impl ServerHandshake {
             self.skip_refused(wire, used);
         }
         pump(&mut self.connection, wire, used, answer, plain, early)
-    }
-
-    /// Begins again, because the session is not resumed.
-    fn begin_again(&mut self) -> Result<(), Failure> {
-        self.connection = connect(&self.config)?;
-        self.hello = Some(Cost::Long);
-        Ok(())
     }
 
     /// Checks the client certificate of a resumed session again: revocation lists, authorities and the time may have changed, and
@@ -307,18 +303,8 @@ impl Session {
         let pumped = match &mut self.state {
             SessionState::Server(server) => {
                 let early = &mut self.facts.early_received;
-                let said = answer.len();
-                let mut work = || server.pump(wire, used, answer, &mut plain, early);
-                let pumped =
-                    if cost == Cost::Unknown { heavy::without_signature(work) } else { Some(work()) };
-                let Some(pumped) = pumped else {
-                    answer.truncate(said);
-                    *used = 0;
-                    server.begin_again()?;
-                    return Ok(self.ask_for_turn());
-                };
-                server.hello = None;
-                pumped
+                server.has_answered = true;
+                server.pump(wire, used, answer, &mut plain, early)
             }
             SessionState::Client(client) => pump(&mut **client, wire, used, answer, &mut plain, &mut false),
             SessionState::Traffic(_) | SessionState::Early(_) | SessionState::ClientEarly(_) => {
@@ -694,11 +680,8 @@ fn begin(
     if offers_others_only(&hello, &config) {
         Arc::make_mut(&mut config).alpn_protocols.clear();
     }
-    // A hello that is cut over records is put together in place: it could not be read twice.
-    let is_whole = record::announced(wire)
-        .is_some_and(|length| length >= record::HEADER + MESSAGE_HEADER + message.body.len());
-    let cost = if is_whole { heavy::of_hello(&hello, &config) } else { Cost::Long };
-    if cost == Cost::Unknown && config.send_tls13_tickets > 1 && config.max_early_data_size == 0 {
+    if config.send_tls13_tickets > 1 && config.max_early_data_size == 0 && heavy::may_resume(&hello, &config)
+    {
         // A session that goes on gets one ticket for the one that it used, as with OpenSSL (manual of `SSL_CTX_set_num_tickets`). Who
         // has a response to early data may leave before the tickets come, and has one less each time.
         Arc::make_mut(&mut config).send_tls13_tickets = 1;
@@ -706,9 +689,16 @@ fn begin(
     let announces = hello.extension(EARLY_DATA).is_some().then(|| hello_end(wire, message.body.len()));
     let config = if announces.is_some() { early_refused::telling(&config) } else { config };
     let connection = connect(&config)?;
-    let (verifier, hello) = (chosen.verifier, Some(cost));
-    let handshake =
-        ServerHandshake { connection, config, verifier, hello, announces, refused: None, keys: None };
+    let verifier = chosen.verifier;
+    let handshake = ServerHandshake {
+        connection,
+        config,
+        verifier,
+        has_answered: false,
+        announces,
+        refused: None,
+        keys: None,
+    };
     Ok(Begun::Handshake(Box::new(handshake)))
 }
 

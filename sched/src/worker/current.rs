@@ -113,6 +113,15 @@ pub fn set_class(class: Class) -> Class {
     Worker::current().running().class.replace(class)
 }
 
+/// Whether the running task may compute long now, as this turn's heavy entry: true once a turn at most, and never while heavy work
+/// waits, which comes first. Who may not sets its class, and wakes itself for a later turn.
+///
+/// # Panics
+/// Outside a worker.
+pub fn take_heavy_run() -> bool {
+    Worker::current().take_heavy_run()
+}
+
 /// Sets or clears a flag that is the current task's own: the scheduler keeps it from run to run (R19).
 pub fn set_flag(on: bool) {
     let task = Worker::current().running();

@@ -80,6 +80,7 @@ impl Worker {
     /// Runs the queues within the budget of one turn.
     pub(super) fn run_turn(&self) {
         self.queues.begin_turn(&self.tasks);
+        self.heavy_spent.set(false);
         self.profiler.interrupt();
         let mut load = self.queues.load();
         self.publish(&load);
@@ -119,12 +120,26 @@ impl Worker {
             if class == NORMAL && shared_room > 0 {
                 left[NORMAL] -= self.run_shared(shared_room);
             }
+            if class == HEAVY && self.queues.has(HEAVY) && self.heavy_spent.replace(true) {
+                // A task of another class has run in its place.
+                break;
+            }
             while left[class] > 0 {
                 let Some((slot, task)) = self.queues.pop(&self.tasks, class) else { break };
                 left[class] -= 1;
                 self.run_task(slot, task);
             }
         }
+    }
+
+    /// Gives the running task this turn's heavy run, unless it is given away, or heavy work waits for it.
+    pub(super) fn take_heavy_run(&self) -> bool {
+        let is_free = !self.tuning.low_latency && !self.heavy_spent.get() && !self.queues.has(HEAVY);
+        if is_free {
+            self.heavy_spent.set(true);
+            self.shared.activity.runs[HEAVY].increment();
+        }
+        is_free
     }
 
     /// Distributes the unused part of a turn among classes that got more work meanwhile: a turn ends when its depth is used

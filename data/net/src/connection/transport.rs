@@ -186,6 +186,10 @@ impl Connection {
                 weir_sched::set_class(usual);
             }
             if result == Ok(Progress::Computes) {
+                if weir_sched::take_heavy_run() {
+                    self.beside = Some(beside);
+                    continue;
+                }
                 transport.usual = Some(weir_sched::set_class(Class::Heavy));
             }
             let is_tickets = result == Ok(Progress::Established) && transport.is_tickets(&answer);

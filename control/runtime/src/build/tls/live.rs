@@ -68,6 +68,11 @@ impl LiveTls {
         LiveTls { state: Mutex::new(state), on_change: OnceLock::new() }
     }
 
+    /// Whether somebody speaks TLS.
+    pub fn speaks(&self) -> bool {
+        self.state().builder.speaks()
+    }
+
     /// The TLS settings of a server that is added; none where neither its traffic nor its checks use TLS. No file is read for it.
     ///
     /// # Errors
