@@ -7,11 +7,10 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use rustls::ServerConfig;
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{Signer, SigningKey};
 use rustls::{CommonState, Error, HandshakeKind, ProtocolVersion, SignatureAlgorithm, SignatureScheme};
-use weir_client_hello::{CLIENT_HELLO, ClientHello};
+use weir_client_hello::CLIENT_HELLO;
 
 use crate::record::{HEADER, announced};
 
@@ -20,18 +19,6 @@ use crate::record::{HEADER, announced};
 pub(crate) enum Cost {
     Short,
     Long,
-}
-
-/// Whether a client offers a session that may go on. Its ticket is decrypted twice then, which is little beside a handshake.
-pub(crate) fn may_resume(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
-    let is_good = |ticket: &[u8]| !config.ticketer.enabled() || config.ticketer.decrypt(ticket).is_some();
-    if hello.offers_version([3, 4]) && hello.offered_sessions().any(is_good) {
-        return true;
-    }
-    match hello.session_ticket() {
-        Some(ticket) if !ticket.is_empty() => is_good(ticket),
-        _ => !hello.session.is_empty() && !hello.offers_version([3, 4]) && config.session_storage.can_cache(),
-    }
 }
 
 /// The cost of what a client sends behind its first hello.

@@ -3,8 +3,9 @@
 //!
 //! A handshake derives about thirty values, each by one HMAC of a short message, and preparing an HMAC's key hashes as much as the
 //! message. The provider of rustls prepares it for each value; most secrets give two to four. The first secret of a session without
-//! a former one is the same for all: it is extracted once. Keys of the data are derived twice, and hashed once (`traffic_keys.rs`). The HMACs are those of `hmac`, whose prepared key is 288 bytes; that of
-//! aws-lc-rs is eight times as large, is copied three times for a value, and hashes no quicker.
+//! a former one is the same for all: it is extracted once. Keys of the data are derived twice, and hashed once (`traffic_keys.rs`).
+//! The HMACs are those of `hmac`, whose prepared key is 288 bytes; that of aws-lc-rs is eight times as large, is copied three times
+//! for a value, and hashes no quicker.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -56,8 +57,8 @@ static SHA384: Prepared<Hmac<Sha384>> = Prepared::new();
 
 /// HKDF over the HMAC `M`.
 struct Prepared<M> {
-    /// The secret of a session without a former one.
-    first: OnceLock<M>,
+    /// The secret of a session without a former one, with its key.
+    first: OnceLock<Expander<M>>,
     /// The key of an extraction without a salt.
     no_salt: OnceLock<M>,
 }
@@ -86,22 +87,29 @@ impl<M: Key> Prepared<M> {
         Prepared { first: OnceLock::new(), no_salt: OnceLock::new() }
     }
 
-    /// HKDF-Extract: the key that expands.
-    fn extract(&self, salt: Option<&[u8]>, secret: &[u8]) -> M {
+    /// HKDF-Extract.
+    fn extract(&self, salt: Option<&[u8]>, secret: &[u8]) -> Expander<M> {
         let salt = match salt {
             Some(salt) => prepare(salt),
             None => self.no_salt.get_or_init(|| prepare(zeros::<M>())).clone(),
         };
-        prepare(&sign(salt, secret))
+        Expander::of(OkmBlock::new(&sign(salt, secret)))
+    }
+
+    /// What is extracted from nothing, without a salt.
+    fn extract_first(&self) -> Expander<M> {
+        let first = self.extract(None, zeros::<M>());
+        first.key();
+        first
     }
 }
 
 impl<M: Key> Hkdf for Prepared<M> {
     fn extract_from_zero_ikm(&self, salt: Option<&[u8]>) -> Box<dyn HkdfExpander> {
-        Box::new(Expander::extracted(match salt {
-            None => self.first.get_or_init(|| self.extract(None, zeros::<M>())).clone(),
+        Box::new(match salt {
+            None => self.first.get_or_init(|| self.extract_first()).clone(),
             salt => self.extract(salt, zeros::<M>()),
-        }))
+        })
     }
 
     fn extract_from_secret(&self, salt: Option<&[u8]>, secret: &[u8]) -> Box<dyn HkdfExpander> {
@@ -109,11 +117,11 @@ impl<M: Key> Hkdf for Prepared<M> {
         if salt.is_none() {
             identity::note_offered_key(secret);
         }
-        Box::new(Expander::extracted(self.extract(salt, secret)))
+        Box::new(self.extract(salt, secret))
     }
 
     fn expander_for_okm(&self, okm: &OkmBlock) -> Box<dyn HkdfExpander> {
-        Box::new(Expander::<M> { secret: Some(okm.clone()), key: OnceLock::new() })
+        Box::new(Expander::<M>::of(okm.clone()))
     }
 
     fn hmac_sign(&self, key: &OkmBlock, message: &[u8]) -> Tag {
@@ -125,32 +133,25 @@ impl<M: Key> Hkdf for Prepared<M> {
 }
 
 /// HKDF-Expand with one secret.
+#[derive(Clone)]
 struct Expander<M> {
-    /// The secret, if it was expanded from another.
-    secret: Option<OkmBlock>,
+    secret: OkmBlock,
     /// The key, once something is hashed with it.
     key: OnceLock<M>,
 }
 
 impl<M: Key> Expander<M> {
-    fn extracted(key: M) -> Self {
-        Expander { secret: None, key: OnceLock::from(key) }
+    fn of(secret: OkmBlock) -> Self {
+        Expander { secret, key: OnceLock::new() }
     }
 
-    /// The secret and what is derived from it, if that is derived a second time.
-    fn traffic_key(&self, info: &[&[u8]]) -> Option<(&OkmBlock, Purpose)> {
-        let purpose = match label(info) {
-            b"key" => Purpose::Key,
-            b"iv" => Purpose::Iv,
-            _ => return None,
-        };
-        Some((self.secret.as_ref()?, purpose))
+    fn key(&self) -> &M {
+        self.key.get_or_init(|| prepare(self.secret.as_ref()))
     }
 
     /// One block of output: the HMAC of the block before it, what it is for, and its number.
     fn block(&self, before: &[u8], info: &[&[u8]], number: u8) -> Output<M> {
-        let secret = || self.secret.as_ref().map_or(&[][..], AsRef::as_ref);
-        let mut mac = self.key.get_or_init(|| prepare(secret())).clone();
+        let mut mac = self.key().clone();
         mac.update(before);
         info.iter().for_each(|part| mac.update(part));
         sign(mac, &[number])
@@ -162,10 +163,19 @@ fn label<'i>(info: &[&'i [u8]]) -> &'i [u8] {
     info.get(3).copied().unwrap_or_default()
 }
 
+/// What of the keys of traffic a label is for (RFC 8446, 7.3).
+fn purpose(info: &[&[u8]]) -> Option<Purpose> {
+    match label(info) {
+        b"key" => Some(Purpose::Key),
+        b"iv" => Some(Purpose::Iv),
+        _ => None,
+    }
+}
+
 impl<M: Key> HkdfExpander for Expander<M> {
     fn expand_slice(&self, info: &[&[u8]], output: &mut [u8]) -> Result<(), OutputLengthError> {
-        let traffic_key = self.traffic_key(info);
-        if traffic_key.is_some_and(|(secret, purpose)| traffic_keys::recall(secret, purpose, output)) {
+        let purpose = purpose(info);
+        if purpose.is_some_and(|purpose| traffic_keys::recall(&self.secret, purpose, output)) {
             return Ok(());
         }
         let mut before: Option<Output<M>> = None;
@@ -175,8 +185,8 @@ impl<M: Key> HkdfExpander for Expander<M> {
             part.copy_from_slice(&block[..part.len()]);
             before = Some(block);
         }
-        if let Some((secret, purpose)) = traffic_key {
-            traffic_keys::keep(secret, purpose, output);
+        if let Some(purpose) = purpose {
+            traffic_keys::keep(&self.secret, purpose, output);
         }
         Ok(())
     }
@@ -286,7 +296,7 @@ mod tests {
     fn keys_of_traffic_are_hashed_once() {
         let okm = OkmBlock::new(&[7; 48]);
         let theirs = cipher_suite::TLS13_AES_256_GCM_SHA384.tls13().expect("TLS 1.3").hkdf_provider;
-        let expander = || Expander::<Hmac<Sha384>> { secret: Some(okm.clone()), key: OnceLock::new() };
+        let expander = || Expander::<Hmac<Sha384>>::of(okm.clone());
         traffic_keys::with_kept(&mut None, || {
             for (name, length) in [(&b"key"[..], 32), (b"iv", 12), (b"finished", 48)] {
                 let info = [&[0, 1][..], b"2", b"tls13 ", name, &[0]];

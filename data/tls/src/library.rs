@@ -1,4 +1,4 @@
-//! The cryptographic library, as it names itself: for `-vv` and for conditions of configurations.
+//! The cryptographic library: how it names itself, for `-vv` and for conditions of configurations, and what a thread prepares for it.
 
 use std::sync::LazyLock;
 
@@ -12,6 +12,13 @@ pub const API: u32 = aws_lc_sys::AWSLC_API_VERSION.cast_unsigned();
 pub static RUNNING: LazyLock<String> =
     LazyLock::new(|| format!("AWS-LC {}", text(aws_lc_sys::AWSLC_VERSION_NUMBER_STRING)));
 
+/// Prepares the current thread for TLS. The first random number that a thread asks the library for takes some 50 ms, because its
+/// generator collects entropy of its own then: nobody's handshake should wait for that.
+pub fn prepare_thread() {
+    // Who cannot get a number now is told when it is needed.
+    let _ = aws_lc_rs::rand::fill(&mut [0; 32]);
+}
+
 /// A C string without its NUL.
 const fn text(bytes: &'static [u8]) -> &'static str {
     match std::ffi::CStr::from_bytes_with_nul(bytes) {
@@ -21,11 +28,4 @@ const fn text(bytes: &'static [u8]) -> &'static str {
         },
         Err(_) => panic!("a C string ends with a NUL"),
     }
-}
-
-/// Prepares the current thread for TLS. The first random number that a thread asks the library for takes some 50 ms, because its
-/// generator collects entropy of its own then: nobody's handshake should wait for that.
-pub fn prepare_thread() {
-    // Who cannot get a number now is told when it is needed.
-    let _ = aws_lc_rs::rand::fill(&mut [0; 32]);
 }

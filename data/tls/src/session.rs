@@ -29,6 +29,7 @@ use crate::heavy::{self, Cost};
 use crate::identity::Identity;
 use crate::pump::{Pumped, pump};
 use crate::record;
+use crate::resumption;
 use crate::secrets::{self, Randoms, Secrets};
 use crate::traffic::{Keys, Opened, Traffic};
 use crate::traffic_keys::{self, TrafficKeys};
@@ -85,6 +86,7 @@ struct ServerHandshake {
     /// Where a hello ends that announces early data, until it is answered.
     announces: Option<usize>,
     refused: Option<Refused>,
+    /// The keys of traffic that were derived.
     keys: Option<Box<TrafficKeys>>,
 }
 
@@ -680,7 +682,9 @@ fn begin(
     if offers_others_only(&hello, &config) {
         Arc::make_mut(&mut config).alpn_protocols.clear();
     }
-    if config.send_tls13_tickets > 1 && config.max_early_data_size == 0 && heavy::may_resume(&hello, &config)
+    if config.send_tls13_tickets > 1
+        && config.max_early_data_size == 0
+        && resumption::may_resume(&hello, &config)
     {
         // A session that goes on gets one ticket for the one that it used, as with OpenSSL (manual of `SSL_CTX_set_num_tickets`). Who
         // has a response to early data may leave before the tickets come, and has one less each time.
@@ -688,7 +692,8 @@ fn begin(
     }
     let announces = hello.extension(EARLY_DATA).is_some().then(|| hello_end(wire, message.body.len()));
     let config = if announces.is_some() { early_refused::telling(&config) } else { config };
-    let connection = connect(&config)?;
+    let connection =
+        UnbufferedServerConnection::new(Arc::clone(&config)).map_err(|error| Failure::from_rustls(&error))?;
     let verifier = chosen.verifier;
     let handshake = ServerHandshake {
         connection,
@@ -711,10 +716,6 @@ fn hello_end(wire: &[u8], body: usize) -> usize {
         end += length;
     }
     end.min(wire.len())
-}
-
-fn connect(config: &Arc<ServerConfig>) -> Result<UnbufferedServerConnection, Failure> {
-    UnbufferedServerConnection::new(Arc::clone(config)).map_err(|error| Failure::from_rustls(&error))
 }
 
 /// Whether the OCSP response of a certificate can be stapled; none if there is none.

@@ -56,17 +56,16 @@ impl TrafficKeys {
 
 /// Makes one step of a handshake, whose keys are `kept`.
 pub(crate) fn with_kept<T>(kept: &mut Option<Box<TrafficKeys>>, step: impl FnOnce() -> T) -> T {
-    let keys = kept.take().unwrap_or_default();
-    CURRENT.with_borrow_mut(|current| **current = Some(keys));
+    CURRENT.with_borrow_mut(|current| **current = Some(kept.take()));
     let made = step();
-    *kept = CURRENT.with_borrow_mut(|current| current.take());
+    *kept = CURRENT.with_borrow_mut(|current| current.take()).flatten();
     made
 }
 
 /// Puts what was derived from a secret before into `output`; false if it was not, or not in a step of a session.
 pub(crate) fn recall(secret: &OkmBlock, purpose: Purpose, output: &mut [u8]) -> bool {
     CURRENT.with_borrow_mut(|current| {
-        let derived = current.as_mut().and_then(|keys| keys.of(secret.as_ref()));
+        let derived = current.as_mut().and_then(Option::as_mut).and_then(|keys| keys.of(secret.as_ref()));
         let Some(value) = derived.and_then(|derived| derived.part(purpose).as_ref()) else { return false };
         let is_as_long = value.as_ref().len() == output.len();
         if is_as_long {
@@ -81,14 +80,16 @@ pub(crate) fn keep(secret: &OkmBlock, purpose: Purpose, value: &[u8]) {
     if value.len() <= OkmBlock::MAX_LEN {
         CURRENT.with_borrow_mut(|current| {
             if let Some(keys) = &mut **current {
-                keys.keep(secret, purpose, value);
+                keys.get_or_insert_default().keep(secret, purpose, value);
             }
         });
     }
 }
 
 thread_local! {
-    static CURRENT: RefCell<ManuallyDrop<Option<Box<TrafficKeys>>>> = const { RefCell::new(ManuallyDrop::new(None)) };
+    /// The keys of the session that makes a step, once it has some; none between steps.
+    static CURRENT: RefCell<ManuallyDrop<Option<Option<Box<TrafficKeys>>>>> =
+        const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
 #[cfg(test)]
