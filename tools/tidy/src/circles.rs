@@ -192,10 +192,9 @@ mod tests {
             roots: vec!["data/x/src/lib.rs".into()],
         };
         let workspace = Workspace {
-            root: ".".into(),
             crates: vec![member],
-            packages: Vec::new(),
             sources: files.iter().map(source).collect(),
+            ..Workspace::default()
         };
         let found = report(&workspace);
         assert_eq!(found.first().map_or(&[][..], |(_, circle)| circle), expected, "{files:?}");

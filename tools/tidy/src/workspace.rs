@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The project: its root folder, its own crates, all packages that they are built from, and its source files.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Workspace {
     /// The folder that holds the root `Cargo.toml`.
     pub root: PathBuf,
