@@ -8,7 +8,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET)/release/weir
 
-.PHONY: run test build vtc differential explore parity bench readme reference manual deb
+.PHONY: run test build vtc differential explore parity bench readme ratchets reference manual deb
 .DEFAULT_GOAL := build
 
 # Builds weir and starts it. Without ARGS it uses its built-in configuration and prints where to look;
@@ -56,6 +56,10 @@ bench: build
 # Writes again the part of the README that is generated from the rows of the language.
 readme:
 	@cargo run --quiet --locked -p weir-tidy -- readme
+
+# Writes the figures that fell into tools/tidy/ratchets; fails when a figure would rise (STYLE.md, "Ratchets").
+ratchets:
+	@cargo run --quiet --locked -p weir-tidy -- ratchets
 
 # Writes again what is generated of the manual, the man pages and the completions of shells.
 reference:

@@ -1,18 +1,24 @@
 //! The rules of the house, as tests: rules that the compiler cannot check and a review forgets.
 //!
-//! `cargo test -p weir-tidy` reads every `Cargo.toml` through `cargo metadata` and every source file as text, and fails on
-//! an edge between crates that does not point down, on a crate without its opening page, on unsafe code where it does not
-//! belong, on a connection that is opened elsewhere than in its one place, on a circle of modules that grew, on a file that nothing compiles or that has grown past reading, on a name that says nothing, on a licence or a crate that `deny.toml`
-//! does not let in, on a requirement of the scheduler that nothing proves, on a benchmark that measures other crates than are built, and on a README whose generated part is no longer what the rows say.
+//! `cargo test -p weir-tidy` reads every `Cargo.toml` through `cargo metadata` and every source file as text. It fails on
+//!
+//! * an edge between crates that points up or sideways ([`house`]), a circle of modules that grew ([`circles`]);
+//! * unsafe code or a connection outside its folder, a crate without an opening page, a file that is too long or not compiled,
+//!   an empty name ([`text`]);
+//! * a licence or a crate that `deny.toml` rejects ([`licences`]), a benchmark of other versions than are built ([`locks`]);
+//! * a requirement without a proof ([`proofs`]), a row without help ([`rows`]), a README that differs from the rows ([`readme`]);
+//! * a figure that rose ([`ratchet`]): indirect English ([`english`]).
 //!
 //! Every rule is a function from a [`Workspace`] to a list of [`Fault`]s; it knows nothing of the other rules. It knows
 //! weir's features only as [`rows`]. Begin with [`house`], which holds the map.
 
 pub mod circles;
+pub mod english;
 pub mod house;
 pub mod licences;
 pub mod locks;
 pub mod proofs;
+pub mod ratchet;
 pub mod readme;
 pub mod requirements;
 pub mod rows;

@@ -1,9 +1,10 @@
-//! `weir-tidy readme` updates the generated part of the README.
+//! `weir-tidy` updates generated files and prints reports about the project.
 //!
 //! The rules themselves are tests (`cargo test -p weir-tidy`), because a program that must be run by hand is forgotten.
 //! The commands here write or report:
 //!
 //! * `readme`: the words that are not implemented yet, from the rows of the language;
+//! * `ratchets`: the figures that fell, in the tables of `tools/tidy/ratchets`; fails if a figure would rise;
 //! * `circles`: the modules of each crate that import each other;
 //! * `requirements`: each requirement's number and the tests that name it.
 //!
@@ -11,7 +12,7 @@
 
 use std::process::ExitCode;
 
-use weir_tidy::{Workspace, circles, readme, requirements};
+use weir_tidy::{Workspace, circles, english, readme, requirements};
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
@@ -39,9 +40,28 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+        Some("ratchets") => lower_ratchets(&Workspace::load()),
         _ => {
-            eprintln!("usage: weir-tidy circles|readme|requirements");
+            eprintln!("usage: weir-tidy circles|ratchets|readme|requirements");
             ExitCode::from(2)
         }
     }
+}
+
+fn lower_ratchets(workspace: &Workspace) -> ExitCode {
+    let ratchets = [(english::RATCHET, english::counts(workspace))];
+    let mut status = ExitCode::SUCCESS;
+    for (ratchet, counts) in ratchets {
+        let why = match ratchet.lower(&workspace.root, &counts) {
+            Ok(rises) if rises.is_empty() => continue,
+            Ok(rises) => format!(
+                "not raised; rewrite the code, or edit these rows by hand and explain them in the commit:\n{}",
+                rises.join("\n")
+            ),
+            Err(error) => error.to_string(),
+        };
+        eprintln!("{}: {why}", ratchet.path);
+        status = ExitCode::FAILURE;
+    }
+    status
 }

@@ -7,6 +7,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
+/// The extensions of the files that the rules read as text.
+const TEXTS: [&str; 3] = [".md", ".py", ".rs"];
+
 /// The project: its root folder, its own crates, all packages that they are built from, and its source files.
 #[derive(Debug, Default)]
 pub struct Workspace {
@@ -16,12 +19,14 @@ pub struct Workspace {
     pub crates: Vec<Crate>,
     /// Every package in the resolved tree, ours and others'.
     pub packages: Vec<Package>,
-    /// Every Rust source file of ours.
+    /// Every Rust source file of the crates, sorted by path.
     pub sources: Vec<SourceFile>,
+    /// The other texts of the project, sorted by path: Markdown, Python, and Rust outside the crates.
+    pub pages: Vec<SourceFile>,
 }
 
 /// One of our own crates.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Crate {
     /// The name in `Cargo.toml`.
     pub name: String,
@@ -48,13 +53,20 @@ pub struct Package {
     pub source: String,
 }
 
-/// A Rust source file.
+/// A text file of the project.
 #[derive(Debug, Clone)]
 pub struct SourceFile {
     /// Relative to the root, with `/` between its parts.
     pub path: String,
     /// The whole text.
     pub text: String,
+}
+
+impl Crate {
+    /// Whether a path, relative to the project's root, is inside the crate's folder.
+    pub fn contains(&self, path: &str) -> bool {
+        path.strip_prefix(self.folder.as_str()).is_some_and(|inside| inside.starts_with('/'))
+    }
 }
 
 impl Workspace {
@@ -86,12 +98,19 @@ impl Workspace {
                 crates.push(own_crate(root, name, package));
             }
         }
-        let mut sources = Vec::new();
-        for member in &crates {
-            read_sources(root, &root.join(&member.folder), &mut sources);
-        }
-        sources.sort_by(|a, b| a.path.cmp(&b.path));
-        Self { root: root.to_path_buf(), crates, packages, sources }
+        let mut files = Vec::new();
+        read_texts(root, root, &mut files);
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        let is_source = |file: &SourceFile| {
+            file.path.ends_with(".rs") && crates.iter().any(|member| member.contains(&file.path))
+        };
+        let (sources, pages) = files.into_iter().partition(is_source);
+        Self { root: root.to_path_buf(), crates, packages, sources, pages }
+    }
+
+    /// Every text of the project.
+    pub fn texts(&self) -> impl Iterator<Item = &SourceFile> {
+        self.sources.iter().chain(&self.pages)
     }
 
     /// The source file at a path relative to the root.
@@ -173,16 +192,25 @@ fn own_crate(root: &Path, name: String, package: &Value) -> Crate {
     Crate { name, folder, dependencies, of_tests, roots }
 }
 
-fn read_sources(root: &Path, folder: &Path, sources: &mut Vec<SourceFile>) {
-    for entry in fs::read_dir(folder).expect("a crate's folder can be read") {
+/// Reads the texts of a folder and its subfolders.
+fn read_texts(root: &Path, folder: &Path, texts: &mut Vec<SourceFile>) {
+    for entry in fs::read_dir(folder).expect("a folder of the project can be read") {
         let path = entry.expect("a folder's entry can be read").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
         if path.is_dir() {
-            read_sources(root, &path, sources);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path).expect("a source file is UTF-8");
-            sources.push(SourceFile { path: relative(root, &path), text });
+            if !is_skipped(&name, folder.join("Cargo.toml").exists()) {
+                read_texts(root, &path, texts);
+            }
+        } else if TEXTS.iter().any(|extension| name.ends_with(extension)) {
+            let text = fs::read_to_string(&path).expect("a text of the project is UTF-8");
+            texts.push(SourceFile { path: relative(root, &path), text });
         }
     }
+}
+
+/// Whether a folder is hidden or holds build results.
+fn is_skipped(name: &str, beside_manifest: bool) -> bool {
+    name.starts_with('.') || (name == "target" && beside_manifest)
 }
 
 fn relative(root: &Path, path: &Path) -> String {
@@ -196,4 +224,15 @@ fn text(value: &Value) -> String {
 
 fn strings(value: &Value) -> impl Iterator<Item = &str> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skips_hidden_folders_and_build_results() {
+        let skipped = [(".git", false), ("target", true), ("target", false), ("tests", true)];
+        assert_eq!(skipped.map(|(name, manifest)| is_skipped(name, manifest)), [true, true, false, false]);
+    }
 }

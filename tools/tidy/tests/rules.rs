@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use weir_tidy::{Fault, Workspace, circles, house, licences, locks, proofs, readme, rows, text};
+use weir_tidy::{Fault, Workspace, circles, english, house, licences, locks, proofs, readme, rows, text};
 
 /// Read once for all rules: cargo's metadata and every source take longer than most rules.
 static WORKSPACE: LazyLock<Workspace> = LazyLock::new(Workspace::load);
@@ -85,4 +85,9 @@ fn every_row_says_what_it_does() {
 #[test]
 fn every_requirement_of_a_table_is_proven() {
     check(proofs::gaps);
+}
+
+#[test]
+fn indirect_english_does_not_grow() {
+    check(english::grown);
 }
