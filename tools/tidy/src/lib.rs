@@ -7,16 +7,18 @@
 //!   an empty name ([`text`]);
 //! * a licence or a crate that `deny.toml` rejects ([`licences`]), a benchmark of other versions than are built ([`locks`]);
 //! * a requirement without a proof ([`proofs`]), a row without help ([`rows`]), a README that differs from the rows ([`readme`]);
-//! * a figure that rose ([`ratchet`]): indirect English ([`english`]).
+//! * a figure that rose ([`ratchet`]): indirect English ([`english`]), methods of one type ([`methods`]).
 //!
 //! Every rule is a function from a [`Workspace`] to a list of [`Fault`]s; it knows nothing of the other rules. It knows
 //! weir's features only as [`rows`]. Begin with [`house`], which holds the map.
 
 pub mod circles;
+mod declarations;
 pub mod english;
 pub mod house;
 pub mod licences;
 pub mod locks;
+pub mod methods;
 pub mod proofs;
 pub mod ratchet;
 pub mod readme;

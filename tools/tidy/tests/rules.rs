@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use weir_tidy::{Fault, Workspace, circles, english, house, licences, locks, proofs, readme, rows, text};
+use weir_tidy::{
+    Fault, Workspace, circles, english, house, licences, locks, methods, proofs, readme, rows, text,
+};
 
 /// Read once for all rules: cargo's metadata and every source take longer than most rules.
 static WORKSPACE: LazyLock<Workspace> = LazyLock::new(Workspace::load);
@@ -90,4 +92,9 @@ fn every_requirement_of_a_table_is_proven() {
 #[test]
 fn indirect_english_does_not_grow() {
     check(english::grown);
+}
+
+#[test]
+fn types_do_not_gain_methods() {
+    check(methods::grown);
 }
