@@ -12,7 +12,7 @@
 
 use std::process::ExitCode;
 
-use weir_tidy::{Workspace, circles, english, methods, readme, requirements};
+use weir_tidy::{Workspace, circles, english, methods, names, readme, requirements};
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
@@ -49,8 +49,11 @@ fn main() -> ExitCode {
 }
 
 fn lower_ratchets(workspace: &Workspace) -> ExitCode {
-    let ratchets =
-        [(english::RATCHET, english::counts(workspace)), (methods::RATCHET, methods::counts(workspace))];
+    let ratchets = [
+        (english::RATCHET, english::counts(workspace)),
+        (methods::RATCHET, methods::counts(workspace)),
+        (names::RATCHET, names::counts(workspace)),
+    ];
     let mut status = ExitCode::SUCCESS;
     for (ratchet, counts) in ratchets {
         let why = match ratchet.lower(&workspace.root, &counts) {

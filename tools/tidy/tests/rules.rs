@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use weir_tidy::{
-    Fault, Workspace, circles, english, house, licences, locks, methods, proofs, readme, rows, text,
+    Fault, Workspace, circles, english, house, licences, locks, methods, names, proofs, readme, rows, text,
 };
 
 /// Read once for all rules: cargo's metadata and every source take longer than most rules.
@@ -97,4 +97,9 @@ fn indirect_english_does_not_grow() {
 #[test]
 fn types_do_not_gain_methods() {
     check(methods::grown);
+}
+
+#[test]
+fn crates_share_no_more_type_names() {
+    check(names::grown);
 }
