@@ -1,7 +1,7 @@
 //! D4: after a warm-up, waking, waiting, spawning and moving bytes allocate nothing.
 
 use weir_containers::Buffer;
-use weir_containers::counting::{Counting, allocations};
+use weir_counting::{Counting, allocations};
 use weir_sched::{
     Class, Descriptor, Kind, Received, Tick, current, now, simulate, spawn, wait, wake, yield_now,
 };

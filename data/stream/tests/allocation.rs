@@ -3,7 +3,7 @@
 mod support;
 
 use support::threads::Running;
-use weir_containers::counting::{Counting, allocations, live_bytes};
+use weir_counting::{Counting, allocations, live_bytes};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

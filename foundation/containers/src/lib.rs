@@ -13,8 +13,6 @@
 
 mod arena;
 mod buffer;
-#[cfg(feature = "counting")]
-pub mod counting;
 mod pools;
 mod recycle;
 mod slab;

@@ -25,6 +25,8 @@ const BIN_BELOW: &[&str] = &["foundation", "sched", "proto", "language", "data",
 
 const HOUSE: &[Room] = &[
     room("weir-containers", "foundation/containers", NOTHING, NOTHING),
+    // A feature of another crate would build everything above that crate once more for tests.
+    room("weir-counting", "foundation/counting", NOTHING, NOTHING),
     room("weir-sys", "foundation/sys", NOTHING, NOTHING),
     room("weir-memory", "foundation/memory", &["weir-sys"], NOTHING),
     room("weir-sync", "foundation/sync", &["weir-containers", "weir-sys"], NOTHING),

@@ -1,7 +1,7 @@
 //! An allocator that counts, for tests that check that nothing is allocated, or how many bytes an object holds.
 //!
 //! A test binary makes it its `#[global_allocator]`; the program itself never does. Each thread counts for itself, so
-//! what other threads do meanwhile does not matter. Memory that one thread allocates and another frees stays live on the
+//! other threads do not matter. Memory that one thread allocates and another frees stays live on the
 //! first for ever and counts negative on the second.
 
 use std::alloc::{GlobalAlloc, Layout, System};
