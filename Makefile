@@ -1,52 +1,72 @@
 # weir: two commands for everybody, `make run` and `make test`. The others are for those who work on it.
 #
-# Both work on a Debian 12 that has nothing but Rust: what is missing is installed from Debian's own packages
+# Both work on a Debian 12 that has Rust, make and git: what is missing is installed from Debian's own packages
 # (packaging/setup says which, and why each).
 
 SHELL := /bin/sh
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
+# What tests and trials run: built in minutes. What packages ship: several times as slow to build, a few per cent faster.
+TRIAL := $(TARGET)/trial/weir
 WEIR := $(TARGET)/release/weir
+PROGRAMS := -p weir -p weir-ring -p weir-top
 
-.PHONY: run test build vtc differential explore parity bench readme ratchets reference manual deb
+.PHONY: run test soak fresh shipped trial build vtc differential explore parity bench readme ratchets reference manual deb
 .DEFAULT_GOAL := build
 
 # Builds weir and starts it. Without ARGS it uses its built-in configuration and prints where to look;
 # `make run ARGS="-f my.cfg"` gives it yours.
 run:
 	@packaging/setup build
-	@cargo build --release --locked --quiet -p weir
-	@exec $(WEIR) $(ARGS)
+	@test -x $(TRIAL) || echo "Building weir. The first time takes about four minutes on two processors, later ones seconds." >&2
+	@cargo build --profile trial --locked -p weir
+	@exec $(TRIAL) $(ARGS)
 
 # Everything that has to hold, each step timed, a table at the end. `make test ONLY=vtc,parity` runs some steps.
 test:
 	@packaging/setup build test
 	@exec python3 tests/steps.py $(if $(ONLY),--only $(ONLY))
 
+# Tests whose names match, 50 times on a quiet machine and 50 times on a busy one: `make soak ONLY=reload_keeps_the_socket`.
+soak: trial
+	@packaging/setup test
+	@exec python3 tests/soak.py --only '$(ONLY)' $(if $(TIMES),--times $(TIMES))
+
+# Both commands in a new Debian 12, as a user with sudo; as root, with the package debootstrap.
+fresh:
+	@exec python3 tests/fresh.py
+
+# The programs that tests run against.
+trial:
+	@packaging/setup build
+	@cargo build --profile trial --locked $(PROGRAMS)
+
 build:
 	@packaging/setup build
-	@cargo build --release --locked -p weir -p weir-ring -p weir-top
+	@test -x $(WEIR) || echo "Building the release. The first time takes about ten minutes on two processors." >&2
+	@cargo build --release --locked $(PROGRAMS)
+	@packaging/split-debug $(addprefix $(TARGET)/release/,weir weir-ring weir-top)
 
 # Our own scripts against the built binary; `make vtc ONLY=logs` takes those whose path matches.
-vtc: build
+vtc: trial
 	@packaging/setup test
-	@exec python3 tests/vtc.py --bin $(WEIR) $(if $(ONLY),--only $(ONLY))
+	@exec python3 tests/vtc.py --bin $(TRIAL) $(if $(ONLY),--only $(ONLY))
 
 # The same bytes to the packaged haproxy and to weir; `make differential ONLY=chunk` takes the exchanges that match, and
 # `REFERENCE=/path/to/haproxy` another haproxy.
-differential: build
+differential: trial
 	@packaging/setup test
-	@exec python3 tests/differential.py --bin $(WEIR) $(if $(REFERENCE),--haproxy $(REFERENCE)) $(if $(ONLY),--only $(ONLY))
+	@exec python3 tests/differential.py --bin $(TRIAL) $(if $(REFERENCE),--haproxy $(REFERENCE)) $(if $(ONLY),--only $(ONLY))
 
 # Random configurations and bytes to both; `make explore ARGS="--kind proxies --seed 7 --seconds 600"`.
-explore: build
+explore: trial
 	@packaging/setup test
-	@exec python3 tests/explore.py --bin $(WEIR) $(if $(REFERENCE),--haproxy $(REFERENCE)) $(ARGS)
+	@exec python3 tests/explore.py --bin $(TRIAL) $(if $(REFERENCE),--haproxy $(REFERENCE)) $(ARGS)
 
 # The packaged HAProxy's own regression suite against weir; `make parity UPDATE=1` adds what passes now to the list.
-parity: build
+parity: trial
 	@packaging/setup test
-	@exec python3 tests/parity/parity.py --bin $(WEIR) $(if $(UPDATE),--update) $(if $(ONLY),--only $(ONLY))
+	@exec python3 tests/parity/parity.py --bin $(TRIAL) $(if $(UPDATE),--update) $(if $(ONLY),--only $(ONLY))
 
 # What a request costs: weir, HAProxy, nginx and the byte-forwarding floor, side by side in one run.
 bench: build
@@ -70,6 +90,11 @@ manual: reference
 	@command -v mdbook >/dev/null || test -x $(TARGET)/tools/bin/mdbook || \
 	  cargo install --quiet --locked --no-default-features --root $(TARGET)/tools mdbook
 	@PATH="$$PATH:$(TARGET)/tools/bin" mdbook build --dest-dir $(abspath $(TARGET))/manual doc/manual
+
+# The release with its own tests: the package, and our scripts against it.
+shipped:
+	@packaging/setup build test
+	@exec python3 tests/steps.py --only release,shipped
 
 # A Debian package in target/packages.
 deb: build
