@@ -7,14 +7,13 @@ Needs Debian's chromium and chromium-driver; without them every check is left ou
 """
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 
-from program import LeftOut, Program, free_port, main, request, wait_until
+from program import Program, free_port, installed, main, request, wait_until
 
 CONFIGURATION = """
 global
@@ -51,13 +50,12 @@ class Browser:
     """A window, by the protocol of WebDriver (W3C)."""
 
     def __init__(self, folder):
-        if not (shutil.which("chromium") and shutil.which("chromedriver")):
-            raise LeftOut("chromium and chromium-driver are not installed")
+        chromium, driver = installed("chromium"), installed("chromedriver")
         self.port = free_port()
         log = open(os.path.join(folder.path, "driver.log"), "w")
-        self.driver = subprocess.Popen(["chromedriver", f"--port={self.port}"], stdout=log, stderr=log)
+        self.driver = subprocess.Popen([driver, f"--port={self.port}"], stdout=log, stderr=log)
         wait_until(self.answers, 20)
-        options = {"binary": shutil.which("chromium"),
+        options = {"binary": chromium,
                    "args": ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder.path}/profile"]}
         wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
         self.session = ""

@@ -4,12 +4,11 @@ Each check names the words that it is about with the sentence that `weir explain
 """
 import os
 import re
-import shutil
 import socket
 import threading
 import time
 
-from program import LeftOut, Program, ask, free_port, request, run, wait_until
+from program import Program, ask, free_port, installed, request, run, wait_until
 
 
 def told(binary, sentences):
@@ -194,9 +193,7 @@ def defaults_of_the_process(binary, folder):
 
 def statistics_that_only_weir_has(binary, folder):
     """The reference marks them; HAProxy has none of them. With HAPROXY=... another one is asked, and 3.2 lacks no others."""
-    reference = os.environ.get("HAPROXY") or shutil.which("haproxy")
-    if not reference:
-        raise LeftOut("needs the packaged haproxy")
+    reference = installed(os.environ.get("HAPROXY", "haproxy"))
     page = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "doc", "manual", "src", "reference", "statistics.md")
     sections = re.split(r"^## ", open(page).read(), flags=re.M)
     marked = {text.split("\n", 1)[0].strip("`") for text in sections if "3.2 does not have it" in text}

@@ -6,6 +6,7 @@ where debootstrap is installed, in a Debian 12 and a Debian 13.
 
 The package is made of the programs that are built. Nothing is installed on this machine.
 """
+import glob
 import os
 import re
 import shutil
@@ -14,18 +15,16 @@ import subprocess
 import sys
 import threading
 
-from program import LeftOut, Program, ask, free_port, main, request, run, wait_until
+from program import LeftOut, Program, ask, free_port, installed, main, needs_root, request, run, wait_until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def made(binary, folder, revision):
     """A package of a revision; its path."""
-    if not shutil.which("dpkg-deb"):
-        raise LeftOut("dpkg-deb is not here: this is not a Debian")
+    installed("dpkg-deb")
     for name in ("weir-ring", "weir-top"):
-        if not os.path.exists(os.path.join(os.path.dirname(binary), name)):
-            raise LeftOut(f"{name} is not built beside weir")
+        assert os.path.exists(os.path.join(os.path.dirname(binary), name)), f"{name} is not built beside weir"
     done = subprocess.run([os.path.join(ROOT, "packaging", "deb", "build"), os.path.dirname(binary), folder.path, str(revision)],
                           capture_output=True, text=True, timeout=120, env=dict(os.environ, DPKG_DEB_COMPRESSOR_LEVEL="0"))
     assert done.returncode == 0, done.stderr
@@ -36,8 +35,7 @@ class System:
     """A folder that has a package database and nothing else."""
 
     def __init__(self, folder):
-        if os.getuid() != 0:
-            raise LeftOut("only root may install packages, in a folder too")
+        needs_root()
         self.path = os.path.join(folder.path, "system")
         for name in ("var/lib/dpkg/info", "var/lib/dpkg/updates", "etc"):
             os.makedirs(os.path.join(self.path, name))
@@ -143,10 +141,32 @@ def an_upgrade_under_load_loses_nothing(binary, folder):
     assert not wrong, (len(wrong), served[0], wrong[:3])
 
 
+def debug_information_lies_beside_the_programs(binary, folder):
+    """Where `packaging/split-debug` puts it; a profile of the program's memory names lines of the source all the same."""
+    programs = [shutil.copy(os.path.join(os.path.dirname(binary), name), folder.path) for name in ("weir", "weir-ring", "weir-top")]
+    for path in glob.glob(os.path.join(os.path.dirname(binary), "weir*.debug")):
+        # The release is split already.
+        shutil.copy(path, folder.path)
+    subprocess.run([os.path.join(ROOT, "packaging", "split-debug"), *programs], check=True)
+    for path in programs:
+        sections = {file: set(re.findall(r"\] (\.\w+)", subprocess.run(["readelf", "--section-headers", "--wide", file], capture_output=True, text=True, check=True).stdout))
+                    for file in (path, path + ".debug")}
+        assert {".debug_info", ".debug_line"} <= sections[path + ".debug"] and not {".debug_info", ".debug_line"} & sections[path], (path, sections)
+    assert os.path.getsize(programs[0]) < 30 << 20, os.path.getsize(programs[0])
+    port, path = free_port(), os.path.join(folder.path, "cli")
+    text = (f"global\n    stats socket {path} level admin\ndefaults\n    mode http\n    timeout client 5s\nfrontend f\n    bind 127.0.0.1:{port}\n"
+            "    http-request return status 200\n")
+    with Program(programs[0], "-db", "-f", folder.file("a.cfg", text)) as program:
+        program.ready(port)
+        ask(path, "set profiling memory on")
+        assert request(port).startswith(b"HTTP/1.1 200")
+        shown = ask(path, "show profiling memory")
+        assert re.search(r"@(data|sched|foundation|proto)/\S+\.rs:\d+ ", shown), shown
+
+
 def lintian_finds_nothing(binary, folder):
     """No error and no warning, other than those that the package itself explains."""
-    if not shutil.which("lintian"):
-        raise LeftOut("lintian is not installed")
+    installed("lintian")
     done = subprocess.run(["lintian", "--allow-root", "--fail-on", "error,warning", made(binary, folder, 1)], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout
 
@@ -155,8 +175,8 @@ class Debian:
     """A real Debian of a suite, made once by debootstrap; what is changed in it is gone at the end. Its processes are its own, the network is not."""
 
     def __init__(self, folder, suite):
-        if os.getuid() != 0 or not shutil.which("debootstrap"):
-            raise LeftOut("debootstrap is not installed, or this is not root")
+        needs_root()
+        installed("debootstrap")
         target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
         self.base, self.path = os.path.join(target, "debian", suite), os.path.join(folder.path, "system")
         if not os.path.exists(os.path.join(self.base, "complete")):
@@ -298,8 +318,7 @@ def upgraded_under_load(system, port, package):
 
 def man_pages_are_clean(binary, folder):
     """As groff reads them: nothing is warned of."""
-    if not shutil.which("groff"):
-        raise LeftOut("groff is not installed")
+    installed("groff")
     for name in ("weir.1", "weir.cfg.5", "weir-ring.1", "weir-top.1"):
         done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", os.path.join(ROOT, "packaging", "man", name)], capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, ""), (name, done.stderr[:500])
@@ -323,8 +342,7 @@ def shells_complete_options_and_words(binary, folder):
 
 def fish_completes_the_same(binary, folder):
     """As fish itself completes a line."""
-    if not shutil.which("fish"):
-        raise LeftOut("fish is not installed")
+    installed("fish")
 
     def completed(line):
         script = f"complete -e -c weir; source {ROOT}/packaging/completion/weir.fish; complete -C '{line}'"

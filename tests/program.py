@@ -1,5 +1,6 @@
 """One running load balancer under test, for the checks that varnishtest cannot write: signals, files, idle memory, raw bytes."""
 import argparse
+import collections
 import itertools
 import os
 import random
@@ -11,11 +12,14 @@ import subprocess
 import sys
 import time
 
+import results
 from folders import fresh_folder
 
 
-# Below the ports that the kernel gives to outgoing connections: none of them can take one of ours before it is bound.
-PORTS = range(12000, 32000)
+# Below the ports that the kernel gives to outgoing connections: none of them can take one of ours before it is bound. Checks that run at the
+# same time in other processes have other ports (tests/runner/lanes.py).
+FIRST, LAST = map(int, os.environ.get("TESTS_PORTS", "10000-31999").split("-"))
+PORTS = range(FIRST, LAST + 1)
 _next_port = itertools.count(random.randrange(len(PORTS)))
 
 
@@ -170,7 +174,27 @@ def answering(folder, port, text="hello", extra="maxconn 100", frontend="", name
 
 
 class LeftOut(Exception):
-    """A check that cannot be made here, and why."""
+    """A check that cannot be made here, and why; `program NAME` where a program is missing."""
+
+
+def installed(name):
+    """The path of a program that is on the PATH; the check is left out when it is not."""
+    path = shutil.which(name)
+    if path is None:
+        raise LeftOut(f"program {name}")
+    return path
+
+
+def needs_root():
+    """Leaves the check out unless it runs as root."""
+    if os.geteuid() != 0:
+        raise LeftOut("root")
+
+
+def alone(check):
+    """Marks a check that measures time: in a whole run it waits until nothing else runs."""
+    check.alone = True
+    return check
 
 
 def checks_of(module):
@@ -179,34 +203,49 @@ def checks_of(module):
             and hasattr(value, "__code__") and value.__code__.co_varnames[:value.__code__.co_argcount] == ("binary", "folder")]
 
 
+def outcome_of(check, binary):
+    """Makes a check in a folder of its own: `ok`, `failed` or `left out`, and why."""
+    began = time.monotonic()
+    try:
+        with Folder() as folder:
+            check(binary, folder)
+    except LeftOut as why:
+        return "left out", str(why)
+    except Exception as error:  # noqa: BLE001  # whatever it is, the check failed and the next one runs
+        line = sys.exc_info()[2].tb_next.tb_lineno
+        return "failed", f"line {line}, {time.monotonic() - began:.1f} s: {type(error).__name__} {str(error)[:1500]}"
+    return "ok", ""
+
+
 def main(title, modules, hold="hold"):
-    """Makes the checks of modules, those that `--only` matches, so often as `--times` says; the exit status."""
+    """Makes the checks of modules, those that `--only` matches or `--exact` names, so often as `--times` says; the exit status."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     parser.add_argument("--only", default="")
+    parser.add_argument("--exact", help="the name of one check")
     parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     binary = os.path.abspath(options.bin)
-    failed = left_out = 0
+    counts = collections.Counter()
     every = [check for module in modules for check in checks_of(module)]
-    checks = [check for check in every if re.search(options.only, check.__name__)] * options.times
-    for check in checks:
-        began, name = time.monotonic(), check.__name__.replace("_", " ")
-        try:
-            with Folder() as folder:
-                check(binary, folder)
-        except LeftOut as why:
-            left_out += 1
-            print(f"left out {name}: {why}", flush=True)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the check failed and the next one runs
-            failed += 1
-            line = sys.exc_info()[2].tb_next.tb_lineno
-            print(f"FAILED {name} (line {line}, {time.monotonic() - began:.1f} s): {type(error).__name__} {str(error)[:1500]}",
-                  flush=True)
-    print(f"{title}: {len(checks) - failed - left_out} of {len(checks)} {hold}")
-    if len(checks) == left_out:
-        print(f"{title}: FAILED, nothing was checked")
-    return 1 if failed or len(checks) == left_out else 0
+    chosen = [check for check in every if (check.__name__ == options.exact if options.exact else re.search(options.only, check.__name__))]
+    if options.list:
+        print("\n".join(check.__name__ for check in chosen))
+        return 0
+    for check in chosen * options.times:
+        began = time.monotonic()
+        waits = getattr(check, "alone", False) and os.environ.get("TESTS_ALONE") == "later"
+        outcome, why = ("later", "") if waits else outcome_of(check, binary)
+        counts[outcome] += 1
+        again = (sys.executable, os.path.abspath(sys.argv[0]), "--bin", binary, "--exact", check.__name__)
+        results.record(check.__name__, outcome, time.monotonic() - began, why, again)
+        if outcome in ("failed", "left out"):
+            print(f"{outcome.replace('failed', 'FAILED')} {check.__name__.replace('_', ' ')}: {why}", flush=True)
+    print(f"{title}: {counts['ok']} of {counts.total()} {hold}" + (f", {counts['later']} wait for a quiet machine" if counts["later"] else ""))
+    if not counts.total():
+        print(f"{title}: FAILED, no check has such a name")
+    return 1 if counts["failed"] or not counts.total() else 0
 
 
 TERM, INT, USR1, HUP = signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP

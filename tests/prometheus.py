@@ -10,7 +10,6 @@ import functools
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+from archive import newer_haproxy
 from program import *  # noqa: F403
 
 # Metrics of the reference program that weir does not have: it counts nothing that they could show.
@@ -170,7 +170,7 @@ def same(worlds, query):
     return len(theirs)
 
 
-REFERENCE = shutil.which(os.environ.get("HAPROXY", "haproxy"), path=os.environ["PATH"] + ":/usr/sbin")
+REFERENCE = os.environ.get("HAPROXY", "haproxy")
 
 
 @functools.cache
@@ -180,9 +180,9 @@ def is_newest():
 
 
 @contextlib.contextmanager
-def both(binary, folder):
+def both(binary, folder, reference=None):
     """The reference program and weir, each with the configuration."""
-    with Scraped(REFERENCE, folder, "reference") as theirs, Scraped(binary, folder, "weir") as ours:
+    with Scraped(reference or installed(REFERENCE), folder, "reference") as theirs, Scraped(binary, folder, "weir") as ours:
         yield theirs, ours
 
 
@@ -194,10 +194,8 @@ def names_types_and_labels_are_the_same(binary, folder):
 
 
 def descriptions_are_labels(binary, folder):
-    """`desc-labels`, which 2.6 does not know."""
-    with both(binary, folder) as worlds:
-        if not is_newest():
-            raise LeftOut("the reference program does not know 'desc-labels'")
+    """`desc-labels`, which 2.6 does not know and 3.2 does."""
+    with both(binary, folder, newer_haproxy()) as worlds:
         assert same(worlds, "desc-labels&scope=frontend&scope=listener") > 40
 
 
@@ -313,9 +311,7 @@ def every_method_is_answered(binary, folder):
 
 def promtool_understands_it(binary, folder):
     """The parser of Prometheus itself."""
-    tool = shutil.which("promtool")
-    if not tool:
-        raise LeftOut("promtool is not installed")
+    tool = installed("promtool")
     with Scraped(binary, folder, "weir") as ours:
         text = ours.text("desc-labels&extra-counters&histograms")
     done = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=30)
@@ -361,9 +357,7 @@ class Prometheus:
     """A real one, which scrapes this port each second, with the histograms."""
 
     def __init__(self, folder, port, *options):
-        server = shutil.which("prometheus")
-        if not server:
-            raise LeftOut("prometheus is not installed")
+        server = installed("prometheus")
         job = ('{"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [{"job_name": "weir", "params": {"histograms": [""]},'
                ' "static_configs": [{"targets": ["127.0.0.1:%d"]}]}]}' % port)
         self.port = free_port()

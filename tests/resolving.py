@@ -6,7 +6,6 @@
 import contextlib
 import csv
 import json
-import shutil
 import signal
 import struct
 import subprocess
@@ -578,9 +577,7 @@ def a_name_that_was_given_outlives_a_reload_r165(binary, folder):
 
 def a_real_name_server(binary, folder):
     """`unbound`, where it is installed."""
-    program = shutil.which("unbound", path=os.environ["PATH"] + ":/usr/sbin")
-    if not program:
-        raise LeftOut("unbound is not installed")
+    program = installed("unbound")
     port, secure = free_port(), free_port()
     authority = Authority(folder)
     own = authority.issue("dns.test")
@@ -616,9 +613,7 @@ def a_real_name_server(binary, folder):
 
 def bind_is_asked(binary, folder):
     """`named`, where it is installed: two addresses of one name, a service, and a zone that is emptied while it is asked."""
-    program = shutil.which("named", path=os.environ["PATH"] + ":/usr/sbin")
-    if not program:
-        raise LeftOut("named is not installed")
+    program = installed("named")
     port = free_port()
     beginning = "$TTL 1\n@ SOA ns.test. a.test. {serial} 60 60 60 1\n  NS ns.test.\nns A 127.0.0.1\n"
     full = "a A 192.0.2.1\nb AAAA 2001:db8::2\nb A 192.0.2.2\n_h._tcp SRV 1 10 81 b.test.\n"

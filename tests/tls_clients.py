@@ -84,15 +84,13 @@ def asks_as_others_do(binary, folder, command, seconds):
 
 def java_s_client(binary, folder):
     """JSSE, which resumes sessions of its context."""
-    if not shutil.which("javac"):
-        raise LeftOut("Java is not installed")
+    installed("javac")
     asks_as_others_do(binary, folder, ["java", "-XX:TieredStopAtLevel=1", folder.file("Ask.java", JAVA)], 60)
 
 
 def go_s_client(binary, folder):
     """crypto/tls, which takes no end without a `close_notify`."""
-    if not shutil.which("go"):
-        raise LeftOut("Go is not installed")
+    installed("go")
     environment = {**os.environ, "GOFLAGS": "-mod=mod", "GO111MODULE": "off", "CGO_ENABLED": "0"}
     program = os.path.join(folder.path, "ask")
     command = ["go", "build", "-o", program, folder.file("ask.go", GO)]

@@ -9,9 +9,7 @@ from program import *  # noqa: F403
 from tls import Authority, World, connect
 from tls_upstream import Speaker
 
-PATHS = os.environ["PATH"] + ":/usr/sbin"
-NGINX = shutil.which(os.environ.get("NGINX", "/root/.cache/weir-reference/nginx")) or shutil.which("nginx", path=PATHS)
-HAPROXY = shutil.which(os.environ.get("HAPROXY", "haproxy"), path=PATHS)
+NGINX, HAPROXY = os.environ.get("NGINX", "nginx"), os.environ.get("HAPROXY", "haproxy")
 
 NGINX_FILE = """
 daemon off; master_process off; pid {folder}/pid; error_log {folder}/errors;
@@ -154,8 +152,7 @@ def curl(port, authority, *arguments, seconds=20):
 
 def alpn_decides_the_version_with_nginx(binary, folder):
     """`alpn h2,http/1.1` is HTTP/2 with a server that has it and HTTP/1.1 with one that has not, for clients of both."""
-    if not NGINX:
-        raise LeftOut("no nginx")
+    nginx_program = installed(NGINX)
     authority = Authority(folder)
     site = authority.issue("one.example")
     two, one = free_port(), free_port()
@@ -169,7 +166,7 @@ def alpn_decides_the_version_with_nginx(binary, folder):
                 '    log-format "%b %ST %tsc %[fc_http_major] %[bc_http_major]"\n')
     for name, (port, alpn, _) in cases.items():
         sections += f"backend {name}\n    http-reuse always\n    server s 127.0.0.1:{port} {words} {alpn}\n"
-    with Program(NGINX, "-c", made, "-e", f"{folder.path}/errors") as nginx, World(binary, folder, sections) as world:
+    with Program(nginx_program, "-c", made, "-e", f"{folder.path}/errors") as nginx, World(binary, folder, sections) as world:
         nginx.ready(two)
         url = f"https://one.example:{world.port}"
         for name, (_, _, version) in cases.items():
@@ -192,8 +189,7 @@ def alpn_decides_the_version_with_nginx(binary, folder):
 
 def websocket_crosses_tls_on_both_sides(binary, folder):
     """Clients of HTTP/1 and 2, servers that offer both: `ws` says which is taken (manual, `ws`), and bytes go both ways beyond any window."""
-    if not HAPROXY:
-        raise LeftOut("no HAProxy")
+    haproxy = installed(HAPROXY)
     authority = Authority(folder)
     site = authority.issue("one.example")
     gateway, server = free_port(), Speaker(speaks_websocket)
@@ -204,7 +200,7 @@ def websocket_crosses_tls_on_both_sides(binary, folder):
                 '    timeout tunnel 10s\n    log-format "%b %ST %tsc %[fc_http_major] %[bc_http_major]"\n')
     for name, (words, _) in cases.items():
         sections += f"backend {name}\n    timeout tunnel 10s\n    server s 127.0.0.1:{gateway} ssl ca-file {authority.certificate} sni str(one.example) {words}\n"
-    with Program(HAPROXY, "-f", made) as other, World(binary, folder, sections) as world:
+    with Program(haproxy, "-f", made) as other, World(binary, folder, sections) as world:
         other.ready(gateway)
         for name, (_, version) in cases.items():
             with connect(world.port, authority) as client:
@@ -237,15 +233,14 @@ def websocket_crosses_tls_on_both_sides(binary, folder):
 
 def a_server_over_tls_that_takes_no_websocket_is_an_error(binary, folder):
     """nginx announces no extended CONNECT: 502, and the connection serves others."""
-    if not NGINX:
-        raise LeftOut("no nginx")
+    nginx_program = installed(NGINX)
     authority = Authority(folder)
     site = authority.issue("one.example")
     two, one = free_port(), free_port()
     made = folder.file("nginx.conf", NGINX_FILE.format(folder=folder.path, site=site, two=two, one=one))
     sections = (f"listen f\n    bind 127.0.0.1:@port@ ssl crt {site} alpn h2,http/1.1\n    retries 0\n"
                 f"    server s 127.0.0.1:{two} ssl ca-file {authority.certificate} sni str(one.example) alpn h2\n")
-    with Program(NGINX, "-c", made, "-e", f"{folder.path}/errors") as nginx, World(binary, folder, sections) as world:
+    with Program(nginx_program, "-c", made, "-e", f"{folder.path}/errors") as nginx, World(binary, folder, sections) as world:
         nginx.ready(two)
         upgrade = ("-H", "Connection: Upgrade", "-H", "Upgrade: websocket", "-H", f"Sec-WebSocket-Key: {KEY}", "-H", "Sec-WebSocket-Version: 13")
         for more, expected in ((upgrade, b"502"), (("-d", "x"), b"200"), (upgrade, b"502"), (("-d", "x"), b"200")):

@@ -7,13 +7,11 @@ weir-top has to be built beside weir. The terminal is tmux's.
 """
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
 
 from program import *  # noqa: F403
-from program import LeftOut
 
 CONFIGURATION = """
 global
@@ -38,16 +36,14 @@ backend app
     server app2 127.0.0.1:{behind} weight 3
     server app3 127.0.0.1:1 disabled
 """
-REFERENCE = os.environ.get("HAPROXY_PROGRAM") or shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin")
+REFERENCE = os.environ.get("HAPROXY_PROGRAM", "haproxy")
 
 
 def top_of(binary):
     """The program under test, and tmux for it."""
     top = os.path.join(os.path.dirname(binary), "weir-top")
-    if not os.path.exists(top):
-        raise LeftOut("weir-top is not built beside weir")
-    if not shutil.which("tmux"):
-        raise LeftOut("tmux is not installed")
+    assert os.path.exists(top), "weir-top is not built beside weir"
+    installed("tmux")
     return top
 
 
@@ -194,9 +190,7 @@ def every_view_has_its_rows(binary, folder):
 def with_the_packaged_haproxy_too(binary, folder):
     """What it does not know is not missed; what is changed is changed there."""
     top = top_of(binary)
-    if not REFERENCE:
-        raise LeftOut("there is no haproxy")
-    with World(REFERENCE, folder) as world, Screen(folder, f"{top} -s {world.socket}", 120, 40) as screen:
+    with World(installed(REFERENCE), folder) as world, Screen(folder, f"{top} -s {world.socket}", 120, 40) as screen:
         screen.shows(r"HAProxy \d", r"requests/s +[1-9]")
         screen.keys("4")
         screen.shows(r"^app/app1 +no check +7")

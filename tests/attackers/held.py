@@ -4,14 +4,12 @@ Each kind is measured in a process of its own: resident memory with many such cl
 came between. HAProxy, where it is there, is measured beside it in the same way and printed; what is asserted is weir's bound, which
 is below what HAProxy 3.5 was seen to take.
 """
-import os
 import selectors
-import shutil
 import socket
 import threading
 import time
 
-from program import Program, free_port
+from program import Program, free_port, installed
 
 CONFIGURATION = """
 global
@@ -156,8 +154,7 @@ def bytes_each(path, folder, kind):
 
 def a_held_stream_costs_less_than_with_haproxy(binary, folder):
     """Seven ways to hold a stream: each costs less memory than HAProxy 3.5 was seen to take for it."""
-    peers = {"weir": binary}
-    peers |= {name: path for name, path in (("HAProxy", shutil.which("haproxy")), ("HAProxy 3.2", os.environ.get("HAPROXY_REFERENCE", ""))) if path and os.path.exists(path)}
+    peers = {"weir": binary, "HAProxy": installed("haproxy")}
     dear = []
     for kind, (_, _, _, bound) in KINDS.items():
         each = {name: bytes_each(path, folder, kind) for name, path in peers.items()}

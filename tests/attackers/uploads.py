@@ -3,14 +3,12 @@
 Two kinds: what came was handed to the kernel on the server's side, so nothing waits; and the kernel takes little, so that what
 the windows admit waits here. What each further connection adds is measured as in held.py, and HAProxy is measured beside.
 """
-import os
-import shutil
 import socket
 import struct
 import threading
 import time
 
-from program import Program, free_port
+from program import Program, free_port, installed
 
 CONFIGURATION = """
 global
@@ -156,8 +154,7 @@ def bytes_each(path, folder, kind):
 
 def an_upload_that_nobody_reads_costs_less_than_with_haproxy(binary, folder):
     """100 uploads on a connection to a server that reads nothing: each costs less memory than HAProxy was seen to take for it."""
-    peers = {"weir": binary}
-    peers |= {name: path for name, path in (("HAProxy", shutil.which("haproxy")), ("HAProxy 3.2", os.environ.get("HAPROXY_REFERENCE", ""))) if path and os.path.exists(path)}
+    peers = {"weir": binary, "HAProxy": installed("haproxy")}
     dear = []
     for kind, (_, _, bound) in KINDS.items():
         each = {name: bytes_each(path, folder, kind) for name, path in peers.items()}

@@ -3,7 +3,6 @@ import contextlib
 import http.server
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -13,7 +12,7 @@ import threading
 import time
 
 from ecosystem.support import of_the_manual, replaced
-from program import TERM, LeftOut, Program, ask, connects, free_port, request, wait_until
+from program import LeftOut, Program, ask, connects, free_port, installed, needs_root, request, wait_until
 
 USR2, STOP, CONT, KILL = signal.SIGUSR2, signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL
 
@@ -96,10 +95,8 @@ class Pair:
 
     def __init__(self, binary, folder, script):
         for name in ("keepalived", "killall", "unshare", "nsenter", "ip", "curl"):
-            if not shutil.which(name):
-                raise LeftOut(f"{name} is not installed")
-        if os.getuid() != 0:
-            raise LeftOut("only root may make networks")
+            installed(name)
+        needs_root()
         self.binary, self.folder, self.script, self.stack = binary, folder, script, contextlib.ExitStack()
         # A number in a file of others would be taken for one that runs.
         self.own = tempfile.mkdtemp(dir=folder.path)
@@ -201,8 +198,7 @@ def keepalived_sees_that_weir_hangs_only_where_it_asks(binary, folder):
 
 def keepalived_asks_as_its_checkers_do(binary, folder):
     """By its own program for digests, which makes the request of HTTP_GET, and by a connection that says nothing."""
-    if not shutil.which("genhash"):
-        raise LeftOut("genhash, of keepalived, is not installed")
+    installed("genhash")
     port, log = free_port(), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     log.bind(os.path.join(folder.path, "log"))
     log.settimeout(5)
@@ -229,8 +225,9 @@ SUCCESS, ERROR, NOT_RUNNING = 0, 1, 7
 
 def an_agent_of_pacemaker_starts_watches_and_stops(binary, folder):
     """`ocf:heartbeat:anything` with the parameters of the manual, as Pacemaker calls it: words and environment, exit statuses of OCF."""
-    if not os.path.exists(AGENT) or os.getuid() != 0:
-        raise LeftOut("the package resource-agents is not installed, or this is not root")
+    if not os.path.exists(AGENT):
+        raise LeftOut(f"program {AGENT}")
+    needs_root()
     text = next(text for text in of_the_manual("Pacemaker", "text") if "anything" in text)
     parameters = {name: quoted or bare for name, quoted, bare in re.findall(r'(\w+)=(?:"([^"]*)"|(\S+))', text)}
     assert set(parameters) == {"binfile", "cmdline_options", "pidfile", "monitor_hook"}, parameters

@@ -5,8 +5,8 @@ import os
 import re
 
 from ecosystem.support import ROOT, of_the_manual
-from masters.support import HAPROXY, Clients, Master, needs_haproxy, talk, tcp
-from program import free_port, request, run, wait_until
+from masters.support import Clients, Master, talk, tcp
+from program import free_port, installed, request, run, wait_until
 
 CONFIGURATION = """
 # _version={version}
@@ -163,9 +163,8 @@ def servers_and_maps_change_at_run_time(binary, folder):
 
 def the_answers_are_those_of_haproxy(binary, folder):
     """The same session with the packaged one: all but the words about the address."""
-    needs_haproxy()
     answers = []
-    for program in (HAPROXY, binary):
+    for program in (installed("haproxy"), binary):
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(folder.path, "log"))
         with Plane(program, folder) as plane:

@@ -3,11 +3,10 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import subprocess
 
 from ecosystem.support import World
-from program import TERM, LeftOut, Program, ask, free_port, request, wait_until
+from program import TERM, Program, ask, free_port, installed, request, wait_until
 
 # The fields of `option httplog`, in GoAccess' words.
 GOACCESS = ["--log-format=%^]: %h:%^ [%d:%t.%^] %^ %^ %^/%^/%^/%^/%L %s %b %^ %^ %^ %^ %^ \"%r\"", "--date-format=%d/%b/%Y",
@@ -16,8 +15,7 @@ GOACCESS = ["--log-format=%^]: %h:%^ [%d:%t.%^] %^ %^ %^/%^/%^/%^/%L %s %b %^ %^
 
 def goaccess_understands_the_log(binary, folder):
     """Every line of `option httplog` is one request with its status, and none is wrong."""
-    if not shutil.which("goaccess"):
-        raise LeftOut("goaccess is not installed")
+    installed("goaccess")
     with World(binary, folder) as world:
         for path in ("/local/a", "/local/b", "/local/a", "/nobody"):
             world.get(path)
@@ -35,8 +33,7 @@ def goaccess_understands_the_log(binary, folder):
 
 def lnav_knows_the_format(binary, folder):
     """Its own definition of HAProxy's log reads the fields."""
-    if not shutil.which("lnav"):
-        raise LeftOut("lnav is not installed")
+    installed("lnav")
     with World(binary, folder) as world:
         for path in ("/local/a", "/nobody"):
             world.get(path)
@@ -52,9 +49,7 @@ def lnav_knows_the_format(binary, folder):
 
 def halog_counts(binary, folder):
     """The reader of logs that comes with HAProxy: statuses, servers, addresses, termination codes, errors."""
-    halog = shutil.which("halog") or "/usr/sbin/halog"
-    if not os.path.exists(halog):
-        raise LeftOut("halog, of the package haproxy, is not installed")
+    halog = installed("halog")
     with World(binary, folder) as world:
         for path in ("/local/a", "/local/b", "/local/a", "/nobody"):
             world.get(path)
@@ -81,8 +76,7 @@ class Syslog(Program):
     leaves over is in another file."""
 
     def __init__(self, folder, port):
-        if not shutil.which("rsyslogd"):
-            raise LeftOut("rsyslogd is not installed")
+        installed("rsyslogd")
         self.socket, self.own, self.rest = (os.path.join(folder.path, name) for name in ("dev-log", "weir.log", "rest.log"))
         with open(os.path.join(PACKAGED, "rsyslog")) as file:
             snippet = file.read()

@@ -1,13 +1,12 @@
 """What operators look at and change it with: libraries, dashboards, lines of shell."""
 import json
 import os
-import shutil
 import subprocess
 import sys
 import urllib.request
 
 from ecosystem.support import World
-from program import LeftOut, connects, free_port, wait_until
+from program import LeftOut, connects, free_port, installed, wait_until
 
 
 def library():
@@ -89,8 +88,8 @@ class Screen:
 
 def hatop_shows_the_proxies(binary, folder):
     """The dashboard of the terminal: its table has the servers with their states."""
-    if not (shutil.which("hatop") and shutil.which("tmux")):
-        raise LeftOut("hatop or tmux is not installed")
+    installed("hatop")
+    installed("tmux")
     with World(binary, folder) as world:
         world.get("/local")
         with Screen(folder, "hatop", "-s", world.socket) as screen:
@@ -100,8 +99,7 @@ def hatop_shows_the_proxies(binary, folder):
 
 def the_older_exporter_reads_the_statistics(binary, folder):
     """prometheus-haproxy-exporter, by the runtime API: what it took from `show stat` and `show info`."""
-    if not shutil.which("prometheus-haproxy-exporter"):
-        raise LeftOut("prometheus-haproxy-exporter is not installed")
+    installed("prometheus-haproxy-exporter")
     with World(binary, folder) as world:
         world.get("/local")
         port = free_port()

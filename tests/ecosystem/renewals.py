@@ -8,7 +8,7 @@ import ssl
 import subprocess
 
 from ecosystem.support import ROOT, of_the_manual, replaced
-from program import LeftOut, Program, ask, free_port
+from program import LeftOut, Program, ask, free_port, installed
 from resolvers.name_server import NameServer
 from tls import Authority, openssl
 
@@ -72,8 +72,7 @@ def hook(folder, lineage, **others):
 
 
 def certificates(folder):
-    if not shutil.which("socat"):
-        raise LeftOut("socat is not installed")
+    installed("socat")
     path = os.path.join(folder.path, "certificates")
     os.mkdir(path)
     return path
@@ -187,8 +186,7 @@ def pebble():
     program = os.path.join(folder, "bin", "pebble")
     if os.path.exists(program):
         return program
-    if not shutil.which("go"):
-        raise LeftOut("go, which builds the authority, is not installed")
+    installed("go")
     environment = {**os.environ, "GOFLAGS": "-mod=mod -modcacherw", "GOBIN": os.path.dirname(program), "GOPATH": os.path.join(folder, "path")}
     try:
         done = subprocess.run(["go", "install", PEBBLE], env=environment, cwd="/", capture_output=True, text=True, timeout=180)
@@ -203,8 +201,7 @@ def pebble():
 def certbot_renews_through_weir(binary, folder):
     """The whole way: an authority asks for the challenge by way of weir, certbot answers it, calls the hook, and clients see the new
     certificate. Then a renewal that the hook cannot use, which certbot reports."""
-    if not shutil.which("certbot"):
-        raise LeftOut("certbot is not installed")
+    installed("certbot")
     place, authority_program = certificates(folder), pebble()
     port, tls_port, answers, directory, manage = (free_port() for _ in range(5))
     api = Authority(folder, "api")

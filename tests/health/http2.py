@@ -1,7 +1,7 @@
 """Checks over HTTP/2, of real servers and of some that err; what is found is what the reference program finds."""
 
 from h2_peer import PREFACE, frame
-from health.services import found, serving
+from health.services import serving
 from health.support import *  # noqa: F403
 from tls import Authority
 
@@ -85,7 +85,7 @@ frontend f
 
 def the_reference_program_is_checked(binary, folder):
     """In clear and over TLS, by what ALPN chooses, by what is forced, by what rules say; bodies both ways."""
-    reference = os.environ.get("HAPROXY") or found("haproxy")
+    reference = installed(os.environ.get("HAPROXY", "haproxy"))
     authority = Authority(folder)
     clear, secure = free_port(), free_port()
     origin = folder.file("origin.cfg", ORIGIN.format(clear=clear, secure=secure, site=authority.issue("back.example")))
@@ -139,7 +139,7 @@ def large_bodies_pass_their_windows(binary, folder):
 
 def nginx_is_checked(binary, folder):
     """In clear, which it takes by prior knowledge."""
-    nginx = os.environ.get("NGINX") or found("nginx", "/usr/sbin")
+    nginx = installed(os.environ.get("NGINX", "nginx"))
     port = free_port()
     text = f"""
 daemon off;

@@ -1,21 +1,10 @@
 """Checks of real servers: databases of the distribution, where they are installed."""
 import contextlib
-import glob
 import os
 import pwd
-import shutil
 import subprocess
 
 from health.support import *  # noqa: F403
-
-
-def found(name, *folders):
-    """The path of a server's program; leaves the check out when it is not installed."""
-    paths = [path for folder in folders for path in sorted(glob.glob(os.path.join(folder, name)))]
-    path = shutil.which(name) or (paths[-1] if paths else None)
-    if path is None:
-        raise LeftOut(f"{name} is not installed")
-    return path
 
 
 def owned(folder, name):
@@ -45,7 +34,7 @@ def checked(option, port):
 
 
 def redis_answers(binary, folder):
-    server = found("redis-server")
+    server = installed("redis-server")
     port = free_port()
     path, who = owned(folder, "redis")
     command = [server, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", path]
@@ -61,11 +50,9 @@ def redis_answers(binary, folder):
 
 
 def postgresql_answers(binary, folder):
-    server = found("postgres", "/usr/lib/postgresql/*/bin")
-    prepare = os.path.join(os.path.dirname(os.path.realpath(server)), "initdb")
-    if not os.path.exists(prepare):
-        prepare = found("initdb", "/usr/lib/postgresql/*/bin")
-        server = os.path.join(os.path.dirname(prepare), "postgres")
+    # By its own path: the server looks for its files beside itself.
+    server = os.path.realpath(installed("postgres"))
+    prepare = os.path.join(os.path.dirname(server), "initdb")
     port = free_port()
     path, who = owned(folder, "postgres")
     data = os.path.join(path, "data")
@@ -112,8 +99,7 @@ def what_statistics_tell_of_an_answer(binary, folder):
 
 
 def mysql_answers(binary, folder):
-    server = found("mariadbd", "/usr/sbin")
-    prepare = found("mariadb-install-db", "/usr/bin")
+    server, prepare = installed("mariadbd"), installed("mariadb-install-db")
     port = free_port()
     path, who = owned(folder, "mysql")
     data = os.path.join(path, "data")
@@ -133,10 +119,9 @@ def mysql_answers(binary, folder):
 
 
 def slapd_answers(binary, folder):
-    server = found("slapd", "/usr/sbin")
+    server = installed("slapd")
     schema = "/etc/ldap/schema/core.schema"
-    if not os.path.exists(schema):
-        raise LeftOut(f"{schema} is not installed")
+    assert os.path.exists(schema), "slapd has no schema"
     port = free_port()
     path, who = owned(folder, "slapd")
 
@@ -154,7 +139,7 @@ def slapd_answers(binary, folder):
 
 
 def opensmtpd_answers(binary, folder):
-    server = found("smtpd", "/usr/sbin")
+    server = installed("smtpd")
     with socket.socket(socket.AF_UNIX) as control:
         if os.geteuid() != 0 or control.connect_ex("/var/run/smtpd.sock") == 0:
             raise LeftOut("OpenSMTPD runs as root, and once on a machine")

@@ -8,15 +8,12 @@ import csv
 import io
 import os
 import re
-import shutil
 import socket
 import struct
 import subprocess
 import time
 
 from health.support import *  # noqa: F403
-
-REFERENCE = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin")
 
 
 def says(text, first=True, stays=0.0):
@@ -250,7 +247,7 @@ def full_listener():
 def each_check_is_told_of_in_the_words_of_haproxy(binary, folder):
     """`show stat`, and the line of `option log-health-checks`, which has the same words."""
     for program, others in programs(binary):
-        checks = {name: row for name, row in CHECKS.items() if program != REFERENCE or name not in UNSTEADY}
+        checks = {name: row for name, row in CHECKS.items() if program == binary or name not in UNSTEADY}
         with full_listener() as full, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as log:
             log.bind(("127.0.0.1", 0))
             log.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
@@ -281,10 +278,10 @@ def each_answer_of_an_agent_is_told_of_in_the_words_of_haproxy(binary, folder):
 
 def programs(binary):
     """The program to test, and the packaged HAProxy, each with what it says otherwise."""
-    version = subprocess.run([REFERENCE or binary, "-v"], capture_output=True, text=True, check=False).stdout
+    version = subprocess.run([installed("haproxy"), "-v"], capture_output=True, text=True, check=False).stdout
     yield binary, OURS
     if "version 2.6" in version:
-        yield REFERENCE, OLDER
+        yield installed("haproxy"), OLDER
 
 
 def backend(name, row, full, folder, log):

@@ -4,8 +4,8 @@ import os
 import shutil
 import socket
 
-from masters.support import ROOT, Master, needs_root
-from program import answering, connects, free_port, request, run, wait_until
+from masters.support import ROOT, Master
+from program import answering, connects, free_port, needs_root, request, run, wait_until
 
 
 def a_configuration_that_cannot_be_read_again_keeps_the_service(binary, folder):

@@ -8,8 +8,8 @@ import subprocess
 
 import ring
 from masters.as_installed import Service
-from masters.support import ROOT, Master, many_patterns, needs_root, talk
-from program import TERM, Program, answering, ask, connects, free_port, request, run, wait_until
+from masters.support import ROOT, Master, many_patterns, talk
+from program import Program, TERM, answering, ask, connects, free_port, needs_root, request, run, wait_until
 
 RUNNING = """
     log ring@r local0

@@ -5,8 +5,8 @@ import re
 import shutil
 import socket
 
-from masters.support import HAPROXY, USR2, Clients, Master, needs_haproxy, talk, tcp, unix
-from program import TERM, Program, answering, free_port, request, wait_until
+from masters.support import USR2, Clients, Master, talk, tcp, unix
+from program import Program, TERM, answering, free_port, installed, request, wait_until
 
 
 def sockets_are_handed_over_with_x(binary, folder):
@@ -14,13 +14,11 @@ def sockets_are_handed_over_with_x(binary, folder):
 
 
 def sockets_are_taken_from_the_packaged_haproxy(binary, folder):
-    needs_haproxy()
-    take_over([HAPROXY], [binary], folder)
+    take_over([installed("haproxy")], [binary], folder)
 
 
 def sockets_are_given_to_the_packaged_haproxy(binary, folder):
-    needs_haproxy()
-    take_over([binary], [HAPROXY], folder)
+    take_over([binary], [installed("haproxy")], folder)
 
 
 def take_over(former, latter, folder):
@@ -64,10 +62,9 @@ def answers(master):
 
 def a_running_haproxy_master_is_reloaded_into_weir(binary, folder):
     """Somebody puts weir in the place of the program and reloads: the same process goes on, and nobody notices."""
-    needs_haproxy()
     port, program = free_port(), os.path.join(folder.path, "lb")
     config = answering(folder, port, "one")
-    shutil.copy(HAPROXY, program)
+    shutil.copy(installed("haproxy"), program)
     with Master(program, folder, config) as master:
         master.served()
         with Clients(tcp(port)) as clients:

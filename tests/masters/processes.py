@@ -6,8 +6,8 @@ import subprocess
 import threading
 import time
 
-from masters.support import Master, alive, field, link, needs_root, quiet_client, tcp
-from program import TERM, Program, answering, connects, free_port, request, wait_until
+from masters.support import Master, alive, field, link, quiet_client, tcp
+from program import Program, TERM, answering, connects, free_port, needs_root, request, wait_until
 
 
 def marked(mark):

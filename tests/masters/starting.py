@@ -4,8 +4,8 @@ import re
 import signal
 import sys
 
-from masters.support import Master, alive, field, many_patterns, needs_root, talk
-from program import TERM, Program, answering, connects, free_port, request, run, wait_until
+from masters.support import Master, alive, field, many_patterns, talk
+from program import Program, TERM, answering, connects, free_port, needs_root, request, run, wait_until
 
 
 def r117_r142_the_master_has_one_thread_and_its_memory_does_not_know_the_configuration(binary, folder):

@@ -1,16 +1,14 @@
 """What the checks of masters need: a master, its command line, clients that count what fails."""
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import threading
 
-from program import LeftOut, Program, wait_until
+from program import Program, wait_until
 
 USR2 = signal.SIGUSR2
-HAPROXY = shutil.which("haproxy")
 ROOT = os.geteuid() == 0
 
 
@@ -187,16 +185,6 @@ def unix(address):
         client.connect(address)
         return client
     return connect
-
-
-def needs_root():
-    if not ROOT:
-        raise LeftOut("needs root")
-
-
-def needs_haproxy():
-    if HAPROXY is None:
-        raise LeftOut("needs the packaged haproxy")
 
 
 def many_patterns(folder):

@@ -13,7 +13,7 @@ def peers_may_speak_tls(binary, folder):
     ring = Ring(folder, "a", "b", words=words)
     with Instance(binary, ring, "a") as here:
         fill(here, "first", 50)
-        with Instance(OTHERS["3.2"], ring, "b") as there:
+        with Instance(other_implementation("3.2"), ring, "b") as there:
             assert_same(here, there)
             fill(there, "second", 50)
             assert_same(here, there)

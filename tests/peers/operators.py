@@ -15,7 +15,7 @@ def words_of(text):
 def operators_see_what_the_reference_shows(binary, folder):
     """`show peers` has the lines and the words of HAProxy 3.2's, about the same: who is there, what was exchanged."""
     ring, shown = Ring(folder, "a", "b", "c"), {}
-    with Instance(binary, ring, "a") as here, Instance(OTHERS["3.2"], ring, "b") as there:
+    with Instance(binary, ring, "a") as here, Instance(other_implementation("3.2"), ring, "b") as there:
         for instance, table, key in ((here, "texts", "k"), (there, "texts", "l")):
             instance.get(key)
             instance.set(table, key, gpc1=3)
@@ -56,7 +56,7 @@ def what_peers_say_is_traced(binary, folder):
     with Instance(binary, ring, "a") as here:
         for words in ("sink buf0", "level proto", "start now"):
             here.ask(f"trace peers {words}")
-        with Instance(OTHERS["3.2"], ring, "b") as there:
+        with Instance(other_implementation("3.2"), ring, "b") as there:
             there.get("k")
             here.get("l")
             assert_same(here, there)

@@ -1,8 +1,7 @@
 """What checks of peers share: a ring, its instances, who says something to one of them, and what tables come to hold."""
+from archive import newer_haproxy
 from tls import *  # noqa: F403
 
-# The reference's programs, of two ages: (name, path). The older one speaks an older form of the protocol.
-OTHERS = {"2.6": "/usr/sbin/haproxy", "3.2": os.environ.get("WEIR_REFERENCE", "/root/.cache/weir-reference/haproxy")}
 
 CONFIGURATION = """
 global
@@ -183,10 +182,8 @@ def assert_same(one, other, seconds=15):
 
 
 def other_implementation(name):
-    """The path of another implementation."""
-    if not os.path.exists(OTHERS[name]):
-        raise LeftOut(f"{OTHERS[name]} is not there")
-    return OTHERS[name]
+    """The path of HAProxy 2.6 or 3.2. The older one speaks an older form of the protocol."""
+    return installed("haproxy") if name == "2.6" else newer_haproxy()
 
 
 def block(text, peer):

@@ -84,7 +84,7 @@ def keys_of_any_bytes_reach_everybody(binary, folder):
     def everything(instance):
         return {name: instance.entries(name) for name in names}
     with Instance(binary, ring, "a", more=rules) as one, Instance(binary, ring, "b", more=rules) as two, \
-            Instance(OTHERS["2.6"], ring, "c", more=rules) as old, Instance(OTHERS["3.2"], ring, "d", more=rules) as new:
+            Instance(other_implementation("2.6"), ring, "c", more=rules) as old, Instance(other_implementation("3.2"), ring, "d", more=rules) as new:
         fleet = (one, two, old, new)
         for position, instance in enumerate(fleet):
             # Each key is counted once: what a peer still teaches of the beginning is not another value.
