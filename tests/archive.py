@@ -40,6 +40,8 @@ class Archive:
             "APT::Sandbox::User": "",
             "APT::Install-Recommends": "false",
             "Debug::NoLocking": "true",
+            # A mirror may lag behind; its lists are signed in any case.
+            "Acquire::Check-Valid-Until": "false",
         }
         command = [program, "-q"] + [word for name, value in options.items() for word in ("-o", f"{name}={value}")] + list(arguments)
         return subprocess.run(command, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)

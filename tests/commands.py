@@ -15,9 +15,9 @@ import re
 import shutil
 import socket
 import sys
-import time
 
 import differential
+import results
 from program import Folder, Program, free_port, request, run, wait_until
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "commands.tsv")
@@ -210,6 +210,8 @@ def main():
         theirs, version = walk(reference, table), differential.version(reference)
     for row in table:
         place = f"commands.tsv:{row.number}: {row.section}, {row.level}: {row.sent}"
+        again = (sys.executable, os.path.abspath(__file__), "--bin", os.path.abspath(options.bin), "--only", f"^{re.escape(row.section)}: ")
+        results.record(f"{row.section}, {row.level}: {row.sent}", "ok" if row.holds(answers[row.number]) else "failed", why=shown(answers[row.number]), again=again)
         if options.show:
             print(f"{place}\n    {shown(answers[row.number])}")
         if not row.holds(answers[row.number]):
@@ -222,6 +224,7 @@ def main():
             print(f"BESIDE {version}  {place}\n    {what}")
     for name in [] if options.only else unwalked(os.path.abspath(options.bin), table):
         failed += 1
+        results.record(f"unwalked {name}", "failed", why="no row is about it")
         print(f"UNWALKED  {name}: no row is about it")
     print(f"commands: {len(table) - failed} of {len(table)} rows hold" + (f", beside {version} too" if version else ""))
     return 1 if failed or not table else 0

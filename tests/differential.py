@@ -25,6 +25,7 @@ import threading
 import time
 
 import exchanges
+import results
 from program import Folder, Program, free_port, run
 
 # What stands for something else than the port of a listener.
@@ -528,6 +529,21 @@ def version(reference):
     return re.search(r"version (\d+\.\d+)", said + complaint)[1]
 
 
+def fault(subject, place, expected, found, excuse):
+    """The fault of an exchange; empty when both programs do the same, or differ and there is an excuse."""
+    complaint = getattr(subject, "never", lambda view: None)(found)
+    if complaint:
+        return f"NEVER  {place}: {complaint}\n" + "\n".join(found)[:3000]
+    shown = getattr(subject, "shown", lambda view: view)
+    same = shown(found) in map(shown, expected)
+    if same and excuse:
+        return f"SAME  {place}: no longer differs ({excuse}); take it off the list"
+    if not same and not excuse:
+        lines = difflib.unified_diff(shown(expected[0]), shown(found), "reference", "weir", lineterm="", n=0)
+        return f"DIFFERS  {place}\n" + "\n".join(list(lines)[2:])[:3000]
+    return ""
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
@@ -555,23 +571,15 @@ def main():
                 print(f"LEFT OUT  {module.name}: {options.version} refuses '{line}'")
             expected, found = compare(subject, names, options, module.name)
         for name in names:
+            place = f"{module.name}/{name}"
             if options.show:
-                print(f"=== {module.name}/{name}\n" + "\n".join(expected[name][0]))
-            complaint = getattr(subject, "never", lambda view: None)(found[name])
-            if complaint:
+                print(f"=== {place}\n" + "\n".join(expected[name][0]))
+            wrong = fault(subject, place, expected[name], found[name], different.get(name))
+            again = (sys.executable, os.path.abspath(__file__), "--bin", options.bin, "--only", f"^{re.escape(place)}$")
+            results.record(place, "failed" if wrong else "ok", why=wrong, again=again)
+            if wrong:
                 failed += 1
-                print(f"NEVER  {module.name}/{name}: {complaint}\n" + "\n".join(found[name])[:3000])
-                continue
-            shown = getattr(subject, "shown", lambda view: view)
-            same = shown(found[name]) in map(shown, expected[name])
-            if same and name in different:
-                print(f"SAME  {module.name}/{name}: no longer differs ({different[name]}); take it off the list")
-                failed += 1
-            elif not same and name not in different:
-                failed += 1
-                print(f"DIFFERS  {module.name}/{name}")
-                lines = difflib.unified_diff(shown(expected[name][0]), shown(found[name]), "reference", "weir", lineterm="", n=0)
-                print("\n".join(list(lines)[2:])[:3000])
+                print(wrong)
     print(f"differential: beside {options.version}, {total - failed} of {total} exchanges as meant ({meant} meant to differ)")
     return 1 if failed or not total else 0
 

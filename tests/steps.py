@@ -1,27 +1,33 @@
 #!/usr/bin/env python3
-"""`make test`: every check in turn, each timed, a table at the end, and one exit status.
+"""`make test`: every check, side by side where they wait, and one exit status.
 
   steps.py [--only NAME,NAME...] [--list]
 
-A step that fails does not stop the others (only what cannot run without the built program is left out), so one run
-shows everything that is wrong. A step whose tests are all left out, by a filter that matches no name for example, fails.
-Nothing here reaches a host other than the package registries.
+Tests see an empty home and the commands of the packages that packaging/setup names (tests/runner/machine.py). A test that fails runs
+once more, alone: if it passes then, it is reported as flaky and the run goes on. What was left out is listed, and has to be in
+tests/left-out.tsv. What each step prints and the results of all tests are in target/test. Nothing here reaches a host other than the
+package registries.
+
+The programs under test are built with the profile `trial` (Cargo.toml), which takes a third of the release's time. `make shipped` tests the
+release.
 """
 import argparse
-import atexit
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-import tally
+import results
+from runner import lanes, machine, rust, verdict
+from runner.lanes import BUILD, TEST
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TARGET = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
-WEIR = os.path.join(TARGET, "release", "weir")
+TARGET = os.path.abspath(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")))
+WEIR = os.path.join(TARGET, "trial", "weir")
+PROGRAMS = ("-p", "weir", "-p", "weir-ring", "-p", "weir-top")
 
 
 def run(command, **env):
@@ -29,87 +35,77 @@ def run(command, **env):
     return subprocess.run(command, cwd=ROOT, env=dict(os.environ, **env)).returncode == 0
 
 
-def processor_seconds():
-    """What all commands took of processors until now: a step that takes little of them waits for timeouts."""
-    times = os.times()
-    return times.children_user + times.children_system
+def script(name, *arguments):
+    """One of the programs of tests beside this file, against the built weir."""
+    return run([sys.executable, os.path.join("tests", name), "--bin", WEIR, *arguments])
 
 
 def formatted():
     return run(["cargo", "fmt", "--all", "--check"])
 
 
-def clippy():
-    return run(["cargo", "clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"])
-
-
-# Targets that have no tests of their own: a program around a library, and what only the step `loom` runs.
-EMPTY = [r"^weir_tidy \(src/main\.rs\)", r"^weir_fuzz \(src/lib\.rs\)", r"loom \(tests/"]
-
-
-def cargo_test(arguments, **env):
-    """Every target runs tests, and all of them pass."""
-    ok, targets = tally.cargo_test(arguments, cwd=ROOT, **env)
-    print(f"{sum(target.ran for target in targets)} tests in {len(targets)} targets")
-    return ok and bool(targets) and not tally.without_tests(targets, EMPTY)
-
-
 def counting():
-    """The steps below see that a target runs no test."""
-    return run([sys.executable, "tests/tally.py"])
+    """The run sees tests that fail, that are flaky and that were left out, programs that run no test, and no more of the machine than it
+    may."""
+    return run([sys.executable, "-c", "from runner import checks; checks.check()"], PYTHONPATH=os.path.join(ROOT, "tests"))
+
+
+# Programs that have no tests of their own: around a library, and what only the step `loom` runs.
+EMPTY = [r"^weir-tidy/.*\(program\)$", r"^weir-fuzz$", r"loom$"]
 
 
 def units():
-    """Units, properties, replayed fuzz corpora, tidy (with the licence check), the README's generated part."""
-    return cargo_test(["--workspace", "--locked", "--no-fail-fast"])
+    """Units, properties, replayed fuzz corpora, tidy (with the licence check), the README's generated part. Clippy compiles our crates here:
+    a pass of its own would check all crates once more. What it warns of is an error."""
+    driver = shutil.which("clippy-driver")
+    assert driver, "clippy is not installed: rustup component add clippy"
+    return rust.test(["--workspace"], ROOT, may_be_empty=EMPTY, may_warn=False, RUSTC_WORKSPACE_WRAPPER=driver)
 
 
-# As optimized as the release, without its slow linking.
-OPTIMIZED = {"CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16", "CARGO_PROFILE_RELEASE_DEBUG": "false"}
+def packages():
+    """The crates of the workspace, as cargo describes them."""
+    metadata = subprocess.run(["cargo", "metadata", "--no-deps", "--format-version", "1", "--locked"],
+                              cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return {package["name"]: package for package in json.loads(metadata)["packages"]}
+
+
+def integration_tests(name):
+    """The integration tests of a crate."""
+    return [target["name"] for target in packages()[name]["targets"] if "test" in target["kind"]]
 
 
 def optimized():
     """What threads share and what schedules them once more, at the highest level and without debug assertions: a bug that
     only one of the two shows (R13, R27, R71) shows. Warnings that only this level gives are errors (R28). Then workers over
     the simulated network, and name servers that err, ten times as many seeds as `units` runs of them and more."""
-    env = dict(OPTIMIZED, RUSTFLAGS=(os.environ.get("RUSTFLAGS", "") + " -D warnings").strip(),
-               CARGO_TARGET_DIR=os.path.join(TARGET, "optimized"))
-    ok = cargo_test(["--release", "--locked", "-p", "weir-sync", "-p", "weir-containers", "-p", "weir-sched"], **env)
-    ok &= cargo_test(["--release", "--locked", "-p", "weir-resolvers", "--lib", "stick"], **env)
-    return cargo_test(["--release", "--locked", "-p", "weir-stream", "--test", "simulated"], **env) and ok
+    # Each together with weir, whose selection of features they share: nothing that `build` made is built once more.
+    trial = ["--profile", "trial", "-p", "weir"]
+    tests = [word for name in integration_tests("weir-sched") for word in ("--test", name)]
+    ok = rust.test([*trial, "-p", "weir-sync", "-p", "weir-containers", "-p", "weir-sched"], ROOT, kinds=("--lib", *tests), may_warn=False)
+    ok &= rust.test([*trial, "-p", "weir-resolvers"], ROOT, kinds=("--lib",), only="stick", may_warn=False)
+    return rust.test([*trial, "-p", "weir-stream"], ROOT, kinds=("--test", "simulated"), may_warn=False) and ok
 
 
 def statistics():
     """Lock statistics are a build of their own (R82)."""
-    return cargo_test(["--locked", "-p", "weir-sync", "-p", "weir-sched", "--features", "weir-sync/lock-statistics", "--lib"])
+    return rust.test(["-p", "weir-sync", "-p", "weir-sched", "--features", "weir-sync/lock-statistics"], ROOT, kinds=("--lib",))
 
 
 def loom_crates():
     """The crates that name loom among their dependencies, with their integration tests that are named for it."""
-    metadata = subprocess.run(["cargo", "metadata", "--no-deps", "--format-version", "1", "--locked"],
-                              cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for package in json.loads(metadata)["packages"]:
+    for name, package in packages().items():
         if any(d["name"] == "loom" for d in package["dependencies"]):
-            yield package["name"], [t["name"] for t in package["targets"] if "test" in t["kind"] and "loom" in t["name"]]
+            yield name, [test for test in integration_tests(name) if "loom" in test]
 
 
 def loom():
-    """Models, in the crates that use loom, built with `--cfg loom` in a folder of their own: the unit tests whose path has
-    `loom` in it, and whole integration tests that are named for it."""
-    ok, crates = True, list(loom_crates())
-    env = dict(OPTIMIZED, RUSTFLAGS=(os.environ.get("RUSTFLAGS", "") + " --cfg loom").strip(), CARGO_TARGET_DIR=os.path.join(TARGET, "loom"))
-    for name, tests in crates:
-        passed, targets = tally.cargo_test(["--release", "--locked", "-p", name, "--lib"], only="loom", cwd=ROOT, **env)
-        ok &= passed
-        if tests:
-            chosen = [word for test in tests for word in ("--test", test)]
-            passed, whole = tally.cargo_test(["--release", "--locked", "-p", name, *chosen], cwd=ROOT, **env)
-            ok &= passed and len(whole) == len(tests) and not tally.without_tests(whole)
-            targets += whole
-        models = sum(target.ran for target in targets)
-        print(f"loom: {models} models in {name}")
-        ok &= models > 0
-    return ok and bool(crates)
+    """Models, built with `--cfg loom` in a folder of their own: integration tests that are named for it, or the unit tests of a library whose
+    path has `loom` in it."""
+    crates = list(loom_crates())
+    more = {"RUSTFLAGS": (os.environ.get("RUSTFLAGS", "") + " --cfg loom").strip(), "CARGO_TARGET_DIR": os.path.join(TARGET, "loom")}
+    passed = [rust.test(["--profile", "trial", "-p", name], ROOT, kinds=[word for test in tests for word in ("--test", test)] or ("--lib",),
+                        only="" if tests else "loom", **more) for name, tests in crates]
+    return bool(crates) and all(passed)
 
 
 def deny():
@@ -117,119 +113,118 @@ def deny():
     source rules: building cargo-deny takes longer than all the rest, and its advisories live on a host that is no
     package registry."""
     if shutil.which("cargo-deny") is None:
-        print("cargo-deny is not installed; tidy checked licences, bans and sources")
+        results.record("deny", "left out", why="program cargo-deny")
         return True
     return run(["cargo", "deny", "--offline", "check", "licenses", "bans", "sources"])
 
 
 def bench():
     """The scheduler's benchmark has dependencies of its own, so it is a workspace of its own; here it only has to build."""
-    return run(["cargo", "check", "--locked", "--quiet", "--manifest-path", "bench/sched/Cargo.toml"],
+    return run(["cargo", "check", "--locked", "--manifest-path", "bench/sched/Cargo.toml"],
                CARGO_TARGET_DIR=os.path.join(TARGET, "bench-sched"))
 
 
-class Building:
-    """The programs as they are shipped, built while steps run that use other folders: linking as a whole keeps one processor
-    busy for minutes and leaves the others idle. `finish` waits for it and tells what it printed."""
+def build():
+    """The programs that the steps below test. `make run` builds only weir: no crate is built once more for it."""
+    if not run(["cargo", "build", "--profile", "trial", "--locked", *PROGRAMS]):
+        return False
+    alone = subprocess.run(["cargo", "build", "--profile", "trial", "--locked", *PROGRAMS[:2]], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    twice = [line for line in alone.stderr.splitlines() if "Compiling" in line]
+    print("\n".join(f"FAILED built twice: {line.strip()}" for line in twice))
+    return alone.returncode == 0 and not twice
 
-    def __init__(self):
-        self.output = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(
-            ["cargo", "build", "--release", "--locked", "--quiet", "-p", "weir", "-p", "weir-ring", "-p", "weir-top"],
-            cwd=ROOT, stdout=self.output, stderr=subprocess.STDOUT)
 
-    def finish(self):
-        status = self.process.wait()
-        self.output.seek(0)
-        sys.stdout.write(self.output.read().decode(errors="replace"))
-        return status == 0
+def package():
+    """The Debian package: installed, upgraded, removed and purged in a folder; man pages; completion."""
+    return script("package.py")
 
-    def stop(self):
-        """Nothing is left behind when the run ends early."""
-        if self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait()
+
+def release():
+    """The programs as they are shipped."""
+    return run(["make", "--no-print-directory", "build"])
+
+
+def shipped():
+    """The release: its package, and the scripts of varnishtest against it."""
+    program = os.path.join(TARGET, "release", "weir")
+    return all([run([sys.executable, os.path.join("tests", name), "--bin", program]) for name in ("package.py", "vtc.py")])
 
 
 def vtc():
-    return run([sys.executable, "tests/vtc.py", "--bin", WEIR])
+    return script("vtc.py")
 
 
 def parity():
-    return run([sys.executable, "tests/parity/parity.py", "--bin", WEIR])
+    return script("parity/parity.py")
 
 
 def process():
-    return run([sys.executable, "tests/process.py", "--bin", WEIR])
+    return script("process.py")
 
 
 def master():
-    return run([sys.executable, "tests/master.py", "--bin", WEIR])
+    return script("master.py")
 
 
 def attacks():
-    return run([sys.executable, "tests/attacks.py", "--bin", WEIR])
+    return script("attacks.py")
 
 
 def phases():
-    return run([sys.executable, "tests/phases.py", "--bin", WEIR])
+    return script("phases.py")
 
 
 def servers():
-    return run([sys.executable, "tests/servers.py", "--bin", WEIR])
+    return script("servers.py")
 
 
 def prometheus():
     """The exporter for Prometheus beside the reference program's."""
-    return run([sys.executable, "tests/prometheus.py", "--bin", WEIR])
+    return script("prometheus.py")
 
 
 def ecosystem():
     """What others wrote for HAProxy: scripts, libraries, dashboards, readers of logs; of those, what is installed."""
-    return run([sys.executable, "tests/ecosystem.py", "--bin", WEIR])
+    return script("ecosystem.py")
 
 
 def top():
     """The terminal dashboard in a real terminal."""
-    built = run(["cargo", "build", "--release", "--locked", "--quiet", "-p", "weir-top"])
-    return built and run([sys.executable, "tests/top.py", "--bin", WEIR])
+    return script("top.py")
 
 
 def browser():
-    """The statistics page in a real browser, where one is installed: `make test` installs none, for its size."""
-    if shutil.which("chromedriver") is None:
-        print("chromium and chromium-driver are not installed: nobody looked at the statistics page")
-        return True
-    return run([sys.executable, "tests/browser.py", "--bin", WEIR])
+    """The statistics page in a real browser."""
+    return script("browser.py")
 
 
 def health():
     """Health checks and what follows from them, by processes: programs, mails, sessions, reloads."""
-    return run([sys.executable, "tests/health.py", "--bin", WEIR])
+    return script("health.py")
 
 
 def resolving():
-    return run([sys.executable, "tests/resolving.py", "--bin", WEIR])
+    return script("resolving.py")
 
 
 def tls():
     """TLS on both sides, with other implementations."""
-    return run([sys.executable, "tests/tls.py", "--bin", WEIR])
+    return script("tls.py")
 
 
 def ocsp_updates():
     """OCSP responses that are renewed while it runs, by real responders and by some that err; the HTTP client."""
-    return run([sys.executable, "tests/ocsp_updates.py", "--bin", WEIR])
+    return script("ocsp_updates.py")
 
 
 def certificates():
     """What listeners of TLS are made of: keys of tickets, stores of certificates."""
-    return run([sys.executable, "tests/certificates.py", "--bin", WEIR])
+    return script("certificates.py")
 
 
 def peers():
     """Stick-tables that instances share, beside other implementations of the protocol."""
-    return run([sys.executable, "tests/peers.py", "--bin", WEIR])
+    return script("peers.py")
 
 
 def tables():
@@ -237,119 +232,134 @@ def tables():
     return run([sys.executable, "bench/tables.py", "--rows", "operator,expiry", "--entries", "1000000", "--most-ms", "100", f"weir={WEIR}"])
 
 
-def grpc_calls():
+def grpc():
     """Calls of gRPC by the real library, which the package registry has."""
-    return run([sys.executable, "tests/grpc_calls.py", "--bin", WEIR])
+    return script("grpc_calls.py")
 
 
 def examples():
     """The configurations of doc/examples with real traffic."""
-    return run([sys.executable, "tests/examples.py", "--bin", WEIR])
-
-
-def package():
-    """The Debian package: installed, upgraded, removed and purged in a folder; man pages; completion."""
-    built = run(["cargo", "build", "--release", "--locked", "--quiet", "-p", "weir-ring", "-p", "weir-top"])
-    return built and run([sys.executable, "tests/package.py", "--bin", WEIR])
+    return script("examples.py")
 
 
 def differential():
-    return run([sys.executable, "tests/differential.py", "--bin", WEIR])
+    return script("differential.py")
 
 
 def commands():
     """Each statement of the management manual about a command of the runtime API."""
-    return run([sys.executable, "tests/commands.py", "--bin", WEIR])
+    return script("commands.py")
 
 
 def walk():
     """Each statement of the manual on fetches and log formats, by tables."""
-    return run([sys.executable, "tests/walk.py", "--bin", WEIR])
+    return script("walk.py")
 
 
 def explore():
     """Random expressions of one seed; longer runs, other kinds and other seeds are made by hand (`make explore`)."""
-    return run([sys.executable, "tests/explore.py", "--bin", WEIR, "--kind", "values", "--count", "12", "--seconds", "120", "--patience", "0"])
+    return script("explore.py", "--kind", "values", "--count", "12", "--seconds", "120", "--patience", "0")
 
 
-# name, function, whether it needs the built program
+# Name, function, what it needs, whether it keeps processors busy or mostly waits, and the profile that cargo builds in it. In the order in
+# which they begin. Most steps wait for `build`, so it has the priority of those that wait.
 STEPS = [
-    ("format", formatted, False),
-    ("clippy", clippy, False),
-    ("counting", counting, False),
-    ("units", units, False),
-    ("statistics", statistics, False),
-    ("optimized", optimized, False),
-    ("loom", loom, False),
-    ("deny", deny, False),
-    ("bench", bench, False),
-    ("build", None, False),
-    ("process", process, True),
-    ("master", master, True),
-    ("vtc", vtc, True),
-    ("attacks", attacks, True),
-    ("phases", phases, True),
-    ("servers", servers, True),
-    ("prometheus", prometheus, True),
-    ("ecosystem", ecosystem, True),
-    ("top", top, True),
-    ("browser", browser, True),
-    ("health", health, True),
-    ("resolving", resolving, True),
-    ("tls", tls, True),
-    ("certificates", certificates, True),
-    ("ocsp updates", ocsp_updates, True),
-    ("peers", peers, True),
-    ("tables", tables, True),
-    ("grpc", grpc_calls, True),
-    ("examples", examples, True),
-    ("package", package, True),
-    ("walk", walk, True),
-    ("differential", differential, True),
-    ("commands", commands, True),
-    ("explore", explore, True),
-    ("parity", parity, True),
+    ("format", formatted, (), BUILD, None),
+    ("build", build, (), TEST, "trial"),
+    ("counting", counting, (), BUILD, None),
+    ("units", units, (), BUILD, "dev"),
+    ("optimized", optimized, ("build",), BUILD, "trial"),
+    ("loom", loom, (), BUILD, None),
+    ("statistics", statistics, (), BUILD, "dev"),
+    ("deny", deny, (), BUILD, None),
+    ("bench", bench, (), BUILD, None),
+    ("parity", parity, ("build",), TEST, None),
+    ("vtc", vtc, ("build",), TEST, None),
+    ("tls", tls, ("build",), TEST, None),
+    ("health", health, ("build",), TEST, None),
+    ("process", process, ("build",), TEST, None),
+    ("master", master, ("build",), TEST, None),
+    ("attacks", attacks, ("build",), TEST, None),
+    ("phases", phases, ("build",), TEST, None),
+    ("servers", servers, ("build",), TEST, None),
+    ("prometheus", prometheus, ("build",), TEST, None),
+    ("ecosystem", ecosystem, ("build",), TEST, None),
+    ("top", top, ("build",), TEST, None),
+    ("browser", browser, ("build",), TEST, None),
+    ("resolving", resolving, ("build",), TEST, None),
+    ("certificates", certificates, ("build",), TEST, None),
+    ("ocsp_updates", ocsp_updates, ("build",), TEST, None),
+    ("peers", peers, ("build",), TEST, None),
+    ("tables", tables, ("build",), TEST, None),
+    ("grpc", grpc, ("build",), TEST, None),
+    ("examples", examples, ("build",), TEST, None),
+    ("walk", walk, ("build",), TEST, None),
+    ("differential", differential, ("build",), TEST, None),
+    ("commands", commands, ("build",), TEST, None),
+    ("explore", explore, ("build",), TEST, None),
+    ("package", package, ("build",), TEST, None),
 ]
+# What is shipped takes ten minutes to link and differs by that alone: `make shipped` tests it once, when it is made.
+RELEASE = [
+    ("release", release, (), BUILD, "release"),
+    ("shipped", shipped, ("release",), TEST, None),
+]
+PURPOSES = ("build", "test")
 
-# Steps in whose folders nothing is built that the programs need: `Building` runs meanwhile.
-BESIDE_THE_BUILD = ("optimized", "loom", "deny", "bench")
+
+def step(name):
+    """Makes one step, as a process of its own; the exit status. A step that records no results of its tests is one test."""
+    function = next(function for one, function, *_ in STEPS + RELEASE if one == name)
+    began, path = time.monotonic(), os.environ[results.FILE]
+    ok = function()
+    if not results.read(path):
+        again = (sys.executable, os.path.abspath(__file__), "--step", name)
+        results.record(name, "ok" if ok else "failed", time.monotonic() - began, again=again)
+    return 0 if ok else 1
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--step", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.list:
-        print("\n".join(name for name, _, _ in STEPS))
+        print("\n".join(name for name, *_ in STEPS + RELEASE))
         return 0
-    only = [name for name in options.only.split(",") if name]
-    unknown = set(only) - {name for name, _, _ in STEPS}
-    if unknown:
+    if options.step:
+        return step(options.step)
+    # So that steps that run are ended with this.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
+    only = {name for name in options.only.split(",") if name}
+    if unknown := only - {name for name, *_ in STEPS + RELEASE}:
         sys.exit(f"no such step: {', '.join(sorted(unknown))}")
-    rows, failed, building = [], [], None
-    atexit.register(lambda: building and building.stop())
-    for name, step, needs_program in STEPS:
-        if only and name not in only:
-            continue
-        if needs_program and "build" in failed:
-            rows.append((name, 0.0, 0.0, "not run: there is no program"))
-            failed.append(name)
-            continue
-        print(f"=== {name}", flush=True)
-        start, before = time.monotonic(), processor_seconds()
-        if name in (*BESIDE_THE_BUILD, "build") and building is None and (not only or "build" in only):
-            building = Building()
-        ok = building.finish() if name == "build" else step()
-        rows.append((name, time.monotonic() - start, processor_seconds() - before, "ok" if ok else "FAILED"))
-        if not ok:
-            failed.append(name)
-    print("\nstep          seconds  of processors  result")
-    for name, seconds, processors, result in rows:
-        print(f"{name:12s} {seconds:8.1f}  {processors:13.1f}  {result}")
-    total, processors = (sum(row[place] for row in rows) for place in (1, 2))
-    print(f"{'total':12s} {total:8.1f}  {processors:13.1f}  {'FAILED: ' + ', '.join(failed) if failed else 'ok'}", flush=True)
-    return 1 if failed else 0
+    # What a chosen step needs is made, too.
+    needed = only | {need for name, _, needs, *_ in STEPS + RELEASE if name in only for need in needs}
+    chosen = [row for row in STEPS + RELEASE if row[0] in needed] if only else STEPS
+    return verdict_of(chosen)
+
+
+def verdict_of(chosen):
+    """Runs steps, and prints what came of them; the exit status."""
+    began, folder = time.monotonic(), os.path.join(TARGET, "test")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    print(f"programs under test: {WEIR} and its neighbours, built with the profile trial", flush=True)
+    env = machine.environment(folder, PURPOSES)
+    wide = env | {"PATH": machine.environment(folder, (*PURPOSES, "optional"))["PATH"]}
+    path = os.path.join(folder, "results")
+    steps = [lanes.Step(name, needs, kind, profile, [sys.executable, os.path.abspath(__file__), "--step", name],
+                        {results.FILE: f"{path}.{name}", "TESTS_ALONE": "later"}) for name, _, needs, kind, profile in chosen]
+    rows = lanes.run(steps, folder, env)
+    found = [case for name, *_ in chosen for case in results.read(f"{path}.{name}", name)]
+    final, flaky = verdict.settle(found, env, wide, path)
+    wrong = verdict.report(rows, final, flaky)
+    verdict.steps_table(rows)
+    total, processors = time.monotonic() - began, sum(row.processors for row in rows)
+    tests = sum(case.outcome == "ok" for case in final)
+    print(f"{'total':12s} {total:8.1f}  {processors:13.1f}  {tests} tests passed; {'FAILED: ' + ', '.join(wrong) if wrong else 'ok'}", flush=True)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import time
 
 from attackers import http2
 from attackers.http2 import DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, WINDOW, frame
-from program import Program, ask, free_port, wait_until
+from program import Program, alone, ask, free_port, wait_until
 
 CONFIGURATION = """
 global
@@ -357,6 +357,7 @@ def two_layers_wake_little_r182_r184_r196(binary, folder):
         assert calls < 200, f"{calls:.0f} wake-ups a MB"
 
 
+@alone
 def streams_that_nobody_reads_leave_others_their_share(binary, folder):
     """What waits on a server's connection for a client that reads nothing holds a part of the connection's window. Others go on with the
     rest of it, and on another connection where hardly any is left."""

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 
+import results
 from program import Folder, Program, free_port, run
 from walk.messages import COMMON, FILES, MESSAGES
 
@@ -308,7 +309,10 @@ def main():
             print("\t".join(columns + ([reference, case.why or "?"] if found != reference else [])))
         return 0
     failed = 0
+    again = (sys.executable, os.path.abspath(__file__), "--bin", os.path.abspath(options.bin))
     for case, found, reference in zip(every, ours, theirs):
+        results.record(f"{case.section} {case.place} {case.message}: {case.what}", "ok" if found == case.expected else "failed", why=f"{found}, not {case.expected}",
+                       again=again)
         for name, made, expected in (("weir", found, case.expected), ("haproxy", reference, case.reference)):
             if made != expected:
                 failed += 1

@@ -2,6 +2,7 @@
 
 `OPTIONS` has every option of chapter 3: how it is tried here, or the check that does. `STATEMENTS` has the rest.
 """
+import contextlib
 import os
 import re
 import signal
@@ -119,6 +120,9 @@ def the_name_among_peers(binary, folder):
 
 def information(folder, binary, *options, extra="", frontend=""):
     port, cli = free_port(), os.path.join(folder.path, "cli")
+    # The socket of a former program may still lie there.
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(cli)
     config = answering(folder, port, extra=f"stats socket {cli} level admin\n    {extra}", frontend=frontend)
     with Program(binary, "-db", *options, "-f", config) as program:
         program.ready(port)

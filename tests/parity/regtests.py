@@ -18,6 +18,7 @@ import sys
 import time
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import results  # noqa: E402
 from folders import fresh_folder  # noqa: E402
 
 
@@ -27,6 +28,12 @@ class Result:
     outcome: str
     why: str
     seconds: float
+
+
+def record(name, result, program):
+    """Adds the result to those of the run."""
+    again = (sys.executable, os.path.abspath(sys.argv[0]), "--bin", os.path.abspath(program), "--only", f"^{re.escape(name)}$")
+    results.record(name, "ok" if result.outcome == "pass" else "failed", result.seconds, result.why, again)
 
 
 def kind(path):
