@@ -1,8 +1,11 @@
-//! An allocator that counts, for tests that check that nothing is allocated, or how many bytes an object holds.
+//! An allocator that counts, for tests of the number of allocations and of the bytes that an object holds.
 //!
-//! A test binary makes it its `#[global_allocator]`; the program itself never does. Each thread counts for itself, so
-//! other threads do not matter. Memory that one thread allocates and another frees stays live on the
-//! first for ever and counts negative on the second.
+//! A test binary makes [`Counting`] its `#[global_allocator]`; the program itself never does. Each thread counts for itself, so
+//! other threads do not matter. Memory that one thread allocates and another frees stays live on the first for ever and counts
+//! negative on the second.
+//!
+//! This crate refuses to know the allocator of the program, and depends on nothing. Begin with [`allocations`] and [`live_bytes`]:
+//! a test reads them before and after the code that it measures.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -55,5 +58,39 @@ unsafe impl GlobalAlloc for Counting {
         note(0, -(layout.size() as i64));
         // SAFETY: the block came from this allocator, which is the system's, with this layout.
         unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[global_allocator]
+    static ALLOCATOR: Counting = Counting;
+
+    /// The allocations and the bytes that the code adds.
+    fn added<R>(code: impl FnOnce() -> R) -> (u64, i64, R) {
+        let (count, bytes) = (allocations(), live_bytes());
+        let result = code();
+        (allocations() - count, live_bytes() - bytes, result)
+    }
+
+    #[test]
+    fn counts_allocations_and_live_bytes_of_the_thread() {
+        let (count, bytes, mut vector) = added(|| Vec::<u8>::with_capacity(100));
+        assert_eq!((count, bytes), (1, 100));
+        let (count, bytes, ()) = added(|| vector.reserve_exact(300));
+        assert_eq!((count, bytes), (1, 200));
+        let (count, bytes, zeroed) = added(|| vec![0_u8; 50]);
+        assert_eq!((count, bytes), (1, 50));
+        assert_eq!(added(move || drop((vector, zeroed))).1, -350);
+    }
+
+    #[test]
+    fn does_not_count_other_threads() {
+        let (_, bytes, ()) = added(|| {
+            std::thread::scope(|scope| drop(scope.spawn(|| std::mem::forget(vec![1_u8; 1 << 20])).join()));
+        });
+        assert!(bytes < 1 << 16, "{bytes} bytes");
     }
 }
