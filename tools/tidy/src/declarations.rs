@@ -265,6 +265,8 @@ mod tests {
         check_types("#[cfg(test)]\nmod tests { struct A; mod m { struct B; } }\nstruct C;", &["C"]);
         check_types("#[cfg(all(test, loom))]\nstruct A { x: u8 }\nstruct B;", &["B"]);
         check_types("#[cfg(test)]\nuse a::{b};\n#[cfg(not(loom))]\nstruct A;", &["A"]);
+        check_types("#[cfg(loom)]\nmod loom { struct A; }\nstruct B;", &["B"]);
+        check_types("#[cfg(test)]\nuse a::b;\nstruct A;", &["A"]);
         check_types("#[cfg(test)]\nfn f() {}\n#[cfg(unix)]\n#[derive(Debug)]\nstruct A;", &["A"]);
         check_types("#[cfg(test)]\nimpl X {}\n#[derive(test)]\nstruct A;", &["A"]);
     }
@@ -303,6 +305,7 @@ mod tests {
             "impl<'a, F: Fn() -> u8> m::A<'a, F> where F: for<'b> Fn(&'b u8) { fn a() {} }",
             &[("A", 1)],
         );
+        check_methods("impl<T> A<fn() -> T> { fn a() {} }", &[("A", 1)]);
         check_methods("impl A<{ 1 }> { fn a() {} } mod m { impl A { fn b() {} } }", &[("A", 2)]);
         check_methods(
             "impl A { #[cfg(test)] fn a() {} #[inline] fn b() {} #[cfg(test)] const X: u8 = 1; fn c() {} }",

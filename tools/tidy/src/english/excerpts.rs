@@ -59,8 +59,9 @@ const MESSAGE_WORDS: usize = 4;
 /// A function follows its `#[test]` within this many lines of further attributes.
 const ATTRIBUTE_LINES: usize = 5;
 
+/// A string literal of 12 characters or more. Behind a shorter literal it may match code, which rarely has four words.
 static STRING: LazyLock<Regex> = LazyLock::new(|| regex(r#""((?:[^"\\]|\\.){12,})""#));
-static RUST_TEST: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*(?:async )?fn (\w+)"));
+static RUST_NAME: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*(?:async )?fn (\w+)"));
 static PYTHON_NAME: LazyLock<Regex> =
     LazyLock::new(|| regex(r"^def (test_\w+|an?_\w+|the_\w+|\w+_\w+_\w+_\w+)\("));
 
@@ -107,7 +108,7 @@ fn rust(file: &SourceFile, found: &mut Excerpts) {
             found.add(TextKind::InlineComment, number, text);
         } else if ["#[test]", "#[tokio::test]"].iter().any(|mark| code.starts_with(mark)) {
             let after = lines.iter().enumerate().skip(number + 1).take(ATTRIBUTE_LINES);
-            let name = after.filter_map(|(number, line)| Some((number, RUST_TEST.captures(line)?))).next();
+            let name = after.filter_map(|(number, line)| Some((number, RUST_NAME.captures(line)?))).next();
             if let Some((number, name)) = name {
                 found.add_name(TextKind::TestName, number, &name[1]);
             }

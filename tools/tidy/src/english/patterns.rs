@@ -62,7 +62,7 @@ pub fn matches(text: &str) -> Vec<(&'static PhrasePattern, &str)> {
     found
 }
 
-/// Whether a match of the first pattern is the question "who is it", which is direct.
+/// Whether a match of the first pattern is the question "who is it", which is direct. (The crate regex lacks look-ahead.)
 fn is_question(hit: &str, after: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     ["who is", "Who is"].iter().any(|question| hit.ends_with(question))
