@@ -347,7 +347,8 @@ def verdict_of(chosen):
     os.makedirs(folder)
     print(f"programs under test: {WEIR} and its neighbours, built with the profile trial", flush=True)
     env = machine.environment(folder, PURPOSES)
-    wide = env | {"PATH": machine.environment(folder, (*PURPOSES, "optional"))["PATH"]}
+    # An optional program may need its neighbours, so the second try of tests that were left out sees this machine's own PATH, too.
+    wide = env | {"PATH": os.pathsep.join([machine.environment(folder, (*PURPOSES, "optional"))["PATH"], os.environ.get("PATH", "")])}
     path = os.path.join(folder, "results")
     steps = [lanes.Step(name, needs, kind, profile, [sys.executable, os.path.abspath(__file__), "--step", name],
                         {results.FILE: f"{path}.{name}", "TESTS_ALONE": "later"}) for name, _, needs, kind, profile in chosen]
