@@ -19,6 +19,7 @@ import tarfile
 import regtests
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import results as results_of_run  # noqa: E402
 from archive import Archive  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -143,6 +144,7 @@ def main():
         print(f"parity: {len(steady)} added to passing.txt")
     gone = sorted(n for n in listed if not options.only and n not in names)
     for name in gone:
+        results_of_run.record(name, "failed", why="on the list but not in the suite")
         print(f"GONE   {name}  is on the list but not in the suite")
     print(f"parity: {len(passed & reference)} of the {len(reference & set(names))} that the packaged haproxy passes"
           f" ({len(passed - reference)} beyond it); {len(listed)} on the list, {len(lost)} lost")

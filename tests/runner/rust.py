@@ -9,7 +9,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 
 import results
@@ -111,6 +110,9 @@ def test(arguments, root, kinds=KINDS, only="", may_be_empty=(), may_warn=True, 
     empty = without_tests(tallies, may_be_empty)
     for name in empty:
         print(f"FAILED {name}: not one test ran ({tallies[name].filtered} were left out)")
+        results.record(f"{name} without tests", "failed", why="not one test ran")
+    if not ok or not programs:
+        results.record("build", "failed", why="an error, a warning that may not be, or no program")
     print(f"{sum(tally.ran for tally in tallies.values())} tests in {len(tallies)} programs", flush=True)
     return ok and bool(programs) and not empty and all(tally.ok for tally in tallies.values())
 
@@ -147,8 +149,3 @@ def check():
     empty = {"a": read(nothing, 0)[0], "b/loom": read(nothing, 0)[0], "c": tally}
     assert without_tests(empty) == ["a", "b/loom"] and without_tests(empty, ["loom"]) == ["a"]
     assert crate_of("path+file:///weir/data/tls#weir-tls@0.1.0") == "weir-tls" and crate_of("path+file:///weir/sched#0.1.0") == "sched"
-
-
-if __name__ == "__main__":
-    check()
-    sys.exit(0)
