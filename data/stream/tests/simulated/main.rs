@@ -133,7 +133,7 @@ fn from_environment(name: &str) -> Option<u64> {
 /// them, and this process runs them if there are no more.
 #[test]
 fn many_seeds() {
-    let default = if cfg!(debug_assertions) { 1_000 } else { 10_000 };
+    let default = if cfg!(debug_assertions) { 500 } else { 10_000 };
     let from = from_environment("FROM").unwrap_or(0);
     let count = from_environment("SEEDS").unwrap_or(default);
     if count <= BATCH {
