@@ -107,7 +107,12 @@ def environment(folder, purposes, inherited=os.environ):
     kept |= {"HOME": home, "RUSTUP_HOME": inherited.get("RUSTUP_HOME", os.path.join(old, ".rustup")),
              "CARGO_HOME": inherited.get("CARGO_HOME", os.path.join(old, ".cargo")), "PATH": path}
     if shutil.which("dpkg-query"):
-        kept["PATH"] = linked(os.path.join(folder, "-".join(["commands", *purposes])), visible(purposes, path))
+        found = visible(purposes, path)
+        if "cc" in found and "ccache" in found:
+            # Called by the compiler's name, ccache looks for the compiler in CCACHE_PATH. cargo sees no other environment than without it.
+            kept |= {"CCACHE_PATH": os.path.dirname(found["cc"]), "CCACHE_DIR": os.path.join(folder, "ccache")}
+            found["cc"] = found["ccache"]
+        kept["PATH"] = linked(os.path.join(folder, "-".join(["commands", *purposes])), found)
     return kept
 
 
