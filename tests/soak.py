@@ -87,7 +87,7 @@ def failures(command, folder, times, env):
             # A test that was left out has shown nothing.
             found += [done.stdout] * (done.returncode != 0 or "left out " in done.stdout)
         except subprocess.TimeoutExpired as late:
-            found.append(f"{late.stdout}\nstill ran after ten minutes")
+            found.append(f"{rust.said(late)}\nstill ran after ten minutes")
     return found
 
 

@@ -178,7 +178,7 @@ def a_master_that_is_killed_in_any_phase_leaves_nobody_behind(binary, folder):
             assert wait_until(lambda: ready(master)), master.said()
             worker = master.current()
             os.kill(master.pid, signal.SIGKILL)
-            assert wait_until(lambda: not os.path.exists(f"/proc/{worker}")), (config, master.said())
+            assert wait_until(lambda: not os.path.exists(f"/proc/{worker}"), 20), (config, master.said())
         last = stack.enter_context(Master(binary, folder, serves))
         last.served()
         assert request(port).startswith(b"HTTP/1.1 200") and len(last.workers()) == 1

@@ -20,20 +20,27 @@ def quietly(function, *arguments):
         return function(*arguments), said.getvalue()
 
 
-def fails_once(folder, name):
-    """A command that fails the first time."""
-    return sys.executable, "-c", f"import os; p = {os.path.join(folder, name)!r}; s = os.path.exists(p); open(p, 'w'); raise SystemExit(not s)"
+def fails_at_first(folder, name, times=1):
+    """A command that fails that often before it succeeds."""
+    count = f"p = {os.path.join(folder, name)!r}; open(p, 'a').write('x'); raise SystemExit(len(open(p).read()) <= {times})"
+    return sys.executable, "-c", count
 
 
 def failed_tests_run_once_more(folder):
-    """A test that passes alone is flaky; one that fails again fails the run. A test that waits for a quiet machine has its two tries, too."""
+    """A test that passes alone is flaky; one that fails again fails the run; one that flaky.tsv names has three tries. A test that waits for a quiet machine has its two tries, too."""
     found = [results.Result("good", "ok", again=FAILS, step="s"), results.Result("chance", "failed", why="it was late", again=OK, step="s"),
              results.Result("broken", "failed", again=FAILS, step="s"), results.Result("timed", "later", again=OK, step="s"),
-             results.Result("slow", "later", again=FAILS, step="s"), results.Result("late", "later", again=fails_once(folder, "late"), step="s")]
+             results.Result("slow", "later", again=FAILS, step="s"), results.Result("late", "later", again=fails_at_first(folder, "late"), step="s")]
     (final, flaky), said = quietly(verdict.settle, found, dict(os.environ), dict(os.environ), os.path.join(folder, "results"))
     assert {case.name: case.outcome for case in final} == {"good": "ok", "chance": "ok", "broken": "failed", "timed": "ok", "slow": "failed", "late": "ok"}, final
     assert [case.name for case in flaky] == ["chance", "late"] and flaky[0].why == "it was late", flaky
     assert "again, alone: s: broken" in said and "good" not in said, said
+    assert quietly(verdict.failures, final)[1].splitlines() == ["FAILED s: broken: ", "FAILED s: slow: "]
+    step, name, _ = verdict.table(verdict.FLAKY, 3)[0]
+    rare = [results.Result(name, "failed", again=fails_at_first(folder, f"{rare}.{times}", times), step=step if rare else "s")
+            for rare, times in ((True, 2), (True, 3), (False, 1))]
+    (final, flaky), _ = quietly(verdict.settle, rare, dict(os.environ), dict(os.environ), os.path.join(folder, "results"))
+    assert [case.outcome for case in final] == ["ok", "failed", "failed"] and flaky == rare[:1], final
     many = [results.Result(str(number), "failed", again=OK, step="s") for number in range(verdict.MOST_AGAIN + 1)]
     (final, flaky), _ = quietly(verdict.settle, many, dict(os.environ), dict(os.environ), os.path.join(folder, "results"))
     assert not flaky and all(case.outcome == "failed" for case in final)

@@ -14,7 +14,7 @@ import time
 import results
 
 # The longest a test program may take.
-LONGEST_S = 900
+LONGEST_S = 1200
 LINE = re.compile(r"^test (?P<name>\S+)(?: - should panic)? \.\.\. (?P<outcome>ok|FAILED|ignored\b.*)$", re.M)
 RESULT = re.compile(r"^test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<ignored>\d+) ignored; "
                     r"\d+ measured; (?P<filtered>\d+) filtered out", re.M)
@@ -74,17 +74,22 @@ def run(program, only="", env=None):
                               text=True, errors="replace", timeout=LONGEST_S)
         output, status = done.stdout, done.returncode
     except subprocess.TimeoutExpired as late:
-        output, status = f"{late.stdout}\nstill ran after {LONGEST_S} s", 1
+        output, status = f"{said(late)}\nstill ran after {LONGEST_S} s", 1
     seconds = time.monotonic() - began
     tally, outcomes = read(output, status)
     for name, outcome in outcomes.items():
         failure = "" if outcome == "ok" else " ".join(output.partition(f"---- {name} stdout ----")[2].split("\n", 9)[:9]).strip()
         results.record(f"{program.name} {name}", outcome, 0, failure[:1500], [program.path, name, "--exact", "--test-threads", "1"], program.folder)
     if not tally.ok and "failed" not in outcomes.values():
-        results.record(program.name, "failed", seconds, output[-1500:], command, program.folder)
+        results.record(program.name, "failed", seconds, f"{output[-1500:]} (exit status {status})", command, program.folder)
     else:
         results.record(program.name, "program", seconds)
     return tally
+
+
+def said(late):
+    """The output of a program until its time was over."""
+    return (late.stdout or b"").decode(errors="replace")
 
 
 def read(output, status):
@@ -101,7 +106,11 @@ def read(output, status):
 def test(arguments, root, kinds=KINDS, only="", may_be_empty=(), may_warn=True, **more):
     """Builds and runs tests with `only` in their path; whether all of them passed and every program ran one."""
     env = dict(os.environ, **more)
-    programs, ok = build(arguments, root, env, kinds, may_warn)
+    return run_all(*build(arguments, root, env, kinds, may_warn), only, may_be_empty, env)
+
+
+def run_all(programs, built, only="", may_be_empty=(), env=None):
+    """Runs the tests of programs with `only` in their path; whether they were built, all passed and every program ran one."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
         tallies = dict(zip((program.name for program in programs), pool.map(lambda program: run(program, only, env), programs)))
     for name, tally in tallies.items():
@@ -111,10 +120,10 @@ def test(arguments, root, kinds=KINDS, only="", may_be_empty=(), may_warn=True, 
     for name in empty:
         print(f"FAILED {name}: not one test ran ({tallies[name].filtered} were left out)")
         results.record(f"{name} without tests", "failed", why="not one test ran")
-    if not ok or not programs:
+    if not built or not programs:
         results.record("build", "failed", why="an error, a warning that may not be, or no program")
     print(f"{sum(tally.ran for tally in tallies.values())} tests in {len(tallies)} programs", flush=True)
-    return ok and bool(programs) and not empty and all(tally.ok for tally in tallies.values())
+    return built and bool(programs) and not empty and all(tally.ok for tally in tallies.values())
 
 
 def without_tests(tallies, may_be_empty=()):

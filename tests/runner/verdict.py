@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import results
+from runner import rust
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FLAKY = os.path.join(HERE, "flaky.tsv")
@@ -15,6 +16,8 @@ MOST_FLAKY = 5
 # When more tests fail than this, something is broken, and running them again would only take longer.
 MOST_AGAIN = 20
 LONGEST_AGAIN_S = 900
+# How often a failed test is tried again, alone; one that is known to fail by chance has more tries.
+TRIES, TRIES_OF_FLAKY = 1, 3
 SLOWEST = 10
 
 
@@ -38,7 +41,7 @@ def alone(case, env, path):
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=LONGEST_AGAIN_S)
         status, output = done.returncode, done.stdout
     except subprocess.TimeoutExpired as late:
-        status, output = 1, f"{late.stdout}\nstill ran after {LONGEST_AGAIN_S} s"
+        status, output = 1, f"{rust.said(late)}\nstill ran after {LONGEST_AGAIN_S} s"
     again = [one for one in results.read(file, case.step) if one.name == case.name]
     result = again[-1] if again else results.Result(case.name, "ok" if status == 0 else "failed", again=case.again, folder=case.folder, step=case.step)
     if status != 0 and result.outcome == "ok":
@@ -47,10 +50,21 @@ def alone(case, env, path):
     return result, output
 
 
+def tried_again(case, env, path, tries):
+    """Runs a failed test again, alone, until it passes or has failed `tries` times; its last result."""
+    for _ in range(tries):
+        again, output = alone(case, env, path)
+        if again.outcome == "ok":
+            break
+        print(f"FAILED again, alone: {case.step}: {case.name}\n{output}", flush=True)
+    return again
+
+
 def settle(found, env, wide, path):
     """Runs tests that wait for a quiet machine, tests that were left out for want of a program if `wide`, an environment with the optional
     programs, has it, and failed tests once more. The final results, and the first results of flaky tests."""
     final, flaky = [], []
+    known = {(step, name) for step, name, _ in table(FLAKY, 3)}
     failed = sum(case.outcome == "failed" for case in found)
     for case in found:
         seen = env
@@ -61,11 +75,10 @@ def settle(found, env, wide, path):
             if case.outcome == "failed":
                 print(f"FAILED {case.step}: {case.name}\n{output}", flush=True)
         if case.outcome == "failed" and case.again and failed <= MOST_AGAIN:
-            again, output = alone(case, seen, path)
+            again = tried_again(case, seen, path, TRIES_OF_FLAKY if (case.step, case.name) in known else TRIES)
             if again.outcome == "ok":
                 flaky.append(case)
-            else:
-                print(f"FAILED again, alone: {case.step}: {case.name}\n{output}", flush=True)
+            again.why = again.why or case.why
             case = again
         final.append(case)
     return final, flaky
@@ -110,6 +123,13 @@ def report(rows, final, flaky):
     for case in flaky:
         print(f"          {case.step}: {case.name}: {known.get((case.step, case.name), 'not known')}; first: {case.why[:300]}")
     return list(dict.fromkeys(wrong))
+
+
+def failures(final):
+    """Prints the tests that failed for good, a line each, for those who see no more than the end of a run."""
+    for case in final:
+        if case.outcome == "failed":
+            print(f"FAILED {case.step}: {case.name}: {' '.join(case.why.split())[-600:]}")
 
 
 def steps_table(rows):
