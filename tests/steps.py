@@ -54,12 +54,22 @@ def counting():
 EMPTY = [r"^weir-tidy/.*\(program\)$", r"^weir-fuzz$", r"loom$"]
 
 
-def units():
-    """Units, properties, replayed fuzz corpora, tidy (with the licence check), the README's generated part. Clippy compiles our crates here:
-    a pass of its own would check all crates once more. What it warns of is an error."""
+def linted():
+    """The test programs of all crates; true when they compile without a warning. Clippy compiles our crates here: a pass of its own would check all
+    crates once more."""
     driver = shutil.which("clippy-driver")
     assert driver, "clippy is not installed: rustup component add clippy"
-    return rust.test(["--workspace"], ROOT, may_be_empty=EMPTY, may_warn=False, RUSTC_WORKSPACE_WRAPPER=driver)
+    return rust.build(["--workspace"], ROOT, dict(os.environ, RUSTC_WORKSPACE_WRAPPER=driver), may_warn=False)
+
+
+def compiled():
+    """The test programs of `units`, at the priority of builds."""
+    return linted()[1]
+
+
+def units():
+    """Units, properties, replayed fuzz corpora, tidy (with the licence check), the README's generated part."""
+    return rust.run_all(*linted(), may_be_empty=EMPTY)
 
 
 def packages():
@@ -91,21 +101,20 @@ def statistics():
     return rust.test(["-p", "weir-sync", "-p", "weir-sched", "--features", "weir-sync/lock-statistics"], ROOT, kinds=("--lib",))
 
 
-def loom_crates():
-    """The crates that name loom among their dependencies, with their integration tests that are named for it."""
-    for name, package in packages().items():
-        if any(d["name"] == "loom" for d in package["dependencies"]):
-            yield name, [test for test in integration_tests(name) if "loom" in test]
-
-
 def loom():
-    """Models, built with `--cfg loom` in a folder of their own: integration tests that are named for it, or the unit tests of a library whose
-    path has `loom` in it."""
-    crates = list(loom_crates())
+    """Models of the crates that name loom among their dependencies, built with `--cfg loom` in a folder of their own: integration tests that are
+    named for it, or else the unit tests of the library whose path has `loom` in it."""
+    crates = [package["name"] for package in packages().values() if any(d["name"] == "loom" for d in package["dependencies"])]
+    tests = {name: [test for test in integration_tests(name) if "loom" in test] for name in crates}
     more = {"RUSTFLAGS": (os.environ.get("RUSTFLAGS", "") + " --cfg loom").strip(), "CARGO_TARGET_DIR": os.path.join(TARGET, "loom")}
-    passed = [rust.test(["--profile", "trial", "-p", name], ROOT, kinds=[word for test in tests for word in ("--test", test)] or ("--lib",),
-                        only="" if tests else "loom", **more) for name, tests in crates]
-    return bool(crates) and all(passed)
+
+    def models(names, kinds, only):
+        selected = [word for name in names for word in ("-p", name)]
+        return rust.test(["--profile", "models", *selected], ROOT, kinds=kinds, only=only, **more)
+
+    # All crates are selected for the integration tests, so that the libraries find what these were built with.
+    return (models(crates, [word for name in crates for test in tests[name] for word in ("--test", test)], "")
+            and models([name for name in crates if not tests[name]], ["--lib"], "loom"))
 
 
 def deny():
@@ -267,9 +276,9 @@ STEPS = [
     ("format", formatted, (), BUILD, None),
     ("build", build, (), TEST, "trial"),
     ("counting", counting, (), BUILD, None),
-    ("units", units, (), BUILD, "dev"),
-    ("optimized", optimized, ("build",), BUILD, "trial"),
+    ("compile", compiled, (), BUILD, "dev"),
     ("loom", loom, (), BUILD, None),
+    ("optimized", optimized, ("build",), BUILD, "trial"),
     ("statistics", statistics, (), BUILD, "dev"),
     ("deny", deny, (), BUILD, None),
     ("bench", bench, (), BUILD, None),
@@ -298,6 +307,7 @@ STEPS = [
     ("commands", commands, ("build",), TEST, None),
     ("explore", explore, ("build",), TEST, None),
     ("package", package, ("build",), TEST, None),
+    ("units", units, ("compile",), TEST, "dev"),
 ]
 # What is shipped takes ten minutes to link and differs by that alone: `make shipped` tests it once, when it is made.
 RELEASE = [
@@ -357,6 +367,7 @@ def verdict_of(chosen):
     final, flaky = verdict.settle(found, env, wide, path)
     wrong = verdict.report(rows, final, flaky)
     verdict.steps_table(rows)
+    verdict.failures(final)
     total, processors = time.monotonic() - began, sum(row.processors for row in rows)
     tests = sum(case.outcome == "ok" for case in final)
     print(f"{'total':12s} {total:8.1f}  {processors:13.1f}  {tests} tests passed; {'FAILED: ' + ', '.join(wrong) if wrong else 'ok'}", flush=True)

@@ -9,9 +9,9 @@ import signal
 import subprocess
 import time
 
-# How many steps of each kind run at once, and how nice they are.
+# How many steps of each kind run at once, and how nice they are. One cargo keeps all processors busy; two would only take twice the memory.
 BUILD, TEST = "build", "test"
-AT_ONCE = {BUILD: 2, TEST: 2}
+AT_ONCE = {BUILD: 1, TEST: 2}
 NICE = {BUILD: 10, TEST: 0}
 # Ports that the tests of one lane listen on: below those that the kernel gives to outgoing connections.
 PORTS = (10000, 32000)
