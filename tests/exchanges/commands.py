@@ -136,7 +136,10 @@ STRICT = "what is no number is no 0"
 ADDRESS = only("2.6", "since 3.2, what did not change is not told, and nothing is changed when something is wrong")
 EMPTY = only("2.6", "since 3.2, an empty command does nothing; it was an unknown one")
 LAST = only("2.6", "since 3.2, an empty line ends this answer too")
+LEVELS = "since 3.5 only administrators change patterns"
 DIFFERENT = {
+    "operator says add map x y z": LEVELS,
+    "user says add map x y z": LEVELS,
     "answer to set maxconn global x": STRICT,
     "answer to set maxconn server b0/s1 x": "3.5 says it so",
     "answer to set rate-limit connections global x": STRICT,

@@ -554,60 +554,6 @@ fn statistics() {
 }
 
 #[test]
-fn levels_keep_sessions_from_what_is_not_theirs() {
-    for (level, allowed, refused) in [
-        (
-            Level::User,
-            &["show info", "show map", "add map m.map a b", "get weight be/s1", "set timeout cli 4"][..],
-            &[
-                "clear counters",
-                "show sess",
-                "show errors",
-                "show env",
-                "get var proc.foo",
-                "show startup-logs",
-                "show activity",
-                "wait 1ms",
-                "set weight be/s1 1",
-                "operator",
-            ][..],
-        ),
-        (
-            Level::Operator,
-            &[
-                "clear counters",
-                "show sess",
-                "show env",
-                "get var proc.foo",
-                "show startup-logs",
-                "show activity",
-                "wait 1ms",
-                "user",
-            ],
-            &[
-                "clear counters all",
-                "enable server be/s1",
-                "set server be/s1 weight 1",
-                "disable frontend fe",
-                "shutdown session 0x1",
-                "set maxconn global 1",
-                "set rate-limit sessions global 0",
-                "expert-mode on",
-            ],
-        ),
-    ] {
-        let settings = SessionSettings { level, ..SessionSettings::default() };
-        let ask = |line: &str| converse(&mut toy(), settings, format!("{line}\n").as_bytes(), 99, usize::MAX);
-        for line in allowed {
-            assert_ne!(ask(line), "Permission denied\n\n", "{line} at {level:?}");
-        }
-        for line in refused {
-            assert_eq!(ask(line), "Permission denied\n\n", "{line} at {level:?}");
-        }
-    }
-}
-
-#[test]
 fn severity_can_be_the_socket_s() {
     let settings = SessionSettings { severity_output: SeverityOutput::Text, ..admin() };
     let found = converse(&mut toy(), settings, b"show version;get weight x/y\n", 99, usize::MAX);

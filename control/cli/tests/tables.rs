@@ -216,3 +216,32 @@ fn others_get_their_turn_after_a_few_entries() {
         assert!(turns.contains(&taken), "{taken} turns of {line:?}");
     }
 }
+
+/// Keys are addresses and tokens of clients: every form of the command hides them from `level user`.
+#[test]
+fn users_see_no_entry() {
+    let mut toy = with_tables();
+    ask(&mut toy, "set table a key 10.0.0.1 data.gpc0 3", usize::MAX);
+    let head = "# table: a, type: ip, size:10000, used:1\n";
+    let concealed = format!("{head}# contents not dumped due to insufficient privileges\n\n");
+    for (level, line, expected) in [
+        (Level::User, "show table a", &*concealed),
+        (Level::User, "show table a data.gpc0 gt 0", &concealed),
+        (Level::User, "show table a key 10.0.0.1", "Permission denied\n\n"),
+        (Level::User, "show table a ptr 0x1", "Permission denied\n\n"),
+        (Level::User, "set table a key 10.0.0.1 data.gpc0 4", "Permission denied\n\n"),
+        (Level::User, "clear table a", "Permission denied\n\n"),
+        (Level::Operator, "set table a key 10.0.0.1 data.gpc0 4", "\n"),
+        (
+            Level::Operator,
+            "show table a",
+            &format!("{head}key=10.0.0.1 use=0 exp=60000 shard=0 gpc0=4 conn_rate(10000)=0\n\n"),
+        ),
+        (Level::Operator, "clear table a", "\n"),
+        (Level::Operator, "show table a", "# table: a, type: ip, size:10000, used:0\n\n"),
+    ] {
+        let settings = SessionSettings { level, ..SessionSettings::default() };
+        let answer = converse(&mut toy, settings, format!("{line}\n").as_bytes(), usize::MAX, usize::MAX);
+        assert_eq!(without_numbers(&answer), expected, "{line} at {level:?}");
+    }
+}

@@ -164,8 +164,7 @@ fn only_administrators_change_certificates() {
     for line in ["set ssl cert a.pem", "dump ssl cert a.pem", "show ssl crt-list", "new ssl ca-file x"] {
         assert_eq!(ask_at(&mut toy, Level::Operator, line), "Permission denied\n\n", "to {line:?}");
     }
-    assert_eq!(ask_at(&mut toy, Level::User, "show ssl cert"), "Permission denied\n\n");
-    assert!(ask_at(&mut toy, Level::Operator, "show ssl cert").contains("a.pem"));
+    assert!(ask_at(&mut toy, Level::User, "show ssl cert").contains("a.pem"));
 }
 
 #[test]

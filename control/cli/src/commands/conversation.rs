@@ -42,7 +42,7 @@ pub(super) static COMMANDS: &[Command] = &[
     Command {
         name: "operator",
         syntax: "operator",
-        level: Level::User,
+        level: Level::Operator,
         flags: WORKER | MASTER,
         help: "give up all rights but those of level operator, for this connection",
         run: Some(|context, arguments| lower(context, arguments, Level::Operator)),
@@ -106,7 +106,7 @@ pub(super) static COMMANDS: &[Command] = &[
     Command {
         name: "wait",
         syntax: "wait {-h|<delay_ms>} cond [args...]",
-        level: Level::Operator,
+        level: Level::Admin,
         flags: WORKER,
         help: "wait so long, or until a condition holds (-h lists them)",
         run: Some(wait),

@@ -10,7 +10,7 @@ use crate::target::Target;
 pub(super) static COMMANDS: &[Command] = &[Command {
     name: "show events",
     syntax: "show events [<sink>] [-w] [-n] [-0]",
-    level: Level::Operator,
+    level: Level::User,
     flags: WORKER,
     help: "list the event sinks, or read one (-w: wait for more, -n: only new ones, -0: end each with NUL)",
     run: Some(show),
@@ -20,6 +20,10 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     let name = arguments.word(0);
     if name.is_empty() {
         return Outcome::Text(list(context.target));
+    }
+    // Events contain addresses and requests of clients.
+    if context.modes.level < Level::Operator {
+        return Outcome::denied();
     }
     let Some(sink) = context.target.sinks().find(name) else {
         return Outcome::error("No such event sink\n");

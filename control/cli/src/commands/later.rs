@@ -7,7 +7,7 @@ use crate::level::Level;
 
 macro_rules! later {
     ($($flags:expr => { $($name:literal, $syntax:literal, $help:literal;)* })*) => {
-        &[$($(Command { name: $name, syntax: $syntax, level: Level::User, flags: $flags, help: $help, run: None },)*)*]
+        &[$($(Command { name: $name, syntax: $syntax, level: Level::Admin, flags: $flags, help: $help, run: None },)*)*]
     };
 }
 

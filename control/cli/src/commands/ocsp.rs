@@ -14,8 +14,7 @@ pub(super) static COMMANDS: &[Command] = &[
     Command {
         name: "set ssl ocsp-response",
         syntax: "set ssl ocsp-response <resp|payload>",
-        // The command changes what clients get.
-        level: Level::Operator,
+        level: Level::Admin,
         flags: WORKER,
         help: "give a certificate a new OCSP response",
         run: Some(set),
@@ -23,7 +22,7 @@ pub(super) static COMMANDS: &[Command] = &[
     Command {
         name: "show ssl ocsp-response",
         syntax: "show ssl ocsp-response [[text|base64] id]",
-        level: Level::User,
+        level: Level::Admin,
         flags: WORKER,
         help: "list the OCSP responses, or show one",
         run: Some(show),
@@ -39,8 +38,7 @@ pub(super) static COMMANDS: &[Command] = &[
     Command {
         name: "update ssl ocsp-response",
         syntax: "update ssl ocsp-response <certfile>",
-        // What clients are shown is changed.
-        level: Level::Operator,
+        level: Level::Admin,
         flags: WORKER,
         help: "renew an OCSP response now",
         run: Some(update),

@@ -16,7 +16,7 @@ pub(super) static COMMANDS: &[Command] = &[
     Command {
         name: "clear table",
         syntax: "clear table <table> [<filter>]*",
-        level: Level::Admin,
+        level: Level::Operator,
         flags: WORKER,
         help: "delete entries of a stick-table (filter: data, key or ptr)",
         run: Some(clear),
@@ -24,7 +24,7 @@ pub(super) static COMMANDS: &[Command] = &[
     Command {
         name: "set table",
         syntax: "set table <table> key <k> [data.* <v>]*",
-        level: Level::Admin,
+        level: Level::Operator,
         flags: WORKER,
         help: "make or change an entry of a stick-table",
         run: Some(set),
@@ -89,7 +89,10 @@ fn run(context: &mut Context<'_>, arguments: &Arguments<'_>, verb: Verb) -> Outc
         let table = tables.find(|table| *table.declaration().name == *name);
         let table: &'static Table = table.ok_or_else(|| Outcome::error("No such table\n"))?;
         let now = context.target.table_clock_ms();
+        // Keys are clients' addresses, their cookies and tokens.
+        let may_see = context.modes.level >= Level::Operator;
         match arguments.word(1) {
+            "key" | "ptr" if !may_see => Err(Outcome::denied()),
             "key" => {
                 let key = key(table, arguments.word(2), verb)?;
                 by_key(table, &key, verb, arguments, now)
@@ -100,13 +103,22 @@ fn run(context: &mut Context<'_>, arguments: &Arguments<'_>, verb: Verb) -> Outc
             )),
             word if word.starts_with("data.") => {
                 let filters = filters(table, arguments)?;
-                Ok(every(table, filters, verb))
+                Ok(if may_see { every(table, filters, verb) } else { concealed(table) })
             }
+            "" if !may_see => Ok(concealed(table)),
             "" if verb != Verb::Set => Ok(every(table, Vec::new(), verb)),
             "" => Ok(Outcome::Nothing),
             _ => Err(verb.usage()),
         }
     })
+}
+
+/// The answer of `show table` to those who may not see the entries.
+fn concealed(table: &'static Table) -> Outcome {
+    let mut text = Vec::new();
+    head(table, &mut text);
+    text.extend_from_slice(b"# contents not dumped due to insufficient privileges\n");
+    Outcome::Text(printed(&text))
 }
 
 fn every(table: &'static Table, filters: Vec<Filter>, verb: Verb) -> Outcome {

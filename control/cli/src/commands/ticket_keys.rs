@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use crate::command::{Arguments, Command, Context, WORKER};
 use crate::level::Level;
-use crate::modes::PERMISSION_DENIED;
 use crate::outcome::Outcome;
 use crate::target::{Target, TicketKeyRefusal};
 
@@ -13,7 +12,7 @@ pub(super) static COMMANDS: &[Command] = &[
         name: "set ssl tls-key",
         syntax: "set ssl tls-key [id|file] <key>",
         // With a chosen key, sessions can be decrypted.
-        level: Level::Operator,
+        level: Level::Admin,
         flags: WORKER,
         help: "choose the next key for session tickets",
         run: Some(set),
@@ -21,7 +20,8 @@ pub(super) static COMMANDS: &[Command] = &[
     Command {
         name: "show tls-keys",
         syntax: "show tls-keys [id|*]",
-        level: Level::User,
+        // With a key, sessions can be decrypted.
+        level: Level::Admin,
         flags: WORKER,
         help: "list the keys for session tickets",
         run: Some(show),
@@ -51,10 +51,6 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
             number => number,
         },
     };
-    // With a key, sessions can be decrypted, so the secrets are not for every level.
-    if context.modes.level < Level::Operator {
-        return Outcome::error(PERMISSION_DENIED);
-    }
     let mut text = "# id secret\n".to_owned();
     let all = files.iter().enumerate().filter(|(number, _)| chosen.is_none_or(|chosen| chosen == *number));
     for (number, keys) in all {

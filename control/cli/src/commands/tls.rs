@@ -137,21 +137,21 @@ pub(super) static COMMANDS: &[Command] = &[
     row!(
         "show ssl ca-file",
         "show ssl ca-file [<cafile>[:<index>]]",
-        Operator,
+        User,
         "list the CA files, or show one",
         |c, a| show(c, a, Authorities)
     ),
     row!(
         "show ssl cert",
         "show ssl cert [<certfile>]",
-        Operator,
+        User,
         "list the certificates, or show one",
         |c, a| show(c, a, Certificate)
     ),
     row!(
         "show ssl crl-file",
         "show ssl crl-file [<crlfile[:<index>>]]",
-        Operator,
+        User,
         "list the revocation lists, or show one",
         |c, a| show(c, a, Revocations)
     ),

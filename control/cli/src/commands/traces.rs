@@ -8,7 +8,7 @@ pub(super) static COMMANDS: &[Command] = &[
     Command {
         name: "show trace",
         syntax: "show trace [<module>]",
-        level: Level::Operator,
+        level: Level::User,
         flags: WORKER,
         help: "show what is traced",
         run: Some(show),
