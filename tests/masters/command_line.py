@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import socket
+import time
 
 from masters.support import Master, alive, field, finished, slow_client, tcp, unix
 from program import answering, free_port, wait_until
@@ -26,7 +27,7 @@ def the_command_line_speaks_for_the_master_and_passes_on(binary, folder):
         assert master.ask(f"@!{master.pid} show version") == master.ask("show version")
         assert "Can't find the target PID matching the prefix '@!1'" in master.ask("@!1 show info")
         assert "Can't find the target" in master.ask("@7 show info")
-        assert master.ask("prompt p\n@1\n@\nquit") == f"\nmaster> {worker}> master> "
+        assert master.ask("prompt p\n@1\n@\nquit") == f"master> {worker}> master> "
         assert f"Pid: {worker}\n" in master.ask("@@1 show info")
         both = master.ask("@@1\nprompt i\nshow version\nshow version\nquit")
         assert both.count("3.5") == 2, both
@@ -36,6 +37,33 @@ def the_command_line_speaks_for_the_master_and_passes_on(binary, folder):
         assert "ipc_fd" in master.ask("show proc debug")
         # The client that says no end hears the end all the same.
         assert master.ask("show version", end=False).startswith("3.5")
+
+
+def settings_of_the_session_hold_for_commands_of_workers(binary, folder):
+    """Severities, as the library of the Data Plane API sets them, and timeouts. The master only answers mistakes in such commands."""
+    config = answering(folder, free_port())
+    with Master(binary, folder, config) as master:
+        worker = master.served()
+        unknown = "[3]: No such server.\n\n"
+        for target in ("@1", f"@!{worker.current()}"):
+            assert master.ask(f"set severity-output number;{target} set server f/zz weight 50;quit") == unknown.replace("server", "backend")
+        assert master.ask("set severity-output string;@1 show cli level") == "[info]: admin\n\n"
+        assert master.ask("set severity-output string;user;@1 show cli level") == "[info]: user\n\n"
+        assert master.ask("set severity-output number;set severity-output none;@1 get weight b/s") == "No such backend.\n\n"
+        assert master.ask("@1;set severity-output number;get weight b/s") == "[3]: No such backend.\n\n"
+        # One command of a worker is a session of its own there.
+        assert master.ask("@1 set severity-output number;@1 get weight b/s") == "\nNo such backend.\n\n"
+        assert master.ask("set severity-output number;@1 add map x <<\na b\n\n") == "[3]: Unknown map identifier. Please use #<id> or <file>.\n\n"
+        assert master.ask("set severity-output number;@@1 get weight b/s") == "[3]: No such backend.\n\n"
+        assert master.ask("set severity-output number;nonsense").startswith("[6]: Unknown command: 'nonsense'")
+        needed = "one of 'none', 'number', 'string' is a required argument\n\n"
+        assert master.ask("set severity-output;set severity-output x") == 2 * needed
+        assert master.ask("set timeout cli 5;set timeout cli;set timeout") == "Expects an integer value.\n\n'set timeout' only supports 'cli'.\n\n"
+        for silent in ("expert-mode on", "experimental-mode on", "mcli-debug-mode on", "user", "operator", "prompt n", "set timeout cli 5"):
+            assert master.ask(f"{silent};quit") == "", silent
+        assert master.ask("expert-mode on;expert-mode") == "expert-mode is ON\n\n"
+        began = time.monotonic()
+        assert master.ask("set timeout cli 1;prompt i", end=False) == "" and 0.9 < time.monotonic() - began < 5
 
 
 def payloads_reach_the_worker_whole(binary, folder):
@@ -65,7 +93,8 @@ def no_line_of_a_payload_that_was_refused_is_a_command(binary, folder):
                                   (f"add map x <<END\n{'y' * 20_000}\n{lines}", "The line is too long."),
                                   (f"add map x {words}<<\n{lines}", "Too many words, the limit is 64.")):
                 answer = refused(unix(path), f"prompt i\n{whom}{text}\nshow version\n")
-                assert answer == f"\n{refusal}\n\n", (path, whom, answer[:200])
+                # A worker answers `prompt i`, with nothing.
+                assert answer.removeprefix("\n" if path == own else "") == f"{refusal}\n\n", (path, whom, answer[:200])
         # What was said of it arrives whatever the client still sends.
         for text in (f"add map x <<\n{lines}", "x" * 400_000):
             assert "too long" in refused(tcp(by_port), text)
@@ -73,7 +102,7 @@ def no_line_of_a_payload_that_was_refused_is_a_command(binary, folder):
         for whom, answer in (("@!1 ", "Can't find the target PID matching the prefix '@!1'\n\n"), ("@1 ", "Unknown command"),
                              ("", "Unknown command")):
             said = master.ask(f"prompt i\n{whom}nonsense <<\nreload\nshow version\n\necho end")
-            assert said.startswith(f"\n{answer}") and said.endswith("end\n\n") and "3.5" not in said, said
+            assert said.startswith(answer) and said.endswith("end\n\n") and "3.5" not in said, said
         # Only the last command of a line has a payload.
         assert "3.5" in master.ask("@1 add map x <<; @1 show version")
         assert len(master.workers()) == 1
@@ -111,12 +140,12 @@ def in_debug_mode_the_commands_of_workers_are_about_the_master(binary, folder):
         assert "Unknown command" in master.ask("show info")
         assert master.ask("mcli-debug-mode") == "mcli-debug-mode is OFF\n\n"
         opened = master.ask("mcli-debug-mode on; mcli-debug-mode; help")
-        assert opened.startswith("\nmcli-debug-mode is ON\n\n"), opened
+        assert opened.startswith("mcli-debug-mode is ON\n\n"), opened
         assert "  show info" in opened and "  reload " in opened and "set maxconn global" not in opened, opened
         assert "debug dev" not in opened and "Unknown" in master.ask("mcli-debug-mode on; mcli-debug-mode off; show info")
 
         def ask(text):
-            return master.ask(f"mcli-debug-mode on; {text}").removeprefix("\n")
+            return master.ask(f"mcli-debug-mode on; {text}")
 
         info = dict(line.split(": ", 1) for line in ask("show info").splitlines() if ": " in line)
         expected = {"Pid": str(master.pid), "Nbthread": "1", "CurrConns": "0", "Listeners": "1", "Stopping": "0"}
@@ -137,10 +166,10 @@ def in_debug_mode_the_commands_of_workers_are_about_the_master(binary, folder):
         assert ask("debug dev panic") == "This command is restricted to expert mode only.\n\n"
         assert f"Pid: {worker}\n" in ask("@1 show info") and f"Pid: {master.pid}\n" in ask(f"@!{master.pid} show info")
         # What a command changes of the session stays, payloads belong to their command, and letters say what is open.
-        assert ask("set severity-output number; disable frontend f") == "\n[3]: No such frontend.\n\n"
+        assert ask("set severity-output number; disable frontend f") == "[3]: No such frontend.\n\n"
         assert ask("prompt i; add map #0 <<\nquit\n\necho a").endswith("identifier. Please use #<id> or <file>.\n\na\n\n")
         assert master.ask("prompt p\nmcli-debug-mode on\nexpert-mode on\nshow backend\nuser\nquit") == \
-            "\nmaster> \nmaster(d)> \nmaster(ed)> # name\n\nmaster(ed)> \nmaster> "
+            "master> master(d)> master(ed)> # name\n\nmaster(ed)> master> "
         assert "stopping" not in master.said() and alive(worker)
 
 
@@ -149,7 +178,7 @@ def debug_mode_is_for_administrators(binary, folder):
         master.served()
         for level in ("user", "operator"):
             answer = master.ask(f"{level}; mcli-debug-mode on; show info")
-            assert answer.startswith("\nPermission denied\n\nUnknown command"), answer
+            assert answer.startswith("Permission denied\n\nUnknown command"), answer
             # Who gives the rights up that it took gives it up.
             assert "Unknown command" in master.ask(f"mcli-debug-mode on; {level}; show info")
 

@@ -113,7 +113,7 @@ def r124_r136_r147_a_reload_that_fails_changes_nothing(binary, folder):
         assert master.ask("show startup-logs") == answer.split("--\n", 1)[1]
         shown = master.ask("show proc")
         assert "1 [failed: 1]" in shown and re.search(rf"# old workers\n{first} +worker +1 ", shown), shown
-        assert master.ask("prompt p;show version").startswith("\nmaster[ReloadFailed]> 3.5")
+        assert master.ask("prompt p;show version").startswith("master[ReloadFailed]> 3.5")
         assert master.workers() == [first] and f"Pid: {first}\n" in master.ask("@1 show info")
         answering(folder, port)
         master.reload()

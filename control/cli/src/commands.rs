@@ -27,7 +27,7 @@ mod traces;
 mod variables;
 mod work;
 
-pub use conversation::{PROMPT_HELP, switch};
+pub use conversation::{PROMPT_HELP, choose_severity_output, choose_timeout, switch};
 
 use std::fmt::Write;
 use std::sync::OnceLock;

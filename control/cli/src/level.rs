@@ -52,6 +52,11 @@ impl SeverityOutput {
         }
     }
 
+    /// Its keyword.
+    pub fn name(self) -> &'static str {
+        ["none", "number", "string"][self as usize]
+    }
+
     /// The prefix of a message of this severity.
     pub fn prefix(self, severity: Severity) -> &'static str {
         match (self, severity) {

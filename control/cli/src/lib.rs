@@ -21,7 +21,10 @@ pub mod session;
 pub mod target;
 
 pub use command::Command;
-pub use commands::{PROMPT_HELP, commands, find_command, help, keyword_dump, switch, unknown};
+pub use commands::{
+    PROMPT_HELP, choose_severity_output, choose_timeout, commands, find_command, help, keyword_dump, switch,
+    unknown,
+};
 pub use level::{Level, Severity, SeverityOutput};
 pub use modes::{Mode, PERMISSION_DENIED, SessionModes};
 pub use outcome::{Outcome, Step, Stream, WaitCondition};

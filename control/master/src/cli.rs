@@ -132,6 +132,19 @@ pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Con
     talk.leave().await;
 }
 
+/// Whether a command is about the session with the master, whomever the session speaks to. A prefix sends settings to the worker.
+fn is_about_the_session(spoken: &[String], prefixed: bool) -> bool {
+    let words: Vec<&str> = spoken.iter().take(2).map(String::as_str).collect();
+    match words[..] {
+        ["set", word] => !prefixed && matches!(word, "severity-output" | "timeout"),
+        [word, ..] => matches!(
+            word,
+            "prompt" | "quit" | "user" | "operator" | "expert-mode" | "experimental-mode" | "mcli-debug-mode"
+        ),
+        [] => false,
+    }
+}
+
 impl Talk {
     /// Executes one command. `None` when the client is gone.
     async fn command(&mut self, text: &[u8], last: bool) -> Option<Flow> {
@@ -170,20 +183,8 @@ impl Talk {
             return self.prompt().await;
         }
         let spoken = line.commands.first().map(Vec::as_slice).unwrap_or_default();
-        let own = matches!(
-            spoken.first().map(String::as_str),
-            Some(
-                "prompt"
-                    | "quit"
-                    | "user"
-                    | "operator"
-                    | "expert-mode"
-                    | "experimental-mode"
-                    | "mcli-debug-mode"
-            )
-        );
         match whom {
-            Whom::Worker(pid) if !own => {
+            Whom::Worker(pid) if !is_about_the_session(spoken, prefix.is_some()) => {
                 pass_on::command(self, pid, rest, payload).await?;
                 self.prompt().await
             }
@@ -249,17 +250,12 @@ impl Talk {
             "_send_status" => self.worker_status(arguments).await,
             "user" => self.lower(Level::User).await,
             "operator" => self.lower(Level::Operator).await,
-            "prompt" => {
-                let text = self.set_mode(arguments);
-                self.say(Severity::Info, text).await
-            }
-            name => {
-                let text = self.text_of(name, arguments);
-                match text {
-                    Ok(text) => self.say(Severity::Info, &text).await,
-                    Err(text) => self.say(Severity::Error, &text).await,
-                }
-            }
+            name => match self.text_of(name, arguments) {
+                // HAProxy's master does not answer a change of the session, and tools read the next answer.
+                Ok(text) if text.is_empty() => self.prompt().await,
+                Ok(text) => self.say(Severity::Info, &text).await,
+                Err(text) => self.say(Severity::Error, &text).await,
+            },
         }
     }
 
@@ -272,11 +268,21 @@ impl Talk {
         self.prompt().await
     }
 
-    /// The answer of a read-only command.
+    /// The answer of a command that reads, or that changes the session; empty for none.
     fn text_of(&mut self, name: &str, arguments: &[String]) -> Result<String, String> {
         let master = &self.master;
         let word = arguments.first().map_or("", String::as_str);
         Ok(match name {
+            "prompt" => self.set_mode(arguments).to_owned(),
+            "set severity-output" => {
+                weir_cli::choose_severity_output(&mut self.modes, word)?;
+                String::new()
+            }
+            "set timeout" => {
+                let delay = arguments.get(1).map_or("", String::as_str);
+                weir_cli::choose_timeout(&mut self.modes, [word, delay])?;
+                String::new()
+            }
             "help" => weir_cli::help(arguments, self.sides(), &self.modes),
             "echo" => format!("{}\n", arguments.join(" ")),
             "show version" => format!("{}\n", master.setup.version),
@@ -341,7 +347,7 @@ impl Talk {
         self.modes.expert = false;
         self.modes.experimental = false;
         self.debug = false;
-        self.say(Severity::Info, "").await
+        self.prompt().await
     }
 
     fn set_mode(&mut self, arguments: &[String]) -> &'static str {

@@ -3,7 +3,7 @@
 use crate::command::{Arguments, Command, Context, HIDDEN, MASTER, SERVING, WORKER};
 use crate::commands::{answer, server};
 use crate::level::{Level, SeverityOutput};
-use crate::modes::Mode;
+use crate::modes::{Mode, SessionModes};
 use crate::outcome::{Outcome, WaitCondition};
 
 pub(super) static COMMANDS: &[Command] = &[
@@ -75,7 +75,7 @@ pub(super) static COMMANDS: &[Command] = &[
         name: "set severity-output",
         syntax: "set severity-output [none|number|string]",
         level: Level::User,
-        flags: WORKER,
+        flags: WORKER | MASTER,
         help: "choose whether messages begin with their severity, for this connection",
         run: Some(set_severity_output),
     },
@@ -83,7 +83,7 @@ pub(super) static COMMANDS: &[Command] = &[
         name: "set timeout",
         syntax: "set timeout [cli] <delay>",
         level: Level::User,
-        flags: WORKER,
+        flags: WORKER | MASTER,
         help: "choose how many seconds of silence close this connection",
         run: Some(set_timeout),
     },
@@ -145,29 +145,40 @@ pub fn switch(name: &str, state: &mut bool, word: &str) -> Option<String> {
 }
 
 fn set_severity_output(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
-    match SeverityOutput::from_name(arguments.word(0)) {
-        Some(choice) => {
-            context.modes.severity_output = choice;
-            Outcome::Nothing
-        }
-        None => Outcome::error("one of 'none', 'number', 'string' is a required argument\n"),
+    match choose_severity_output(context.modes, arguments.word(0)) {
+        Err(text) => Outcome::error(text),
+        // As for levels.
+        Ok(()) if arguments.word(1) == "-" => Outcome::Silence,
+        Ok(()) => Outcome::Nothing,
     }
 }
 
+/// Chooses by its keyword whether messages begin with their severity; the error is the answer.
+pub fn choose_severity_output(modes: &mut SessionModes, word: &str) -> Result<(), &'static str> {
+    let choice = SeverityOutput::from_name(word);
+    modes.severity_output = choice.ok_or("one of 'none', 'number', 'string' is a required argument\n")?;
+    Ok(())
+}
+
 fn set_timeout(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
-    if arguments.word(0) != "cli" {
-        return Outcome::error("'set timeout' only supports 'cli'.\n");
+    match choose_timeout(context.modes, [arguments.word(0), arguments.word(1)]) {
+        Err(text) => Outcome::error(text),
+        Ok(()) => Outcome::Nothing,
     }
-    if arguments.word(1).is_empty() {
-        return Outcome::error("Expects an integer value.\n");
+}
+
+/// Chooses how much silence closes a connection, by `cli` and a delay in seconds; the error is the answer.
+pub fn choose_timeout(modes: &mut SessionModes, words: [&str; 2]) -> Result<(), &'static str> {
+    let [side, delay] = words;
+    if side != "cli" {
+        return Err("'set timeout' only supports 'cli'.\n");
     }
-    match duration_ms(arguments.word(1), 1000) {
-        Some(delay) if delay > 0 && delay <= LONGEST_TIMEOUT_MS => {
-            context.modes.timeout_ms = Some(delay);
-            Outcome::Nothing
-        }
-        _ => Outcome::error("Invalid timeout value.\n"),
+    if delay.is_empty() {
+        return Err("Expects an integer value.\n");
     }
+    let delay = duration_ms(delay, 1000).filter(|delay| (1..=LONGEST_TIMEOUT_MS).contains(delay));
+    modes.timeout_ms = Some(delay.ok_or("Invalid timeout value.\n")?);
+    Ok(())
 }
 
 /// The longest timeout, as for any setting: milliseconds must fit into 32 bits.

@@ -2,17 +2,16 @@
 
 use std::os::fd::OwnedFd;
 
-use weir_cli::Level;
+use weir_cli::{Level, Severity, SeverityOutput};
 use weir_net::{Connection, Received};
 use weir_runtime::handover::knock;
 use weir_sched::{Descriptor, Tick, wait};
 
 use super::{Flow, Payload, Talk, patience};
-use weir_cli::Severity;
 
 /// Passes one command on, with its payload if any, and its answer back. `None` when the client is gone.
 pub(super) async fn command(talk: &mut Talk, pid: u32, text: &[u8], payload: Option<Payload>) -> Option<()> {
-    let mut said = lowered(talk);
+    let mut said = prepared(talk);
     said.extend_from_slice(text);
     said.push(b'\n');
     if let Some(payload) = payload {
@@ -35,7 +34,7 @@ pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option
         talk.say(Severity::Error, "The process cannot be reached.\n").await?;
         return Some(Flow::Over);
     };
-    let mut said = lowered(talk);
+    let mut said = prepared(talk);
     if !text.is_empty() {
         said.extend_from_slice(text);
     }
@@ -107,10 +106,13 @@ async fn shovel(from: &mut Connection, to: &mut Connection, moved: impl FnOnce(u
     Some(what)
 }
 
-/// The commands sent before a command, so that the worker allows no more than this client may do.
-fn lowered(talk: &Talk) -> Vec<u8> {
+/// The commands sent before a command, so that the worker answers as this client wants, and allows no more than it may do.
+fn prepared(talk: &Talk) -> Vec<u8> {
     let modes = &talk.modes;
     let mut text = String::new();
+    if modes.severity_output != SeverityOutput::None {
+        text.push_str(&format!("set severity-output {} -;", modes.severity_output.name()));
+    }
     if modes.expert {
         text.push_str("expert-mode on -;");
     }
