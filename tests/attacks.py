@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-from attackers import held, http2, operators, scarcity, translation, uploads
+from attackers import forms, held, http2, operators, scarcity, translation, uploads
 from program import Program, free_port, heard, main, wait_until
 
 CONFIGURATION = """
@@ -523,4 +523,4 @@ def senders_of_logs_may_lie(binary, folder):
 if __name__ == "__main__":
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    sys.exit(main("attacks", [sys.modules[__name__], held, uploads, http2, translation, scarcity, operators], "withstood"))
+    sys.exit(main("attacks", [sys.modules[__name__], held, uploads, http2, translation, scarcity, operators, forms], "withstood"))

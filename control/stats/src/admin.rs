@@ -14,18 +14,70 @@ pub enum Action {
     Drain,
     /// No traffic.
     Maintenance,
+    /// Run health checks, or pause them.
+    HealthChecks(bool),
+    /// Its health, as checks would find it.
+    Health(Forced),
+    /// Run agent checks, or pause them.
+    AgentChecks(bool),
+    /// Up or down, as its agent would say.
+    Agent(bool),
     /// End all sessions.
     Shutdown,
 }
 
+/// A health that an administrator sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forced {
+    /// It serves.
+    Up,
+    /// It serves known clients only.
+    Stopping,
+    /// It does not serve.
+    Down,
+}
+
 impl Action {
     /// All actions, with their word in the form and their label on the page.
-    pub const ALL: [(Action, &'static str, &'static str); 4] = [
+    pub const ALL: [(Action, &'static str, &'static str); 13] = [
         (Action::Ready, "ready", "Set state to READY"),
         (Action::Drain, "drain", "Set state to DRAIN"),
         (Action::Maintenance, "maint", "Set state to MAINT"),
+        (Action::HealthChecks(false), "dhlth", "Health: disable checks"),
+        (Action::HealthChecks(true), "ehlth", "Health: enable checks"),
+        (Action::Health(Forced::Up), "hrunn", "Health: force UP"),
+        (Action::Health(Forced::Stopping), "hnolb", "Health: force NOLB"),
+        (Action::Health(Forced::Down), "hdown", "Health: force DOWN"),
+        (Action::AgentChecks(false), "dagent", "Agent: disable checks"),
+        (Action::AgentChecks(true), "eagent", "Agent: enable checks"),
+        (Action::Agent(true), "arunn", "Agent: force UP"),
+        (Action::Agent(false), "adown", "Agent: force DOWN"),
         (Action::Shutdown, "shutdown", "Kill sessions"),
     ];
+
+    /// Words of former pages, which scripts still send.
+    const FORMER: [(Action, &'static str); 4] = [
+        (Action::Ready, "enable"),
+        (Action::Ready, "start"),
+        (Action::Drain, "stop"),
+        (Action::Maintenance, "disable"),
+    ];
+
+    fn from_word(word: &str) -> Option<Self> {
+        let words = Self::ALL.iter().map(|&(action, word, _)| (action, word)).chain(Self::FORMER);
+        words.into_iter().find(|known| known.1 == word).map(|known| known.0)
+    }
+}
+
+/// The outcome of an action on one server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acted {
+    /// It was done.
+    Done,
+    /// The server has nothing that it applies to: no checks, no agent.
+    Nothing,
+    /// The server is unknown, or refuses it.
+    Refused,
 }
 
 /// The live servers, as an interface for the form.
@@ -33,9 +85,26 @@ pub trait AdminTarget {
     /// Whether there is a backend of this name, or with this `#<id>`.
     fn has_backend(&self, backend: &str) -> bool;
 
-    /// Applies an action; false when the backend has no such server.
-    fn act(&mut self, backend: &str, server: &str, action: Action) -> bool;
+    /// Applies an action.
+    fn act(&mut self, backend: &str, server: &str, action: Action) -> Acted;
 }
+
+/// The permission of a form's sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust<'a> {
+    /// None: the rules do not allow it, or another site sent it.
+    Nobody,
+    /// A script's: the form is applied.
+    Script,
+    /// A browser's: the form needs the token of the page, which other sites cannot read.
+    Page {
+        /// The token of the process.
+        token: &'a str,
+    },
+}
+
+/// The name of the field with the token.
+pub const TOKEN: &str = "token";
 
 /// A parsed form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +115,8 @@ pub struct AdminForm {
     pub servers: Vec<String>,
     /// The action; `None` when the word is unknown.
     pub action: Option<Action>,
+    /// The token of the page; empty without one.
+    pub token: String,
 }
 
 impl AdminForm {
@@ -62,8 +133,9 @@ impl AdminForm {
                 b"s" => form.servers.push(value),
                 b"action" => {
                     asked = true;
-                    form.action = Action::ALL.iter().find(|row| row.1 == value).map(|row| row.0);
+                    form.action = Action::from_word(&value);
                 }
+                key if key == TOKEN.as_bytes() => form.token = value,
                 _ => {}
             }
         }
@@ -76,24 +148,34 @@ impl AdminForm {
         if !target.has_backend(&self.backend) {
             return FormStatus::Error;
         }
-        let done = self.servers.iter().filter(|server| target.act(&self.backend, server, action)).count();
-        match done {
-            0 => FormStatus::Error,
-            _ if done == self.servers.len() => FormStatus::Done,
+        let (mut done, mut refused) = (0, 0);
+        for server in &self.servers {
+            match target.act(&self.backend, server, action) {
+                Acted::Done => done += 1,
+                Acted::Refused => refused += 1,
+                Acted::Nothing => {}
+            }
+        }
+        match (done, refused) {
+            (0, 0) => FormStatus::Nothing,
+            (_, 0) => FormStatus::Done,
+            (0, _) => FormStatus::Error,
             _ => FormStatus::Partly,
         }
     }
 }
 
-/// The result of a `POST` to the statistics. `admin` says whether the rules allow it; a body over [`LONGEST_FORM`] should
-/// not be read at all and is passed as `None`.
-pub fn post(body: Option<&[u8]>, admin: bool, target: &mut dyn AdminTarget) -> FormStatus {
-    if !admin {
+/// The result of a `POST` to the statistics, from somebody of this trust; a body over [`LONGEST_FORM`] should not be read at all
+/// and is passed as `None`.
+pub fn post(body: Option<&[u8]>, trust: Trust<'_>, target: &mut dyn AdminTarget) -> FormStatus {
+    if trust == Trust::Nobody {
         return FormStatus::Denied;
     }
-    match body {
-        None => FormStatus::TooLarge,
-        Some(body) => AdminForm::parse(body).map_or(FormStatus::Nothing, |form| form.apply(target)),
+    let Some(body) = body else { return FormStatus::TooLarge };
+    match (AdminForm::parse(body), trust) {
+        (None, _) => FormStatus::Nothing,
+        (Some(form), Trust::Page { token }) if form.token != token => FormStatus::Denied,
+        (Some(form), _) => form.apply(target),
     }
 }
 
@@ -135,15 +217,19 @@ mod tests {
             matches!(backend, "b1" | "#3")
         }
 
-        fn act(&mut self, backend: &str, server: &str, action: Action) -> bool {
+        fn act(&mut self, backend: &str, server: &str, action: Action) -> Acted {
             self.done.push(format!("{backend}/{server} {action:?}"));
-            server.starts_with("srv")
+            match (server.starts_with("srv"), action) {
+                (true, Action::Agent(_)) => Acted::Nothing,
+                (true, _) => Acted::Done,
+                (false, _) => Acted::Refused,
+            }
         }
     }
 
     fn check(body: &str, expected: FormStatus, done: &[&str]) {
         let mut toy = Toy::default();
-        assert_eq!(post(Some(body.as_bytes()), true, &mut toy), expected, "{body}");
+        assert_eq!(post(Some(body.as_bytes()), Trust::Script, &mut toy), expected, "{body}");
         assert_eq!(toy.done, done, "{body}");
     }
 
@@ -165,13 +251,41 @@ mod tests {
         check("", FormStatus::Nothing, &[]);
         check("s=%zz&action=ready&b=b1", FormStatus::Nothing, &[]);
         check("s=%e", FormStatus::Nothing, &[]);
+        check("s=srv1&action=arunn&b=b1", FormStatus::Nothing, &["b1/srv1 Agent(true)"]);
+        check("s=srv1&action=disable&b=b1", FormStatus::Done, &["b1/srv1 Maintenance"]);
+    }
+
+    #[test]
+    fn each_action_of_the_page_is_done() {
+        for (action, word, _) in Action::ALL {
+            let mut toy = Toy::default();
+            post(Some(format!("s=srv1&action={word}&b=b1").as_bytes()), Trust::Script, &mut toy);
+            assert_eq!(toy.done, [format!("b1/srv1 {action:?}")], "{word}");
+        }
+    }
+
+    #[test]
+    fn a_browser_needs_the_token_of_the_page() {
+        let trust = Trust::Page { token: "17" };
+        for (token, expected) in [
+            ("", FormStatus::Denied),
+            ("&token=", FormStatus::Denied),
+            ("&token=18", FormStatus::Denied),
+            ("&token=17&token=18", FormStatus::Denied),
+            ("&token=17", FormStatus::Done),
+        ] {
+            let mut toy = Toy::default();
+            let form = format!("s=srv1&action=ready&b=b1{token}");
+            assert_eq!(post(Some(form.as_bytes()), trust, &mut toy), expected, "{form}");
+            assert_eq!(toy.done.len(), usize::from(expected == FormStatus::Done), "{form}");
+        }
     }
 
     #[test]
     fn nothing_is_done_without_the_right_or_the_form() {
         let mut toy = Toy::default();
-        assert_eq!(post(Some(b"s=srv1&action=ready&b=b1"), false, &mut toy), FormStatus::Denied);
-        assert_eq!(post(None, true, &mut toy), FormStatus::TooLarge);
+        assert_eq!(post(Some(b"s=srv1&action=ready&b=b1"), Trust::Nobody, &mut toy), FormStatus::Denied);
+        assert_eq!(post(None, Trust::Script, &mut toy), FormStatus::TooLarge);
         assert!(toy.done.is_empty());
     }
 

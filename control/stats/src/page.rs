@@ -8,7 +8,7 @@ mod head;
 
 use std::fmt::Write;
 
-use crate::admin::Action;
+use crate::admin::{Action, TOKEN};
 use crate::dump::Progress;
 use crate::fields::{Field, Kind};
 use crate::info::InfoRow;
@@ -33,8 +33,8 @@ pub struct PageSettings {
     pub legends: bool,
     /// `stats show-modules`: whether the counters of modules are shown.
     pub modules: bool,
-    /// Whether this request may change something (`stats admin`).
-    pub admin: bool,
+    /// The token of forms, for a request that may change something (`stats admin`).
+    pub form_token: Option<String>,
     /// `stats scope`: only these proxies; all when empty.
     pub proxies: Vec<String>,
 }
@@ -57,6 +57,11 @@ impl PageSettings {
         self.refresh_s.filter(|_| !request.no_refresh)
     }
 }
+
+/// The permissions of the page in a browser: its style, the script of the check box that checks all others, its own forms. Other sites may not
+/// show it in a frame.
+pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
+     script-src 'unsafe-hashes' 'sha256-csqIAB8a5ex0PyccQlsffoPD2QyUiVZUdeAcu0YqsJ0='; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// The page in progress.
 #[derive(Debug)]
@@ -133,7 +138,7 @@ impl PageDump {
             self.end_proxy(out);
             // The servers of a backend come first: if another row does, none of them are shown.
             let has_servers = row.kind() == Kind::Server || row.sides().0 && row.has_servers();
-            let form = self.settings.admin && row.sides().1 && has_servers;
+            let form = self.settings.form_token.is_some() && row.sides().1 && has_servers;
             self.begin_proxy(row, form, out);
             self.state = PageState::Proxy { id, form };
         }
@@ -173,9 +178,11 @@ impl PageDump {
             for (_, word, text) in Action::ALL {
                 let _ = write!(out, "<option value=\"{word}\">{text}</option>");
             }
+            let token = self.settings.form_token.as_deref().unwrap_or_default();
             let _ = writeln!(
                 out,
-                "</select></label><input type=\"hidden\" name=\"b\" value=\"#{id}\"> <input type=\"submit\" value=\"Apply\"></p></form>"
+                "</select></label><input type=\"hidden\" name=\"b\" value=\"#{id}\">\
+                 <input type=\"hidden\" name=\"{TOKEN}\" value=\"{token}\"> <input type=\"submit\" value=\"Apply\"></p></form>"
             );
         }
         self.state = PageState::Between;

@@ -115,7 +115,7 @@ fn assert_well_formed(page: &str) {
 
 #[test]
 fn the_page_is_whole_whatever_the_pieces() {
-    let admin = PageSettings { admin: true, legends: true, ..settings() };
+    let admin = PageSettings { form_token: Some("17".to_owned()), legends: true, ..settings() };
     for settings in [settings(), admin] {
         let page = shown(&settings, "/stats", usize::MAX);
         assert_well_formed(&page);
@@ -159,18 +159,19 @@ fn percentiles_are_beside_the_maximum() {
 fn only_administrators_get_a_form() {
     let page = shown(&settings(), "/stats", usize::MAX);
     assert!(!page.contains("method=\"post\"") && !page.contains("type=\"checkbox\""));
-    let page = shown(&PageSettings { admin: true, ..settings() }, "/stats", usize::MAX);
+    let page = shown(&PageSettings { form_token: Some("17".to_owned()), ..settings() }, "/stats", usize::MAX);
     // The frontend has no form, the backend has a box for each server.
     assert_eq!(page.matches("<form method=\"post\">").count(), 1);
     assert_eq!(page.matches("name=\"s\"").count(), 8);
     assert!(page.contains("<input type=\"hidden\" name=\"b\" value=\"#3\">"));
-    assert!(page.contains("<option value=\"maint\">"));
+    assert!(page.contains("<input type=\"hidden\" name=\"token\" value=\"17\">"));
+    assert_eq!(page.matches("<option value=\"").count(), 1 + 13);
 }
 
 /// Each field has a name for who does not see the page, the language is known, and a phone shows it at its own width.
 #[test]
 fn fields_have_names() {
-    let page = shown(&PageSettings { admin: true, ..settings() }, "/stats", usize::MAX);
+    let page = shown(&PageSettings { form_token: Some("17".to_owned()), ..settings() }, "/stats", usize::MAX);
     assert!(
         page.starts_with("<!DOCTYPE html>\n<html lang=\"en\">")
             && page.contains("<meta name=\"viewport\" content=\"width=")
@@ -184,7 +185,7 @@ fn fields_have_names() {
         assert!(named, "{tag}");
         fields += 1;
     }
-    assert_eq!(fields, 1 + 1 + 8 + 3);
+    assert_eq!(fields, 1 + 1 + 8 + 4);
     assert!(page.contains("value=\"s2\" aria-label=\"s2\""));
 }
 
@@ -212,7 +213,7 @@ fn a_form_needs_servers() {
 
         fn info(&self, _: bool, _: &mut InfoRow) {}
     }
-    let settings = PageSettings { admin: true, ..settings() };
+    let settings = PageSettings { form_token: Some("17".to_owned()), ..settings() };
     for is_listen in [false, true] {
         let mut answer = StatsAnswer::new(settings.clone(), StatsRequest::parse("/stats", "/stats").unwrap());
         let mut page = Vec::new();

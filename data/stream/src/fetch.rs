@@ -9,7 +9,7 @@
 
 mod access;
 pub(crate) mod auth;
-mod body;
+pub(crate) mod body;
 mod certificates;
 mod connection;
 mod cookies;

@@ -8,7 +8,7 @@ mod finish;
 mod forwarded;
 mod guards;
 mod messages;
-mod request;
+pub(crate) mod request;
 mod response;
 mod route;
 mod websocket;

@@ -1,10 +1,14 @@
 //! Services that answer in place of a server: the statistics page and the Prometheus exporter.
 
+mod sender;
+
 use weir_config::model::StatsVerdict;
 use weir_http::Method;
 
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
+use crate::fetch::body::request_body;
+use crate::http::request::target_as;
 use crate::instance::Proxy;
 use crate::instance::service::{Page, PageRequest};
 use crate::stream::response::LocalName;
@@ -15,7 +19,8 @@ impl Stream {
     pub(crate) async fn serve_statistics(&mut self, proxy: &'static Proxy) -> Phase {
         let Some(stats) = &proxy.config.settings.stats else { return Ok(()) };
         let uri = stats.uri().as_bytes();
-        if !self.request.message.head.uri(self.request.message.bytes()).starts_with(uri) {
+        let message = &self.request.message;
+        if !target_as(uri, &message.head, message.bytes()).starts_with(uri) {
             return Ok(());
         }
         let method = self.request.message.head.method();
@@ -25,16 +30,23 @@ impl Stream {
         self.response.service = LocalName::Statistics;
         self.judge_statistics(stats)?;
         let admin = stats.admin.iter().any(|line| self.holds(&line.condition));
-        if method == Method::Post {
-            self.wait_for_body(0, None).await?;
-        }
-        let target = self.request.message.head.uri(self.request.message.bytes());
+        let form = match method {
+            Method::Post => {
+                self.wait_for_body(0, None).await?;
+                // Without its coding in chunks, in which HTTP/2 has it as well.
+                Some(request_body(self).map_or(Vec::new(), |body| body.bytes.into_owned()))
+            }
+            _ => None,
+        };
+        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
+        let target = target_as(uri, head, raw);
         let request = PageRequest {
             proxy: proxy.index,
             suffix: &target[uri.len()..],
             target,
-            form: (method == Method::Post).then(|| self.client.input()),
+            form: form.as_deref(),
             admin,
+            sender: sender::of_request(head, raw, self.client.tls().is_some()),
         };
         let page = self.instance.statistics.page(self.instance, &request);
         self.prepare_statistics(page);
@@ -116,6 +128,11 @@ impl Stream {
         let mut headers: Vec<(&[u8], &[u8])> = vec![(b"cache-control", b"no-cache")];
         if !page.content_type.is_empty() {
             headers.push((b"content-type", page.content_type.as_bytes()));
+        }
+        if let Some(policy) = page.policy {
+            // No other site may show the page in a frame, and have its buttons pressed.
+            headers.push((b"x-frame-options", b"DENY"));
+            headers.push((b"content-security-policy", policy.as_bytes()));
         }
         if let Some(location) = &page.location {
             headers.push((b"location", location));

@@ -41,7 +41,8 @@ pub(super) fn page(live: Live, query: &[u8], accept: &[u8]) -> Option<Page> {
     let request = MetricsRequest::parse(query)?.accepting(accept);
     let content_type = request.form.content_type();
     let scrape = Scrape { live, dump: MetricsDump::new(request) };
-    Some(Page { status: 200, content_type, location: None, refresh: None, body: Some(Box::new(scrape)) })
+    let body: Option<Box<dyn Service>> = Some(Box::new(scrape));
+    Some(Page { status: 200, content_type, policy: None, location: None, refresh: None, body })
 }
 
 /// A scrape in progress.

@@ -75,6 +75,8 @@ pub struct ProcessRecord {
     pub cli_connections_limit: u32,
     /// Whether workers may take each other's idle connections.
     pub shares_idle: bool,
+    /// The secret token in forms of the statistics page.
+    pub form_token: String,
     /// Who asks for OCSP responses, and sends what operators ask for. Set before anything is served.
     pub ocsp_updates: OnceLock<OcspUpdates>,
     /// What TLS is made of. Set with the instance.
@@ -98,6 +100,14 @@ pub struct RecordedLimits {
     pub pipes: u32,
     /// The memory limit, in bytes; 0 for none.
     pub memory: u64,
+}
+
+/// 128 bits as hexadecimal digits.
+fn random_token() -> String {
+    let mut bytes = [0; 16];
+    // The kernel waits for entropy, and only fails for bad pointers.
+    weir_sys::random::fill(&mut bytes).expect("the kernel gives random numbers");
+    format!("{:032x}", u128::from_ne_bytes(bytes))
 }
 
 impl ProcessRecord {
@@ -129,6 +139,7 @@ impl ProcessRecord {
             cli_connections: Box::leak(Box::default()),
             cli_connections_limit: Global::default().stats_maxconn,
             shares_idle: true,
+            form_token: random_token(),
             ocsp_updates: OnceLock::new(),
             tls: OnceLock::new(),
             pulses: (0..workers.max(1)).map(|_| CachePadded::default()).collect(),

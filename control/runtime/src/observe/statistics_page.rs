@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use weir_config::model::{Stats, StatsScope, StatsText};
 use weir_mux::Service;
-use weir_stats::{PageSettings, Progress, StatsAnswer, StatsRequest, admin};
-use weir_stream::instance::service::{self, PageRequest, Statistics};
+use weir_stats::admin::Trust;
+use weir_stats::{PageSettings, Progress, StatsAnswer, StatsRequest, What, admin, page};
+use weir_stream::instance::service::{self, FormSender, PageRequest, Statistics};
 use weir_stream::instance::{Instance, Proxy};
 
 use super::{Live, ProcessRecord, metrics};
@@ -34,7 +35,13 @@ impl Statistics for Page {
         let mut live = Live { instance, record: self.record };
         if let Some(form) = request.form {
             let body = (form.len() <= admin::LONGEST_FORM).then_some(form);
-            let status = admin::post(body, request.admin, &mut live);
+            let trust = match request.sender {
+                _ if !request.admin => Trust::Nobody,
+                FormSender::OtherSite => Trust::Nobody,
+                FormSender::Page => Trust::Page { token: &self.record.form_token },
+                FormSender::Script => Trust::Script,
+            };
+            let status = admin::post(body, trust, &mut live);
             // The browser is redirected to a GET, so that a reload does not repeat the change.
             let location = admin::location(uri, &asked, status).into_bytes();
             return service::Page { location: Some(location), content_type: "text/plain", ..empty(303) };
@@ -59,8 +66,9 @@ impl Page {
         let settings = self.settings(live.instance, proxy, stats, admin);
         let refresh = settings.refresh(&asked).map(|seconds| Duration::from_secs(u64::from(seconds)));
         let content_type = asked.content_type();
+        let policy = (asked.what == What::Page).then_some(page::POLICY);
         let body: Box<dyn Service> = Box::new(Answer { live, answer: StatsAnswer::new(settings, asked) });
-        service::Page { status: 200, content_type, location: None, refresh, body: Some(body) }
+        service::Page { refresh, policy, body: Some(body), content_type, ..empty(200) }
     }
 
     fn settings(&self, instance: &Instance, proxy: &Proxy, stats: &Stats, admin: bool) -> PageSettings {
@@ -86,7 +94,7 @@ impl Page {
                 .and_then(|text| of_text(text, self.record.description.as_deref())),
             legends: stats.show_legends,
             modules: stats.show_modules,
-            admin,
+            form_token: admin.then(|| self.record.form_token.clone()),
             proxies: stats.scope.iter().map(of_scope).collect(),
         }
     }
@@ -106,7 +114,7 @@ impl Service for Answer {
 }
 
 fn empty(status: u16) -> service::Page {
-    service::Page { status, content_type: "", location: None, refresh: None, body: None }
+    service::Page { status, content_type: "", policy: None, location: None, refresh: None, body: None }
 }
 
 #[cfg(test)]
@@ -115,7 +123,8 @@ mod tests {
     use super::*;
 
     fn request<'a>(target: &'a [u8], form: Option<&'a [u8]>, admin: bool) -> PageRequest<'a> {
-        PageRequest { proxy: 0, suffix: &target[b"/stats".len()..], target, form, admin }
+        let sender = FormSender::Script;
+        PageRequest { proxy: 0, suffix: &target[b"/stats".len()..], target, form, admin, sender }
     }
 
     fn page(live: Live, target: &str) -> service::Page {

@@ -7,13 +7,19 @@ use crate::fields::{Field, Kind};
 use crate::latency::{PERCENTILES, PHASES};
 use crate::row::{Health, Row, Value};
 
+/// The script of the check box that checks all others; [`super::POLICY`] has its hash.
+pub(super) const CHECK_ALL: &str =
+    "for(const c of this.form.querySelectorAll('input[name=s]'))c.checked=this.checked";
+
 /// The two header lines. With `form`, the first column has check boxes, with `modules` the last one their counters.
 pub(super) fn header(form: bool, modules: bool, out: &mut String) {
     let check = if form {
-        "<th rowspan=\"2\"><input type=\"checkbox\" title=\"all servers\" aria-label=\"all servers\" onclick=\"for(const c of \
-         this.form.querySelectorAll('input[name=s]'))c.checked=this.checked\"></th>"
+        format!(
+            "<th rowspan=\"2\"><input type=\"checkbox\" title=\"all servers\" aria-label=\"all servers\" \
+             onclick=\"{CHECK_ALL}\"></th>"
+        )
     } else {
-        ""
+        String::new()
     };
     let (group, module) =
         if modules { ("<th colspan=\"2\">Extra modules</th>", "<th>h2</th><th>h1</th>") } else { ("", "") };
@@ -386,7 +392,11 @@ fn duration(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use base64::prelude::{BASE64_STANDARD, Engine as _};
+    use sha2::{Digest, Sha256};
+
     use super::*;
+    use crate::page::POLICY;
 
     #[test]
     fn numbers_and_durations_are_easy_to_read() {
@@ -396,5 +406,13 @@ mod tests {
         for (seconds, expected) in [(0, "0s"), (125, "2m5s"), (3_780, "1h3m"), (352_800, "4d2h")] {
             assert_eq!(duration(seconds), expected);
         }
+    }
+
+    #[test]
+    fn browsers_may_run_the_script_of_the_check_box() {
+        let hash = BASE64_STANDARD.encode(Sha256::digest(CHECK_ALL));
+        assert!(POLICY.contains(&format!("'sha256-{hash}'")), "{hash}");
+        // Others would have to be escaped in the attribute.
+        assert!(!CHECK_ALL.contains(['"', '&', '<']));
     }
 }

@@ -13,7 +13,7 @@ use crate::stream::Stream;
 
 /// Why a requested object is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Absent {
+pub(crate) enum Absent {
     /// It does not exist, and waiting does not help.
     Missing,
     /// More bytes may bring it.

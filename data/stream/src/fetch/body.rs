@@ -44,7 +44,7 @@ pub(super) const ROWS: &[Row] = &[
 
 /// The available part of a body.
 #[derive(Debug)]
-pub(super) struct Body<'c> {
+pub(crate) struct Body<'c> {
     /// The payload.
     pub bytes: Cow<'c, [u8]>,
     /// The length that the head announced.
@@ -78,7 +78,7 @@ fn size(body: Body<'_>) -> Fetched<'_> {
 }
 
 /// The request's body. It is available from the complete head until it is sent to a server.
-pub(super) fn request_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
+pub(crate) fn request_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
     if !stream.request.is_known() || stream.server.upstream.is_some() || stream.response.is_known() {
         return Err(Absent::Missing);
     }

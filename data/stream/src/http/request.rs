@@ -1,7 +1,7 @@
 //! Waiting for a request's head.
 
 use weir_containers::PooledFuture;
-use weir_http::{BodySize, Flags, Version};
+use weir_http::{BodySize, Flags, Head, Version};
 use weir_mux::{BodyFlow, HeadOptions, ReadHead};
 use weir_net::Fault;
 
@@ -118,7 +118,7 @@ impl Stream {
     /// Whether the request's target is this URI, in any form; a URI with a scheme only matches the absolute form.
     fn asks_for(&self, uri: &[u8]) -> bool {
         let (head, raw) = (&self.request.message.head, self.request.message.bytes());
-        let asked = if uri.first() == Some(&b'/') { head.path_and_query(raw) } else { head.uri(raw) };
+        let asked = target_as(uri, head, raw);
         asked == uri
     }
 
@@ -181,4 +181,10 @@ impl Stream {
         self.prepare_error(200);
         StreamError::Reply(ending)
     }
+}
+
+/// A request's target in the form in which this one is written: without scheme and host if this one begins with a slash. HTTP/2
+/// always sends both.
+pub(crate) fn target_as<'a>(written: &[u8], head: &'a Head, raw: &'a [u8]) -> &'a [u8] {
+    if written.first() == Some(&b'/') { head.path_and_query(raw) } else { head.uri(raw) }
 }

@@ -28,6 +28,19 @@ pub struct PageRequest<'a> {
     pub form: Option<&'a [u8]>,
     /// Whether the client may change states.
     pub admin: bool,
+    /// Who sent the form, by what browsers say.
+    pub sender: FormSender,
+}
+
+/// Who sent a request, by what browsers say of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FormSender {
+    /// No browser.
+    Script,
+    /// A page of this site.
+    Page,
+    /// Another site, or a page that does not say which.
+    OtherSite,
 }
 
 /// The statistics page, or another answer of its kind.
@@ -36,6 +49,8 @@ pub struct Page {
     pub status: u16,
     /// The content's type; empty for none.
     pub content_type: &'static str,
+    /// The permissions of the page in a browser (`Content-Security-Policy`).
+    pub policy: Option<&'static str>,
     /// The target of a redirect.
     pub location: Option<Vec<u8>>,
     /// How often the page reloads itself.

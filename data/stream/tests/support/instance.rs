@@ -12,7 +12,7 @@ use weir_config::{Inputs, parse};
 use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 use weir_net::SocketSizes;
-use weir_stream::instance::service::{Page, PageRequest, Statistics};
+use weir_stream::instance::service::{FormSender, Page, PageRequest, Statistics};
 use weir_stream::instance::{DescriptorMarks, Identity, Instance, Limits, Listener, Proxy};
 use weir_stream::variables::VariableLimits;
 use weir_syntax::{Environment, Severity, SourceMap, StaticFeatures};
@@ -294,6 +294,7 @@ impl Statistics for Nothing {
         Page {
             status: 200,
             content_type: "text/plain",
+            policy: None,
             location: None,
             refresh: None,
             body: Some(Box::new(Word(b"page"))),
@@ -301,7 +302,14 @@ impl Statistics for Nothing {
     }
 
     fn metrics(&self, instance: &'static Instance, query: &[u8], _: &[u8]) -> Option<Page> {
-        let request = PageRequest { proxy: 0, suffix: b"", target: b"/metrics", form: None, admin: false };
+        let request = PageRequest {
+            proxy: 0,
+            suffix: b"",
+            target: b"/metrics",
+            form: None,
+            admin: false,
+            sender: FormSender::Script,
+        };
         (query != b"broken").then(|| self.page(instance, &request))
     }
 }
