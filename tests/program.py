@@ -173,6 +173,15 @@ def answering(folder, port, text="hello", extra="maxconn 100", frontend="", name
     return folder.file(name, ANSWERING.format(bind=bind, text=text, extra=extra, frontend=frontend))
 
 
+def log_socket(path):
+    """A socket for log lines at a path, which any user may send to."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    listening.bind(path)
+    os.chmod(path, 0o666)
+    listening.settimeout(10)
+    return listening
+
+
 class LeftOut(Exception):
     """A check that cannot be made here, and why; `program NAME` where a program is missing."""
 

@@ -150,7 +150,7 @@ def a_log_goes_on_after_rsyslog_was_restarted(binary, folder):
     """Also from a worker that sees no file any more: meanwhile requests are served, and what is lost is counted."""
     port, udp = free_port(), free_port()
     jail = "chroot auto\n    uid 65534\n    gid 65534" if os.getuid() == 0 else ""
-    for target, extra in (("unix", ""), ("udp", jail), ("unix", jail)):
+    for number, (target, extra) in enumerate((("unix", ""), ("udp", jail), ("unix", jail))):
         with Syslog(folder, udp) as syslog:
             address = syslog.socket if target == "unix" else f"127.0.0.1:{udp}"
             os.chmod(syslog.socket, 0o666)
@@ -164,14 +164,15 @@ def a_log_goes_on_after_rsyslog_was_restarted(binary, folder):
                         request(port, f"GET /{name} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())  # noqa: B023
                         return any(f"/{name} " in line for line in syslog.lines())  # noqa: B023
                     return wait_until(once, 8)
-                assert arrives("before"), (target, extra)
+                # The file has the lines of all cases.
+                assert arrives(f"before-{number}"), (target, extra)
                 syslog.send(TERM)
                 assert syslog.status() is not None
                 for _ in range(20):
                     assert b" 200 " in request(port)
                 with Syslog(folder, udp) as syslog:
                     os.chmod(syslog.socket, 0o666)
-                    assert arrives("after"), (target, extra)
+                    assert arrives(f"after-{number}"), (target, extra)
                     dropped = int(re.search(r"^DroppedLogs: (\d+)$", ask(f"{folder.path}/cli", "show info"), re.M)[1])
                     # Nobody tells a sender of UDP that nobody listens, other than by chance.
                     assert dropped >= 20 or target == "udp", dropped

@@ -16,6 +16,7 @@ pub mod handover;
 pub mod lifecycle;
 pub mod limits;
 pub mod listening;
+mod log_connector;
 pub mod log_farm;
 pub mod messages;
 pub mod observe;

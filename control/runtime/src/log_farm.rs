@@ -165,19 +165,21 @@ impl LogFarm {
 }
 
 impl LogServers for LogFarm {
-    fn send(&self, thread: usize, text: &[u8], line: &[u8], sockets: &mut Sockets) -> bool {
+    fn send(&self, thread: usize, text: &[u8], line: &[u8], sockets: &mut Sockets) -> Result<(), Errno> {
         let usable = self.usable.load();
         let exit = match usable.len() {
             0 => None,
             count => usable.get(self.choose(text, count)),
         };
-        let left = exit.is_some_and(|exit| match &exit.way {
-            Way::Ring(ring) => write_to_ring(ring, thread, line),
-            Way::Datagrams(to) => sockets.send_to(line, to),
-            Way::DatagramsFrom(from, to) => socket::send_to(from, line, to).is_ok(),
-        });
+        let left = match exit.map(|exit| &exit.way) {
+            None => Err(Errno::HOSTUNREACH),
+            Some(Way::Ring(ring)) if write_to_ring(ring, thread, line) => Ok(()),
+            Some(Way::Ring(_)) => Err(Errno::AGAIN),
+            Some(Way::Datagrams(to)) => sockets.send_to(line, to),
+            Some(Way::DatagramsFrom(from, to)) => socket::send_to(from, line, to).map(drop),
+        };
         if let Some(proxy) = self.proxy.get() {
-            count(proxy, exit.map(|exit| &*exit.server), thread, line.len() as u64, left);
+            count(proxy, exit.map(|exit| &*exit.server), thread, line.len() as u64, left.is_ok());
         }
         left
     }

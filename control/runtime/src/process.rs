@@ -299,11 +299,26 @@ impl Identity {
 
     /// Changes the root directory and drops privileges, in every thread. The error says what failed.
     pub fn assume(&self, global: &Global, messages: &Messages) -> std::result::Result<(), String> {
-        let because = |what: &'static str| move |errno: Errno| format!("[weir.main()] {what}: {errno}");
         if let Some(root) = &self.root {
             process::change_root(&root.directory)
                 .map_err(|errno| format!("[weir.main()] Cannot chroot({}): {errno}", root.name))?;
         }
+        self.become_user(messages)?;
+        if global.core_dump != CoreDump::AsAllowed {
+            process::set_dumpable(true)
+                .map_err(|errno| format!("[weir.main()] Cannot enable core dumps: {errno}"))?;
+        }
+        Ok(())
+    }
+
+    /// Whether `assume` changes the root directory.
+    pub fn changes_root(&self) -> bool {
+        self.root.is_some()
+    }
+
+    /// Takes group, user and capabilities.
+    pub(crate) fn become_user(&self, messages: &Messages) -> std::result::Result<(), String> {
+        let because = |what: &'static str| move |errno: Errno| format!("[weir.main()] {what}: {errno}");
         if let Some(group) = self.group {
             if process::effective_user() == 0 {
                 process::set_groups(&[]).map_err(because("Cannot drop supplementary groups"))?;
@@ -320,9 +335,6 @@ impl Identity {
         }
         if keeps && process::effective_user() != 0 {
             self.take_capabilities(messages)?;
-        }
-        if global.core_dump != CoreDump::AsAllowed {
-            process::set_dumpable(true).map_err(because("Cannot enable core dumps"))?;
         }
         Ok(())
     }

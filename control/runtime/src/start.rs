@@ -1,6 +1,7 @@
 //! The order in which a process starts: limits, background, live objects, sockets, identity, workers.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use weir_config::model::{
     AcceptedFamilies, Config, Global, ListenAddress, LogForward, MAX_THREADS, Proxy as ProxyConfig, Tuning,
 };
 use weir_events::calendar::ZoneOffset;
-use weir_events::{LogIdentity, Logger, Sinks};
+use weir_events::{LogIdentity, LogSink, Logger, Sinks};
 use weir_expr::pattern::regex::{budget, limit};
 use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
 use weir_net::HandedOver;
@@ -38,6 +39,7 @@ use crate::handover::{self, Giver};
 use crate::lifecycle::{Lifecycle, SIGNALS};
 use crate::limits::{self, Bounds, Capacity, FixedDescriptors};
 use crate::listening::{BindContext, Listening, Owner, Predecessor};
+use crate::log_connector;
 use crate::messages::{Messages, Verbosity};
 use crate::observe::{
     self, CliSocket, Live, OcspUpdates, Page, ProcessRecord, RecordedLimits, ocsp_updates, pattern_care,
@@ -167,6 +169,8 @@ fn try_serve(
     let background = background.map_err(said("[weir.main()] Cannot fork"))?;
     // There is only the main thread yet: all later threads block the same signals.
     let signals = SignalReader::new(&SIGNALS).map_err(said("Cannot receive signals"))?;
+    log_connector::start(&config, &identity, messages).map_err(said("[weir.main()] Cannot fork"))?;
+    weir_events::report_outages(|text| messages.warning(text));
     // Writers of logs are the first threads.
     process::forbid_privileges(&global, messages);
     let mut events = build::events(
@@ -246,6 +250,9 @@ fn try_serve(
     }
     core_dump::prepare(global.core_dump, messages);
     identity.assume(&global, messages).map_err(Some)?;
+    let mut probed = HashSet::new();
+    let sinks = all_log_sinks(instance, relays, peers).chain(record.log_sinks.get().into_iter().flatten());
+    sinks.filter(|sink| probed.insert(Arc::as_ptr(sink))).for_each(|sink| sink.probe());
     let lifecycle: &'static Lifecycle = Box::leak(Box::new(Lifecycle {
         instance,
         listening,
@@ -706,10 +713,19 @@ fn say_what_locks_cost(workers: usize, started_ms: u64) {
     }
 }
 
+/// The open log targets; one may come several times.
+fn all_log_sinks<'s>(
+    instance: &'s Instance,
+    relays: &'s LiveRelays,
+    peers: &'s LivePeers,
+) -> impl Iterator<Item = &'s Arc<LogSink>> {
+    let of_proxies = instance.proxies.iter().flat_map(|proxy| &proxy.log_sinks);
+    of_proxies.chain(&relays.sinks).chain(&peers.sinks)
+}
+
 /// Waits for a limited time until pending log lines and traces are written.
 fn flush_logs(instance: &Instance, relays: &LiveRelays, peers: &LivePeers, traces: &Sinks) {
-    let of_proxies = instance.proxies.iter().flat_map(|proxy| &proxy.log_sinks);
-    for sink in of_proxies.chain(&relays.sinks).chain(&peers.sinks) {
+    for sink in all_log_sinks(instance, relays, peers) {
         sink.flush(LAST_LOGS);
     }
     for sink in traces.all() {

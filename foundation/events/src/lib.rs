@@ -12,8 +12,11 @@
 #![forbid(unsafe_code)]
 
 pub mod calendar;
+pub mod connector;
+mod datagrams;
 pub mod histogram;
 pub mod logger;
+mod outage;
 pub mod rate;
 pub mod relay;
 pub mod sampling;
@@ -24,11 +27,12 @@ pub mod trace;
 pub mod writer;
 
 pub use calendar::{CivilTime, WallTime};
+pub use datagrams::{open_datagrams, size_datagram_sockets};
 pub use histogram::{Histogram, HistogramReading, Place};
 pub use logger::{
-    LogAddress, LogIdentity, LogMessage, LogServers, LogSink, LogTarget, Logger, Sent, Sockets,
-    open_datagrams, size_datagram_sockets, write_to_ring,
+    LogAddress, LogIdentity, LogMessage, LogServers, LogSink, LogTarget, Logger, Sent, Sockets, write_to_ring,
 };
+pub use outage::report_outages;
 pub use rate::Rate;
 pub use relay::{NewHost, Relayed, RelayedDate};
 pub use sampling::SampleRanges;

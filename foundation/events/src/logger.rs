@@ -7,14 +7,18 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use weir_sync::Ring;
-use weir_sys::{Address, AddressFamily, option, process, socket};
+use weir_sys::{Address, AddressFamily, Errno, process, socket};
 
 use crate::calendar::{DateCache, WallTime, ZoneOffset, push_padded};
+use crate::connector::{self, Connector};
+use crate::datagrams::{connect_datagrams, open_datagrams};
+use crate::outage::Outage;
 use crate::relay::{Relayed, write_relayed};
 use crate::sampling::SampleRanges;
 use crate::sink::Sinks;
@@ -27,8 +31,7 @@ pub const DEFAULT_LENGTH: usize = 1024;
 /// The smallest `len` that the language accepts.
 pub const SHORTEST_LENGTH: usize = 80;
 
-/// The largest `len` that the language accepts.
-pub const LONGEST_LENGTH: usize = 65_535;
+pub use crate::datagrams::LONGEST_LENGTH;
 
 /// Where lines go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +44,17 @@ pub enum LogAddress {
     Ring(String),
     /// Servers that share the lines (`backend@<name>`).
     Servers(String),
+}
+
+impl std::fmt::Display for LogAddress {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LogAddress::Socket(address) => write!(out, "{address}"),
+            LogAddress::Descriptor(number) => write!(out, "fd@{number}"),
+            LogAddress::Ring(name) => write!(out, "ring@{name}"),
+            LogAddress::Servers(name) => write!(out, "backend@{name}"),
+        }
+    }
 }
 
 impl LogAddress {
@@ -96,6 +110,7 @@ pub struct LogSink {
     offered: AtomicU64,
     /// Lines that could not leave. Several workers add to it; none does so while all is well.
     dropped: AtomicU64,
+    outage: Outage,
 }
 
 #[derive(Debug)]
@@ -110,9 +125,12 @@ enum Outlet {
 
 /// Servers that share the lines of a target. The implementation chooses one for each line.
 pub trait LogServers: std::fmt::Debug + Send + Sync {
-    /// Chooses a server for a line of worker `thread` and sends the line through `sockets`, at once or not at all: false
-    /// when it could not. `text` is the line without its header.
-    fn send(&self, thread: usize, text: &[u8], line: &[u8], sockets: &mut Sockets) -> bool;
+    /// Chooses a server for a line of worker `thread` and sends the line through `sockets`, at once or not at all. `text` is the
+    /// line without its header.
+    ///
+    /// # Errors
+    /// Why no server has the line; `AGAIN` if it is only a matter of time.
+    fn send(&self, thread: usize, text: &[u8], line: &[u8], sockets: &mut Sockets) -> weir_sys::Result<()>;
 }
 
 impl LogSink {
@@ -134,11 +152,29 @@ impl LogSink {
                 if socket::keeps_messages_apart(&descriptor) {
                     Outlet::Datagrams(descriptor)
                 } else {
-                    Outlet::Stream(Writer::start(descriptor)?)
+                    Outlet::Stream(Writer::start(descriptor, target.address.to_string())?)
                 }
             }
         };
-        Ok(Self { target, outlet, offered: AtomicU64::new(0), dropped: AtomicU64::new(0) })
+        Ok(Self {
+            target,
+            outlet,
+            offered: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            outage: Outage::default(),
+        })
+    }
+
+    /// Reports at the start, before the first line, a UNIX socket that cannot be reached. It may wait some seconds for the connector.
+    pub fn probe(&self) {
+        if let Outlet::Address(address @ Address::Unix(path)) = &self.outlet
+            && let Err(here) = connect_datagrams(address)
+        {
+            match connector::installed() {
+                Some(connector) => drop(connector.probe(path, PROBE_MS)),
+                None => self.outage.begin(&self.target.address, here),
+            }
+        }
     }
 
     /// The settings.
@@ -265,28 +301,66 @@ impl Logger {
     }
 
     fn leave(&mut self, sink: &LogSink, text: &[u8]) -> Sent {
-        if self.sockets.leave(self.thread, text, &self.line, &sink.outlet) {
-            return Sent::Yes;
+        match self.sockets.leave(self.thread, text, &self.line, &sink.outlet) {
+            Ok(()) => {
+                sink.outage.end();
+                Sent::Yes
+            }
+            Err(error) => {
+                sink.dropped.fetch_add(1, Relaxed);
+                sink.outage.begin(&sink.target.address, error);
+                Sent::Dropped
+            }
         }
-        sink.dropped.fetch_add(1, Relaxed);
-        Sent::Dropped
     }
 }
 
 impl Sockets {
-    /// Sends a datagram, which never waits; false when the kernel cannot take it now.
-    pub fn send_to(&mut self, line: &[u8], address: &Address) -> bool {
-        let from = self.for_family(address.family());
-        from.is_ok_and(|from| socket::send_to(from, line, address).is_ok())
+    /// Sends a datagram, which never waits. In another root directory, the path of a UNIX socket is first looked up there, and then
+    /// outside.
+    ///
+    /// # Errors
+    /// Why the kernel did not take it; `AGAIN` if it is only a matter of time.
+    pub fn send_to(&mut self, line: &[u8], address: &Address) -> weir_sys::Result<()> {
+        match (address, connector::installed()) {
+            (Address::Unix(path), Some(connector)) => self.send_outside(line, address, path, connector),
+            _ => self.send_here(line, address),
+        }
     }
 
-    /// Sends a line with one system call or queues it; false when neither is possible now.
-    fn leave(&mut self, thread: usize, text: &[u8], line: &[u8], outlet: &Outlet) -> bool {
+    fn send_here(&mut self, line: &[u8], address: &Address) -> weir_sys::Result<()> {
+        socket::send_to(self.for_family(address.family())?, line, address).map(drop)
+    }
+
+    fn send_outside(
+        &mut self,
+        line: &[u8],
+        address: &Address,
+        path: &Path,
+        connector: &Connector,
+    ) -> weir_sys::Result<()> {
+        if let sent @ (Ok(()) | Err(Errno::AGAIN)) = connector.send(path, line) {
+            return sent;
+        }
+        let Err(here) = self.send_here(line, address) else {
+            connector.found_inside(path);
+            return Ok(());
+        };
+        match connector.hand_over(path, line) {
+            // The connector is gone: its error hides the reason.
+            Err(Errno::NOENT | Errno::PIPE | Errno::CONNRESET) => Err(here),
+            handed => handed,
+        }
+    }
+
+    /// Sends a line with one system call or queues it.
+    fn leave(&mut self, thread: usize, text: &[u8], line: &[u8], outlet: &Outlet) -> weir_sys::Result<()> {
+        let when_full = |done: bool| if done { Ok(()) } else { Err(Errno::AGAIN) };
         match outlet {
             Outlet::Address(address) => self.send_to(line, address),
-            Outlet::Datagrams(descriptor) => socket::send(descriptor, line, false).is_ok(),
-            Outlet::Stream(writer) => writer.push(line),
-            Outlet::Ring(ring) => write_to_ring(ring, thread, line),
+            Outlet::Datagrams(descriptor) => socket::send(descriptor, line, false).map(drop),
+            Outlet::Stream(writer) => when_full(writer.push(line)),
+            Outlet::Ring(ring) => when_full(write_to_ring(ring, thread, line)),
             Outlet::Servers(servers) => servers.send(thread, text, line, self),
         }
     }
@@ -304,26 +378,8 @@ impl Sockets {
     }
 }
 
-/// Sets the send buffer of each datagram socket in bytes (`tune.sndbuf.backend`); 0 leaves the kernel's choice. Call it before
-/// the first message.
-pub fn size_datagram_sockets(bytes: u32) {
-    SEND_BUFFER.store(bytes, Relaxed);
-}
-
-/// Opens a datagram socket to send lines from.
-///
-/// # Errors
-/// When the kernel has no socket. If the kernel refuses the size, the socket keeps its default.
-pub fn open_datagrams(family: AddressFamily) -> weir_sys::Result<OwnedFd> {
-    let socket = socket::datagram(family)?;
-    let bytes = SEND_BUFFER.load(Relaxed);
-    if bytes > 0 {
-        let _ = option::set_send_buffer(&socket, bytes as usize);
-    }
-    Ok(socket)
-}
-
-static SEND_BUFFER: AtomicU32 = AtomicU32::new(0);
+/// How long the start waits for the connector, in milliseconds.
+const PROBE_MS: u32 = 2000;
 
 /// Writes a line, without its newline, to a ring; false when there was no room.
 pub fn write_to_ring(ring: &Ring, thread: usize, line: &[u8]) -> bool {

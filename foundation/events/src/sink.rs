@@ -95,7 +95,11 @@ impl Sink {
         match &self.outlet {
             Outlet::Ring(ring) => ring.write(thread, &[event]),
             Outlet::Stream(number, writer) => {
-                let start = || process::duplicate_number(*number).ok().and_then(|fd| Writer::start(fd).ok());
+                let start = || {
+                    process::duplicate_number(*number)
+                        .ok()
+                        .and_then(|fd| Writer::start(fd, format!("fd@{number}")).ok())
+                };
                 writer.get_or_init(start).as_ref().is_some_and(|writer| {
                     let mut line = event.to_vec();
                     line.push(b'\n');

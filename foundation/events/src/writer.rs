@@ -24,6 +24,8 @@ use crossbeam_queue::ArrayQueue;
 use weir_sync::Doorbell;
 use weir_sys::{Errno, poll, socket};
 
+use crate::outage::Outage;
+
 /// Lines that may wait for one descriptor: some 40 ms of a very busy proxy, at most 4 MB at the default line length.
 pub const QUEUE_LINES: usize = 4096;
 
@@ -53,11 +55,15 @@ struct Shared {
     finished: AtomicU64,
     /// Lines that the descriptor refused: one writer, the thread.
     lost: AtomicU64,
+    /// The name of the descriptor in reports.
+    name: String,
+    outage: Outage,
 }
 
 impl Writer {
     /// Starts a thread that writes to `descriptor`. Call it in the process that will log: threads do not survive a fork.
-    pub fn start(descriptor: OwnedFd) -> io::Result<Self> {
+    /// Reports call the descriptor `name`.
+    pub fn start(descriptor: OwnedFd, name: String) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             full: ArrayQueue::new(QUEUE_LINES),
             free: ArrayQueue::new(QUEUE_LINES),
@@ -66,6 +72,8 @@ impl Writer {
             queued: AtomicU64::new(0),
             finished: AtomicU64::new(0),
             lost: AtomicU64::new(0),
+            name,
+            outage: Outage::default(),
         });
         let theirs = Arc::clone(&shared);
         let thread = weir_sys::thread::start(c"log-writer", move || run(&theirs, &descriptor))?;
@@ -132,7 +140,10 @@ impl Drop for Writer {
 fn run(shared: &Shared, descriptor: &OwnedFd) {
     let mut batch = Vec::with_capacity(ATOMIC_WRITE);
     let mut next: Option<Vec<u8>> = None;
+    // A full disk may take a part of a line. The next one begins on a line of its own.
+    let mut torn = false;
     loop {
+        batch.clear();
         let lines = fill(shared, &mut batch, &mut next);
         if lines == 0 {
             if shared.closing.load(Ordering::Acquire) && shared.full.is_empty() {
@@ -141,12 +152,31 @@ fn run(shared: &Shared, descriptor: &OwnedFd) {
             park(shared);
             continue;
         }
-        if write_all(shared, descriptor, &batch).is_err() {
-            shared.lost.store(shared.lost.load(Ordering::Relaxed) + lines, Ordering::Relaxed);
+        if torn {
+            torn = write_all(shared, descriptor, b"\n").is_err();
+        }
+        match write_all(shared, descriptor, &batch) {
+            Ok(()) => {
+                torn = false;
+                shared.outage.end();
+            }
+            Err(RefusedWrite { written, error }) => {
+                let taken = &batch[..written];
+                let whole = taken.iter().filter(|byte| **byte == b'\n').count() as u64;
+                torn = taken.last().map_or(torn, |last| *last != b'\n');
+                shared.lost.store(shared.lost.load(Ordering::Relaxed) + lines - whole, Ordering::Relaxed);
+                shared.outage.begin(&shared.name, error);
+            }
         }
         shared.finished.store(shared.finished.load(Ordering::Relaxed) + lines, Ordering::Release);
-        batch.clear();
     }
+}
+
+/// A descriptor that took no more.
+struct RefusedWrite {
+    /// The bytes that it took before.
+    written: usize,
+    error: Errno,
 }
 
 /// Moves whole lines from the queue into the batch, as many as one atomic write takes, and says how many. A line that
@@ -174,17 +204,18 @@ fn park(shared: &Shared) {
 }
 
 /// Writes everything and waits when the descriptor would block. Fails with the error that makes further writes pointless.
-fn write_all(shared: &Shared, descriptor: &OwnedFd, mut bytes: &[u8]) -> weir_sys::Result<()> {
-    while !bytes.is_empty() {
-        match socket::write(descriptor, bytes) {
-            Ok(0) => return Err(Errno::IO),
-            Ok(written) => bytes = &bytes[written..],
+fn write_all(shared: &Shared, descriptor: &OwnedFd, bytes: &[u8]) -> Result<(), RefusedWrite> {
+    let mut written = 0;
+    while written < bytes.len() {
+        match socket::write(descriptor, &bytes[written..]) {
+            Ok(0) => return Err(RefusedWrite { written, error: Errno::IO }),
+            Ok(count) => written += count,
             Err(Errno::INTR) => {}
             // Another process made the shared descriptor non-blocking: wait as a blocking write would.
             Err(Errno::AGAIN) if !shared.closing.load(Ordering::Acquire) => {
                 let _ = poll::wait_writable(descriptor, IDLE.as_millis() as u32);
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(RefusedWrite { written, error }),
         }
     }
     Ok(())
@@ -201,7 +232,7 @@ mod tests {
     #[test]
     fn lines_arrive_whole_and_in_order() {
         let (mut reader, writer_end) = UnixStream::pair().unwrap();
-        let writer = Writer::start(writer_end.into()).unwrap();
+        let writer = Writer::start(writer_end.into(), "fd@9".into()).unwrap();
         let mut expected = String::new();
         for number in 0..500 {
             let line = format!("line {number}\n");
@@ -217,7 +248,7 @@ mod tests {
     #[test]
     fn a_reader_that_sleeps_costs_lines_but_no_time() {
         let (mut reader, writer_end) = UnixStream::pair().unwrap();
-        let writer = Writer::start(writer_end.into()).unwrap();
+        let writer = Writer::start(writer_end.into(), "fd@9".into()).unwrap();
         let line = [b'x'; 1024];
         // The socket takes some hundred kilobytes, the queue 4,096 lines; nobody reads, so a bounded number fits.
         let taken = (0..20_000).filter(|_| writer.push(&line)).count();
@@ -237,7 +268,7 @@ mod tests {
     fn a_dead_reader_is_counted() {
         let (reader, writer_end) = UnixStream::pair().unwrap();
         drop(reader);
-        let writer = Writer::start(writer_end.into()).unwrap();
+        let writer = Writer::start(writer_end.into(), "fd@9".into()).unwrap();
         assert!(writer.push(b"into the void\n"));
         assert!(writer.flush(LONG));
         assert_eq!(writer.lost(), 1);
@@ -247,7 +278,7 @@ mod tests {
     fn a_descriptor_that_others_made_non_blocking_still_gets_everything() {
         let (mut reader, writer_end) = UnixStream::pair().unwrap();
         writer_end.set_nonblocking(true).unwrap();
-        let writer = Writer::start(writer_end.into()).unwrap();
+        let writer = Writer::start(writer_end.into(), "fd@9".into()).unwrap();
         let taken = (0..2_000).filter(|_| writer.push(&[b'y'; 1000])).count();
         let reading = thread::spawn(move || {
             let mut all = Vec::new();

@@ -1,7 +1,7 @@
 //! Waiting for descriptors: epoll and the event counter that wakes it.
 
 use crate::{Errno, Result};
-use rustix::event::{EventfdFlags, Timespec, epoll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, poll};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -103,12 +103,21 @@ const EVERYTHING: Readiness =
 
 /// Waits until one descriptor takes bytes, at most `milliseconds`; for threads that may block. True when it does.
 pub fn wait_writable(descriptor: impl AsFd, milliseconds: u32) -> Result<bool> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    wait_for(descriptor, PollFlags::OUT, milliseconds)
+}
+
+/// Waits until one descriptor has bytes or its far end is closed, at most `milliseconds`; for threads that may block. True when
+/// one of both is the case.
+pub fn wait_readable(descriptor: impl AsFd, milliseconds: u32) -> Result<bool> {
+    wait_for(descriptor, PollFlags::IN, milliseconds)
+}
+
+fn wait_for(descriptor: impl AsFd, event: PollFlags, milliseconds: u32) -> Result<bool> {
     let limit = Timespec {
         tv_sec: i64::from(milliseconds / 1000),
         tv_nsec: i64::from(milliseconds % 1000) * 1_000_000,
     };
-    let ready = poll(&mut [PollFd::new(&descriptor, PollFlags::OUT)], Some(&limit))?;
+    let ready = poll(&mut [PollFd::new(&descriptor, event)], Some(&limit))?;
     Ok(ready > 0)
 }
 

@@ -328,6 +328,23 @@ const FIRST_ACTIVATED: i32 = 3;
 /// More sockets than any unit file has.
 const MOST_ACTIVATED: u32 = 1024;
 
+/// Closes every descriptor of this process but the standard streams and `kept`. For a forked process with one task of its own, which
+/// must not hold the sockets of its parent.
+pub fn close_all_but(kept: &OwnedFd) -> Result<()> {
+    let number = kept.as_raw_fd() as u32;
+    for (first, last) in [(3, number - 1), (number + 1, u32::MAX)] {
+        if first <= last {
+            close_range(first, last)?;
+        }
+    }
+    Ok(())
+}
+
+fn close_range(first: u32, last: u32) -> Result<()> {
+    // SAFETY: touches no memory. By the contract of `close_all_but`, the process uses none of these descriptors afterwards.
+    status(unsafe { libc::close_range(first, last, 0) }).map(drop)
+}
+
 /// Keeps a descriptor open (or not) in a program that this process executes.
 pub fn set_inheritable(descriptor: impl AsFd, inheritable: bool) -> Result<()> {
     let flags = if inheritable { rustix::io::FdFlags::empty() } else { rustix::io::FdFlags::CLOEXEC };

@@ -22,6 +22,11 @@ pub fn stream_pair() -> Result<(OwnedFd, OwnedFd)> {
     rustix::net::socketpair(rustix::net::AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)
 }
 
+/// Makes a pair of connected sockets that preserve message boundaries and report the end of the far side.
+pub fn message_pair() -> Result<(OwnedFd, OwnedFd)> {
+    rustix::net::socketpair(rustix::net::AddressFamily::UNIX, SocketType::SEQPACKET, FLAGS, None)
+}
+
 /// Binds to `address`.
 pub fn bind(socket: impl AsFd, address: &Address) -> Result<()> {
     rustix::net::bind(socket, &address.to_kernel()?)

@@ -187,9 +187,13 @@ fn objects(live: Live, info: &mut InfoRow) {
 fn dropped_logs(live: Live) -> u64 {
     let of_proxies = live.instance.proxies.iter().flat_map(|proxy| &proxy.log_sinks);
     let mut seen = HashSet::new();
-    let of_relays = live.record.lifecycle.get().into_iter().flat_map(|lifecycle| &lifecycle.relays.sinks);
-    let sinks = of_proxies.chain(live.record.log_sinks.get().into_iter().flatten()).chain(of_relays);
-    sinks.filter(|sink| seen.insert(Arc::as_ptr(sink))).map(|sink| sink.dropped()).sum()
+    let lifecycle = || live.record.lifecycle.get().into_iter();
+    let of_relays = lifecycle().flat_map(|lifecycle| &lifecycle.relays.sinks);
+    let of_peers = lifecycle().flat_map(|lifecycle| &lifecycle.peers.sinks);
+    let of_process = live.record.log_sinks.get().into_iter().flatten();
+    let sinks = of_proxies.chain(of_process).chain(of_relays).chain(of_peers);
+    let of_sinks: u64 = sinks.filter(|sink| seen.insert(Arc::as_ptr(sink))).map(|sink| sink.dropped()).sum();
+    of_sinks + weir_events::connector::installed().map_or(0, |connector| connector.lost())
 }
 
 fn count(number: usize) -> u32 {
