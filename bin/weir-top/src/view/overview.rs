@@ -111,14 +111,24 @@ pub fn facts(info: &Info, model: &Model) -> Vec<Fact> {
     facts
 }
 
-/// How many servers are in which state.
+/// How many servers are in which state. A draining server still serves sessions, so it is not in maintenance.
 fn tally(model: &Model) -> String {
-    let states: Vec<State> = model.rows(Kind::Server).map(Row::state).collect();
-    let of = |state| states.iter().filter(|&&found| found == state).count();
-    let named =
-        [(State::Good, "up"), (State::Changing, "changing"), (State::Wanted, "maint"), (State::Down, "down")];
-    let parts = named.into_iter().filter(|(state, _)| *state == State::Good || of(*state) > 0);
-    parts.map(|(state, word)| format!("{} {word}", of(state))).collect::<Vec<_>>().join(", ")
+    let words: Vec<&str> = model.rows(Kind::Server).map(word).collect();
+    let of = |word: &str| words.iter().filter(|&&found| found == word).count();
+    let named = ["up", "changing", "drain", "maint", "down"];
+    let parts = named.into_iter().filter(|word| *word == "up" || of(word) > 0);
+    parts.map(|word| format!("{} {word}", of(word))).collect::<Vec<_>>().join(", ")
+}
+
+/// The state of a server in one word.
+fn word(row: &Row) -> &'static str {
+    match row.state() {
+        State::Good => "up",
+        State::Changing => "changing",
+        State::Wanted if row.status.starts_with("DRAIN") => "drain",
+        State::Wanted => "maint",
+        State::Down => "down",
+    }
 }
 
 fn draw_process(frame: &mut Frame<'_>, area: Rect, facts: &[Fact], theme: Theme) {
@@ -239,3 +249,28 @@ fn draw_busy(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
 const WIDE: u16 = 76;
 /// Lower ones have no frames.
 const LOW: u16 = 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::tests::picture;
+
+    #[test]
+    fn servers_are_counted_by_the_state_that_an_operator_gave_them() {
+        for (status, expected) in [
+            ("DOWN", "1 up, 1 down"),
+            ("DRAIN", "1 up, 1 drain"),
+            ("DRAIN (agent)", "1 up, 1 drain"),
+            ("MAINT", "1 up, 1 maint"),
+            ("MAINT (resolution)", "1 up, 1 maint"),
+            ("UP 1/3", "1 up, 1 changing"),
+        ] {
+            let mut model = Model::default();
+            let mut picture = picture(1, 61, 10);
+            let second = picture.rows.iter_mut().find(|row| row.key.name == "s2").expect("a server");
+            second.status = status.to_owned();
+            model.add(picture);
+            assert_eq!(tally(&model), expected, "{status}");
+        }
+    }
+}
