@@ -341,6 +341,31 @@ def maxconn_follows_the_limit_of_descriptors(binary, folder):
         assert 150 <= maxconn <= 250, info
 
 
+def few_descriptors_are_reported(binary, folder):
+    """The process starts with fewer connections and one warning. A configured number that does not fit ends the start, and the message has one that fits."""
+    port = free_port()
+    for extra, files, said in (("", 500, "The limit of open files (500) allows "), ("", 4000, None), ("maxconn 50", 500, None), ("ulimit-n 500", 500, None)):
+        file = answering(folder, port, extra=extra or "nbthread 1")
+        limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))  # noqa: E731, B023
+        with Program(binary, "-db", "-f", file, preexec_fn=limit) as program:
+            program.ready(port)
+            program.send(TERM)
+            out = program.process.communicate(timeout=10)[0]
+        assert out.count("The limit of open files") == (said is not None) and (said or "") in out, (extra, files, out)
+    file = answering(folder, port, extra="maxconn 5000\n    nbthread 1")
+    words = ["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"] if os.geteuid() == 0 else []
+    limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))  # noqa: E731
+    os.chmod(folder.path, 0o777)
+    with Program(*words, binary, "-db", "-f", file, preexec_fn=limit) as program:
+        assert program.status() == 1
+        out = program.process.communicate(timeout=10)[0]
+    fitting = int(re.search(r"weir does not start\. Raise the limit .* or set 'maxconn' to (\d+) at most", out)[1])
+    assert 50 < fitting < 150, out
+    file = answering(folder, port, extra=f"maxconn {fitting}\n    nbthread 1")
+    with Program(*words, binary, "-db", "-f", file, preexec_fn=limit) as program:
+        program.ready(port)
+
+
 def descriptors_that_run_out_end_connections_not_the_process(binary, folder):
     port = free_port()
     with Program(binary, "-db", "-f", answering(folder, port)) as program:

@@ -41,6 +41,8 @@ pub struct Capacity {
     pub pipes: u32,
     /// The most connections that memory and descriptors allow.
     pub hard_maxconn: u32,
+    /// The most connections that the descriptors of the system allow.
+    pub fitting_maxconn: u32,
 }
 
 /// Computes the capacity. Configured values are used; others are the largest that fit.
@@ -57,6 +59,7 @@ pub fn capacity(bounds: &Bounds) -> Capacity {
         open_files_least: bounds.open_files.unwrap_or(needed(bounds.fixed.least)).min(open_files),
         pipes,
         hard_maxconn: maxconn.max(ideal),
+        fitting_maxconn: by_descriptors(&Bounds { open_files: None, ..*bounds }),
     }
 }
 

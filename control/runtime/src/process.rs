@@ -43,16 +43,46 @@ pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &M
         return true;
     }
     let text = format!(
-        "Cannot raise FD limit to {least}, limit is {reachable}. This will only support that many open files at once: {}.",
+        "Cannot raise FD limit to {least}, limit is {reachable}: {}.",
         who_wants_descriptors(capacity, global)
     );
+    let fitting = capacity.fitting_maxconn;
     if global.limits.strict {
-        messages.alert(format!("[weir.main()] {text}"));
+        messages.alert(format!(
+            "[weir.main()] {text} weir does not start. {RAISE_DESCRIPTORS} or set 'maxconn' to {fitting} at most."
+        ));
     } else {
-        messages.warning(format!("[weir.main()] {text}"));
+        messages.warning(format!(
+            "[weir.main()] {text} This will only support about {fitting} connections at once. {RAISE_DESCRIPTORS}."
+        ));
     }
     !global.limits.strict
 }
+
+/// Warns of an automatic `maxconn` that is small because the system allows few open files.
+pub fn warn_of_few_descriptors(capacity: &Capacity, global: &Global, messages: &Messages) {
+    let is_chosen = global.limits.open_files.is_some() || global.limits.open_files_hard.is_some();
+    let hard = process::descriptor_limit().hard;
+    if capacity.automatic
+        && !is_chosen
+        && capacity.maxconn < FEW_CONNECTIONS
+        && hard.is_some_and(|hard| hard < FEW_FILES)
+    {
+        messages.warning(format!(
+            "[weir.main()] The limit of open files ({}) allows {} connections only (automatic 'maxconn'). {RAISE_DESCRIPTORS} \
+             or set 'maxconn' to this number.",
+            hard.unwrap_or(0),
+            capacity.maxconn
+        ));
+    }
+}
+
+/// How the limit is raised.
+const RAISE_DESCRIPTORS: &str = "Raise the limit ('LimitNOFILE=' of a systemd unit, 'ulimit -Hn' of a shell)";
+/// Fewer connections than this surprise an operator who has not set a limit: a busy site has more clients with kept connections.
+const FEW_CONNECTIONS: u32 = 1000;
+/// Twice the connections, since each takes two descriptors, and the fixed ones.
+const FEW_FILES: u64 = 2 * FEW_CONNECTIONS as u64 + 200;
 
 /// The settings that determine the number of descriptors.
 fn who_wants_descriptors(capacity: &Capacity, global: &Global) -> String {

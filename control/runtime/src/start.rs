@@ -159,6 +159,7 @@ fn try_serve(
     if capacity.automatic {
         messages.notice(format!("Automatically setting global.maxconn to {}.", capacity.maxconn));
     }
+    process::warn_of_few_descriptors(&capacity, &global, messages);
     if !process::raise_descriptor_limit(&capacity, &global, messages) {
         return Err(None);
     }
