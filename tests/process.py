@@ -341,6 +341,29 @@ def maxconn_follows_the_limit_of_descriptors(binary, folder):
         assert 150 <= maxconn <= 250, info
 
 
+def memory_in_use_is_the_total_of_the_pools(binary, folder):
+    """`show info` has the totals of `show pools`, and many uploads that wait count."""
+    port, path = free_port(), os.path.join(folder.path, "cli")
+    frontend = "http-request wait-for-body time 30s"
+    with Program(binary, "-db", "-f", answering(folder, port, extra=f"stats socket {path} level admin\n    nbthread 2", frontend=frontend)) as program:
+        program.ready(port)
+
+        def figures():
+            info, pools = ask(path, "show info"), ask(path, "show pools")
+            of_info = tuple(int(re.search(rf"^Pool{name}_bytes: (\d+)$", info, re.M)[1]) for name in ("Alloc", "Used"))
+            return of_info, tuple(int(number) for number in re.search(r"(\d+) bytes allocated, (\d+) used", pools).groups())
+        before = figures()[0][1]
+        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]
+        for client in held:
+            client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nbegin")
+        # The figures are those of the last second.
+        assert wait_until(lambda: figures()[0][1] > before + 200 * 1000, 8), (before, figures())
+        assert wait_until(lambda: figures()[0] == figures()[1], 8), figures()
+        for client in held:
+            client.close()
+        assert wait_until(lambda: figures()[0][1] < before + 100 * 1000, 8), (before, figures())
+
+
 def few_descriptors_are_reported(binary, folder):
     """The process starts with fewer connections and one warning. A configured number that does not fit ends the start, and the message has one that fits."""
     port = free_port()

@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use weir_backend::{ProcessCounter, ProcessRate};
 use weir_stats::{InfoField, InfoRow, Value};
 use weir_stream::instance::ProxyState;
 use weir_stream::worker::ProcessFigures;
 
-use super::pulse::Pulse;
+use super::pulse::{PoolPulse, Pulse};
 use super::{Live, now_ms};
 use crate::build::LiveTls;
 
@@ -126,7 +126,7 @@ fn tls(live: Live, now_ms: u64, info: &mut InfoRow) {
     info.set(InfoField::SslCacheMisses, narrow(misses));
 }
 
-fn pulse_sum(live: Live, figure: fn(&Pulse) -> u64) -> u64 {
+fn pulse_sum(live: Live, figure: impl Fn(&Pulse) -> u64) -> u64 {
     live.record.pulses.iter().map(|pulse| figure(pulse)).sum()
 }
 
@@ -146,9 +146,13 @@ fn work(live: Live, info: &mut InfoRow) {
     info.set(InfoField::IdlePct, narrow(idle / workers.max(1) as u64));
 }
 
+/// The totals of `show pools`.
 fn memory(live: Live, info: &mut InfoRow) {
-    let allocated = pulse_sum(live, |pulse| pulse.buffers_allocated.load(Relaxed));
-    let used = pulse_sum(live, |pulse| pulse.buffers_used.load(Relaxed));
+    let bytes_of = |objects: fn(&PoolPulse) -> &AtomicU64| {
+        let bytes = |pool: &PoolPulse| objects(pool).load(Relaxed).saturating_mul(pool.size.load(Relaxed));
+        pulse_sum(live, |pulse| pulse.pools.iter().map(bytes).sum())
+    };
+    let (allocated, used) = (bytes_of(|pool| &pool.allocated), bytes_of(|pool| &pool.used));
     info.set(InfoField::PoolAllocBytes, allocated);
     info.set(InfoField::PoolUsedBytes, used);
     info.set(InfoField::PoolAllocMB, narrow(allocated >> 20));

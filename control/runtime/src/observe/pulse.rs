@@ -14,10 +14,6 @@ pub struct Pulse {
     pub idle_percent: AtomicU32,
     /// Bytes sent to clients in the last second.
     pub bytes_out_rate: AtomicU64,
-    /// Bytes in buffers, in use or kept.
-    pub buffers_allocated: AtomicU64,
-    /// Bytes in buffers in use.
-    pub buffers_used: AtomicU64,
     /// How often no buffer was available.
     pub buffers_refused: AtomicU64,
     /// CPU time used, in nanoseconds.
@@ -102,8 +98,6 @@ impl Default for Pulse {
         Pulse {
             idle_percent: AtomicU32::new(100),
             bytes_out_rate: AtomicU64::new(0),
-            buffers_allocated: AtomicU64::new(0),
-            buffers_used: AtomicU64::new(0),
             buffers_refused: AtomicU64::new(0),
             cpu_ns: AtomicU64::new(0),
             pools: std::array::from_fn(|_| PoolPulse::default()),
@@ -120,9 +114,6 @@ impl Pulse {
         let rate = u128::from(sent) * 1_000_000_000 / u128::from(elapsed_ns);
         self.bytes_out_rate.store(u64::try_from(rate).unwrap_or(u64::MAX), Relaxed);
         let buffers = BufferPool::statistics();
-        let size = BufferPool::buffer_size() as u64;
-        self.buffers_used.store(buffers.used as u64 * size, Relaxed);
-        self.buffers_allocated.store((buffers.used + buffers.free) as u64 * size, Relaxed);
         self.buffers_refused.store(buffers.refused, Relaxed);
         for (pulse, figures) in self.pools.iter().zip(pool_figures()) {
             pulse.beat(&figures);
