@@ -4,7 +4,7 @@ import re
 import ssl
 
 from program import *  # noqa: F403
-from tls import CONFIGURATION, Authority, World, ask_over, connect, frontend, get_over, refused
+from tls import CONFIGURATION, Authority, World, ask_over, connect, frontend, get_over, openssl, refused
 
 
 def faults_of_files_are_named(binary, folder):
@@ -177,3 +177,38 @@ def versions_are_those_of_haproxy(binary, folder):
         text = CONFIGURATION.format(log=514, extra="", defaults="", sections=sections.replace("@port@", "1"))
         _, _, said = run(binary, "-c", "-f", folder.file("b.cfg", text))
         assert said.count("WARNING") == said.count("are ignored") == warned, (words, said)
+
+
+def certificates_out_of_their_validity_are_reported(binary, folder):
+    """By a check, by lint and by the start, wherever the line has them from; weir serves them all the same, also under `zero-warning`."""
+    authority = Authority(folder)
+    good = authority.issue("one.example")
+    authority.issue("two.example")
+    for name in ("index.txt", "serial"):
+        folder.file(name, "01\n" if name == "serial" else "")
+    folder.file("ca.cnf", f"[ca]\ndefault_ca = c\n[c]\ndatabase = {folder.path}/index.txt\nserial = {folder.path}/serial\nnew_certs_dir = {folder.path}\n"
+                          "default_md = sha256\npolicy = p\nunique_subject = no\n[p]\ncommonName = supplied\n")
+
+    def dated(name, start, end):
+        file = os.path.join(folder.path, name)
+        openssl("ca", "-batch", "-config", f"{folder.path}/ca.cnf", "-in", authority.path("r"), "-cert", authority.certificate, "-keyfile", authority.key,
+                "-out", file, "-startdate", start, "-enddate", end, "-notext")
+        with open(file, "a") as out:
+            out.write(open(authority.path("k")).read())
+        return file
+    old, early = dated("old.pem", "20200101000000Z", "20210101000000Z"), dated("early.pem", "20900101000000Z", "20910101000000Z")
+    listed = folder.file("list", f"{good}\n{old}\n")
+    for source, said in ((f"crt {good}", None), (f"crt {old}", "old.pem' expired on Jan  1 00:00:00 2021 GMT"), (f"crt-list {listed}", "old.pem' expired on Jan  1 00:00:00 2021 GMT"),
+                         (f"crt {early}", "early.pem' is not valid before Jan  1 00:00:00 2090 GMT"), (f"crt {good} crt {old}", "expired on ")):
+        for extra in ("", "zero-warning\n    chroot /\n    uid 0" if os.geteuid() == 0 else "zero-warning"):
+            with World(binary, folder, frontend(f"ssl {source}"), extra=extra) as world:
+                with connect(world.port, name=None) as connection:
+                    assert ask_over(connection)
+                found = world.program.process
+                found.terminate()
+                out = found.communicate(timeout=10)[0]
+            status, checked, err = run(binary, "-c", "-f", world.file)
+            assert status == 0, (source, extra, checked, err)
+            lint = run(binary, "lint", "-f", world.file)[1]
+            for text in (out, checked + err, lint):
+                assert (said in text) if said else ("expired" not in text and "not valid before" not in text), (source, extra, text)

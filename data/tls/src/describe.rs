@@ -48,6 +48,17 @@ pub fn ends(der: &CertificateDer<'_>) -> Option<i64> {
     Some(Inspected::of(der)?.validity().not_after.timestamp())
 }
 
+/// Why a certificate is not valid at a time in seconds since 1970: `expired on Nov 23 04:34:37 2026 GMT`. None if it is valid.
+pub fn out_of_validity(der: &CertificateDer<'_>, now: i64) -> Option<String> {
+    let inspected = Inspected::of(der)?;
+    let validity = inspected.validity();
+    if validity.not_after.timestamp() < now {
+        return Some(format!("expired on {}", moment(&validity.not_after)));
+    }
+    (validity.not_before.timestamp() > now)
+        .then(|| format!("is not valid before {}", moment(&validity.not_before)))
+}
+
 /// The text of a revocation list; empty if it is damaged.
 pub fn revocation_list(der: &[u8]) -> String {
     let Ok((_, list)) = CertificateRevocationList::from_der(der) else { return String::new() };

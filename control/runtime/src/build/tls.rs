@@ -34,6 +34,7 @@ use weir_tls::rustls::server::ProducesTickets;
 use weir_tls::ticket_keys::TicketKeys;
 use weir_tls::{
     Base, Certificate, Entry, Files, Listener, LiveListener, LiveUpstream, Loader, Part, ServerSettings,
+    describe,
 };
 
 use super::BuildError;
@@ -516,6 +517,15 @@ impl TlsBuilder {
     /// Warns about faults of a certificate that do not prevent its use.
     fn note_remarks(&mut self, certificate: &Certificate, subject: &str, at: &Location) {
         let now = Clock.current_time();
+        let seconds = now.and_then(|now| i64::try_from(now.as_secs()).ok());
+        if let Some(why) = seconds.and_then(|now| describe::out_of_validity(certificate.own(), now)) {
+            let text = format!(
+                "[{at}] : {subject} : the certificate '{}' {why}: clients refuse it.",
+                certificate.path
+            );
+            // A restart with an old certificate is better than none.
+            self.record(Warning { text, is_borne: true });
+        }
         let late = certificate.response().zip(now).and_then(|(response, now)| response.check(now).err());
         let late = late.map(|why| format!("the OCSP response of '{}' is not shown: {why}", certificate.path));
         for remark in certificate.remarks.iter().cloned().chain(late) {

@@ -120,7 +120,7 @@ impl TlsBuilder {
     }
 
     /// Records a warning once: settings are made again while certificates change.
-    fn record(&mut self, warning: Warning) {
+    pub(super) fn record(&mut self, warning: Warning) {
         if !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
