@@ -16,8 +16,9 @@ import sys
 import threading
 import time
 
+from ecosystem.support import of_the_manual, replaced
 from h2_peer import NAMES, FramePeer, field, frame
-from program import Program, ask, free_port, main, run, wait_until
+from program import Program, ask, free_port, log_socket, main, run, wait_until
 from tls import Authority
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "doc", "examples")
@@ -461,6 +462,33 @@ def a_syslog_relay(binary, folder):
         assert "over tcp" in ask(os.path.join(folder.path, "admin.sock"), "show events central")
 
 
+def the_recipe_for_certbot(binary, folder):
+    """It starts with an empty folder, the authority reaches certbot, and clients on HTTPS are not redirected."""
+    place, plain, secure = os.path.join(folder.path, "certificates"), free_port(), free_port()
+    os.mkdir(place)
+    recipe = next(text for text in of_the_manual("certbot", "text") if "use_backend" in text)
+    certbot, app, authority = Origin(web_server), Origin(web_server), Authority(folder)
+    text = replaced(recipe, {"bind :80\n": f"bind 127.0.0.1:{plain}\n", "bind :443 ": f"bind 127.0.0.1:{secure} ", "127.0.0.1:8402": f"127.0.0.1:{certbot.port}",
+                             "/etc/weir/certificates/": place + "/"})
+    text = f"defaults\n    mode http\n    timeout connect 2s\n    timeout client 9s\n    timeout server 9s\n{text}backend app\n    server s 127.0.0.1:{app.port}\n"
+    path, challenge = folder.file("a.cfg", text), "/.well-known/acme-challenge/x"
+    status, out, err = run(binary, "lint", "-f", path)
+    assert "C716" not in out and "has 'strict-sni' and no certificate" in out, (status, out, err)
+    with Program(binary, "-f", path) as program:
+        program.ready(plain)
+        assert get(plain, challenge)[2] == str(certbot.port)
+        status, fields, _ = get(plain, "/a")
+        assert (status, fields["location"]) == (302, "https://one.example/a"), (status, fields)
+    # Without the word, the message names it.
+    status, out, err = run(binary, "-c", "-f", folder.file("b.cfg", text.replace(" strict-sni", "")))
+    assert status == 1 and f"there is no certificate in '{place}/' yet" in out + err and "'strict-sni'" in out + err, (out, err)
+    os.rename(authority.issue("one.example"), os.path.join(place, "one.example.pem"))
+    with Program(binary, "-f", path) as program:
+        program.ready(plain)
+        assert get(secure, "/a", context=trusting(authority))[0::2] == (200, str(app.port))
+        assert get(secure, challenge, context=trusting(authority))[2] == get(plain, challenge)[2] == str(certbot.port)
+
+
 def every_example_is_checked_here_and_says_nothing_doubtful(binary, folder):
     """And none has a secret, a rule that is never reached or anything else that lint knows."""
     site = Authority(folder).issue("one.example")
@@ -468,12 +496,15 @@ def every_example_is_checked_here_and_says_nothing_doubtful(binary, folder):
     source = open(__file__).read()
     names = sorted(name for name in os.listdir(EXAMPLES) if name.endswith(".cfg"))
     assert len(names) == 10, names
+    log = os.path.join(folder.path, "dev-log")
+    daemon = log_socket(log)
     for name in names:
         assert f'configuration(folder, "{name}"' in source, name
         text = open(os.path.join(EXAMPLES, name)).read()
-        path = folder.file(name, text.replace("user weir\n", "user daemon\n").replace("group weir\n", "group daemon\n").replace("/etc/weir/site.pem", site))
+        path = folder.file(name, text.replace("log /dev/log ", f"log {log} ").replace("user weir\n", "user daemon\n").replace("group weir\n", "group daemon\n").replace("/etc/weir/site.pem", site))
         status, out, err = run(binary, "lint", "-f", path)
         assert status == 0, (name, out, err)
+    daemon.close()
 
 
 if __name__ == "__main__":

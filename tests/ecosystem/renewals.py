@@ -219,9 +219,10 @@ def certbot_renews_through_weir(binary, folder):
     file = os.path.join(place, "www.example.com.pem")
     with open(file, "w") as out:
         out.write(first.text())
-    text = CONFIGURATION.format(folder=folder.path, port=tls_port, level="admin", extra="")
-    challenge = next(text for text in of_the_manual("certbot", "text") if "use_backend" in text)
-    text += replaced("frontend plain\n    mode http\n" + challenge, {"bind :80\n": f"bind 127.0.0.1:{port}\n", "127.0.0.1:8402": f"127.0.0.1:{answers}"})
+    head = CONFIGURATION.format(folder=folder.path, port=tls_port, level="admin", extra="").split("frontend web\n")[0]
+    recipe = next(text for text in of_the_manual("certbot", "text") if "use_backend" in text)
+    text = head + replaced(recipe, {"bind :80\n": f"bind 127.0.0.1:{port}\n", "127.0.0.1:8402": f"127.0.0.1:{answers}", "bind :443 ": f"bind 127.0.0.1:{tls_port} ",
+                                    "/etc/weir/certificates/": place + "/", "    default_backend app\n": ""})
     environment = {**os.environ, "WEIR_SOCKET": f"{folder.path}/cli", "WEIR_CERTIFICATES": place, "REQUESTS_CA_BUNDLE": api.certificate,
                    "PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": "0"}
 

@@ -98,6 +98,13 @@ pub struct TlsBuilder {
     pub errors: Vec<BuildError>,
 }
 
+/// The first folder or list of a line, if all of them are empty.
+fn empty_source(tls: &BindTls) -> Option<&str> {
+    tls.certificates.first().map(|source| match source {
+        CertificateSource::Path(path) | CertificateSource::List(path) => &**path,
+    })
+}
+
 /// Something that the operator should know of what was built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
@@ -291,7 +298,14 @@ impl TlsBuilder {
             return None;
         }
         if entries.is_empty() && !strict {
-            let message = format!("no SSL certificate specified for bind '{}' (use 'crt').", bind.spelling);
+            let message = match empty_source(tls) {
+                None => format!("no SSL certificate specified for bind '{}' (use 'crt').", bind.spelling),
+                Some(source) => format!(
+                    "'bind {}' : there is no certificate in '{source}' yet. Add one, or 'strict-sni' to the line: weir then starts, \
+                     and refuses handshakes until a reload finds one.",
+                    bind.spelling
+                ),
+            };
             self.refuse(&bind.at, message);
             return None;
         }
