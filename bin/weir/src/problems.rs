@@ -248,6 +248,7 @@ static PROBLEMS: &[Problem] = &[
             "ignored because",
             "is ignored in backends",
             "has no effect",
+            "is without effect",
             "for backends only",
             "requires HTTP mode",
             "require HTTP mode",

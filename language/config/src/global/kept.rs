@@ -6,7 +6,7 @@
 //! that have no effect yet, and derives the limits of HTTP/2 connections from the others. They are checked like all others,
 //! and kept as [`Kept`].
 
-use weir_syntax::Word;
+use weir_syntax::{Diagnostic, Word};
 
 use super::context::{GlobalContext, GlobalReader};
 use crate::model::Kept;
@@ -162,7 +162,16 @@ const ONE_WAY_OF_FORWARDING: &str =
     "accepted for compatibility, no effect: there is only one way of forwarding";
 
 const fn forwarding_switch(name: &'static str) -> Row<GlobalReader> {
-    Row::ready(name, "{ on | off }", "on", ONE_WAY_OF_FORWARDING, |l, w| l.keep_switch(w))
+    Row::ready(name, "{ on | off }", "on", ONE_WAY_OF_FORWARDING, |l, w| {
+        l.keep_switch(w)?;
+        warn_no_effect(w, "there is only one way of forwarding");
+        Ok(())
+    })
+}
+
+fn warn_no_effect(words: &Words<'_>, why: &str) {
+    let message = format!("'{}' is without effect: {why}. Remove the line.", words.line().keyword().text());
+    words.line().remark(Diagnostic::warning(words.line().span(), message));
 }
 
 const FOLDER: &str = "a directory path as an argument";
@@ -463,7 +472,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     ),
     Row::ready("tune.disable-fast-forward", "", "", ONE_WAY_OF_FORWARDING, |l, w| {
         l.experimental(w)?;
-        l.keep_flag(w)
+        l.keep_flag(w)?;
+        warn_no_effect(w, "there is only one way of forwarding");
+        Ok(())
     }),
     Row::ready(
         "tune.disable-zero-copy-forwarding",
@@ -477,14 +488,22 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "<timeout>",
         "1s",
         "accepted for compatibility, no effect: small data is never held back",
-        |l, w| l.keep(w, |line, words| line.delay(words).map(drop)),
+        |l, w| {
+            l.keep(w, |line, words| line.delay(words).map(drop))?;
+            warn_no_effect(w, "small data is never held back");
+            Ok(())
+        },
     ),
     Row::ready(
         "tune.recv_enough",
         "<size>",
         "10136",
         "accepted for compatibility, no effect: the kernel says when there is no more to receive",
-        |l, w| l.keep_size(w),
+        |l, w| {
+            l.keep_size(w)?;
+            warn_no_effect(w, "the kernel reports the end of the data to receive");
+            Ok(())
+        },
     ),
     forwarding_switch("tune.applet.zero-copy-forwarding"),
     forwarding_switch("tune.h1.zero-copy-fwd-recv"),
