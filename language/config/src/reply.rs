@@ -233,15 +233,10 @@ fn read_file(loader: &dyn Loader, path: &Word) -> Parsed<Vec<u8>> {
 
 /// Why a file that the configuration names was not read.
 pub(crate) fn cannot_open(path: &Word, error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => format!("error opening file '{path}'."),
-        _ => {
-            // The system's text, without the number that the standard library adds.
-            let text = error.to_string();
-            let text = text.split(" (os error").next().unwrap_or_default();
-            format!("error opening file '{path}': {text}.")
-        }
-    }
+    // The system's text, without the number that the standard library adds.
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    format!("error opening file '{path}': {text}.")
 }
 
 /// Reads an error message: a complete response, or nothing at all (`/dev/null`).

@@ -122,7 +122,7 @@ fn http_errors() {
         &[
             "parsing [test.cfg:2] : errorfile: expects <status_code> and <file> as arguments.",
             "parsing [test.cfg:3] : errorfile: expects <status_code> and <file> as arguments.",
-            "parsing [test.cfg:4] : errorfile : error opening file '/nosuch'.",
+            "parsing [test.cfg:4] : errorfile : error opening file '/nosuch': entity not found.",
             "parsing [test.cfg:5] : errorfile : status code '99' not handled.",
             "parsing [test.cfg:6] : unknown keyword 'foo' in 'http-errors' section",
             "parsing [test.cfg:7]: http-errors section 'x' already exists (declared at test.cfg:1).",

@@ -57,7 +57,11 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
 fn read_file(line: &mut GlobalContext<'_>, path: &Word) -> Parsed {
     let complain = |what: String| fault(path.span(), format!("'h1-case-adjust-file' : '{path}'{what}"));
     let bytes = line.resources.loader.load_at_most(path.text(), MAX_FILE);
-    let bytes = bytes.map_err(|_| complain(" : failed to open file.".to_owned()))?;
+    let bytes = bytes.map_err(|error| {
+        // The system's text, without the number that the standard library adds.
+        let text = error.to_string();
+        complain(format!(" : failed to open file ({}).", text.split(" (os error").next().unwrap_or_default()))
+    })?;
     let text = String::from_utf8_lossy(&bytes);
     for (number, entry) in (1..).zip(text.lines()) {
         let entry = entry.trim_matches([' ', '\t', '\r']);

@@ -401,7 +401,10 @@ fn names_to_write_in_another_case() {
     refuse("h1-case-adjust host", "'h1-case-adjust' expects <from> and <to> as argument.");
     refuse("h1-case-adjust host hosts", "<from> and <to> must not differ except the case");
     refuse("h1-case-adjust host HOST x", "'h1-case-adjust' cannot handle unexpected argument 'x'.");
-    refuse("h1-case-adjust-file missing", "'h1-case-adjust-file' : 'missing' : failed to open file.");
+    refuse(
+        "h1-case-adjust-file missing",
+        "'h1-case-adjust-file' : 'missing' : failed to open file (entity not found).",
+    );
     let (_, twice) = read("h1-case-adjust host HOST\nh1-case-adjust host Host");
     assert_eq!(twice, ["parsing [test.cfg:3] : duplicate entry 'host'"]);
 }

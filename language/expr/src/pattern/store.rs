@@ -54,7 +54,7 @@ impl PatternStore {
     ) -> Result<Arc<PatternSet>, String> {
         let path = name.strip_prefix("file@").unwrap_or(name);
         if self.lock().missing.contains(path) {
-            return Err(failed_to_open(path));
+            return Err(failed_to_open(path, &io::Error::from_raw_os_error(NO_SUCH_FILE)));
         }
         self.load(name, has_values, loader)
     }
@@ -105,11 +105,11 @@ impl PatternStore {
         }
         let bytes = match source {
             Source::Virtual => Vec::new(),
-            Source::File(path) => loader.load(path).map_err(|_| failed_to_open(path))?,
+            Source::File(path) => loader.load(path).map_err(|error| failed_to_open(path, &error))?,
             Source::Optional(path) => match loader.load(path) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-                Err(_) => return Err(failed_to_open(path)),
+                Err(error) => return Err(failed_to_open(path, &error)),
             },
         };
         let mut state = self.lock();
@@ -157,8 +157,13 @@ impl PatternStore {
     }
 }
 
-fn failed_to_open(path: &str) -> String {
-    format!("failed to open pattern file <{path}>")
+/// `ENOENT` of Linux.
+const NO_SUCH_FILE: i32 = 2;
+
+fn failed_to_open(path: &str, error: &io::Error) -> String {
+    // The system's text, without the number that the standard library adds.
+    let text = error.to_string();
+    format!("failed to open pattern file <{path}> ({})", text.split(" (os error").next().unwrap_or_default())
 }
 
 impl StoreState {

@@ -140,7 +140,10 @@ fn faults_have_the_words_of_the_reference() {
         ),
         ("monitor-uri", "parsing [t.cfg:9] : 'monitor-uri' expects an URI."),
         ("errorfile 999 /dev/null", "parsing [t.cfg:9] : errorfile : status code '999' not handled."),
-        ("errorfile 503 /nonexistent", "parsing [t.cfg:9] : errorfile : error opening file '/nonexistent'."),
+        (
+            "errorfile 503 /nonexistent",
+            "parsing [t.cfg:9] : errorfile : error opening file '/nonexistent': entity not found.",
+        ),
         (
             "errorfile 503 bad.http",
             "parsing [t.cfg:9] : errorfile : 'bad.http': unable to parse headers (error offset: 0).",
