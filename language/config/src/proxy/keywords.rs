@@ -73,6 +73,10 @@ pub(crate) const RULES_OF_FRONTENDS: Sections = NAMED_DEFAULTS.or(FRONTENDS);
 /// Named `defaults`, `listen` and `backend`.
 pub(crate) const RULES_OF_BACKENDS: Sections = NAMED_DEFAULTS.or(BACKENDS);
 
+/// These words changed any line of a request's head, most often the first one.
+const REPLACE_IN_REQUESTS: &str = "use 'http-request replace-path' or 'http-request replace-uri' for the request line, and 'http-request \
+     replace-header' for a header.";
+
 const NOT_YET: &[Row<ProxyReader>] = &[
     Row::removed("clitimeout", "use 'timeout client' instead."),
     Row::removed("contimeout", "use 'timeout connect' instead."),
@@ -94,10 +98,10 @@ const NOT_YET: &[Row<ProxyReader>] = &[
     Row::removed("reqidel", "use 'http-request del-header' instead."),
     Row::removed("reqideny", "use 'http-request deny' instead."),
     Row::removed("reqipass", "use 'http-request' rules instead."),
-    Row::removed("reqirep", "use 'http-request replace-header' instead."),
+    Row::removed("reqirep", REPLACE_IN_REQUESTS),
     Row::removed("reqitarpit", "use 'http-request tarpit' instead."),
     Row::removed("reqpass", "use 'http-request' rules instead."),
-    Row::removed("reqrep", "use 'http-request replace-header' instead."),
+    Row::removed("reqrep", REPLACE_IN_REQUESTS),
     Row::removed("reqtarpit", "use 'http-request tarpit' instead."),
     Row::removed("rspadd", "use 'http-response add-header' instead."),
     Row::removed("rspdel", "use 'http-response del-header' instead."),
