@@ -37,7 +37,7 @@ def json_names_place_code_and_suggestion(binary, folder):
 
 
 def json_has_the_exit_status_of_c(binary, folder):
-    cases = [(HEAD + FRONTEND + "    default_backend b\n" + BACKEND, (), True), (HEAD + BACKEND, (), True),
+    cases = [(HEAD + FRONTEND + "    default_backend b\n" + BACKEND, (), True), (HEAD + BACKEND, (), False),
              (FRONTEND + "    nonsense\n", (), False), ("frontend f\n    mode http\n    bind 127.0.0.1:1\n", ("-dW",), False),
              (".alert mine\n", (), False)]
     for text, options, valid in cases:

@@ -494,7 +494,8 @@ static PROBLEMS: &[Problem] = &[
     row(
         "C403",
         "nothing listens",
-        "The configuration is right, but no frontend has a 'bind' line: weir would end with status 2.",
+        "The configuration is right, but no frontend has a 'bind' line, so weir does not start. '-c' ends with status 2, and says '\"valid\": false' with \
+         '--format json'; the start ends with status 1.",
         &["no listener"],
     ),
     row(

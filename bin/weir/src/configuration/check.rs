@@ -61,12 +61,13 @@ impl Checked {
 pub fn check_as_json(arguments: &Arguments) -> ExitCode {
     let checked = check(arguments);
     let valid = checked.is_valid();
+    let listens = listens(&checked.config);
     let shown = |finding: &&Finding| finding.severity != Severity::Diag || arguments.diagnose;
     let findings: Vec<Finding> = checked.findings.iter().filter(shown).cloned().collect();
     // Nobody is left to be told that standard output is closed.
-    let _ = io::stdout().write_all(findings::json(valid, &findings).as_bytes());
+    let _ = io::stdout().write_all(findings::json(valid && listens, &findings).as_bytes());
     match valid {
-        true if listens(&checked.config) => ExitCode::SUCCESS,
+        true if listens => ExitCode::SUCCESS,
         true => ExitCode::from(2),
         false => ExitCode::FAILURE,
     }
