@@ -8,7 +8,7 @@ import socket
 import threading
 
 from masters.support import Master
-from program import Program, ask, free_port, request, run, wait_until
+from program import Program, ask, free_port, log_socket, request, run, wait_until
 from tls import Authority, ask_over, connect
 
 HEAD = "defaults\n    mode http\n    timeout client 1s\n    timeout server 1s\n    timeout connect 1s\n"
@@ -88,7 +88,7 @@ def lint_finds_rules_that_are_never_reached(binary, folder):
 
 
 def lint_finds_what_nothing_uses(binary, folder):
-    acls = "    acl a path /a\n    acl b path /b\n    acl b path b\n    acl c path /c\n    acl d path /d\n    acl e acl(d)\n"
+    acls = "    acl a path /a\n    acl b path /b\n    acl b path /b2\n    acl c path /c\n    acl d path /d\n    acl e acl(d)\n"
     text = HEAD + FRONTEND + acls + "    http-request deny if !a or { acl(!c) } e\n" + BACKEND
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (1, [(9, "C702"), (15, "C703")])
     status, out, _ = run(binary, "lint", "-f", folder.file("a.cfg", text))
@@ -98,6 +98,107 @@ def lint_finds_what_nothing_uses(binary, folder):
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (0, [])
     text = HEAD + FRONTEND + "    log backend@l local0\n    option httplog\nbackend t\n    stick-table type ip size 1k\nbackend l\n    mode log\n    server s udp@127.0.0.1:514\n"
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (0, [])
+
+
+def lines_found(binary, folder, text):
+    """The codes of the lines, by their text."""
+    path = folder.file("a.cfg", text)
+    lines = text.splitlines()
+    return [(lines[line - 1].strip(), code) for line, code in found_by_lint(binary, path)[1]]
+
+
+def lint_finds_conditions_that_never_hold(binary, folder):
+    """Each condition as an `acl` line and in braces: the code of those that are found."""
+    for condition, code in [
+            ("path_beg admin", "C708"), ("path_beg -i admin", "C708"), ("path -m beg admin", "C708"), ("path admin/x", "C708"), ("path,lower admin", "C708"),
+            ("path_beg /a b /c", "C708"), ("pathq -m str a?b", "C708"), ("path_beg -- admin", "C708"),
+            ("path_beg /admin", None), ("path -i -m beg /admin", None), ("path_end admin", None), ("path_sub admin", None), ("path_dir admin", None),
+            ("path,field(2,/) admin", None), ("path -m reg ^/admin", None), ("path -m found", None), ("url_beg http://a", None), ("path_beg -m sub admin", None),
+            ("hdr(host) = a.example", "C707"), ("hdr(host) -i == a.example", "C707"), ("req.hdr(host) eq a.example", "C707"), ("path != /a", "C707"),
+            ("method is GET", "C707"), ("ssl_fc_sni =~ a", "C707"),
+            ("hdr(host) a.example b.example", None), ("hdr(host) =", None), ("hdr(host) '=' a", None), ("hdr_cnt(host) gt 1", None),
+            ("hdr(host),length gt 1", None), ("hdr(x) -m int gt 1", None), ("req.hdr(x) -m len ge 5", None)]:
+        for rule in (f"acl x {condition}", f"http-request deny if {{ {condition} }}", f"http-request deny if {{ src 10.0.0.1 }} !{{ {condition} }}"):
+            text = HEAD + FRONTEND + f"    {rule}\n" + ("    http-request deny if x\n" if "acl" in rule else "")
+            assert lines_found(binary, folder, text) == ([(rule, code)] if code else []), (rule, lines_found(binary, folder, text))
+
+
+def lint_finds_counters_that_are_not_kept(binary, folder):
+    """They read as 0, so a limit on them never applies."""
+    tables = "backend t\n    stick-table type ip size 1k expire 1m store conn_cur,gpc(2),http_err_rate(10s)\n" \
+             "backend u\n    stick-table type ip size 1k expire 1m store gpt0,http_req_rate(10s)\n"
+    track = "http-request track-sc0 src table t"
+    for first, test, code in [
+            (track, "sc_http_req_rate(0) gt 1", "C709"), (track, "sc0_http_req_rate gt 1", "C709"), (track, "sc_http_req_cnt(0) gt 1", "C709"),
+            (track, "sc_get_gpt0(0) gt 1", "C709"), (track, "sc_inc_gpc0(0,u) gt 1", "C709"), (track, "sc_kbytes_in(0) gt 1", "C709"),
+            (track, "src_http_req_rate(t) gt 1", "C709"), (track, "src,table_http_req_rate(t) gt 1", "C709"), (track, "sc_gpc_rate(0,0) gt 1", "C709"),
+            (track, "sc_http_req_rate(1) gt 1", "C710"), ("http-request set-var(txn.a) src", "sc_http_req_rate(0) gt 1", "C710"),
+            (track, "sc_conn_cur(0) gt 1", None), (track, "sc_get_gpc0(0) gt 1", None), (track, "sc_get_gpc(1,0) gt 1", None), (track, "sc_http_err_rate(0) gt 1", None),
+            (track, "sc_http_req_rate(0,u) gt 1", None), (track, "src_http_req_rate(u) gt 1", None), (track, "src,table_http_req_rate(u) gt 1", None),
+            (track.replace("table t", "table u"), "sc_http_req_rate(0) gt 1", None), (track, "sc_tracked(0)", None)]:
+        rule = f"http-request deny if {{ {test} }}"
+        found = lines_found(binary, folder, HEAD + FRONTEND + f"    {first}\n    {rule}\n" + tables)
+        assert found == ([(rule, code)] if code else []), (first, test, found)
+    own = "    stick-table type ip size 1k expire 1m store conn_cur\n    http-request track-sc2 src\n"
+    assert lines_found(binary, folder, HEAD + FRONTEND + own + "    http-request set-header x %[sc_conn_cur(2)]-%[sc_conn_rate(2)]\n") == [
+        ("http-request set-header x %[sc_conn_cur(2)]-%[sc_conn_rate(2)]", "C709")]
+
+
+def lint_finds_redirections_that_do_not_end(binary, folder):
+    site = Authority(folder).issue("one.example")
+    os.chmod(site, 0o600)
+    tls = f"    bind 127.0.0.1:3 ssl crt {site}\n"
+    both, without = FRONTEND + tls, FRONTEND
+    apart = FRONTEND.replace("f\n", "g\n").replace(":1", ":4") + tls + "    http-request return status 200\n" + FRONTEND
+    for frontend, rule, found in [
+            (both, "http-request redirect scheme https", True), (both, "redirect scheme https", True), (both, "redirect scheme https if { path_beg /a }", True),
+            (both, "http-request redirect scheme https code 301 unless { path_beg /.well-known/acme-challenge/ }", True),
+            (both, "http-request redirect prefix https://%[hdr(host)]", True), (without, "http-request redirect scheme https", True),
+            (both, "http-request redirect scheme https unless { ssl_fc }", False), (both, "redirect scheme https if !{ ssl_fc }", False),
+            (both, "redirect scheme https if { dst_port 80 }", False), (both, "redirect scheme https if secure", False),
+            (without, "http-request redirect scheme https unless { hdr(x-forwarded-proto) https }", False), (apart, "redirect scheme https", False),
+            (both, "http-request redirect location https://other.example/", False), (both, "redirect scheme http if { ssl_fc }", False)]:
+        acl = "    acl secure ssl_fc\n" if rule.endswith("secure") else ""
+        text = HEAD + frontend + acl + f"    {rule}\n"
+        assert lines_found(binary, folder, text) == ([(rule, "C716")] if found else []), (frontend, rule, lines_found(binary, folder, text))
+
+
+def lint_finds_servers_out_of_reach(binary, folder):
+    """None at all, the listener itself, a socket outside of the root directory, a cookie without values, an address that two proxies have."""
+    chosen = HEAD + FRONTEND + "    default_backend b\n"
+    for text, found in [
+            (chosen + "backend b\n", [("backend b", "C711")]), (HEAD + "listen l\n    bind 127.0.0.1:1\n", [("listen l", "C711")]),
+            (HEAD + FRONTEND + "backend b\n", [("backend b", "C711")]), (chosen + "backend b\n    http-request deny if { path / }\n", [("backend b", "C711")]),
+            (chosen + "backend b\n    http-request return status 200\n", []), (chosen + "backend b\n    stats enable\n", []),
+            (chosen + "backend b\n    redirect location /\n", []), (chosen + "backend b\n    errorfile 503 /dev/null\n", None),
+            (chosen + "backend b\n    server s 127.0.0.1\n", [("server s 127.0.0.1", "C713")]),
+            (chosen + "backend b\n    server s 127.0.0.1:1\n", [("server s 127.0.0.1:1", "C713")]),
+            (chosen.replace("127.0.0.1:1", ":1") + "backend b\n    server s 127.0.0.1:+0\n", [("server s 127.0.0.1:+0", "C713")]),
+            (chosen.replace("127.0.0.1:1", ":1-5") + "backend b\n    server s 127.0.0.1:3\n", [("server s 127.0.0.1:3", "C713")]),
+            (chosen + "backend b\n    server s 127.0.0.1:+1\n", []), (chosen + "backend b\n    server s 192.0.2.1\n", []),
+            (chosen + "backend b\n    server s 0.0.0.0\n", []),
+            (chosen + "backend b\n    server s 127.0.0.1:9\n" + FRONTEND.replace("f\n", "g\n").replace(":1", ":9") + "    http-request return status 200\n", []),
+            (chosen + "backend b\n    cookie C insert\n    server s 127.0.0.1:2\n    server t 127.0.0.1:3 cookie t\n", [("server s 127.0.0.1:2", "C712")]),
+            (chosen + "backend b\n    cookie C prefix\n    server s 127.0.0.1:2\n", [("server s 127.0.0.1:2", "C712")]),
+            (chosen + "backend b\n    cookie C insert\n    server s 127.0.0.1:2 cookie s\n    server t 127.0.0.1:3 backup\n", []),
+            (chosen + "backend b\n    cookie C insert\n    dynamic-cookie-key x\n    cookie C insert dynamic\n    server s 127.0.0.1:2\n", None),
+            ("global\n    chroot auto\n" + chosen + "backend b\n    server s /run/app.sock\n", [("server s /run/app.sock", "C714")]),
+            ("global\n    chroot /var/empty\n" + chosen + "backend b\n    server s unix@/run/app.sock\n", [("server s unix@/run/app.sock", "C714")]),
+            ("global\n    chroot auto\n" + chosen + "backend b\n    server s abns@app\n", []), (chosen + "backend b\n    server s /run/app.sock\n", []),
+            (HEAD + FRONTEND + FRONTEND.replace("f\n", "g\n"), [("bind 127.0.0.1:1", "C715")]),
+            (HEAD + FRONTEND.replace(":1", ":1-4") + FRONTEND.replace("f\n", "g\n").replace(":1", ":3"), [("bind 127.0.0.1:3", "C715")]),
+            (HEAD + FRONTEND + FRONTEND.replace("f\n", "g\n").replace("127.0.0.1", "127.0.0.2"), [])]:
+        hidden = {"C101", "C703", "C705"}
+        lines = [(line, code) for line, code in lines_found(binary, folder, text) if code not in hidden]
+        assert lines == found or (found is None and not {"C711", "C712"} & {code for _, code in lines}), (text, lines)
+
+
+def lint_finds_log_sockets_without_a_daemon(binary, folder):
+    path = os.path.join(folder.path, "dev-log")
+    with log_socket(path):
+        for target, found in ((path, False), (path + "2", True), (folder.file("plain"), True), ("127.0.0.1", False), ("stdout", False)):
+            text = f"global\n    log {target} local0\n" + HEAD + FRONTEND + "    http-request return status 200\n"
+            assert lines_found(binary, folder, text) == ([(f"log {target} local0", "C717")] if found else []), (target, lines_found(binary, folder, text))
 
 
 def lint_finds_timeouts_that_contradict(binary, folder):
@@ -197,15 +298,19 @@ def configurations_of_the_manual_are_valid(binary, folder):
     """Each block of the hand-written pages that is marked as a configuration; lint has nothing to say of it either."""
     site, found = Authority(folder).issue("one.example"), 0
     os.chmod(site, 0o600)
+    log = os.path.join(folder.path, "dev-log")
+    daemon = log_socket(log)
     for page in sorted(glob.glob(os.path.join(ROOT, "doc", "manual", "src", "*.md"))):
         for block in open(page).read().split("```haproxy\n")[1:]:
             text = block.split("```")[0].replace("/etc/weir/site.pem", site)
+            text = text.replace("log /dev/log ", f"log {log} ")
             # The packages make this user and this group.
             text = text.replace("user weir\n", "user daemon\n").replace("group weir\n", "group daemon\n")
             path = folder.file("a.cfg", text)
             status, out, err = run(binary, "lint", "-f", path)
             assert status == 0, (page, out, err)
             found += 1
+    daemon.close()
     assert found >= 5, found
 
 

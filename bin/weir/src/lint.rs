@@ -1,12 +1,17 @@
 //! `weir lint`: what a configuration says that can be served and is probably not meant.
 //!
 //! It finds rules that are never reached, ACLs that nothing uses, backends that nothing chooses, timeouts that contradict each
-//! other, secrets that all can read; and tells what `-c` finds, remarks for `-dD` included. A finding is a guess that is
+//! other, secrets that all can read, conditions and limits that never apply, servers and log sockets out of reach; and reports the findings of `-c`, remarks for `-dD` included. A finding is a guess that is
 //! almost always right: where the running configuration could make it wrong (a backend named by a format), nothing is said.
 
+mod counters;
+mod criteria;
 mod flow;
+mod log_sockets;
 mod names;
+mod redirects;
 mod secrets;
+mod servers;
 mod timeouts;
 
 use std::io::Write;
@@ -56,6 +61,11 @@ fn inspect(subject: &Subject<'_>, known: &[Finding]) -> Vec<Finding> {
     found.extend(flow::unchosen_backends(subject));
     found.extend(timeouts::contradictions(subject.config));
     found.extend(secrets::exposed(subject));
+    found.extend(criteria::unmatched(subject));
+    found.extend(counters::not_kept(subject));
+    found.extend(redirects::endless(subject));
+    found.extend(servers::misused(subject));
+    found.extend(log_sockets::unreachable(subject));
     // Parsing tells of some rules that are never reached.
     let told = |finding: &Finding| {
         known.iter().any(|other| other.code == "C305" && other.line_of() == finding.line_of())

@@ -575,6 +575,74 @@ static PROBLEMS: &[Problem] = &[
          'group' of operators.",
         &[],
     ),
+    row(
+        "C707",
+        "an operator that is taken for a pattern",
+        "Texts are compared with each pattern of the list, without an operator: 'hdr(host) a.example b.example'. Only numbers have eq, \
+         ne, lt, le, gt and ge.",
+        &[],
+    ),
+    row(
+        "C708",
+        "a path without its slash",
+        "The path of a request begins with '/'. A condition on any other beginning never holds, so its rule never applies.",
+        &[],
+    ),
+    row(
+        "C709",
+        "a counter that its table does not store",
+        "It reads as 0, so a limit on it never applies. Add it to 'store' of the 'stick-table' line, with its period if it is a rate.",
+        &[],
+    ),
+    row(
+        "C710",
+        "a counter that no rule tracks",
+        "A 'track-sc' rule has to choose the entry first: 'http-request track-sc0 src'.",
+        &[],
+    ),
+    row(
+        "C711",
+        "a backend that gets traffic, without a server",
+        "It answers 503 to everything. Add 'server' lines, or a rule that answers, such as 'http-request return'.",
+        &[],
+    ),
+    row(
+        "C712",
+        "a server without a value for the persistence cookie",
+        "Clients that it served come back to any server. Add 'cookie VALUE' to its line, or 'dynamic' to the 'cookie' line.",
+        &[],
+    ),
+    row(
+        "C713",
+        "a server that is the listener itself",
+        "Without a port, a server has the port that the client connected to. Give the address and port of the application.",
+        &[],
+    ),
+    row(
+        "C714",
+        "a server socket outside of the root directory",
+        "With 'chroot', servers are looked up in the new root directory. Put the socket there, or use an IP address. Log sockets are \
+         reached from outside.",
+        &[],
+    ),
+    row(
+        "C715",
+        "an address that two proxies listen at",
+        "The kernel gives each connection to one of them. Use one frontend with 'use_backend' rules, or another port.",
+        &[],
+    ),
+    row(
+        "C716",
+        "a redirection to HTTPS that never ends",
+        "Clients on HTTPS get it again. Exempt them: 'unless { ssl_fc }'.",
+        &[],
+    ),
+    row(
+        "C717",
+        "a log socket that cannot be reached",
+        "Lines for it are lost, and counted in DroppedLogs of 'show info'. Start the log daemon, or correct the path.",
+        &[],
+    ),
 ];
 
 #[cfg(test)]

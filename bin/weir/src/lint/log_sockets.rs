@@ -1,0 +1,30 @@
+//! Log sockets that cannot be reached on this machine.
+
+use std::collections::BTreeSet;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+
+use weir_config::model::{LogAddress, LogTarget};
+
+use super::{Subject, finding_at};
+use crate::findings::Finding;
+
+/// UNIX sockets of `log` lines that are missing or without a daemon.
+pub fn unreachable(subject: &Subject<'_>) -> Vec<Finding> {
+    let config = subject.config;
+    let of_proxies = config.proxies.iter().flat_map(|proxy| &proxy.settings.logging.targets);
+    let of_relays = config.log_forwards.iter().flat_map(|relay| &relay.targets);
+    let of_peers = config.peers.iter().flat_map(|peers| &peers.log_targets);
+    let targets = config.global.logs.iter().chain(of_proxies).chain(of_relays).chain(of_peers);
+    let mut seen = BTreeSet::new();
+    targets.filter_map(|target| finding(target, &mut seen)).collect()
+}
+
+fn finding<'t>(target: &'t LogTarget, seen: &mut BTreeSet<&'t Path>) -> Option<Finding> {
+    let (LogAddress::Unix(path), Some(at)) = (&target.address, &target.at) else { return None };
+    let error = UnixDatagram::unbound().and_then(|socket| socket.connect(path)).err()?;
+    // Each socket once, however many sections log to it.
+    seen.insert(path).then(|| {
+        finding_at("C717", at, format!("log target '{}' cannot be reached: {error}.", path.display()))
+    })
+}
