@@ -428,6 +428,8 @@ fn instance(
     messages: &Messages,
     record: &'static ProcessRecord,
 ) -> Result<(&'static Instance, Plans), Fault> {
+    // Values are computed while the instance is built: variables of the process.
+    weir_expr::bound::set(config.global.tuning.buffer_size as usize);
     let hostname = users::host_name();
     let identity = Identity {
         node: config.global.node.as_deref().unwrap_or(&hostname).to_owned(),

@@ -9,6 +9,7 @@ use weir_config::model as config;
 use weir_config::model::RulesetKind;
 use weir_config::model::{Redirect, RedirectKind};
 use weir_containers::PooledFuture;
+use weir_expr::bound;
 use weir_expr::scratch::Scratch;
 use weir_http::pages::Page;
 use weir_http::{BodySize, Flags, Kind, KnownName, NoRoom, Version, status};
@@ -24,6 +25,11 @@ use crate::reply::{Body, Reply};
 use crate::rules::RulesetResult;
 use crate::stream::Stream;
 use crate::stream::response::ResponseProgress;
+
+/// The text of a format, unless it was cut: half a body is not an answer.
+fn whole(text: Scratch) -> Result<Scratch, NoRoom> {
+    if text.len() < bound::text_bytes() { Ok(text) } else { Err(NoRoom) }
+}
 
 /// The message that is used when a reply names none.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -144,7 +150,7 @@ impl Stream {
             }
             config::ReplyContent::Empty => Body::Empty,
             config::ReplyContent::Body(body) => Body::Shared(Arc::clone(body)),
-            config::ReplyContent::Format(format) => Body::Made(self.format(format)),
+            config::ReplyContent::Format(format) => Body::Made(whole(self.format(format))?),
         };
         self.start(status, status::reason(status))?;
         self.add_reply_headers(made)?;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use weir_config::model::{LogLine, Severity};
+use weir_events::logger::LONGEST_LENGTH;
 use weir_events::{Level, LogMessage, LogSink, Logger};
 
 use crate::ending::{By, During};
@@ -106,14 +107,14 @@ impl Stream {
             !self.request.is_known() && self.ending.is_error() && self.ending.during == During::Request;
         match (&logging.line, &logging.error_line) {
             (_, Some(format)) if failed_early && self.ending.by != By::Nobody => {
-                format.render(self, &mut line)
+                format.render_within(LONGEST_LENGTH, self, &mut line)
             }
-            (LogLine::Format { format, .. }, _) => format.render(self, &mut line),
+            (LogLine::Format { format, .. }, _) => format.render_within(LONGEST_LENGTH, self, &mut line),
             (LogLine::Connect, _) => self.render_connect_line(&mut line),
         }
         let mut structured = crate::recycle::bytes();
         if let Some(format) = &logging.structured_data {
-            format.render(self, &mut structured);
+            format.render_within(LONGEST_LENGTH, self, &mut structured);
         }
         let message = LogMessage { level, tag: &frontend.log_tag, structured_data: &structured, text: &line };
         send(frontend, &message);
@@ -131,7 +132,7 @@ impl Stream {
         let logging = &frontend.config.settings.logging;
         let mut line = crate::recycle::bytes();
         match &logging.error_line {
-            Some(format) => format.render(self, &mut line),
+            Some(format) => format.render_within(LONGEST_LENGTH, self, &mut line),
             None => self.render_refusal(what, &mut line),
         }
         let separate = frontend.config.settings.options.log_separate_errors;

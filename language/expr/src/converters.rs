@@ -3,6 +3,7 @@
 use weir_syntax::did_you_mean;
 
 use crate::args::{Arg, ArgSpec, Args, Check};
+use crate::bound::AtBound;
 use crate::context::Context;
 use crate::sample::{SampleType, Value};
 
@@ -41,6 +42,8 @@ pub struct Converter {
     pub run: Run,
     /// Whether its result is final even for an input that still grows: it has no result until it is certain.
     pub decides: bool,
+    /// The treatment of a result that is too long.
+    pub at_bound: AtBound,
     /// Its help text in one line.
     pub help: &'static str,
 }
@@ -73,7 +76,17 @@ impl Converter {
         run: Run,
         help: &'static str,
     ) -> Self {
-        Converter { name, args: ArgSpec::NONE, input, output, check: None, run, decides: false, help }
+        Converter {
+            name,
+            args: ArgSpec::NONE,
+            input,
+            output,
+            check: None,
+            run,
+            decides: false,
+            at_bound: AtBound::CUT,
+            help,
+        }
     }
 
     pub(crate) const fn args(mut self, required: usize, kinds: &'static [crate::args::ArgKind]) -> Self {
@@ -89,6 +102,12 @@ impl Converter {
     /// See [`Converter::decides`].
     pub(crate) const fn decides(mut self) -> Self {
         self.decides = true;
+        self
+    }
+
+    /// See [`Converter::at_bound`].
+    pub(crate) const fn at_bound(mut self, at_bound: AtBound) -> Self {
+        self.at_bound = at_bound;
         self
     }
 

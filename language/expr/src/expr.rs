@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::args::{ArgError, Args, Reference, parse_args, split_args};
+use crate::bound::AtBound;
 use crate::context::{Context, Cursor, Fetched};
 use crate::converters::{self, Converter};
 use crate::error::{ParseError, show};
@@ -226,9 +227,16 @@ impl Expr {
     }
 
     fn fetch<'c>(&'c self, context: &'c mut dyn Context, cursor: &mut Cursor) -> Fetched<'c> {
-        match self.answer {
+        let fetched = match self.answer {
             Answer::Internal(row) => internal::run(row, context, &self.args, cursor),
             Answer::Context(index) => context.fetch(index, &self.args, cursor),
+        };
+        match fetched {
+            Fetched::Sample(Sample { value, flags }) => match AtBound::CUT_TEXT.fit(value) {
+                Some(value) => Fetched::Sample(Sample { value, flags }),
+                None => Fetched::Missing,
+            },
+            other => other,
         }
     }
 
@@ -330,8 +338,13 @@ impl Call {
     fn run(&self, sample: Sample<'static>, context: &mut dyn Context) -> Option<Sample<'static>> {
         let Sample { value, flags } = sample;
         let value = value.cast(self.input)?;
-        let value: Value<'static> = self.converter.run_with(value, &self.args, context)?;
+        let value = self.converter.run_with(value, &self.args, context)?;
+        let value: Value<'static> = self.converter.at_bound.fit(value)?;
         Some(Sample { value, flags: flags.with(self.flags()) })
+    }
+
+    fn run_pure<'a>(&'a self, value: Value<'a>) -> Option<Value<'a>> {
+        self.converter.at_bound.fit(self.converter.run_pure(value, &self.args)?)
     }
 
     fn flags(&self) -> Flags {
@@ -342,7 +355,7 @@ impl Call {
 pub(crate) fn apply_pure<'c>(calls: &'c [Call], mut sample: Sample<'c>) -> Fetched<'c> {
     for call in calls {
         let Sample { value, flags } = sample;
-        match value.cast(call.input).and_then(|value| call.converter.run_pure(value, &call.args)) {
+        match value.cast(call.input).and_then(|value| call.run_pure(value)) {
             Some(value) if call.converter.decides => {
                 sample = Sample { value, flags: flags.without(Flags::MAY_CHANGE) };
             }

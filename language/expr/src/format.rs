@@ -7,6 +7,7 @@ pub use builtin::{CLF_HTTP, CLF_TCP, DEFAULT_HTTP, DEFAULT_TCP, ERROR, HTTP, HTT
 
 use crate::alias::{Alias, AliasKind};
 use crate::args::Reference;
+use crate::bound;
 use crate::context::{Context, Fetched};
 use crate::error::ParseError;
 use crate::expr::Expr;
@@ -55,14 +56,29 @@ impl LogFormat {
         })
     }
 
-    /// Appends the format with its items resolved.
+    /// Appends the format with its items resolved, as a value: cut as texts are ([`bound`]).
     pub fn render(&self, context: &mut dyn Context, out: &mut Vec<u8>) {
-        if let Some(encoding) = self.encoding {
-            return self.render_map(encoding, context, out);
+        self.render_within(bound::text_bytes(), context, out);
+    }
+
+    /// Appends the format with its items resolved, cut after `most` bytes.
+    pub fn render_within(&self, most: usize, context: &mut dyn Context, out: &mut Vec<u8>) {
+        let end = out.len().saturating_add(most);
+        match self.encoding {
+            Some(encoding) => self.render_map(encoding, end, context, out),
+            None => self.render_text(end, context, out),
         }
+        out.truncate(end);
+    }
+
+    /// Stops after the item that reaches `end`; an item is at most a small multiple of a value.
+    fn render_text(&self, end: usize, context: &mut dyn Context, out: &mut Vec<u8>) {
         let start = out.len();
         let mut after_space = true;
-        for node in &self.nodes {
+        for node in self.nodes.iter() {
+            if out.len() >= end {
+                break;
+            }
             let before = out.len();
             match &node.item {
                 Item::Text(text) => out.extend_from_slice(text),
@@ -80,11 +96,14 @@ impl LogFormat {
         }
     }
 
-    /// Only items with a name are written.
-    fn render_map(&self, encoding: Encoding, context: &mut dyn Context, out: &mut Vec<u8>) {
+    /// Only items with a name are written. Stops as [`LogFormat::render_text`] does.
+    fn render_map(&self, encoding: Encoding, end: usize, context: &mut dyn Context, out: &mut Vec<u8>) {
         encoding.open(out);
         let mut first = true;
         for node in &self.nodes {
+            if out.len() >= end {
+                break;
+            }
             if let Some(name) = &node.name {
                 encoding.name(name, first, out);
                 node.encode(encoding, &mut *context, out);

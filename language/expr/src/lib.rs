@@ -11,6 +11,7 @@
 pub mod acl;
 pub mod alias;
 pub mod args;
+pub mod bound;
 pub mod chain;
 pub mod context;
 pub mod converters;

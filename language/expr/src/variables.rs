@@ -3,6 +3,7 @@
 //! Names are interned once, when the configuration is parsed; at run time a variable is a number, and a scope's
 //! store is a short sorted list.
 
+use std::borrow::Cow;
 use std::sync::{PoisonError, RwLock};
 
 use hashbrown::HashMap;
@@ -247,7 +248,7 @@ impl VariableStore {
             return false;
         }
         self.used = self.used + gained - freed;
-        let value = value.into_owned();
+        let value = fitting(value);
         match position {
             Ok(index) => {
                 if let Some(old) = self.entries[index].1.replace(value) {
@@ -308,6 +309,21 @@ impl VariableStore {
     }
 }
 
+/// A copy in a buffer of about its size: a recycled buffer may be many times as large, and variables of idle sessions are kept.
+fn fitting(value: Value<'_>) -> Value<'static> {
+    let mut value = value.into_owned();
+    if let Value::Str(Cow::Owned(buffer))
+    | Value::Bin(Cow::Owned(buffer))
+    | Value::Method(Cow::Owned(buffer)) = &mut value
+    {
+        buffer.shrink_to(buffer.len() + SPARE_BYTES);
+    }
+    value
+}
+
+/// Not worth giving back.
+const SPARE_BYTES: usize = 256;
+
 fn weight(value: &Value<'_>) -> usize {
     value.bytes().map_or(0, <[u8]>::len)
 }
@@ -328,6 +344,18 @@ pub(crate) fn borrow<'v>(value: &'v Value<'_>) -> Value<'v> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The buffer of a long value may serve a short one next, and variables of idle sessions are kept.
+    #[test]
+    fn short_values_do_not_keep_long_buffers() {
+        crate::scratch::give(Vec::with_capacity(60_000));
+        let mut names = VariableNames::new();
+        let variable = names.intern("sess.a").unwrap();
+        let mut store = VariableStore::default();
+        assert!(store.set(variable, Value::str(b"short"), SetCondition::ALWAYS));
+        let Some(Value::Str(Cow::Owned(kept))) = &store.entries[0].1 else { panic!("a text of its own") };
+        assert!(kept.capacity() <= 5 + SPARE_BYTES, "{}", kept.capacity());
+    }
 
     #[test]
     fn names_are_checked() {

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::{GeneralPurpose, NO_PAD, PAD};
 
 use super::{Converter, Run};
 use crate::args::{ArgKind, Args};
+use crate::bound::{self, AtBound};
 use crate::sample::SampleType::{Bin, Int, Str};
 use crate::sample::Value;
 use crate::scope::Scope;
@@ -22,7 +23,8 @@ const URL_SAFE_NO_PAD: GeneralPurpose =
 
 pub(super) const ROWS: &[Converter] = &[
     Converter::new("b64dec", Str, Bin, Run::Pure(b64dec), "Decodes base64"),
-    Converter::new("base64", Bin, Str, Run::Pure(base64), "Encodes in base64"),
+    Converter::new("base64", Bin, Str, Run::Pure(base64), "Encodes in base64")
+        .at_bound(AtBound::FAIL_QUARTETS),
     Converter::new("be2dec", Bin, Str, Run::Pure(be2dec), "Big-endian numbers of some bytes, in decimal")
         .args(1, &[ArgKind::Str, ArgKind::Int, ArgKind::Int])
         .check(check_decimal),
@@ -42,7 +44,8 @@ pub(super) const ROWS: &[Converter] = &[
         .args(1, &[ArgKind::Str, ArgKind::Int, ArgKind::Int])
         .check(check_decimal),
     Converter::new("ub64dec", Str, Bin, Run::Pure(ub64dec), "Decodes base64 in the alphabet of URLs"),
-    Converter::new("ub64enc", Bin, Str, Run::Pure(ub64enc), "Encodes in base64 in the alphabet of URLs"),
+    Converter::new("ub64enc", Bin, Str, Run::Pure(ub64enc), "Encodes in base64 in the alphabet of URLs")
+        .at_bound(AtBound::FAIL_QUARTETS),
     Converter::new(
         "url_dec",
         Str,
@@ -145,36 +148,68 @@ fn check_truncate(args: &Args) -> Result<(), String> {
     }
 }
 
-fn chunked<'a>(value: Value<'a>, args: &Args, write: impl Fn(&[u8], &mut Vec<u8>)) -> Option<Value<'a>> {
-    let separator = args.str(0).unwrap_or_default();
-    let size = args.int(1).map_or(Some(usize::MAX), |size| usize::try_from(size).ok())?;
-    let whole_only = args.int(2) == Some(1);
-    rewrite(value, Value::Str, |bytes, out| {
-        for (index, chunk) in bytes.chunks(size).enumerate() {
-            if whole_only && chunk.len() < size {
-                break;
-            }
-            if index > 0 {
-                out.extend_from_slice(separator);
-            }
-            write(chunk, out);
-        }
-        Some(())
-    })
+/// How bytes are divided before each part is written.
+struct DigitGroups<'a> {
+    separator: &'a [u8],
+    size: usize,
+    /// An incomplete chunk at the end is dropped.
+    whole_only: bool,
 }
 
+impl<'a> DigitGroups<'a> {
+    fn new(args: &'a Args) -> Option<Self> {
+        Some(DigitGroups {
+            separator: args.str(0).unwrap_or_default(),
+            size: args.int(1).map_or(Some(usize::MAX), |size| usize::try_from(size).ok())?,
+            whole_only: args.int(2) == Some(1),
+        })
+    }
+
+    /// Writes the chunks that fit within the bound.
+    fn write<'v>(&self, value: Value<'v>, write: impl Fn(&[u8], &mut Vec<u8>)) -> Option<Value<'v>> {
+        rewrite(value, Value::Str, |bytes, out| {
+            for (index, chunk) in bytes.chunks(self.size).enumerate() {
+                if self.whole_only && chunk.len() < self.size {
+                    break;
+                }
+                let before = out.len();
+                if index > 0 {
+                    out.extend_from_slice(self.separator);
+                }
+                write(chunk, out);
+                if out.len() > bound::bytes() {
+                    out.truncate(before);
+                    break;
+                }
+            }
+            Some(())
+        })
+    }
+}
+
+/// Without a separator the size of the chunks does not matter. None if a chunk with its separator is too long for a value,
+/// as in HAProxy.
 fn be2hex<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
-    chunked(value, args, push_hex)
+    let mut chunks = DigitGroups::new(args)?;
+    if chunks.separator.is_empty() && !chunks.whole_only {
+        chunks.size = value.bytes()?.len().max(1);
+    }
+    let longest = chunks.size.saturating_mul(2).saturating_add(chunks.separator.len());
+    if longest > bound::bytes() {
+        scratch::recycle(value);
+        return None;
+    }
+    chunks.write(value, push_hex)
 }
 
 fn be2dec<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
-    chunked(value, args, |chunk, out| {
+    DigitGroups::new(args)?.write(value, |chunk, out| {
         let _ = write!(out, "{}", chunk.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte)));
     })
 }
 
 fn le2dec<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
-    chunked(value, args, |chunk, out| {
+    DigitGroups::new(args)?.write(value, |chunk, out| {
         let _ =
             write!(out, "{}", chunk.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte)));
     })
@@ -238,19 +273,29 @@ fn check_url_enc(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     }
 }
 
-/// Unreserved characters stay (RFC 3986), all others become `%` and two hexadecimal digits.
+/// A percent sign and two hexadecimal digits.
+const ESCAPE_BYTES: usize = 3;
+
+/// Unreserved characters stay (RFC 3986), all others become `%` and two hexadecimal digits. A text that is too long is cut,
+/// but not within an escape: then the converter fails.
 fn url_enc<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
     if value.bytes()?.iter().all(plain) {
         return Some(value);
     }
     rewrite(value, Value::Str, |text, out| {
+        let most = bound::text_bytes();
         for byte in text {
+            if out.len() >= most {
+                break;
+            }
             if plain(byte) {
                 out.push(*byte);
-            } else {
+            } else if out.len() + ESCAPE_BYTES < most {
                 out.push(b'%');
                 push_hex(&[*byte], out);
+            } else {
+                return None;
             }
         }
         Some(())

@@ -5,6 +5,7 @@ use std::io::Write as _;
 
 use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
+use crate::bound::AtBound;
 use crate::sample::SampleType::{Any, Str};
 use crate::sample::Value;
 use crate::sample::cast::parse_int;
@@ -14,7 +15,8 @@ use crate::scratch;
 pub(super) const ROWS: &[Converter] = &[
     Converter::new("json", Str, Str, Run::Pure(json), "Escapes text for a JSON string")
         .args(1, &[ArgKind::Str])
-        .check(check_json),
+        .check(check_json)
+        .at_bound(AtBound::FAIL),
     Converter::new("json_query", Str, Any, Run::Pure(json_query), "The value at a path of a JSON document")
         .args(1, &[ArgKind::Str, ArgKind::Str])
         .check(check_json_query),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
+use crate::bound::AtBound;
 use crate::error::show;
 use crate::pattern::regex::expand;
 use crate::pattern::{Found, MatchMethod, PatternIndex};
@@ -104,7 +105,8 @@ pub(super) const ROWS: &[Converter] = &[
     }),
     row("map_regm", Str, Str, "As map_reg, with \\1 to \\9 in the value replaced by groups", |a, s| {
         check(a, s, MatchMethod::Reg, Output::Expanded)
-    }),
+    })
+    .at_bound(AtBound::FAIL_TEXT),
     row("map_int", Int, Str, "The value of the first range that holds the number", |a, s| {
         check(a, s, MatchMethod::Int, Output::Text)
     }),

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
+use crate::bound::{self, AtBound};
 use crate::pattern::regex::expand;
 use crate::sample::SampleType::{Bin, Bool, Int, Str};
 use crate::sample::Value;
@@ -39,7 +40,7 @@ pub(super) const ROWS: &[Converter] = &[
     )
     .args(1, &[ArgKind::Str, ArgKind::Str]),
     Converter::new("length", Str, Int, Run::Pure(length), "Number of bytes"),
-    Converter::new("lower", Str, Str, Run::Pure(lower), "Lower case"),
+    Converter::new("lower", Str, Str, Run::Pure(lower), "Lower case").at_bound(AtBound::CUT_TEXT),
     Converter::new("ltrim", Str, Str, Run::Pure(ltrim), "Without the given characters at the beginning")
         .args(1, &[ArgKind::Str]),
     Converter::new("param", Str, Str, Run::Pure(param), "The value of the first parameter of that name")
@@ -58,7 +59,7 @@ pub(super) const ROWS: &[Converter] = &[
     ),
     Converter::new("rtrim", Str, Str, Run::Pure(rtrim), "Without the given characters at the end")
         .args(1, &[ArgKind::Str]),
-    Converter::new("upper", Str, Str, Run::Pure(upper), "Upper case"),
+    Converter::new("upper", Str, Str, Run::Pure(upper), "Upper case").at_bound(AtBound::CUT_TEXT),
     Converter::new("word", Str, Str, Run::Pure(word), "The nth word; several delimiters count as one")
         .args(2, &[ArgKind::Int, ArgKind::Str, ArgKind::Int])
         .check(check_field),
@@ -395,7 +396,7 @@ fn regsub<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
         copied = found.end;
         // After an empty match the next one begins one byte further, or it would be the same.
         let next = if found.is_empty() { found.end + 1 } else { found.end };
-        if !all {
+        if !all || out.len() > bound::bytes() {
             break;
         }
         match regex.captures(&text, next, &mut groups) {

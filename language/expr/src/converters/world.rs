@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
+use crate::bound::AtBound;
 use crate::context::{CaptureSide, Context, Lookup};
 use crate::error::show;
 use crate::sample::SampleType::{Any, Bin, Bool, Int, Same, Str};
@@ -21,7 +22,8 @@ pub(super) const ROWS: &[Converter] = &[
         "Appends a delimiter, a variable and a text where they make sense",
     )
     .args(2, &[ArgKind::Str, ArgKind::Str, ArgKind::Str])
-    .check(check_add_item),
+    .check(check_add_item)
+    .at_bound(AtBound::CUT_TEXT),
     Converter::new(
         "capture-req",
         Str,
@@ -42,7 +44,8 @@ pub(super) const ROWS: &[Converter] = &[
     .check(check_slot),
     Converter::new("concat", Str, Str, Run::Context(concat), "Appends a text, a variable and a text")
         .args(1, &[ArgKind::Str, ArgKind::Str, ArgKind::Str])
-        .check(check_concat),
+        .check(check_concat)
+        .at_bound(AtBound::CUT_TEXT),
     Converter::new("debug", Any, Same, Run::Context(debug), "Reports the sample to an event sink")
         .args(0, &[ArgKind::Str, ArgKind::Str]),
     Converter::new("fe_exists", Str, Bool, Run::Context(fe_exists), "Whether a frontend of that name exists"),

@@ -13,6 +13,7 @@ use std::ops::Range;
 
 use pcre2::bytes;
 
+use crate::bound;
 use crate::location::Location;
 
 /// A compiled regular expression.
@@ -153,10 +154,14 @@ impl Groups {
     }
 }
 
-/// Appends `template` with `\0` to `\9` replaced by groups, and the escapes `\\` and `\xHH` resolved.
+/// Appends `template` with `\0` to `\9` replaced by groups, and the escapes `\\` and `\xHH` resolved. Ends early when `out` is too long to
+/// be a value ([`bound`]).
 pub fn expand(template: &[u8], subject: &[u8], groups: &Groups, out: &mut Vec<u8>) {
     let mut rest = template;
     while let Some(backslash) = rest.iter().position(|byte| *byte == b'\\') {
+        if out.len() > bound::bytes() {
+            return;
+        }
         out.extend_from_slice(&rest[..backslash]);
         rest = &rest[backslash + 1..];
         match rest {
