@@ -94,11 +94,11 @@ pub fn asks_to_close(head: &Head, raw: &[u8]) -> bool {
         })
 }
 
-/// Whether this request allows its response to be `101 Switching Protocols`.
+/// Whether this request allows its response to be `101 Switching Protocols`. A server may ignore the offer of an HTTP/1.0 client
+/// (RFC 9110, 7.8); if it accepts, both sides speak another protocol from then on.
 #[inline]
 pub fn may_switch_protocols(request: &Head) -> bool {
-    request.version().is_11_or_later()
-        && request.flags().contains(Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE)
+    request.flags().contains(Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE)
 }
 
 /// Makes the head announce `announce`: the tokens `close` and `keep-alive` are corrected, other tokens stay. A head that
@@ -292,6 +292,6 @@ mod tests {
         let (_, asks) = parse(Kind::Request, GET_11, "Connection: upgrade\r\nUpgrade: foo\r\n");
         let (_, half) = parse(Kind::Request, GET_11, "Upgrade: foo\r\n");
         let (_, old) = parse(Kind::Request, GET_10, "Connection: upgrade\r\nUpgrade: foo\r\n");
-        assert_eq!([&asks, &half, &old].map(may_switch_protocols), [true, false, false]);
+        assert_eq!([&asks, &half, &old].map(may_switch_protocols), [true, false, true]);
     }
 }

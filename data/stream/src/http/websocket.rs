@@ -27,13 +27,11 @@ impl Stream {
             .map_err(|_| StreamError::Error(400, Ending::new(By::Proxy, During::Request)))
     }
 
-    /// Whether the response may be forwarded: false for a 101 that an HTTP/2 client did not ask for. An HTTP/1 client
-    /// sees the 101 itself.
-    #[inline]
+    /// Whether the 101 of an HTTP/1 server switches protocols: `Connection: upgrade` must say so (RFC 9110, 7.8), and an HTTP/2
+    /// client must have asked for it. An HTTP/1 client sees the 101 itself.
     pub(super) fn may_switch(&self) -> bool {
-        self.response.message.head.status() != 101
-            || self.client.shared().is_none()
-            || self.was_asked_to_switch()
+        self.response.message.head.flags().contains(Flags::CONNECTION_UPGRADE)
+            && (self.client.shared().is_none() || self.was_asked_to_switch())
     }
 
     /// An HTTP/2 server agreed to another protocol. An HTTP/1 client wants to see its name and, for WebSocket, the proof, which does not
