@@ -7,6 +7,7 @@ use weir_mux::{BodyFlow, ConnectionMode, Flow, ReadHead, Side};
 use weir_net::{Fault, Received, Sent};
 
 use super::bodies::{MAX_UNWANTED, no_server};
+use super::websocket;
 use crate::counters::Event;
 use crate::deadlines::{Deadlines, Waits, While};
 use crate::drive::Step;
@@ -118,6 +119,9 @@ impl Stream {
             // The request did not ask for another protocol, so what would follow is not a response.
             if self.response.server_status == 101 && !self.request.message.may_switch_protocols() {
                 return Err(UpstreamError::Failed(Failure::Junk));
+            }
+            if websocket::is_upgrade_ignored(self) {
+                return Err(StreamError::error(500, By::Proxy, During::Headers).into());
             }
             self.timers.response = Some(self.elapsed());
             self.response.status = self.response.server_status;

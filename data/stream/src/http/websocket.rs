@@ -70,6 +70,15 @@ impl Stream {
     }
 }
 
+/// Whether an HTTP/1 server answered an extended CONNECT as a GET. Its success would mean to the client that the tunnel is open
+/// (RFC 8441, 4).
+pub(super) fn is_upgrade_ignored(stream: &Stream) -> bool {
+    (200..300).contains(&stream.response.server_status)
+        && stream.request.message.head.flags().contains(Flags::HAS_UPGRADE)
+        && stream.client.shared().is_some()
+        && !stream.server.is_shared()
+}
+
 /// The proof that the request with this key was understood (RFC 6455, 4.2.2).
 fn proof_of(key: &[u8]) -> String {
     STANDARD.encode(weir_tls::inspect::sha1(&[key, MAGIC].concat()))
