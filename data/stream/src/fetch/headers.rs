@@ -1,6 +1,6 @@
 //! Header fields of either message: their values, by name and occurrence, and lists of them.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use weir_expr::SampleType::{Addr, Bin, Int, Str};
 use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Needs, SampleType, Value, scratch};
@@ -189,10 +189,12 @@ fn next<'a>(
     part: Part,
     position: &mut [usize; 2],
 ) -> Option<&'a [u8]> {
-    let index = head.position_from(raw, name, position[0])?;
-    let line = head.field_value(raw, index)?;
-    let from = if index == position[0] { position[1] } else { 0 };
-    let rest = line.get(from..)?;
+    let [index, from] = match *position {
+        [first, 0] => [head.position_from(raw, name, first)?, 0],
+        // The name of a field with more values was compared before.
+        within => within,
+    };
+    let rest = head.field_value(raw, index)?.get(from..)?;
     let length = match part {
         Part::Value => values::value_end(rest),
         Part::Line => rest.len(),
@@ -214,29 +216,47 @@ fn as_number(value: &[u8]) -> Option<Value<'_>> {
     Some(Value::Int(leading_number(value)))
 }
 
-/// Parses an address as in `Forwarded` and its predecessors (RFC 7239, 6): IPv4, IPv6, or IPv6 in brackets; a port
-/// after an IPv4 address or after brackets is ignored.
+/// Parses an address as in `Forwarded` and its predecessors (RFC 7239, 6): IPv4, IPv6, or IPv6 in brackets. A port is
+/// ignored after an IPv4 address only (manual, "req.hdr_ip"): `[::1]:80` is not an address.
 pub(super) fn parse_ip(text: &[u8]) -> Option<IpAddr> {
+    // Lists have thousands of values: most of those that are not addresses end here.
+    let separator = text.iter().find(|byte| matches!(byte, b'.' | b':'))?;
+    if *separator == b'.' {
+        return parse_ipv4(text).map(IpAddr::V4);
+    }
     let text = std::str::from_utf8(text).ok()?;
-    if let Some(inner) = text.strip_prefix('[') {
-        let (address, rest) = inner.split_once(']')?;
-        let port_fits = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
-        return address.parse().ok().filter(|_| port_fits).map(IpAddr::V6);
-    }
-    let (address, port) = match text.split_once(':') {
-        Some((address, port)) if address.contains('.') => (address, Some(port)),
-        _ => (text, None),
+    let address = match text.strip_prefix('[') {
+        Some(inner) => inner.strip_suffix(']')?,
+        None => text,
     };
-    if let Ok(address) = address.parse::<Ipv6Addr>() {
-        return Some(IpAddr::V6(address));
-    }
-    // Leading zeros are tolerated, missing numbers are not.
-    let whole = address.split('.').count() == 4 && port.is_none_or(is_port);
-    weir_expr::literal::parse_ipv4_abbreviated(address).filter(|_| whole).map(IpAddr::V4)
+    address.parse().ok().map(IpAddr::V6)
 }
 
-fn is_port(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok()
+/// Leading zeros are tolerated, missing numbers are not.
+fn parse_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
+    let mut rest = text;
+    let mut bytes = [0; 4];
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        if index > 0 {
+            rest = rest.strip_prefix(b".")?;
+        }
+        (*byte, rest) = leading_byte(rest)?;
+    }
+    (rest.is_empty() || rest.strip_prefix(b":").is_some_and(is_port)).then_some(Ipv4Addr::from(bytes))
+}
+
+/// A number of one byte at the beginning, and the text after it.
+fn leading_byte(text: &[u8]) -> Option<(u8, &[u8])> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = text.split_at(digits);
+    let number =
+        digits.iter().try_fold(0u8, |number, digit| number.checked_mul(10)?.checked_add(digit - b'0'));
+    number.filter(|_| !digits.is_empty()).map(|number| (number, rest))
+}
+
+fn is_port(text: &[u8]) -> bool {
+    let parsed = std::str::from_utf8(text).map(str::parse::<u16>);
+    text.iter().all(u8::is_ascii_digit) && matches!(parsed, Ok(Ok(_)))
 }
 
 fn count<'c>(stream: &mut Stream, side: Side, part: Part, args: &Args) -> Fetched<'c> {
@@ -373,7 +393,7 @@ mod tests {
         check("2001:db8::1", Some("2001:db8::1"));
         check("::ffff:1.2.3.4", Some("::ffff:1.2.3.4"));
         check("[2001:db8::1]", Some("2001:db8::1"));
-        check("[2001:db8::1]:443", Some("2001:db8::1"));
+        check("0001.2.3.4", Some("1.2.3.4"));
         for wrong in [
             "",
             "abc",
@@ -384,7 +404,10 @@ mod tests {
             "1.2.3.4:80a",
             "1.2.3.4:65536",
             "1.2.3.4 x",
+            "1..2.3",
+            "1",
             "[1.2.3.4]",
+            "[2001:db8::1]:443",
             "[::1",
             "[::1]x",
             "[::1]:",
