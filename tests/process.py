@@ -28,6 +28,7 @@ import diagnosis
 import far_peers
 import log_backends
 import log_sockets
+import passwords
 import pattern_memory
 import ring
 import scheduling
@@ -972,4 +973,4 @@ def clients_of_http2_are_told_that_the_process_leaves(binary, folder):
 
 
 if __name__ == "__main__":
-    sys.exit(main("process", [sys.modules[__name__], checking, defaults, diagnosis, far_peers, log_backends, log_sockets, pattern_memory, scheduling, socket_sizes, wakeups]))
+    sys.exit(main("process", [sys.modules[__name__], checking, defaults, diagnosis, far_peers, log_backends, log_sockets, passwords, pattern_memory, scheduling, socket_sizes, wakeups]))

@@ -43,6 +43,7 @@ pub mod listener_handler;
 pub mod log;
 mod log_timing;
 mod multiplexed;
+mod passwords;
 mod proxy_header;
 pub mod recycle;
 mod refusals;

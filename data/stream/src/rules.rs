@@ -16,7 +16,7 @@ use weir_config::model::{
 };
 use weir_containers::PooledFuture;
 use weir_expr::pattern::{Selector, SetError};
-use weir_expr::{Context as _, Fetched, Value, VariableId};
+use weir_expr::{Context as _, Fetched, Truth, Value, VariableId};
 use weir_http::Method;
 use weir_sched::Descriptor;
 use weir_sys::option;
@@ -27,6 +27,7 @@ use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::instance::Proxy;
 use crate::instance::names::Asking;
+use crate::passwords;
 use crate::stream::attempts::Replay;
 use crate::stream::{Phase, Stream, StreamError};
 use crate::tracking::Tracking;
@@ -95,7 +96,11 @@ impl Stream {
         }
         self.rules.is_strict = true;
         for rule in proxy.config.rules(kind) {
-            if !self.rule_applies(rule).is_true() {
+            let mut applies = passwords::rule_applies(self, rule);
+            if applies == Truth::Maybe && passwords::is_pending(self) {
+                applies = PooledFuture::new(passwords::settle(self, rule)).await?;
+            }
+            if !applies.is_true() {
                 continue;
             }
             if !self.response.early_hints.is_empty() && !matches!(rule.action, Action::EarlyHint { .. }) {

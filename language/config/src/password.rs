@@ -2,9 +2,11 @@
 //!
 //! The three hashes that today's C libraries share are implemented after their published descriptions: MD5 (`$1$`, as
 //! FreeBSD introduced it), SHA-256 (`$5$`) and SHA-512 (`$6$`, both after Ulrich Drepper's "Unix crypt using SHA-256
-//! and SHA-512"). They are slow by design: callers that must not block check [`Password::is_costly`].
+//! and SHA-512"). They are slow by design: callers that must not block check [`Password::costly`], and compute a few rounds at a time. The
+//! published crates for these hashes compute all rounds in one call.
 
 use md5::Md5;
+use sha2::digest::Output;
 use sha2::{Digest, Sha256, Sha512};
 
 /// A password to compare with.
@@ -52,9 +54,12 @@ impl Password {
         }
     }
 
-    /// Whether verifying takes thousands of hash rounds.
-    pub fn is_costly(&self) -> bool {
-        matches!(self, Password::Hashed(_))
+    /// The hash that takes thousands of rounds to verify, if it is one.
+    pub fn costly(&self) -> Option<&PasswordHash> {
+        match self {
+            Password::Hashed(hash) => Some(hash),
+            Password::Clear(_) | Password::Never => None,
+        }
     }
 }
 
@@ -90,24 +95,92 @@ impl PasswordHash {
 
     /// Whether `candidate` hashes to this.
     pub fn verify(&self, candidate: &[u8]) -> bool {
-        if candidate.len() > MAX_PASSWORD_BYTES {
-            return false;
+        let mut verification = Verification::new(self, candidate);
+        loop {
+            if let Some(is_right) = verification.advance(u32::MAX) {
+                return is_right;
+            }
         }
-        let encoded = match self.scheme {
-            Scheme::Md5 => md5_crypt(candidate, &self.salt),
-            Scheme::Sha256 { rounds } => {
-                encode(&sha_crypt::<Sha256>(candidate, &self.salt, rounds), &SHA256_ORDER)
-            }
-            Scheme::Sha512 { rounds } => {
-                encode(&sha_crypt::<Sha512>(candidate, &self.salt, rounds), &SHA512_ORDER)
-            }
+    }
+}
+
+/// A verification that is computed in parts.
+pub struct Verification<'h> {
+    expected: &'h [u8],
+    rounds: Rounds,
+}
+
+impl<'h> Verification<'h> {
+    /// Begins to hash `candidate`.
+    pub fn new(hash: &'h PasswordHash, candidate: &[u8]) -> Self {
+        let rounds = match hash.scheme {
+            _ if candidate.len() > MAX_PASSWORD_BYTES => Rounds::Refused,
+            Scheme::Md5 => Rounds::Md5(md5_crypt(candidate, &hash.salt)),
+            Scheme::Sha256 { rounds } => Rounds::Sha256(sha_crypt(candidate, &hash.salt, rounds)),
+            Scheme::Sha512 { rounds } => Rounds::Sha512(sha_crypt(candidate, &hash.salt, rounds)),
         };
-        same(&self.encoded, &encoded)
+        Verification { expected: &hash.encoded, rounds }
+    }
+
+    /// Computes at most `rounds` more; the result after the last one. A round takes about half a microsecond for a short
+    /// password, and two for the longest.
+    pub fn advance(&mut self, rounds: u32) -> Option<bool> {
+        let encoded = match &mut self.rounds {
+            Rounds::Refused => return Some(false),
+            Rounds::Md5(hash) => encode(hash.advance(rounds)?, &MD5_ORDER),
+            Rounds::Sha256(hash) => encode(hash.advance(rounds)?, &SHA256_ORDER),
+            Rounds::Sha512(hash) => encode(hash.advance(rounds)?, &SHA512_ORDER),
+        };
+        Some(same(self.expected, &encoded))
+    }
+}
+
+enum Rounds {
+    /// The candidate is too long.
+    Refused,
+    Md5(Stretching<Md5>),
+    Sha256(Stretching<Sha256>),
+    Sha512(Stretching<Sha512>),
+}
+
+/// The rounds that make each scheme slow: the same in all of them.
+struct Stretching<D: Digest> {
+    keys: Vec<u8>,
+    salts: Vec<u8>,
+    digest: Output<D>,
+    round: u32,
+    rounds: u32,
+}
+
+impl<D: Digest> Stretching<D> {
+    /// Computes at most `rounds` more; the digest after the last one.
+    fn advance(&mut self, rounds: u32) -> Option<&[u8]> {
+        let end = self.rounds.min(self.round.saturating_add(rounds));
+        for round in self.round..end {
+            self.digest = self.next(round);
+        }
+        self.round = end;
+        (end == self.rounds).then_some(&self.digest[..])
+    }
+
+    fn next(&self, round: u32) -> Output<D> {
+        let (first, last) = match round % 2 {
+            1 => (&self.keys[..], &self.digest[..]),
+            _ => (&self.digest[..], &self.keys[..]),
+        };
+        let mut mixed = D::new_with_prefix(first);
+        if !round.is_multiple_of(3) {
+            mixed.update(&self.salts);
+        }
+        if !round.is_multiple_of(7) {
+            mixed.update(&self.keys);
+        }
+        mixed.chain_update(last).finalize()
     }
 }
 
 /// The steps have the letters of the published description in the order given there.
-fn sha_crypt<D: Digest + Clone>(key: &[u8], salt: &[u8], rounds: u32) -> Vec<u8> {
+fn sha_crypt<D: Digest + Clone>(key: &[u8], salt: &[u8], rounds: u32) -> Stretching<D> {
     let second = D::new().chain_update(key).chain_update(salt).chain_update(key).finalize();
     let mut first = D::new().chain_update(key).chain_update(salt);
     for_length(key.len(), &second, |bytes| first.update(bytes));
@@ -120,7 +193,7 @@ fn sha_crypt<D: Digest + Clone>(key: &[u8], salt: &[u8], rounds: u32) -> Vec<u8>
         }
         bits >>= 1;
     }
-    let mut digest = first.finalize();
+    let digest = first.finalize();
 
     let mut keys = D::new();
     for _ in 0..key.len() {
@@ -132,23 +205,10 @@ fn sha_crypt<D: Digest + Clone>(key: &[u8], salt: &[u8], rounds: u32) -> Vec<u8>
         salts.update(salt);
     }
     let salts = stretched(salt.len(), &salts.finalize());
-
-    for round in 0..rounds {
-        let mut mixed = D::new();
-        mixed.update(if round % 2 == 1 { &keys[..] } else { &digest[..] });
-        if round % 3 != 0 {
-            mixed.update(&salts);
-        }
-        if round % 7 != 0 {
-            mixed.update(&keys);
-        }
-        mixed.update(if round % 2 == 1 { &digest[..] } else { &keys[..] });
-        digest = mixed.finalize();
-    }
-    digest.to_vec()
+    Stretching { keys, salts, digest, round: 0, rounds }
 }
 
-fn md5_crypt(key: &[u8], salt: &[u8]) -> Vec<u8> {
+fn md5_crypt(key: &[u8], salt: &[u8]) -> Stretching<Md5> {
     let second = Md5::new().chain_update(key).chain_update(salt).chain_update(key).finalize();
     let mut first = Md5::new().chain_update(key).chain_update(b"$1$").chain_update(salt);
     for_length(key.len(), &second, |bytes| first.update(bytes));
@@ -162,20 +222,13 @@ fn md5_crypt(key: &[u8], salt: &[u8]) -> Vec<u8> {
         }
         bits >>= 1;
     }
-    let mut digest = first.finalize();
-    for round in 0..1000 {
-        let mut mixed = Md5::new();
-        mixed.update(if round % 2 == 1 { key } else { &digest[..] });
-        if round % 3 != 0 {
-            mixed.update(salt);
-        }
-        if round % 7 != 0 {
-            mixed.update(key);
-        }
-        mixed.update(if round % 2 == 1 { &digest[..] } else { key });
-        digest = mixed.finalize();
+    Stretching {
+        keys: key.to_vec(),
+        salts: salt.to_vec(),
+        digest: first.finalize(),
+        round: 0,
+        rounds: MD5_ROUNDS,
     }
-    encode(&digest, &MD5_ORDER)
 }
 
 /// Passes `length` bytes to `give`: `block`, repeated as often as needed.
@@ -220,6 +273,8 @@ const ALPHABET: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijkl
 /// The default number of rounds of both SHA schemes.
 const DEFAULT_ROUNDS: u32 = 5_000;
 
+const MD5_ROUNDS: u32 = 1_000;
+
 /// The work of a SHA scheme grows with the square of the password's length: a longer candidate never matches.
 const MAX_PASSWORD_BYTES: usize = 256;
 
@@ -262,7 +317,7 @@ const SHA512_ORDER: [[Option<u8>; 3]; 22] = {
 impl std::fmt::Debug for Password {
     /// Never shows the password.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(if self.is_costly() { "Password(hashed)" } else { "Password(clear)" })
+        out.write_str(if self.costly().is_some() { "Password(hashed)" } else { "Password(clear)" })
     }
 }
 
@@ -283,6 +338,17 @@ mod tests {
         assert!(parsed.verify(password.as_bytes()), "{password} {hash}");
         assert!(!parsed.verify(format!("{password}x").as_bytes()), "{password}x {hash}");
         assert!(!parsed.verify(b""), "empty {hash}");
+    }
+
+    #[test]
+    fn parts_give_the_same_result() {
+        let hash = PasswordHash::parse("$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5").unwrap();
+        for (password, expected) in [("Hello world!", true), ("Hello world", false)] {
+            let mut verification = Verification::new(&hash, password.as_bytes());
+            let parts =
+                std::iter::repeat_with(|| verification.advance(900)).take_while(Option::is_none).count();
+            assert_eq!((parts, verification.advance(0)), (5, Some(expected)), "{password}");
+        }
     }
 
     /// The vectors of the published descriptions, and results of glibc and OpenSSL for other lengths.
@@ -335,6 +401,6 @@ mod tests {
         assert!(!password.verify(b"elgatO"));
         assert!(!password.verify(b"elgat"));
         assert!(!format!("{password:?}").contains("elgato"));
-        assert!(!password.is_costly());
+        assert!(password.costly().is_none());
     }
 }

@@ -7,6 +7,7 @@ use weir_http::auth::{self, Credentials};
 use super::access::{Absent, Side};
 use super::values::{copied, made, text, truth};
 use super::{Row, row, valid};
+use crate::passwords;
 use crate::stream::Stream;
 
 const fn request(name: &'static str, output: weir_expr::SampleType, help: &'static str) -> FetchDecl {
@@ -20,7 +21,11 @@ pub(super) const ROWS: &[Row] = &[
     row(
         request("http_auth", Bool, "Whether user and password of the request are in a userlist").args(USERS),
         |stream, args, _| match given(stream) {
-            Ok(credentials) => truth(user(&credentials, args).is_some()),
+            Ok(credentials) => match user(stream, &credentials, args) {
+                Ok(_) => truth(true),
+                Err(Absent::Missing) => truth(false),
+                Err(Absent::Later) => Fetched::Later,
+            },
             Err(absent) => absent.into(),
         },
     ),
@@ -105,12 +110,16 @@ fn bearer<'c>(stream: &'c mut Stream, header: Option<&'c [u8]>) -> Fetched<'c> {
 }
 
 /// The groups of the user whose credentials are valid.
-fn user<'u>(credentials: &Credentials, args: &Args) -> Option<&'u [Box<str>]> {
-    let list = Stream::userlist_argument(args)?;
-    let name = std::str::from_utf8(&credentials.user).ok()?;
-    let user = list.user(name)?;
-    let known = user.password.as_ref().is_some_and(|password| password.verify(&credentials.password));
-    known.then_some(&user.groups)
+fn user(stream: &Stream, credentials: &Credentials, args: &Args) -> Result<&'static [Box<str>], Absent> {
+    let list = Stream::userlist_argument(args).ok_or(Absent::Missing)?;
+    let name = std::str::from_utf8(&credentials.user).map_err(|_| Absent::Missing)?;
+    let user = list.user(name).ok_or(Absent::Missing)?;
+    let password = user.password.as_ref().ok_or(Absent::Missing)?;
+    match passwords::verdict(stream, password, &credentials.password) {
+        Some(true) => Ok(&user.groups),
+        Some(false) => Err(Absent::Missing),
+        None => Err(Absent::Later),
+    }
 }
 
 /// The user's name; an ACL compares its patterns with each of the user's groups instead.
@@ -119,7 +128,10 @@ fn group<'c>(stream: &'c mut Stream, args: &'c Args, cursor: &mut Cursor) -> Fet
         Ok(credentials) => credentials,
         Err(absent) => return absent.into(),
     };
-    let Some(groups) = user(&credentials, args) else { return Fetched::Missing };
+    let groups = match user(stream, &credentials, args) {
+        Ok(groups) => groups,
+        Err(absent) => return absent.into(),
+    };
     if !cursor.iterating {
         return made(credentials.user);
     }

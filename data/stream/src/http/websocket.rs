@@ -27,7 +27,7 @@ impl Stream {
             .map_err(|_| StreamError::Error(400, Ending::new(By::Proxy, During::Request)))
     }
 
-    /// Whether the 101 of an HTTP/1 server switches protocols: `Connection: upgrade` must say so (RFC 9110, 7.8), and an HTTP/2
+    /// Whether the 101 of an HTTP/1 server switches protocols: `Connection: upgrade` must confirm it (RFC 9110, 7.8), and an HTTP/2
     /// client must have asked for it. An HTTP/1 client sees the 101 itself.
     pub(super) fn may_switch(&self) -> bool {
         self.response.message.head.flags().contains(Flags::CONNECTION_UPGRADE)

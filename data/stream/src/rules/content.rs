@@ -17,6 +17,7 @@ use crate::drive::Step;
 use crate::ending::{By, During};
 use crate::errors::Direction;
 use crate::instance::Proxy;
+use crate::passwords;
 use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
@@ -41,7 +42,11 @@ impl Stream {
         'pass: loop {
             for (position, rule) in proxy.config.rules(kind).enumerate().skip(first) {
                 self.rules.inspection_over = self.request_is_final(deadline);
-                match self.rule_applies(rule) {
+                let mut applies = passwords::rule_applies(self, rule);
+                if applies == Truth::Maybe && passwords::is_pending(self) {
+                    applies = PooledFuture::new(passwords::settle(self, rule)).await?;
+                }
+                match applies {
                     Truth::False => {}
                     Truth::Maybe if self.rules.inspection_over => {}
                     Truth::Maybe => {

@@ -17,6 +17,8 @@ pub struct RuleState {
     pub is_strict: bool,
     /// No more data is awaited: rules decide with what is there (`WAIT_END`).
     pub inspection_over: bool,
+    /// Whether the condition that is evaluated may be suspended for a password.
+    pub may_suspend: bool,
     /// The message that is processed: rules see it, and the variables of its scope last.
     pub processed: Direction,
 }
@@ -84,6 +86,7 @@ impl Default for RuleState {
             denied: false,
             is_strict: false,
             inspection_over: true,
+            may_suspend: false,
             processed: Direction::Request,
         }
     }
