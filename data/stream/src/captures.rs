@@ -72,14 +72,17 @@ impl Stream {
         true
     }
 
-    /// Generates the unique identifier, once.
-    pub(crate) fn make_unique_id(&mut self) {
-        if self.captures.unique_id().is_none()
-            && let Some(format) = &self.frontend.config.settings.unique_id_format
-        {
+    /// The unique identifier. The first use generates it, and every later one sees the same value: rules that run before the first
+    /// use decide about it.
+    pub(crate) fn unique_id(&mut self) -> Option<&[u8]> {
+        let format = self.frontend.config.settings.unique_id_format.as_ref()?;
+        if self.captures.unique_id().is_none() {
+            // A format that reads `unique-id` itself finds this value, not itself again.
+            self.captures.keep_unique_id(b"");
             let id = self.format(format);
             self.captures.keep_unique_id(&id);
         }
+        self.captures.unique_id()
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn write_v2(stream: &mut Stream, out: &mut Vec<u8>) {
         values.extend(authority.map(|authority| (tlv::AUTHORITY, authority)));
     }
     if fields.unique_id
-        && let Some(id) = stream.captures.unique_id()
+        && let Some(id) = stream.unique_id()
     {
         values.push((tlv::UNIQUE_ID, id[..id.len().min(tlv::MAX_UNIQUE_ID)].to_vec()));
     }

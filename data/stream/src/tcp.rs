@@ -97,7 +97,6 @@ impl Stream {
 
     async fn process_tcp(&mut self) -> Phase<Served> {
         let frontend = self.frontend;
-        self.make_unique_id();
         // Whether the client sends anything is known later.
         if !frontend.config.settings.options.dont_log_null {
             self.log_arrival();

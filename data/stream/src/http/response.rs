@@ -72,9 +72,10 @@ impl Stream {
 
     fn try_add_forwarding_fields(&mut self) -> Result<(), NoRoom> {
         let (frontend, backend) = (self.frontend, self.backend);
-        if let (Some(name), Some(id)) =
-            (&frontend.config.settings.unique_id_header, self.captures.unique_id())
+        if let Some(name) = &frontend.config.settings.unique_id_header
+            && self.unique_id().is_some()
         {
+            let id = self.captures.unique_id().unwrap_or_default();
             self.request.message.head.add(name.as_bytes(), id)?;
         }
         if self.is_early() {

@@ -13,7 +13,6 @@ use crate::upstream::BackendVisit;
 impl Stream {
     /// The frontend's rules on a request, in the manual's order.
     pub(super) async fn frontend_phase(&mut self) -> Phase {
-        self.make_unique_id();
         if !self.began_in_tcp
             && let Err(stop) = self.content_rules(self.frontend).await
         {

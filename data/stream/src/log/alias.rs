@@ -64,7 +64,7 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         Alias::RequestCounter => out.counter(crate::figures::streams_before(stream.serial) as i64),
         Alias::LogCounter => out.counter(stream.frontend.frontend_figures.log_lines() as i64),
         Alias::LogOrigin => out.text(origin(stream)),
-        Alias::UniqueId => out.text(stream.captures.unique_id().unwrap_or_default()),
+        Alias::UniqueId => out.text(stream.unique_id().unwrap_or_default()),
         Alias::TerminationState => out.raw(&stream.ending.letters()),
         Alias::TerminationStateCookie => {
             let [by, during] = stream.ending.letters();
