@@ -137,6 +137,12 @@ impl Timeouts {
         Timeouts { server: none, connect: none, queue: none, server_fin: none, ..*frontend }
     }
 
+    /// Drops what rules of a `listen` section set for its servers: the stream goes to another backend (manual, "set-timeout").
+    pub(crate) fn leave_section(&mut self, frontend: &Timeouts) {
+        let Timeouts { client, tarpit, tarpit_is_ruled, .. } = *self;
+        *self = Timeouts { client, tarpit, tarpit_is_ruled, ..Timeouts::of_frontend(frontend) };
+    }
+
     /// Adds the timeouts of the chosen backend. Its values of `tunnel` and `tarpit` win, unless a rule set them.
     pub(crate) fn enter_backend(&mut self, backend: &Timeouts) {
         self.server = self.server.or(backend.server);
@@ -470,6 +476,30 @@ mod tests {
         ruled.set_by_rule(TimeoutName::Tarpit, Duration::ZERO);
         ruled.enter_backend(&backend);
         assert_eq!((ruled.tunnel, ruled.tarpit, ruled.server), (limit(4), Timeout::NONE, limit(9)));
+    }
+
+    #[test]
+    fn timeouts_for_servers_end_with_the_section_that_set_them() {
+        let listen =
+            Timeouts::of_proxy(&Configured { tunnel: ms(6), tarpit: ms(5), ..Configured::default() });
+        let backend =
+            Timeouts::of_proxy(&Configured { server: ms(9), queue: ms(8), ..Configured::default() });
+        let mut chosen = Timeouts::of_frontend(&listen);
+        for name in [
+            TimeoutName::Client,
+            TimeoutName::Connect,
+            TimeoutName::Queue,
+            TimeoutName::Server,
+            TimeoutName::Tarpit,
+            TimeoutName::Tunnel,
+        ] {
+            chosen.set_by_rule(name, Duration::from_millis(1));
+        }
+        chosen.leave_section(&listen);
+        chosen.enter_backend(&backend);
+        assert_eq!((chosen.client, chosen.tarpit), (limit(1), limit(1)));
+        assert_eq!((chosen.server, chosen.queue, chosen.tunnel), (limit(9), limit(8), limit(6)));
+        assert_eq!(chosen.connect, Timeout::NONE);
     }
 
     fn waits(letters: &str) -> Waits {

@@ -137,6 +137,10 @@ impl Stream {
         self.backend = backend;
         self.choice.last = None;
         self.entry.backend.set(backend.index as u32);
+        if !std::ptr::eq(backend, self.frontend) {
+            self.timeouts.leave_section(&self.frontend.timeouts);
+            self.attempts.leave_section();
+        }
         self.timeouts.enter_backend(&backend.timeouts);
         self.attempts.allow(backend.config.settings.retries);
         self.visit = BackendVisit::enter(backend.servers());

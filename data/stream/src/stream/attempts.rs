@@ -80,6 +80,11 @@ impl Attempts {
         }
     }
 
+    /// Drops the number of a `listen` section's rule: the stream goes to another backend (manual, "set-retries").
+    pub fn leave_section(&mut self) {
+        self.is_limited = false;
+    }
+
     /// Sets a rule's number, which overrides the backend's.
     pub fn allow_by_rule(&mut self, retries: u32) {
         (self.allowed, self.is_limited) = (retries, true);
@@ -103,6 +108,15 @@ mod tests {
         assert!(attempts.are_left());
         attempts.retries = 2;
         assert!(!attempts.are_left());
+    }
+
+    #[test]
+    fn a_rule_of_another_section_does_not_count() {
+        let mut attempts = Attempts::default();
+        attempts.allow_by_rule(5);
+        attempts.leave_section();
+        attempts.allow(3);
+        assert_eq!(attempts.allowed(), 3);
     }
 
     #[test]
