@@ -8,7 +8,7 @@ use weir_expr::pattern::regex::Regex;
 use super::super::DEFAULTS;
 use super::super::keywords::DEFAULTS_AND_BACKENDS;
 use super::super::options::{OptionKind, OptionReader};
-use super::{format, scripts};
+use super::{Kind, format, own_rules, scripts};
 use crate::model::{
     CheckAction, CheckMethod, CheckRule, CheckText, Expect, ExpectStatus, Expected, HttpRequest, OwnExpected,
 };
@@ -150,6 +150,8 @@ fn read_http(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     if let Some(host) = said.get(3) {
         request.headers.push(((*b"host").into(), format(context, host)?));
     }
+    // The option describes the whole check: inherited `http-check` rules belong to another one.
+    own_rules(context, Kind::Http);
     scripts(context).method = CheckMethod::Http(Arc::new(request));
     Ok(())
 }
