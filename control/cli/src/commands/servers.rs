@@ -452,8 +452,11 @@ fn expected_backend(context: &Context<'_>, arguments: &Arguments<'_>) -> Result<
 fn publish(context: &mut Context<'_>, arguments: &Arguments<'_>, published: bool) -> Outcome {
     answer(|| {
         let backend = backend(context, arguments.word(0))?;
-        context.target.publish_backend(backend, published);
-        Ok(Outcome::info(if published { "Backend published.\n" } else { "Backend unpublished.\n" }))
+        Ok(Outcome::info(match (context.target.publish_backend(backend, published), published) {
+            (false, _) => "No effect on a disabled backend.\n",
+            (true, true) => "Backend published.\n",
+            (true, false) => "Backend unpublished.\n",
+        }))
     })
 }
 

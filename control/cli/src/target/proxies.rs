@@ -89,7 +89,7 @@ pub trait ProxyTarget {
     /// Forces what health checks would have found out. The error is a text for the operator, without newline.
     fn set_server_health(&mut self, server: ServerKey, health: ServerHealth) -> Result<(), ServerRefusal>;
 
-    /// Lets frontends send to a backend, or keeps them away from it. False when it is gone.
+    /// Lets frontends send to a backend, or keeps them away from it. False when it is `disabled`: no frontend sends to it.
     fn publish_backend(&mut self, backend: BackendKey, published: bool) -> bool;
 
     /// Switches the dynamic cookies of a backend on or off. False when it is gone.

@@ -308,7 +308,7 @@ impl ProxyTarget for LiveTarget {
     }
 
     fn publish_backend(&mut self, backend: BackendKey, published: bool) -> bool {
-        let proxy = self.proxy_of(backend.0);
+        let proxy = self.proxy_of(backend.0).filter(|proxy| !proxy.config.settings.disabled);
         proxy.map(|proxy| proxy.published.store(published, Relaxed)).is_some()
     }
 

@@ -122,10 +122,10 @@ impl Stream {
         }
     }
 
-    /// Whether a backend may be chosen: it is published, or `force-be-switch` overrides that. Rules that name another
-    /// backend are skipped. A connection that went on in HTTP does not come back to TCP.
+    /// Whether a backend may be chosen: it is not `disabled`, and it is published or `force-be-switch` overrides that. Rules that
+    /// name another backend are skipped. A connection that went on in HTTP does not come back to TCP.
     fn may_switch_to(&mut self, backend: &'static Proxy) -> bool {
-        if self.session.is_upgraded() && !backend.is_http() {
+        if backend.config.settings.disabled || (self.session.is_upgraded() && !backend.is_http()) {
             return false;
         }
         let frontend = self.frontend;
