@@ -316,11 +316,11 @@ mod tests {
     }
 
     #[test]
-    fn values_in_bodies_may_be_quoted() {
+    fn values_in_bodies_may_be_quoted_and_keep_control_characters() {
         let body = |format, expected| check(FormatOptions::BODY, format, expected);
         body("%{+Q}[str(x)] %[str(x)]", "\\\"x\\\" x");
         body("%{+Q}[var(txn.x)]|%[var(txn.x)]", "\\\"\\\"|");
-        body("%[bin(0a)]", "%0A");
+        body("%[bin(0d0a7f)]|%{+E}[str(\"a\n]\")]", "\r\n\x7f|a\n\\]");
     }
 
     #[test]

@@ -216,7 +216,7 @@ impl<'o> LogWriter<'o> {
         }
         let Some(value) = value.cast(SampleType::Str) else { return self.no_value() };
         match value.bytes() {
-            Some(bytes) if self.options.body => self.quoted(|writer| writer.percent_encoded(bytes)),
+            Some(bytes) if self.options.body => self.quoted(|writer| writer.escaped(bytes)),
             // Values in headers are never quoted, whatever the flags.
             Some(bytes) if self.options.http => self.percent_encoded(bytes),
             Some(bytes) if !bytes.is_empty() => self.quoted(|writer| writer.printable(bytes)),
@@ -309,7 +309,7 @@ pub struct FormatOptions {
     pub merge_spaces: bool,
     /// Characters that would break an HTTP header or URI are percent-encoded.
     pub http: bool,
-    /// The text is a body: the values of expressions in it may be quoted.
+    /// The text is a body: the values of expressions in it may be quoted, and keep their control characters.
     pub body: bool,
 }
 
