@@ -166,20 +166,20 @@ pub enum Action {
 impl Action {
     /// Whether the ruleset always ends with this action.
     pub fn is_final(&self) -> bool {
-        matches!(
-            self,
-            Action::Accept
-                | Action::Close
-                | Action::Reject
-                | Action::SwitchMode(_)
-                | Action::SilentDrop { .. }
-                | Action::Deny(_)
-                | Action::Tarpit(_)
-                | Action::Return(_)
-                | Action::UseService(_)
-                | Action::Redirect(_)
-                | Action::Auth { .. }
-        )
+        matches!(self, Action::Redirect(redirect) if !redirect.ignore_empty)
+            || matches!(
+                self,
+                Action::Accept
+                    | Action::Close
+                    | Action::Reject
+                    | Action::SwitchMode(_)
+                    | Action::SilentDrop { .. }
+                    | Action::Deny(_)
+                    | Action::Tarpit(_)
+                    | Action::Return(_)
+                    | Action::UseService(_)
+                    | Action::Auth { .. }
+            )
     }
 }
 

@@ -188,6 +188,7 @@ fn rules_out_of_order_and_out_of_reach() {
         "redirect location / if TRUE",
         "a 'redirect' rule placed after a 'use_backend' rule will still be processed before.",
     );
+    check("listen l", "http-request redirect location %[path] ignore-empty ;; http-request deny", &[]);
     check(
         "listen l",
         "http-request allow ;; http-request deny",
