@@ -90,11 +90,14 @@ impl Builder {
         }
         let ReceivedHead { head, bytes, .. } = &mut self.received;
         let digits = [status / 100, status / 10 % 10, status % 10].map(|digit| b'0' + digit as u8);
-        for part in [&b"HTTP/2.0 "[..], &digits, b" \r\n"] {
+        // Clients of HTTP/1 expect a reason, which HTTP/2 left out (RFC 9113, 8.3.2).
+        let reason = status::reason(status).as_bytes();
+        for part in [&b"HTTP/2.0 "[..], &digits, b" ", reason, b"\r\n"] {
             bytes.extend_from_slice(part);
         }
         let end = bytes.len() - 2;
-        head.begin_response(0, Span::raw(0, VERSION), Span::raw(VERSION + 1, end - 1), Span::raw(end, end));
+        let code = Span::raw(VERSION + 1, VERSION + 1 + digits.len());
+        head.begin_response(0, Span::raw(0, VERSION), code, Span::raw(end - reason.len(), end));
         head.note_status(status);
         head.note_version(Version::HTTP_20);
         if switches {
