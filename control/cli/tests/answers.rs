@@ -171,8 +171,8 @@ fn frontends_and_limits() {
         ),
         ("clear counters", "\n"),
         ("clear counters all", "\n"),
-        ("clear counters server be/s1", "The server serves.\n\n"),
-        ("clear counters server be/s1 force", "\n"),
+        ("clear counters server be/s1", "Server counters cleared.\n\n"),
+        ("clear counters server be/s1 force", "Server counters cleared.\n\n"),
     ]);
     let mut toy = toy();
     assert!(

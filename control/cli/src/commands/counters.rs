@@ -4,7 +4,6 @@ use crate::command::{Arguments, Command, Context, WORKER};
 use crate::commands::{answer, server};
 use crate::level::Level;
 use crate::outcome::Outcome;
-use crate::target::ServerRefusal;
 
 pub(super) static COMMANDS: &[Command] = &[Command {
     name: "clear counters",
@@ -30,10 +29,9 @@ fn clear(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
 fn clear_server(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     answer(|| {
         let server = server(context, arguments.word(1))?;
-        match context.target.clear_server_counters(server, arguments.word(2) == "force") {
-            Ok(()) => Ok(Outcome::Nothing),
-            Err(ServerRefusal::Gone) => Err(Outcome::error("No such server.\n")),
-            Err(ServerRefusal::Because(text)) => Err(Outcome::error(format!("{text}\n"))),
+        match context.target.clear_server_counters(server) {
+            true => Ok(Outcome::info("Server counters cleared.\n")),
+            false => Err(Outcome::error("No such server.\n")),
         }
     })
 }

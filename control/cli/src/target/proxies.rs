@@ -71,8 +71,8 @@ pub trait ProxyTarget {
     /// Ends all sessions on a server. False when it is gone.
     fn shutdown_server_sessions(&mut self, server: ServerKey) -> bool;
 
-    /// `clear counters server`. With `force` also while it serves.
-    fn clear_server_counters(&mut self, server: ServerKey, force: bool) -> Result<(), ServerRefusal>;
+    /// Sets the counters of a server to zero. False when it is gone.
+    fn clear_server_counters(&mut self, server: ServerKey) -> bool;
 
     /// Lets a server's checks run, or not; false when it has none of that kind.
     fn enable_checks(&mut self, server: ServerKey, kind: CheckKind, enabled: bool) -> bool;

@@ -244,18 +244,12 @@ impl ProxyTarget for LiveTarget {
         true
     }
 
-    fn clear_server_counters(&mut self, server: ServerKey, force: bool) -> Result<(), ServerRefusal> {
-        let (proxy, server) = self.server_of(server).ok_or(ServerRefusal::Gone)?;
-        if !force && !server.admin_state().is_maintenance() {
-            return Err(ServerRefusal::Because(
-                "Only counters of servers in maintenance mode can be cleared, unless 'force' is given."
-                    .to_owned(),
-            ));
-        }
+    fn clear_server_counters(&mut self, server: ServerKey) -> bool {
+        let Some((proxy, server)) = self.server_of(server) else { return false };
         server.clear_maxima();
         proxy.backend_figures.absorb_latencies(server.figures());
         server.figures().clear();
-        Ok(())
+        true
     }
 
     fn set_server_tls(&mut self, server: ServerKey, on: bool) -> bool {
