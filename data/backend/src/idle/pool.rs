@@ -162,18 +162,25 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         figures.note(worker, idle - safe, safe);
     }
 
-    /// Whether one more is worth keeping (`pool-max-conn`, `pool-low-conn`, `pool-purge-delay 0`, the estimated need),
-    /// and which one it replaces.
+    /// Whether one more with this key is worth keeping (`pool-max-conn`, `pool-low-conn`, `pool-purge-delay 0`, the estimated
+    /// need), and which one it replaces. The need is estimated for all keys together, so the first one of a key is kept beside
+    /// the others while the pool is small.
     #[inline]
-    pub fn admit(&mut self, worker: usize, settings: &PoolSettings) -> Admission<C, S> {
+    pub fn admit(&mut self, worker: usize, key: u64, settings: &PoolSettings) -> Admission<C, S> {
         let Some((_, figures)) = self.owner else { return Admission::Refused };
         if !figures.has_room(settings) {
             Admission::Refused
-        } else if figures.needs_more(worker, settings) {
+        } else if figures.needs_more(worker, settings) || self.is_first_of(key) {
             Admission::Free
         } else {
             self.give_up_one().map_or(Admission::Refused, Admission::InPlaceOf)
         }
+    }
+
+    /// Whether there are others, but none with this key.
+    fn is_first_of(&self, key: u64) -> bool {
+        let has_others = (1..LOOK).contains(&self.idle.len());
+        has_others && self.idle.iter().all(|idle| idle.key != key)
     }
 
     /// Keeps a connection that was admitted.
@@ -200,15 +207,15 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         None
     }
 
-    /// The oldest in that scope, for another worker: this worker's own requests use the youngest. A shared one is only handed
-    /// over without streams.
-    pub fn lend(&mut self, scope: ReuseScope) -> Option<Removed<C, S>> {
+    /// The oldest that fits, for another worker: this worker's own requests use the youngest. A shared one is only handed over
+    /// without streams.
+    pub fn lend(&mut self, key: u64, scope: ReuseScope) -> Option<Removed<C, S>> {
         let fits = |idle: &mut Idle<C>| {
-            idle.fits(0, scope) && idle.connection.can_move() && idle.connection.is_fresh()
+            idle.fits(key, scope) && idle.connection.can_move() && idle.connection.is_fresh()
         };
         match self.idle.iter_mut().take(LOOK).position(fits) {
             Some(at) => Some(Removed::Whole(self.remove(at))),
-            None => self.shared.as_mut()?.lend(scope).map(Removed::Shared),
+            None => self.shared.as_mut()?.lend(key, scope).map(Removed::Shared),
         }
     }
 
@@ -284,7 +291,11 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         // A connection counts as used or as idle, never as both.
         figures.end_use(worker);
         let may_be_kept = self.shared.as_mut()?.may_be_kept(id, settings);
-        let place_of = match if may_be_kept { self.admit(worker, settings) } else { Admission::Refused } {
+        let admission = match self.shared.as_mut()?.key(id) {
+            Some(key) if may_be_kept => self.admit(worker, key, settings),
+            _ => Admission::Refused,
+        };
+        let place_of = match admission {
             Admission::Free => None,
             Admission::InPlaceOf(removed) => Some(removed),
             Admission::Refused => return self.shared.as_mut()?.remove(id).map(Removed::Shared),

@@ -379,7 +379,7 @@ impl Stream {
     }
 
     /// The TLS settings of the leased server.
-    fn server_tls(&self) -> Option<Arc<weir_tls::LiveUpstream>> {
+    pub(super) fn server_tls(&self) -> Option<Arc<weir_tls::LiveUpstream>> {
         let key = self.server.lease.as_ref()?.server().key();
         self.backend.server_tls(key).filter(|tls| tls.carries_traffic())
     }

@@ -170,6 +170,7 @@ struct Migration {
     descriptor: OwnedFd,
     companion: Option<Companion>,
     requests: u32,
+    key: u64,
 }
 
 impl Migration {
@@ -178,7 +179,7 @@ impl Migration {
         if let Some(companion) = self.companion {
             connection.accompany(companion);
         }
-        Some(Idle { connection: Whole(connection), requests: self.requests, key: 0 })
+        Some(Idle { connection: Whole(connection), requests: self.requests, key: self.key })
     }
 }
 
@@ -213,18 +214,18 @@ impl Drop for Waiting {
     }
 }
 
-/// Asks the worker with most idle connections for one of them.
+/// Asks the worker with most idle connections for one of them. TLS sessions stay with their workers.
 pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstream> {
     let whose = Whose::of(stream)?;
     let own = weir_sched::worker_index();
-    if key != 0 {
+    if stream.server_tls().is_some() {
         return None;
     }
     let lender = whose.pools.lender(own, &stream.server.lease.as_ref()?.server().settings().pool)?;
     let waiting = Waiting::begin();
     let task = waiting.0;
     weir_sched::send_to(lender, move || {
-        let migration = give_away(whose, scope);
+        let migration = give_away(whose, key, scope);
         // If that worker is gone or its queue is full, the connection is closed with the message.
         let _ = weir_sched::send_to(own, move || arrive(whose, task, migration));
     })
@@ -237,10 +238,10 @@ pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> O
 }
 
 /// Takes an idle connection off this worker's pool for another worker.
-fn give_away(whose: Whose, scope: ReuseScope) -> Option<Migration> {
-    let Removed::Whole(idle) = with_pool(whose, |pool| pool.lend(scope))?? else { return None };
+fn give_away(whose: Whose, key: u64, scope: ReuseScope) -> Option<Migration> {
+    let Removed::Whole(idle) = with_pool(whose, |pool| pool.lend(key, scope))?? else { return None };
     let (descriptor, companion) = idle.connection.0.into_parts();
-    Some(Migration { descriptor: descriptor.into_fd(), companion, requests: idle.requests })
+    Some(Migration { descriptor: descriptor.into_fd(), companion, requests: idle.requests, key: idle.key })
 }
 
 /// Handles the lender's answer: for the waiter, or for the pool when there is none any more.
@@ -269,9 +270,10 @@ fn arrive(whose: Whose, task: TaskKey, migration: Option<Migration>) {
 fn keep_idle(whose: Whose, settings: &PoolSettings, idle: Idle<Whole>) {
     let worker = weir_sched::worker_index();
     // A connection that is replaced or refused is closed outside of the borrow.
+    let offered_key = idle.key;
     let mut offered = Some(idle);
     let _given_up = with_pool(whose, |pool| {
-        let given_up = match pool.admit(worker, settings) {
+        let given_up = match pool.admit(worker, offered_key, settings) {
             Admission::Refused => return None,
             Admission::Free => None,
             Admission::InPlaceOf(removed) => Some(removed),

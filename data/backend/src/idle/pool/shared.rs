@@ -150,10 +150,14 @@ impl<S: Reusable> SharedConnections<S> {
         if shared.streams == 0 { self.remove(id) } else { None }
     }
 
-    pub(super) fn lend(&mut self, scope: ReuseScope) -> Option<Idle<S>> {
+    pub(super) fn key(&mut self, id: SharedId) -> Option<u64> {
+        self.get(id).map(|shared| shared.kept.key)
+    }
+
+    pub(super) fn lend(&mut self, key: u64, scope: ReuseScope) -> Option<Idle<S>> {
         let fits = |shared: &mut Shared<S>| {
             !shared.is_retired
-                && shared.kept.fits(0, scope)
+                && shared.kept.fits(key, scope)
                 && shared.kept.connection.can_move()
                 && shared.kept.connection.is_fresh()
         };

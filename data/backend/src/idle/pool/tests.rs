@@ -67,8 +67,8 @@ fn the_youngest_that_fits_is_taken_and_the_oldest_is_lent() {
     let mut take = |scope| pool.take(0, scope).map(|idle| idle.connection.name);
     assert_eq!((take(ReuseScope::Safe), take(ReuseScope::Any)), (Some("c"), Some("d")));
     assert_eq!(pool.take(7, ReuseScope::Any).map(|idle| idle.key), None);
-    assert_eq!(name(pool.lend(ReuseScope::Any)), "a");
-    assert_eq!(name(pool.lend(ReuseScope::Safe)), "none");
+    assert_eq!(name(pool.lend(0, ReuseScope::Any)), "a");
+    assert_eq!(name(pool.lend(0, ReuseScope::Safe)), "none");
     pool.tell(0);
     assert_eq!((figures.usage(0).unproven, figures.usage(0).safe), (1, 0));
 }
@@ -145,10 +145,10 @@ fn kinds_share_the_room() {
     let id = pool.open_shared(0, fake("b"), 0, 9).unwrap();
     assert_eq!(end(&mut pool, id), "none");
     assert_eq!(figures.idle(), 1);
-    let admission = pool.admit(0, &PoolSettings::default());
+    let admission = pool.admit(0, 0, &PoolSettings::default());
     assert!(matches!(admission, Admission::InPlaceOf(Removed::Shared(_))), "one is enough: {admission:?}");
     let low = PoolSettings { low: 3, ..Default::default() };
-    assert!(matches!(pool.admit(0, &low), Admission::Free));
+    assert!(matches!(pool.admit(0, 0, &low), Admission::Free));
 }
 
 /// A connection with streams is neither purged nor lent whole to another worker.
@@ -161,8 +161,8 @@ fn streams_keep_a_connection() {
     let mut away = Vec::new();
     pool.sweep(2, &mut away);
     assert_eq!(names(away), ["w", "b"], "those that are lent whole first, then the oldest");
-    assert_eq!(name(pool.lend(ReuseScope::Any)), "c");
-    assert_eq!(name(pool.lend(ReuseScope::Any)), "none");
+    assert_eq!(name(pool.lend(0, ReuseScope::Any)), "c");
+    assert_eq!(name(pool.lend(0, ReuseScope::Any)), "none");
     assert_eq!(name(pool.remove_oldest()), "none");
     pool.tell(0);
     assert_eq!((figures.used(), figures.idle()), (1, 0));
@@ -210,4 +210,37 @@ fn a_server_that_came_later_has_the_place() {
     assert!(!pool.claim(ServerKey::configured(0), figures));
     pool.tell(0);
     assert_eq!((pool.idle(), figures.total()), (0, Usage::default()));
+}
+
+#[test]
+fn the_first_connection_of_a_key_is_kept_beside_those_of_others() {
+    let (mut pool, _) = pool(1);
+    let keyed = |name, key| Idle { key, ..whole(name, 1) };
+    let settings = PoolSettings::default();
+    let mut offer = |label, key| {
+        let admission = pool.admit(0, key, &settings);
+        let replaced = match admission {
+            Admission::Free => "none",
+            Admission::InPlaceOf(removed) => name(Some(removed)),
+            Admission::Refused => return "refused",
+        };
+        pool.put(keyed(label, key));
+        pool.tell(0);
+        replaced
+    };
+    assert_eq!([offer("a", 1), offer("b", 2), offer("c", 2)], ["none", "none", "a"]);
+    for key in 3..100 {
+        offer("x", key);
+    }
+    assert_eq!(pool.idle(), LOOK, "their number is bounded");
+}
+
+#[test]
+fn other_workers_get_connections_with_their_key() {
+    let (mut pool, _) = pool(2);
+    pool.put(whole("a", 1));
+    pool.put(Idle { key: 7, ..whole("b", 1) });
+    let id = pool.open_shared(0, fake("c"), 9, 1).unwrap();
+    assert_eq!(end(&mut pool, id), "none");
+    assert_eq!([8, 7, 9].map(|key| name(pool.lend(key, ReuseScope::Any))), ["none", "b", "c"]);
 }
