@@ -591,6 +591,15 @@ def connections_to_servers_are_reused_by_name(binary, folder):
                 while client.recv(65536):
                     pass
     assert server.names == ["a.example", "b.example"] and server.accepted == 2, server.names
+    server = SecureServer(Authority(folder).issue("back.example"))
+    line = f"{server.port} ssl verify none sni req.hdr(host) pool-conn-name req.hdr(n)"
+    with World(binary, folder, backend(line), extra="nbthread 1") as world:
+        for host, name in (("a.example", "x"), ("b.example", "x"), ("b.example", "y"), ("a.example", "y"), ("c.example", None)):
+            client = http.client.HTTPConnection("127.0.0.1", world.port, timeout=10)
+            client.request("GET", "/", headers={"Host": host, **({"N": name} if name else {})})
+            assert client.getresponse().read() is not None
+            client.close()
+    assert server.names == ["a.example", "b.example", "c.example"], "'pool-conn-name' stands for the SNI"
     for word, resumed in (("", 2), (" no-ssl-reuse", 0)):
         server = SecureServer(Authority(folder).issue("back.example"))
         with World(binary, folder, backend(f"{server.port} ssl verify none pool-max-conn 0 sni str(a.example){word}"), extra="nbthread 1") as world:

@@ -171,7 +171,8 @@ impl Stream {
             source,
             destination,
             announced: Some(&header[..]).filter(|header| !header.is_empty()),
-            server_name: server_name.as_ref().map(|name| name.as_slice()),
+            // The name of `pool-conn-name` stands for the SNI.
+            server_name: server_name.as_ref().filter(|_| name.is_none()).map(|name| name.as_slice()),
             name: name.as_ref().map(|name| name.as_slice()),
             marks: (marks != PacketMarks::default()).then_some((marks.mark, marks.tos)),
         };
@@ -403,10 +404,11 @@ static KEYS: LazyLock<ConnectionKeys> = LazyLock::new(ConnectionKeys::default);
 /// The key of a server's connections that a health check may use, for the check's connection name `name`: requests set
 /// theirs by `pool-conn-name`, or else by the SNI.
 pub fn key_of_check(server: &ServerSettings, name: Option<&[u8]>) -> u64 {
-    let asks_for_name = server.tls.as_ref().is_some_and(|tls| tls.enabled && tls.server_name.is_some());
+    let asks_for_name = server.tls.as_ref().is_some_and(|tls| tls.enabled && tls.server_name.is_some())
+        && server.pool_connection_name.is_none();
     let parts = ConnectionParts {
         server_name: name.filter(|_| asks_for_name),
-        name: name.filter(|_| !asks_for_name || server.pool_connection_name.is_some()),
+        name: name.filter(|_| !asks_for_name),
         ..ConnectionParts::default()
     };
     KEYS.key(&parts)
