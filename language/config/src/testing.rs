@@ -25,6 +25,7 @@ impl Loader for Files {
 
 const REQUESTS: &str = "..YYYYYYYY............";
 const RESPONSES: &str = "...........YYYYYYY....";
+const CHOSEN: &str = "......YYYYYYYYYYYYYY..";
 const ONE_STRING: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
 
 static FETCHES: &[FetchDecl] = &[
@@ -50,6 +51,8 @@ static FETCHES: &[FetchDecl] = &[
         .args(ONE_STRING)
         .valid(RESPONSES)
         .needs(Needs::HTTP_RESPONSE),
+    FetchDecl::new("be_name", SampleType::Str, "backend").valid(CHOSEN),
+    FetchDecl::new("fe_name", SampleType::Str, "frontend"),
     FetchDecl::new("be_conn", SampleType::Int, "connections").args(ArgSpec::new(0, &[ArgKind::Backend])),
     FetchDecl::new("fe_conn", SampleType::Int, "connections").args(ArgSpec::new(0, &[ArgKind::Frontend])),
     FetchDecl::new("srv_conn", SampleType::Int, "connections").args(ArgSpec::new(1, &[ArgKind::Server])),

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use weir_expr::Condition;
+use weir_expr::{Condition, EvaluationPoint};
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
 use self::protocols::{check_protocols, check_servers_without_http};
@@ -86,7 +86,7 @@ fn warn_about_conditions(draft: &Draft, diagnostics: &mut Diagnostics) {
             ConditionList::Rules(kind) if !kind.is_http() => format!(" in '{}'", kind.keyword()),
             _ => String::new(),
         };
-        let place = weir_expr::EvaluationPoint::ALL.into_iter().find(|place| written.points.contains(*place));
+        let place = EvaluationPoint::ALL.into_iter().find(|place| written.points.contains(*place));
         let place = place.map_or("this place", |place| place.name());
         let message = if name.is_empty() {
             format!(
@@ -440,6 +440,7 @@ impl ProxyParser<'_> {
             return;
         }
         check_captures(finished, diagnostics);
+        check_unique_id(finished, diagnostics);
         stats::check_rules(&finished.proxy, finished.span, diagnostics);
         balancing::check_transparent(&finished.proxy, finished.span, diagnostics);
         checks::settle_external(&finished.proxy, finished.span, context, diagnostics);
@@ -643,6 +644,22 @@ fn check_captures(finished: &Finished, diagnostics: &mut Diagnostics) {
             );
             diagnostics.push(Diagnostic::alert(*span, message).layout(Layout::Bare));
         }
+    }
+}
+
+/// A frontend may make the unique identifier before a backend is chosen.
+fn check_unique_id(finished: &Finished, diagnostics: &mut Diagnostics) {
+    let proxy = &finished.proxy;
+    let format = proxy.settings.unique_id_format.as_ref().filter(|_| !proxy.is_backend());
+    let mut fetches = format.iter().flat_map(|format| format.expressions());
+    if let Some(late) = fetches.find(|fetch| !fetch.points().contains(EvaluationPoint::FrontendRequestHeader))
+    {
+        let message = format!(
+            "failed to parse unique-id of {} : sample fetch <{}> may not be reliably used here because it needs a backend which is not available here.",
+            Subject::of(proxy),
+            late.decl().name
+        );
+        diagnostics.push(Diagnostic::alert(finished.span, message).layout(Layout::Bare));
     }
 }
 

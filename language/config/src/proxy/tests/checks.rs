@@ -361,3 +361,20 @@ fn names_that_no_field_has_are_warned_of() {
     check("listen l", "http-request del-header 'x y' ;; http-request replace-header 'x y' a b", &[]);
     check("listen l", "http-request set-header \"X-a!#%&'*+-.^_`|~9\" z ;; http-request set-header é z", &[]);
 }
+
+#[test]
+fn identifiers_of_frontends_need_no_backend() {
+    let message = |name: &str| {
+        format!(
+            "A failed to parse unique-id of frontend '{name}' : sample fetch <be_name> may not be reliably used here because it needs a backend which is not available here."
+        )
+    };
+    check("frontend f", "unique-id-format %[be_name]", &[&message("f")]);
+    check("listen l", "unique-id-format %[be_name]", &[]);
+    check("frontend f", "unique-id-format %[fe_name]", &[]);
+    check_text(
+        "defaults\n mode http\n timeout client 1s\n timeout connect 1s\n timeout server 1s\n unique-id-format %[be_name]\n\
+         backend b\n server s 1.1.1.1:1\nfrontend f\n bind :1\n default_backend b\n",
+        &[&message("f")],
+    );
+}
