@@ -442,6 +442,16 @@ mod tests {
         check("bin(610a62),has_ctl", "1");
         check("bin(610a62),has_ctl(0x1)", "0");
         check("bin(610a62),has_ctl(1024)", "1");
+        check("bin(6109),has_ctl", "0");
+        check("bin(6109),has_ctl(any)", "1");
+        check("bin(7f),has_ctl", "1");
+        check("bin(617f09),has_ctl(http)", "0");
+        check("bin(610d),has_ctl(http)", "1");
+        check("str(a=1&b=2),param(b,0x26)", "2");
+        check("str(a=1;b=2),param(b,0x3b)", "2");
+        check("str(example.com.),reverse_dom", "com.example");
+        check("str(a..b),reverse_dom", "-");
+        check("str(.),reverse_dom", "-");
         check("str(Thu),ub64dec,hex", "4E1B");
         check("str(Th==),b64dec,hex", "4E");
         check("str(\"\"),hex2i", "0");

@@ -286,23 +286,28 @@ fn base2<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
 }
 
 fn check_has_ctl(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
-    let Some(text) = args.str(0).filter(|text| !text.is_empty()) else {
-        args.set(0, Arg::Int(CONTROLS));
-        return Ok(());
-    };
-    let text = String::from_utf8_lossy(text).into_owned();
-    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => i64::from_str_radix(digits, 16),
-        None => text.parse(),
+    let text = String::from_utf8_lossy(args.str(0).unwrap_or_default()).into_owned();
+    let parsed = match (&*text, text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))) {
+        ("", _) => Ok(CONTROLS & !TAB),
+        ("any", _) => Ok(CONTROLS),
+        ("http", _) => Ok(FORBIDDEN_IN_HTTP),
+        (_, Some(digits)) => i64::from_str_radix(digits, 16),
+        (_, None) => text.parse(),
     };
     let mask = parsed.ok().filter(|mask| (0..=CONTROLS).contains(mask));
-    let mask = mask.ok_or_else(|| format!("'{text}' is not a mask of the 33 control characters"))?;
+    let mask = mask.ok_or_else(|| {
+        format!("'{text}' is neither 'any' nor 'http' nor a mask of the 33 control characters")
+    })?;
     args.set(0, Arg::Int(mask));
     Ok(())
 }
 
 /// A bit for each character from 0 to 31, and bit 32 for DEL.
 const CONTROLS: i64 = (1 << 33) - 1;
+/// Header values have it, so the default mask does not (manual, "has_ctl").
+const TAB: i64 = 1 << 9;
+/// NUL, LF and CR.
+const FORBIDDEN_IN_HTTP: i64 = 0x2401;
 
 fn has_ctl<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let Value::Bin(bytes) = value else { return None };
@@ -330,10 +335,15 @@ fn reverse<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     Some(Value::Str(Cow::Owned(bytes)))
 }
 
+/// A dot at the end is dropped; a name with an empty label is not a domain name.
 fn reverse_dom<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     let Value::Str(bytes) = value else { return None };
+    let name = bytes.strip_suffix(b".").unwrap_or(&bytes);
+    if name.split(|byte| *byte == b'.').any(<[u8]>::is_empty) {
+        return None;
+    }
     let mut out = scratch::take();
-    for (index, label) in bytes.rsplit(|byte| *byte == b'.').enumerate() {
+    for (index, label) in name.rsplit(|byte| *byte == b'.').enumerate() {
         if index > 0 {
             out.push(b'.');
         }
@@ -344,10 +354,16 @@ fn reverse_dom<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
 }
 
 fn check_param(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
-    match args.str(1) {
-        Some(delimiter) if delimiter.len() != 1 => Err("Delimiter must be exactly 1 character".into()),
-        _ => Ok(()),
-    }
+    let Some(text) = args.str(1) else { return Ok(()) };
+    let hexadecimal = text.strip_prefix(b"0x").and_then(|digits| std::str::from_utf8(digits).ok());
+    let delimiter = match (text, hexadecimal) {
+        ([character], _) => *character,
+        (_, Some(digits)) => u8::from_str_radix(digits, 16)
+            .map_err(|_| "Delimiter must be a character between 0x00 and 0xff".to_owned())?,
+        _ => return Err("Delimiter must be exactly 1 character, or its hexadecimal number".into()),
+    };
+    args.set(1, Arg::Str([delimiter].into()));
+    Ok(())
 }
 
 /// Parameters are separated by one character, `&` by default; one without `=` has an empty value.
