@@ -47,26 +47,16 @@ const PREFIXES: &[(&str, Prefix)] = &[
     ("tcp", Prefix::Family(Family::Any)),
     ("tcp4", Prefix::Family(Family::V4)),
     ("tcp6", Prefix::Family(Family::V6)),
-    ("stream+ip", Prefix::Family(Family::Any)),
-    ("stream+ipv4", Prefix::Family(Family::V4)),
-    ("stream+ipv6", Prefix::Family(Family::V6)),
     ("unix", Prefix::Unix),
     ("uxst", Prefix::Unix),
-    ("stream+unix", Prefix::Unix),
     ("abns", Prefix::Abstract { padded: true }),
-    ("stream+abns", Prefix::Abstract { padded: true }),
     ("abnsz", Prefix::Abstract { padded: false }),
-    ("stream+abnsz", Prefix::Abstract { padded: false }),
     ("fd", Prefix::Descriptor),
     ("sockpair", Prefix::SocketPair),
     ("udp", Prefix::Datagram(Family::Any)),
     ("udp4", Prefix::Datagram(Family::V4)),
     ("udp6", Prefix::Datagram(Family::V6)),
-    ("dgram+ip", Prefix::Datagram(Family::Any)),
-    ("dgram+ipv4", Prefix::Datagram(Family::V4)),
-    ("dgram+ipv6", Prefix::Datagram(Family::V6)),
     ("uxdg", Prefix::DatagramUnix),
-    ("dgram+unix", Prefix::DatagramUnix),
     ("quic4", Prefix::NotYet),
     ("quic6", Prefix::NotYet),
     ("quic+ip", Prefix::NotYet),
@@ -154,12 +144,8 @@ pub fn server_address(word: &Word, subject: &str) -> Parsed<ServerAddress> {
 
 /// Parses the address of a server that may be a log server; also returns whether it takes datagrams.
 pub(crate) fn any_server_address(word: &Word, subject: &str) -> Parsed<(ServerAddress, bool)> {
-    let prefix = word.text().split_once('@').map_or("", |(prefix, _)| prefix);
-    let datagrams = PREFIXES
-        .iter()
-        .any(|(known, what)| *known == prefix && matches!(what, Prefix::Datagram(_) | Prefix::DatagramUnix));
-    let transport = if datagrams { Transport::Datagram } else { Transport::Stream };
-    Ok((address_of_server(word, subject, transport)?, datagrams))
+    let transport = forced_transport(word.text()).unwrap_or(Transport::Stream);
+    Ok((address_of_server(word, subject, transport)?, transport == Transport::Datagram))
 }
 
 fn address_of_server(word: &Word, subject: &str, transport: Transport) -> Parsed<ServerAddress> {
@@ -239,10 +225,28 @@ pub fn log_address(word: &Word, keyword: &str) -> Parsed<LogAddress> {
 
 /// Log lines leave as datagrams, unless a prefix says that a connection is wanted.
 fn log_transport(text: &str) -> Transport {
-    let prefix = text.split_once('@').map(|(prefix, _)| prefix).filter(|prefix| !prefix.starts_with('/'));
-    let stream =
-        |prefix: &str| matches!(prefix, "tcp" | "tcp4" | "tcp6" | "uxst") || prefix.starts_with("stream+");
-    if prefix.is_some_and(stream) { Transport::Stream } else { Transport::Datagram }
+    forced_transport(text).unwrap_or(Transport::Datagram)
+}
+
+/// The transport that the prefixes of an address force.
+fn forced_transport(text: &str) -> Option<Transport> {
+    let (transport, rest) = forcing_prefix(text);
+    let prefix = rest.split_once('@').map_or("", |(prefix, _)| prefix);
+    let known = PREFIXES.iter().find(|(known, _)| *known == prefix);
+    transport.or_else(|| match known?.1 {
+        Prefix::Datagram(_) | Prefix::DatagramUnix => Some(Transport::Datagram),
+        Prefix::Family(_) if prefix.starts_with("tcp") => Some(Transport::Stream),
+        Prefix::Unix if prefix == "uxst" => Some(Transport::Stream),
+        _ => None,
+    })
+}
+
+/// `stream+` and `dgram+`, which may stand before any address, and the rest (manual, "Address formats").
+fn forcing_prefix(text: &str) -> (Option<Transport>, &str) {
+    let forced = |prefix, transport| text.strip_prefix(prefix).map(|rest| (Some(transport), rest));
+    forced("stream+", Transport::Stream)
+        .or_else(|| forced("dgram+", Transport::Datagram))
+        .unwrap_or((None, text))
 }
 
 /// Parses `<address>[:<port>[-<port>]]`, the address to connect from.
@@ -332,21 +336,16 @@ fn raw<'w>(text: &'w str, span: Span, subject: &str, wanted: Transport) -> Parse
     if text.is_empty() {
         return Err(complain("'' resolves to an empty address (environment variable missing?)".to_owned()));
     }
-    let (prefix, rest) = match text.split_once('@') {
+    let (_, address) = forcing_prefix(text);
+    let (prefix, rest) = match address.split_once('@') {
         Some((name, rest)) => match PREFIXES.iter().find(|(known, _)| *known == name) {
             Some((_, prefix)) => (Some(*prefix), rest),
-            None if text.starts_with('/') => (None, text),
+            None if address.starts_with('/') => (None, address),
             None => return Err(complain(format!("invalid address: '{name}@' in '{text}'"))),
         },
-        None => (None, text),
+        None => (None, address),
     };
-    let transport = match prefix {
-        Some(Prefix::Datagram(_) | Prefix::DatagramUnix) => Transport::Datagram,
-        Some(Prefix::Family(_)) if text.starts_with("tcp") || text.starts_with("stream") => Transport::Stream,
-        Some(Prefix::Unix) if !text.starts_with("unix@") => Transport::Stream,
-        _ => wanted,
-    };
-    if transport != wanted {
+    if forced_transport(text).is_some_and(|transport| transport != wanted) {
         return Err(match wanted {
             Transport::Stream => complain(format!("dgram-type address not acceptable in '{text}'")),
             Transport::Datagram => complain(format!("stream-type address not acceptable in '{text}'")),
@@ -358,7 +357,7 @@ fn raw<'w>(text: &'w str, span: Span, subject: &str, wanted: Transport) -> Parse
         Some(Prefix::Abstract { padded }) => Ok(Raw::Abstract { name: rest, padded }),
         Some(Prefix::Descriptor) => descriptor(rest, text).map(Raw::Descriptor).map_err(complain),
         Some(Prefix::SocketPair) => descriptor(rest, text).map(Raw::SocketPair).map_err(complain),
-        None if text.starts_with('/') => Ok(Raw::Unix(text)),
+        None if rest.starts_with('/') => Ok(Raw::Unix(rest)),
         None => inet(rest, text, Family::Any).map_err(complain),
         Some(Prefix::Family(family) | Prefix::Datagram(family)) => inet(rest, text, family).map_err(complain),
     }
@@ -514,6 +513,19 @@ mod tests {
         check_listen(":+80", "'bind' : port offset not permitted here in ':+80'");
         check_listen("ipv4@::1:80", "'bind' : invalid address: '::1' in 'ipv4@::1:80'");
         check_listen(",:80", "'bind' : '' resolves to an empty address");
+        check_listen("stream+1.1.1.1:80", "Ip(1.1.1.1), first_port: 80");
+        check_listen("stream+[::1]:80", "Ip(::1)");
+        check_listen("stream+:80", "Ip(0.0.0.0)");
+        check_listen("stream+/run/x@y", "Unix(\"/run/x@y\")");
+        check_listen("stream+ipv6@[::1]:80", "Ip(::1)");
+        check_listen("stream+tcp4@1.1.1.1:80", "Ip(1.1.1.1)");
+        check_listen("stream+abns@x", "padded: true");
+        check_listen("stream+fd@3", "Descriptor(3)");
+        check_listen("stream+sockpair@3", "SocketPair(3)");
+        check_listen("stream+stream+1.1.1.1:80", "invalid address: 'stream+1.1.1.1'");
+        check_listen("xyz+1.1.1.1:80", "invalid address: 'xyz+1.1.1.1'");
+        check_listen("dgram+1.1.1.1:80", "dgram-type address not acceptable in 'dgram+1.1.1.1:80'");
+        check_listen("dgram+/run/x", "dgram-type address not acceptable");
         check_listen("udp@1.1.1.1:80", "'bind' : dgram-type address not acceptable in 'udp@1.1.1.1:80'");
         check_listen("quic4@1.1.1.1:80", "'quic4@1.1.1.1:80' is not implemented yet");
         check_listen("[::1:80", "missing ']'");
@@ -538,6 +550,16 @@ mod tests {
         );
         check_server("ipv6@www.example.com:80", "family: V6");
         check_server("/tmp/x", "Unix(\"/tmp/x\")");
+        check_server("stream+1.1.1.1:80", "Ip(1.1.1.1), port: Fixed(80)");
+        check_server(
+            "stream+www.example.com",
+            "Name { name: \"www.example.com\", family: Any }, port: Mapped(0)",
+        );
+        check_server("stream+unix@/tmp/x", "Unix(\"/tmp/x\")");
+        check_server("dgram+1.1.1.1:80", "'server l/a' : dgram-type address not acceptable");
+        let (_, datagrams) =
+            any_server_address(&word("dgram+1.1.1.1:80"), "server l/a").expect("a log server");
+        assert!(datagrams);
         check_server("1.1.1.1:80-90", "'server l/a' : port range not permitted here in '1.1.1.1:80-90'");
         check_server("a b:80", "'server l/a' : invalid address: 'a b' in 'a b:80'");
     }
@@ -561,6 +583,13 @@ mod tests {
         check("tcp4@127.0.0.1", "Fixed(514)");
         check("uxst@/run/log", "Stream(Unix(\"/run/log\"))");
         check("stream+unix@/run/log", "Stream(Unix(\"/run/log\"))");
+        check("stream+127.0.0.1:1514", "Stream(Inet { host: Ip(127.0.0.1), port: Fixed(1514) })");
+        check("stream+/run/log", "Stream(Unix(\"/run/log\"))");
+        check("dgram+127.0.0.1:1514", "Udp { host: Ip(127.0.0.1), port: 1514 }");
+        check("dgram+ip@127.0.0.1", "Udp { host: Ip(127.0.0.1), port: 514 }");
+        check("dgram+unix@/run/log", "Unix(\"/run/log\")");
+        check("dgram+/run/log", "Unix(\"/run/log\")");
+        check("dgram+fd@7", "Descriptor(7)");
         check("/dev/tcp@log", "Unix(\"/dev/tcp@log\")");
     }
 
