@@ -690,9 +690,13 @@ fn read_tlv(server: &mut ServerLine<'_>, words: &mut Words<'_>) -> Parsed {
     let identifier = identifier.ok_or_else(|| {
         fault(keyword.span(), "'set-proxy-v2-tlv-fmt' expects a type between 0 and 255 in parentheses")
     })?;
-    let format = words.expect("'set-proxy-v2-tlv-fmt' expects a format")?;
-    let format =
-        server.expressions.format(format, EvaluationPoints::only(EvaluationPoint::BackendSetServer))?;
+    let format = match words.take() {
+        Some(format) => {
+            server.expressions.format(format, EvaluationPoints::only(EvaluationPoint::BackendSetServer))?
+        }
+        // As the last word of its line it stands for an empty field.
+        None => server.expressions.literal(keyword, "")?,
+    };
     let header = proxy_v2(server);
     if header.tlvs.len() == MAX_TLVS {
         return Err(fault(keyword.span(), format!("'set-proxy-v2-tlv-fmt' : more than {MAX_TLVS} fields")));
