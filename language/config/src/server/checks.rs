@@ -21,10 +21,14 @@ pub(super) const READY: &[Row<ServerReader>] = &[
     option("addr", "<ipv4|ipv6>", "127.0.0.2", "health checks: address to check", |server, words| {
         let word = words.expect("'addr' expects <ipv4|ipv6> as argument.")?;
         let (host, first, last) = source_address(word, "addr")?;
-        if (first, last) != (0, 0) {
-            return Err(fault(word.span(), "'addr' takes no port: use 'port'."));
+        if first != last {
+            return Err(fault(word.span(), format!("'addr' : port range not permitted here in '{word}'")));
         }
-        server.settings.check.address = Some(host);
+        let check = &mut server.settings.check;
+        check.address = Some(host);
+        if first > 0 {
+            check.port = Some(first);
+        }
         Ok(())
     }),
     option("agent-addr", "<addr>", "127.0.0.2", "agent checks: address", |server, words| {
