@@ -213,6 +213,29 @@ def certificates_go_by_name(binary, folder):
             assert world.log.line().endswith("SSL handshake failure (error:0A0000EA:SSL routines::callback failed)")
 
 
+def a_wildcard_serves_clients_that_cannot_check_the_exact_name(binary, folder):
+    """The exact name has an ECDSA certificate, its wildcard one of RSA."""
+    authority = Authority(folder)
+    exact = authority.issue("www.one.example", "exact.pem")
+    wild = authority.issue("*.one.example", "wild.pem", kind="rsa")
+    rsa, ecdsa = "ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"
+    for order in ((exact, wild), (wild, exact)):
+        line = "ssl strict-sni " + " ".join(f"crt {path}" for path in order)
+        with World(binary, folder, frontend(line, "%[ssl_f_s_dn(CN)]")) as world:
+            for ciphers, expected in ((rsa, b"*.one.example"), (ecdsa, b"www.one.example"), (f"{rsa}:{ecdsa}", b"www.one.example")):
+                with connect(world.port, name="www.one.example", version=ssl.TLSVersion.TLSv1_2, ciphers=ciphers) as connection:
+                    assert ask_over(connection).endswith(b"\r\n\r\n" + expected), (order, ciphers)
+                world.log.line()
+    # A name that the line of the wildcard excludes keeps its own certificate, and the handshake fails.
+    listed = folder.file("list", f"{exact}\n{wild} *.one.example !www.one.example\n")
+    with World(binary, folder, frontend(f"ssl strict-sni crt-list {listed}")) as world:
+        try:
+            connect(world.port, name="www.one.example", version=ssl.TLSVersion.TLSv1_2, ciphers=rsa)
+            raise AssertionError("the certificate of a wildcard that excludes the name")
+        except ssl.SSLError:
+            pass
+
+
 def a_bundle_shows_what_the_client_can_check(binary, folder):
     """`NAME.rsa` and `NAME.ecdsa` for `crt NAME`."""
     authority = Authority(folder)

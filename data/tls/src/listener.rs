@@ -137,14 +137,18 @@ impl Listener {
         self.entries.is_empty()
     }
 
-    /// The certificate of a name.
+    /// The certificate of a name. One of a wildcard comes second, and first where the client can only verify that one.
     fn named(&self, name: &str, abilities: &Abilities) -> Option<&Entry> {
         let named = self.index.names.get(name).and_then(|found| self.best(found, None, abilities));
-        let wild = || {
-            let (_, rest) = name.split_once('.')?;
+        if let Some(entry) = named
+            && abilities.rank(entry) < UNVERIFIABLE
+        {
+            return Some(entry);
+        }
+        let wild = name.split_once('.').and_then(|(_, rest)| {
             self.best(self.index.wildcards.get(rest)?, self.index.excluded.get(name), abilities)
-        };
-        named.or_else(wild)
+        });
+        wild.filter(|wild| named.is_none() || abilities.rank(wild) < UNVERIFIABLE).or(named)
     }
 
     /// A generated certificate for a name without one.
@@ -163,17 +167,9 @@ impl Listener {
             .iter()
             .filter(|number| excluded.is_none_or(|excluded| !excluded.contains(number)))
             .filter_map(|number| self.entries.get(*number as usize));
-        let rank = |entry: &Entry| match entry.certificate().algorithm {
-            SignatureAlgorithm::ECDSA | SignatureAlgorithm::ED25519
-                if abilities.ecdsa_tls12 || (abilities.ecdsa_tls13 && entry.speaks_tls13()) =>
-            {
-                0
-            }
-            SignatureAlgorithm::RSA if abilities.rsa => 1,
-            _ => 2,
-        };
         let first = found.next()?;
-        Some(found.fold(first, |best, entry| if rank(entry) < rank(best) { entry } else { best }))
+        let better = |best, entry| if abilities.rank(entry) < abilities.rank(best) { entry } else { best };
+        Some(found.fold(first, better))
     }
 }
 
@@ -231,6 +227,19 @@ struct Abilities {
 }
 
 impl Abilities {
+    /// The preference for a certificate, the best first.
+    fn rank(&self, entry: &Entry) -> u8 {
+        match entry.certificate().algorithm {
+            SignatureAlgorithm::ECDSA | SignatureAlgorithm::ED25519
+                if self.ecdsa_tls12 || (self.ecdsa_tls13 && entry.speaks_tls13()) =>
+            {
+                0
+            }
+            SignatureAlgorithm::RSA if self.rsa => 1,
+            _ => UNVERIFIABLE,
+        }
+    }
+
     fn of(hello: &ClientHello<'_>) -> Abilities {
         // Without the extension, a client supports the defaults of TLS 1.2: SHA-1 with either.
         let Some(schemes) = hello.signature_schemes() else {
@@ -249,6 +258,9 @@ impl Abilities {
         }
     }
 }
+
+/// The rank of a certificate that the client cannot verify.
+const UNVERIFIABLE: u8 = 2;
 
 const BUNDLE: [&str; 3] = [".ecdsa", ".rsa", ".dsa"];
 
