@@ -21,6 +21,8 @@ pub(crate) struct CheckContext<'c> {
     pub(crate) server: &'c Server,
     /// Variables of the scopes `check` and `sess`: a check has no other session.
     variables: VariableStore,
+    /// `unique-id`, once it was used.
+    unique_id: Option<Vec<u8>>,
     /// What the check speaks over.
     pub(crate) connector: StreamConnector,
     /// What was received: bytes, or the body of an HTTP response.
@@ -33,12 +35,25 @@ impl<'c> CheckContext<'c> {
     pub(crate) fn new(view: &'c dyn ProcessView, backend: &'c Backend, server: &'c Server) -> Self {
         let (variables, payload) = (VariableStore::default(), Vec::new());
         let connector = StreamConnector::CLOSED;
-        CheckContext { view, backend, server, variables, connector, payload, response: None }
+        CheckContext { view, backend, server, variables, unique_id: None, connector, payload, response: None }
     }
 
     /// Its connector, for others; nothing is connected thereafter.
     pub(crate) fn take_connector(&mut self) -> StreamConnector {
         std::mem::replace(&mut self.connector, StreamConnector::CLOSED)
+    }
+
+    /// The unique identifier of the check, by the format of its backend.
+    fn unique_id(&mut self) -> Option<&[u8]> {
+        if self.unique_id.is_none() {
+            let format = self.view.unique_id_format(self.backend)?;
+            // A format that reads `unique-id` itself finds this value, not itself again.
+            self.unique_id = Some(Vec::new());
+            let mut id = Vec::new();
+            format.render(self, &mut id);
+            self.unique_id = Some(id);
+        }
+        self.unique_id.as_deref()
     }
 
     /// The address that the check connects from.
@@ -71,7 +86,11 @@ impl Context for CheckContext<'_> {
     fn fetch<'a>(&'a mut self, fetch: FetchIndex, args: &'a Args, _: &mut Cursor) -> Fetched<'a> {
         let text = |text: &'a str| Some(Value::Str(text.as_bytes().into()));
         // Others were refused when the configuration was read, or are about a client: a check has none, and they have no value.
-        let value = match self.view.fetch_name(fetch).unwrap_or_default() {
+        let name = self.view.fetch_name(fetch).unwrap_or_default();
+        if name == "unique-id" {
+            return self.unique_id().map(|id| Value::Str(id.into())).into();
+        }
+        let value = match name {
             "be_id" => Some(Value::Int(self.backend.settings().id.into())),
             "be_name" => text(self.backend.name()),
             "bc_src" => self.source().map(|address| Value::from(address.ip())),
@@ -164,6 +183,10 @@ impl Context for CheckContext<'_> {
             Alias::BackendSourcePort => out.port(self.source().map(|address| address.port())),
             Alias::ServerIp => out.address(self.destination().map(|address| address.ip())),
             Alias::ServerPort => out.port(self.destination().map(|address| address.port())),
+            Alias::UniqueId => match self.unique_id() {
+                Some(id) => out.text(id),
+                None => out.missing(),
+            },
             Alias::Server => out.encoded(self.server.name().as_bytes()),
             _ => out.missing(),
         }

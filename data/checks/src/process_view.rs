@@ -1,7 +1,9 @@
 //! What checks need of the process, and what they report to it.
 
+use std::sync::Arc;
+
 use weir_backend::{Backend, News, Server};
-use weir_expr::{FetchIndex, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_expr::{FetchIndex, LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
 use weir_net::Connection;
 
 /// An idle connection of the server's traffic.
@@ -32,6 +34,9 @@ pub trait ProcessView: Send + Sync {
 
     /// The name of a fetch.
     fn fetch_name(&self, fetch: FetchIndex) -> Option<&'static str>;
+
+    /// `unique-id-format` of a backend.
+    fn unique_id_format(&self, backend: &Backend) -> Option<Arc<LogFormat>>;
 
     /// Facts about the process.
     fn facts(&self) -> ProcessFacts<'_>;

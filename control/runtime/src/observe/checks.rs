@@ -1,8 +1,10 @@
 //! The process as seen by checks.
 
+use std::sync::Arc;
+
 use weir_backend::{Backend, News, Server};
 use weir_checks::{IdleConnection, ProcessView};
-use weir_expr::{FetchIndex, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_expr::{FetchIndex, LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
 
 use super::{Live, notices};
 
@@ -34,6 +36,11 @@ impl ProcessView for Live {
 
     fn fetch_name(&self, fetch: FetchIndex) -> Option<&'static str> {
         weir_stream::fetch::FETCHES.get(usize::from(fetch.0)).map(|row| row.decl.name)
+    }
+
+    fn unique_id_format(&self, backend: &Backend) -> Option<Arc<LogFormat>> {
+        let proxy = self.instance.proxies.get(backend.settings().place)?;
+        proxy.config.settings.unique_id_format.clone()
     }
 
     fn facts(&self) -> ProcessFacts<'_> {

@@ -11,7 +11,7 @@ use weir_backend::{
     ServerAddress, ServerKey, ServerSettings, StartLevel,
 };
 use weir_checks::{CheckLoad, CheckPlan, Checks, Dial, IdleConnection, Intervals, ProcessView, Timings};
-use weir_expr::{FetchIndex, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_expr::{FetchIndex, LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
 use weir_sched::simulate::network::SimulatedNetwork;
 use weir_sched::{Class, Kind, now, sleep_until, spawn};
 use weir_sys::Address;
@@ -50,6 +50,10 @@ impl ProcessView for Listener {
     }
 
     fn fetch_name(&self, _: FetchIndex) -> Option<&'static str> {
+        None
+    }
+
+    fn unique_id_format(&self, _: &Backend) -> Option<Arc<LogFormat>> {
         None
     }
 

@@ -286,7 +286,7 @@ pub fn is_client_fetch(name: &str) -> bool {
 
 /// Whether checks support a fetch: one that needs no stream, one of these, or one that has no value.
 pub fn is_check_fetch(name: &str) -> bool {
-    const ANSWERED: [&str; 32] = [
+    const ANSWERED: [&str; 33] = [
         "bc_dst",
         "bc_dst_port",
         "bc_src",
@@ -319,6 +319,7 @@ pub fn is_check_fetch(name: &str) -> bool {
         "ssl_bc_unique_id",
         "ssl_bc_use_keysize",
         "status",
+        "unique-id",
     ];
     ANSWERED.contains(&name)
         || is_client_fetch(name)
