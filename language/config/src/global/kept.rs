@@ -43,6 +43,14 @@ impl GlobalContext<'_> {
         self.keep(words, |line, words| line.word(words, expected).map(drop))
     }
 
+    /// A folder for all lines, given once.
+    fn keep_base(&mut self, words: &mut Words<'_>) -> Parsed {
+        if self.global.kept.iter().any(|kept| kept.keyword == self.keyword) {
+            return Err(fault(words.line().span(), format!("'{}' already specified.", self.keyword)));
+        }
+        self.keep_word(words, FOLDER)
+    }
+
     /// One word or more.
     fn keep_words(&mut self, words: &mut Words<'_>, expected: &str) -> Parsed {
         self.keep(words, |line, words| {
@@ -177,13 +185,9 @@ fn warn_no_effect(words: &Words<'_>, why: &str) {
 const FOLDER: &str = "a directory path as an argument";
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
-    Row::ready("ca-base", "<dir>", "/etc/ssl/certs", "TLS: folder of authorities", |l, w| {
-        l.keep_word(w, FOLDER)
-    }),
-    Row::ready("crt-base", "<dir>", "/etc/ssl/private", "TLS: folder of certificates", |l, w| {
-        l.keep_word(w, FOLDER)
-    }),
-    Row::ready("key-base", "<dir>", "/etc/ssl/private", "TLS: folder of keys", |l, w| l.keep_word(w, FOLDER)),
+    Row::ready("ca-base", "<dir>", "/etc/ssl/certs", "TLS: folder of authorities", |l, w| l.keep_base(w)),
+    Row::ready("crt-base", "<dir>", "/etc/ssl/private", "TLS: folder of certificates", |l, w| l.keep_base(w)),
+    Row::ready("key-base", "<dir>", "/etc/ssl/private", "TLS: folder of keys", |l, w| l.keep_base(w)),
     Row::ready(
         "ssl-default-bind-ciphers",
         "<ciphers>",

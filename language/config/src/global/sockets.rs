@@ -59,7 +59,13 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "common settings of unix sockets",
         |line, words| {
             while let Some(word) = words.take() {
+                let given = line.global.unix_bind.prefix.clone().filter(|_| word.is("prefix"));
                 read_unix_bind(&mut line.global.unix_bind, word, words)?;
+                if given.is_some() {
+                    line.global.unix_bind.prefix = given;
+                    let message = "unix-bind 'prefix' already specified. Continuing.";
+                    line.diagnostics.warning(words.line().span(), message);
+                }
             }
             Ok(())
         },

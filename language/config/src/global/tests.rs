@@ -228,6 +228,16 @@ fn names() {
 }
 
 #[test]
+fn folders_of_tls_files_are_given_once() {
+    for word in ["ca-base", "crt-base", "key-base"] {
+        accept(&format!("{word} /a"));
+        let (global, messages) = read(&format!("{word} /a\n{word} /b"));
+        assert_eq!(global.kept.len(), 1);
+        assert_eq!(messages, [format!("parsing [test.cfg:3] : '{word}' already specified.")]);
+    }
+}
+
+#[test]
 fn sockets_of_the_runtime_api() {
     let global = accept(
         "stats socket /run/x level admin mode 660\nstats socket 127.0.0.1:9\nstats timeout 2m\nstats maxconn 7",
@@ -242,6 +252,10 @@ fn sockets_of_the_runtime_api() {
     let global = accept("unix-bind prefix /run/w mode 600 user x gid 5");
     assert_eq!(global.unix_bind.prefix.as_deref(), Some("/run/w".as_ref()));
     assert_eq!(global.unix_bind.ownership.group, Some(Account::Id(5)));
+    let (global, messages) = read("unix-bind prefix /run/w\nunix-bind mode 600 prefix /run/x");
+    assert_eq!(global.unix_bind.prefix.as_deref(), Some("/run/w".as_ref()));
+    assert_eq!(global.unix_bind.ownership.mode, Some(0o600));
+    assert_eq!(messages, ["parsing [test.cfg:3] : unix-bind 'prefix' already specified. Continuing."]);
     refuse(
         "unix-bind foo",
         "'unix-bind' only supports the 'prefix', 'mode', 'uid', 'gid', 'user' and 'group' options.",
