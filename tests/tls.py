@@ -236,6 +236,51 @@ def a_wildcard_serves_clients_that_cannot_check_the_exact_name(binary, folder):
             pass
 
 
+def tls_defaults_hold_for_lines_below_them(binary, folder):
+    """The global section may come several times, and its `ssl-default-*` lines change nothing above them."""
+    certificate = Authority(folder).issue("one.example", kind="rsa")
+    answer = ANSWER.format("%[ssl_fc_protocol] %[ssl_fc_cipher] %[ssl_fc_curve]")
+    back, above, below = free_port(), free_port(), free_port()
+
+    def options(kind, version, suite, curve):
+        return f"""
+    ssl-default-{kind}-ciphersuites {suite}
+    ssl-default-{kind}-curves {curve}
+    ssl-default-{kind}-options ssl-max-ver {version}
+    ssl-default-{kind}-ciphers ECDHE-RSA-AES256-GCM-SHA384"""
+
+    former = ("TLSv1.3", "TLS_AES_128_GCM_SHA256", "X25519")
+    later = ("TLSv1.2", "TLS_CHACHA20_POLY1305_SHA256", "P-384")
+    second = free_port()
+    sections = f"""
+frontend back
+    bind 127.0.0.1:{back} ssl crt {certificate}
+    {answer}
+global{options("bind", *former)}{options("server", *former)}
+frontend f
+    bind 127.0.0.1:@port@ ssl crt {certificate}
+    {answer}
+listen above
+    bind 127.0.0.1:{above}
+    server s 127.0.0.1:{back} ssl verify none
+global{options("bind", *later)}{options("server", *later)}
+frontend second
+    bind 127.0.0.1:{second} ssl crt {certificate}
+    {answer}
+listen below
+    bind 127.0.0.1:{below}
+    server s 127.0.0.1:{back} ssl verify none"""
+    expected = b"TLSv1.3 TLS_AES_128_GCM_SHA256 X25519", b"TLSv1.2 ECDHE-RSA-AES256-GCM-SHA384 SECP384R1"
+    with World(binary, folder, sections) as world:
+        for port, values in zip((world.port, second), expected):
+            with connect(port) as connection:
+                body = ask_over(connection).split(b"\r\n\r\n", 1)[1]
+                assert body.upper() == values.upper(), (port, body)
+        for port, values in zip((above, below), expected):
+            _, body = get(port)
+            assert body.upper() == values.upper(), (port, body)
+
+
 def a_bundle_shows_what_the_client_can_check(binary, folder):
     """`NAME.rsa` and `NAME.ecdsa` for `crt NAME`."""
     authority = Authority(folder)

@@ -213,7 +213,9 @@ impl<'d> Document<'d> {
         self.end_section(diagnostics);
         let name = self.inputs.sources.name(id);
         self.world.enter_file(name);
-        self.file = Some((id, name.into()));
+        let name: Arc<str> = name.into();
+        self.global.files.push(Arc::clone(&name));
+        self.file = Some((id, name));
     }
 
     fn begin(

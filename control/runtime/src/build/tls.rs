@@ -42,7 +42,7 @@ use super::peers;
 use super::resolvers;
 use super::rings::log_subject;
 use authorities::AuthorityFiles;
-use defaults::{Defaults, issuer_chains, kept_number, kept_seconds, kept_switch};
+use defaults::{OrderedDefaults, issuer_chains, kept_number, kept_seconds, kept_switch};
 use layers::{Layers, Side};
 pub use live::LiveTls;
 use live::{LiveBind, LiveServer};
@@ -51,7 +51,7 @@ pub use renewals::{RenewalFault, Subject};
 
 /// Builds TLS settings from a configuration, and rebuilds those that change at run time.
 pub struct TlsBuilder {
-    defaults: Defaults,
+    defaults: OrderedDefaults,
     loader: Loader,
     /// The names of certificates by the paths in lines: a file has one, a folder or a bundle several.
     paths: HashMap<String, Vec<Box<str>>>,
@@ -133,7 +133,7 @@ struct ListedLine {
 impl TlsBuilder {
     /// A builder for a configuration with this global section.
     pub fn new(global: &model::Global, health_checks: &[model::HealthCheck]) -> Self {
-        let defaults = Defaults::of(global);
+        let defaults = OrderedDefaults::of(global);
         let (mut remarks, mut errors) = (Vec::new(), Vec::new());
         TlsBuilder {
             loader: Loader {
@@ -244,6 +244,7 @@ impl TlsBuilder {
     /// `http`, clients may choose among the versions of HTTP if the line has no `alpn`.
     pub fn listener(&mut self, frontend: &str, bind: &Bind, http: bool) -> Option<Arc<LiveListener>> {
         self.authorities.forget_used();
+        self.defaults.enter(&bind.at, &mut self.loader);
         let bind = self.with_protocols(bind, http);
         let live = Arc::new(LiveListener::new(self.make_listener(&bind)?));
         let files = self.authorities.used();
@@ -276,6 +277,7 @@ impl TlsBuilder {
     }
 
     fn make_listener(&mut self, bind: &Bind) -> Option<Listener> {
+        self.defaults.enter(&bind.at, &mut self.loader);
         let tls = bind.options.tls.as_deref()?;
         if !tls.enabled {
             self.check_unused(bind, tls);

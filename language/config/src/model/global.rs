@@ -113,6 +113,8 @@ pub struct Global {
     pub stats_timeout: Duration,
     /// `stats maxconn`: how many clients of the runtime API at once.
     pub stats_maxconn: u32,
+    /// The configuration's files, in the order in which they were read.
+    pub files: Vec<Arc<str>>,
     /// `unix-bind`: the defaults of unix sockets of `bind` lines.
     pub unix_bind: UnixBind,
     /// `set-var` and `set-var-fmt`, in order.
@@ -184,6 +186,7 @@ impl Default for Global {
             sockets: Vec::new(),
             stats_timeout: Duration::from_secs(10),
             stats_maxconn: 10,
+            files: Vec::new(),
             unix_bind: UnixBind::default(),
             variables: Vec::new(),
             tuning: Tuning::default(),

@@ -1,11 +1,14 @@
 //! TLS defaults of the global section: paths, options of lines, and the program that knows passphrases.
 
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::model::{Global, Location, TlsOptions, TlsVerify, TlsVersion};
+use weir_config::model::{Global, Kept, Location, TlsOptions, TlsVerify, TlsVersion};
 use weir_syntax::units::{TimeUnit, parse_time_prefix};
 use weir_sys::child::Exit;
 use weir_sys::program::{Invocation, OutputError, output};
+use weir_tls::Loader;
 use weir_tls::certificate::ExtraFiles;
 use weir_tls::issuers::IssuerChains;
 use weir_tls::passphrase::Passphrases;
@@ -27,6 +30,52 @@ pub(super) struct Defaults {
     pub server: LineDefaults,
     /// `ssl-server-verify`.
     pub server_verify: TlsVerify,
+}
+
+/// The defaults of the current line: those that stand before it in the configuration.
+#[derive(Debug)]
+pub(super) struct OrderedDefaults {
+    kept: Vec<Kept>,
+    files: Vec<Arc<str>>,
+    /// How many of `kept` stand before the current line.
+    count: usize,
+    current: Defaults,
+}
+
+impl OrderedDefaults {
+    /// Those at the end of the configuration.
+    pub fn of(global: &Global) -> OrderedDefaults {
+        let (kept, files, count) = (global.kept.clone(), global.files.clone(), global.kept.len());
+        OrderedDefaults { current: Defaults::at(&kept, count), kept, files, count }
+    }
+
+    /// Goes to a line. A line of the runtime API comes after all files.
+    pub fn enter(&mut self, line: &Location, loader: &mut Loader) {
+        let count = self.count_before(line);
+        if count != self.count {
+            self.count = count;
+            self.current = Defaults::at(&self.kept, count);
+            loader.extra = self.current.extra_files;
+            loader.replaces_extension = self.current.replaces_extension;
+        }
+    }
+
+    fn count_before(&self, line: &Location) -> usize {
+        let position = |at: &Location| {
+            let file = self.files.iter().position(|file| *file == at.file);
+            file.map_or((usize::MAX, 0), |file| (file, at.line))
+        };
+        let line = position(line);
+        self.kept.iter().take_while(|kept| position(&kept.at) < line).count()
+    }
+}
+
+impl Deref for OrderedDefaults {
+    type Target = Defaults;
+
+    fn deref(&self) -> &Defaults {
+        &self.current
+    }
 }
 
 /// The default options of a line, and where each keyword of the global section that has some stands.
@@ -73,7 +122,9 @@ impl LineDefaults {
 const KINDS: [&str; 2] = ["ssl-default-bind-", "ssl-default-server-"];
 
 impl Defaults {
-    pub fn of(global: &Global) -> Defaults {
+    /// The defaults of a line before which the first `count` kept keywords stand: `ssl-default-*` and `ssl-load-extra-*` hold for
+    /// lines below them (manual, 2.1), the others for all.
+    fn at(kept: &[Kept], count: usize) -> Defaults {
         let mut defaults = Defaults {
             certificate_base: None,
             key_base: None,
@@ -86,7 +137,13 @@ impl Defaults {
             server: LineDefaults::default(),
             server_verify: TlsVerify::Required,
         };
-        for kept in &global.kept {
+        for (position, kept) in kept.iter().enumerate() {
+            let is_below =
+                ["ssl-default-", "ssl-load-extra-"].iter().any(|kind| kept.keyword.starts_with(kind))
+                    && position >= count;
+            if is_below {
+                continue;
+            }
             let first = || kept.arguments.first().cloned();
             for (kind, side) in KINDS.iter().zip([&mut defaults.listener, &mut defaults.server]) {
                 if kept.keyword.starts_with(kind) {

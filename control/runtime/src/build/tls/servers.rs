@@ -97,6 +97,7 @@ impl TlsBuilder {
     }
 
     pub(super) fn upstream(&mut self, subject: &str, tls: &ServerTls, at: &Location) -> Option<Upstream> {
+        self.defaults.enter(at, &mut self.loader);
         let layers = Layers { subject, at, line: &tls.options, listed: None, side: Side::Server };
         let options = layers.options(&self.defaults);
         let certificate = match &tls.certificate {
