@@ -26,8 +26,9 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         }
         let check = &mut server.settings.check;
         check.address = Some(host);
+        // `port` wins, before or after this word.
         if first > 0 {
-            check.port = Some(first);
+            check.port.get_or_insert(first);
         }
         Ok(())
     }),

@@ -378,3 +378,21 @@ fn identifiers_of_frontends_need_no_backend() {
         &[&message("f")],
     );
 }
+
+#[test]
+fn addresses_of_checks_may_have_a_port() {
+    let port = |words: &str| {
+        let outcome = check("backend b", &format!("server s 1.1.1.1:1 check {words}"), &[]);
+        let proxy = outcome.proxies.last().expect("the backend");
+        proxy.servers[0].settings.check.port
+    };
+    assert_eq!(port("addr 2.2.2.2"), None);
+    assert_eq!(port("addr 2.2.2.2:80"), Some(80));
+    assert_eq!(port("addr 2.2.2.2:80 port 81"), Some(81));
+    assert_eq!(port("port 81 addr 2.2.2.2:80"), Some(81));
+    check(
+        "backend b",
+        "server s 1.1.1.1:1 check addr 2.2.2.2:80-81",
+        &["A [t.cfg:8] : 'server b/s' : 'addr' : port range not permitted here in '2.2.2.2:80-81'"],
+    );
+}
