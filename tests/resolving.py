@@ -4,7 +4,6 @@
   resolving.py --bin target/release/weir [--only REGEX]
 """
 import contextlib
-import csv
 import json
 import signal
 import struct
@@ -14,101 +13,9 @@ import threading
 
 from program import *  # noqa: F403
 from tls import Authority
+from resolvers import arrivals
 from resolvers.name_server import A, AAAA, CNAME, SRV, NameServer, address, addresses, record, service
-
-CONFIGURATION = """
-global
-    log 127.0.0.1:{log} local0
-    stats socket {cli} level admin
-    nbthread {threads}
-    {globals}
-resolvers r
-    {servers}
-    timeout resolve 150ms
-    timeout retry 150ms
-    resolve_retries 2
-    hold nx 600ms
-    hold refused 600ms
-    hold timeout 600ms
-    hold other 600ms
-    hold obsolete 300ms
-    {words}
-defaults
-    mode http
-    log global
-    timeout connect 2s
-    timeout client 20s
-    timeout server 20s
-listen l
-    bind 127.0.0.1:{port}
-    {lines}
-"""
-
-
-class World:
-    """A program that asks name servers."""
-
-    def __init__(self, binary, folder, name_servers, lines, words="", threads=1, globals="", written=None):
-        self.port = free_port()
-        self.cli = os.path.join(folder.path, f"cli{self.port}")
-        self.log = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.log.bind(("127.0.0.1", 0))
-        self.said = []
-        threading.Thread(target=self.read_log, daemon=True).start()
-        servers = written or "\n    ".join(f"nameserver ns{at} 127.0.0.1:{server.port}" for at, server in enumerate(name_servers, 1))
-        text = CONFIGURATION.format(log=self.log.getsockname()[1], cli=self.cli, port=self.port, threads=threads, servers=servers,
-                                    lines=lines, words=words, globals=globals)
-        self.program = Program(binary, "-f", folder.file(f"w{self.port}.cfg", text))
-
-    def read_log(self):
-        """Takes in what the program says."""
-        while True:
-            text = self.log.recv(65536).decode("latin-1")
-            self.said.append(re.sub(r"^<\d+>.*?\]: ", "", text).rstrip("\n"))
-
-    def __enter__(self):
-        self.program.__enter__()
-        self.program.ready(self.port)
-        assert wait_until(lambda: os.path.exists(self.cli)), "no socket for operators"
-        return self
-
-    def __exit__(self, *_):
-        self.program.__exit__()
-        self.log.close()
-
-    def ask(self, command):
-        """What the program answers an operator."""
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(self.cli)
-            connection.sendall(command.encode() + b"\n")
-            with connection.makefile("rb") as stream:
-                return stream.read().decode()
-
-    def state(self, server="s"):
-        """The columns of `show servers state` of a server."""
-        lines = self.ask("show servers state l").splitlines()
-        names = lines[1][2:].split()
-        return next(row for line in lines[2:] if line and (row := dict(zip(names, line.split())))["srv_name"] == server)
-
-    def is_at(self, expected, server="s", seconds=5):
-        """Whether a server comes to be at an address; `-` for nowhere."""
-        return wait_until(lambda: self.state(server)["srv_addr"] == expected, seconds)
-
-    def status(self, server="s"):
-        """The status of a server in the statistics."""
-        rows = csv.DictReader(self.ask("show stat").lstrip("# ").splitlines())
-        return next(row["status"] for row in rows if row["svname"] == server)
-
-    def count(self, server="ns1"):
-        """What is counted of a name server."""
-        rows = csv.DictReader(self.ask("show stat domain resolvers").lstrip("# ").splitlines())
-        return next({name: int(value) for name, value in row.items() if name not in ("id", "pid", "")}
-                    for row in rows if row["id"] == server)
-
-    def has_said(self, text):
-        """Whether the logs come to have a line."""
-        return wait_until(lambda: text in self.said)
-
+from resolvers.world import World
 
 SERVER = "server s a.test:80 resolvers r init-addr none"
 
@@ -643,4 +550,4 @@ zone "test" {{ type primary; file "{zone}"; }};
 
 
 if __name__ == "__main__":
-    sys.exit(main("resolving", [sys.modules[__name__]]))
+    sys.exit(main("resolving", [sys.modules[__name__], arrivals]))

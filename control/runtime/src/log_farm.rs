@@ -9,7 +9,6 @@
 //! farm publishes the servers that can take lines, with their transports: choosing reads that. No lock is taken for a
 //! line, and nothing is allocated. Weights play no part (manual, "balance").
 
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -249,10 +248,10 @@ fn open(source: &Source, family: AddressFamily) -> weir_sys::Result<OwnedFd> {
 /// The address for lines to a server, if it is known.
 fn destination(address: &ServerAddress) -> Option<Address> {
     match address {
-        ServerAddress::Ip(address) => Some(Address::Inet(SocketAddr::new(address.ip(), address.port()))),
+        ServerAddress::Inet { .. } => address.without_client().map(Address::Inet),
         ServerAddress::Unix(path) => Some(Address::Unix(path.clone())),
         ServerAddress::Abstract(name) => Some(Address::Abstract(name.clone().into())),
-        ServerAddress::Unknown | ServerAddress::Pair(_) => None,
+        ServerAddress::Pair(_) => None,
     }
 }
 

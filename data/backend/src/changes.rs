@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::address::ServerAddress;
+use crate::address::ServicePort;
 use crate::server::Server;
 use crate::server::state::{AdminState, OperationalState};
 
@@ -11,8 +11,8 @@ use crate::server::state::{AdminState, OperationalState};
 pub struct FormerState {
     /// The weight set by an operator.
     pub weight: Option<u32>,
-    /// Its address.
-    pub address: Option<ServerAddress>,
+    /// Its port, where it differs.
+    pub port: Option<ServicePort>,
     /// Its administrative state.
     pub admin: AdminState,
     /// Its operational state. A server in maintenance is stopped, whatever this value is.

@@ -41,7 +41,7 @@ mod traffic;
 mod view;
 mod waiting;
 
-pub use address::ServerAddress;
+pub use address::{ServerAddress, ServicePort};
 pub use backend::{Backend, Follower};
 pub use changes::{AddError, ChangeError, FormerState, RemoveError};
 pub use choice::{Choice, ChooseInput};

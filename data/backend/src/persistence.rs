@@ -398,15 +398,14 @@ impl DynamicCookies {
     /// The cookie of a server without one of its own.
     #[must_use]
     pub fn of(&self, address: &ServerAddress) -> Option<String> {
-        let (Some(key), true, ServerAddress::Ip(address)) = (&self.key, self.enabled, address) else {
-            return None;
-        };
+        let (Some(key), true) = (&self.key, self.enabled) else { return None };
+        let (ip, port) = (address.ip()?, address.port()?);
         let mut bytes = key.as_bytes().to_vec();
-        match address.ip() {
+        match ip {
             std::net::IpAddr::V4(ip) => bytes.extend(ip.octets()),
             std::net::IpAddr::V6(ip) => bytes.extend(ip.octets()),
         }
-        bytes.extend(u32::from(address.port()).to_be_bytes());
+        bytes.extend(port.number().to_be_bytes());
         Some(format!("{:016x}", xxhash_rust::xxh64::xxh64(&bytes, 0)))
     }
 }

@@ -8,11 +8,12 @@
 pub mod state;
 pub mod weight;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
-use crate::address::ServerAddress;
+use crate::address::{ServerAddress, ServicePort};
 use crate::figures::ServerFigures;
 use crate::health::{Check, CheckKind, CheckResult, Observation, Step};
 use crate::idle::IdlePools;
@@ -45,12 +46,25 @@ pub enum Change {
         /// Whether it is up.
         up: bool,
     },
-    /// `set server addr`.
-    Address(ServerAddress),
-    /// Name servers gave this address.
-    Resolved(ServerAddress),
+    /// `set server addr`, and the port of a service (SRV).
+    Address {
+        /// The new address; none keeps the current one.
+        ip: Option<IpAddr>,
+        /// The new port; none keeps the current one.
+        port: Option<ServicePort>,
+    },
+    /// Name servers gave an address.
+    Resolved {
+        /// The address.
+        ip: IpAddr,
+        /// The port, if the answer has one; none keeps the current one.
+        port: Option<ServicePort>,
+    },
     /// Name servers gave no address, or did not answer for too long.
-    Unresolved,
+    Unresolved {
+        /// The port from now on; none keeps the current one.
+        port: Option<ServicePort>,
+    },
     /// `set maxconn server`; 0 is unlimited.
     MaximumConnections(u32),
 }
@@ -60,7 +74,7 @@ pub struct Server {
     key: ServerKey,
     settings: ServerSettings,
     address: ArcSwap<ServerAddress>,
-    has_moved: AtomicBool,
+    destination_varies: AtomicBool,
     cookie: ArcSwapOption<String>,
     user_weight: AtomicU32,
     maximum_connections: AtomicU32,
@@ -112,7 +126,7 @@ impl Server {
         let server = Self {
             key,
             address: ArcSwap::from_pointee(settings.address.clone()),
-            has_moved: AtomicBool::new(false),
+            destination_varies: AtomicBool::new(settings.address.follows_client()),
             cookie: ArcSwapOption::from_pointee(settings.cookie.clone()),
             user_weight: AtomicU32::new(settings.weight),
             maximum_connections: AtomicU32::new(settings.maximum_connections),
@@ -177,10 +191,10 @@ impl Server {
         look(&self.address.load())
     }
 
-    /// Whether its address differs from the configured one.
+    /// Whether two connections may have different destinations: the address follows the client, or differs from the configured one.
     #[must_use]
-    pub fn has_moved(&self) -> bool {
-        self.has_moved.load(Ordering::Acquire)
+    pub fn destination_varies(&self) -> bool {
+        self.destination_varies.load(Ordering::Acquire)
     }
 
     /// The cookie value that designates it: its `cookie`, or a dynamic one.
@@ -501,10 +515,18 @@ impl Server {
         raise(&self.queued_maximum, queued);
     }
 
-    pub(crate) fn store_address(&self, address: ServerAddress) {
-        let has_moved = address != self.settings.address;
+    /// Replaces the parts of its address that are given.
+    pub(crate) fn store_address(&self, ip: Option<Option<IpAddr>>, port: Option<ServicePort>) {
+        let address = match &*self.address() {
+            ServerAddress::Inet { ip: own, port: own_port } => {
+                ServerAddress::Inet { ip: ip.unwrap_or(*own), port: port.unwrap_or(*own_port) }
+            }
+            // Sockets of other families have neither.
+            ServerAddress::Unix(_) | ServerAddress::Abstract(_) | ServerAddress::Pair(_) => return,
+        };
+        let varies = address != self.settings.address || address.follows_client();
         self.address.store(Arc::new(address));
-        self.has_moved.store(has_moved, Ordering::Release);
+        self.destination_varies.store(varies, Ordering::Release);
     }
 
     /// Recomputes the dynamic cookie, unless the server has a configured one.

@@ -307,7 +307,7 @@ impl Default for ServerSettings {
         Self {
             name: String::new(),
             id: 0,
-            address: ServerAddress::Unknown,
+            address: ServerAddress::UNKNOWN,
             weight: 1,
             backup: false,
             disabled: false,

@@ -4,6 +4,7 @@
 mod fixture;
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 
 use fixture::*;
 use proptest::prelude::*;
@@ -264,21 +265,28 @@ fn cookies_designate_the_first_server_that_is_up() {
 
 #[test]
 fn dynamic_cookies_follow_the_address() {
-    let address = |text: &str| ServerAddress::Ip(text.parse().unwrap());
+    let address = |text: &str| text.parse::<SocketAddr>().unwrap();
     let settings = BackendSettings {
         cookie: Some(CookieSettings::new("S", CookieMode::Insert)),
         dynamic_cookies: DynamicCookies { enabled: false, key: Some("foo".into()) },
         ..Default::default()
     };
-    let backend = with(settings, vec![ServerSettings { address: address("127.0.0.1:56423"), ..server("a") }]);
+    let backend =
+        with(settings, vec![ServerSettings { address: address("127.0.0.1:56423").into(), ..server("a") }]);
     assert!(backend.server_by_cookie("b5a7ac530ee14e81").is_none());
     backend.change_dynamic_cookies(|cookies| cookies.enabled = true);
     assert!(backend.server_by_cookie("b5a7ac530ee14e81").is_some());
-    backend.change(key(&backend, "a"), Change::Address(address("127.0.0.2:56423")), 0).unwrap();
+    backend
+        .change(
+            key(&backend, "a"),
+            Change::Address { ip: Some(address("127.0.0.2:56423").ip()), port: None },
+            0,
+        )
+        .unwrap();
     assert!(backend.server_by_cookie("b5a7ac530ee14e81").is_none());
     let now = backend.servers()[0].cookie().unwrap();
     assert!(backend.server_by_cookie(&now).is_some());
-    assert_eq!(*backend.servers()[0].address(), address("127.0.0.2:56423"));
+    assert_eq!(*backend.servers()[0].address(), address("127.0.0.2:56423").into());
 }
 
 fn shares(backend: &Backend, requests: impl Iterator<Item = ChooseInput>) -> HashMap<String, u32> {

@@ -161,13 +161,12 @@ impl Dial {
     pub(crate) fn target(&self, server: &Server) -> Option<Target> {
         let own = server.address();
         Some(match (self.address, &*own) {
-            (Some(ip), ServerAddress::Ip(own)) => inet(ip, self.port.unwrap_or(own.port()))?,
+            // A mapping needs a client, so its checks need a port of their own.
+            (other, ServerAddress::Inet { ip, port }) => inet(other.or(*ip)?, self.port.or(port.fixed())?)?,
             (Some(ip), _) => inet(ip, self.port?)?,
-            (None, ServerAddress::Ip(own)) => inet(own.ip(), self.port.unwrap_or(own.port()))?,
             (None, ServerAddress::Unix(path)) => Target::Address(Address::Unix(path.clone())),
             (None, ServerAddress::Abstract(name)) => Target::Address(Address::Abstract(name.clone().into())),
             (None, ServerAddress::Pair(number)) => Target::Pair(*number),
-            (None, ServerAddress::Unknown) => return None,
         })
     }
 

@@ -91,7 +91,7 @@ fn invocation(attempt: &Attempt<'_>, plan: &ProgramPlan) -> Invocation {
         _ => (String::new(), None),
     };
     let (server_address, server_port) = match &*server.address() {
-        ServerAddress::Ip(address) => ends(*address),
+        ServerAddress::Inet { ip: Some(ip), port } => (ip.to_string(), Some(port.number().to_string())),
         ServerAddress::Unix(path) => (path.to_string_lossy().into_owned(), None),
         _ => (String::new(), None),
     };

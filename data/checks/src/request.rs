@@ -101,7 +101,7 @@ pub(crate) fn state(attempt: &Attempt<'_>, view: &dyn ProcessView) -> String {
     let progress =
         if step < steps && (is_up || step > 0) { format!(" {step}/{steps}") } else { String::new() };
     let (address, port) = match &*server.address() {
-        ServerAddress::Ip(address) => (address.ip().to_string(), address.port().to_string()),
+        ServerAddress::Inet { ip: Some(ip), port } => (ip.to_string(), port.number().to_string()),
         _ => ("unix".to_owned(), "unix".to_owned()),
     };
     let weight = weir_backend::server::weight::displayed(server.effective_weight(now_ms));

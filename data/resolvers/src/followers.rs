@@ -2,12 +2,12 @@
 //!
 //! Nothing here waits or asks: the knowledge is an argument, and servers change through [`Backend::change_for`].
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_backend::server::weight::WeightChange;
 use weir_backend::{
-    AdminState, Backend, Change, News, Notice, Reason, Server, ServerAddress, ServerKey, Urgency,
+    AdminState, Backend, Change, News, Notice, Reason, Server, ServerAddress, ServerKey, ServicePort, Urgency,
 };
 use weir_config::model::IpNetwork;
 use weir_dns::{Kind, Name, Service};
@@ -26,8 +26,8 @@ pub struct Follower {
     pub name: Option<Name>,
     /// Its service (SRV), if it follows one: it gets one of the hosts and ports.
     pub service: Option<Name>,
-    /// Its port; servers of a service get theirs from the answer.
-    pub port: u16,
+    /// The port of its record of the service; 0 without one. The port that connections go to is the server's.
+    pub service_port: u16,
     /// Whether IPv4 addresses are asked for first.
     pub prefers_ipv4: bool,
     /// Addresses in these networks are preferred.
@@ -82,10 +82,11 @@ impl Follower {
     }
 
     fn address(&self) -> Option<IpAddr> {
-        match &*self.live()?.address() {
-            ServerAddress::Ip(address) => Some(address.ip()),
-            _ => None,
-        }
+        self.live()?.address().ip()
+    }
+
+    fn port(&self) -> Option<ServicePort> {
+        self.live()?.address().port()
     }
 
     /// The best of these addresses for it: its current one, unless another is in a preferred family or network.
@@ -107,41 +108,24 @@ impl Follower {
         best
     }
 
-    /// Gives the server an address.
-    fn settle(&self, address: IpAddr, by: &str, now_ms: u64, followed: &mut Followed) -> bool {
+    /// Gives the server an address, and a port if the answer has one.
+    fn settle(&self, found: ServerPlace, by: &str, now_ms: u64, followed: &mut Followed) -> bool {
         let Some(server) = self.live() else { return false };
-        let new = SocketAddr::new(address, self.port);
-        let old = match &*server.address() {
-            ServerAddress::Ip(old) => Some(*old),
-            _ => None,
-        };
+        let changes = found.changes_of(&server.address());
         let is_out = server.admin_state().contains(AdminState::RESOLUTION_MAINTENANCE);
-        if old == Some(new) && !is_out {
+        if changes.is_empty() && !is_out {
             return false;
         }
-        let has_moved = old.map(|old| old.ip()) != Some(address);
-        if old != Some(new) {
-            followed.news.push(self.note(&server, old, new, by));
+        let has_moved = server.address().ip() != Some(found.ip);
+        if !changes.is_empty() {
+            let changes = changes.join(", ");
+            let text = format!("{}/{}: {changes} by '{by}'.", self.backend.name(), server.name());
+            followed.news.push(self.remark(text));
         }
         let host = self.name.as_ref().map(ToString::to_string).unwrap_or_default();
-        self.change(Change::Resolved(ServerAddress::Ip(new)), Reason::Resolves(host), now_ms, followed);
+        let change = Change::Resolved { ip: found.ip, port: found.port };
+        self.change(change, Reason::Resolves(host), now_ms, followed);
         has_moved
-    }
-
-    /// The log line about a changed address.
-    fn note(&self, server: &Server, old: Option<SocketAddr>, new: SocketAddr, by: &str) -> News {
-        let was = old.map_or_else(|| "(none)".to_owned(), |old| old.ip().to_string());
-        let mut changes = Vec::new();
-        if old.map(|old| old.ip()) != Some(new.ip()) {
-            changes.push(format!("IP changed from '{was}' to '{}'", new.ip()));
-        }
-        let port = old
-            .map_or(if self.service.is_some() && self.is_given { 0 } else { new.port() }, |old| old.port());
-        if port != new.port() {
-            changes.push(format!("port changed from '{port}' to '{}'", new.port()));
-        }
-        let text = format!("{}/{}: {} by '{by}'.", self.backend.name(), server.name(), changes.join(", "));
-        self.remark(text)
     }
 
     fn remark(&self, text: String) -> News {
@@ -150,13 +134,20 @@ impl Follower {
         News { notices: vec![notice], ..News::default() }
     }
 
-    /// Removes the server's address.
+    /// Removes the server's address; its port remains.
     fn unsettle(&self, why: &'static str, now_ms: u64, followed: &mut Followed) {
         let Some(server) = self.live() else { return };
         let is_out = server.admin_state().contains(AdminState::RESOLUTION_MAINTENANCE);
         if !is_out || self.address().is_some() {
-            self.change(Change::Unresolved, Reason::Unresolved(why), now_ms, followed);
+            self.change(Change::Unresolved { port: None }, Reason::Unresolved(why), now_ms, followed);
         }
+    }
+
+    /// Takes the host and the port of a removed record away.
+    fn release(&mut self, now_ms: u64, followed: &mut Followed) {
+        let change = Change::Unresolved { port: Some(ServicePort::Fixed(0)) };
+        self.change(change, Reason::Unresolved(REMOVED), now_ms, followed);
+        (self.name, self.service_port, self.is_given) = (None, 0, false);
     }
 
     fn change(&self, change: Change, reason: Reason, now_ms: u64, followed: &mut Followed) {
@@ -167,7 +158,7 @@ impl Follower {
     }
 
     fn is_host_of(&self, service: &Service) -> bool {
-        self.name.as_ref() == Some(&service.target) && self.port == service.port
+        self.name.as_ref() == Some(&service.target) && self.service_port == service.port
     }
 
     fn has_left(&self) -> bool {
@@ -178,7 +169,7 @@ impl Follower {
     fn take_over(&mut self, service: &Service, now_ms: u64, followed: &mut Followed) {
         let Some(server) = self.live() else { return };
         self.name = Some(service.target.clone());
-        self.port = service.port;
+        self.service_port = service.port;
         let text = format!(
             "{}/{} changed its FQDN from (null) to {} by 'SRV record'",
             self.backend.name(),
@@ -190,20 +181,51 @@ impl Follower {
         self.change(change, Reason::Operator, now_ms, followed);
     }
 
-    /// Applies the weight and, if they were included, the addresses of an SRV record.
-    fn follow_service(&mut self, service: &Service, taken: &[IpAddr], now_ms: u64, followed: &mut Followed) {
+    /// Applies the port, the weight and, if they were included, the addresses of an SRV record.
+    fn follow_service(&mut self, service: &Service, now_ms: u64, followed: &mut Followed) {
         let weight = weight_of(service);
         if !self.ignores_weight && self.live().is_some_and(|server| server.user_weight() != weight) {
             // Static algorithms refuse a weight.
             self.change(Change::Weight(WeightChange::Absolute(weight)), Reason::Operator, now_ms, followed);
         }
         self.is_given = !service.addresses.is_empty();
+        let port = Some(ServicePort::Fixed(service.port));
         if self.is_given {
-            match self.best(service.addresses.iter().copied(), taken) {
-                Some(address) => _ = self.settle(address, "DNS additional record", now_ms, followed),
+            // Each record of a service has its own server, also where records of two services are the same.
+            match self.best(service.addresses.iter().copied(), &[]) {
+                Some(ip) => {
+                    _ = self.settle(ServerPlace { ip, port }, "DNS additional record", now_ms, followed)
+                }
                 None => self.unsettle(NO_ADDRESS, now_ms, followed),
             }
+        } else if self.port() != port {
+            self.change(Change::Address { ip: None, port }, Reason::Operator, now_ms, followed);
         }
+    }
+}
+
+/// The part of an answer that a server takes.
+#[derive(Clone, Copy)]
+struct ServerPlace {
+    ip: IpAddr,
+    /// The port of a service's record, if it came with the address.
+    port: Option<ServicePort>,
+}
+
+impl ServerPlace {
+    /// The differences to a server's address, for the logs.
+    fn changes_of(self, old: &ServerAddress) -> Vec<String> {
+        let mut changes = Vec::new();
+        if old.ip() != Some(self.ip) {
+            let was = old.ip().map_or_else(|| "(none)".to_owned(), |old| old.to_string());
+            changes.push(format!("IP changed from '{was}' to '{}'", self.ip));
+        }
+        if let (Some(was), Some(port)) = (old.port(), self.port)
+            && was != port
+        {
+            changes.push(format!("port changed from '{was}' to '{port}'"));
+        }
+        changes
     }
 }
 
@@ -239,11 +261,15 @@ fn failed(failure: Option<Failure>) -> &'static str {
     }
 }
 
-/// The addresses of other servers of a follower's backend that follow the same name.
+/// The addresses of other servers of a follower's backend that follow the same name. A service may have several ports on one
+/// host: where one of the two servers follows a service, only the same port makes the same address.
 fn taken(followers: &[Follower], index: usize) -> Vec<IpAddr> {
     let own = &followers[index];
     let others = followers.iter().enumerate().filter(|(other, follower)| {
-        *other != index && follower.name == own.name && Arc::ptr_eq(&follower.backend, &own.backend)
+        *other != index
+            && follower.name == own.name
+            && Arc::ptr_eq(&follower.backend, &own.backend)
+            && (follower.service.is_none() && own.service.is_none() || follower.port() == own.port())
     });
     others.filter_map(|(_, follower)| follower.address()).collect()
 }
@@ -277,7 +303,7 @@ pub(crate) fn follow_addresses(
         match follower.best(known.addresses(), &taken) {
             Some(address) => {
                 let by = if followed.updates == 0 { by } else { "DNS cache" };
-                if follower.settle(address, by, now_ms, &mut followed) {
+                if follower.settle(ServerPlace { ip: address, port: None }, by, now_ms, &mut followed) {
                     followed.updates += 1;
                 }
             }
@@ -305,8 +331,7 @@ pub(crate) fn follow_services(
     for index in &members {
         let follower = &mut followers[*index];
         if follower.name.is_some() && !known.services().any(|service| follower.is_host_of(service)) {
-            follower.unsettle(REMOVED, now_ms, &mut followed);
-            (follower.name, follower.port, follower.is_given) = (None, 0, false);
+            follower.release(now_ms, &mut followed);
         }
     }
     let mut done = vec![false; followers.len()];
@@ -336,8 +361,7 @@ pub(crate) fn follow_services(
             if is_new {
                 followers[index].take_over(service, now_ms, &mut followed);
             }
-            let taken = taken(followers, index);
-            followers[index].follow_service(service, &taken, now_ms, &mut followed);
+            followers[index].follow_service(service, now_ms, &mut followed);
         }
     }
     followed

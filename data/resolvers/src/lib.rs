@@ -29,8 +29,8 @@ mod section;
 pub use figures::{Figure, NameServerFigures};
 pub use followers::Follower;
 pub use knowledge::HoldTimes;
-pub use name_task::{NotResolved, Reply, Resolvers};
-pub use section::{Families, NameServer, Question, Section, SectionSettings};
+pub use name_task::{Reply, Resolvers};
+pub use section::{Families, NameServer, Question, RenameError, Section, SectionSettings};
 
 #[cfg(test)]
 mod tests;

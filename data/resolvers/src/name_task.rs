@@ -10,7 +10,7 @@ use weir_sched::{Class, Kind as TaskKind, Tick, caught, now, sleep_until, wait};
 use crate::course::{Course, Failure, Next};
 use crate::exchange;
 use crate::followers::{Follower, Lookup};
-use crate::section::{Asked, Families, Question, Section};
+use crate::section::{Asked, Families, Question, RenameError, Section};
 
 /// All sections of a process.
 pub struct Resolvers {
@@ -41,19 +41,20 @@ impl Resolvers {
     /// Makes a server follow another name (`set server fqdn`). Returns the name that it followed before.
     ///
     /// # Errors
-    /// When no section resolves the server.
+    /// When no section resolves the server, or its host comes from a service.
     pub fn rename(
         &'static self,
         backend: &Arc<Backend>,
         server: ServerKey,
         name: &Name,
-    ) -> Result<Option<Name>, NotResolved> {
+    ) -> Result<Option<Name>, RenameError> {
         let found = self
             .sections
             .iter()
             .enumerate()
             .find_map(|(index, section)| Some((index, section.rename(backend, server, name)?)));
-        let Some((index, former)) = found else { return Err(NotResolved) };
+        let (index, former) = found.ok_or(RenameError::NotResolved)?;
+        let former = former?;
         let change = Change::Admin { set: AdminState::FQDN_CHANGED, clear: AdminState::READY };
         if let Ok(news) = backend.change_for(server, change, Reason::Operator, now().as_ms()) {
             (self.tell)(news);
@@ -144,10 +145,6 @@ pub enum Reply {
 
 /// How long a question may wait before name servers are asked, in milliseconds.
 const QUEUE_MS: u64 = 5_000;
-
-/// No section resolves the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotResolved;
 
 impl std::fmt::Debug for Resolvers {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -166,6 +166,15 @@ const MOST_AT_ONCE: u32 = 64;
 
 static SECTION: LockLabel = LockLabel::new("RESOLVERS");
 
+/// Why a server keeps its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RenameError {
+    /// No section resolves the server.
+    NotResolved,
+    /// Its host comes from a service (SRV).
+    FollowsService,
+}
+
 impl Section {
     /// A section that has not asked anything yet.
     #[must_use]
@@ -186,17 +195,19 @@ impl Section {
         self.state.lock().followers.iter().find(|follower| follower.is(backend, server)).cloned()
     }
 
-    /// Makes a server follow another name; returns the former one, or nothing when it follows none here.
+    /// Makes a server follow another name. Returns the former name, or nothing for a server of another section.
     pub(crate) fn rename(
         &self,
         backend: &Arc<Backend>,
         server: ServerKey,
         name: &Name,
-    ) -> Option<Option<Name>> {
+    ) -> Option<Result<Option<Name>, RenameError>> {
         let mut state = self.state.lock();
         let follower = state.followers.iter_mut().find(|follower| follower.is(backend, server))?;
-        follower.is_given = false;
-        Some(follower.name.replace(name.clone()))
+        if follower.service.is_some() {
+            return Some(Err(RenameError::FollowsService));
+        }
+        Some(Ok(follower.name.replace(name.clone())))
     }
 
     /// The names that servers follow and that have no task yet; the caller must start their tasks.

@@ -7,14 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_backend::{AdminState, Backend, BackendSettings, News, ServerAddress, ServerKey, ServerSettings};
+use weir_backend::{
+    AdminState, Backend, BackendSettings, Change, News, ServerAddress, ServerKey, ServerSettings, ServicePort,
+};
 use weir_config::model::IpNetwork;
 use weir_dns::{Answer, Kind, Name, ResponseCode, Service};
 
 use crate::course::{Course, Failure, Next};
 use crate::followers::{Follower, Lookup};
 use crate::knowledge::HoldTimes;
-use crate::section::{Families, NameServer, Section, SectionSettings};
+use crate::section::{Families, NameServer, RenameError, Section, SectionSettings};
 
 const HOLD: HoldTimes = HoldTimes {
     valid_ms: 10_000,
@@ -34,6 +36,7 @@ fn backend(place: usize, servers: &[&str]) -> Arc<Backend> {
         name: (*name).to_owned(),
         id,
         unresolved: true,
+        address: ServerAddress::Inet { ip: None, port: ServicePort::Fixed(80) },
         ..ServerSettings::default()
     });
     let settings = BackendSettings { name: format!("b{place}"), place, ..BackendSettings::default() };
@@ -47,7 +50,7 @@ fn follower(backend: &Arc<Backend>, rank: u32, of: &str) -> Follower {
         server: ServerKey::configured(rank),
         name: (!is_service).then(|| name(of)),
         service: is_service.then(|| name(of)),
-        port: if is_service { 0 } else { 80 },
+        service_port: 0,
         prefers_ipv4: true,
         networks: Arc::from([]),
         allows_duplicates: false,
@@ -136,12 +139,12 @@ impl World {
 /// The addresses of a backend's servers: `-` for none.
 fn places(backend: &Backend) -> Vec<String> {
     let servers = backend.servers();
-    let of = |server: &Arc<weir_backend::Server>| match &*server.address() {
-        ServerAddress::Ip(address) => {
+    let of = |server: &Arc<weir_backend::Server>| match server.address().inet_text() {
+        Some(place) => {
             assert!(!server.admin_state().is_maintenance(), "{server:?}");
-            address.to_string()
+            place
         }
-        _ => {
+        None => {
             assert!(server.admin_state().contains(AdminState::RESOLUTION_MAINTENANCE), "{server:?}");
             "-".to_owned()
         }
@@ -224,6 +227,49 @@ fn servers_of_a_backend_share_no_address_unless_they_may() {
     assert_eq!(places(&shared), ["192.0.2.9:80"; 3]);
 }
 
+/// The two servers of each list are in one backend.
+#[test]
+fn ports_of_one_host_are_two_addresses() {
+    let check = |of: [&str; 2], addresses: &[u8], expected: [&str; 2]| {
+        let be = backend(0, &["s", "t"]);
+        let mut world = World::new((0..2).map(|rank| follower(&be, rank, of[rank as usize])).collect());
+        let records = [service("a.test", 81, 1, addresses), service("a.test", 82, 1, addresses)];
+        world.services("_h._tcp.test", &records, 0);
+        world.services("_g._tcp.test", &[service("a.test", 81, 1, addresses)], 0);
+        world.services("_f._tcp.test", &[service("a.test", 80, 1, addresses)], 0);
+        world.addresses("a.test", &[1], 0);
+        assert_eq!(places(&be), expected, "{of:?} {addresses:?}");
+    };
+    let (one, two) = ("192.0.2.1:81", "192.0.2.1:82");
+    check(["_h._tcp.test"; 2], &[1], [one, two]);
+    check(["_h._tcp.test"; 2], &[], [one, two]);
+    check(["a.test", "_h._tcp.test"], &[1], ["192.0.2.1:80", one]);
+    check(["a.test", "_h._tcp.test"], &[], ["192.0.2.1:80", one]);
+    // The same port is another address only for records that bring theirs.
+    check(["_g._tcp.test", "_h._tcp.test"], &[1], [one, one]);
+    check(["_g._tcp.test", "_h._tcp.test"], &[], [one, "-"]);
+    check(["a.test", "_f._tcp.test"], &[], ["192.0.2.1:80", "-"]);
+}
+
+#[test]
+fn a_removed_record_takes_its_port_along() {
+    let be = backend(0, &["s"]);
+    let mut world = World::new(vec![follower(&be, 0, "_h._tcp.test")]);
+    let port = || be.servers()[0].address().port();
+    assert_eq!(port(), Some(ServicePort::Fixed(80)), "the port of the line");
+    world.services("_h._tcp.test", &[service("a.test", 81, 1, &[1])], 0);
+    let said = &world.said[1];
+    assert!(said.ends_with("port changed from '80' to '81' by 'DNS additional record'."), "{said}");
+    let moved = Change::Address { ip: Some(v4(9)), port: Some(ServicePort::Mapped(1)) };
+    be.change(ServerKey::configured(0), moved, 0).expect("the server is there");
+    world.services("_h._tcp.test", &[service("a.test", 81, 1, &[])], 1);
+    assert_eq!(places(&be), ["192.0.2.9:81"], "without an address the answer still has a port");
+    world.hear("_h._tcp.test", Kind::Srv, Err(Failure::Timeout), 60_000);
+    assert_eq!((places(&be), port()), (vec!["-".to_owned()], Some(ServicePort::Fixed(0))));
+    let former = world.section.rename(&be, ServerKey::configured(0), &name("b.test"));
+    assert_eq!(former, Some(Err(RenameError::FollowsService)));
+}
+
 #[test]
 fn families_and_networks_are_preferred() {
     let be = backend(0, &["s"]);
@@ -289,7 +335,7 @@ fn a_server_that_gets_another_name_is_not_kept_out_r164() {
     let mut world = World::new(vec![follower(&be, 0, "a.test")]);
     world.addresses("a.test", &[1], 0);
     let former = world.section.rename(&be, ServerKey::configured(0), &name("b.test"));
-    assert_eq!(former, Some(Some(name("a.test"))));
+    assert_eq!(former, Some(Ok(Some(name("a.test")))));
     assert!(!world.section.is_kept(&Lookup { name: name("a.test"), first: Kind::A }));
     world.section.unkept();
     // Answers for the former name have no effect.
@@ -511,11 +557,9 @@ fn check_right(
         .services
         .iter()
         .filter(|(target, ..)| truth.hosts.get(target).is_some_and(|addresses| !addresses.is_empty()));
-    let (all, distinct) =
-        (truth.services.len(), reachable.clone().map(|(target, ..)| target).collect::<BTreeSet<_>>().len());
-    // With as many servers as hosts, each reachable host has its server, at least one for each of its addresses' names.
-    if all <= 3 {
-        let least = if shares { reachable.count() } else { distinct };
-        assert!(of_service.len() >= least, "{seed}: {places:?} for {:?}, {:?}", truth.services, truth.hosts);
+    // With as many servers as records, each reachable host has a server for each of its ports.
+    if truth.services.len() <= 3 {
+        let (servers, records) = (of_service.len(), reachable.count());
+        assert_eq!(servers, records, "{seed}: {of_service:?} for {:?}, {:?}", truth.services, truth.hosts);
     }
 }

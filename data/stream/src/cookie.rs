@@ -254,7 +254,7 @@ fn designated_by_token(stream: &mut Stream) -> (Option<ServerKey>, bool) {
     let backend = stream.backend.servers();
     let stays = backend.settings().persist || forced;
     let servers = backend.servers();
-    let found = servers.iter().find(|server| *server.address() == ServerAddress::Ip(wanted));
+    let found = servers.iter().find(|server| *server.address() == ServerAddress::from(wanted));
     (found.filter(|server| stays || server.is_up()).map(|server| server.key()), forced)
 }
 

@@ -498,10 +498,10 @@ fn set_address(
         let word = arguments.word(4);
         match port(word) {
             None => return Err(Outcome::warning(format!("problem converting port '{word}' to an int\n"))),
-            Some(setting) if setting == PortSetting::Fixed(view.port) => {}
+            Some(setting) if setting == view.port => {}
             Some(setting) => {
                 change.port = Some(setting);
-                changes.push(format!("port changed from '{}' to '{word}'", view.port));
+                changes.push(format!("port changed from '{}' to '{setting}'", view.port));
             }
         }
     }
@@ -644,6 +644,11 @@ fn or_dash(value: &Option<impl ToString>) -> String {
     value.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string)
 }
 
+/// The port as a state file has it: a number, with a sign for a mapping that the configuration does not know.
+fn saved_port(view: &ServerView) -> String {
+    if view.port_is_configured { view.port.number().to_string() } else { view.port.to_string() }
+}
+
 fn state_line(view: &ServerView) -> String {
     let (status, result, health, state) = view.check;
     format!(
@@ -662,7 +667,7 @@ fn state_line(view: &ServerView) -> String {
         u8::from(view.backend_id_forced),
         u8::from(view.id_forced),
         or_dash(&view.fqdn),
-        view.port,
+        saved_port(view),
         or_dash(&view.srv_record),
         view.uses_ssl.map_or(-1, i8::from),
         view.check_port,
@@ -680,7 +685,7 @@ fn connections_line(view: &ServerView, now: &ServerConnections) -> String {
         view.backend_id,
         view.id,
         or_dash(&view.address),
-        view.port,
+        view.port.number(),
         now.purge_delay_ms,
         now.served,
         now.used_now,

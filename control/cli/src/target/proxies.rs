@@ -140,8 +140,10 @@ pub struct ServerView {
     pub name: String,
     /// Its address; `None` for a unix socket or a name that did not resolve.
     pub address: Option<IpAddr>,
-    /// Its port; 0 without an address.
-    pub port: u16,
+    /// Its port; 0 on a unix socket.
+    pub port: PortSetting,
+    /// Whether its port is the one of the configuration.
+    pub port_is_configured: bool,
     /// 0 stopped, 1 starting, 2 running, 3 stopping.
     pub operational_state: u8,
     /// The sum of the management manual's `srv_admin_state` bits.
@@ -187,7 +189,8 @@ impl ServerView {
             id: server.0,
             name: server.1.to_owned(),
             address: None,
-            port: 0,
+            port: PortSetting::Fixed(0),
+            port_is_configured: true,
             operational_state: 2,
             administrative_state: 0,
             user_weight: 1,
@@ -294,6 +297,27 @@ pub enum PortSetting {
     Fixed(u16),
     /// The port that the client connected to, plus this (may be negative).
     Offset(i32),
+}
+
+impl PortSetting {
+    /// The port, or the offset.
+    #[must_use]
+    pub fn number(self) -> i32 {
+        match self {
+            Self::Fixed(port) => i32::from(port),
+            Self::Offset(offset) => offset,
+        }
+    }
+}
+
+/// As in commands: `80`, `+1`, `-1`.
+impl std::fmt::Display for PortSetting {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fixed(port) => port.fmt(formatter),
+            Self::Offset(offset) => write!(formatter, "{offset:+}"),
+        }
+    }
 }
 
 /// Why nothing was changed.

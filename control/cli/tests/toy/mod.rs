@@ -52,7 +52,7 @@ pub fn toy() -> Toy {
     let localhost = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let server = |backend, id: u32, weight, static_balance| ServerView {
         address: localhost,
-        port: 1,
+        port: PortSetting::Fixed(1),
         user_weight: weight,
         initial_weight: weight,
         static_balance,
@@ -410,9 +410,7 @@ impl ProxyTarget for Toy {
     fn set_server_address(&mut self, server: ServerKey, change: AddressChange) -> Result<(), ServerRefusal> {
         let view = &mut self.servers[server.server as usize];
         view.address = change.address.or(view.address);
-        if let Some(PortSetting::Fixed(port)) = change.port {
-            view.port = port;
-        }
+        view.port = change.port.unwrap_or(view.port);
         Ok(())
     }
 

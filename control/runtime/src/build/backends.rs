@@ -1,14 +1,14 @@
 //! Builds backends and servers: from the configuration to the settings of balancing.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use weir_backend::persistence::{CookieMode, CookieSettings, DynamicCookies};
 use weir_backend::{
     Algorithm, Backend, BackendSettings, HashAffinity, HashFunction, HashKey, HashMethod, HashType,
-    HttpReuse, OutlierRules, PoolSettings, ServerAddress, ServerSettings, UriKey,
+    HttpReuse, OutlierRules, PoolSettings, ServerAddress, ServerSettings, ServicePort, UriKey,
 };
 use weir_config::model::{
     self, BackendTarget, Balance, Host, InitialAddress, PreserveAffinity, Redispatch, Reuse, ServerPort,
@@ -126,7 +126,7 @@ fn server(
 ) -> ServerSettings {
     let address = address(backend, config, options).unwrap_or_else(|message| {
         errors.push(BuildError { at: config.at.clone(), message });
-        ServerAddress::Unknown
+        ServerAddress::UNKNOWN
     });
     server_settings(config, address, shares_idle(global))
 }
@@ -134,8 +134,7 @@ fn server(
 /// The settings of a server that is added at run time: its name is not resolved here.
 pub(super) fn added_server(config: &model::Server, shares_idle: bool) -> ServerSettings {
     let address = match &config.address {
-        model::ServerAddress::Inet { host: Host::Name { .. }, .. } => ServerAddress::Unknown,
-        model::ServerAddress::Inet { host: Host::Ip(ip), port } => inet(*ip, port),
+        model::ServerAddress::Inet { host, port } => inet(host.ip(), port),
         other => local(other),
     };
     server_settings(config, address, shares_idle)
@@ -143,7 +142,7 @@ pub(super) fn added_server(config: &model::Server, shares_idle: bool) -> ServerS
 
 fn server_settings(config: &model::Server, address: ServerAddress, shares_idle: bool) -> ServerSettings {
     let settings = &config.settings;
-    let known = address != ServerAddress::Unknown;
+    let known = !address.is_unknown();
     ServerSettings {
         name: config.name.to_string(),
         id: config.id,
@@ -191,9 +190,10 @@ fn address(backend: &str, config: &model::Server, options: &Options<'_>) -> Resu
                 }
                 // The hosts of a service are only known to name servers, and to a former process.
                 if model::is_service(host) {
-                    let port = options.states.given_name(backend, config).and_then(|given| given.port);
-                    let last = saved.filter(|_| begins_where_it_was(config)).zip(port);
-                    return Ok(last.map_or(ServerAddress::Unknown, |last| ServerAddress::Ip(last.into())));
+                    let given = options.states.given_name(backend, config).and_then(|given| given.port);
+                    let ip = saved.filter(|_| given.is_some() && begins_where_it_was(config));
+                    let port = given.map_or_else(|| service_port(port), ServicePort::Fixed);
+                    return Ok(ServerAddress::Inet { ip, port });
                 }
             }
             let found =
@@ -201,7 +201,7 @@ fn address(backend: &str, config: &model::Server, options: &Options<'_>) -> Resu
             if found.is_none() {
                 without_address(backend, config, host).into_iter().for_each(options.notice);
             }
-            Ok(found.map_or(ServerAddress::Unknown, |ip| inet(ip, port)))
+            Ok(inet(found, port))
         }
         other => Ok(local(other)),
     }
@@ -214,19 +214,22 @@ fn begins_where_it_was(config: &model::Server) -> bool {
     ways.iter().take_while(|way| **way != InitialAddress::None).any(|way| *way == InitialAddress::Last)
 }
 
-fn inet(ip: IpAddr, port: &ServerPort) -> ServerAddress {
-    let port = match port {
-        ServerPort::Fixed(port) => *port,
-        // It depends on the client's port, for each connection.
-        ServerPort::Mapped(_) => 0,
-    };
-    ServerAddress::Ip(SocketAddr::new(ip, port))
+fn inet(ip: Option<IpAddr>, port: &ServerPort) -> ServerAddress {
+    ServerAddress::Inet { ip, port: service_port(port) }
+}
+
+/// The port of a server line.
+pub(super) fn service_port(port: &ServerPort) -> ServicePort {
+    match port {
+        ServerPort::Fixed(port) => ServicePort::Fixed(*port),
+        ServerPort::Mapped(offset) => ServicePort::Mapped(*offset),
+    }
 }
 
 /// A server address that is not an IP address.
 fn local(address: &model::ServerAddress) -> ServerAddress {
     match address {
-        model::ServerAddress::Inet { .. } => ServerAddress::Unknown,
+        model::ServerAddress::Inet { port, .. } => inet(None, port),
         model::ServerAddress::Unix(path) => ServerAddress::Unix(path.clone()),
         model::ServerAddress::Abstract { name, padded } => {
             let mut name = name.to_vec();

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_backend::{News, ServerKey};
-use weir_config::model::{self, AcceptedFamilies, Config, Host, ServerPort};
+use weir_config::model::{self, AcceptedFamilies, Config, Host};
 use weir_dns::Name;
 use weir_resolvers::{
     Families, Follower, HoldTimes, NameServer, Question, Reply, Resolvers, Section, SectionSettings,
@@ -125,7 +125,7 @@ fn followers<'p>(
     let backend = proxy.backend.as_ref();
     (0..).zip(&proxy.config.servers).filter_map(move |(rank, server)| {
         let resolution = &server.settings.resolution;
-        let model::ServerAddress::Inet { host, port } = &server.address else { return None };
+        let model::ServerAddress::Inet { host, .. } = &server.address else { return None };
         if resolution.section.as_deref() != Some(section) {
             return None;
         }
@@ -134,20 +134,16 @@ fn followers<'p>(
             Host::Name { name, .. } => Name::parse(name.as_bytes()).ok(),
         };
         let is_service = model::is_service(host);
-        let port = match port {
-            ServerPort::Fixed(port) if !is_service => *port,
-            _ => 0,
-        };
         let (service, name) = if is_service { (name, None) } else { (None, name) };
         let given = states.given_name(proxy.name(), server);
-        let port = given.as_ref().and_then(|given| given.port).unwrap_or(port);
+        let service_port = given.as_ref().and_then(|given| given.port).unwrap_or(0);
         let name = given.map(|given| given.name).or(name);
         Some(Follower {
             backend: Arc::clone(backend?),
             server: ServerKey::configured(rank),
             name,
             service,
-            port,
+            service_port,
             prefers_ipv4: resolution.prefers_ipv4,
             networks: Arc::clone(&resolution.networks),
             allows_duplicates: resolution.allows_duplicates,

@@ -4,14 +4,15 @@
 //! changed configuration takes precedence (manual, "load-server-state-from-file").
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::Path;
 
-use weir_backend::{AdminState, Backend, FormerState, OperationalState, ServerAddress, ServerKey};
-use weir_config::model::{self, Config, Global, Host, ServerPort, ServerStates};
+use weir_backend::{AdminState, Backend, FormerState, OperationalState, ServerKey, ServicePort};
+use weir_config::model::{self, Config, Global, Host, ServerStates};
 use weir_dns::Name;
 use weir_sys::file::read_regular;
 
+use super::backends::service_port;
 use crate::messages::Messages;
 
 /// What the files of a configuration say.
@@ -102,8 +103,7 @@ impl SavedStates {
                 continue;
             };
             let key = ServerKey::configured(rank);
-            let Some(live) = backend.server(key) else { continue };
-            let former = saved.former(server, &live.address(), now_ms);
+            let former = saved.former(server, now_ms);
             // Static algorithms refuse weights; the rest is restored without.
             if backend.restore(key, former.clone(), now_ms).is_err() {
                 let _ = backend.restore(key, FormerState { weight: None, ..former }, now_ms);
@@ -207,7 +207,7 @@ struct SavedState {
     since_s: u64,
     check_level: u32,
     name: Box<str>,
-    port: u16,
+    port: ServicePort,
     /// The service that it followed; `-` for none.
     service: Box<str>,
 }
@@ -237,7 +237,7 @@ impl SavedState {
         let check_level = number(12, "srv_check_health", u64::from(u32::MAX))?;
         number(13, "srv_check_state", u64::from(u32::MAX))?;
         number(14, "srv_agent_state", u64::from(u32::MAX))?;
-        let port = number(18, "srv_port", u64::from(u16::MAX))?;
+        let port = saved_port(&fields[18]).ok_or_else(|| ("srv_port", fields[18].clone()))?;
         Ok(SavedState {
             address: fields[4].parse().ok(),
             operational: OperationalState::from_number(operational as u8)
@@ -248,7 +248,7 @@ impl SavedState {
             since_s,
             check_level: check_level as u32,
             name: fields[17].clone(),
-            port: port as u16,
+            port,
             service: fields.get(19).cloned().unwrap_or_else(|| NOTHING.into()),
         })
     }
@@ -263,7 +263,21 @@ impl SavedState {
             false => *self.service == *NOTHING && self.admin.contains(AdminState::FQDN_CHANGED),
         };
         let name = Name::parse(self.name.as_bytes()).ok().filter(|_| is_given && *self.name != *NOTHING)?;
-        Some(GivenName { name, port: model::is_service(host).then_some(self.port) })
+        let port = self.port.fixed().filter(|_| model::is_service(host));
+        Some(GivenName { name, port })
+    }
+
+    /// The port that replaces the one of the line, if any. A service gives its servers their ports.
+    fn changed_port(&self, server: &model::Server) -> Option<ServicePort> {
+        let model::ServerAddress::Inet { host, port } = &server.address else { return None };
+        let own = service_port(port);
+        let is_own = match (self.port, own) {
+            (ServicePort::Fixed(0), _) => true,
+            // A mapping of the line is saved as a number.
+            (ServicePort::Fixed(saved), ServicePort::Mapped(offset)) => saved == offset as u16,
+            (saved, own) => saved == own,
+        };
+        (!is_own && !model::is_service(host)).then_some(self.port)
     }
 
     /// The configured service, and another one that it followed.
@@ -279,7 +293,7 @@ impl SavedState {
     }
 
     /// The part of the state that applies to a server of the new configuration, at `address`.
-    fn former(&self, server: &model::Server, address: &ServerAddress, now_ms: u64) -> FormerState {
+    fn former(&self, server: &model::Server, now_ms: u64) -> FormerState {
         let (was_disabled, is_disabled) =
             (self.admin.contains(AdminState::CONFIGURED_MAINTENANCE), server.settings.disabled);
         let forced = self.admin.contains(AdminState::FORCED_MAINTENANCE);
@@ -301,22 +315,30 @@ impl SavedState {
         if self.admin.contains(AdminState::FQDN_CHANGED) && self.given_name(server).is_some() {
             admin = admin.with(AdminState::FQDN_CHANGED);
         }
-        let fixed_port =
-            matches!(&server.address, model::ServerAddress::Inet { port: ServerPort::Fixed(_), .. });
-        let moved = match address {
-            ServerAddress::Ip(now) if fixed_port && self.port > 0 && self.port != now.port() => {
-                Some(ServerAddress::Ip(SocketAddr::new(now.ip(), self.port)))
-            }
-            _ => None,
-        };
         FormerState {
             weight: (self.initial_weight == u32::from(server.settings.weight)).then_some(self.user_weight),
-            address: moved,
+            port: self.changed_port(server),
             admin,
             operational: if leaves_maintenance { OperationalState::Running } else { self.operational },
             check_level: (!leaves_maintenance).then_some(self.check_level),
             last_change_ms: now_ms.saturating_sub(self.since_s.saturating_mul(1000)),
         }
+    }
+}
+
+/// A saved port. A sign marks a port mapping that was set at run time; a mapping of a line is a plain
+/// number, which HAProxy writes with 32 bits if it is negative.
+fn saved_port(text: &str) -> Option<ServicePort> {
+    const MOST: i64 = u16::MAX as i64;
+    const LEAST: i64 = -MOST;
+    const WRAPPED: i64 = 1 << 32;
+    let number: i64 = text.parse().ok()?;
+    let is_wrapped = (WRAPPED - MOST..WRAPPED).contains(&number);
+    let offset = if is_wrapped { number - WRAPPED } else { number };
+    match offset {
+        0..=MOST if !text.starts_with(['+', '-']) => Some(ServicePort::Fixed(offset as u16)),
+        LEAST..=MOST => Some(ServicePort::Mapped(offset as i32)),
+        _ => None,
     }
 }
 
@@ -340,7 +362,7 @@ mod tests {
         let (found, corrupted) = lines(&format!("1\n# be_id\n\n{good}\nx\n"));
         assert_eq!((found.len(), corrupted), (1, Some(4)));
         let saved = SavedState::of(&found[&("be".into(), "a".into())]).unwrap();
-        assert_eq!((saved.port, saved.user_weight, saved.since_s), (81, 5, 100));
+        assert_eq!((saved.port, saved.user_weight, saved.since_s), (ServicePort::Fixed(81), 5, 100));
     }
 
     /// A server from a configuration line.
@@ -359,7 +381,7 @@ mod tests {
                 format!("3 be 1 s 192.0.2.1 2 {admin} 1 1 0 1 0 2 0 0 0 0 {name} 81 {service} 0 0 - - 0");
             let fields: Vec<Box<str>> = line_of_file.split(' ').map(Box::from).collect();
             let (saved, server) = (SavedState::of(&fields).expect("a state"), server(line));
-            let former = saved.former(&server, &ServerAddress::Unknown, 0);
+            let former = saved.former(&server, 0);
             let given = saved.given_name(&server).map(|given| (given.name.to_string(), given.port));
             (given, former.admin.contains(AdminState::FQDN_CHANGED))
         };
@@ -379,6 +401,38 @@ mod tests {
     }
 
     #[test]
+    fn ports_and_mappings_come_back() {
+        let port = |line: &str, saved: &str| {
+            let line_of_file = format!("3 be 1 s 192.0.2.1 2 0 1 1 0 1 0 2 0 0 0 0 - {saved} - 0 0 - - 0");
+            let fields: Vec<Box<str>> = line_of_file.split(' ').map(Box::from).collect();
+            let changed = SavedState::of(&fields).expect("a state").changed_port(&server(line));
+            changed.map_or_else(|| "-".to_owned(), |port| port.to_string())
+        };
+        for (line, saved, expected) in [
+            ("s 192.0.2.1:80", "80", "-"),
+            ("s 192.0.2.1:80", "0", "-"),
+            ("s 192.0.2.1:80", "81", "81"),
+            ("s 192.0.2.1:80", "+0", "+0"),
+            ("s 192.0.2.1:80", "-7", "-7"),
+            ("s 192.0.2.1", "0", "-"),
+            ("s 192.0.2.1", "81", "81"),
+            ("s 192.0.2.1", "+81", "+81"),
+            ("s 192.0.2.1:+1", "1", "-"),
+            ("s 192.0.2.1:+1", "+1", "-"),
+            ("s 192.0.2.1:+1", "2", "2"),
+            ("s 192.0.2.1:-1", "-1", "-"),
+            ("s 192.0.2.1:-1", "65535", "-"),
+            ("s 192.0.2.1:-1", "4294967295", "-"),
+            ("s 192.0.2.1:-1", "4294967294", "-2"),
+            ("s a.test resolvers r init-addr none", "81", "81"),
+            ("s _h._tcp.test resolvers r", "81", "-"),
+            ("s /run/s", "81", "-"),
+        ] {
+            assert_eq!(port(line, saved), expected, "{line}, {saved}");
+        }
+    }
+
+    #[test]
     fn wrong_values_are_named() {
         let check = |line: &str, expected: &str| {
             let fields: Vec<Box<str>> = line.split(' ').map(Box::from).collect();
@@ -391,5 +445,7 @@ mod tests {
         check("3 be 1 a - 2 0 999 10 100 1 0 2 0 0 0 0 - 81 - 0 0 - - 0", "srv_uweight 999");
         check("3 be 1 a - 2 0 5 10 -1 1 0 2 0 0 0 0 - 81 - 0 0 - - 0", "srv_last_time_change -1");
         check("3 be 1 a - 2 0 5 10 1 1 0 2 0 0 0 0 - 65536 - 0 0 - - 0", "srv_port 65536");
+        check("3 be 1 a - 2 0 5 10 1 1 0 2 0 0 0 0 - -65536 - 0 0 - - 0", "srv_port -65536");
+        check("3 be 1 a - 2 0 5 10 1 1 0 2 0 0 0 0 - 4294967296 - 0 0 - - 0", "srv_port 4294967296");
     }
 }

@@ -38,20 +38,20 @@ fn check(lines: &str, ignore_unknown: bool, want: Result<fn(&Instance) -> bool, 
 fn first_server_is(instance: &Instance, address: &str) -> bool {
     let servers = instance.proxies[0].servers().servers();
     let settings = servers[0].settings();
-    settings.address == weir_backend::ServerAddress::Ip(address.parse().expect("an address"))
+    settings.address == address.parse::<std::net::SocketAddr>().expect("an address").into()
         && !settings.disabled
 }
 
 fn first_server_waits(instance: &Instance) -> bool {
     let servers = instance.proxies[0].servers().servers();
     let settings = servers[0].settings();
-    settings.address == weir_backend::ServerAddress::Unknown && settings.disabled
+    settings.address.is_unknown() && settings.disabled
 }
 
 fn first_server_is_unresolved(instance: &Instance) -> bool {
     let servers = instance.proxies[0].servers().servers();
     let settings = servers[0].settings();
-    settings.address == weir_backend::ServerAddress::Unknown && settings.unresolved
+    settings.address.is_unknown() && settings.unresolved
 }
 
 #[test]

@@ -54,11 +54,10 @@ pub(super) fn of_listener(address: &Address) -> String {
 /// The same for a server; none while its name is not resolved.
 pub(super) fn of_server(address: &ServerAddress) -> Option<String> {
     match address {
-        ServerAddress::Ip(address) => Some(bracketed(*address)),
+        ServerAddress::Inet { .. } => address.inet_text(),
         ServerAddress::Unix(_) | ServerAddress::Abstract(_) | ServerAddress::Pair(_) => {
             Some("unix".to_owned())
         }
-        ServerAddress::Unknown => None,
     }
 }
 
@@ -93,6 +92,6 @@ mod tests {
         check("[::1]:18090", "[::1]:18090", "tcpv6");
         let path = Address::Unix("/run/x".into());
         assert_eq!((of_listener(&path).as_str(), protocol(&path)), ("unix", "unix_stream"));
-        assert_eq!(of_server(&ServerAddress::Unknown), None);
+        assert_eq!(of_server(&ServerAddress::UNKNOWN), None);
     }
 }

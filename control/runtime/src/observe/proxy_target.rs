@@ -1,12 +1,12 @@
 //! Frontends, backends and servers as targets of the runtime API.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::{
     AdminState, Change, CheckKind, CheckResult, DynamicCookies, OperationalState, Redirection,
-    RequestedState, Server, ServerAddress, WeightChange,
+    RequestedState, Server, ServicePort, WeightChange,
 };
 use weir_cli::target::{
     AddressChange, BackendKey, CapturedError, CheckRedirection, Direction, ErrorFilter, FrontendKey,
@@ -16,7 +16,7 @@ use weir_cli::target::{
 use weir_config::model::{self, Host, ServerPort};
 use weir_dns::Name;
 use weir_events::WallTime;
-use weir_resolvers::Follower;
+use weir_resolvers::{Follower, RenameError};
 use weir_stream::ending::By;
 use weir_stream::errors::{self, RefusedMessage};
 use weir_stream::instance::{Instance, Proxy, ProxyState};
@@ -118,10 +118,6 @@ impl ProxyTarget for LiveTarget {
         let now_ms = now_ms();
         let followed = self.followed(proxy, &server);
         let address = server.address();
-        let (address, port) = match &*address {
-            ServerAddress::Ip(address) => (Some(address.ip()), address.port()),
-            _ => (None, followed.as_ref().map_or(0, |followed| followed.port)),
-        };
         let admin = server.admin_state();
         let known = proxy.known_server(server.key());
         let dial = known.as_deref().map(|known| &known.settings.check);
@@ -129,8 +125,9 @@ impl ProxyTarget for LiveTarget {
         let of_health = redirection(&server, CheckKind::Health);
         let of_agent = redirection(&server, CheckKind::Agent);
         Some(ServerView {
-            address,
-            port,
+            address: address.ip(),
+            port: address.port().map_or(PortSetting::Fixed(0), port_setting),
+            port_is_configured: address.port() == server.settings().address.port(),
             operational_state: server.operational_state(now_ms) as u8,
             uses_ssl: uses_tls(
                 proxy.server_tls(server.key()).as_deref(),
@@ -206,7 +203,12 @@ impl ProxyTarget for LiveTarget {
                 "could not update {backend}/{server} FQDN by 'stats socket command'"
             )));
         };
-        let former = resolvers.rename(backend, server.key(), &name).map_err(|_| none())?;
+        let former = resolvers.rename(backend, server.key(), &name).map_err(|error| match error {
+            RenameError::NotResolved => none(),
+            RenameError::FollowsService => {
+                because("set server <b>/<s> fqdn failed because SRV resolution is configured.")
+            }
+        })?;
         Ok(former.map(|name| name.to_string()))
     }
 
@@ -226,10 +228,14 @@ impl ProxyTarget for LiveTarget {
 
     fn set_server_address(&mut self, server: ServerKey, change: AddressChange) -> Result<(), ServerRefusal> {
         let (proxy, known) = self.server_of(server).ok_or(ServerRefusal::Gone)?;
-        let said = proxy.known_server(known.key());
-        let address = new_address(&known.address(), said.as_deref(), change)
-            .map_err(|text| ServerRefusal::Because(text.to_owned()))?;
-        self.change(server, Change::Address(ServerAddress::Ip(address)))?;
+        if let Some(why) = address_refusal(proxy, &known, change) {
+            return Err(ServerRefusal::Because(why.to_owned()));
+        }
+        let port = change.port.map(|port| match port {
+            PortSetting::Fixed(port) => ServicePort::Fixed(port),
+            PortSetting::Offset(offset) => ServicePort::Mapped(offset),
+        });
+        self.change(server, Change::Address { ip: change.address, port })?;
         forget_connections(proxy, &known);
         Ok(())
     }
@@ -425,34 +431,41 @@ fn host_name(server: &model::Server) -> Option<String> {
     }
 }
 
-/// The address after a change, or the error.
-fn new_address(
-    now: &ServerAddress,
-    configured: Option<&model::Server>,
-    change: AddressChange,
-) -> Result<SocketAddr, &'static str> {
-    let follows_client = matches!(
-        configured.map(|server| &server.address),
-        Some(model::ServerAddress::Inet { port: ServerPort::Mapped(_), .. })
-    );
-    let (ip, port) = match now {
-        ServerAddress::Ip(address) => (address.ip(), address.port()),
-        ServerAddress::Unknown => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
-        ServerAddress::Unix(_) | ServerAddress::Abstract(_) | ServerAddress::Pair(_) => {
-            return Err("The server is on a unix socket: its address cannot be changed.");
-        }
-    };
-    let port = match change.port {
-        None => port,
-        Some(_) if follows_client => {
-            return Err("The server's port follows the client's: it cannot be changed.");
-        }
-        Some(PortSetting::Fixed(port)) => port,
-        Some(PortSetting::Offset(_)) => {
-            return Err("Ports relative to the client's are not implemented yet for a running server.");
-        }
-    };
-    Ok(SocketAddr::new(change.address.unwrap_or(ip), port))
+/// Why a server's address cannot be changed like this.
+fn address_refusal(proxy: &'static Proxy, server: &Server, change: AddressChange) -> Option<&'static str> {
+    if server.address().port().is_none() {
+        return Some("The server is on a unix socket: its address cannot be changed.");
+    }
+    let is_mapping = matches!(change.port, Some(PortSetting::Offset(_)));
+    if is_mapping && proxy.config.mode() == model::Mode::Log {
+        return Some("can't change <port> to port map because log messages arrive without a client port");
+    }
+    if is_mapping && !is_checked_at_port(proxy, server) {
+        return Some(
+            "can't change <port> to port map because it is incompatible with current health check port \
+             configuration (use 'port' statement from the 'server' directive)",
+        );
+    }
+    None
+}
+
+/// Whether checks of a server know their port without the one of the server.
+fn is_checked_at_port(proxy: &'static Proxy, server: &Server) -> bool {
+    let Some(known) = proxy.known_server(server.key()) else { return true };
+    if server.health().is_none() || redirection(server, CheckKind::Health).port.is_some() {
+        return true;
+    }
+    let mut mapped = model::Server::clone(&known);
+    let host = Host::Ip(Ipv4Addr::LOCALHOST.into());
+    mapped.address = model::ServerAddress::Inet { host, port: ServerPort::Mapped(0) };
+    proxy.config.settings.checks.lack_of_port(&mapped).is_none()
+}
+
+fn port_setting(port: ServicePort) -> PortSetting {
+    match port {
+        ServicePort::Fixed(port) => PortSetting::Fixed(port),
+        ServicePort::Mapped(offset) => PortSetting::Offset(offset),
+    }
 }
 
 fn kind_of(kind: weir_cli::target::CheckKind) -> CheckKind {

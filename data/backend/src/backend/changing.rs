@@ -1,11 +1,12 @@
 //! Changes of a server: by operators, checks, agents and name servers, and their consequences. Changes because of traffic go through
 //! `ejecting.rs`, with the same consequences.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::followers::apply_lead;
 use super::{Backend, wake_all};
-use crate::address::ServerAddress;
+use crate::address::ServicePort;
 use crate::changes::{ChangeError, FormerState};
 use crate::health::{CheckKind, CheckStatus, Consequence, Finding, Observation};
 use crate::lb_state::{LbState, Standing};
@@ -198,8 +199,8 @@ impl Backend {
         if let Some(weight) = former.weight {
             self.apply_weight(&server, WeightChange::Absolute(weight))?;
         }
-        if let Some(address) = former.address {
-            self.apply_address(&server, address);
+        if former.port.is_some() {
+            self.apply_address(&server, None, former.port);
         }
         server.restore(former.admin, former.operational, former.check_level, former.last_change_ms);
         lb_state.recount(now_ms);
@@ -210,14 +211,14 @@ impl Backend {
         match change {
             Change::Weight(weight) => self.apply_weight(server, weight)?,
             Change::MaximumConnections(maximum) => server.store_maximum_connections(maximum),
-            Change::Address(address) => self.apply_address(server, address),
-            Change::Resolved(address) => {
-                self.apply_address(server, address);
+            Change::Address { ip, port } => self.apply_address(server, ip.map(Some), port),
+            Change::Resolved { ip, port } => {
+                self.apply_address(server, Some(Some(ip)), port);
                 let admin = server.admin_state().without(AdminState::RESOLUTION_MAINTENANCE);
                 apply_admin(server, admin, now_ms);
             }
-            Change::Unresolved => {
-                self.apply_address(server, ServerAddress::Unknown);
+            Change::Unresolved { port } => {
+                self.apply_address(server, Some(None), port);
                 let admin = server.admin_state().with(AdminState::RESOLUTION_MAINTENANCE);
                 apply_admin(server, admin, now_ms);
             }
@@ -239,8 +240,8 @@ impl Backend {
     }
 
     /// A dynamic cookie follows the address, and requests find the server by the new one.
-    fn apply_address(&self, server: &Server, address: ServerAddress) {
-        server.store_address(address);
+    fn apply_address(&self, server: &Server, ip: Option<Option<IpAddr>>, port: Option<ServicePort>) {
+        server.store_address(ip, port);
         server.refresh_cookie();
         self.publish(&self.servers());
     }

@@ -122,10 +122,10 @@ impl PointOwner {
 /// Where a server's points begin before they are mixed.
 fn place(server: &Server) -> u32 {
     let address = match (server.settings().hash_key, &*server.address()) {
-        (HashKey::Address, ServerAddress::Ip(address)) => Some(sdbm(&octets(address.ip()))),
-        (HashKey::AddressPort, ServerAddress::Ip(address)) => {
-            let mut key = octets(address.ip());
-            key.extend(address.port().to_be_bytes());
+        (HashKey::Address, ServerAddress::Inet { ip: Some(ip), .. }) => Some(sdbm(&octets(*ip))),
+        (HashKey::AddressPort, ServerAddress::Inet { ip: Some(ip), port }) => {
+            let mut key = octets(*ip);
+            key.extend((port.number() as u16).to_be_bytes());
             Some(sdbm(&key))
         }
         _ => None,
@@ -172,13 +172,15 @@ mod tests {
     use crate::balance::fixture::{farm, members, members_with};
     use crate::hash::hash;
     use crate::settings::{HashFunction, HashMethod, HashType, ServerSettings};
+    use std::net::SocketAddr;
+
     use crate::sync::Ordering;
 
     /// Equal servers of two lists have equal places if their `hash-key` values are equal.
     #[test]
     fn a_place_is_that_of_what_the_server_is_known_by() {
         let place = |id: u32, hash_key: HashKey, address: &str| {
-            let address = ServerAddress::Ip(address.parse().unwrap());
+            let address = ServerAddress::from(address.parse::<SocketAddr>().unwrap());
             let settings = ServerSettings { id, hash_key, address, ..Default::default() };
             place(&members_with([settings])[0].server)
         };
@@ -316,7 +318,7 @@ mod tests {
         let with_ids = |ids: [u32; 2]| {
             members_with(ids.iter().zip(["10.0.0.1:80", "10.0.0.2:80"]).map(|(id, address)| ServerSettings {
                 id: *id,
-                address: ServerAddress::Ip(address.parse().unwrap()),
+                address: ServerAddress::from(address.parse::<SocketAddr>().unwrap()),
                 hash_key: HashKey::AddressPort,
                 ..Default::default()
             }))

@@ -208,9 +208,9 @@ fn requests_lose_what_servers_need_not_see() {
 #[test]
 fn dynamic_cookies_follow_from_address_and_key() {
     let settings = DynamicCookies { enabled: true, key: Some("foo".into()) };
-    let address = ServerAddress::Ip("127.0.0.1:56423".parse().unwrap());
+    let address = ServerAddress::from("127.0.0.1:56423".parse::<std::net::SocketAddr>().unwrap());
     assert_eq!(settings.of(&address).as_deref(), Some("b5a7ac530ee14e81"));
-    assert_eq!(settings.of(&ServerAddress::Unknown), None);
+    assert_eq!(settings.of(&ServerAddress::UNKNOWN), None);
     assert_eq!(DynamicCookies { enabled: false, ..settings.clone() }.of(&address), None);
     assert_eq!(DynamicCookies { key: None, ..settings }.of(&address), None);
 }

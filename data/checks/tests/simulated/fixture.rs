@@ -109,7 +109,7 @@ impl Farm {
         let server = |id| ServerSettings {
             name: format!("s{id}"),
             id,
-            address: ServerAddress::Ip(place),
+            address: ServerAddress::from(place),
             check: Some(rules),
             ..ServerSettings::default()
         };

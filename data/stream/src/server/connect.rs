@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 
-use weir_backend::{ConnectionKeys, ConnectionParts, ReuseScope, ServerAddress, ServerKey};
-use weir_config::model::{self, Protocol, RetryOn, SendProxy, ServerSettings, ServerTls};
+use weir_backend::{ConnectionKeys, ConnectionParts, ReuseScope, ServerAddress};
+use weir_config::model::{Protocol, RetryOn, SendProxy, ServerSettings, ServerTls};
 use weir_containers::PooledFuture;
 use weir_expr::scratch::Scratch;
 use weir_mux::StreamConnector;
@@ -147,7 +147,7 @@ impl Stream {
             && self.source_said(known.as_ref()).is_none()
             && !settings.is_some_and(says_something)
             && marks == PacketMarks::default()
-            && !self.destination_varies(known.as_ref())
+            && !self.destination_varies()
         {
             let header = crate::recycle::bytes();
             return Identity { key: 0, private: false, header, server_name: None };
@@ -162,7 +162,7 @@ impl Stream {
         let name = settings
             .and_then(|settings| settings.pool_connection_name.as_ref())
             .and_then(|name| self.evaluate_string(name));
-        let destination = if transparent || self.destination_varies(known.as_ref()) {
+        let destination = if transparent || self.destination_varies() {
             self.server_address().and_then(|address| address.inet())
         } else {
             None
@@ -197,17 +197,8 @@ impl Stream {
         weir_tls::host_name(host).map(Scratch::copied)
     }
 
-    /// Whether the address to connect to differs from the configured one.
-    fn destination_varies(&self, known: Option<&KnownServer>) -> bool {
-        let Some(lease) = &self.server.lease else { return false };
-        let follows_client = match known.map(|known| &known.address) {
-            Some(model::ServerAddress::Inet { host, port }) => {
-                matches!(port, model::ServerPort::Mapped(_) | model::ServerPort::Fixed(0))
-                    || matches!(host, model::Host::Ip(ip) if ip.is_unspecified())
-            }
-            _ => false,
-        };
-        follows_client || lease.server().has_moved()
+    fn destination_varies(&self) -> bool {
+        self.server.lease.as_ref().is_some_and(|lease| lease.server().destination_varies())
     }
 
     async fn connect_anew(&mut self, identity: Identity) -> Result<Upstream, ConnectError> {
@@ -344,38 +335,22 @@ impl Stream {
         if self.backend.is_transparent() {
             return Some(self.destination().clone());
         }
-        self.look_at_server(|server| {
-            server.look_at_address(|address| self.address_for_client(server.key(), address))
-        })?
+        self.look_at_server(|server| server.look_at_address(|address| self.address_for_client(address)))?
     }
 
-    fn address_for_client(&self, server: ServerKey, address: &ServerAddress) -> Option<Address> {
+    fn address_for_client(&self, address: &ServerAddress) -> Option<Address> {
         let destination = self.destination();
         Some(match address {
-            ServerAddress::Ip(address) => {
-                let mut address = *address;
-                let known = self.backend.known_server(server);
-                if let Some(model::ServerAddress::Inet { port: model::ServerPort::Mapped(offset), .. }) =
-                    known.as_ref().map(|known| &known.address)
-                {
-                    let port = i64::from(destination.port()) + i64::from(*offset);
-                    address.set_port(u16::try_from(port).ok()?);
-                }
-                if address.ip().is_unspecified()
-                    && let Some(SocketAddr::V4(_) | SocketAddr::V6(_)) = destination.inet()
-                {
-                    address.set_ip(destination.ip()?);
-                }
+            ServerAddress::Inet { ip, port } => {
+                let ip = (*ip)?;
+                let same_as_client = destination.ip().filter(|_| ip.is_unspecified());
                 // Port 0 means the one that the client connected to, as if there were none (manual, 5.2, `server`).
-                if address.port() == 0 {
-                    address.set_port(destination.port());
-                }
-                Address::Inet(address)
+                let port = port.for_client(destination.port())?;
+                Address::Inet(SocketAddr::new(same_as_client.unwrap_or(ip), port))
             }
             ServerAddress::Unix(path) => Address::Unix(path.clone()),
             ServerAddress::Abstract(name) => Address::Abstract(name.clone().into()),
             ServerAddress::Pair(_) => Address::Unnamed,
-            ServerAddress::Unknown => return None,
         })
     }
 

@@ -327,9 +327,9 @@ pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
 }
 
 /// Takes an idle connection of this worker to a server for a health check (`check-reuse-pool`); returns it with its number of
-/// requests. None if the server's address is not the configured one: then the check opens its own.
+/// requests. None if the traffic's connections may go elsewhere: then the check opens its own.
 pub fn take_for_check(proxy: &'static Proxy, server: &Server, key: u64) -> Option<(Connection, u32)> {
-    if server.has_moved() {
+    if server.destination_varies() {
         return None;
     }
     let whose = Whose { proxy, key: server.key(), pools: server.pools() };
@@ -347,7 +347,7 @@ pub fn keep_of_check(
     (mut connection, requests): (Connection, u32),
 ) {
     if let Some(settings) = bounds(server).filter(|settings| may_reuse(settings, requests))
-        && !server.has_moved()
+        && !server.destination_varies()
         && has_place(server, &mut connection)
     {
         let whose = Whose { proxy, key: server.key(), pools: server.pools() };

@@ -148,8 +148,7 @@ impl Stream {
 /// The name of a server by its address; empty for one without an address.
 fn address_of(server: &Server) -> String {
     match &*server.address() {
-        ServerAddress::Ip(address) => address.to_string(),
         ServerAddress::Unix(path) => path.display().to_string(),
-        ServerAddress::Abstract(_) | ServerAddress::Pair(_) | ServerAddress::Unknown => String::new(),
+        address => address.inet_text().unwrap_or_default(),
     }
 }

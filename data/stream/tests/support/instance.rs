@@ -225,7 +225,7 @@ fn server(config: &model::Server) -> ServerSettings {
     ServerSettings {
         name: config.name.as_ref().into(),
         id: config.id,
-        address: ServerAddress::Ip(SocketAddr::new(*ip, *port)),
+        address: ServerAddress::from(SocketAddr::new(*ip, *port)),
         weight: u32::from(settings.weight),
         backup: settings.backup,
         disabled: settings.disabled,
