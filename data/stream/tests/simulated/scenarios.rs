@@ -6,6 +6,7 @@ mod keep_alive;
 mod leaving;
 mod limits;
 mod local;
+mod moving;
 mod multiplexed;
 mod pipelining;
 mod queues;
@@ -43,6 +44,7 @@ pub const SCENARIOS: &[Scenario] = &[
     closing::SCENARIO,
     limits::SCENARIO,
     local::SCENARIO,
+    moving::SCENARIO,
     replays::SCENARIO,
     multiplexed::BOTH,
     multiplexed::CLIENTS,

@@ -11,8 +11,8 @@ use crate::reader::{Head, Part, Reader};
 use crate::stage::Stage;
 
 /// Serves a connection until it ends.
-pub async fn serve(stage: Rc<Stage>, peer: Peer) {
-    let last = serve_requests(&stage, &peer).await;
+pub async fn serve(stage: Rc<Stage>, peer: Peer, place: Rc<str>) {
+    let last = serve_requests(&stage, &peer, &place).await;
     stage.server_ends(&peer);
     match last {
         Next::Reset => peer.reset(),
@@ -21,9 +21,10 @@ pub async fn serve(stage: Rc<Stage>, peer: Peer) {
     }
 }
 
-async fn serve_requests(stage: &Stage, peer: &Peer) -> Next {
+async fn serve_requests(stage: &Stage, peer: &Peer, place: &str) -> Next {
     let mut reader = Reader::default();
     while let Some(head) = next_request(stage, peer, &mut reader).await {
+        stage.reached(place);
         match answer(stage, peer, &mut reader, &head).await {
             Some(Next::Request) => {}
             last => return last.unwrap_or(Next::Close),

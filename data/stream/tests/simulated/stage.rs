@@ -43,6 +43,8 @@ pub struct Stage {
     pub most_arrivals: Cell<u32>,
     /// Whether some connections carry several streams: then scripts and counters count different bytes.
     pub multiplexed: Cell<bool>,
+    /// The places that servers left, and when; none for the current ones. Empty where servers do not move.
+    places: RefCell<BTreeMap<String, Option<Tick>>>,
     stopped: Cell<bool>,
     left_early: Cell<bool>,
     /// Whether faults may happen.
@@ -61,6 +63,9 @@ pub struct Entry {
     pub arrived: u32,
     pub answer: Option<Answer>,
 }
+
+/// How long a request may be on its way to a server, in virtual milliseconds.
+const LONGEST_WAY_MS: u64 = 250;
 
 impl Stage {
     /// Starts the proxy on the current worker. In the text `{name}` stands for the address of a server; `{closed}` for
@@ -109,6 +114,7 @@ impl Stage {
             // the connection was a reused one.
             most_arrivals: Cell::new(2),
             multiplexed: Cell::new(false),
+            places: RefCell::default(),
             stopped: Cell::new(false),
             left_early: Cell::new(false),
             faulty: course.faulty,
@@ -174,7 +180,8 @@ impl Stage {
     /// Has a server follow the requests' paths, as long as it listens.
     pub fn host(self: &Rc<Self>, name: &str) {
         let (stage, name) = (Rc::clone(self), name.to_owned());
-        self.host_with(&name, move |peer| server::serve(Rc::clone(&stage), peer));
+        let place: Rc<str> = Rc::from(&*name);
+        self.host_with(&name, move |peer| server::serve(Rc::clone(&stage), peer, Rc::clone(&place)));
     }
 
     /// Has a server run this for each of its connections, as long as it listens.
@@ -249,6 +256,34 @@ impl Stage {
         let entry = ledger.get_mut(&id).unwrap_or_else(|| panic!("nobody sent {line}"));
         assert!(line.starts_with(entry.ask.method), "{line} is not {:?}", entry.ask);
         entry.arrived += 1;
+    }
+
+    /// The servers are at these places from now on.
+    pub fn places_are(&self, current: &[&str]) {
+        let mut places = self.places.borrow_mut();
+        places.values_mut().for_each(|left| *left = left.or(Some(now())));
+        places.extend(current.iter().map(|name| ((*name).to_owned(), None)));
+    }
+
+    /// A request reached a place: a server must be there, or have been there when the request left.
+    pub fn reached(&self, place: &str) {
+        let places = self.places.borrow();
+        let is_right = match places.get(place) {
+            Some(Some(left)) => now() <= left.after(LONGEST_WAY_MS),
+            Some(None) => true,
+            None => places.is_empty(),
+        };
+        assert!(is_right, "a request reached {place}, servers are at {places:?}");
+    }
+
+    /// The port of a server of the text.
+    pub fn port_of(&self, name: &str) -> u16 {
+        self.addresses[name].port()
+    }
+
+    /// The port that clients connect to.
+    pub fn client_port(&self) -> u16 {
+        self.listeners[0].1.port()
     }
 
     /// Records a client's answer.

@@ -1,12 +1,13 @@
 //! Builds an instance from a configuration text: the crate that does it for the program is above this one.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock, RwLock};
 
-use weir_backend::{Backend, BackendSettings, CookieMode, CookieSettings, ServerAddress, ServerSettings};
+use weir_backend::{
+    Backend, BackendSettings, CookieMode, CookieSettings, ServerAddress, ServerSettings, ServicePort,
+};
 use weir_config::model::{self, Balance, Redispatch, RulesetKind};
 use weir_config::{Inputs, parse};
 use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
@@ -217,15 +218,17 @@ fn cookie(config: &model::CookiePersistence) -> CookieSettings {
 
 fn server(config: &model::Server) -> ServerSettings {
     let settings = &config.settings;
-    let model::ServerAddress::Inet { host: model::Host::Ip(ip), port: model::ServerPort::Fixed(port) } =
-        &config.address
-    else {
+    let model::ServerAddress::Inet { host: model::Host::Ip(ip), port } = &config.address else {
         panic!("{:?} has no place in these tests yet", config.address)
+    };
+    let port = match port {
+        model::ServerPort::Fixed(port) => ServicePort::Fixed(*port),
+        model::ServerPort::Mapped(offset) => ServicePort::Mapped(*offset),
     };
     ServerSettings {
         name: config.name.as_ref().into(),
         id: config.id,
-        address: ServerAddress::from(SocketAddr::new(*ip, *port)),
+        address: ServerAddress::Inet { ip: Some(*ip), port },
         weight: u32::from(settings.weight),
         backup: settings.backup,
         disabled: settings.disabled,
