@@ -72,8 +72,9 @@ impl Stream {
 
     fn try_add_forwarding_fields(&mut self) -> Result<(), NoRoom> {
         let (frontend, backend) = (self.frontend, self.backend);
-        if let Some(name) = &frontend.config.settings.unique_id_header
-            && self.unique_id().is_some()
+        // At the latest here: the rules of the response and the log find an identifier that was made of the request.
+        if self.unique_id().is_some()
+            && let Some(name) = &frontend.config.settings.unique_id_header
         {
             let id = self.captures.unique_id().unwrap_or_default();
             self.request.message.head.add(name.as_bytes(), id)?;
