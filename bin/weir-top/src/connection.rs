@@ -54,13 +54,15 @@ impl Connection {
         let end = Instant::now() + self.deadline;
         let mut buffer = Vec::new();
         while !buffer.ends_with(b"> ") {
-            if buffer.len() > LONGEST_PROMPT || buffer.first().is_some_and(|&first| first != b'\n') {
+            if buffer.len() > LONGEST_PROMPT || buffer.first().is_some_and(|first| !b"\nm".contains(first)) {
                 return Err(Failure::Stranger);
             }
             self.read(&mut buffer, end)?;
         }
-        self.prefix = if buffer == b"\nmaster> " { "@1 " } else { "" };
-        self.prompt = buffer;
+        // A worker replies to `prompt` with an empty line, a master does not; both end replies to commands with one.
+        let prompt = buffer.strip_prefix(b"\n").unwrap_or(&buffer);
+        self.prefix = if prompt.starts_with(b"master") { "@1 " } else { "" };
+        self.prompt = [b"\n", prompt].concat();
         Ok(())
     }
 
@@ -263,9 +265,15 @@ mod tests {
 
     #[test]
     fn a_master_passes_commands_to_its_worker() {
-        let target = answering("\nmaster> ", &["{}\n\nmaster> "]);
-        let mut connection = Connection::open(&target, DEADLINE).expect("a connection");
-        assert_eq!(connection.ask("show info", 1000).expect("an answer").text, "@1 show info\n");
+        for (prompt, answers) in [
+            ("master> ", &["{}\n\nmaster> "]),
+            ("\nmaster> ", &["{}\n\nmaster> "]),
+            ("master[ReloadFailed]> ", &["{}\n\nmaster[ReloadFailed]> "]),
+        ] {
+            let mut connection =
+                Connection::open(&answering(prompt, answers), DEADLINE).expect("a connection");
+            assert_eq!(connection.ask("show info", 1000).expect("an answer").text, "@1 show info\n");
+        }
     }
 
     #[test]
