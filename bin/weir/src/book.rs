@@ -71,7 +71,7 @@ fn generated_files_say_what_the_rows_say() {
             fs::create_dir_all(folder).expect("the folder can be made");
             fs::write(&path, &file.text).expect("the file can be written");
         } else {
-            stale.push(&file.path);
+            stale.push(file.path.as_str());
         }
     }
     assert!(stale.is_empty(), "stale: {}; run 'make reference'", stale.join(", "));

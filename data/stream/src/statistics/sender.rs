@@ -37,10 +37,8 @@ fn is_from(from: &[u8], host: &[u8], encrypted: bool) -> bool {
     let (Some(scheme), Some(authority)) = (uri::scheme(from), uri::authority(from)) else { return false };
     let Some(port) = uri::default_port(scheme) else { return false };
     let known = without_implied_port(uri::without_userinfo(authority), port);
-    let is_clear = scheme.eq_ignore_ascii_case(b"http");
-    !host.is_empty()
-        && !(encrypted && is_clear)
-        && known.eq_ignore_ascii_case(without_implied_port(host, port))
+    let is_weaker = encrypted && scheme.eq_ignore_ascii_case(b"http");
+    !is_weaker && !host.is_empty() && known.eq_ignore_ascii_case(without_implied_port(host, port))
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub struct Entry {
 }
 
 /// How long a request may be on its way to a server, in virtual milliseconds.
-const LONGEST_WAY_MS: u64 = 250;
+const LONGEST_WAY_MS: u64 = 400;
 
 impl Stage {
     /// Starts the proxy on the current worker. In the text `{name}` stands for the address of a server; `{closed}` for
