@@ -343,6 +343,7 @@ def what_is_there_is_taken_in_few_turns_r181_r183(binary, folder):
         assert turns < 20, f"{turns:.0f} turns of the connection a MB"
 
 
+@alone
 def two_layers_wake_little_r182_r184_r196(binary, folder):
     """Ten streams of 1 MB each pass two layers of HTTP/2: with one receive a turn there were twice as many wake-ups."""
     with Scene(binary, folder) as scene:
