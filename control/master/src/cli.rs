@@ -223,6 +223,18 @@ impl Talk {
     }
 
     async fn carry_out(&mut self, spoken: &[String], payload: Option<Payload>) -> Option<Flow> {
+        let word = |at: usize| spoken.get(at).map_or("", String::as_str);
+        // Commands of workers, which the master applies to its own sessions.
+        let setting = match (word(0), word(1)) {
+            ("set", "severity-output") => Some(weir_cli::choose_severity_output(&mut self.modes, word(2))),
+            ("set", "timeout") => Some(weir_cli::choose_timeout(&mut self.modes, [word(2), word(3)])),
+            _ => None,
+        };
+        match setting {
+            Some(Ok(())) => return self.prompt().await,
+            Some(Err(text)) => return self.say(Severity::Error, text).await,
+            None => {}
+        }
         let Some((command, count)) = find_command(spoken, self.sides()) else {
             let text = weir_cli::unknown(spoken, self.sides(), &self.modes);
             return self.say(Severity::Info, &text).await;
@@ -274,15 +286,6 @@ impl Talk {
         let word = arguments.first().map_or("", String::as_str);
         Ok(match name {
             "prompt" => self.set_mode(arguments).to_owned(),
-            "set severity-output" => {
-                weir_cli::choose_severity_output(&mut self.modes, word)?;
-                String::new()
-            }
-            "set timeout" => {
-                let delay = arguments.get(1).map_or("", String::as_str);
-                weir_cli::choose_timeout(&mut self.modes, [word, delay])?;
-                String::new()
-            }
             "help" => weir_cli::help(arguments, self.sides(), &self.modes),
             "echo" => format!("{}\n", arguments.join(" ")),
             "show version" => format!("{}\n", master.setup.version),

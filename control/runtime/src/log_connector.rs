@@ -73,9 +73,10 @@ mod tests {
 
     #[test]
     fn every_section_with_log_targets_has_its_paths() {
-        let text = "global\n log /g local0\ndefaults\n log /d local0\nfrontend f\n mode http\n bind :0\n log 127.0.0.1 local0\n \
-                    log /g local1\n log abns@x local0\nlog-forward r\n dgram-bind 127.0.0.1:0\n log /r local0\npeers p\n log /p local0\n \
-                    peer a 127.0.0.1:1\nbackend b\n mode log\n server s uxdg@/s\nbackend c\n server s unix@/stream\n";
+        let text = "global\n localpeer a\n log /g local0\ndefaults\n timeout client 1s\n timeout connect 1s\n timeout server 1s\n log /d local0\n\
+                    frontend f\n mode http\n bind :1\n log 127.0.0.1 local0\n log /g local1\n log abns@x local0\nlog-forward r\n \
+                    dgram-bind 127.0.0.1:1\n log /r local0\npeers p\n log /p local0\n peer a 127.0.0.1:1\nbackend b\n mode log\n \
+                    server s uxdg@/s\nbackend c\n server s unix@/stream\n";
         let config = crate::observe::fixture::config(text).expect("a configuration");
         let paths: Vec<_> = paths(&config).iter().map(|path| path.display().to_string()).collect();
         assert_eq!(paths, ["/d", "/g", "/p", "/r", "/s"]);

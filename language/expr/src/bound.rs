@@ -104,7 +104,6 @@ const LEAST: usize = ALIGNMENT;
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::FormatOptions;
     use crate::testing::{Fixture, TestContext};
 

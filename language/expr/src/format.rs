@@ -320,7 +320,7 @@ mod tests {
         let body = |format, expected| check(FormatOptions::BODY, format, expected);
         body("%{+Q}[str(x)] %[str(x)]", "\\\"x\\\" x");
         body("%{+Q}[var(txn.x)]|%[var(txn.x)]", "\\\"\\\"|");
-        body("%[bin(0d0a7f)]|%{+E}[str(\"a\n]\")]", "\r\n\x7f|a\n\\]");
+        body("%[bin(0d0a7f)]|%{+E}[str(\"a\n]\")]", "\\r\\n\\x7f|a\\n\\\\]");
     }
 
     #[test]

@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn short_values_do_not_keep_long_buffers() {
         crate::scratch::give(Vec::with_capacity(60_000));
-        let mut names = VariableNames::new();
+        let names = VariableNames::new();
         let variable = names.intern("sess.a").unwrap();
         let mut store = VariableStore::default();
         assert!(store.set(variable, Value::str(b"short"), SetCondition::ALWAYS));

@@ -217,38 +217,50 @@ mod tests {
             ":status=200, content-length=05, a=b",
             false,
             CHUNKS,
-            "HTTP/2.0 200 |content-length: 5|a: b||",
+            "HTTP/2.0 200 OK|content-length: 5|a: b||",
             Some(5),
         );
         check(
             ":status=204, set-cookie=a, set-cookie=b",
             true,
             CHUNKS,
-            "HTTP/2.0 204 |set-cookie: a|set-cookie: b||",
+            "HTTP/2.0 204 No Content|set-cookie: a|set-cookie: b||",
             Some(0),
         );
-        check(":status=103, link=x", false, CHUNKS, "HTTP/2.0 103 |link: x||", None);
+        check(":status=103, link=x", false, CHUNKS, "HTTP/2.0 103 Early Hints|link: x||", None);
     }
 
     #[test]
     fn where_no_length_is_said_it_is_known_or_comes_in_chunks_or_lasts() {
-        check(":status=200", false, CHUNKS, "HTTP/2.0 200 |transfer-encoding: chunked||", None);
-        check(":status=200", false, Asked::default(), "HTTP/2.0 200 ||", None);
-        check(":status=200", true, CHUNKS, "HTTP/2.0 200 |transfer-encoding: chunked||", None);
+        check(":status=200", false, CHUNKS, "HTTP/2.0 200 OK|transfer-encoding: chunked||", None);
+        check(":status=200", false, Asked::default(), "HTTP/2.0 200 OK||", None);
+        check(":status=200", true, CHUNKS, "HTTP/2.0 200 OK|transfer-encoding: chunked||", None);
         let ended = |end| build(":status=200", end, CHUNKS).0.received.head.flags().contains(Flags::ENDED);
         assert_eq!((ended(true), ended(false)), (true, false));
         let head_only = Asked { head_only: true, ..CHUNKS };
-        check(":status=200, content-length=7", true, head_only, "HTTP/2.0 200 |content-length: 7||", Some(0));
-        check(":status=304, content-length=7", true, CHUNKS, "HTTP/2.0 304 |content-length: 7||", Some(0));
+        check(
+            ":status=200, content-length=7",
+            true,
+            head_only,
+            "HTTP/2.0 200 OK|content-length: 7||",
+            Some(0),
+        );
+        check(
+            ":status=304, content-length=7",
+            true,
+            CHUNKS,
+            "HTTP/2.0 304 Not Modified|content-length: 7||",
+            Some(0),
+        );
         let connect = Asked { connect: true, ..CHUNKS };
-        check(":status=200, content-length=7", false, connect, "HTTP/2.0 200 |content-length: 7||", None);
-        check(":status=403", false, connect, "HTTP/2.0 403 |transfer-encoding: chunked||", None);
+        check(":status=200, content-length=7", false, connect, "HTTP/2.0 200 OK|content-length: 7||", None);
+        check(":status=403", false, connect, "HTTP/2.0 403 Forbidden|transfer-encoding: chunked||", None);
     }
 
     #[test]
     fn who_agrees_to_speak_another_protocol_switches_rfc_8441() {
         let extended = Asked { extended: true, ..CHUNKS };
-        let want = "HTTP/2.0 101 |connection: upgrade|upgrade: websocket|a: b||";
+        let want = "HTTP/2.0 101 Switching Protocols|connection: upgrade|upgrade: websocket|a: b||";
         check(":status=200, a=b", false, extended, want, None);
         check(":status=404", false, extended, "HTTP/2.0 404 |transfer-encoding: chunked||", None);
     }
