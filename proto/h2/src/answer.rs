@@ -262,7 +262,7 @@ mod tests {
         let extended = Asked { extended: true, ..CHUNKS };
         let want = "HTTP/2.0 101 Switching Protocols|connection: upgrade|upgrade: websocket|a: b||";
         check(":status=200, a=b", false, extended, want, None);
-        check(":status=404", false, extended, "HTTP/2.0 404 |transfer-encoding: chunked||", None);
+        check(":status=404", false, extended, "HTTP/2.0 404 Not Found|transfer-encoding: chunked||", None);
     }
 
     #[test]
