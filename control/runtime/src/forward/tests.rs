@@ -60,7 +60,7 @@ fn servers_that_come_and_go_get_everything_once() {
         let (first, _) = listener.accept().expect("a connection");
         let mut lines = BufReader::new(&first).lines();
         let mut heard = vec![lines.next().expect("a line").expect("text")];
-        // It disconnects after the first message; more is written once the other end is gone: TCP loses what is sent meanwhile.
+        // It disconnects after the first message; more is written once the other end is gone: TCP loses messages that cross a close.
         first.shutdown(std::net::Shutdown::Write).expect("it is connected");
         assert!(lines.next().is_none(), "nothing else was written");
         ring.write(0, &[b"between"]);
