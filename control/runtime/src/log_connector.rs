@@ -47,11 +47,7 @@ fn run(channel: &OwnedFd, paths: &[PathBuf], identity: &Identity, messages: &Mes
 
 /// The paths of all UNIX sockets that log lines go to.
 fn paths(config: &Config) -> Vec<PathBuf> {
-    let of_proxies = config.proxies.iter().flat_map(|proxy| &proxy.settings.logging.targets);
-    let of_relays = config.log_forwards.iter().flat_map(|relay| &relay.targets);
-    let of_peers = config.peers.iter().flat_map(|peers| &peers.log_targets);
-    let targets = config.global.logs.iter().chain(of_proxies).chain(of_relays).chain(of_peers);
-    let of_targets = targets.filter_map(|target| path(target));
+    let of_targets = config.log_targets().filter_map(|target| path(target));
     let servers = config.proxies.iter().flat_map(|proxy| &proxy.servers).filter(|server| server.datagrams);
     let of_servers = servers.filter_map(|server| match &server.address {
         ServerAddress::Unix(path) => Some(path.clone()),

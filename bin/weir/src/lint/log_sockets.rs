@@ -11,13 +11,8 @@ use crate::findings::Finding;
 
 /// UNIX sockets of `log` lines that are missing or without a daemon.
 pub fn unreachable(subject: &Subject<'_>) -> Vec<Finding> {
-    let config = subject.config;
-    let of_proxies = config.proxies.iter().flat_map(|proxy| &proxy.settings.logging.targets);
-    let of_relays = config.log_forwards.iter().flat_map(|relay| &relay.targets);
-    let of_peers = config.peers.iter().flat_map(|peers| &peers.log_targets);
-    let targets = config.global.logs.iter().chain(of_proxies).chain(of_relays).chain(of_peers);
     let mut seen = BTreeSet::new();
-    targets.filter_map(|target| finding(target, &mut seen)).collect()
+    subject.config.log_targets().filter_map(|target| finding(target, &mut seen)).collect()
 }
 
 fn finding<'t>(target: &'t LogTarget, seen: &mut BTreeSet<&'t Path>) -> Option<Finding> {

@@ -229,7 +229,7 @@ pub fn events(
             errors.push(BuildError { at: section.at.clone(), message });
         }
     }
-    for target in log_targets(config) {
+    for target in config.log_targets() {
         let LogAddress::Stream(server) = &target.address else { continue };
         if events.ring_to(server).is_none() {
             // The `log` line that uses it reports the error.
@@ -240,14 +240,6 @@ pub fn events(
     farms::add(&mut events, config, queues, resolver, &mut errors);
     traces(config, &events.sinks, &mut errors);
     if errors.is_empty() { Ok(events) } else { Err(errors) }
-}
-
-/// Every `log` line of a configuration.
-pub(super) fn log_targets(config: &Config) -> impl Iterator<Item = &Arc<model::LogTarget>> {
-    let of_proxies = config.proxies.iter().flat_map(|proxy| &proxy.settings.logging.targets);
-    let of_relays = config.log_forwards.iter().flat_map(|section| &section.targets);
-    let of_peers = config.peers.iter().flat_map(|section| &section.log_targets);
-    config.global.logs.iter().chain(of_proxies).chain(of_relays).chain(of_peers)
 }
 
 /// The ring of `log` lines with a server that needs connections (manual, "log").

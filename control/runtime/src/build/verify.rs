@@ -116,7 +116,7 @@ fn names_of_servers(proxy: &model::Proxy, resolver: &dyn Resolver, errors: &mut 
 
 fn log_targets(config: &Config, resolver: &dyn Resolver) -> Vec<String> {
     let mut faults: Vec<String> = Vec::new();
-    for target in rings::log_targets(config) {
+    for target in config.log_targets() {
         let host = match &target.address {
             LogAddress::Udp { host, .. } | LogAddress::Stream(ServerAddress::Inet { host, .. }) => host,
             _ => continue,

@@ -1,7 +1,10 @@
 //! The whole configuration.
 
+use std::sync::Arc;
+
 use super::check_script::HealthCheck;
 use super::global::Global;
+use super::log::LogTarget;
 use super::log_forward::LogForward;
 use super::mail::Mailers;
 use super::peers::Peers;
@@ -45,5 +48,13 @@ impl Config {
     /// The list of users of that name.
     pub fn userlist(&self, name: &str) -> Option<&Userlist> {
         self.userlists.iter().find(|list| *list.name == *name)
+    }
+
+    /// Every `log` line.
+    pub fn log_targets(&self) -> impl Iterator<Item = &Arc<LogTarget>> {
+        let of_proxies = self.proxies.iter().flat_map(|proxy| &proxy.settings.logging.targets);
+        let of_relays = self.log_forwards.iter().flat_map(|section| &section.targets);
+        let of_peers = self.peers.iter().flat_map(|section| &section.log_targets);
+        self.global.logs.iter().chain(of_proxies).chain(of_relays).chain(of_peers)
     }
 }
