@@ -4,6 +4,7 @@ import subprocess
 import urllib.parse
 
 from program import Program, ask, free_port, request
+from tls import Authority
 
 CONFIGURATION = """
 global
@@ -35,13 +36,7 @@ class Page:
 
     def __init__(self, folder):
         self.socket, self.port, self.tls = f"{folder.path}/cli", free_port(), free_port()
-        pem = f"{folder.path}/own.pem"
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost", "-days", "2",
-                        "-keyout", f"{folder.path}/key", "-out", f"{folder.path}/crt"], check=True, capture_output=True)
-        with open(pem, "w") as file:
-            for name in ("key", "crt"):
-                with open(f"{folder.path}/{name}") as part:
-                    file.write(part.read())
+        pem = Authority(folder).issue("localhost")
         self.config = folder.file("page.cfg", CONFIGURATION.format(socket=self.socket, port=self.port, tls=self.tls, pem=pem))
 
     def post(self, *headers, server="s1", action="maint", token="", encrypted=False, version="--http2"):
