@@ -52,8 +52,8 @@ frontend front
     acl listed src -f @folder@/src.acl
     http-request set-header x %[src,map_ip(@folder@/ips.map)]
     http-request set-header y %[path,map(@folder@/words.map)]
-    http-request return status 200 content-type text/plain string hello unless { path /held }
     use_backend held
+    http-request return status 200 content-type text/plain string hello unless { path /held }
 frontend other
     bind 127.0.0.1:@other@
     default_backend b
@@ -72,6 +72,7 @@ backend cookies
     cookie c insert dynamic
     server s1 127.0.0.1:9
 """
+# The place of the last rule of `front` is warned of, so that the start has something to show.
 FILES = {"src.acl": "10.0.0.0/8\n192.168.0.1\n", "ips.map": "10.0.0.0/8 ten\n", "words.map": "one 1\ntwo 2\none 11\n"}
 
 

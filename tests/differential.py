@@ -434,7 +434,7 @@ def view(text, end, lines, ports):
         text = re.sub(r"^content-length: \d\d+(?=\r)", "content-length: N", text, flags=re.M)
     if "chunked" in text:
         text = re.sub(r"(?:\r\n)?^([0-9a-fA-F]+)(;.*)?\r\n(?!\r\n)", lambda m: "" if int(m[1], 16) else "\r\n0\r\n", text, flags=re.M)
-    # Digits of a port also occur inside hexadecimal digests, which stay as they are.
+    # Digits of a port also occur inside hexadecimal digests: those stay unchanged.
     without_ports = lambda text: re.sub(r"(?<![0-9A-Fa-f])(" + "|".join(map(str, ports)) + r")(?![0-9A-Fa-f])", "PORT", text)  # noqa: E731
     text = without_ports(text).replace("\r\n", "\\r\\n\n")
     return (text + f"\n[{end}]\n" + "".join(f"log: {without_ports(plain(line))}\n" for line in lines)).splitlines()

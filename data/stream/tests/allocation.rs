@@ -72,6 +72,10 @@ fn a_request_that_tracks_and_asks_a_table_allocates_nothing() {
 /// Checks the worker's memory for each of many clients that made one request and stay.
 #[test]
 fn an_idle_client_holds_under_600_bytes() {
+    // Two descriptors each: more than a login has on Debian.
+    let limit = weir_sys::process::descriptor_limit();
+    weir_sys::process::set_descriptor_limit(weir_sys::process::Limit { soft: limit.hard, ..limit })
+        .expect("a soft limit");
     let text = "defaults\n mode http\n timeout client 300s\n timeout server 30s\n timeout connect 5s\n \
         timeout http-keep-alive 300s\nlisten front\n bind 127.0.0.1:1\n http-reuse always\n server s1 {s1}\n";
     let running = Running::start(text, 1, OK);
