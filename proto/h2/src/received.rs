@@ -21,7 +21,7 @@ pub enum HeadFault {
     Malformed,
     /// It has too many fields, or too many bytes.
     TooLarge,
-    /// The method is no token, or the scheme is none: the request is answered with 400, as HAProxy does.
+    /// The method, the scheme or the target is none: the request is answered with 400, as HAProxy does.
     NoRequest,
 }
 
@@ -85,17 +85,21 @@ impl ReceivedHead {
         span
     }
 
-    /// Appends a `content-length`: several equal ones count as one, different ones are a fault (RFC 9110, 8.6).
+    /// Appends a `content-length`: several equal ones, or a list of them, count as one; different ones are a fault (RFC 9110,
+    /// 8.6).
     pub(crate) fn push_length(&mut self, value: &[u8]) {
-        let Some(length) = body::length(value) else { return self.fail(HeadFault::Malformed) };
-        match self.head.content_length() {
-            Some(before) if before == length => {}
-            Some(_) => self.fail(HeadFault::Malformed),
-            None => {
-                self.head.note_content_length(length);
-                // Without leading zeros: some parsers read them as octal.
-                let noughts = value.iter().take_while(|digit| **digit == b'0').count().min(value.len() - 1);
-                self.push(KnownName::ContentLength, b"content-length", &value[noughts..]);
+        for one in value.split(|byte| *byte == b',') {
+            let one = one.trim_ascii();
+            let Some(length) = body::length(one) else { return self.fail(HeadFault::Malformed) };
+            match self.head.content_length() {
+                Some(before) if before == length => {}
+                Some(_) => self.fail(HeadFault::Malformed),
+                None => {
+                    self.head.note_content_length(length);
+                    // Without leading zeros: some parsers read them as octal.
+                    let noughts = one.iter().take_while(|digit| **digit == b'0').count().min(one.len() - 1);
+                    self.push(KnownName::ContentLength, b"content-length", &one[noughts..]);
+                }
             }
         }
     }

@@ -264,6 +264,10 @@ impl<'p> StartLine<'p> {
             .filter(|path| path.iter().all(|byte| matches!(byte, 0x21..0x7f) && *byte != b'#'))
             .ok_or(HeadFault::Malformed)?;
         let star = path == b"*" && method == b"OPTIONS";
+        // `*` is for OPTIONS alone, and no request has the method `PRI` of the preface.
+        if (path == b"*" && !star) || method == b"PRI" {
+            return Err(HeadFault::NoRequest);
+        }
         if path.first() != Some(&b'/') && !star {
             return Err(HeadFault::Malformed);
         }

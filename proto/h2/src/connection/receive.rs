@@ -578,7 +578,8 @@ impl Connection {
         if limits.concurrent_streams > 0 && self.streams.len() >= limits.concurrent_streams as usize {
             return Err(Wrong::Stream(stream, ErrorCode::RefusedStream));
         }
-        if fault.is_some() {
+        // As in HAProxy, answering with 400 counts no glitch.
+        if fault == Some(HeadFault::TooLarge) {
             self.tolerate();
         }
         let limits = &self.limits;

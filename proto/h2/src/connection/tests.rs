@@ -701,6 +701,9 @@ fn what_is_tolerated_is_a_glitch_and_so_is_what_ends_the_connection() {
     let long = "x".repeat(101);
     let block = client.block(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("long", &long)]);
     assert_eq!(client.send(&frame(1, END_HEADERS | END_STREAM, 3, &block)), "too large 3");
+    // Answering with 400 counts no glitch.
+    let block = client.block(&[(":method", "GET"), (":scheme", "1x"), (":path", "/")]);
+    client.send(&frame(1, END_HEADERS | END_STREAM, 5, &block));
     assert_eq!(client.connection.glitches(), 2);
     client.connection.tolerate();
     assert_eq!(client.connection.failure(), None);

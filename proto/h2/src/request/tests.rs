@@ -44,7 +44,7 @@ const GET: &str = ":method: GET\n:scheme: https\n:authority: example.com\n:path:
 fn a_list_of_fields_is_a_head() {
     check(GET, true, "GET https://example.com/a?b=c HTTP/2.0\nhost: example.com\n\n");
     check(
-        &format!("{GET}accept: */*\nx-mine: 1\ncontent-length: 05"),
+        &format!("{GET}accept: */*\nx-mine: 1\ncontent-length: 05, 5"),
         false,
         "GET https://example.com/a?b=c HTTP/2.0\nhost: example.com\naccept: */*\nx-mine: 1\ncontent-length: 5\n\n",
     );
@@ -162,13 +162,10 @@ fn pseudo_fields_that_are_missing_repeated_misplaced_or_unknown_8_3() {
 fn values_that_would_be_another_request_for_a_server_of_http_1() {
     // What is no method and no scheme is answered, as HAProxy does.
     for (name, fault, values) in [
-        (":method", HeadFault::NoRequest, &["", "GET /", "G\u{e9}T", "GET\tx"][..]),
+        (":method", HeadFault::NoRequest, &["", "GET /", "G\u{e9}T", "GET\tx", "PRI"][..]),
         (":scheme", HeadFault::NoRequest, &["", "ht tp", "1http", "http://x"]),
-        (
-            ":path",
-            HeadFault::Malformed,
-            &["", "a", "*", "/ HTTP/1.1", "/a#b", "/\u{e9}", "http://h/", "/\tx"],
-        ),
+        (":path", HeadFault::NoRequest, &["*"]),
+        (":path", HeadFault::Malformed, &["", "a", "/ HTTP/1.1", "/a#b", "/\u{e9}", "http://h/", "/\tx"]),
         (
             ":authority",
             HeadFault::Malformed,
@@ -243,7 +240,9 @@ fn lengths_that_are_none_differ_or_announce_what_cannot_come_8_1_1() {
         "content-length:",
         "content-length: +1",
         "content-length: 1\ncontent-length: 2",
-        "content-length: 1, 1",
+        "content-length: 1, 2",
+        "content-length: 1,",
+        "content-length: 0\ncontent-length: 0, 00, 1",
         "content-length: 9223372036854775808",
     ] {
         malformed(&format!("{GET}{lengths}"), false);
