@@ -54,7 +54,7 @@ def a_mail_says_that_a_server_is_down(binary, folder):
         scene.expect("b", "s", check_status="L4OK")
         server.close()
         mail.wait_for("Server b/s is DOWN")
-        text = r'Server b/s is DOWN, reason: Layer4 connection problem, info: "Connection refused", check duration: \d+ms\. 0 active and 0 ' \
+        text = r'Server b/s is DOWN, reason: Layer4 connection problem, info: "ECONNREFUSED returned by OS \(Connection refused\)", check duration: \d+ms\. 0 active and 0 ' \
             r'backup servers left\. 0 sessions active, 0 requeued, 0 remaining in queue'
         date = r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4} \([^)]+\)"
         expected = "HELO lb1.example\r\nMAIL FROM:<weir@a.example>\r\nRCPT TO:<staff@b.example>\r\nDATA\r\n" \

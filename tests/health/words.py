@@ -1,6 +1,6 @@
 """What is told of each kind of check that fails in each way, and of each answer of an agent, word by word.
 
-The words are those of HAProxy 3.2.26, as it printed them beside weir. Where weir says something else, OURS has it with the reason; where 2.6 does, OLDER
+The words are those of HAProxy 3.2.26, as it printed them beside weir; those of a refused connection are from 3.5. Where weir says something else, OURS has it with the reason; where 2.6 does, OLDER
 has it. The table holds for the program given and, where it is installed, for the packaged HAProxy 2.6.
 """
 import contextlib
@@ -48,18 +48,19 @@ def gone(connection):
 
 OK, REFUSES, FULL = http(200), "127.0.0.1:1", "full"
 CHECK, EXPECT, TCP, SEND = "option httpchk", "option httpchk\n    http-check expect ", "option tcp-check\n    ", "option tcp-check\n    tcp-check send PING\n    "
-REFUSED, RESET = "Connection refused", "ECONNRESET returned by OS (Connection reset by peer)"
+REFUSED, REFUSED_BY = "Connection refused", "ECONNREFUSED returned by OS (Connection refused)"
+RESET = "ECONNRESET returned by OS (Connection reset by peer)"
 AT_FIRST = " at initial connection step of tcp-check"
 # Lines of the backend; the server, and words of its line; what `show stat` says: check_status, check_code, last_chk.
 CHECKS = {
     "connects": ("", OK, "", ("L4OK", "", "")),
-    "refused": ("", REFUSES, "", ("L4CON", "", REFUSED)),
+    "refused": ("", REFUSES, "", ("L4CON", "", REFUSED_BY)),
     "no-answer": ("", FULL, "", ("L4TOUT", "", "")),
     "no-route": ("", "255.255.255.255:80", "", ("L4CON", "", "General socket error (Network is unreachable)")),
     "no-source": ("", OK, "source 192.0.2.1", ("L4CON", "", "Can't bind to source address (Cannot assign requested address)")),
     "no-socket": ("", "/nonexistent.sock", "", ("SOCKERR", "", "General socket error (No such file or directory)")),
     "http": (CHECK, OK, "", ("L7OK", "200", "")),
-    "http-refused": (CHECK, REFUSES, "", ("L4CON", "", REFUSED)),
+    "http-refused": (CHECK, REFUSES, "", ("L4CON", "", REFUSED_BY)),
     "http-no-answer": (CHECK, FULL, "", ("L4TOUT", "", "")),
     "http-silent": (CHECK, silent, "", ("L7TOUT", "", "")),
     "http-gone": (CHECK, resets, "", ("SOCKERR", "", RESET)),
@@ -216,6 +217,7 @@ OLDER = {
     "tcp-gone": ("L7RSP", "", "TCPCHK got an empty response at step 1 comment: 'cc'"),
     "tcp-reset": ("SOCKERR", "", PLAIN_RESET + " at step 2 of tcp-check (expect string 'x')"),
     "smtp-gone": ("L7RSP", "", "TCPCHK got an empty response at step 2"),
+    **{name: (*row[3][:2], REFUSED) for name, row in CHECKS.items() if row[3][2] == REFUSED_BY},
     **{word: told(f"agent reports an error : {word}") for word in AGENTS if word.lower().startswith("weight:")},
 }
 

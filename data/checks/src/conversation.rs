@@ -8,7 +8,7 @@
 //!
 //! Received bytes are kept until the next send, so that several rules may examine them.
 
-use weir_backend::{CheckStatus, Finding};
+use weir_backend::{CheckStatus, Finding, OperationalState};
 use weir_config::model::{
     CheckAction, CheckConnect, CheckPort, CheckRule, Expect, ExpectStatus, Expected, HttpRequest, OwnExpected,
 };
@@ -346,7 +346,9 @@ impl<'c> Conversation<'c> {
 
     /// Examines what was received; none if more has to come.
     fn conclude(&mut self, rule: &CheckRule, said: &Expect) -> Option<Result<Finding, Finding>> {
-        if self.script.disable_on_404 && self.status() == Some(404) {
+        // Only a server that is up can be taken out by it (manual, "http-check disable-on-404").
+        let is_down = self.attempt.server.operational_state(now().as_ms()) == OperationalState::Stopped;
+        if self.script.disable_on_404 && !is_down && self.status() == Some(404) {
             let found = Finding::new(CheckStatus::L7OkConditional);
             return Some(Ok(Finding { code: Some(404), ..found }));
         }

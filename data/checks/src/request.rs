@@ -1,5 +1,6 @@
 //! HTTP requests of checks.
 
+use weir_backend::server::weight;
 use weir_backend::{OperationalState, ServerAddress};
 use weir_config::model::{CheckAction, CheckRule, HttpRequest};
 use weir_http::Method;
@@ -104,7 +105,8 @@ pub(crate) fn state(attempt: &Attempt<'_>, view: &dyn ProcessView) -> String {
         ServerAddress::Inet { ip: Some(ip), port } => (ip.to_string(), port.number().to_string()),
         _ => ("unix".to_owned(), "unix".to_owned()),
     };
-    let weight = weir_backend::server::weight::displayed(server.effective_weight(now_ms));
+    // A server that takes no part at the moment keeps its weight here.
+    let weight = weight::displayed(weight::effective(server.user_weight(), server.ramp(now_ms)));
     let total: u32 = backend.servers().iter().map(|server| server.served()).sum();
     format!(
         "{word}{progress}; address={address}; port={port}; name={}/{}; node={}; weight={weight}/{}; scur={}/{total}; qcur={}",
