@@ -680,6 +680,6 @@ fn the_log_knows_the_server_connection_whatever_became_of_it() {
         assert!(client.rest().await.starts_with("HTTP/1.1 503 "));
         let line = world.log().await;
         assert!(line.starts_with("503 SC-- [127.0.0.1]:"), "{line}");
-        assert!(!line.contains("]:-") && line.ends_with(" 1 - 0"), "{line}");
+        assert!(!line.contains("]:-") && line.ends_with(" 1 47 0"), "{line}");
     });
 }

@@ -6,8 +6,8 @@ use weir_expr::{Arg, ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, SampleT
 use weir_mux::{Multiplexer, SharedStream};
 use weir_net::Fault;
 use weir_proxy::tlv;
-use weir_sys::Address;
 use weir_sys::tcp_info::TcpInfo;
+use weir_sys::{Address, Errno};
 use weir_tls::Why;
 
 use super::local::is_local;
@@ -269,7 +269,7 @@ fn if_connected<'c>(stream: &Stream, then: impl FnOnce(bool, Option<Fault>) -> F
     }
 }
 
-/// Evaluates a fetch about the error of the server's current or last connection: one whose TLS failed has an error, too.
+/// Evaluates a fetch about the error of the server's current or last connection: one that never stood has an error, too.
 fn server_error<'c>(stream: &Stream, then: impl FnOnce(ConnectionError) -> Fetched<'c>) -> Fetched<'c> {
     let failed = match (&stream.server.upstream, stream.server.past()) {
         (Some(upstream), _) => upstream.connector.fault_of_connection(),
@@ -277,7 +277,8 @@ fn server_error<'c>(stream: &Stream, then: impl FnOnce(ConnectionError) -> Fetch
     };
     match failed {
         Some(Fault::Tls(failure)) => then(error_of_server_tls(failure.why)),
-        _ => if_connected(stream, |_, fault| then(error_of(fault))),
+        Some(fault) => then(error_of(Some(fault))),
+        None => if_connected(stream, |_, _| then(error_of(None))),
     }
 }
 
@@ -302,8 +303,7 @@ fn if_spoken_to<'c>(stream: &Stream, then: impl FnOnce() -> Fetched<'c>) -> Fetc
     if tried && stream.backend.is_http() { then() } else { Fetched::Missing }
 }
 
-/// A live connection has no error. For one that broke later, the manual's numbers (`fc_err_str`) only have an error
-/// of the socket; for SOCKS4 there are more.
+/// A live connection has no error. The numbers are those of the manual's table (`fc_err_str`).
 const fn error_of(fault: Option<Fault>) -> ConnectionError {
     match fault {
         None => ConnectionError { id: 0, name: b"", message: b"Success" },
@@ -316,7 +316,25 @@ const fn error_of(fault: Option<Fault>) -> ConnectionError {
             ConnectionError { id: 41, name: b"SOCKS4_DENY", message: b"SOCKS4 Proxy deny the request" }
         }
         Some(Fault::Tls(failure)) => error_of_tls(failure.why),
+        Some(Fault::Io(errno)) => error_of_system(errno),
         Some(_) => ConnectionError { id: 6, name: b"SOCK_ERR", message: b"General socket error" },
+    }
+}
+
+/// Numbers of 3.5, one above those of 3.2.
+const fn error_of_system(errno: Errno) -> ConnectionError {
+    match errno {
+        Errno::CONNREFUSED => {
+            ConnectionError { id: 47, name: b"EREFUSED", message: b"ECONNREFUSED returned by OS" }
+        }
+        Errno::CONNRESET => {
+            ConnectionError { id: 48, name: b"ERESET", message: b"ECONNRESET returned by OS" }
+        }
+        Errno::NETUNREACH => {
+            ConnectionError { id: 49, name: b"EUNREACH", message: b"ENETUNREACH returned by OS" }
+        }
+        Errno::PIPE => ConnectionError { id: 57, name: b"EPIPE", message: b"EPIPE returned by OS" },
+        _ => ConnectionError { id: 6, name: b"SOCK_ERR", message: b"General socket error" },
     }
 }
 

@@ -1,6 +1,7 @@
 //! Request to the server, response to the client, and the bodies of both.
 
 use weir_backend::Observation;
+use weir_backend::figures::ServerCounter;
 use weir_containers::PooledFuture;
 use weir_http::{BodySize, Flags, NoRoom, Version, status};
 use weir_mux::{BodyFlow, ConnectionMode, Flow, ReadHead, Side};
@@ -342,6 +343,10 @@ impl Stream {
             self.response.message.detach(&mut upstream.connector);
         }
         self.note_head_size(true);
+        // Proxies count final responses only.
+        if let Some(lease) = &self.server.lease {
+            lease.server().figures().increment(weir_sched::worker_index(), ServerCounter::Http1xx);
+        }
         // The server has read this request: a failure from now on is not the race with an idle connection's end.
         self.attempts.on_reused_connection = false;
         // HTTP/1.0 clients do not support them (RFC 9110, 15.2).
