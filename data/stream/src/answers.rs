@@ -185,7 +185,11 @@ impl Stream {
             return false;
         }
         let location = self.redirect_location(redirect, value);
-        let cookie = redirect.cookie.as_ref().map(|cookie| self.format(cookie));
+        let cookie = redirect.cookie.as_ref().map(|cookie| {
+            let mut value = self.format(&cookie.format);
+            value.extend_from_slice(cookie.attributes.as_bytes());
+            value
+        });
         let prepared = self.prepare_location(redirect.status, &location).and_then(|()| match &cookie {
             Some(cookie) => self.response.message.head.add(b"set-cookie", cookie),
             None => Ok(()),

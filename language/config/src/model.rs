@@ -35,8 +35,8 @@ mod userlist;
 
 pub use action::{
     Action, BandwidthLimit, Capture, ConnectionSide, DelayOrExpression, DoResolve, Endpoint, HeaderEdit,
-    HeaderEditKind, NameMatch, Number, PatternEdit, PatternEditKind, Redirect, RedirectKind, Service,
-    SizeOrExpression, TimeoutName, UriNormalizer, UriPart, UriReplacement,
+    HeaderEditKind, NameMatch, Number, PatternEdit, PatternEditKind, Redirect, RedirectCookie, RedirectKind,
+    Service, SizeOrExpression, TimeoutName, UriNormalizer, UriPart, UriReplacement,
 };
 pub use address::{
     Family, Host, IpNetwork, ListenAddress, ServerAddress, ServerPort, SocksProxy, Source, TransparentSource,

@@ -435,8 +435,17 @@ pub struct Redirect {
     pub append_slash: bool,
     /// `ignore-empty`: do nothing if the location is empty.
     pub ignore_empty: bool,
-    /// `set-cookie`, `set-cookie-fmt`, `clear-cookie`: the whole value of a `set-cookie` header.
-    pub cookie: Option<LogFormat>,
+    /// `set-cookie`, `set-cookie-fmt`, `clear-cookie`: a `set-cookie` header.
+    pub cookie: Option<RedirectCookie>,
+}
+
+/// The value of the `set-cookie` header of a redirection.
+#[derive(Clone, Debug)]
+pub struct RedirectCookie {
+    /// The name, with or without a value.
+    pub format: LogFormat,
+    /// The cookie's attributes.
+    pub attributes: &'static str,
 }
 
 /// How a redirection's location is made.

@@ -130,7 +130,7 @@ impl Reply {
 impl Redirect {
     fn visit_references(&self, visit: Visit<'_>) {
         self.value.visit_references(visit);
-        self.cookie.iter().for_each(|cookie| cookie.visit_references(visit));
+        self.cookie.iter().for_each(|cookie| cookie.format.visit_references(visit));
     }
 }
 

@@ -6,7 +6,7 @@ use weir_expr::{EvaluationPoints, FormatOptions, LogFormat};
 
 use super::{ActionContext, ActionReader, action, sets};
 use crate::draft::LineContext;
-use crate::model::{Action, Protocol, Redirect, RedirectKind, RulesetKind, Service};
+use crate::model::{Action, Protocol, Redirect, RedirectCookie, RedirectKind, RulesetKind, Service};
 use crate::reply::{ReplyRules, read_reply};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
@@ -187,15 +187,19 @@ pub(crate) fn read_redirect(
                 };
                 target = Some((kind, format));
             }
-            "set-cookie" | "clear-cookie" => {
+            "set-cookie" | "set-cookie-fmt" | "clear-cookie" => {
                 let value = words.expect(&missing)?;
-                let cookie = cookie_text(keyword, value.text());
-                redirect.cookie = Some(context.expressions().literal(value, &cookie)?);
-            }
-            "set-cookie-fmt" => {
-                let value = words.expect(&missing)?;
-                redirect.cookie =
-                    Some(context.expressions().format_with(value, points, FormatOptions::HTTP)?);
+                let format = match keyword {
+                    "set-cookie-fmt" => {
+                        context.expressions().format_with(value, points, FormatOptions::HTTP)?
+                    }
+                    _ => context.expressions().literal(value, value.text())?,
+                };
+                let attributes = match keyword {
+                    "clear-cookie" => "; path=/; Max-Age=0;",
+                    _ => "; path=/;",
+                };
+                redirect.cookie = Some(RedirectCookie { format, attributes });
             }
             "code" => redirect.status = read_code(words)?,
             "drop-query" => redirect.drop_query = true,
@@ -225,12 +229,4 @@ fn read_code(words: &mut Words<'_>) -> Parsed<u16> {
             format!("'code': unsupported HTTP code '{value}' (must be one of 301, 302, 303, 307 or 308).");
         fault(value.span(), message)
     })
-}
-
-/// The value of the `set-cookie` header. A cookie is cleared by making it expire.
-fn cookie_text(keyword: &str, cookie: &str) -> String {
-    match keyword {
-        "set-cookie" => format!("{cookie}; path=/;"),
-        _ => format!("{cookie}; path=/; Max-Age=0;"),
-    }
 }

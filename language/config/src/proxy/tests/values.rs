@@ -36,7 +36,8 @@ fn values_arrive_in_the_model() {
     let redirect = &proxy.redirects[0].redirect;
     assert_eq!(redirect.value.constant(), Some(&b"/a%20b"[..]));
     assert_eq!((redirect.status, redirect.drop_query), (301, true));
-    assert_eq!(redirect.cookie.as_ref().unwrap().constant(), Some(&b"a=1; path=/;"[..]));
+    let cookie = redirect.cookie.as_ref().unwrap();
+    assert_eq!((cookie.format.constant(), cookie.attributes), (Some(&b"a=1"[..]), "; path=/;"));
 }
 
 #[test]
