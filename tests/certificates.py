@@ -158,7 +158,9 @@ def responses_are_shown_beside_their_certificates(binary, folder):
         key = listing[1].split(" : ")[1]
         assert listing[0] == "# Certificate IDs" and listing[2] == f"Certificate path : {site}", listing
         shown = ask(cli, f"show ssl ocsp-response {key}")
-        assert f"OCSP Response Key: {key.removeprefix('Certificate ID key : ')}\n" in ask(cli, f"show ssl cert {site}")
+        described = ask(cli, f"show ssl cert {site}")
+        assert f"OCSP Response Key: {key.removeprefix('Certificate ID key : ')}\n" in described
+        assert re.search(f"^Crt filename: {site}\nKey filename: .*\nOCSP filename: .*\nOption: ocsp-update off\nOption: jwt off\nStatus: Used$", described, re.M)
         assert "Cert Status: good" in shown and "Responder Id: CN = authority" in shown, shown
         assert shown == ask(cli, f"show ssl ocsp-response text {site}") == ask(cli, f"show ssl cert {site}.ocsp")
         assert base64.b64decode(ask(cli, f"show ssl ocsp-response base64 {key}")) == good

@@ -97,6 +97,44 @@ backend b
         assert level in ("3", "2"), level
 
 
+# A server: its words, the commands about it, and what `show servers state` says: admin state, status, result, health and state of the check.
+# From HAProxy 3.2.
+STATES = {
+    "plain": ("", (), "0 1 0 2 0"),
+    "off": ("disabled", (), "5 1 0 0 8"),
+    "maint": ("", ("maint",), "1 1 0 0 0"),
+    "checked": ("check", (), "0 6 3 4 6"),
+    "checkedoff": ("check disabled", (), "5 1 0 0 14"),
+    "checkedoffready": ("check disabled", ("ready",), "4 6 3 4 6"),
+    "checkedmaint": ("check", ("maint",), "1 6 3 0 14"),
+    "checkedagain": ("check", ("maint", "ready"), "0 6 3 4 6"),
+    "drained": ("check", ("drain",), "8 6 3 4 6"),
+    "follows": ("track checkedmaint", (), "2 1 0 0 0"),
+}
+
+
+def states_of_checks_are_those_that_parsers_know(binary, folder):
+    """In maintenance a check is paused and its health is 0; a server that was made ready is checked like any other."""
+    server = Listening(lambda connection: connection.close())
+    lines = "".join(f"    server {name} 127.0.0.1:{server.port} {words} {'inter 200ms rise 2 fall 3' if 'check ' in words + ' ' else ''}\n"
+                    for name, (words, *_) in STATES.items())
+    with Scene(binary, folder, f"backend b\n{lines}") as scene:
+        scene.expect("b", "checked", check_status="L4OK")
+        scene.expect("b", "checkedagain", check_status="L4OK")
+        scene.expect("b", "checkedmaint", check_status="L4OK")
+        for name, (_, commands, _) in STATES.items():
+            for state in commands:
+                assert scene.ask(f"set server b/{name} state {state}") == "\n"
+        assert "registered" in scene.ask(f"add server b/added 127.0.0.1:{server.port} check inter 200ms")
+        expected = {name: told for name, (*_, told) in STATES.items()} | {"added": "1 1 0 0 2"}
+
+        def told():
+            rows = [line.split(" ") for line in scene.ask("show servers state b").splitlines() if " b " in line]
+            return {row[3]: " ".join([row[6], *row[10:14]]) for row in rows}
+        # A check that runs at the moment has another state.
+        assert wait_until(lambda: told() == expected, 5), told()
+
+
 def say(connection):
     """What the check below looks for."""
     with connection, contextlib.suppress(ConnectionResetError):

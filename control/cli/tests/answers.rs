@@ -390,7 +390,7 @@ fn the_conversation_itself() {
         ("wait 0", "Invalid duration.\n\n"),
         ("wait 10 srv-removable", "Missing server name (<backend>/<server>).\n\n"),
         ("wait 10 srv-removable be", "Require 'backend/server'.\n\n"),
-        ("wait 10 srv-removable be/none", "No such server.\n\n"),
+        ("wait 10 srv-removable be/none", "Failed. No such server.\n\n"),
         ("disable server be/s1; wait 50ms srv-removable be/s1", "\nDone.\n\n"),
         ("enable server be/s1; wait 50ms srv-removable be/s1", "\nFailed.\n\n"),
     ]);

@@ -37,6 +37,8 @@ pub struct Certificate {
     issuer: Vec<CertificateDer<'static>>,
     /// The file of its chain, if that is not its own file (`issuers-chain-path`).
     chain_path: Option<Box<str>>,
+    /// The files that it was read from; none if it came by the runtime API.
+    files: Option<Arc<Files>>,
     /// Its OCSP identifier, if its issuer is known.
     id: Option<CertId>,
     /// Its OCSP response.
@@ -55,7 +57,13 @@ impl Certificate {
             key: Some(self.key.clone_key()),
             issuer: self.issuer.clone(),
             ocsp: self.certified.ocsp.clone(),
+            files: self.files.clone(),
         }
+    }
+
+    /// The files that it was read from; none if it came by the runtime API.
+    pub fn files(&self) -> Option<&Files> {
+        self.files.as_deref()
     }
 
     /// The file of its chain, if that is not its own file (`issuers-chain-path`).
@@ -183,6 +191,8 @@ impl Loader {
         let pem = fs::read(path).map_err(|error| cannot_open(path, &error))?;
         let mut parts = Parts::default();
         parts.read(&pem, path, &self.passphrases)?;
+        let mut files =
+            Files { certificate: path.to_owned(), key: Some(path.to_owned()), ..Files::default() };
         if parts.key.is_none() && self.extra.key {
             let key = self.beside(path, ".key");
             match fs::read(&key) {
@@ -190,6 +200,7 @@ impl Loader {
                     let mut beside = Parts::default();
                     beside.read(&pem, &key.to_string_lossy(), &self.passphrases)?;
                     parts.key = beside.key;
+                    files.key = Some(key.to_string_lossy().into_owned());
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(cannot_open(&key.to_string_lossy(), &error)),
@@ -203,7 +214,10 @@ impl Loader {
                 parts.issuer = beside.chain;
             }
         }
-        parts.ocsp = self.extra.ocsp.then(|| fs::read(self.beside(path, ".ocsp")).ok()).flatten();
+        let ocsp = self.extra.ocsp.then(|| self.beside(path, ".ocsp"));
+        parts.ocsp = ocsp.as_ref().and_then(|ocsp| fs::read(ocsp).ok());
+        files.ocsp = ocsp.map(|ocsp| ocsp.to_string_lossy().into_owned());
+        parts.files = Some(Arc::new(files));
         let mut certificate = self.put_together(path, parts)?;
         let sctl = self.beside(path, ".sctl");
         if self.extra.sctl && sctl.exists() {
@@ -247,6 +261,8 @@ impl Loader {
             ));
         }
         parts.ocsp = files.ocsp.as_deref().map(read).transpose()?;
+        let key = files.key.clone().unwrap_or_else(|| files.certificate.clone());
+        parts.files = Some(Arc::new(Files { key: Some(key), ..files.clone() }));
         self.assemble(name, parts)
     }
 
@@ -308,6 +324,7 @@ impl Loader {
             key: der,
             issuer: parts.issuer,
             chain_path,
+            files: parts.files,
             id,
             response,
             remarks,
@@ -384,6 +401,8 @@ pub struct Parts {
     pub issuer: Vec<CertificateDer<'static>>,
     /// An OCSP response, for stapling.
     pub ocsp: Option<Vec<u8>>,
+    /// The files that they were read from.
+    pub files: Option<Arc<Files>>,
 }
 
 impl Parts {
@@ -441,6 +460,7 @@ impl Clone for Parts {
             key: self.key.as_ref().map(PrivateKeyDer::clone_key),
             issuer: self.issuer.clone(),
             ocsp: self.ocsp.clone(),
+            files: self.files.clone(),
         }
     }
 }

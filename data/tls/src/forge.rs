@@ -98,7 +98,7 @@ impl Forger {
             X509Certificate::from_der(der).is_ok_and(|(_, parsed)| parsed.subject() == parsed.issuer())
         };
         let chain = [own].into_iter().chain(above.iter().filter(|der| !is_root(der)).cloned()).collect();
-        let parts = Parts { chain, key: model.parts().key, issuer: Vec::new(), ocsp: None };
+        let parts = Parts { chain, key: model.parts().key, issuer: Vec::new(), ocsp: None, files: None };
         Loader::default().assemble(name, parts).ok()
     }
 }

@@ -240,7 +240,13 @@ fn wait(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
             ("srv-removable", "") => {
                 return Err(Outcome::error("Missing server name (<backend>/<server>).\n"));
             }
-            ("srv-removable", name) => Some(WaitCondition::Removable(server(context, name)?)),
+            ("srv-removable", name) => match server(context, name) {
+                Ok(key) => Some(WaitCondition::Removable(key)),
+                Err(Outcome::Message(_, why)) if name.contains('/') => {
+                    return Err(Outcome::error(format!("Failed. {why}")));
+                }
+                Err(other) => return Err(other),
+            },
             _ => return Err(Outcome::error(WAIT_HELP)),
         };
         Ok(Outcome::Wait { delay_ms, until })

@@ -330,7 +330,7 @@ fn set_server(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
 
 fn set_agent(context: &mut Context<'_>, key: ServerKey, word: &str) -> Result<Outcome, Outcome> {
     let up = match word {
-        _ if context.target.server_view(key).is_none_or(|view| view.agent_state == 0) => {
+        _ if context.target.server_view(key).is_none_or(|view| view.agent_state & CHECK_ENABLED == 0) => {
             return Err(Outcome::error(NO_AGENT_SENTENCE));
         }
         "up" => true,
@@ -341,6 +341,8 @@ fn set_agent(context: &mut Context<'_>, key: ServerKey, word: &str) -> Result<Ou
     Ok(Outcome::Nothing)
 }
 
+/// The bit of a check that runs (management manual, "show servers state").
+const CHECK_ENABLED: u32 = 4;
 const NO_AGENT_SENTENCE: &str = "agent checks are not enabled on this server.\n";
 const NO_AGENT: &str = "agent checks are not enabled on this server\n";
 const NO_CHECKS: &str = "health checks are not enabled on this server\n";
@@ -531,8 +533,12 @@ fn set_maxconn(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome 
         if word.is_empty() {
             return Err(Outcome::error("Require <maxconn>.\n"));
         }
+        let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 && digits < word.len() {
+            return Err(Outcome::error("Trailing garbage in maxconn string\n"));
+        }
         let maxconn =
-            word.parse().map_err(|_| Outcome::error("maxconn must be a positive integer or zero.\n"))?;
+            word.parse().map_err(|_| Outcome::error("maxconn string empty or preceded by garbage\n"))?;
         context.target.set_server_maxconn(key, maxconn).map_err(refused)?;
         Ok(Outcome::Nothing)
     })

@@ -351,7 +351,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind)
     };
     let mut text = format!("Filename: {star}{name}\n");
     if kind == Certificate {
-        let _ = writeln!(text, "Status: {status}");
+        let _ = writeln!(text, "{}Status: {status}", view.origin);
         text += &view.parts.concat();
         text += &view.chain;
         return Outcome::Text(text);

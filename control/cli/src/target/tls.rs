@@ -25,6 +25,8 @@ pub struct TlsFileName {
 pub struct TlsFileView {
     /// It is used.
     pub used: bool,
+    /// The files and settings of a certificate, one a line.
+    pub origin: String,
     /// Each certificate or list in words, several lines each.
     pub parts: Vec<String>,
     /// Those above a certificate, in words.

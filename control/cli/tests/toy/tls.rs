@@ -65,13 +65,13 @@ impl TlsTarget for Toy {
         if pending {
             self.tls.check_pending(kind, name).ok()?;
             let text = self.tls.pending.as_ref()?.2.clone();
-            return Some(TlsFileView { used: true, parts: vec![text], chain: String::new() });
+            return Some(TlsFileView { used: true, parts: vec![text], ..TlsFileView::default() });
         }
         let (.., text, used) = &self.tls.files[self.tls.find(kind, name)?];
         let parts = if text.is_empty() { Vec::new() } else { vec![text.clone(), text.clone()] };
         let parts =
             if kind == TlsFileKind::Certificate { parts.into_iter().take(1).collect() } else { parts };
-        Some(TlsFileView { used: *used, parts, chain: String::new() })
+        Some(TlsFileView { used: *used, parts, ..TlsFileView::default() })
     }
 
     fn certificate_pem(&self, name: &str, pending: bool) -> Option<String> {

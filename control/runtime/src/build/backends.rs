@@ -15,7 +15,7 @@ use weir_config::model::{
     TransparentSource,
 };
 
-use super::{BuildError, Options, Resolver, shares_idle};
+use super::{BuildError, Options, Resolver, Warning, shares_idle};
 use super::{checks, names};
 
 /// The default of `fullconn` for each proxy, the load at which its servers reach `maxconn`: a tenth of the limits of
@@ -100,7 +100,9 @@ pub(super) fn backend(
         config.servers.iter().map(|known| server(&config.name, known, global, options, errors)).collect();
     let now_ms = weir_sched::now().as_ms();
     let backend = Backend::new(backend, servers, now_ms);
-    options.states.restore(config, &backend, now_ms);
+    for text in options.states.restore(config, &backend, now_ms) {
+        (options.warn)(Warning { text, is_borne: true });
+    }
     backend
 }
 

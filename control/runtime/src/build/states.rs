@@ -59,8 +59,8 @@ impl SavedStates {
 
     /// Says which files are missing or empty, and what is wrong with the others.
     pub fn tell(&self, messages: &Messages) {
-        self.notices.iter().for_each(|text| messages.announce(format!("config : {text}")));
-        self.warnings.iter().for_each(|text| messages.warning(format!("config : {text}")));
+        self.notices.iter().for_each(|text| messages.announce(with_origin(text)));
+        self.warnings.iter().for_each(|text| messages.warning(with_origin(text)));
     }
 
     /// What is wrong with the files.
@@ -93,11 +93,14 @@ impl SavedStates {
         self.servers.get(&(backend.into(), server.name.clone()))
     }
 
-    /// Restores the servers of a backend.
-    pub(super) fn restore(&self, config: &model::Proxy, backend: &Backend, now_ms: u64) {
+    /// Restores the servers of a backend; returns a line for each server that is down.
+    pub(super) fn restore(&self, config: &model::Proxy, backend: &Backend, now_ms: u64) -> Vec<String> {
+        let mut news = Vec::new();
         if self.servers.is_empty() {
-            return;
+            return news;
         }
+        let before = backend.status(now_ms);
+        let (mut active, mut backup) = (before.active, before.backup);
         for (rank, server) in (0..).zip(&config.servers) {
             let Some(saved) = self.servers.get(&((*config.name).into(), server.name.clone())) else {
                 continue;
@@ -108,7 +111,17 @@ impl SavedStates {
             if backend.restore(key, former.clone(), now_ms).is_err() {
                 let _ = backend.restore(key, FormerState { weight: None, ..former }, now_ms);
             }
+            if saved.operational == OperationalState::Stopped && !server.settings.disabled {
+                let left = if server.settings.backup { &mut backup } else { &mut active };
+                *left = left.saturating_sub(1);
+                news.push(format!(
+                    "Server {}/{} is DOWN, changed from server-state after a reload. {active} active and {backup} backup servers \
+                     left. 0 sessions active, 0 requeued, 0 remaining in queue.",
+                    config.name, server.name
+                ));
+            }
         }
+        news
     }
 
     /// The lines of a file; empty when there is none to use.
@@ -117,7 +130,7 @@ impl SavedStates {
             Err(error) => {
                 let text = error.to_string();
                 let why = text.split(" (os error").next().unwrap_or_default();
-                let text = format!("{whose}: Can't open {what} '{path}': {why}.");
+                let text = format!("{whose}: Can't open {what} '{path}': {why}");
                 let missing = error.kind() == std::io::ErrorKind::NotFound;
                 if missing { &mut self.notices } else { &mut self.warnings }.push(text);
             }
@@ -128,11 +141,12 @@ impl SavedStates {
                     self.warnings.push(format!("{whose}: Can't get version of the {what} '{path}'."));
                     return StateFile::new();
                 }
-                let (lines, corrupted) = lines(&text);
-                if let Some(line) = corrupted {
-                    self.warnings.push(format!("{whose}: corrupted {what} '{path}' at line {line}."));
+                match lines(&text) {
+                    Ok(lines) => return lines,
+                    Err(line) => {
+                        self.warnings.push(format!("{whose}: corrupted {what} '{path}' at line {line}."));
+                    }
                 }
-                return lines;
             }
         }
         StateFile::new()
@@ -163,14 +177,20 @@ impl SavedStates {
     }
 }
 
+/// A message with its origin. Messages of the global file begin with it.
+fn with_origin(text: &str) -> String {
+    if text.starts_with("config: ") { text.to_owned() } else { format!("config : {text}") }
+}
+
 /// The size limit of a file, in bytes: a million servers need about half of it.
 const MAX_STATES: u64 = 256 << 20;
 
 /// The lines of a file, by the names of backend and server.
 type StateFile = HashMap<(Box<str>, Box<str>), Vec<Box<str>>>;
 
-/// The lines of a file after the first, and the number of the line that stopped the reading.
-fn lines(text: &str) -> (StateFile, Option<usize>) {
+/// The lines of a file after the first. The error is the number of the first invalid line; nothing of such a file is used, since
+/// its other lines may be wrong as well.
+fn lines(text: &str) -> Result<StateFile, usize> {
     let mut found = StateFile::new();
     for (number, line) in text.lines().enumerate().skip(1) {
         if line.is_empty() || line.starts_with('#') {
@@ -178,11 +198,11 @@ fn lines(text: &str) -> (StateFile, Option<usize>) {
         }
         let fields: Vec<Box<str>> = line.split_whitespace().map(Box::from).collect();
         if !(FEWEST_FIELDS..=MOST_FIELDS).contains(&fields.len()) || found.len() >= MAX_SERVERS {
-            return (found, Some(number));
+            return Err(number);
         }
         found.insert((fields[1].clone(), fields[3].clone()), fields);
     }
-    (found, None)
+    Ok(found)
 }
 
 fn loads(proxy: &model::Proxy, from: ServerStates) -> bool {
@@ -357,10 +377,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_read_up_to_what_is_no_state() {
+    fn one_line_that_is_no_state_spoils_its_file() {
         let good = "3 be 1 a 10.0.0.1 2 0 5 10 100 1 0 2 0 0 0 0 - 81 - 0 0 - - 0";
-        let (found, corrupted) = lines(&format!("1\n# be_id\n\n{good}\nx\n"));
-        assert_eq!((found.len(), corrupted), (1, Some(4)));
+        assert_eq!(lines(&format!("1\n# be_id\n\n{good}\nx\n")), Err(4));
+        let found = lines(&format!("1\n# be_id\n\n{good}\n")).unwrap();
+        assert_eq!(found.len(), 1);
         let saved = SavedState::of(&found[&("be".into(), "a".into())]).unwrap();
         assert_eq!((saved.port, saved.user_weight, saved.since_s), (ServicePort::Fixed(81), 5, 100));
     }

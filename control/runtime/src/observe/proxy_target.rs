@@ -481,23 +481,27 @@ fn redirection(server: &Server, kind: CheckKind) -> Redirection {
     said.map_or_else(Redirection::default, |said| *said)
 }
 
-/// Status, result, health and state of a check, by the numbers of the management manual.
+/// Status, result, health and state of a check, by the numbers of the management manual. In maintenance no check has
+/// succeeded.
 fn check_numbers(server: &Server, kind: CheckKind, unchecked_level: u32) -> (u32, u32, u32, u32) {
-    // A server that was configured as disabled has this state even without checks.
-    let configured_off = server.admin_state().contains(AdminState::CONFIGURED_MAINTENANCE);
-    let paused = if configured_off { CHECK_PAUSED } else { 0 };
-    let Some(check) = server.check(kind) else { return (1, 0, unchecked_level, paused) };
+    let (admin, in_maintenance) = (server.admin_state(), server.admin_state().is_maintenance());
+    let level = |level: u32| if in_maintenance { 0 } else { level };
+    let Some(check) = server.check(kind) else {
+        // A server that was configured as disabled has this state even without checks.
+        let configured_off = admin.contains(AdminState::CONFIGURED_MAINTENANCE);
+        return (1, 0, level(unchecked_level), if configured_off { CHECK_PAUSED } else { 0 });
+    };
     let record = check.record();
     let marks = [
         (CHECK_RUNNING, record.running),
         (CHECK_CONFIGURED, true),
         (CHECK_ENABLED, record.enabled),
-        (CHECK_PAUSED, configured_off || server.admin_state().is_maintenance()),
+        (CHECK_PAUSED, in_maintenance && record.enabled),
     ];
     let state = marks.into_iter().filter(|(_, holds)| *holds).map(|(mark, _)| mark).sum();
     // A check that runs has no result yet.
     let result = if record.running { CheckResult::Unknown } else { record.result };
-    (record.last.status as u32, result as u32, record.level, state)
+    (record.last.status as u32, result as u32, level(record.level), state)
 }
 
 /// The state of a server's agent check.
@@ -550,7 +554,7 @@ mod tests {
             check(live, "disable server nosuch/s1", "No such backend.\n");
             assert_eq!(
                 states(live),
-                "3 be 1 s1 127.0.0.1 0 1 10 10 0 1 0 2 0 0 0 0 - 18090 - 0 0 - - 0\n\
+                "3 be 1 s1 127.0.0.1 0 1 10 10 0 1 0 0 0 0 0 0 - 18090 - 0 0 - - 0\n\
                  3 be 2 s2 127.0.0.1 2 8 20 20 0 1 0 2 0 0 0 0 - 18091 - 0 0 - - 0\n\
                  3 be 3 s3 127.0.0.1 2 0 1 1 0 1 0 2 0 0 0 0 - 18092 - 0 0 - - 0\n\
                  3 be 4 s4 127.0.0.1 2 4 1 1 0 1 0 2 8 0 0 0 - 18093 - 0 0 - - 0\n\

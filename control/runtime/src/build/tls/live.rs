@@ -146,13 +146,14 @@ impl LiveTls {
             let chain = certificates.map(describe::chain_certificate);
             let held = state.builder.certificates.get(name).and_then(Option::as_ref).filter(|_| !pending);
             let key = held.and_then(|held| Some(held.id().filter(|_| held.response().is_some())?.key()));
-            let key = key.map(|key| format!("OCSP Response Key: {key}\n"));
+            let key = format!("OCSP Response Key: {}\n", key.unwrap_or_default());
             let file = held.and_then(|held| held.chain_path());
             let file = file.map(|path| format!("Chain Filename: {path}\n")).unwrap_or_default();
             return Some(TlsFileView {
                 used,
+                origin: state.origin(name, &parts),
                 parts: own.into_iter().map(|own| format!("{file}{own}")).collect(),
-                chain: chain.chain(key).collect(),
+                chain: chain.chain([key]).collect(),
             });
         }
         let files = &state.builder.authorities;
@@ -168,7 +169,7 @@ impl LiveTls {
             }
             (_, false) => files.lists.get(name)?.iter().map(|list| describe::revocation_list(list)).collect(),
         };
-        Some(TlsFileView { used, parts, chain: String::new() })
+        Some(TlsFileView { used, parts, ..TlsFileView::default() })
     }
 
     /// A certificate's key, itself and its chain, as PEM.
@@ -464,6 +465,23 @@ impl TlsState {
     }
 
     /// The parts of a certificate, or of its pending change; the inner none for an empty one.
+    /// The files of a certificate and its settings, one a line.
+    fn origin(&self, name: &str, parts: &Parts) -> String {
+        let mut text = String::new();
+        if let Some(files) = &parts.files {
+            let lines = [
+                ("Crt", Some(&files.certificate)),
+                ("Key", files.key.as_ref()),
+                ("OCSP", files.ocsp.as_ref()),
+            ];
+            let lines = lines.into_iter().filter_map(|(what, path)| Some((what, path?)));
+            lines.for_each(|(what, path)| text += &format!("{what} filename: {path}\n"));
+        }
+        let updates = if self.builder.renewals.wants(name) { "on" } else { "off" };
+        // Certificates serve TLS alone: none is for tokens.
+        text + &format!("Option: ocsp-update {updates}\nOption: jwt off\n")
+    }
+
     fn parts(&self, name: &str, pending: bool) -> Option<Option<Parts>> {
         if pending {
             let (_, parts) = self.certificate.as_ref().filter(|(changed, _)| **changed == *name)?;

@@ -36,6 +36,11 @@ impl Renewals {
         let said = &global.ocsp_updates;
         Renewals { of_all: said.of_all, disabled: said.disabled, known: BTreeMap::new() }
     }
+
+    /// Whether weir renews the OCSP response of a certificate.
+    pub fn wants(&self, name: &str) -> bool {
+        !self.disabled && self.known.get(name).map_or(self.of_all, |said| said.wanted)
+    }
 }
 
 /// A certificate whose status can be asked for.
