@@ -403,6 +403,7 @@ def grpc(binary, folder):
 
     with Program(binary, "-f", path) as program:
         program.ready(clear)
+        program.ready(secure)
         said = "".join(call(f"http://127.0.0.1:{clear}/shop.Cart/Add") for _ in range(6))
         assert said.count("hello") == 6 and said.count("grpc-status: 0") == 6, said
         assert origins[0].seen and origins[1].seen, [origin.seen for origin in origins]

@@ -50,6 +50,7 @@ class Scene:
     def __enter__(self):
         self.program.__enter__()
         self.program.ready(self.port)
+        assert wait_until(lambda: os.path.exists(self.socket)), "no runtime API"
         # Answers of every kind once, so that what they need is there.
         for text in ("show stat", "show stat json", "show servers state", "show info"):
             assert self.ask(text)
