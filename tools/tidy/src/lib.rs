@@ -16,6 +16,7 @@
 pub mod circles;
 mod declarations;
 pub mod english;
+pub mod findings;
 pub mod house;
 pub mod licences;
 pub mod locks;

@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 
 use weir_tidy::{
-    Fault, Workspace, circles, english, house, licences, locks, methods, names, proofs, readme, rows, text,
+    Fault, Workspace, circles, english, findings, house, licences, locks, methods, names, proofs, readme,
+    rows, text,
 };
 
 /// Read once for all rules: cargo's metadata and every source take longer than most rules.
@@ -17,6 +18,11 @@ fn check(rule: impl Fn(&Workspace) -> Vec<Fault>) {
 #[test]
 fn arrows_between_crates_point_down() {
     check(house::edges);
+}
+
+#[test]
+fn mended_faults_have_tests() {
+    check(findings::gaps);
 }
 
 #[test]

@@ -1,0 +1,101 @@
+//! The audit's faults that are mended: each row of `tests/findings.tsv` names tests that exist.
+//!
+//! A row is the fault, its tests, and how they were seen to fail. A test is a function (`fn`, `def`), or a file from the project's
+//! root or from `tests`.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::{Fault, Workspace};
+
+const TABLE: &str = "tests/findings.tsv";
+/// How a test was seen to fail: with the fault put back by hand, with the program from before, or not yet.
+const BROKEN: [&str; 3] = ["by hand", "former program", "no"];
+/// Functions of tests have several words.
+const FEWEST_JOINTS: usize = 2;
+
+/// Rows that name no test, or one that does not exist.
+pub fn gaps(workspace: &Workspace) -> Vec<Fault> {
+    let table = match fs::read_to_string(workspace.root.join(TABLE)) {
+        Ok(table) => table,
+        Err(error) => return vec![Fault::new(TABLE, format!("cannot be read: {error}"))],
+    };
+    let functions: BTreeSet<&str> = workspace.texts().flat_map(|file| functions(&file.text)).collect();
+    let is_file =
+        |name: &str| ["", "tests"].iter().any(|folder| workspace.root.join(folder).join(name).is_file());
+    check(&table, |name| functions.contains(name), is_file)
+}
+
+fn check(table: &str, is_function: impl Fn(&str) -> bool, is_file: impl Fn(&str) -> bool) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (number, line) in table.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
+        let place = format!("{TABLE}:{}", number + 1);
+        let columns: Vec<&str> = line.split('\t').collect();
+        let [_, tests, broken] = columns[..] else {
+            faults
+                .push(Fault::new(place, "is not a fault, its tests and how they failed, separated by tabs"));
+            continue;
+        };
+        if !BROKEN.contains(&broken) {
+            faults.push(Fault::new(&place, format!("'{broken}' is not one of {}", BROKEN.join(", "))));
+        }
+        let mut named = 0;
+        for word in tests.split([' ', ',', ';', ':']).filter(|word| !word.is_empty()) {
+            let looks_like_a_file = word.contains('.') && word.contains('/');
+            let exists = match looks_like_a_file {
+                true => is_file(word),
+                false if word.matches('_').count() >= FEWEST_JOINTS => is_function(word),
+                false => continue,
+            };
+            named += 1;
+            if !exists {
+                faults.push(Fault::new(&place, format!("{word} does not exist")));
+            }
+        }
+        if named == 0 {
+            faults.push(Fault::new(&place, "names no function and no file"));
+        }
+    }
+    faults
+}
+
+/// The names of functions in a source of Rust or Python.
+fn functions(text: &str) -> impl Iterator<Item = &str> {
+    let declared = |line: &'_ str| -> Option<(usize, usize)> {
+        let at = ["fn ", "def "].iter().find_map(|word| Some(line.find(word)? + word.len()))?;
+        let length = line[at..].find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')?;
+        Some((at, at + length))
+    };
+    text.lines().filter_map(move |line| declared(line).map(|(from, to)| &line[from..to]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn said(row: &str) -> Vec<String> {
+        let faults = check(row, |name| name == "it_holds_now", |path| path == "vtc/a.vtc");
+        faults.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn rows_name_tests_that_exist() {
+        assert_eq!(said("# a\nF1\tattacks: it_holds_now; vtc/a.vtc\tby hand"), Vec::<String>::new());
+        for row in [
+            "F1\tit_held_once\tno",
+            "F1\tvtc/b.vtc\tno",
+            "F1\tsome rows\tno",
+            "F1\tit_holds_now\tyes",
+            "F1\tit_holds_now",
+        ] {
+            assert_eq!(said(row).len(), 1, "{row}");
+        }
+    }
+
+    #[test]
+    fn functions_of_both_languages_are_found() {
+        let text = "    pub(crate) async fn a_b_c<T>(x: T)\ndef d_e_f(binary, folder):\n# fn\n";
+        assert_eq!(functions(text).collect::<Vec<_>>(), ["a_b_c", "d_e_f"]);
+    }
+}
