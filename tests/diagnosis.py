@@ -5,7 +5,7 @@ import re
 import subprocess
 import time
 
-from program import run
+from program import Program, free_port, run
 
 HEAD = "defaults\n    mode http\n    timeout client 1s\n    timeout server 1s\n    timeout connect 1s\n"
 
@@ -88,12 +88,27 @@ def state_files_are_looked_at_before_the_start(binary, folder):
     for name, severity, expected in ((folder.path + "/missing", "NOTICE", "Can't open global server state file"),
                                      (folder.file("empty", ""), "NOTICE", "Empty global server state file"),
                                      (folder.file("other", "something\n"), "WARNING", "Can't get version of the global server state file"),
+                                     (folder.file("damaged", "1\nx\n"), "WARNING", "corrupted global server state file"),
                                      (folder.path, "WARNING", "Can't open global server state file")):
         config = folder.file("states.cfg", text.format(name))
         status, _, messages = run(binary, "-c", "-f", config)
         assert status == 0 and re.search(rf"^\[{severity}\] .*: {expected} '{name}'", messages, re.M), (name, messages)
         assert run(binary, "-dW", "-c", "-f", config)[0] == (severity == "WARNING"), name
     assert run(binary, "-dW", "-db", "-f", config)[0] == 1
+
+
+def servers_that_were_down_are_named_at_the_start(binary, folder):
+    """The messages after a reload explain the missing servers; `zero-warning` does not stop the start."""
+    port = free_port()
+    states = folder.file("states", "1\n3 b 1 one 127.0.0.1 0 0 1 1 5 8 2 0 6 0 0 0 - 2 - 0 0 - - 0\n3 b 2 two 127.0.0.1 2 0 1 1 5 1 0 2 0 0 0 0 - 2 - 0 0 - - 0\n")
+    text = (f"global\n    zero-warning\n    chroot /\n    uid {os.getuid()}\n    server-state-file {states}\n" + HEAD + "    load-server-state-from-file global\n"
+            + f"frontend f\n    bind 127.0.0.1:{port}\n    default_backend b\nbackend b\n    server one 127.0.0.1:2 check inter 60s\n    server two 127.0.0.1:2\n")
+    with Program(binary, "-db", "-f", folder.file("a.cfg", text)) as program:
+        program.ready(port)
+        program.process.terminate()
+        messages = program.process.stdout.read()
+    expected = "Server b/one is DOWN, changed from server-state after a reload. 1 active and 0 backup servers left. 0 sessions active, 0 requeued, 0 remaining in queue."
+    assert expected in messages and "b/two" not in messages, messages
 
 
 def files_of_tls_are_read_where_nobody_uses_them(binary, folder):

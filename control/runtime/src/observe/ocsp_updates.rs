@@ -148,7 +148,8 @@ impl OcspUpdates {
             client: plan.client(tls, resolvers),
             delays: Delays { least: plan.updates.least_delay.into(), most: plan.updates.most_delay.into() },
             proxy: plan.proxy,
-            state: Mutex::default(),
+            // `align` reads the certificates.
+            state: Mutex::new(State { is_stale: true, ..State::default() }),
         }
     }
 
@@ -233,8 +234,9 @@ impl OcspUpdates {
         keeper.into_iter().for_each(weir_sched::wake);
     }
 
-    /// What `show ssl ocsp-updates` lists: what is due first comes first.
-    pub(super) fn list(&self) -> Vec<OcspUpdate> {
+    /// The rows of `show ssl ocsp-updates`, those that are due first at the beginning. They are there before the keeper runs.
+    pub(super) fn list(&self, tls: &LiveTls) -> Vec<OcspUpdate> {
+        self.align(tls, seconds());
         let state = self.state();
         let mut listed: Vec<&Entry> = state.entries.values().collect();
         listed.sort_by_key(|entry| entry.due);
@@ -284,7 +286,11 @@ struct Exchange {
 fn response_of(outcome: &Outcome) -> Result<&[u8], UpdateResult> {
     let answer = match &outcome.answer {
         Ok(answer) => answer,
-        Err(failure) => return Err(UpdateResult::of(HTTP_ERROR, failure.to_string())),
+        Err(failure) => {
+            let words = failure.to_string();
+            let words = words.split(" (os error").next().unwrap_or_default();
+            return Err(UpdateResult::of(HTTP_ERROR, words.to_owned()));
+        }
     };
     let status = answer.head.head.status();
     if status != 200 {
@@ -301,7 +307,6 @@ fn response_of(outcome: &Outcome) -> Result<&[u8], UpdateResult> {
 /// Starts what renews the responses, on the current worker.
 pub(crate) fn start(live: Live) {
     let (Some(updates), Some(tls)) = (live.record.ocsp_updates.get(), live.record.tls.get()) else { return };
-    updates.state().is_stale = true;
     tls.watch(|| updates.note_change());
     weir_sched::spawn(&KEEPER, Class::Bulk, keep(live, updates, tls));
 }

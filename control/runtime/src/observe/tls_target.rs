@@ -89,7 +89,13 @@ impl TlsTarget for LiveTarget {
     }
 
     fn ocsp_updates(&self) -> Vec<OcspUpdate> {
-        self.live.record.ocsp_updates.get().map(ocsp_updates::OcspUpdates::list).unwrap_or_default()
+        let record = &self.live.record;
+        record
+            .ocsp_updates
+            .get()
+            .zip(record.tls.get())
+            .map(|(updates, tls)| updates.list(tls))
+            .unwrap_or_default()
     }
 
     fn update_ocsp(&mut self, certificate: &str) -> Result<Box<dyn Later>, String> {
