@@ -17,9 +17,9 @@ use arc_swap::ArcSwapOption;
 use std::future::Future;
 use std::panic::Location;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use weir_containers::TimerQueue;
+use weir_sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use weir_sync::{
     Begin, CachePadded, Expiry, LazyDeadline, LockLabel, RunState, SeekLock, SharedQueue, Stamp, ThreadSet,
     WriteGuard,
@@ -341,7 +341,7 @@ impl Commons {
 impl Drop for Membership {
     fn drop(&mut self) {
         // AcqRel: the last one sees what the others left behind.
-        if self.0.members.fetch_sub(1, std::sync::atomic::Ordering::AcqRel) == 1 {
+        if self.0.members.fetch_sub(1, weir_sync::atomic::Ordering::AcqRel) == 1 {
             self.0.close();
         }
     }
@@ -371,7 +371,7 @@ static REGISTRY: [ArcSwapOption<Commons>; MOST_WORKERS] =
 mod tests {
     use super::*;
     use crate::driver::Bell;
-    use std::sync::atomic::AtomicBool;
+    use weir_sync::atomic::AtomicBool;
 
     static KIND: Kind = Kind::new("shared");
 

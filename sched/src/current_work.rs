@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use weir_sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use weir_sync::{Counter, StaticRef};
 use weir_sys::process;

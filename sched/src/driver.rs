@@ -1,7 +1,7 @@
 //! Interfaces to the outside: events, simulated sockets and the time. Each can be replaced by a simulation.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use weir_sync::atomic::{AtomicBool, Ordering::Relaxed};
 use weir_sys::poll::{Epoll, Readiness, Wakener};
 use weir_sys::{Address, Result, time};
 

@@ -7,9 +7,9 @@ use crate::profile::{ProfileMode, ProfileSettings, Recorder};
 use crate::task::Task;
 use arc_swap::{ArcSwapOption, Guard};
 use std::panic::Location;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_containers::Arena;
+use weir_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use weir_sync::{CachePadded, Counter, Doorbell, Gauge, Inbox, Stamp, WakeList};
 
 /// The side of a worker that every thread may touch. What the worker writes and what others write lie on

@@ -16,9 +16,9 @@ use crate::shared::Shared;
 use crate::task::Kind;
 use std::panic::Location;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use weir_sync::atomic::{AtomicBool, Ordering::Relaxed};
 use weir_sys::{process, signal, time};
 
 /// A worker that makes no progress.

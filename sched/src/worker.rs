@@ -31,8 +31,8 @@ use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use weir_containers::{Arena, TimerQueue};
+use weir_sync::atomic::Ordering::Relaxed;
 use weir_sys::Result;
 
 /// The scheduler of one thread, on cache lines of its own. No other thread reads or writes any of it: what they may touch

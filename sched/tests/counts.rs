@@ -82,6 +82,36 @@ fn nothing_is_counted_between_two_tasks_of_a_turn() {
     assert_eq!(runs(&world, 0)[1], 100);
 }
 
+/// R3, R14, R24, R85: a worker spawns, wakes and runs its own tasks without a read-modify-write, a fence or a lock, in whole turns with
+/// looks at the poller. A wake of another worker's task needs them.
+#[cfg(debug_assertions)]
+#[test]
+fn local_work_costs_plain_loads_and_stores() {
+    use weir_sync::atomic::{Operations, operations};
+    fn of(work: impl FnOnce()) -> Operations {
+        let before = operations();
+        work();
+        operations() - before
+    }
+    let mut world = world(3, 10);
+    let (own, other) = (world.on(0, || waiter(Class::Normal)), world.on(1, || waiter(Class::Normal)));
+    assert!(world.settle(100), "all of them sleep");
+    for class in CLASSES {
+        // The first tasks of a worker may allocate a chunk of slots.
+        let spawned = of(|| world.look(0, || (0..100).for_each(|_| _ = spawn(&KIND, class, async {}))));
+        assert_eq!(spawned, Operations::default(), "spawns, {class:?}");
+    }
+    let woken = of(|| world.look(0, || (0..3).for_each(|_| wake(own))));
+    assert_eq!(woken, Operations::default(), "wakes");
+    let before = runs(&world, 0).iter().sum::<u64>();
+    world.on(0, || ());
+    let turns = of(|| (0..40).for_each(|_| assert!(world.step())));
+    assert_eq!(turns, Operations::default(), "turns and looks at the poller");
+    assert!(runs(&world, 0).iter().sum::<u64>() >= before + 200, "they ran");
+    let remote = of(|| world.look(0, || wake(other)));
+    assert!(remote.read_modify_writes > 0 && remote.fences > 0, "{remote:?}");
+}
+
 /// R15: a task is queued in its own class, whatever wakes it.
 #[test]
 fn every_way_of_waking_leads_to_the_task_s_own_queue() {

@@ -3,7 +3,7 @@
 //! The writer is the worker that owns the block the counter lies in. Two writers would lose counts but break
 //! nothing else. Group counters of one worker in a [`crate::CachePadded`] block.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A figure that only grows.
 #[derive(Debug, Default)]
@@ -128,5 +128,20 @@ mod tests {
         gauge.decrement();
         gauge.decrement();
         assert_eq!((gauge.value(), gauge.highest()), (0, 1));
+    }
+
+    /// R24, R85: figures with one writer need no read-modify-write.
+    #[cfg(debug_assertions)]
+    #[test]
+    fn counters_and_gauges_load_and_store() {
+        let (counter, gauge) = (Counter::new(), Gauge::new());
+        let before = crate::atomic::operations();
+        counter.add(3);
+        counter.increment();
+        gauge.increment();
+        gauge.set(9);
+        gauge.decrement();
+        assert_eq!(crate::atomic::operations(), before);
+        assert_eq!((counter.value(), gauge.value()), (4, 8));
     }
 }

@@ -69,7 +69,7 @@ impl<T> Drop for LazyBox<T> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    use crate::atomic::{AtomicU32, Ordering::Relaxed};
 
     use super::*;
 

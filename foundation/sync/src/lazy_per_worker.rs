@@ -48,7 +48,7 @@ impl<T: Default + Send + Sync> LazyPerWorker<T> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    use crate::atomic::{AtomicU32, Ordering::Relaxed};
 
     use super::*;
 

@@ -12,9 +12,11 @@
 //! [`Counter`] is a figure with one writer, [`Published`] a snapshot that many read while few replace it,
 //! [`PerWorker`] what each worker has for itself, [`LazyPerWorker`] what each writes and all read, made when it is first written,
 //! like every [`LazyBox`].
+//! [`atomic`] has the standard atomics, and counts the expensive operations in tests.
 //!
 //! This crate refuses to know what is woken, counted or published, and how a sleeping thread is woken.
 
+pub mod atomic;
 mod counter;
 mod doorbell;
 mod inbox;

@@ -5,10 +5,10 @@
 //! waiting and holding for a while ([`measure_locks`]), which the scheduler does around a task; otherwise a lock costs one
 //! load of a thread-local flag more.
 
+use crate::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, note_locked, note_unlocked};
 use crate::primitives::{Mutex, MutexGuard, lock};
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use weir_sys::time::monotonic_ns;
 
 /// The name and the figures of a group of locks. One `static` beside the locks.
@@ -29,6 +29,22 @@ pub(crate) enum Mode {
     Seek,
     /// Shared.
     Read,
+}
+
+impl Mode {
+    #[inline]
+    fn note_acquired(self) {
+        if self == Self::Write {
+            note_locked();
+        }
+    }
+
+    #[inline]
+    fn note_released(self) {
+        if self == Self::Write {
+            note_unlocked();
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -68,11 +84,14 @@ impl LockLabel {
     #[inline]
     pub(crate) fn acquire<R>(&'static self, mode: Mode, acquire: impl FnOnce() -> R) -> R {
         if !is_watched() {
-            return acquire();
+            let result = acquire();
+            mode.note_acquired();
+            return result;
         }
         let began_ns = monotonic_ns();
         let result = acquire();
         self.acquired(mode, began_ns, true);
+        mode.note_acquired();
         result
     }
 
@@ -87,6 +106,7 @@ impl LockLabel {
     /// Counts an unlock.
     #[inline]
     pub(crate) fn released(&'static self, mode: Mode) {
+        mode.note_released();
         if is_watched() {
             self.modes[mode as usize].unlocks.fetch_add(1, Relaxed);
             release();
@@ -96,11 +116,15 @@ impl LockLabel {
     /// Its holder goes from one mode to another by `change`, which may wait.
     #[inline]
     pub(crate) fn change<R>(&'static self, from: Mode, to: Mode, change: impl FnOnce() -> R) -> R {
+        from.note_released();
         if !is_watched() {
-            return change();
+            let result = change();
+            to.note_acquired();
+            return result;
         }
         let began_ns = monotonic_ns();
         let result = change();
+        to.note_acquired();
         self.modes[from as usize].unlocks.fetch_add(1, Relaxed);
         self.acquired(to, began_ns, false);
         result
@@ -402,6 +426,44 @@ mod tests {
         drop(inner.lock());
         measure_locks(false);
         assert!(held() - before < elapsed);
+    }
+
+    /// Operations of a thread that holds an exclusive lock count apart, whichever kind of lock it is.
+    #[cfg(debug_assertions)]
+    #[test]
+    fn operations_under_a_lock_count_apart() {
+        use crate::atomic::{AtomicU32, operations};
+        static LABEL: LockLabel = LockLabel::new("TEST_UNDER_LOCK");
+        let (lock, word) = (Lock::new((), &LABEL), AtomicU32::new(0));
+        let under = |hold: &dyn Fn(&dyn Fn())| {
+            let before = operations();
+            hold(&|| _ = word.fetch_add(1, Relaxed));
+            word.fetch_add(1, Relaxed);
+            let during = operations() - before;
+            (during.locks, during.under_lock)
+        };
+        let holds_lock = |add: &dyn Fn()| {
+            let held = lock.lock();
+            add();
+            drop(held);
+        };
+        assert_eq!(under(&holds_lock), (1, 1));
+        let seeking = SeekLock::labelled((), &LABEL);
+        let seeks = |add: &dyn Fn()| {
+            let held = seeking.try_seek().expect("nobody else");
+            add();
+            let held = held.upgrade().downgrade();
+            add();
+            drop(held);
+        };
+        assert_eq!(under(&seeks), (1, 0));
+        let writes = |add: &dyn Fn()| {
+            let held = seeking.try_seek().expect("nobody else").upgrade();
+            add();
+            drop(held.downgrade());
+        };
+        assert_eq!(under(&writes), (1, 1));
+        assert_eq!(under(&|add| (add(), drop(seeking.read())).0), (0, 0));
     }
 
     #[test]

@@ -264,7 +264,7 @@ mod tests {
     fn a_scan_takes_each_element_once() {
         const ELEMENTS: u32 = 20_000;
         let lock = SeekLock::new((0..ELEMENTS).collect::<Vec<_>>());
-        let taken = std::sync::atomic::AtomicU32::new(0);
+        let taken = crate::atomic::AtomicU32::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

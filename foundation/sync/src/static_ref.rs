@@ -2,7 +2,7 @@
 //!
 //! Replacing it is one store, reading it one load. What it refers to never goes away, so nothing is counted.
 
-use std::sync::atomic::{AtomicPtr, Ordering};
+use crate::atomic::{AtomicPtr, Ordering};
 
 /// An optional `&'static T` that threads share.
 #[derive(Debug)]

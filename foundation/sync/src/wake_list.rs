@@ -272,7 +272,7 @@ mod tests {
     /// R62: thousands of wakes from several threads, and every one is followed by a run.
     #[test]
     fn no_wake_is_lost_under_load() {
-        use std::sync::atomic::AtomicU64;
+        use crate::atomic::AtomicU64;
         let list = WakeList::new(64);
         let wanted: Vec<AtomicU64> = (0..64).map(|_| AtomicU64::new(0)).collect();
         let served: Vec<AtomicU64> = (0..64).map(|_| AtomicU64::new(0)).collect();

@@ -5,7 +5,7 @@ use super::{Cause, ProfileMode, ProfileSettings};
 use crate::task::Kind;
 use std::panic::Location;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use weir_sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use weir_sync::{Counter, StaticRef};
 
 /// Profiling settings and figures of a worker.

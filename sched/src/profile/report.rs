@@ -4,7 +4,7 @@ use super::{Cause, ProfileMode, ProfileSettings};
 use crate::shared::Shared;
 use crate::task::Kind;
 use std::panic::Location;
-use std::sync::atomic::Ordering::Relaxed;
+use weir_sync::atomic::Ordering::Relaxed;
 
 /// The place that made a task run, and how.
 #[derive(Debug, Clone, Copy)]

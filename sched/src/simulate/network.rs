@@ -35,7 +35,7 @@ use std::future::Future;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::rc::Rc;
-use std::sync::atomic::AtomicBool;
+use weir_sync::atomic::AtomicBool;
 use weir_sys::poll::Readiness;
 use weir_sys::{Address, AddressFamily, Errno, Result, option, socket};
 use wire::{Owner, Wire};

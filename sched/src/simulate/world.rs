@@ -20,7 +20,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use weir_sync::atomic::{AtomicBool, Ordering::Relaxed};
 use weir_sys::poll::Readiness;
 use weir_sys::{Errno, Result};
 

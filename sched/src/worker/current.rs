@@ -8,10 +8,10 @@ use crate::profile::{Cause, ProfileReport, ProfileSettings, of_workers};
 use crate::shared::{Activity, Message, NotDelivered, owner_of};
 use crate::task::{FLAG, Kind, QUEUED};
 use crate::tick::Tick;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use weir_containers::PooledFuture;
 use weir_events::WallTime;
 use weir_sync::ThreadSet;
+use weir_sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Starts a task on the current worker; it runs in a later turn. Its memory comes from the thread's free lists.
 /// With four million tasks alive it is dropped at once, and the key names nothing.

@@ -11,8 +11,8 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::Context;
+use weir_sync::atomic::Ordering::Relaxed;
 use weir_sync::{Begin, Finish};
 
 impl Worker {

@@ -7,7 +7,7 @@ use crate::shared::Message;
 use crate::task::Kind;
 use crate::tick::Tick;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering::Relaxed;
+use weir_sync::atomic::Ordering::Relaxed;
 
 impl Worker {
     /// Wakes the tasks whose deadline passed, at most a run queue's depth of them, those of this worker and shared ones

@@ -46,6 +46,11 @@ fn connections_are_opened_in_one_place() {
 }
 
 #[test]
+fn atomics_of_the_scheduler_are_counted() {
+    check(text::uncounted_atomics);
+}
+
+#[test]
 fn threads_drop_nothing_that_was_made_late() {
     check(text::dropped_by_threads);
 }
