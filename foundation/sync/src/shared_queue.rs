@@ -2,7 +2,8 @@
 //!
 //! Numbers for the same set of threads lie in one lane, so a thread finds its next one by comparing the heads of the lanes
 //! that are for it, and never walks past those for others. Programs use few sets. One lock guards all lanes; it is held
-//! for a batch, and no counter is updated while it is held (R9, R10).
+//! for a batch, and no counter is updated while it is held (R9, R10): the length rises before a number enters its lane and falls
+//! after a batch left its lanes, so it is never too low.
 
 use crate::lock_label::{Lock, LockLabel};
 use crate::primitives::{AtomicUsize, Ordering};
@@ -47,19 +48,18 @@ impl SharedQueue {
 
     /// Queues `number` for `threads`, as if it had come `later` insertions later (or earlier, below zero).
     pub fn push(&self, threads: &ThreadSet, number: u32, later: i64) {
+        self.length.fetch_add(1, Ordering::Relaxed);
         let mut lanes = self.lanes.lock();
         lanes.index += 1;
         // Positions count in halves of an index, so that a moved number never shares a position with another.
         let position = (lanes.index * 2).saturating_add_signed(later * 2 + later.signum());
         lanes.lane(threads).waiting.push(Reverse((position, number)));
-        self.length.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Queues `number` for `threads` before all others: its task is to be ended, which takes no time.
     pub fn push_first(&self, threads: &ThreadSet, number: u32) {
-        let mut lanes = self.lanes.lock();
-        lanes.lane(threads).waiting.push(Reverse((0, number)));
         self.length.fetch_add(1, Ordering::Relaxed);
+        self.lanes.lock().lane(threads).waiting.push(Reverse((0, number)));
     }
 
     /// Takes at most `room` numbers that are for `thread`, in order; returns how many. `receive` gets them after the
@@ -79,7 +79,7 @@ impl SharedQueue {
         count
     }
 
-    /// How many wait, for any thread; without the lock, so a moment ago.
+    /// How many wait, for any thread, those on their way into a lane included; without the lock, so a moment ago.
     #[inline]
     pub fn len(&self) -> usize {
         self.length.load(Ordering::Relaxed)
@@ -245,6 +245,27 @@ mod tests {
         assert_eq!(queue.pick(0, 35, |_| lengths.push(queue.len())), 35);
         let expected = [vec![40 - BATCH; BATCH], vec![40 - 2 * BATCH; BATCH], vec![5; 3]].concat();
         assert_eq!(lengths, expected);
+    }
+
+    /// R9, R10: one change of the length for a number that comes and for a batch that goes, each without the lock.
+    #[cfg(debug_assertions)]
+    #[test]
+    fn the_length_changes_once_for_a_batch_and_without_the_lock() {
+        use crate::atomic::{Operations, operations};
+        let queue = SharedQueue::new();
+        let of = |work: &mut dyn FnMut()| {
+            let before = operations();
+            work();
+            operations() - before
+        };
+        let changes = |count| Operations { read_modify_writes: count, locks: count, ..Operations::default() };
+        assert_eq!(
+            of(&mut || (0..40).for_each(|number| queue.push(&ThreadSet::all(1), number, 0))),
+            changes(40)
+        );
+        assert_eq!(of(&mut || queue.push_first(&ThreadSet::all(1), 40)), changes(1));
+        assert_eq!(of(&mut || assert_eq!(queue.pick(0, 35, |_| ()), 35)), changes(3));
+        assert_eq!(queue.len(), 6);
     }
 
     /// R72: how much waits is looked up without the lock, while another thread holds it.
