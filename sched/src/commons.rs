@@ -426,6 +426,35 @@ mod tests {
         peers.iter().for_each(|peer| peer.retire());
     }
 
+    /// R54: a scan holds the write lock for the removal of one element: each of a hundred takes it anew, and no task is woken and
+    /// no queue is touched under it.
+    #[cfg(debug_assertions)]
+    #[test]
+    fn a_scan_writes_for_one_element_at_a_time() {
+        const TASKS: u64 = 100;
+        let bell = || Ok(Bell::Simulated(AtomicBool::new(false)));
+        let (peers, commons, memberships) =
+            crate::runtime::shared_sides(1, crate::Tuning::default(), bell).expect("one side");
+        for _ in 0..TASKS {
+            let key = commons.spawn(&KIND, &ThreadSet::all(1), Box::pin(async {}));
+            commons.set_deadline(key.slot(), Tick::from_ms(5));
+        }
+        // They ran once, and wait.
+        commons.pick(0, u32::MAX, |slot| {
+            let state = &commons.task(slot).state;
+            assert!(matches!(state.begin(), Begin::Run { .. }));
+            assert_eq!(state.finish(false, false), weir_sync::Finish::Wait);
+        });
+        let before = weir_sync::atomic::operations();
+        assert_eq!(commons.expire(Tick::from_ms(5), 1000), TASKS as u32);
+        let during = weir_sync::atomic::operations() - before;
+        // For each, the wait queue's lock and that of the run queue.
+        assert_eq!((during.locks, during.under_lock), (2 * TASKS, 0));
+        assert_eq!(commons.waiting(), TASKS as u32, "all of them were woken");
+        drop(memberships);
+        peers.iter().for_each(|peer| peer.retire());
+    }
+
     /// R54, R55: a worker that finds another one scanning returns at once, and reading the next deadline
     /// takes no lock.
     #[test]

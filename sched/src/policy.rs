@@ -54,6 +54,8 @@ impl Default for Tuning {
 /// - Beyond, classes get their shares of the depth; what a class cannot use goes to the others (R30, R32).
 /// - One heavy entry at most (R44), on top of the others, which it must not block (R31).
 pub fn turn(load: &Load, tuning: &Tuning) -> Budget {
+    #[cfg(test)]
+    TURNS.set(TURNS.get() + 1);
     let depth = tuning.runqueue_depth.max(1);
     let queued = [load.queued[0], load.queued[1], load.queued[2]];
     let heavy = load.queued[Class::Heavy as usize].min(1);
@@ -112,6 +114,12 @@ fn total_weight(weights: &[u32; SHARING], counts: impl Fn(usize) -> bool) -> u64
 pub(crate) const CLASSES: usize = 4;
 /// All but heavy, which is counted apart.
 const SHARING: usize = 3;
+
+#[cfg(test)]
+thread_local! {
+    /// How often the current thread decided a turn.
+    pub(crate) static TURNS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
 
 #[cfg(test)]
 mod tests {

@@ -75,6 +75,8 @@ impl Queues {
     /// A `nice` of 1024 lets one depth of other tasks pass first; -1024 overtakes as many.
     #[cold]
     fn push_ordered(&self, slot: u32, task: &Task, index: u64, depth: u32) {
+        #[cfg(test)]
+        count_push();
         let nice = i64::from(task.nice.get());
         // Positions count in halves of an index, so that a moved task never shares a position with one of the list.
         let offset = nice * i64::from(depth) / 1024 * 2 + nice.signum();
@@ -167,6 +169,8 @@ impl List {
 
     #[inline]
     fn push(&self, tasks: &Arena<Task>, slot: u32, task: &Task) {
+        #[cfg(test)]
+        count_push();
         task.next.set(NO_SLOT);
         self.link(tasks, slot);
         self.tail.set(slot);
@@ -175,6 +179,8 @@ impl List {
 
     /// Puts a task before the first one: there is one.
     fn push_first(&self, slot: u32, task: &Task) {
+        #[cfg(test)]
+        count_push();
         task.next.set(self.head.replace(slot));
         self.length.set(self.length.get() + 1);
     }
@@ -217,6 +223,22 @@ const INDEX_START: u64 = 1 << 32;
 const DEFERRED: u32 = 1 << CLASSES;
 /// The bit of normal tasks with a `nice`; the bit of their class is set, too.
 const ORDERED: u32 = DEFERRED << 1;
+
+/// How often a task entered a queue of the current thread.
+#[cfg(test)]
+pub(crate) fn pushes() -> u64 {
+    PUSHES.get()
+}
+
+#[cfg(test)]
+fn count_push() {
+    PUSHES.set(PUSHES.get() + 1);
+}
+
+#[cfg(test)]
+thread_local! {
+    static PUSHES: Cell<u64> = const { Cell::new(0) };
+}
 
 #[cfg(test)]
 mod tests {

@@ -108,6 +108,7 @@ mod tests {
 
     static READER: Kind = Kind::new("reader");
     const WAIT_NS: u64 = 7_000_000;
+    const HANDSHAKE_NS: u64 = 700_000;
 
     /// A poller whose waits take seven milliseconds each; the only descriptor then has one event, once.
     struct SlowPoller {
@@ -170,5 +171,102 @@ mod tests {
         let line = report.lines.iter().find(of_event).expect("the poller woke it");
         assert_eq!((line.calls, line.latencies, line.latency_ns), (1, 1, 0));
         assert!(time.get() >= START_NS + WAIT_NS);
+    }
+
+    /// A poller that counts the looks at it, and passes the time that a worker would wait.
+    struct CountingPoller {
+        looks: Rc<Cell<u64>>,
+        time: Rc<Cell<u64>>,
+    }
+
+    impl Poller for CountingPoller {
+        fn watch(&mut self, _: BorrowedFd<'_>, _: u64) -> Result<()> {
+            Ok(())
+        }
+
+        fn watch_level(&mut self, _: BorrowedFd<'_>, _: u64) -> Result<()> {
+            Ok(())
+        }
+
+        fn forget(&mut self, _: BorrowedFd<'_>) -> Result<()> {
+            Ok(())
+        }
+
+        fn wait(&mut self, timeout_ms: Option<u64>, _: &mut dyn FnMut(u64, Readiness)) -> Result<usize> {
+            self.looks.set(self.looks.get() + 1);
+            self.time.set(self.time.get() + timeout_ms.expect("there is a deadline") * 1_000_000);
+            Ok(0)
+        }
+    }
+
+    /// R45: the loop of a worker looks at the poller exactly once between two heavy runs.
+    #[test]
+    fn a_look_at_the_poller_separates_two_heavy_runs() {
+        const RUNS: usize = 100;
+        let (looks, time) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(START_NS)));
+        let poller = CountingPoller { looks: looks.clone(), time: time.clone() };
+        let seen =
+            crate::runtime::run_on(Box::new(poller), Box::new(VirtualClock::new(time)), 1, async move {
+                let seen = Rc::new(std::cell::RefCell::new(Vec::new()));
+                for _ in 0..RUNS {
+                    let (looks, seen) = (looks.clone(), seen.clone());
+                    spawn(&READER, Class::Heavy, async move { seen.borrow_mut().push(looks.get()) });
+                }
+                while seen.borrow().len() < RUNS {
+                    yield_now().await;
+                }
+                seen.take()
+            });
+        let seen = seen.expect("a worker").expect("it ends");
+        assert_eq!(seen, (seen[0]..).take(RUNS).collect::<Vec<_>>());
+    }
+
+    /// R47 to R49: sixteen light tasks beside a thousand handshakes of 700 us each. As heavy work they leave the light tasks latencies
+    /// that are at least ten times shorter than without the class, on average and at most.
+    #[test]
+    fn handshakes_of_their_own_class_cost_others_a_tenth() {
+        let [with, without] = [Class::Heavy, Class::Normal].map(latencies_beside_handshakes);
+        for (with, without) in std::iter::zip(with, without) {
+            assert!(with * 10 <= without, "{with} ns with the class, {without} ns without");
+        }
+        assert!(with[1] <= 2 * HANDSHAKE_NS, "{} ns: one of them, and what is left of another", with[1]);
+    }
+
+    /// The average and the longest latency of light tasks in nanoseconds, beside handshakes of a class.
+    fn latencies_beside_handshakes(class: Class) -> [u64; 2] {
+        const LIGHT: u64 = 16;
+        const EACH: u64 = 20;
+        let time = Rc::new(Cell::new(START_NS));
+        let poller = CountingPoller { looks: Rc::default(), time: time.clone() };
+        let clock = VirtualClock::new(time.clone());
+        let latencies = crate::runtime::run_on(Box::new(poller), Box::new(clock), 1, async move {
+            for _ in 0..1000 {
+                let time = time.clone();
+                spawn(&READER, class, async move {
+                    loop {
+                        time.set(time.get() + HANDSHAKE_NS);
+                        // Its client's next one comes after a round trip.
+                        crate::sleep_until(crate::now().after(1)).await;
+                    }
+                });
+            }
+            let latencies = Rc::new(std::cell::RefCell::new(Vec::new()));
+            for number in 0..LIGHT {
+                let (time, latencies) = (time.clone(), latencies.clone());
+                spawn(&READER, Class::Normal, async move {
+                    for _ in 0..EACH {
+                        let due = crate::now().after(10 + number);
+                        crate::sleep_until(due).await;
+                        latencies.borrow_mut().push(time.get() - due.as_ms() * 1_000_000);
+                    }
+                });
+            }
+            while latencies.borrow().len() < (LIGHT * EACH) as usize {
+                crate::sleep_until(crate::now().after(100)).await;
+            }
+            latencies.take()
+        });
+        let latencies = latencies.expect("a worker").expect("it ends");
+        [latencies.iter().sum::<u64>() / latencies.len() as u64, latencies.into_iter().max().expect("some")]
     }
 }

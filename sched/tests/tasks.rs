@@ -175,7 +175,6 @@ fn a_killed_task_does_not_run_again() {
     });
 }
 
-/// R19: the application's flag stays from run to run, whoever wakes the task; the next task of the slot has none.
 #[test]
 fn a_waiting_task_that_is_killed_ends_without_another_turn() {
     run(async {
@@ -221,6 +220,7 @@ fn outside_of_a_worker_it_is_now_and_there_is_one() {
     assert_eq!(run(async { worker_count() }), 1);
 }
 
+/// R19: the application's flag stays from run to run, whoever wakes the task; the next task of the slot has none.
 #[test]
 fn a_flag_is_kept_across_wakes() {
     run(async {

@@ -74,7 +74,8 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
     let worker_seed = random.next();
     let clock = VirtualClock::new(time.clone());
     let wire = Rc::new(RefCell::new(Wire::new(time.clone(), random, conditions)));
-    let network = SimulatedNetwork { wire, wall_offset_ns: Rc::clone(&clock.wall_offset_ns) };
+    let network =
+        SimulatedNetwork { wire, wall_offset_ns: Rc::clone(&clock.wall_offset_ns), receives: Rc::default() };
     let tuning = Tuning::default();
     let (peers, commons, mut memberships) =
         shared_sides(1, tuning, || Ok(Bell::Simulated(AtomicBool::new(false))))?;
@@ -122,6 +123,7 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
 pub struct SimulatedNetwork {
     wire: Rc<RefCell<Wire>>,
     wall_offset_ns: Rc<Cell<u64>>,
+    receives: Rc<Cell<u64>>,
 }
 
 impl SimulatedNetwork {
@@ -151,6 +153,11 @@ impl SimulatedNetwork {
     /// How many sockets the worker under test has open.
     pub fn held(&self) -> usize {
         self.wire.borrow_mut().held()
+    }
+
+    /// How often the worker under test received bytes.
+    pub fn receives(&self) -> u64 {
+        self.receives.get()
     }
 
     /// Changes the conditions from now on.
@@ -233,7 +240,9 @@ impl Network for SimulatedNetwork {
     }
 
     fn receive(&self, token: u64, space: &mut [u8]) -> Result<usize> {
-        self.wire(|wire| wire.receive(wire.known(token)?, space))
+        let result = self.wire(|wire| wire.receive(wire.known(token)?, space));
+        self.receives.set(self.receives.get() + u64::from(result.is_ok_and(|count| count > 0)));
+        result
     }
 
     fn peek(&self, token: u64, space: &mut [u8]) -> Result<usize> {

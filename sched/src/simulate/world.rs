@@ -390,18 +390,35 @@ mod tests {
         }
     }
 
-    /// R66, R81: a wake from another worker is dated when it is sent, however late it is taken.
-    #[test]
-    fn a_wake_from_elsewhere_is_as_old_as_it_is() {
+    /// A world with workers that measure, and a task made by `make`, which sleeps.
+    fn measured(make: impl FnOnce(&World) -> TaskKey) -> (World, TaskKey) {
         let mut world = world(2);
-        let sleeper = waiter(&world, 1);
+        let key = make(&world);
         let settings = ProfileSettings { mode: ProfileMode::On, ..ProfileSettings::default() };
         world.on(1, || set_profiling(settings));
         assert!(world.settle(100));
         // A worker adopts the settings at the end of a loop.
-        world.on(1, || wake(sleeper));
+        world.on(1, || wake(key));
         assert!(world.settle(100));
+        (world, key)
+    }
+
+    /// How many runs were woken in that line, and how long they waited together.
+    fn latency(world: &World, woken_at: u32) -> (u64, u64) {
+        let report = world.look(1, profile);
+        let from_there = |line: &&crate::ProfileLine| {
+            line.origin.is_some_and(|origin| origin.cause == Cause::Wake && origin.place.line() == woken_at)
+        };
+        let line = report.lines.iter().find(from_there).expect("it ran, and was measured");
+        (line.latencies, line.latency_ns)
+    }
+
+    /// R66, R81: a wake from another worker is dated when it is sent, however late it is taken.
+    #[test]
+    fn a_wake_from_elsewhere_is_as_old_as_it_is() {
+        let (mut world, sleeper) = measured(|world| waiter(world, 1));
         let sent_at = world.look(0, || {
+            // The place is that of the caller; no closure on the way may hide it.
             wake(sleeper);
             line!() - 1
         });
@@ -410,14 +427,69 @@ mod tests {
         world.look(0, || wake(sleeper));
         world.pass_time(2);
         assert!(world.settle(100));
-        let report = world.look(1, profile);
-        // The place is that of the caller; no closure on the way may hide it.
-        let from_here = |line: &&crate::ProfileLine| {
-            line.origin.is_some_and(|origin| origin.cause == Cause::Wake && origin.place.line() == sent_at)
-        };
-        let woken = report.lines.iter().find(from_here);
-        let woken = woken.expect("it ran, and was measured");
-        assert_eq!((woken.latencies, woken.latency_ns), (1, 7 * NS_PER_MS));
+        assert_eq!(latency(&world, sent_at), (1, 7 * NS_PER_MS));
+    }
+
+    /// R66, R81: a second wake of a queued task leaves the date, the cause and the place of the first.
+    #[test]
+    fn a_local_wake_is_as_old_as_the_first() {
+        let (mut world, sleeper) = measured(|world| waiter(world, 1));
+        let sent_at = world.on(1, || {
+            wake(sleeper);
+            line!() - 1
+        });
+        world.pass_time(5);
+        world.look(1, || wake(sleeper));
+        world.pass_time(2);
+        assert!(world.settle(100));
+        assert_eq!(latency(&world, sent_at), (1, 7 * NS_PER_MS));
+    }
+
+    /// R78, R81: a task that was queued before the measuring began is counted without a latency, also if it is woken once more.
+    #[test]
+    fn a_wake_of_a_queued_task_does_not_date_it() {
+        let tuning = Tuning { runqueue_depth: 1, ..Tuning::default() };
+        let mut world = World::new(1, 1, tuning, Faults::default()).expect("a world");
+        let keys = [waiter(&world, 0), waiter(&world, 0)];
+        assert!(world.settle(100));
+        world.on(0, || {
+            set_profiling(ProfileSettings { mode: ProfileMode::On, ..ProfileSettings::default() });
+            keys.into_iter().for_each(wake);
+        });
+        // A turn, in which one of them runs, and the end of the loop, when the worker begins to measure.
+        assert!(world.step() && world.step());
+        world.pass_time(5);
+        let (queued, is_on) = world.look(0, || (crate::queues().queued, crate::queues().profiled));
+        assert_eq!((queued, is_on), ([0, 1, 0, 0], true));
+        world.look(0, || keys.into_iter().for_each(wake));
+        world.pass_time(2);
+        assert!(world.settle(100));
+        let report = world.look(0, profile);
+        let counts = report.lines.iter().map(|line| (line.calls, line.latencies, line.latency_ns));
+        let mut counts: Vec<_> = counts.collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [(1, 0, 0), (1, 1, 2 * NS_PER_MS)]);
+    }
+
+    /// R75: shared work is measured from its wake, too.
+    #[test]
+    fn shared_work_is_as_old_as_its_wake() {
+        let (mut world, shared) = measured(|world| {
+            world.on(1, || {
+                crate::spawn_shared(&KIND, &weir_sync::ThreadSet::one(1), async {
+                    loop {
+                        wait(Tick::NEVER).await;
+                    }
+                })
+            })
+        });
+        let sent_at = world.look(0, || {
+            wake(shared);
+            line!() - 1
+        });
+        world.pass_time(7);
+        assert!(world.settle(100));
+        assert_eq!(latency(&world, sent_at), (1, 7 * NS_PER_MS));
     }
 
     /// R84, R86: what is shared begins on cache lines of its own, wherever the allocator puts it.

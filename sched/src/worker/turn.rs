@@ -206,3 +206,44 @@ fn shared_room(granted: u32, own: u32, waiting: u32) -> u32 {
 static MESSAGE: Kind = Kind::new("message");
 const NORMAL: usize = Class::Normal as usize;
 const HEAVY: usize = Class::Heavy as usize;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::TURNS;
+    use crate::queues::pushes;
+    use crate::simulate::{Faults, World};
+    use crate::{TaskKey, set_nice, spawn, wait, wake};
+
+    static KIND: Kind = Kind::new("turn");
+
+    /// R9: the policy decides a turn once, before its tasks run. R11: a run takes a task out of its queue, and only a wake puts it in.
+    #[test]
+    fn a_turn_is_decided_once_and_a_task_is_queued_once_a_wake() {
+        let mut world = World::new(1, 1, Tuning::default(), Faults::default()).expect("a world");
+        let waiter = |(number, class): (usize, Class)| {
+            spawn(&KIND, class, async move {
+                // Some have a place of their own among the normal ones.
+                set_nice([0, 0, 100][number % 3]);
+                loop {
+                    wait(Tick::NEVER).await;
+                }
+            })
+        };
+        let classes = [[Class::Urgent; 20], [Class::Normal; 20], [Class::Bulk; 20]].concat();
+        let mut keys: Vec<TaskKey> = world.on(0, || classes.into_iter().enumerate().map(waiter).collect());
+        keys.push(world.on(0, || waiter((0, Class::Heavy))));
+        assert!(world.settle(100));
+        for round in 0..3 {
+            // Awake, so that the next step is a turn.
+            world.on(0, || ());
+            let (turns, pushed) = (TURNS.get(), pushes());
+            world.look(0, || keys.iter().copied().for_each(wake));
+            assert_eq!(pushes() - pushed, 61, "woken in round {round}");
+            assert!(world.step());
+            assert_eq!(world.look(0, || crate::queues().queued), [0; CLASSES], "all of them ran");
+            assert_eq!((TURNS.get() - turns, pushes() - pushed), (1, 61), "in the turn of round {round}");
+            assert!(world.settle(100));
+        }
+    }
+}
