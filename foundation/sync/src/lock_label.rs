@@ -466,6 +466,56 @@ mod tests {
         assert_eq!(under(&|add| (add(), drop(seeking.read())).0), (0, 0));
     }
 
+    /// R82: a writer's wait is in the figures, whether it waits for the whole lock or, from seeking, for readers.
+    #[test]
+    fn writers_know_how_long_they_waited() {
+        static WRITE: LockLabel = LockLabel::new("TEST_WAIT_WRITE");
+        static UPGRADE: LockLabel = LockLabel::new("TEST_WAIT_UPGRADE");
+        let (write, upgrade) = (SeekLock::labelled((), &WRITE), SeekLock::labelled((), &UPGRADE));
+        check_writer(&WRITE, || write.write(), || drop(write.write()));
+        check_writer(
+            &UPGRADE,
+            || upgrade.read(),
+            || drop(upgrade.try_seek().expect("nobody else").upgrade()),
+        );
+    }
+
+    /// One thread holds a lock by `hold` for a while that another spends in `wait`. A busy machine may let the second begin late, so that
+    /// one of several tries counts.
+    fn check_writer<G>(label: &LockLabel, hold: impl Fn() -> G, wait: impl Fn() + Sync) {
+        const HELD_NS: u64 = 2_000_000;
+        let one = || {
+            let holding = hold();
+            let (tell, told) = std::sync::mpsc::channel();
+            let wait = &wait;
+            std::thread::scope(|scope| {
+                let waiter = scope.spawn(move || {
+                    measure_locks(true);
+                    tell.send(monotonic_ns()).expect("somebody listens");
+                    wait();
+                    lock_times_ns().0
+                });
+                let began_ns = told.recv().expect("it begins");
+                while monotonic_ns() < began_ns + HELD_NS {
+                    std::thread::yield_now();
+                }
+                drop(holding);
+                waiter.join().expect("it ends")
+            })
+        };
+        let all: Vec<u64> = (0..20).map(|_| one()).collect();
+        assert!(all.iter().any(|waited_ns| *waited_ns >= HELD_NS / 2), "{all:?}");
+        // The label has the sum of all threads, in the mode that was waited for.
+        let figures = lock_figures().into_iter().find(|figures| figures.name == label.name);
+        let [write, seek, read] = figures.expect("it was used").modes;
+        let others = seek.waited_ns + if cfg!(feature = "lock-statistics") { read.waited_ns } else { 0 };
+        assert!(
+            write.waited_ns <= all.iter().sum() && others < write.waited_ns,
+            "{write:?} {seek:?} {read:?}"
+        );
+        assert!(write.waited_ns >= HELD_NS / 2, "{write:?}");
+    }
+
     #[test]
     fn who_waits_for_a_holder_knows_for_how_long() {
         static LABEL: LockLabel = LockLabel::new("TEST_WAIT");
