@@ -29,6 +29,8 @@ mod incoming;
 mod rooms;
 mod shared;
 mod slot;
+#[cfg(test)]
+mod tests;
 pub mod trace;
 mod waiters;
 

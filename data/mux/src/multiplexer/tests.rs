@@ -1,0 +1,161 @@
+//! Turns of a connection: how much one takes in, and which runs of its task a send or a frame causes.
+
+use std::net::Ipv4Addr;
+
+use weir_events::trace::About;
+use weir_sched::simulate::network::{self, Conditions, Peer, SimulatedNetwork};
+use weir_sched::{Class, Descriptor, Kind, Tick, current, now, sleep_until, spawn, wait, yield_now};
+use weir_sys::Address;
+
+use super::*;
+
+static KIND: Kind = Kind::new("connection");
+/// Much more than any test sends.
+const WINDOW: u32 = 1 << 28;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = &(payload.len() as u32).to_be_bytes()[1..];
+    [length, &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+fn data(payload: &[u8]) -> Vec<u8> {
+    frame(0, 0, 1, payload)
+}
+
+/// A client's connection, a body of its first request on its way, and the settings of both sides exchanged.
+async fn connected(network: &SimulatedNetwork) -> (Rc<Multiplexer>, Peer) {
+    let place = |port| Address::from((Ipv4Addr::LOCALHOST, port));
+    let listener = Descriptor::register(network.listener(&place(80)).expect("a free port")).expect("room");
+    listener.set_owner(current());
+    let client = network.connect(&place(1000), &place(80));
+    let accepted = loop {
+        match listener.accept().expect("it listens") {
+            Some((accepted, _)) => break accepted,
+            None => drop(wait(Tick::NEVER).await),
+        }
+    };
+    let descriptor = Descriptor::register(accepted).expect("room");
+    let limits = Limits { stream_window: WINDOW, connection_window: WINDOW, ..Limits::default() };
+    let identity = Identity { about: About::default(), proxy: "f" };
+    let multiplexer = Multiplexer::new(Connection::new(descriptor), limits, Pace::default(), identity);
+    multiplexer.own(current());
+    // POST, a scheme, and a path that stands for itself.
+    let request = frame(1, 4, 1, b"\x83\x86\x04\x05/here");
+    let greeting = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, b""), &request].concat();
+    client.send(&greeting).await.expect("it stands");
+    while multiplexer.next_started().is_none() {
+        assert_eq!(multiplexer.turn(), Turn::Quiet);
+        pass().await;
+    }
+    (multiplexer, client)
+}
+
+/// Lets everything arrive.
+async fn pass() {
+    sleep_until(now().after(50)).await;
+}
+
+fn run<F: Future<Output = ()> + 'static>(main: impl FnOnce(SimulatedNetwork) -> F) {
+    let conditions = Conditions { window: WINDOW as usize, ..Conditions::CALM };
+    let run = network::run(1, conditions, main).expect("a worker");
+    run.outcome.expect("it ends");
+}
+
+/// Has a task own the connection, as in the product, and counts its runs.
+async fn carried(multiplexer: &Rc<Multiplexer>) -> Rc<Cell<u32>> {
+    let (runs, multiplexer) = (Rc::new(Cell::new(0)), Rc::clone(multiplexer));
+    let counted = Rc::clone(&runs);
+    spawn(&KIND, Class::Normal, async move {
+        multiplexer.own(current());
+        loop {
+            counted.set(counted.get() + 1);
+            match multiplexer.turn() {
+                Turn::Quiet => drop(wait(Tick::NEVER).await),
+                Turn::More | Turn::Late => yield_now().await,
+                Turn::Over => return,
+            }
+        }
+    });
+    pass().await;
+    runs
+}
+
+/// R181, R182: a turn takes twelve buffers at most, and later turns take the rest. The turns and their receives are exact for one
+/// buffer, eleven, twelve, thirteen, sixteen and a hundred.
+#[test]
+fn a_turn_receives_twelve_times_at_most() {
+    run(|network| async move {
+        let (multiplexer, client) = connected(&network).await;
+        // A frame of 16 bytes: whole frames fill a buffer of any size that is a multiple of it.
+        let small = data(&[0; 7]);
+        // Takes all that waits: the receives of each turn, and the bytes of all of them.
+        let turns = || {
+            let (mut receives, bytes) = (Vec::new(), multiplexer.look(|connection| connection.received));
+            loop {
+                let before = network.receives();
+                let turn = multiplexer.turn();
+                receives.push(network.receives() - before);
+                if turn != Turn::More {
+                    assert_eq!(turn, Turn::Quiet);
+                    return (receives, multiplexer.look(|connection| connection.received) - bytes);
+                }
+            }
+        };
+        client.send(&small.repeat(1_000)).await.expect("it stands");
+        pass().await;
+        assert_eq!(turns(), (vec![1], 16_000));
+        // A piece of an endless stream shows how large a buffer is.
+        client.send(&small.repeat(100_000)).await.expect("it stands");
+        pass().await;
+        let (receives, bytes) = turns();
+        let buffer = (bytes / receives.iter().sum::<u64>()).next_multiple_of(16_384) as usize;
+        for (buffers, expected) in [
+            (1, &[1][..]),
+            (11, &[11]),
+            (12, &[12, 0]),
+            (13, &[12, 1]),
+            (16, &[12, 4]),
+            (100, &[12, 12, 12, 12, 12, 12, 12, 12, 4]),
+        ] {
+            client.send(&small.repeat(buffer / small.len() * buffers)).await.expect("it stands");
+            pass().await;
+            assert_eq!(turns(), (expected.to_vec(), (buffer * buffers) as u64), "{buffers} buffers");
+        }
+    });
+}
+
+/// R185 to R187: each of two hundred sends causes one run of the connection's task, which sends it, and no other.
+#[test]
+fn a_send_causes_one_run() {
+    run(|network| async move {
+        let (multiplexer, client) = connected(&network).await;
+        let runs = carried(&multiplexer).await;
+        for number in 1..=200 {
+            let before = runs.get();
+            assert_eq!(multiplexer.send_data(1, b"x", false), 1);
+            pass().await;
+            assert_eq!((runs.get() - before, multiplexer.has_output()), (1, false), "send {number}");
+        }
+        // A frame of one byte has ten.
+        let mut received = Vec::new();
+        while let Ok(Some(more)) = client.try_receive(1 << 20) {
+            received.extend(more);
+        }
+        assert!(received.ends_with(&data(b"x").repeat(200)));
+    });
+}
+
+/// R183: demultiplexing wakes streams and never the connection's own task: frames that arrive together cause one run.
+#[test]
+fn frames_that_arrive_together_cause_one_run() {
+    run(|network| async move {
+        let (multiplexer, client) = connected(&network).await;
+        let runs = carried(&multiplexer).await;
+        for number in 1..=20 {
+            let before = runs.get();
+            client.send(&data(b"some bytes").repeat(number)).await.expect("it stands");
+            pass().await;
+            assert_eq!(runs.get() - before, 1, "{number} frames");
+        }
+    });
+}
