@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_checks::{CheckLoad, Checks};
 use weir_sched::simulate::{Faults, World};
-use weir_sched::{Tuning, precise_ns};
+use weir_sched::{Activity, Tuning, activity, precise_ns, shared_tasks};
 
 use crate::fixture::Farm;
 
@@ -65,6 +65,93 @@ fn a_check_moves_once_a_wake_up_r89() {
         (0..3).for_each(|worker| places[worker] += runs[worker]);
     }
     assert_eq!((places[0], places[1] > 0, places[2] > 0), (0, true, true), "{places:?}");
+}
+
+/// R90: a check looks at another worker at every wake-up. Of two workers, the check's own always has more to do, so that it moves once
+/// an interval.
+#[test]
+fn a_check_looks_at_another_worker_at_every_wake_up_r90() {
+    let (_listener, _waiting, address) = nowhere();
+    for seed in 0..4 {
+        let mut world = world(seed, 2);
+        let farm = Farm::new(address, 1);
+        let checks = farm.checks(CheckLoad::new(2, 0));
+        let burden = |worker: usize, others| {
+            checks.load.of(worker).expect("a worker").active.store(others, Relaxed);
+        };
+        world.on(0, || checks.add(farm.plan_of(0)));
+        let mut own = 0;
+        for interval in 1..=12 {
+            // The check takes its own part away when its run ends.
+            while checks.load.of(own).expect("a worker").running.load(Relaxed) > 0 {
+                assert!(world.step(), "it times out");
+            }
+            burden(own, 10);
+            burden(1 - own, 0);
+            let moved = |worker| adopted(checks, worker);
+            let before = moved(0) + moved(1);
+            while moved(0) + moved(1) == before && started(checks, own) < interval {
+                assert!(world.step(), "it sleeps until the next check");
+            }
+            own = 1 - own;
+            while started(checks, 0) + started(checks, 1) < interval {
+                assert!(world.step(), "it runs where it came");
+            }
+            assert_eq!(moved(0) + moved(1), interval, "seed {seed}: one move at each wake-up");
+            assert_eq!(moved(own), interval.div_ceil(2), "seed {seed}: to and fro");
+        }
+    }
+}
+
+/// R90: as many checks as workers, all on one of them. After two intervals less than one check a seed runs beside another.
+#[test]
+fn two_intervals_spread_checks_r90() {
+    const WORKERS: usize = 8;
+    const SEEDS: u64 = 32;
+    let (_listener, _waiting, address) = nowhere();
+    let mut met = Vec::new();
+    for seed in 0..SEEDS {
+        let mut world = world(seed, WORKERS);
+        let farm = Farm::new(address, WORKERS as u32);
+        let checks = farm.checks_of(Vec::new(), CheckLoad::new(WORKERS, 0));
+        let mut plans: Vec<_> = (0..WORKERS as u32).map(|rank| farm.plan_of(rank)).collect();
+        plans.iter_mut().for_each(|plan| plan.timings.connect_ms = Some(900));
+        world.on(0, || plans.into_iter().for_each(|plan| checks.add(plan)));
+        pass(&mut world, 3_000);
+        let active = |worker| checks.load.of(worker).expect("a worker").active.load(Relaxed);
+        met.push((0..WORKERS).map(|worker| active(worker).saturating_sub(1)).sum::<u32>());
+    }
+    // Each check draws twice, so some meet: 25 in 32 seeds. If it looked at the first wake-up only, 60 would.
+    assert!(met.iter().sum::<u32>() <= 40, "{met:?}");
+}
+
+/// R53, R87, R91: a check sleeps on its worker and wakes no other. No shared work lives, messages are those of checks that move, and
+/// eight workers sleep as often for the same checks as one.
+#[test]
+fn checks_wake_their_own_worker_only_r53_r91() {
+    let (_listener, _waiting, address) = nowhere();
+    let sleeps = [1, 8].map(|workers| {
+        let mut world = world(1, workers);
+        let farm = Farm::new(address, 24);
+        let checks = farm.checks_of(Vec::new(), CheckLoad::new(workers, 0));
+        // At any moment of their interval, so that few are due together.
+        world.on(0, || (0..24).for_each(|rank| checks.add(farm.plan_of(rank))));
+        let total = |world: &World, count: fn(&Activity) -> u64| -> u64 {
+            let of = |worker| world.look(0, || activity(worker, count)).expect("a worker");
+            (0..workers).map(of).sum()
+        };
+        let ran = || (0..workers).map(|worker| started(checks, worker)).sum::<u64>();
+        while ran() < 24 * 20 {
+            assert!(world.step(), "somebody sleeps until the next check");
+            assert_eq!(world.look(0, shared_tasks), (0, 0), "nothing is for all workers");
+        }
+        let moved: u64 = (0..workers).map(|worker| adopted(checks, worker)).sum();
+        assert_eq!(total(&world, |activity| activity.messages.value()), moved);
+        total(&world, |activity| activity.loops.value() - activity.busy_polls.value())
+    });
+    // Two sleeps a check (until it begins, and until it ends), fewer where some of one worker are due together; a move is one more.
+    let [one, eight] = sleeps;
+    assert!(one <= 2 * 24 * 20 && eight * 10 <= one * 13, "{sleeps:?}");
 }
 
 /// R90, R94: checks of servers that were added, all on one worker, run on one worker each after some intervals.
