@@ -15,6 +15,7 @@ mod net;
 mod parsed;
 mod prefix;
 pub mod regex;
+mod regexes;
 mod segment;
 mod set;
 mod store;

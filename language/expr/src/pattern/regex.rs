@@ -7,12 +7,14 @@
 
 pub mod budget;
 pub mod limit;
+mod required;
 
 use std::fmt;
 use std::ops::Range;
 
 use pcre2::bytes;
 
+use self::required::Required;
 use crate::bound;
 use crate::location::Location;
 
@@ -20,6 +22,7 @@ use crate::location::Location;
 #[derive(Clone)]
 pub struct Regex {
     inner: bytes::Regex,
+    required: Required,
     text: Box<str>,
     ignore_case: bool,
     /// The rule that uses it, for reports.
@@ -38,14 +41,14 @@ impl Regex {
     /// Compiles a pattern of the rule at `at`.
     pub fn new(pattern: &str, ignore_case: bool, at: &Location) -> Result<Regex, RegexError> {
         let built = bytes::RegexBuilder::new().caseless(ignore_case).jit_if_available(true).build(pattern);
-        built.map(|inner| Regex { inner, text: pattern.into(), ignore_case, at: at.clone() }).map_err(
-            |error| {
-                let text = error.to_string();
-                let reason = text.rsplit_once(": ").map_or(&*text, |(_, reason)| reason);
-                let offset = error.offset().unwrap_or(0);
-                RegexError(format!("regex '{pattern}' is invalid (error={reason}, erroffset={offset})"))
-            },
-        )
+        let inner = built.map_err(|error| {
+            let text = error.to_string();
+            let reason = text.rsplit_once(": ").map_or(&*text, |(_, reason)| reason);
+            let offset = error.offset().unwrap_or(0);
+            RegexError(format!("regex '{pattern}' is invalid (error={reason}, erroffset={offset})"))
+        })?;
+        let required = Required::new(pattern, ignore_case);
+        Ok(Regex { inner, required, text: pattern.into(), ignore_case, at: at.clone() })
     }
 
     /// The pattern as it was written.
@@ -68,8 +71,21 @@ impl Regex {
 
     /// True if the pattern matches somewhere; at a limit, the setting of [`limit::on_limit`].
     pub fn is_match(&self, subject: &[u8]) -> bool {
+        if !self.admits(subject) {
+            return false;
+        }
         let search = || self.answer(self.inner.is_match(subject), |patient| patient.is_match(subject));
         self.charged(search).unwrap_or_else(|_| limit::on_limit() == limit::OnLimit::Match)
+    }
+
+    /// False if the pattern cannot match, which is known without a search.
+    fn admits(&self, subject: &[u8]) -> bool {
+        self.required.admits(subject)
+    }
+
+    /// A text that each match contains, in lower case if case is ignored; empty if none is known.
+    pub(super) fn required_text(&self) -> &[u8] {
+        self.required.longest()
     }
 
     /// Room for the groups of this pattern.

@@ -14,6 +14,7 @@ use super::net::NetIndex;
 use super::parsed::{Parsed, parse_net};
 use super::prefix::{End, PrefixIndex};
 use super::regex::Regex;
+use super::regexes::RequiredTexts;
 use super::set::Entry;
 use crate::location::Location;
 use crate::sample::Value;
@@ -47,6 +48,7 @@ enum Index {
     /// Prefixes or suffixes.
     Prefixes(PrefixIndex),
     Substrings(AhoCorasick),
+    Regexes(Option<RequiredTexts>),
     /// The first entry for each number.
     Numbers(hashbrown::HashMap<i64, u32>, Duplicates),
     Nets {
@@ -216,7 +218,20 @@ impl Segment {
                 }
                 best.map(|index| self.hit(0, index))
             }
+            Index::Regexes(texts) => {
+                self.find_regex(texts.as_ref(), subject).map(|index| self.hit(0, index))
+            }
             _ => self.scan(|index| self.compare(index, subject)),
+        }
+    }
+
+    fn find_regex(&self, texts: Option<&RequiredTexts>, subject: &[u8]) -> Option<u32> {
+        let matches = |index: u32| {
+            self.is_alive(index) && self.regex(index).is_some_and(|regex| regex.is_match(subject))
+        };
+        match texts {
+            Some(texts) => texts.find(subject, matches),
+            None => self.all().find(|index| matches(*index)),
         }
     }
 
@@ -228,9 +243,9 @@ impl Segment {
             MatchMethod::End => subject.ends_with(key),
             MatchMethod::Sub => memchr::memmem::find(subject, key).is_some(),
             MatchMethod::Dir | MatchMethod::Dom => delimited::contains(self.method, subject, key),
-            MatchMethod::Reg => self.regex(index).is_some_and(|regex| regex.is_match(subject)),
             MatchMethod::Found
             | MatchMethod::Bool
+            | MatchMethod::Reg
             | MatchMethod::Int
             | MatchMethod::Ip
             | MatchMethod::Len => false,
@@ -305,6 +320,10 @@ impl Segment {
 impl Index {
     fn new(segment: &Segment) -> Index {
         let (method, count) = (segment.method, segment.entries.len());
+        if method == MatchMethod::Reg {
+            let regexes = segment.all().filter_map(|index| Some((index, segment.regex(index)?)));
+            return Index::Regexes(RequiredTexts::new(segment.ignore_case, regexes));
+        }
         if count <= SMALL {
             return Index::Scan;
         }

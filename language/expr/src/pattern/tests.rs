@@ -363,6 +363,25 @@ proptest! {
         }
     }
 
+    /// Also with enough expressions for a pass over their texts.
+    #[test]
+    fn regular_expressions_match_in_their_order(
+        patterns in prop::collection::vec("\\^?[aB/]{1,3}(\\[a/\\]|\\.|b\\*|\\(a\\|b\\)\\?){0,2}\\$?", 0..20),
+        ignore_case: bool,
+        subjects in prop::collection::vec("[abB/]{0,5}", 20),
+    ) {
+        let regexes: Vec<_> =
+            patterns.iter().map(|text| regex::Regex::new(text, ignore_case, &at()).unwrap()).collect();
+        let store = PatternStore::new();
+        let set = store.anonymous(None, patterns.into_iter().map(String::into_bytes).collect()).unwrap();
+        let index = set.index(MatchMethod::Reg, ignore_case, &at()).unwrap();
+        for subject in subjects.iter().map(String::as_bytes) {
+            let found = index.find(&Value::str(subject), |found| found.entry.pattern().to_vec());
+            let expected = regexes.iter().find(|regex| regex.is_match(subject));
+            prop_assert_eq!(found, expected.map(|regex| regex.text().as_bytes().to_vec()));
+        }
+    }
+
     #[test]
     fn numbers_find_what_a_scan_finds(
         ranges in prop::collection::vec((0i64..20, 0i64..3), 0..12),
