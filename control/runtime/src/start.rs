@@ -511,8 +511,9 @@ fn start_workers(
     })
 }
 
-/// Sets the limits of regular expressions, and the handling of those that exceed them.
+/// Sets the limits of regular expressions, the handling of those that exceed them, and how many results are kept.
 fn bound_regular_expressions(tuning: &Tuning) {
+    weir_expr::pattern::set_cache_size(tuning.pattern_cache_size as usize);
     limit::set_on_limit(tuning.regex_on_limit);
     let most = tuning.regex_request_time.map_or(0, |most| most.as_nanos().try_into().unwrap_or(u64::MAX));
     let clock_ns = if most < COARSE_BUDGET_NS { monotonic_ns } else { coarse_monotonic_ns };

@@ -5,6 +5,7 @@
 //! runtime API changes sets while workers read them: readers take no lock, they see one published state or the
 //! next.
 
+mod cache;
 mod delimited;
 mod discarded;
 mod duplicates;
@@ -22,6 +23,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use cache::{MAX_CACHE_SIZE, set_cache_size};
 pub use discarded::{any_discarded, free_some};
 pub use file::{FileEntry, acl_entries, map_entries};
 pub use index::{Found, PatternIndex};

@@ -311,7 +311,12 @@ fn tuning() {
         "tune.h1.zero-copy-fwd-recv maybe",
         "'tune.h1.zero-copy-fwd-recv' expects either 'on' or 'off' but got 'maybe'.",
     );
-    refuse("tune.pattern.cache-size 100", "'tune.pattern.cache-size above 0' is not implemented yet");
+    assert_eq!(accept("tune.pattern.cache-size 100").tuning.pattern_cache_size, 100);
+    assert_eq!(accept("tune.bufsize 16k").tuning.pattern_cache_size, 10_000);
+    refuse(
+        "tune.pattern.cache-size 1048577",
+        "'tune.pattern.cache-size' : invalid value '1048577', allowed range is 0..1048576.",
+    );
     refuse("tune.bufsize 100", "'tune.bufsize' expects a size between 1024 and 268435440.");
     refuse("tune.bufsize 256m", "'tune.bufsize' expects a size between 1024 and 268435440.");
     refuse("tune.bufsize 16kB", "unexpected character 'B' in size argument '16kB' of 'tune.bufsize'");

@@ -1,5 +1,6 @@
 //! `tune.*`: sizes and tuning that rarely need a change.
 
+use weir_expr::pattern::MAX_CACHE_SIZE;
 use weir_expr::pattern::regex::limit::OnLimit;
 
 use super::context::GlobalReader;
@@ -420,11 +421,11 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::ready(
         "tune.pattern.cache-size",
         "<number>",
-        "0",
-        "entries of the cache of pattern lookups, of which there is none",
-        |line, words| match line.number(words, 0..=MAX)? {
-            0 => Ok(()),
-            _ => Err(not_yet(words.line().span(), "tune.pattern.cache-size above 0")),
+        "20000",
+        "results of lookups among regular expressions that each thread keeps, 0 for none",
+        |line, words| {
+            line.global.tuning.pattern_cache_size = line.number(words, 0..=MAX_CACHE_SIZE as u32)?;
+            Ok(())
         },
     ),
     Row::ready(

@@ -46,6 +46,8 @@ pub struct Tuning {
     pub regex_on_limit: OnLimit,
     /// `tune.regex.request-time`: how long all regular expressions of one request may take; none for no limit.
     pub regex_request_time: Option<Duration>,
+    /// `tune.pattern.cache-size`: results of lookups among regular expressions that each thread keeps.
+    pub pattern_cache_size: u32,
     /// `tune.renice.*`: priorities of the process.
     pub niceness: Niceness,
     /// `tune.idle-pool.shared`: who may use idle connections to servers.
@@ -159,6 +161,7 @@ impl Default for Tuning {
             low_latency: false,
             regex_on_limit: OnLimit::default(),
             regex_request_time: Some(Duration::from_millis(500)),
+            pattern_cache_size: 10_000,
             niceness: Niceness::default(),
             idle_connections: ConnectionSharing::default(),
             receive_buffers: SocketBuffers::default(),

@@ -129,6 +129,7 @@ const GLOBAL: Rows = &[
     ("tune.memory.hot-size", Written("512k")),
     ("tune.notsent-lowat.client", Described("no bound")),
     ("tune.notsent-lowat.server", Described("no bound")),
+    ("tune.pattern.cache-size", Written("10000")),
     ("tune.peers.max-updates-at-once", Described("`200`")),
     ("tune.pipesize", Described("the system's")),
     ("tune.pool-high-fd-ratio", Written("25")),

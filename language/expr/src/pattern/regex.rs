@@ -79,7 +79,7 @@ impl Regex {
     }
 
     /// False if the pattern cannot match, which is known without a search.
-    fn admits(&self, subject: &[u8]) -> bool {
+    pub(super) fn admits(&self, subject: &[u8]) -> bool {
         self.required.admits(subject)
     }
 

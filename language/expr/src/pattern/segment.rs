@@ -8,12 +8,13 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher as _;
 
 use super::MatchMethod;
+use super::cache::{self, ListId};
 use super::delimited;
 use super::duplicates::Duplicates;
 use super::net::NetIndex;
 use super::parsed::{Parsed, parse_net};
 use super::prefix::{End, PrefixIndex};
-use super::regex::Regex;
+use super::regex::{Regex, limit};
 use super::regexes::RequiredTexts;
 use super::set::Entry;
 use crate::location::Location;
@@ -48,7 +49,7 @@ enum Index {
     /// Prefixes or suffixes.
     Prefixes(PrefixIndex),
     Substrings(AhoCorasick),
-    Regexes(Option<RequiredTexts>),
+    Regexes(ListId, Option<RequiredTexts>),
     /// The first entry for each number.
     Numbers(hashbrown::HashMap<i64, u32>, Duplicates),
     Nets {
@@ -218,21 +219,38 @@ impl Segment {
                 }
                 best.map(|index| self.hit(0, index))
             }
-            Index::Regexes(texts) => {
-                self.find_regex(texts.as_ref(), subject).map(|index| self.hit(0, index))
+            Index::Regexes(list, texts) => {
+                self.find_regex(*list, texts.as_ref(), subject).map(|index| self.hit(0, index))
             }
             _ => self.scan(|index| self.compare(index, subject)),
         }
     }
 
-    fn find_regex(&self, texts: Option<&RequiredTexts>, subject: &[u8]) -> Option<u32> {
+    fn find_regex(&self, list: ListId, texts: Option<&RequiredTexts>, subject: &[u8]) -> Option<u32> {
+        let is_excluded = |index| self.regex(index).is_some_and(|regex| !regex.admits(subject));
+        if self.len() == 1 && is_excluded(0) {
+            // That is faster than the cache.
+            return None;
+        }
         let matches = |index: u32| {
             self.is_alive(index) && self.regex(index).is_some_and(|regex| regex.is_match(subject))
         };
-        match texts {
+        let search = || match texts {
             Some(texts) => texts.find(subject, matches),
             None => self.all().find(|index| matches(*index)),
+        };
+        let Some(subject) = cache::subject(subject) else { return search() };
+        match cache::recall(list, subject) {
+            Some(None) => return None,
+            Some(Some(entry)) if self.is_alive(entry) => return Some(entry),
+            _ => {}
         }
+        let limits = limit::met_here();
+        let found = search();
+        if limit::met_here() == limits {
+            cache::remember(list, subject, found);
+        }
+        found
     }
 
     fn compare(&self, index: u32, subject: &[u8]) -> Option<usize> {
@@ -322,7 +340,7 @@ impl Index {
         let (method, count) = (segment.method, segment.entries.len());
         if method == MatchMethod::Reg {
             let regexes = segment.all().filter_map(|index| Some((index, segment.regex(index)?)));
-            return Index::Regexes(RequiredTexts::new(segment.ignore_case, regexes));
+            return Index::Regexes(ListId::new(), RequiredTexts::new(segment.ignore_case, regexes));
         }
         if count <= SMALL {
             return Index::Scan;

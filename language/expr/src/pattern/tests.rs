@@ -196,6 +196,56 @@ fn lookups_report_each_use() {
     assert_eq!(reports[1].found.as_ref().map(|(_, pattern, _)| pattern.as_slice()), Some(&b"AB"[..]));
 }
 
+/// `tune.pattern.cache-size`: each lookup is made twice, so that the second one may use the kept result.
+#[test]
+fn cached_lookups_see_each_change() {
+    set_cache_size(1_000);
+    let set = PatternStore::new().named("virt@cached", true, &File("")).unwrap();
+    let index = set.index(MatchMethod::Reg, false, &at()).unwrap();
+    let check = |subject: &str, expected: Option<&str>| {
+        for _ in 0..2 {
+            assert_eq!(value(&index, subject).as_deref(), expected, "{subject}");
+        }
+    };
+    check("abc", None);
+    // So many that a deleted one is not swept at once.
+    for number in 0..8 {
+        set.add(None, format!("^{number}").as_bytes(), Some(b"")).unwrap();
+    }
+    set.add(None, b"^ab[cd]", Some(b"1")).unwrap();
+    check("abc", Some("1"));
+    set.add(None, b"^a", Some(b"2")).unwrap();
+    check("abc", Some("1"));
+    check("ax", Some("2"));
+    assert_eq!(set.set(Selector::Pattern(b"^ab[cd]"), b"3"), Ok(1));
+    check("abc", Some("3"));
+    assert_eq!(set.delete(Selector::Pattern(b"^ab[cd]")), Ok(1));
+    check("abc", Some("2"));
+    let version = set.prepare();
+    set.add(Some(version), b"c$", Some(b"4")).unwrap();
+    check("abc", Some("2"));
+    set.commit(version).unwrap();
+    check("abc", Some("4"));
+    check("ax", None);
+    set.clear(None).unwrap();
+    check("abc", None);
+    check(&"c".repeat(10_000), None);
+}
+
+/// A lookup without an answer is made again by the next request: that one has a budget of its own.
+#[test]
+fn lookups_beyond_a_limit_are_not_kept() {
+    set_cache_size(1_000);
+    let set = PatternStore::new().anonymous(None, vec![b"^(a+)+$".to_vec()]).unwrap();
+    let index = set.index(MatchMethod::Reg, false, &at()).unwrap();
+    let many_ways = [b"a".repeat(64), b"!".to_vec()].concat();
+    let before = regex::limit::met_here();
+    for _ in 0..2 {
+        let _ = index.matches(&Value::str(&many_ways));
+    }
+    assert_eq!(regex::limit::met_here(), before + 2);
+}
+
 /// Listings of the packaged HAProxy 2.6.
 #[test]
 fn listings() {
@@ -363,21 +413,26 @@ proptest! {
         }
     }
 
-    /// Also with enough expressions for a pass over their texts.
+    /// With or without a cache, and with enough expressions for a pass over their texts.
     #[test]
     fn regular_expressions_match_in_their_order(
         patterns in prop::collection::vec("\\^?[aB/]{1,3}(\\[a/\\]|\\.|b\\*|\\(a\\|b\\)\\?){0,2}\\$?", 0..20),
         ignore_case: bool,
+        cached: bool,
         subjects in prop::collection::vec("[abB/]{0,5}", 20),
     ) {
+        set_cache_size(1_000);
+        // Longer subjects than the cache keeps.
+        let end = "z".repeat(if cached { 0 } else { 600 });
         let regexes: Vec<_> =
             patterns.iter().map(|text| regex::Regex::new(text, ignore_case, &at()).unwrap()).collect();
         let store = PatternStore::new();
         let set = store.anonymous(None, patterns.into_iter().map(String::into_bytes).collect()).unwrap();
         let index = set.index(MatchMethod::Reg, ignore_case, &at()).unwrap();
-        for subject in subjects.iter().map(String::as_bytes) {
-            let found = index.find(&Value::str(subject), |found| found.entry.pattern().to_vec());
-            let expected = regexes.iter().find(|regex| regex.is_match(subject));
+        for subject in subjects {
+            let subject = (subject + &end).into_bytes();
+            let found = index.find(&Value::str(&subject), |found| found.entry.pattern().to_vec());
+            let expected = regexes.iter().find(|regex| regex.is_match(&subject));
             prop_assert_eq!(found, expected.map(|regex| regex.text().as_bytes().to_vec()));
         }
     }

@@ -4,6 +4,7 @@
 //! then given up without a result. The process calls [`take_reports`] from time to time and reports them to the
 //! operator.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -52,10 +53,16 @@ pub fn take_reports() -> Vec<LimitReport> {
     std::mem::take(&mut *REPORTS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// How many matches of this thread met a limit: their results are not those of other requests.
+pub(in crate::pattern) fn met_here() -> u64 {
+    MET_HERE.get()
+}
+
 /// Counts a match that was given up; for rules beyond [`MAX_REPORTS`] only the total is kept. The match took
 /// milliseconds, so the cost of a lock does not matter.
 pub(super) fn note(regex: &Regex) {
     TOTAL.fetch_add(1, Ordering::Relaxed);
+    MET_HERE.set(MET_HERE.get() + 1);
     let mut reports = REPORTS.lock().unwrap_or_else(PoisonError::into_inner);
     let same = |report: &&mut LimitReport| report.at == *regex.at() && report.pattern == regex.text();
     if let Some(report) = reports.iter_mut().find(same) {
@@ -82,6 +89,10 @@ pub const MAX_REPORTS: usize = 16;
 static MATCHES: AtomicBool = AtomicBool::new(false);
 static TOTAL: AtomicU64 = AtomicU64::new(0);
 static REPORTS: Mutex<Vec<LimitReport>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static MET_HERE: Cell<u64> = const { Cell::new(0) };
+}
 
 #[cfg(test)]
 mod tests {
