@@ -210,7 +210,9 @@ pub struct Args(Vec<Arg>);
 
 impl Args {
     /// From a list.
-    pub fn new(list: Vec<Arg>) -> Self {
+    pub fn new(mut list: Vec<Arg>) -> Self {
+        // A configuration has many thousands of lists, most of one argument.
+        list.shrink_to_fit();
         Args(list)
     }
 

@@ -70,6 +70,7 @@ impl FromIterator<Arc<Entry>> for Entries {
         let mut all = Entries::default();
         entries.into_iter().for_each(|entry| all.push(entry));
         all.chunks.iter_mut().for_each(Vec::shrink_to_fit);
+        all.chunks.shrink_to_fit();
         all
     }
 }

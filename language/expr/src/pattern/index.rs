@@ -3,12 +3,11 @@
 //! The entries loaded at start are one segment. The runtime API adds one-entry segments, which are merged when they
 //! are of similar size, so that n additions cost n log n and a lookup visits few segments. A merge has a bound, since
 //! a worker makes it. Deleting marks the entry dead in place. A small set that is never changed avoids all this:
-//! its readers never load the published list, they use the first segment directly. The first segment of a large set must
-//! be freed when it is replaced, so its readers use the published list from the start.
+//! its readers use the first segment until a list is published. A replaced segment of a large set is
+//! freed, so large sets have a published list from the start.
 
 use std::borrow::Cow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 
@@ -27,10 +26,9 @@ pub struct PatternIndex {
     ignore_case: bool,
     /// The first rule that uses this method.
     at: Location,
-    /// The first segment, if it is small; used as long as `changed` is not set.
-    first: Option<Arc<Segment>>,
-    changed: AtomicBool,
-    published: ArcSwap<Vec<Arc<Segment>>>,
+    /// The first segment, if it is small; used until a list is published.
+    first: Option<Segment>,
+    published: OnceLock<ArcSwap<Vec<Arc<Segment>>>>,
 }
 
 /// A matching entry.
@@ -49,15 +47,12 @@ impl PatternIndex {
         items: Vec<Item>,
         at: Location,
     ) -> PatternIndex {
-        let first = Arc::new(Segment::new(method, ignore_case, items));
-        PatternIndex {
-            method,
-            ignore_case,
-            at,
-            published: ArcSwap::from_pointee(vec![first.clone()]),
-            first: (first.len() <= DIRECT_MAX).then_some(first),
-            changed: AtomicBool::new(false),
-        }
+        let first = Segment::new(method, ignore_case, items);
+        let (first, published) = match first.len() <= DIRECT_MAX {
+            true => (Some(first), OnceLock::new()),
+            false => (None, OnceLock::from(ArcSwap::from_pointee(vec![Arc::new(first)]))),
+        };
+        PatternIndex { method, ignore_case, at, first, published }
     }
 
     /// Parses an entry as this index compares it.
@@ -79,7 +74,11 @@ impl PatternIndex {
     ///
     /// The value is cast to the type that the method compares; one that cannot be cast matches nothing.
     pub fn find<R>(&self, value: &Value<'_>, then: impl FnOnce(Found<'_>) -> R) -> Option<R> {
-        let wants_cast = value.kind() != self.method.input();
+        let wants_cast = match (self.method, value) {
+            // No cast: addresses of both families are compared.
+            (MatchMethod::Ip, Value::Ipv4(_) | Value::Ipv6(_)) => false,
+            _ => value.kind() != self.method.input(),
+        };
         if !wants_cast && !self.wants_lower_case() {
             return self.find_exactly(value, then);
         }
@@ -111,10 +110,10 @@ impl PatternIndex {
 
     fn find_exactly<R>(&self, value: &Value<'_>, then: impl FnOnce(Found<'_>) -> R) -> Option<R> {
         let found = |hit: Hit<'_>| then(Found { entry: hit.entry, regex: hit.regex });
-        if let Some(first) = self.first.as_ref().filter(|_| !self.changed.load(Ordering::Acquire)) {
-            return first.find(value).map(found);
-        }
-        let segments = self.published.load();
+        let Some(published) = self.published.get() else {
+            return self.first.as_ref()?.find(value).map(found);
+        };
+        let segments = published.load();
         let mut best = None::<Hit<'_>>;
         for segment in segments.iter() {
             if let Some(hit) = segment.find(value) {
@@ -133,8 +132,12 @@ impl PatternIndex {
     /// Every entry with exactly this key, in an index for equal strings.
     pub(super) fn equal(&self, key: &[u8]) -> Vec<Arc<Entry>> {
         let mut found = Vec::new();
-        for segment in self.published.load().iter() {
-            segment.equal(key, &mut found);
+        match (self.published.get(), &self.first) {
+            (Some(published), _) => {
+                published.load().iter().for_each(|segment| segment.equal(key, &mut found));
+            }
+            (None, Some(first)) => first.equal(key, &mut found),
+            (None, None) => {}
         }
         found
     }
@@ -146,7 +149,7 @@ impl PatternIndex {
 
     /// Appends an entry. The caller serialises writers.
     pub(super) fn push(&self, item: Item) {
-        let mut segments: Vec<Arc<Segment>> = (**self.published.load()).clone();
+        let mut segments: Vec<Arc<Segment>> = (*self.segments()).clone();
         self.append(&mut segments, item);
         self.publish(segments);
     }
@@ -167,19 +170,27 @@ impl PatternIndex {
 
     /// Replaces everything. The caller serialises writers.
     pub(super) fn replace(&self, segments: Vec<Arc<Segment>>) {
-        discard_published(self.publish(segments));
+        if let Some(former) = self.publish(segments) {
+            discard_published(former);
+        }
     }
 
     /// Removes deleted entries. The caller serialises writers.
     pub(super) fn sweep(&self) {
-        let segments = self.published.load_full();
+        let segments = self.segments();
         let items = segments.iter().flat_map(|segment| segment.alive_items()).collect();
         self.replace(vec![Arc::new(Segment::new(self.method, self.ignore_case, items))]);
     }
 
-    /// The published list.
+    /// The published list, or one with a copy of the first segment.
     pub(super) fn segments(&self) -> Arc<Vec<Arc<Segment>>> {
-        self.published.load_full()
+        let copy = |first: &Segment| {
+            Arc::new(Segment::new(self.method, self.ignore_case, first.alive_items().collect()))
+        };
+        match self.published.get() {
+            Some(published) => published.load_full(),
+            None => Arc::new(self.first.iter().map(copy).collect()),
+        }
     }
 
     /// A copy of a segment without its deleted entries; none when there are too few.
@@ -194,14 +205,22 @@ impl PatternIndex {
         let mut segments = (*self.segments()).clone();
         if let Some(place) = segments.iter_mut().find(|segment| Arc::ptr_eq(segment, former)) {
             *place = Arc::new(newer);
-            discard_published(self.publish(segments));
+            if let Some(former) = self.publish(segments) {
+                discard_published(former);
+            }
         }
     }
 
-    fn publish(&self, segments: Vec<Arc<Segment>>) -> Arc<Vec<Arc<Segment>>> {
-        let before = self.published.swap(Arc::new(segments));
-        self.changed.store(true, Ordering::Release);
-        before
+    /// Publishes a list; returns the former one.
+    fn publish(&self, segments: Vec<Arc<Segment>>) -> Option<Arc<Vec<Arc<Segment>>>> {
+        let segments = Arc::new(segments);
+        match self.published.get() {
+            Some(published) => Some(published.swap(segments)),
+            None => {
+                let _ = self.published.set(ArcSwap::new(segments));
+                None
+            }
+        }
     }
 }
 

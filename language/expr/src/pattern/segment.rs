@@ -1,6 +1,6 @@
 //! An immutable index over some consecutive entries of a set, for one way of matching.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use aho_corasick::AhoCorasick;
@@ -11,7 +11,7 @@ use super::MatchMethod;
 use super::cache::{self, ListId};
 use super::delimited;
 use super::duplicates::Duplicates;
-use super::net::NetIndex;
+use super::net::{Bits as _, NetIndex};
 use super::parsed::{Parsed, parse_net};
 use super::prefix::{End, PrefixIndex};
 use super::regex::{Regex, limit};
@@ -45,19 +45,23 @@ enum Index {
     /// Compare one by one.
     Scan,
     /// The first entry for each key.
-    Exact(DefaultHashBuilder, HashTable<u32>, Duplicates),
+    Exact(Box<(DefaultHashBuilder, HashTable<u32>, Duplicates)>),
     /// Prefixes or suffixes.
     Prefixes(PrefixIndex),
     Substrings(AhoCorasick),
-    Regexes(ListId, Option<RequiredTexts>),
+    Regexes(ListId, Option<Box<RequiredTexts>>),
     /// The first entry for each number.
-    Numbers(hashbrown::HashMap<i64, u32>, Duplicates),
-    Nets {
-        v4: NetIndex<u32>,
-        v6: NetIndex<u128>,
-        /// Networks whose mask has gaps.
-        odd: Vec<(Ipv4Addr, Ipv4Addr, u32)>,
-    },
+    Numbers(Box<(hashbrown::HashMap<i64, u32>, Duplicates)>),
+    Nets(Box<Nets>),
+}
+
+/// Networks of both families.
+#[derive(Debug)]
+struct Nets {
+    v4: NetIndex<u32>,
+    v6: NetIndex<u128>,
+    /// Networks whose mask has gaps.
+    odd: Vec<(Ipv4Addr, Ipv4Addr, u32)>,
 }
 
 /// A match in a segment.
@@ -90,8 +94,8 @@ impl Segment {
     pub(super) fn new(method: MatchMethod, ignore_case: bool, items: Vec<Item>) -> Segment {
         let mut segment =
             Segment { method, ignore_case, entries: Vec::new(), parsed: Vec::new(), index: Index::Scan };
-        if method == MatchMethod::Ip {
-            segment.index = Index::nets(&items);
+        if method == MatchMethod::Ip && items.len() > SMALL {
+            segment.index = Index::Nets(Box::new(Nets::new(&items)));
             segment.entries = items.into_iter().map(|item| item.entry).collect();
             return segment;
         }
@@ -173,7 +177,8 @@ impl Segment {
             }
         };
         match &self.index {
-            Index::Exact(hasher, table, duplicates) => {
+            Index::Exact(exact) => {
+                let (hasher, table, duplicates) = &**exact;
                 if let Some(first) = table.find(hasher.hash_one(key), |index| self.key(*index) == key) {
                     duplicates.from(*first).for_each(take);
                 }
@@ -188,7 +193,8 @@ impl Segment {
 
     fn find_bytes(&self, subject: &[u8]) -> Option<Hit<'_>> {
         match &self.index {
-            Index::Exact(hasher, table, duplicates) => {
+            Index::Exact(exact) => {
+                let (hasher, table, duplicates) = &**exact;
                 let same = |index: &u32| self.key(*index) == subject;
                 let first = *table.find(hasher.hash_one(subject), same)?;
                 self.alive(duplicates.from(first).map(|index| (0, index)))
@@ -220,7 +226,7 @@ impl Segment {
                 best.map(|index| self.hit(0, index))
             }
             Index::Regexes(list, texts) => {
-                self.find_regex(*list, texts.as_ref(), subject).map(|index| self.hit(0, index))
+                self.find_regex(*list, texts.as_deref(), subject).map(|index| self.hit(0, index))
             }
             _ => self.scan(|index| self.compare(index, subject)),
         }
@@ -273,7 +279,8 @@ impl Segment {
 
     fn find_number(&self, value: i64) -> Option<Hit<'_>> {
         match &self.index {
-            Index::Numbers(table, duplicates) => {
+            Index::Numbers(numbers) => {
+                let (table, duplicates) = &**numbers;
                 self.alive(duplicates.from(*table.get(&value)?).map(|index| (0, index)))
             }
             _ => self.scan(|index| match self.parsed.get(index as usize) {
@@ -285,29 +292,52 @@ impl Segment {
 
     /// Looks among the networks of the same family, then of the other one if the address has a form in it.
     fn find_address(&self, address: IpAddr) -> Option<Hit<'_>> {
-        let Index::Nets { v4, v6, odd } = &self.index else { return None };
         let (as_v4, as_v6) = match address {
             IpAddr::V4(address) => (Some(address), Some(address.to_ipv6_mapped())),
             IpAddr::V6(address) => (embedded_ipv4(address), Some(address)),
         };
-        let in_v4 = || as_v4.and_then(|address| self.find_v4(v4, odd, address));
-        let in_v6 = || {
-            let bits = u128::from(as_v6.filter(|_| !v6.is_empty())?);
-            self.alive(v6.holding(bits))
-        };
+        let in_v4 = || as_v4.and_then(|address| self.find_v4(address));
+        let in_v6 = || as_v6.and_then(|address| self.find_v6(address));
         if address.is_ipv4() { in_v4().or_else(in_v6) } else { in_v6().or_else(in_v4) }
     }
 
-    fn find_v4(
-        &self,
-        nets: &NetIndex<u32>,
-        odd: &[(Ipv4Addr, Ipv4Addr, u32)],
-        address: Ipv4Addr,
-    ) -> Option<Hit<'_>> {
-        let found = self.alive(nets.holding(u32::from(address)));
+    /// Networks with gaps in their masks come after all others.
+    fn find_v4(&self, address: Ipv4Addr) -> Option<Hit<'_>> {
+        let Index::Nets(nets) = &self.index else {
+            let holds = |net: Ipv4Addr, mask: Ipv4Addr| address & mask == net;
+            let regular = self.scan_nets(|parsed| match parsed {
+                Parsed::Net4(net, mask) if holds(*net, *mask) => prefix_length(*mask),
+                _ => None,
+            });
+            return regular.or_else(|| {
+                self.scan_nets(|parsed| match parsed {
+                    Parsed::Net4(net, mask) if holds(*net, *mask) => Some(0),
+                    _ => None,
+                })
+            });
+        };
+        let found = self.alive(nets.v4.holding(u32::from(address)));
         found.or_else(|| {
-            self.alive(odd.iter().filter(|(net, mask, _)| address & *mask == *net).map(|odd| (0, odd.2)))
+            let holding = nets.odd.iter().filter(|(net, mask, _)| address & *mask == *net);
+            self.alive(holding.map(|odd| (0, odd.2)))
         })
+    }
+
+    fn find_v6(&self, address: Ipv6Addr) -> Option<Hit<'_>> {
+        match &self.index {
+            Index::Nets(nets) if nets.v6.is_empty() => None,
+            Index::Nets(nets) => self.alive(nets.v6.holding(u128::from(address))),
+            _ => self.scan_nets(|parsed| match parsed {
+                Parsed::Net6(net, length) => {
+                    u128::from(address).same_start(u128::from(*net), *length).then_some(usize::from(*length))
+                }
+                _ => None,
+            }),
+        }
+    }
+
+    fn scan_nets(&self, matches: impl Fn(&Parsed) -> Option<usize>) -> Option<Hit<'_>> {
+        self.scan(|index| self.parsed.get(index as usize).and_then(&matches))
     }
 
     fn scan(&self, matches: impl Fn(u32) -> Option<usize>) -> Option<Hit<'_>> {
@@ -340,7 +370,8 @@ impl Index {
         let (method, count) = (segment.method, segment.entries.len());
         if method == MatchMethod::Reg {
             let regexes = segment.all().filter_map(|index| Some((index, segment.regex(index)?)));
-            return Index::Regexes(ListId::new(), RequiredTexts::new(segment.ignore_case, regexes));
+            let texts = RequiredTexts::new(segment.ignore_case, regexes);
+            return Index::Regexes(ListId::new(), texts.map(Box::new));
         }
         if count <= SMALL {
             return Index::Scan;
@@ -364,7 +395,7 @@ impl Index {
                         }
                     }
                 }
-                Index::Exact(hasher, table, duplicates)
+                Index::Exact(Box::new((hasher, table, duplicates)))
             }
             MatchMethod::Beg => {
                 Index::Prefixes(PrefixIndex::new(End::Front, count, |index| segment.key(index)))
@@ -392,29 +423,33 @@ impl Index {
                         _ => return Index::Scan,
                     }
                 }
-                Index::Numbers(table, duplicates)
+                Index::Numbers(Box::new((table, duplicates)))
             }
             MatchMethod::Found | MatchMethod::Bool | MatchMethod::Ip | MatchMethod::Reg => Index::Scan,
         }
     }
+}
 
-    fn nets(items: &[Item]) -> Index {
+impl Nets {
+    fn new(items: &[Item]) -> Nets {
         let (mut v4, mut v6, mut odd) = (Vec::new(), Vec::new(), Vec::new());
         for (index, item) in items.iter().enumerate() {
             let index = index as u32;
             match &item.parsed {
-                Parsed::Net4(net, mask) => {
-                    let bits = u32::from(*mask);
-                    if bits.leading_ones() + bits.trailing_zeros() >= 32 {
-                        v4.push((u32::from(*net), bits.leading_ones() as u8, index));
-                    } else {
-                        odd.push((*net, *mask, index));
-                    }
-                }
+                Parsed::Net4(net, mask) => match prefix_length(*mask) {
+                    Some(length) => v4.push((u32::from(*net), length as u8, index)),
+                    None => odd.push((*net, *mask, index)),
+                },
                 Parsed::Net6(net, length) => v6.push((u128::from(*net), *length, index)),
                 _ => {}
             }
         }
-        Index::Nets { v4: NetIndex::new(v4, items.len()), v6: NetIndex::new(v6, items.len()), odd }
+        Nets { v4: NetIndex::new(v4, items.len()), v6: NetIndex::new(v6, items.len()), odd }
     }
+}
+
+/// The length of a mask without gaps.
+fn prefix_length(mask: Ipv4Addr) -> Option<usize> {
+    let bits = u32::from(mask);
+    (bits.leading_ones() + bits.trailing_zeros() >= 32).then_some(bits.leading_ones() as usize)
 }

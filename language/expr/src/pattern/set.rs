@@ -265,12 +265,12 @@ impl PatternSet {
             (Some(_), true) => User::Map,
             (Some(_), false) => User::AclOfFile,
         };
-        state.uses.push(Use { by, at: at.clone() });
+        state.note_use(by, at);
     }
 
     /// Notes that a map converter uses the set.
     pub(crate) fn used_by_map(&self, at: &Location) {
-        self.lock().uses.push(Use { by: User::Map, at: at.clone() });
+        self.lock().note_use(User::Map, at);
     }
 
     /// Whether some ACL uses the set: then `show acl` lists it.
@@ -364,7 +364,7 @@ impl PatternSet {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let index = Arc::new(PatternIndex::new(method, ignore_case, items, at.clone()));
-        state.indexes.push(index.clone());
+        push_first(&mut state.indexes, index.clone());
         Ok(index)
     }
 
@@ -586,6 +586,10 @@ impl Prepared {
 }
 
 impl SetState {
+    fn note_use(&mut self, by: User, at: &Location) {
+        push_first(&mut self.uses, Use { by, at: at.clone() });
+    }
+
     /// Replaces the current entries.
     fn put(&mut self, other: Prepared) {
         let Prepared { entries, mut segments } = other;
@@ -655,6 +659,14 @@ impl SetState {
         let same = |entry: &&Arc<Entry>| entry.pattern() == pattern && entry.is_alive();
         self.entries.iter().filter(same).cloned().collect()
     }
+}
+
+/// Appends to a list that mostly has one element: a configuration may have many thousands of anonymous tests.
+fn push_first<T>(list: &mut Vec<T>, element: T) {
+    if list.is_empty() {
+        list.reserve_exact(1);
+    }
+    list.push(element);
 }
 
 /// Whether changes left work to [`PatternSet::tidy`] since the last call.

@@ -77,6 +77,16 @@ fn a_large_map_is_changed_by_key() {
     assert_eq!(set.delete(Selector::Id(id)), Err(SetError::NotFound));
 }
 
+#[test]
+fn entries_of_an_unchanged_list_are_found_by_key() {
+    let patterns = (0..500).map(|number| format!("key{}", number % 250).into_bytes()).collect();
+    let set = PatternStore::new().anonymous(None, patterns).unwrap();
+    let index = set.index(MatchMethod::Str, false, &at()).unwrap();
+    assert!(set.contains(b"key7") && !set.contains(b"key250"));
+    assert_eq!(set.delete(Selector::Pattern(b"key7")), Ok(2));
+    assert!(!set.contains(b"key7") && !index.matches(&Value::str(b"key7")));
+}
+
 /// Changing a large set neither sweeps its indexes nor makes the one by text: that is left to `tidy`, and lookups still work.
 #[test]
 fn what_takes_long_is_left_to_others() {
@@ -435,6 +445,34 @@ proptest! {
             let expected = regexes.iter().find(|regex| regex.is_match(&subject));
             prop_assert_eq!(found, expected.map(|regex| regex.text().as_bytes().to_vec()));
         }
+    }
+
+    /// Lists that are compared one by one, and those with an index.
+    #[test]
+    fn small_and_large_lists_find_the_same_network(
+        nets in prop::collection::vec(prop::sample::select(vec![
+            "0.0.0.0/0", "10.0.0.0/8", "10.0.0.0/255.0.255.0", "10.1.0.0/16", "10.1.0.0/16", "0.0.0.0/0.0.0.1",
+            "10.1.0.1", "::/0", "::ffff:10.1.0.0/112", "2002:a01::/32", "2001:db8::/32",
+        ]), 1..=4),
+        deleted in 0usize..8,
+    ) {
+        let others = (0..20).map(|number| format!("203.0.113.{number}"));
+        let texts = |padded: bool| {
+            let nets = nets.iter().map(|net| net.to_string());
+            nets.chain(others.clone().filter(|_| padded)).map(String::into_bytes).collect::<Vec<_>>()
+        };
+        let found = [false, true].map(|padded| {
+            let set = PatternStore::new().anonymous(None, texts(padded)).unwrap();
+            let index = set.index(MatchMethod::Ip, false, &at()).unwrap();
+            if let Some(entry) = set.entries(None).unwrap().get(deleted).filter(|_| deleted < nets.len()) {
+                set.delete(Selector::Id(entry.id())).unwrap();
+            }
+            ["10.1.0.1", "10.1.0.2", "10.2.0.4", "9.9.9.8", "::ffff:10.1.0.1", "2002:a01:1::", "2001:db8::1", "fe80::1"].map(|address| {
+                let address = Value::from(address.parse::<std::net::IpAddr>().unwrap());
+                index.find(&address, |found| found.entry.pattern().to_vec())
+            })
+        });
+        prop_assert_eq!(&found[0], &found[1]);
     }
 
     #[test]
