@@ -2,8 +2,8 @@
 
 use weir_expr::SampleType::{Int, Str};
 use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Needs, SampleType, Value, scratch};
-use weir_http::Head;
 use weir_http::cookie::{Cookie, RequestCookies, ResponseCookies};
+use weir_http::{Head, KnownName};
 
 use super::access::Side;
 use super::headers::delimiter;
@@ -93,6 +93,13 @@ impl Field {
         }
     }
 
+    fn known(self) -> KnownName {
+        match self {
+            Field::Cookie => KnownName::Cookie,
+            Field::SetCookie => KnownName::SetCookie,
+        }
+    }
+
     /// The first cookie of a line, or of the rest of one.
     fn first(self, line: &[u8]) -> Option<Cookie<'_>> {
         match self {
@@ -116,7 +123,8 @@ impl<'a> Iterator for Cookies<'a> {
     fn next(&mut self) -> Option<Cookie<'a>> {
         loop {
             let [from_index, from_offset] = self.position;
-            let index = self.head.position_from(self.raw, self.field.name(), from_index)?;
+            let index =
+                self.head.position_from(self.raw, self.field.name(), self.field.known(), from_index)?;
             let line = self.head.field_value(self.raw, index)?;
             let offset = if index == from_index { from_offset } else { 0 };
             if let Some(cookie) = self.field.first(line.get(offset..)?) {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use weir_expr::SampleType::{Addr, Bin, Int, Str};
 use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Needs, SampleType, Value, scratch};
-use weir_http::{Head, values};
+use weir_http::{Head, KnownName, values};
 
 use super::access::Side;
 use super::values::{leading_number, made, made_binary, number};
@@ -166,9 +166,11 @@ fn field<'c>(
     let name = args.str(0).unwrap_or_default();
     let occurrence = args.int(1).unwrap_or(0).clamp(i32::MIN.into(), i32::MAX.into()) as i32;
     if occurrence == 0 && cursor.iterating {
-        while let Some(value) = next(head, raw, name, part, &mut cursor.position) {
+        let mut values = FieldValues { head, raw, name, known: KnownName::from_bytes(name), part };
+        while let Some(value) = values.next(&mut cursor.position) {
             if let Some(value) = convert(value) {
-                cursor.more = true;
+                // Most fields have one value: the caller need not come back.
+                cursor.more = values.place(&mut cursor.position).is_some();
                 return Fetched::value(value);
             }
         }
@@ -181,27 +183,40 @@ fn field<'c>(
     Fetched::from(found.and_then(convert))
 }
 
-/// The value at `position` (a field's index and an offset in its value) or after it; advances `position`.
-fn next<'a>(
+/// The values of the fields of one name.
+struct FieldValues<'a> {
     head: &'a Head,
     raw: &'a [u8],
     name: &'a [u8],
+    known: KnownName,
     part: Part,
-    position: &mut [usize; 2],
-) -> Option<&'a [u8]> {
-    let [index, from] = match *position {
-        [first, 0] => [head.position_from(raw, name, first)?, 0],
+}
+
+impl<'a> FieldValues<'a> {
+    /// The field and the offset of the value at `position` (a field's index and an offset in its value) or after it. Moves
+    /// `position` there.
+    fn place(&self, position: &mut [usize; 2]) -> Option<[usize; 2]> {
         // The name of a field with more values was compared before.
-        within => within,
-    };
-    let rest = head.field_value(raw, index)?.get(from..)?;
-    let length = match part {
-        Part::Value => values::value_end(rest),
-        Part::Line => rest.len(),
-    };
-    *position = if length == rest.len() { [index + 1, 0] } else { [index, from + length + 1] };
-    // Fields that rules set may have blanks around values, which are not part of them (RFC 9110, 5.5).
-    Some(values::trim(&rest[..length]))
+        if let [first, 0] = *position {
+            let found = self.head.position_from(self.raw, self.name, self.known, first);
+            *position = [found.unwrap_or(usize::MAX), 0];
+            found?;
+        }
+        Some(*position)
+    }
+
+    /// The value at `position` or after it; advances `position`.
+    fn next(&mut self, position: &mut [usize; 2]) -> Option<&'a [u8]> {
+        let [index, from] = self.place(position)?;
+        let rest = self.head.field_value(self.raw, index)?.get(from..)?;
+        let length = match self.part {
+            Part::Value => values::value_end(rest),
+            Part::Line => rest.len(),
+        };
+        *position = if length == rest.len() { [index + 1, 0] } else { [index, from + length + 1] };
+        // Fields that rules set may have blanks around values, which are not part of them (RFC 9110, 5.5).
+        Some(values::trim(&rest[..length]))
+    }
 }
 
 fn as_text(value: &[u8]) -> Option<Value<'_>> {
@@ -362,12 +377,16 @@ mod tests {
     fn an_acl_sees_each_value() {
         let head = head(&[("X", "1, 2"), ("Y", "no"), ("x", "3,"), ("X", "\"a,b\" , c")]);
         let all = |name: &str, part| {
-            let mut position = [0; 2];
-            let values = std::iter::from_fn(|| {
-                next(&head, b"", name.as_bytes(), part, &mut position)
-                    .map(|value| String::from_utf8(value.to_vec()).expect("text"))
-            });
-            values.collect::<Vec<_>>()
+            let (name, mut position) = (name.as_bytes(), [0; 2]);
+            let mut values =
+                FieldValues { head: &head, raw: b"", name, known: KnownName::from_bytes(name), part };
+            let mut found = Vec::new();
+            while values.place(&mut position).is_some() {
+                let value = values.next(&mut position).expect("it was announced");
+                found.push(String::from_utf8(value.to_vec()).expect("text"));
+            }
+            assert_eq!(values.next(&mut position), None);
+            found
         };
         assert_eq!(all("x", Part::Value), ["1", "2", "3", "", "\"a,b\"", "c"]);
         assert_eq!(all("x", Part::Line), ["1, 2", "3,", "\"a,b\" , c"]);

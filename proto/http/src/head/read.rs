@@ -173,10 +173,9 @@ impl Head {
     }
 
     /// The first of [`Head::positions`] that is `from` or after it. The fields before are not compared, so a caller that
-    /// continues from the last result walks over the fields once.
+    /// continues from the last result walks over the fields once. `known` is the name's kind, which such a caller determines once.
     #[inline]
-    pub fn position_from(&self, raw: &[u8], name: &[u8], from: usize) -> Option<usize> {
-        let known = KnownName::from_bytes(name);
+    pub fn position_from(&self, raw: &[u8], name: &[u8], known: KnownName, from: usize) -> Option<usize> {
         let rest = self.fields.get(from..)?;
         rest.iter().position(|field| self.matches(raw, field, name, known)).map(|ahead| from + ahead)
     }
