@@ -10,7 +10,7 @@ use weir_backend::{
     Backend, CookieMode, CookieSettings, HeaderEdit, Presented, PresentedState, ResponseFacts, ServerAddress,
     ServerKey,
 };
-use weir_http::{Head, KnownName, Method, NoRoom, ValueEdit};
+use weir_http::{Head, KnownName, Method, NoRoom, ValueEdit, received_lines};
 
 use crate::caching::Caching;
 use crate::errors::Direction;
@@ -151,7 +151,8 @@ fn presented_before(stream: &Stream, settings: &CookieSettings) -> Presented {
         return presented;
     }
     if state == PresentedState::Valid {
-        let lines = lines_as_they_came(&stream.request.message.head, stream.request.message.bytes());
+        let message = &stream.request.message;
+        let lines = received_lines(message.head.raw_bytes(message.bytes()), COOKIE);
         let backend = stream.backend.servers();
         presented = settings.examine(lines, wall_seconds(), true, |value| by_cookie(backend, value));
     }
@@ -173,15 +174,6 @@ fn state_of(letter: u8) -> PresentedState {
         b'U' => PresentedState::Unused,
         _ => PresentedState::None,
     }
-}
-
-/// The values of `Cookie` fields in a head's original bytes, including those that edits removed.
-fn lines_as_they_came<'a>(head: &Head, raw: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-    head.raw_bytes(raw).split(|byte| *byte == b'\n').filter_map(|line| {
-        let (name, value) = line.split_at_checked(COOKIE.len())?;
-        let value = value.strip_prefix(b":").filter(|_| name.eq_ignore_ascii_case(COOKIE))?;
-        Some(value.trim_ascii())
-    })
 }
 
 /// Removes from the request what the server need not see.
@@ -278,7 +270,7 @@ mod tests {
         let mut message = weir_mux::Message::default();
         assert_eq!(message.read_kept(weir_http::Kind::Request, raw), Some(raw.len()));
         message.head.remove_known(KnownName::Cookie);
-        let lines: Vec<_> = lines_as_they_came(&message.head, raw).collect();
+        let lines: Vec<_> = received_lines(message.head.raw_bytes(raw), COOKIE).collect();
         assert_eq!(lines, [&b"S=A|x"[..], b"S=B"]);
     }
 

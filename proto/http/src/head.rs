@@ -15,6 +15,7 @@ mod tests;
 use crate::{Flags, KnownName, Method, Span, Version};
 
 pub use edit::{NoRoom, ValueEdit};
+pub use read::received_lines;
 
 /// The index over a message head, and the edits made to it.
 #[derive(Clone, Debug)]

@@ -31,7 +31,7 @@ pub mod version;
 pub use body::BodySize;
 pub use case::CaseMap;
 pub use flags::Flags;
-pub use head::{Field, Head, Kind, NoRoom, TooManyFields, ValueEdit};
+pub use head::{Field, Head, Kind, NoRoom, TooManyFields, ValueEdit, received_lines};
 pub use method::Method;
 pub use name::{KnownName, is_token};
 pub use span::Span;

@@ -1,7 +1,10 @@
 //! Reading and editing `Cookie` and `Set-Cookie` headers.
 //!
 //! `Cookie` is a list of `name=value` separated by semicolons (formerly also commas), with quoted values.
-//! Edits touch only the cookie that they concern and the gap around it.
+//! Edits touch only the cookie that they concern and the gap around it. Requests may carry hundreds of cookies, so text is skipped by
+//! `memchr`, not byte by byte.
+
+use memchr::{memchr, memchr2, memchr3, memmem, memrchr2};
 
 /// The edit of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,35 +19,65 @@ pub enum HeaderEdit {
 
 /// The values of the cookies of that name, in order.
 pub(super) fn values<'a>(header: &'a [u8], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-    pieces(header).filter_map(|piece| value_of(piece.text, name))
+    pieces(from_first(header, name)).filter_map(|piece| value_of(piece.text, name))
+}
+
+/// The header from the first element on that may have the name.
+fn from_first<'a>(header: &'a [u8], name: &str) -> &'a [u8] {
+    let Some(at) = memmem::find(header, name.as_bytes()) else { return &[] };
+    let before = &header[..at];
+    if memchr(b'"', before).is_some() {
+        // Delimiters before it may be quoted.
+        return header;
+    }
+    &header[memrchr2(b';', b',', before).map_or(0, |delimiter| delimiter + 1)..]
 }
 
 /// The header without the cookies of that name.
 pub(super) fn without(header: &[u8], name: &str) -> HeaderEdit {
-    if values(header, name).next().is_none() {
+    if memmem::find(header, name.as_bytes()).is_none() {
         return HeaderEdit::Keep;
     }
-    let (mut kept, mut end, mut substantial) = (Vec::with_capacity(header.len()), None, false);
-    let mut dropping = false;
+    // Until an element is dropped, the kept ones are the bytes between these places.
+    let (mut start, mut end) = (0, None);
+    let mut edited = None::<Vec<u8>>;
+    let (mut dropping, mut substantial) = (false, false);
     for piece in pieces(header) {
         // Attributes follow the cookie that they describe.
         let attribute = piece.text.starts_with(b"$");
         dropping = value_of(piece.text, name).is_some() || (dropping && attribute);
         if dropping {
+            edited.get_or_insert_with(|| copy(header, &header[start..end.unwrap_or(start)]));
             continue;
         }
-        match end {
-            // The gap stays as it was, unless something was removed from it.
-            Some(end) if end == piece.previous_end => kept.extend(&header[end..piece.start]),
-            Some(_) if piece.text.is_empty() => kept.push(b';'),
-            Some(_) => kept.extend(b"; "),
-            None => {}
+        if end.is_none() {
+            start = piece.start;
         }
-        kept.extend(piece.text);
+        if let Some(kept) = &mut edited {
+            match end {
+                // The gap stays as it was, unless something was removed from it.
+                Some(end) if end == piece.previous_end => kept.extend(&header[end..piece.start]),
+                Some(_) if piece.text.is_empty() => kept.push(b';'),
+                Some(_) => kept.extend(b"; "),
+                None => {}
+            }
+            kept.extend(piece.text);
+        }
         end = Some(piece.start + piece.text.len());
         substantial |= !attribute && !piece.text.is_empty();
     }
-    if substantial { HeaderEdit::Replace(kept) } else { HeaderEdit::Remove }
+    match edited {
+        None => HeaderEdit::Keep,
+        Some(kept) if substantial => HeaderEdit::Replace(kept),
+        Some(_) => HeaderEdit::Remove,
+    }
+}
+
+/// The beginning of an edited header, with room for as many bytes as it had.
+fn copy(header: &[u8], kept: &[u8]) -> Vec<u8> {
+    let mut copy = Vec::with_capacity(header.len());
+    copy.extend(kept);
+    copy
 }
 
 /// The header with the part up to `end` taken from the values of that name.
@@ -66,7 +99,7 @@ pub(super) fn without_prefix(header: &[u8], name: &str, end: u8) -> HeaderEdit {
 
 /// The unquoted value of a `Set-Cookie` header for that name, and where its written form ends.
 pub(super) fn set_cookie_value<'a>(header: &'a [u8], name: &str) -> Option<(&'a [u8], usize)> {
-    let end = delimiter(header, b";").unwrap_or(header.len());
+    let end = delimiter(header, b';', b';').unwrap_or(header.len());
     let text = header[..end].trim_ascii_end();
     let value = value_of(text.trim_ascii_start(), name)?;
     let unquoted = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
@@ -75,7 +108,7 @@ pub(super) fn set_cookie_value<'a>(header: &'a [u8], name: &str) -> Option<(&'a 
 
 /// The part before a byte, if the byte occurs.
 pub(super) fn before(text: &[u8], end: u8) -> Option<&[u8]> {
-    text.iter().position(|byte| *byte == end).map(|at| &text[..at])
+    memchr(end, text).map(|at| &text[..at])
 }
 
 /// One element of the list, without surrounding spaces.
@@ -91,7 +124,7 @@ fn pieces(header: &[u8]) -> impl Iterator<Item = Piece<'_>> {
     std::iter::from_fn(move || {
         let begin = at?;
         let rest = &header[begin..];
-        let length = delimiter(rest, b";,");
+        let length = delimiter(rest, b';', b',');
         at = length.map(|length| begin + length + 1);
         let raw = &rest[..length.unwrap_or(rest.len())];
         let text = raw.trim_ascii();
@@ -102,25 +135,37 @@ fn pieces(header: &[u8]) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// The first of these delimiters outside of quotes.
-fn delimiter(text: &[u8], delimiters: &[u8]) -> Option<usize> {
-    let (mut quoted, mut escaped) = (false, false);
-    text.iter().position(|byte| {
-        if escaped {
-            escaped = false;
-        } else if quoted && *byte == b'\\' {
-            escaped = true;
-        } else if *byte == b'"' {
-            quoted = !quoted;
+/// The first of two delimiters outside of quotes.
+fn delimiter(text: &[u8], one: u8, other: u8) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += memchr3(one, other, b'"', &text[at..])?;
+        if text[at] != b'"' {
+            return Some(at);
         }
-        !quoted && delimiters.contains(byte)
-    })
+        at = behind_quoted(text, at + 1)?;
+    }
+}
+
+/// The place behind the end of a quoted text that goes on at `at`.
+fn behind_quoted(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += memchr2(b'"', b'\\', text.get(at..)?)?;
+        if text[at] == b'"' {
+            return Some(at + 1);
+        }
+        // A backslash, and the byte that it escapes.
+        at += 2;
+    }
 }
 
 /// The value of an element, if it has that name.
 fn value_of<'a>(piece: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    if !piece.starts_with(name.as_bytes()) {
+        return None;
+    }
     let own = before(piece, b'=')?;
-    (own.trim_ascii() == name.as_bytes()).then(|| piece[own.len() + 1..].trim_ascii())
+    (own.trim_ascii_end() == name.as_bytes()).then(|| piece[own.len() + 1..].trim_ascii())
 }
 
 #[cfg(test)]
@@ -155,6 +200,7 @@ mod tests {
         check("x=\"a; S=B\"; S=A", "x=\"a; S=B\"");
         check("S=A,T=2", "T=2");
         check("x=1; S=A;", "x=1;");
+        check(" x=1; y=2; S=A", "x=1; y=2");
         check("$Version=1; S=A; $Path=/", "(remove)");
         check("S=A; $Path=/; x=1; $Path=/x", "x=1; $Path=/x");
         check("S", "(keep)");
@@ -192,7 +238,37 @@ mod tests {
         check("S", None);
     }
 
+    /// The first of these delimiters outside of quotes, byte by byte.
+    fn scanned_delimiter(text: &[u8], delimiters: &[u8]) -> Option<usize> {
+        let (mut quoted, mut escaped) = (false, false);
+        text.iter().position(|byte| {
+            if escaped {
+                escaped = false;
+            } else if quoted && *byte == b'\\' {
+                escaped = true;
+            } else if *byte == b'"' {
+                quoted = !quoted;
+            }
+            !quoted && delimiters.contains(byte)
+        })
+    }
+
     proptest! {
+        #[test]
+        fn skips_quoted_delimiters(text in "[a;, \"\\\\]{0,20}") {
+            let text = text.as_bytes();
+            prop_assert_eq!(delimiter(text, b';', b','), scanned_delimiter(text, b";,"));
+            prop_assert_eq!(delimiter(text, b';', b';'), scanned_delimiter(text, b";"));
+        }
+
+        /// The walk may begin at the first occurrence of the name.
+        #[test]
+        fn finds_each_value(header in "[S=A~;, \"\\\\$x1]{0,40}") {
+            let header = header.as_bytes();
+            let all = pieces(header).filter_map(|piece| value_of(piece.text, "S")).collect::<Vec<_>>();
+            prop_assert_eq!(values(header, "S").collect::<Vec<_>>(), all);
+        }
+
         /// For any client input: no panic, nothing of weir's own cookie remains, other cookies stay.
         #[test]
         fn any_header_can_be_edited(header in "[S=A~;, \"\\\\$x1]{0,40}") {

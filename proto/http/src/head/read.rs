@@ -272,6 +272,17 @@ impl Head {
     }
 }
 
+/// Full values of the fields with this name in a head's raw bytes ([`Head::raw_bytes`]), before edits.
+pub fn received_lines<'a>(bytes: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let mut start = 0;
+    memchr::memchr_iter(b'\n', bytes).filter_map(move |end| {
+        let line = &bytes[std::mem::replace(&mut start, end + 1)..end];
+        let (field, value) = line.split_at_checked(name.len())?;
+        let value = value.strip_prefix(b":").filter(|_| field.eq_ignore_ascii_case(name))?;
+        Some(value.trim_ascii())
+    })
+}
+
 fn from_the_back(occurrence: i32) -> usize {
     (occurrence.unsigned_abs() as usize).saturating_sub(1)
 }

@@ -339,6 +339,13 @@ fn positions_go_on_where_they_stopped() {
     }
 }
 
+#[test]
+fn received_lines_are_those_before_edits() {
+    let raw = b"GET / HTTP/1.1\r\nCookie: a=1\r\nCookies: x\r\ncookie:b=2 \r\nX: cookie: c\r\n\r\n";
+    let lines = received_lines(raw, b"cookie").collect::<Vec<_>>();
+    assert_eq!(lines, [&b"a=1"[..], b"b=2"]);
+}
+
 /// No path that a rule sets changes the host.
 #[test]
 fn a_path_after_an_authority_begins_with_a_slash() {
