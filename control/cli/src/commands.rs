@@ -85,8 +85,9 @@ pub fn commands() -> impl Iterator<Item = &'static Command> {
 
 /// The command that these words name on a side ([`WORKER`], [`MASTER`]), and the number of words in its name: the longest name wins.
 pub fn find_command(words: &[String], side: u8) -> Option<(&'static Command, usize)> {
+    let first = words.first()?.as_str();
     commands()
-        .filter(|command| command.flags & side != 0)
+        .filter(|command| command.flags & side != 0 && command.name.starts_with(first))
         .filter_map(|command| {
             let count = command.name.split(' ').count();
             let matches =

@@ -312,7 +312,7 @@ fn report_of(proxy: &Proxy) -> Vec<String> {
         return lines;
     };
     let mut waiting = backend.queued();
-    for server in &*backend.servers() {
+    for server in backend.servers().iter() {
         waiting += server.queued();
         lines.push(format!(
             "Server {name}/{} is {}. Conn: {} act, {} pend, {} tot.",

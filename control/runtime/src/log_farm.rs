@@ -128,7 +128,7 @@ impl LogFarm {
     }
 
     fn follow(&self, view: &FarmView<'_>, forwards: &[Forward]) {
-        for server in view.servers {
+        for server in view.servers.iter() {
             if let Some(LogTransport::Ring { forward, .. }) = self.transport(server.key()) {
                 let address =
                     destination(&server.address()).filter(|_| !server.admin_state().is_maintenance());

@@ -31,7 +31,7 @@ use crate::server::Server;
 use crate::server_key::ServerKey;
 use crate::settings::{Algorithm, BackendSettings, HashMethod, ServerSettings};
 use crate::shared::{Home, Owner, Shared, Version};
-use crate::snapshot::ServerSnapshot;
+use crate::snapshot::{ServerList, ServerSnapshot};
 use crate::sync::{Ordering, handshake_point, raise};
 use crate::view::{Chosen, WorkerView};
 use crate::waiting::{Outcome, Queues, Waiting};
@@ -65,16 +65,13 @@ impl Backend {
         let shared = Arc::new(Shared::new(settings));
         Arc::new_cyclic(|itself: &Weak<Self>| {
             let home = || Home { owner: itself.clone(), shared: Arc::clone(&shared) };
-            let servers: Vec<_> = (0u32..)
-                .zip(servers)
-                .map(|(rank, settings)| {
-                    let (key, pools) =
-                        (ServerKey::configured(rank), IdlePools::leak(shared.settings.workers));
-                    Arc::new(Server::new(key, settings, pools, home(), now_ms))
-                })
-                .collect();
-            let lb_state = LbState::new(Arc::clone(&shared), servers.clone(), now_ms);
-            let snapshot = ArcSwap::from_pointee(ServerSnapshot::new(servers));
+            let servers = (0u32..).zip(servers).map(|(rank, settings)| {
+                let (key, pools) = (ServerKey::configured(rank), IdlePools::leak(shared.settings.workers));
+                Arc::new(Server::new(key, settings, pools, home(), now_ms))
+            });
+            let servers = ServerSnapshot::new(servers);
+            let snapshot = ArcSwap::from_pointee(servers.clone());
+            let lb_state = LbState::new(Arc::clone(&shared), servers, now_ms);
             Self {
                 lb_state: Lock::new(lb_state, &LABEL),
                 snapshot,
@@ -152,8 +149,8 @@ impl Backend {
 
     /// All servers: those of the configuration in its order, then those added at run time.
     #[must_use]
-    pub fn servers(&self) -> Arc<[Arc<Server>]> {
-        Arc::clone(&self.snapshot.load().servers)
+    pub fn servers(&self) -> ServerList {
+        self.snapshot.load().servers().clone()
     }
 
     /// A server by its key.
@@ -170,19 +167,19 @@ impl Backend {
     /// The server whose index is `place`, if that place is taken.
     #[must_use]
     pub fn server_at(&self, place: usize) -> Option<Arc<Server>> {
-        self.snapshot.load().places.get(place).cloned().flatten()
+        self.snapshot.load().at(place).cloned()
     }
 
     /// A server by its name.
     #[must_use]
     pub fn server_by_name(&self, name: &str) -> Option<Arc<Server>> {
-        self.snapshot.load().servers.iter().find(|server| server.name() == name).cloned()
+        self.snapshot.load().by_name(name).cloned()
     }
 
     /// A server by its numeric identifier.
     #[must_use]
     pub fn server_by_id(&self, id: u32) -> Option<Arc<Server>> {
-        self.snapshot.load().servers.iter().find(|server| server.id() == id).cloned()
+        self.snapshot.load().by_id(id).cloned()
     }
 
     /// The server that a cookie value designates: the first one up with that value, or else the first.
@@ -335,12 +332,16 @@ impl Backend {
 
     /// Changes the key of dynamic cookies, and with it the cookies of the servers that have none configured.
     pub fn change_dynamic_cookies(&self, change: impl FnOnce(&mut DynamicCookies)) {
-        let lb_state = self.lb_state.lock();
+        let mut lb_state = self.lb_state.lock();
         let mut changed = DynamicCookies::clone(&self.shared.dynamic_cookies.load());
         change(&mut changed);
         self.shared.dynamic_cookies.store(Arc::new(changed));
-        lb_state.servers().iter().for_each(|server| server.refresh_cookie());
-        self.publish(lb_state.servers());
+        for server in lb_state.servers.servers().clone().iter() {
+            let former = server.cookie();
+            server.refresh_cookie();
+            lb_state.servers.change_cookie(server, former);
+        }
+        self.publish(&lb_state);
     }
 
     /// Adds a server, in maintenance.
@@ -354,24 +355,20 @@ impl Backend {
             return Err(AddError::StaticAlgorithm);
         }
         let mut lb_state = self.lb_state.lock();
-        let known = |id| lb_state.servers().iter().find(|server| server.id() == id);
-        if lb_state.servers().iter().any(|server| server.name() == settings.name) {
+        if lb_state.servers.by_name(&settings.name).is_some() {
             return Err(AddError::NameTaken);
         }
         if settings.id == 0 {
-            let taken: std::collections::BTreeSet<u32> =
-                lb_state.servers().iter().map(|server| server.id()).collect();
-            settings.id = (1..).find(|id| !taken.contains(id)).unwrap_or(u32::MAX);
-        } else if let Some(owner) = known(settings.id) {
+            settings.id = lb_state.servers.free_id();
+        } else if let Some(owner) = lb_state.servers.by_id(settings.id) {
             return Err(AddError::IdentifierTaken(Arc::clone(owner)));
         }
         let (key, pools) = lb_state.vacancy();
         let home = Home { owner: self.itself.clone(), shared: Arc::clone(&self.shared) };
         let server = Arc::new(Server::new(key, settings, pools, home, now_ms));
         server.begin_in_maintenance();
-        lb_state.add(Arc::clone(&server));
-        lb_state.recount(now_ms);
-        self.publish(lb_state.servers());
+        lb_state.add(&server);
+        self.publish(&lb_state);
         Ok(server)
     }
 
@@ -393,9 +390,8 @@ impl Backend {
         if self.tracking.lock().is_followed(key) {
             return Err(RemoveError::Followed);
         }
-        lb_state.remove(key);
-        lb_state.recount(now_ms);
-        self.publish(lb_state.servers());
+        lb_state.remove(&server, now_ms);
+        self.publish(&lb_state);
         drop(lb_state);
         self.forget_leader(key);
         Ok(server)
@@ -435,9 +431,9 @@ impl Backend {
         self.lb_state.lock().is_ramping()
     }
 
-    /// Publishes these servers to readers.
-    fn publish(&self, servers: &[Arc<Server>]) {
-        self.snapshot.store(Arc::new(ServerSnapshot::new(servers.to_vec())));
+    /// Publishes the servers to readers.
+    fn publish(&self, lb_state: &LbState) {
+        self.snapshot.store(Arc::new(lb_state.servers.clone()));
     }
 
     /// Whether the algorithm ignores weight changes other than between 0 and the configured weight.

@@ -1,5 +1,6 @@
 //! What a backend's lock guards: members, balancing structure and queues, and how they change together.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::balance::{Balancer, Farm, Member, Members, Pick, Request};
@@ -13,15 +14,18 @@ use crate::server::{Server, weight};
 use crate::server_key::ServerKey;
 use crate::settings::Algorithm;
 use crate::shared::{Shared, Version};
+use crate::snapshot::{ServerList, ServerSnapshot};
 use crate::sync::{Ordering, handshake_point, raise};
 
 /// What the lock guards.
 pub(crate) struct LbState {
     shared: Arc<Shared>,
-    /// Those of the configuration in its order, then those added at run time.
-    servers: Vec<Arc<Server>>,
+    /// All servers, in the version that is published after each change.
+    pub(crate) servers: ServerSnapshot,
     /// The places of servers, by key.
     slots: Vec<ServerSlot>,
+    /// The places without a server.
+    vacant: BTreeSet<u32>,
     /// The backend's queue.
     queue: WaitQueue,
     /// The servers that take new visitors now.
@@ -31,8 +35,8 @@ pub(crate) struct LbState {
     rotation: Option<Arc<Rotation>>,
     /// The current version, by which workers that choose without the lock notice changes.
     version: Version,
-    /// Whether some server's limit follows the backend's load.
-    limits_follow_load: bool,
+    /// How many servers have a limit that follows the backend's load.
+    followers_of_load: usize,
     /// How many servers are usable, without and with those that are ejected.
     tally: Tally,
     arrivals: u64,
@@ -62,10 +66,9 @@ pub(crate) struct LbState {
 pub type Watcher = Box<dyn Fn(&FarmView<'_>) + Send + Sync>;
 
 /// A farm as a [`Watcher`] sees it.
-#[derive(Debug)]
 pub struct FarmView<'f> {
     /// All servers: those of the configuration in its order, then those added at run time.
-    pub servers: &'f [Arc<Server>],
+    pub servers: &'f ServerList,
     /// Those that take new visitors now, the one that `balance sticky` uses first.
     pub usable: &'f [Arc<Server>],
 }
@@ -145,7 +148,7 @@ enum Serving {
 }
 
 impl Tally {
-    fn of(servers: &[Arc<Server>], now_ms: u64) -> Self {
+    fn of(servers: &ServerList, now_ms: u64) -> Self {
         let mut tally = Self::default();
         servers.iter().for_each(|server| tally.add(server, Standing::of(server, now_ms)));
         tally
@@ -181,6 +184,11 @@ impl Tally {
     }
 }
 
+/// Whether a server's limit follows the backend's load.
+fn follows_load(server: &Server) -> bool {
+    server.settings().minimum_connections > 0
+}
+
 /// In farms with at least this many servers, changes are batched.
 pub(crate) const LARGE_FARM: usize = 256;
 /// How long changes are batched, in milliseconds. It bounds the delay until a server that comes up gets its first visitor.
@@ -196,16 +204,18 @@ const MOOT_TURNS: usize = 32;
 const RAMP_STEPS: u64 = 50;
 
 impl LbState {
-    pub(crate) fn new(shared: Arc<Shared>, servers: Vec<Arc<Server>>, now_ms: u64) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, servers: ServerSnapshot, now_ms: u64) -> Self {
+        let list = servers.servers().clone();
         let mut lb_state = Self {
-            slots: servers.iter().map(|server| ServerSlot::of(Arc::clone(server))).collect(),
+            slots: list.iter().map(|server| ServerSlot::of(Arc::clone(server))).collect(),
+            vacant: BTreeSet::new(),
             queue: WaitQueue::default(),
             members: Arc::new(Members::new(Vec::new())),
             balancer: Balancer::new(&shared.settings),
             rotation: None,
             version: Version::default(),
-            limits_follow_load: false,
-            tally: Tally::default(),
+            followers_of_load: list.iter().filter(|server| follows_load(server)).count(),
+            tally: Tally::of(&list, now_ms),
             arrivals: 0,
             now_ms,
             ramp_step_ms: None,
@@ -222,7 +232,7 @@ impl LbState {
             servers,
             shared,
         };
-        lb_state.recount(now_ms);
+        lb_state.rebuild(now_ms);
         // Initial state, up or down: no downtime so far.
         lb_state.downtime_before_ms = 0;
         lb_state
@@ -262,20 +272,29 @@ impl LbState {
             waits && !after.weighs && self.members.position(server.key()).is_some()
         };
         self.tally = tally;
-        if self.servers.len() < LARGE_FARM || takes_over {
+        if !self.is_large() || takes_over {
             self.rebuild(now_ms);
             return true;
         }
-        self.close_rotation();
-        self.stale = true;
+        self.postpone();
         if let Some(member) = self.members.position(server.key()).filter(|_| !self.takes_visitors(server)) {
             self.balancer.leave(member);
         }
         let step = self.ramp_step(server, now_ms);
         self.ramp_step_ms = self.ramp_step_ms.into_iter().chain(step).min();
         self.show_usable();
-        self.show_version(false);
         false
+    }
+
+    /// Has the members computed later, and choices made under the lock until then.
+    fn postpone(&mut self) {
+        self.close_rotation();
+        self.stale = true;
+        self.show_version(false);
+    }
+
+    fn is_large(&self) -> bool {
+        self.servers.servers().len() >= LARGE_FARM
     }
 
     /// Whether a server takes new visitors, according to the counts.
@@ -313,8 +332,7 @@ impl LbState {
     /// Whether weights and limits of slow starts are to be recomputed, and free slots given out: in a large farm not for each of its
     /// checks.
     pub(crate) fn is_tick_due(&mut self, now_ms: u64) -> bool {
-        let is_due =
-            self.servers.len() < LARGE_FARM || now_ms >= self.ticked_at_ms.saturating_add(TOGETHER_MS);
+        let is_due = !self.is_large() || now_ms >= self.ticked_at_ms.saturating_add(TOGETHER_MS);
         if is_due {
             self.ticked_at_ms = now_ms;
         }
@@ -372,13 +390,6 @@ impl LbState {
         }
     }
 
-    /// After changes that were not counted one by one: counts all servers, and recomputes the members.
-    pub(crate) fn recount(&mut self, now_ms: u64) {
-        self.tally = Tally::of(&self.servers, now_ms);
-        self.limits_follow_load = self.servers.iter().any(|server| server.settings().minimum_connections > 0);
-        self.rebuild(now_ms);
-    }
-
     /// Recomputes the members, and updates the balancing structure and the workers' version.
     fn rebuild(&mut self, now_ms: u64) {
         self.close_rotation();
@@ -387,10 +398,10 @@ impl LbState {
             self.restless_until_ms = self.now_ms.saturating_add(RESTLESS_MS);
         }
         (self.stale, self.batch_end_is_known) = (false, false);
-        self.visits += self.servers.len() as u64;
+        self.visits += self.servers.servers().len() as u64;
         let now_ms = self.now_ms;
         let was_up = !self.members.list.is_empty();
-        debug_assert_eq!(self.tally, Tally::of(&self.servers, now_ms), "each change was counted");
+        debug_assert_eq!(self.tally, Tally::of(self.servers.servers(), now_ms), "each change was counted");
         let members = self.find_members();
         if was_up == members.is_empty() {
             if !was_up {
@@ -418,7 +429,8 @@ impl LbState {
             (weight > 0).then(|| Member { server: Arc::clone(server), weight, since: since(server.key()) })
         };
         let usable = |backup: bool| {
-            let of_kind = self.servers.iter().filter(move |server| server.settings().backup == backup);
+            let of_kind =
+                self.servers.servers().iter().filter(move |server| server.settings().backup == backup);
             of_kind.filter_map(|server| member(server, server.effective_weight(self.now_ms)))
         };
         match self.tally.serving() {
@@ -429,7 +441,7 @@ impl LbState {
             Serving::Ejected => {
                 let taken_back =
                     |server: &Arc<Server>| member(server, server.weight_if_taken_back(self.now_ms));
-                self.servers.iter().filter_map(taken_back).collect()
+                self.servers.servers().iter().filter_map(taken_back).collect()
             }
         }
     }
@@ -448,7 +460,7 @@ impl LbState {
     /// How often the weight of a server in its slow start is recomputed. In a large farm that takes its time.
     fn ramp_step(&self, server: &Server, now_ms: u64) -> Option<u64> {
         let ramp = server.ramp(now_ms);
-        let least = if self.servers.len() < LARGE_FARM { 1 } else { TOGETHER_MS };
+        let least = if self.is_large() { TOGETHER_MS } else { 1 };
         (!ramp.is_over()).then(|| (ramp.duration_ms / RAMP_STEPS).max(least))
     }
 
@@ -481,7 +493,7 @@ impl LbState {
             Some(order) => order.iter().map(member).collect(),
             None => self.members.list.iter().map(|member| Arc::clone(&member.server)).collect(),
         };
-        watcher(&FarmView { servers: &self.servers, usable: &usable });
+        watcher(&FarmView { servers: self.servers.servers(), usable: &usable });
     }
 
     /// The farm's status for statistics and the runtime API.
@@ -520,16 +532,12 @@ impl LbState {
         self.slots.get(key.index())?.server.as_ref().filter(|server| server.key() == key)
     }
 
-    /// All servers in their order.
-    pub(crate) fn servers(&self) -> &[Arc<Server>] {
-        &self.servers
-    }
-
     /// A key for a server to be added, and the connection counts of its place.
     pub(crate) fn vacancy(&self) -> (ServerKey, &'static IdlePools) {
-        match (0..).zip(&self.slots).find(|(_, slot)| slot.server.is_none()) {
-            Some((place, slot)) => {
-                (ServerKey::added(place, slot.generation % MAX_GENERATION + 1), slot.pools)
+        match self.vacant.first() {
+            Some(place) => {
+                let slot = &self.slots[*place as usize];
+                (ServerKey::added(*place, slot.generation % MAX_GENERATION + 1), slot.pools)
             }
             None => {
                 (ServerKey::added(self.slots.len() as u32, 1), IdlePools::leak(self.shared.settings.workers))
@@ -537,21 +545,34 @@ impl LbState {
         }
     }
 
-    /// Adds a server that was created for the current [`LbState::vacancy`].
-    pub(crate) fn add(&mut self, server: Arc<Server>) {
-        let place = server.key().index();
-        match self.slots.get_mut(place) {
-            Some(slot) => *slot = ServerSlot::of(Arc::clone(&server)),
-            None => self.slots.push(ServerSlot::of(Arc::clone(&server))),
+    /// Adds a server that was created for the current [`LbState::vacancy`]. It is in maintenance, so members and counts stay.
+    pub(crate) fn add(&mut self, server: &Arc<Server>) {
+        let slot = ServerSlot::of(Arc::clone(server));
+        match self.slots.get_mut(server.key().index()) {
+            Some(vacant) => *vacant = slot,
+            None => self.slots.push(slot),
         }
-        self.servers.push(server);
+        self.vacant.remove(&server.key().place());
+        self.followers_of_load += usize::from(follows_load(server));
+        self.servers.add(Arc::clone(server));
+        if self.watcher.is_some() {
+            self.rebuild(self.now_ms);
+        }
     }
 
-    /// Removes a server that nobody waits for.
-    pub(crate) fn remove(&mut self, key: ServerKey) {
-        debug_assert!(self.slots[key.index()].queue.is_empty(), "who waits is sent away before");
-        self.servers.retain(|server| server.key() != key);
-        self.slots[key.index()].server = None;
+    /// Removes a server that is in maintenance, and that no request waits for. Workers drop their handles when they look again.
+    pub(crate) fn remove(&mut self, server: &Server, now_ms: u64) {
+        let slot = &mut self.slots[server.key().index()];
+        debug_assert!(slot.queue.is_empty(), "who waits is sent away before");
+        slot.server = None;
+        self.vacant.insert(server.key().place());
+        self.followers_of_load -= usize::from(follows_load(server));
+        self.servers.remove(server);
+        if self.is_large() && self.watcher.is_none() {
+            self.postpone();
+        } else {
+            self.rebuild(now_ms);
+        }
     }
 
     /// Whether some server is in its slow start.
@@ -636,7 +657,7 @@ impl LbState {
 
     /// The number of streams in the backend, if a limit depends on it: it sums the counts of all workers.
     fn backend_load(&self) -> u32 {
-        if self.limits_follow_load { self.shared.figures.inside() } else { 0 }
+        if self.followers_of_load > 0 { self.shared.figures.inside() } else { 0 }
     }
 
     fn slot_limit(&self, server: &Server) -> u32 {
@@ -746,19 +767,22 @@ impl LbState {
 
     /// Gives the free slots of all members to those who wait for any server.
     fn hand_out_members(&mut self, woken: &mut Vec<Arc<Waiter>>) {
-        let mut next = 0;
-        while next < self.servers.len() && !self.queue.is_empty() {
-            let key = self.servers[next].key();
-            self.hand_out(key, woken);
-            next += 1;
+        // Only a hand-out under this very lock changes the queue.
+        let servers = self.servers.servers().clone();
+        for server in servers.iter() {
+            if self.queue.is_empty() {
+                break;
+            }
+            self.hand_out(server.key(), woken);
         }
     }
 
     /// Gives all free slots to waiters.
     pub(crate) fn hand_out_all(&mut self, woken: &mut Vec<Arc<Waiter>>) {
-        self.visits += self.servers.len() as u64;
-        for index in 0..self.servers.len() {
-            let key = self.servers[index].key();
+        let servers = self.servers.servers().clone();
+        self.visits += servers.len() as u64;
+        for server in servers.iter() {
+            let key = server.key();
             if !self.queue.is_empty() || !self.slots[key.index()].queue.is_empty() {
                 self.hand_out(key, woken);
             }

@@ -77,5 +77,6 @@ pub use settings::{
     Algorithm, BackendSettings, HashAffinity, HashFunction, HashKey, HashMethod, HashType, HttpReuse,
     PoolSettings, ServerSettings, UriKey,
 };
+pub use snapshot::ServerList;
 pub use traffic::Seen;
 pub use waiting::{Granted, Outcome, Positions, Waiting};

@@ -26,6 +26,11 @@ impl ServerKey {
         self.place as usize
     }
 
+    /// The place as a number.
+    pub(crate) const fn place(self) -> u32 {
+        self.place
+    }
+
     /// Whether the server comes from the configuration; [`ServerKey::index`] is then its rank there.
     #[must_use]
     pub const fn is_configured(self) -> bool {

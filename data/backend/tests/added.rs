@@ -3,6 +3,7 @@
 
 mod fixture;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fixture::*;
@@ -106,6 +107,51 @@ fn names_and_identifiers_are_unique() {
         let fixed = backend(algorithm, vec![server("a")]);
         assert!(matches!(fixed.add(server("b"), 0), Err(AddError::StaticAlgorithm)));
     }
+}
+
+/// Lists of servers at different moments share their memory: a change copies a few of the references, not those of all servers.
+#[test]
+fn a_change_of_one_of_thousands_copies_few_references() {
+    let settings = BackendSettings {
+        dynamic_cookies: DynamicCookies { enabled: true, key: Some("foo".into()) },
+        ..Default::default()
+    };
+    let named = (0..5_000).map(|rank| server(&format!("s{rank}"))).collect();
+    let backend = with(settings, named);
+    let all: Vec<_> = backend.servers().iter().cloned().collect();
+    let references = || all.iter().map(Arc::strong_count).sum::<usize>();
+    let mut kept = Vec::new();
+    let mut copied_by = |change: &mut dyn FnMut()| {
+        let before = references();
+        change();
+        kept.push(backend.servers());
+        references().saturating_sub(before)
+    };
+    let added = std::cell::Cell::new(None);
+    assert!(copied_by(&mut || added.set(Some(add(&backend, "new")))) <= 100);
+    assert!(copied_by(&mut || remove(&backend, added.take().unwrap()).unwrap()) <= 100);
+    let first = all[0].key();
+    let address = Change::Address { ip: Some([127, 0, 0, 9].into()), port: None };
+    assert!(copied_by(&mut || backend.change(first, address.clone(), 0).unwrap()) <= 100);
+    assert!(copied_by(&mut || set(&backend, first, RequestedState::Maintenance)) <= 100);
+    assert!(copied_by(&mut || remove(&backend, first).map(drop).unwrap()) <= 100);
+    assert_eq!(kept.iter().map(ServerList::len).collect::<Vec<_>>(), [5_001, 5_000, 5_000, 5_000, 4_999]);
+    assert_eq!(backend.servers().get(0).map(|server| server.name()), Some("s1"));
+}
+
+#[test]
+fn a_new_server_gets_the_lowest_free_identifier() {
+    let backend = backend(Algorithm::RoundRobin, Vec::new());
+    let mut names = (0..).map(|name| format!("n{name}"));
+    let mut numbered = |id| {
+        let settings = ServerSettings { id, ..server(&names.next().unwrap()) };
+        backend.add(settings, 0).unwrap().id()
+    };
+    assert_eq!([2, 0, 0, 5, 0, 0].map(&mut numbered), [2, 1, 3, 5, 4, 6]);
+    for id in [4, 1, 3] {
+        remove(&backend, backend.server_by_id(id).unwrap().key()).unwrap();
+    }
+    assert_eq!([0, 0, 0, 0].map(numbered), [1, 3, 4, 7]);
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn check_idle(running: &Running) {
     }
 }
 
-fn servers(proxy: &weir_stream::instance::Proxy) -> std::sync::Arc<[std::sync::Arc<weir_backend::Server>]> {
+fn servers(proxy: &weir_stream::instance::Proxy) -> weir_backend::ServerList {
     proxy.servers().servers()
 }
 

@@ -11,7 +11,7 @@
 //! [`Semaphore`] bounds how many permits are taken and lists the waiters.
 //! [`Counter`] is a figure with one writer, [`Published`] a snapshot that many read while few replace it,
 //! [`PerWorker`] what each worker has for itself, [`LazyPerWorker`] what each writes and all read, made when it is first written,
-//! like every [`LazyBox`].
+//! like every [`LazyBox`]. [`PersistentMap`] is an ordered map for such snapshots: the next version shares all that did not change.
 //! [`atomic`] has the standard atomics, and counts the expensive operations in tests.
 //!
 //! This crate refuses to know what is woken, counted or published, and how a sleeping thread is woken.
@@ -25,6 +25,7 @@ mod lazy_deadline;
 mod lazy_per_worker;
 mod lock_label;
 mod per_worker;
+mod persistent_map;
 mod primitives;
 mod published;
 pub mod ring;
@@ -46,6 +47,7 @@ pub use lock_label::{
     Lock, LockFigures, LockGuard, LockLabel, ModeReport, lock_figures, lock_times_ns, measure_locks,
 };
 pub use per_worker::PerWorker;
+pub use persistent_map::PersistentMap;
 pub use published::Published;
 pub use ring::Ring;
 pub use run_state::{Begin, Finish, RunState};

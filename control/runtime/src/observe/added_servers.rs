@@ -110,9 +110,8 @@ impl LiveTarget {
             let name = track.backend.as_deref().unwrap_or(proxy.name());
             format!("unable to find required proxy '{name}' for tracking.")
         })?;
-        let servers = backend.servers();
-        let leader = servers.iter().find(|server| *server.name() == *track.server);
-        let leader = leader
+        let leader = backend
+            .server_by_name(&track.server)
             .ok_or_else(|| format!("unable to find required server '{}' for tracking.", track.server))?;
         let known = of_leader.known_server(leader.key());
         if matches!(known, Some(KnownServer::Added(_))) {

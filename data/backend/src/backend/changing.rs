@@ -130,7 +130,9 @@ impl Backend {
         let server = Arc::clone(lb_state.server(key).ok_or(ChangeError::NoSuchServer)?);
         let before = lb_state.situation(&server, now_ms);
         let standing = lb_state.standing(&server, now_ms);
+        let cookie = server.cookie();
         apply(&server)?;
+        self.follow_cookie(&mut lb_state, &server, cookie);
         let returns = before.admin.is_maintenance() && !server.admin_state().is_maintenance();
         if let Some(leader) = leader.filter(|_| returns) {
             // It has no checks of its own.
@@ -196,14 +198,16 @@ impl Backend {
     pub fn restore(&self, key: ServerKey, former: FormerState, now_ms: u64) -> Result<(), ChangeError> {
         let mut lb_state = self.lb_state.lock();
         let server = Arc::clone(lb_state.server(key).ok_or(ChangeError::NoSuchServer)?);
+        let (standing, cookie) = (lb_state.standing(&server, now_ms), server.cookie());
         if let Some(weight) = former.weight {
             self.apply_weight(&server, WeightChange::Absolute(weight))?;
         }
         if former.port.is_some() {
-            self.apply_address(&server, None, former.port);
+            apply_address(&server, None, former.port);
         }
         server.restore(former.admin, former.operational, former.check_level, former.last_change_ms);
-        lb_state.recount(now_ms);
+        self.follow_cookie(&mut lb_state, &server, cookie);
+        lb_state.follow(&server, standing, now_ms);
         Ok(())
     }
 
@@ -211,14 +215,14 @@ impl Backend {
         match change {
             Change::Weight(weight) => self.apply_weight(server, weight)?,
             Change::MaximumConnections(maximum) => server.store_maximum_connections(maximum),
-            Change::Address { ip, port } => self.apply_address(server, ip.map(Some), port),
+            Change::Address { ip, port } => apply_address(server, ip.map(Some), port),
             Change::Resolved { ip, port } => {
-                self.apply_address(server, Some(Some(ip)), port);
+                apply_address(server, Some(Some(ip)), port);
                 let admin = server.admin_state().without(AdminState::RESOLUTION_MAINTENANCE);
                 apply_admin(server, admin, now_ms);
             }
             Change::Unresolved { port } => {
-                self.apply_address(server, Some(None), port);
+                apply_address(server, Some(None), port);
                 let admin = server.admin_state().with(AdminState::RESOLUTION_MAINTENANCE);
                 apply_admin(server, admin, now_ms);
             }
@@ -239,11 +243,12 @@ impl Backend {
         Ok(())
     }
 
-    /// A dynamic cookie follows the address, and requests find the server by the new one.
-    fn apply_address(&self, server: &Server, ip: Option<Option<IpAddr>>, port: Option<ServicePort>) {
-        server.store_address(ip, port);
-        server.refresh_cookie();
-        self.publish(&self.servers());
+    /// After a change: requests find the server by its new cookie, if that is another one.
+    fn follow_cookie(&self, lb_state: &mut LbState, server: &Server, former: Option<Arc<String>>) {
+        if server.cookie() != former {
+            lb_state.servers.change_cookie(server, former);
+            self.publish(lb_state);
+        }
     }
 
     fn apply_weight(&self, server: &Server, change: WeightChange) -> Result<(), ChangeError> {
@@ -254,6 +259,12 @@ impl Backend {
         server.store_user_weight(weight);
         Ok(())
     }
+}
+
+/// A dynamic cookie follows the address.
+fn apply_address(server: &Server, ip: Option<Option<IpAddr>>, port: Option<ServicePort>) {
+    server.store_address(ip, port);
+    server.refresh_cookie();
 }
 
 /// Sets the administrative state, and the operational state that follows from it.

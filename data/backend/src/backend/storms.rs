@@ -123,6 +123,23 @@ fn no_backend_looks_at_all_servers_for_each_change() {
     check("one backup at a time", settings(), |server| server.backup = true, 1_000 + MOST_ROUNDS);
 }
 
+/// Servers that come and go one by one are not a reason to look at all others, even if a request arrives after each change.
+#[test]
+fn adding_and_removing_looks_at_no_other_server() {
+    let backend = farm(Algorithm::RoundRobin, 5_000, 0);
+    let before = backend.lb_state.lock().visits();
+    for number in 0..1_000 {
+        let settings = ServerSettings { name: format!("new{number}"), ..ServerSettings::default() };
+        let added = backend.add(settings, 10).expect("its name is new");
+        assert_eq!(added.id(), 5_001);
+        drop(lease(choose(&backend, number, 10)));
+        drop(backend.remove(added.key(), 10).expect("it is in maintenance"));
+        assert!(lease(choose(&backend, number, 10)).server().is_up());
+    }
+    let rounds = (backend.lb_state.lock().visits() - before) / 5_000;
+    assert!(rounds <= 2, "all were looked at {rounds} times in a millisecond");
+}
+
 /// The same where all servers are full, and requests wait: each server that comes up, or is left by a request, serves one of them.
 #[test]
 fn who_waits_does_not_make_changes_expensive() {
