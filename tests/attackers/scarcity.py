@@ -411,6 +411,24 @@ def idle_server_connections_give_way(binary, folder):
             assert not failed, f"{threads} workers: {len(failed)} of {count} were refused: {failed[0]}"
 
 
+def idle_server_connections_give_way_to_clients(binary, folder):
+    """Without a descriptor left for a client, idle connections to servers are closed for it, one for each: none waits for a timeout."""
+    count = 30
+    for threads in (1, 2):
+        first = Server(count)
+        with Folder() as own, Scene(binary, own, threads=threads, maxconn=200, first=first.port) as scene:
+            scene.come(count, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in answers(scene.clients))
+            most = open_descriptors(scene.program)
+            resource.prlimit(scene.program.pid, resource.RLIMIT_NOFILE, (most, most))
+            before = time.monotonic()
+            more = scene.come_to_ask(count // 2)
+            ask_all(more, b"/fine")
+            took = time.monotonic() - before
+            # An accepting worker that only waits tries again each 100 ms.
+            assert took < 1, f"{threads} workers: {took:.1f} s for {len(more)} clients"
+
+
 def a_clients_own_server_connections_give_way(binary, folder):
     """`http-reuse never`: without a descriptor left, connections that wait for another client's next request are closed; that one gets a new one."""
     count = 30
@@ -452,7 +470,8 @@ def answers(clients):
 def few_server_connections_are_kept_where_descriptors_are_few(binary, folder):
     """`tune.pool-low-fd-ratio`: with more descriptors in use than that, connections are not kept; `tune.pool-high-fd-ratio`: idle ones go for new ones."""
     count = 30
-    for extra, low, high in (("", 0, 15), ("tune.pool-low-fd-ratio 100", count, count), ("tune.pool-low-fd-ratio 0", 0, 0)):
+    few = "tune.pool-low-fd-ratio 20\n    tune.pool-high-fd-ratio 25"
+    for extra, low, high in ((few, 0, 15), ("", count, count), ("tune.pool-low-fd-ratio 0", 0, 0)):
         first = Server(count)
         with Folder() as own, Scene(binary, own, extra=extra, threads=1, maxconn=60, first=first.port) as scene:
             base = open_descriptors(scene.program)

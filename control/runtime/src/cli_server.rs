@@ -14,7 +14,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use weir_cli::{Session, SessionSettings, Status};
-use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, Received, proxy_header};
+use weir_net::{
+    Acceptor, AcceptorState, Connection, ConnectionLimit, DescriptorRoom, Permit, Received, proxy_header,
+};
 use weir_sched::{Class, Descriptor, Kind, Tick, wait, yield_now};
 use weir_stream::worker::ProcessFigures;
 use weir_sys::{Address, Errno};
@@ -79,6 +81,10 @@ impl Acceptor for CliAcceptor {
                 }
             }
         });
+    }
+
+    fn make_room(&self) -> DescriptorRoom {
+        weir_stream::server::idle::request_room()
     }
 
     /// Clients wait in the kernel's queue until there are descriptors again; the listeners of frontends report the shortage.

@@ -33,5 +33,5 @@ pub use datagram::{Arrived, Datagram};
 pub use endpoint::{Endpoint, HandedOver, OpenError, Opened, Opener, Placement, SocketOptions};
 pub use fault::Fault;
 pub use link::{Link, LinkTls};
-pub use listener::{Acceptor, AcceptorState};
+pub use listener::{Acceptor, AcceptorState, DescriptorRoom};
 pub use turns::{Turn, Turns};

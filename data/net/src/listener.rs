@@ -47,6 +47,11 @@ pub trait Acceptor: 'static {
     /// Takes an accepted connection over.
     fn enter(&self, ticket: Self::Ticket, socket: OwnedFd, peer: Address);
 
+    /// No descriptor is left for the next connection: frees one that the process can do without, if there is one.
+    fn make_room(&self) -> DescriptorRoom {
+        DescriptorRoom::Missing
+    }
+
     /// Accepting failed for a reason that is not the client's. Reported once until a connection is accepted again.
     fn exhausted(&self, errno: Errno);
 }
@@ -62,12 +67,23 @@ pub enum AcceptorState {
     Stopped,
 }
 
+/// Whether a descriptor was freed for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DescriptorRoom {
+    /// One was freed.
+    Made,
+    /// Other workers were asked to free one, which takes them about so long.
+    Requested(Duration),
+    /// There is none to free.
+    Missing,
+}
+
 /// Accepts from `listener` until `acceptor` is stopped; at most `batch` connections in one turn (`tune.maxaccept`).
 pub async fn accept<D: Acceptor>(listener: Descriptor, acceptor: D, batch: u32) {
     listener.set_owner(current());
     // A socket that does not listen is one end of a pair over which connections are passed.
     let passed = socket::is_listening(&listener) == Ok(false);
-    let mut complained = false;
+    let (mut complained, mut requested) = (false, false);
     loop {
         let until = match acceptor.state() {
             AcceptorState::Stopped => {
@@ -93,11 +109,24 @@ pub async fn accept<D: Acceptor>(listener: Descriptor, acceptor: D, batch: u32) 
                 // A listener that is being paused fails before its state changes: try again soon.
                 Halt::Failed(Errno::INVAL) => after(RETRY),
                 Halt::Failed(errno) => {
-                    if !complained {
-                        acceptor.exhausted(errno);
-                        complained = true;
+                    // Other workers are asked once before each complaint.
+                    let is_lack = errno == Errno::MFILE && !requested;
+                    let room = if is_lack { acceptor.make_room() } else { DescriptorRoom::Missing };
+                    requested = matches!(room, DescriptorRoom::Requested(_));
+                    match room {
+                        DescriptorRoom::Made => {
+                            yield_now().await;
+                            continue;
+                        }
+                        DescriptorRoom::Requested(wait) => after(wait),
+                        DescriptorRoom::Missing => {
+                            if !complained {
+                                acceptor.exhausted(errno);
+                                complained = true;
+                            }
+                            after(RETRY)
+                        }
                     }
-                    after(RETRY)
                 }
             },
         };

@@ -142,13 +142,18 @@ pub struct DescriptorMarks {
     pub low: u32,
     /// Above this, an idle connection is closed for each one that is opened (`tune.pool-high-fd-ratio`).
     pub high: u32,
+    /// Above this, an idle connection is closed for each client that is accepted.
+    pub short: u32,
 }
+
+/// From this percentage of all descriptors on they are short: what is left is for checks, logs, operators and files.
+const SHORT_PERCENT: u8 = 95;
 
 impl DescriptorMarks {
     /// The marks at these percentages of `all`.
     pub fn of(all: u32, low_percent: u8, high_percent: u8) -> Self {
         let part = |percent: u8| (u64::from(all) * u64::from(percent) / 100) as u32;
-        DescriptorMarks { low: part(low_percent), high: part(high_percent) }
+        DescriptorMarks { low: part(low_percent), high: part(high_percent), short: part(SHORT_PERCENT) }
     }
 }
 

@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::{FrontendRate, ProcessCounter, ProcessRate};
 use weir_events::Level;
-use weir_net::{Acceptor, AcceptorState, ConnectionLimit};
+use weir_net::{Acceptor, AcceptorState, ConnectionLimit, DescriptorRoom};
 use weir_sched::{Class, Kind, Tick};
 use weir_sys::{Address, Errno};
 
 use crate::admission::Admission;
 use crate::connection_task::ConnectionTask;
 use crate::instance::{Instance, Listener, Proxy, ProxyState};
+use crate::server::idle;
 
 /// The handler of a listener, on each worker that accepts from it.
 #[derive(Clone, Copy)]
@@ -91,6 +92,7 @@ impl Acceptor for ListenerHandler {
         let proxy = self.listener.proxy();
         proxy.count_connection();
         proxy.instance().count_connection();
+        idle::accepted(&proxy.instance().limits, &socket);
         if self.listener.tls.is_some() {
             proxy.instance().rates.event(own, ProcessRate::TlsConnections, weir_sched::now().as_ms());
         }
@@ -106,12 +108,13 @@ impl Acceptor for ListenerHandler {
         }
     }
 
+    fn make_room(&self) -> DescriptorRoom {
+        idle::request_room()
+    }
+
     fn exhausted(&self, errno: Errno) {
         let proxy = self.listener.proxy();
         let name = proxy.name();
-        if errno == Errno::MFILE {
-            crate::server::idle::give_up_one();
-        }
         let text = match errno {
             Errno::MFILE => format!(
                 "Proxy {name} reached the limit of open files of the process. Please check 'ulimit-n' and restart."

@@ -25,12 +25,12 @@ use weir_backend::{
     may_reuse, reuse_scope,
 };
 use weir_mux::StreamConnector;
-use weir_net::{Companion, Connection, Fault};
+use weir_net::{Companion, Connection, DescriptorRoom, Fault};
 use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, Wakeup, wait, yield_now};
 
 use super::carrier::Carrier;
 use crate::clock;
-use crate::instance::{Instance, Proxy};
+use crate::instance::{Instance, Limits, Proxy};
 use crate::session::Session;
 use crate::stream::Stream;
 use crate::upstream::{OwnConnection, Upstream};
@@ -410,7 +410,7 @@ pub(super) async fn place((whose, server): (Whose, &Server)) -> Result<Companion
 }
 
 /// Whether more than `mark` descriptors were in use when this one was opened.
-fn opened_beyond(mark: u32, descriptor: &Descriptor) -> bool {
+fn opened_beyond(mark: u32, descriptor: impl AsFd) -> bool {
     u32::try_from(descriptor.as_fd().as_raw_fd()).is_ok_and(|number| number >= mark)
 }
 
@@ -421,19 +421,31 @@ pub(super) fn opened(stream: &Stream, descriptor: &Descriptor) {
     }
 }
 
-/// No descriptor is left: closes an idle connection of this worker, or has the other workers close one each and waits a
-/// moment.
+/// No descriptor is left for a connection to a server: frees one, for which other workers may get a moment.
 pub(super) async fn make_room() {
+    if let DescriptorRoom::Requested(wait) = request_room() {
+        weir_sched::sleep_until(clock::after(wait)).await;
+    }
+}
+
+/// Called when a client was accepted: where descriptors are short, an idle connection is closed in return. So checks, logs and
+/// operators find some, too.
+pub(crate) fn accepted(limits: &Limits, socket: impl AsFd) {
+    if opened_beyond(limits.descriptors.short, socket) {
+        give_up_any(POOLS_AT_ONCE);
+    }
+}
+
+/// No descriptor is left: closes an idle connection of this worker, or has the other workers close one each.
+pub fn request_room() -> DescriptorRoom {
     if give_up_one() {
-        return;
+        return DescriptorRoom::Made;
     }
     let own = weir_sched::worker_index();
     let others = (0..weir_sched::worker_count()).filter(|worker| *worker != own);
     // A worker whose queue is full cannot help.
     let asked = others.filter(|worker| weir_sched::send_to(*worker, || _ = give_up_one()).is_ok());
-    if asked.count() > 0 {
-        weir_sched::sleep_until(clock::after(TAKEOVER)).await;
-    }
+    if asked.count() > 0 { DescriptorRoom::Requested(TAKEOVER) } else { DescriptorRoom::Missing }
 }
 
 /// Memory is short: closes the older half of this worker's idle connections to each server.
