@@ -74,7 +74,7 @@ pub enum DescriptorRoom {
     Made,
     /// Other workers were asked to free one, which takes them about so long.
     Requested(Duration),
-    /// There is none to free.
+    /// The process holds no descriptor to free.
     Missing,
 }
 
@@ -109,7 +109,7 @@ pub async fn accept<D: Acceptor>(listener: Descriptor, acceptor: D, batch: u32) 
                 // A listener that is being paused fails before its state changes: try again soon.
                 Halt::Failed(Errno::INVAL) => after(RETRY),
                 Halt::Failed(errno) => {
-                    // Other workers are asked once before each complaint.
+                    // Other workers get one request before each complaint.
                     let is_lack = errno == Errno::MFILE && !requested;
                     let room = if is_lack { acceptor.make_room() } else { DescriptorRoom::Missing };
                     requested = matches!(room, DescriptorRoom::Requested(_));

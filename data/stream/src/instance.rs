@@ -146,7 +146,7 @@ pub struct DescriptorMarks {
     pub short: u32,
 }
 
-/// From this percentage of all descriptors on they are short: what is left is for checks, logs, operators and files.
+/// From this percentage of all descriptors on they are short: the rest is for checks, logs, operators and files.
 const SHORT_PERCENT: u8 = 95;
 
 impl DescriptorMarks {
