@@ -11,6 +11,7 @@
 pub mod admin;
 pub mod answer;
 pub mod dump;
+mod field_set;
 pub mod fields;
 pub mod info;
 pub mod latency;
@@ -25,6 +26,7 @@ pub mod uri;
 
 pub use answer::StatsAnswer;
 pub use dump::{Progress, StatsDump};
+pub use field_set::FieldSet;
 pub use fields::{FIELD_COUNT, Field, Kind};
 pub use info::{InfoField, InfoRow};
 pub use latency::LatencyDump;

@@ -1,7 +1,10 @@
 //! The figures of one object.
 
+use std::sync::OnceLock;
+
 use weir_events::HistogramReading;
 
+use crate::field_set::FieldSet;
 use crate::fields::{FIELD_COUNT, FIELDS, Field, Kind, Type};
 
 /// One figure.
@@ -66,6 +69,18 @@ enum Cell {
     U64(u64),
     Float(f64),
     Text { start: usize, end: usize },
+}
+
+impl Clone for Cells {
+    fn clone(&self) -> Self {
+        Self { cells: self.cells.clone(), text: self.text.clone() }
+    }
+
+    /// Keeps the memory of both lists.
+    fn clone_from(&mut self, source: &Self) {
+        self.cells.clone_from(&source.cells);
+        self.text.clone_from(&source.text);
+    }
 }
 
 impl Cells {
@@ -162,6 +177,8 @@ pub struct Row {
     description: Option<String>,
     health: Health,
     latencies: Option<Box<Latencies>>,
+    /// The fields that are filled, unless all are.
+    only: Option<FieldSet>,
 }
 
 impl Default for Row {
@@ -178,11 +195,35 @@ impl Default for Row {
             description: None,
             health: Health::default(),
             latencies: None,
+            only: None,
         }
     }
 }
 
 impl Row {
+    /// Fills only these fields from now on, besides the names of proxy and object. The health of a server comes with
+    /// its [`Field::Status`].
+    pub fn fill_only(&mut self, fields: FieldSet) {
+        self.cells.reset(FIELD_COUNT);
+        self.only = Some(fields.with(Field::Pxname).with(Field::Svname));
+    }
+
+    /// The fields that are filled, unless all are.
+    pub fn only(&self) -> Option<FieldSet> {
+        self.only
+    }
+
+    /// Whether a field is filled: its source need not compute others.
+    #[inline]
+    pub fn wants(&self, field: Field) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(field))
+    }
+
+    /// Whether one of these fields is filled.
+    pub fn wants_any(&self, fields: &FieldSet) -> bool {
+        self.only.as_ref().is_none_or(|only| only.meets(fields))
+    }
+
     /// Starts the row of an object: names and identifiers, and zero in the figures that have it as their
     /// default. Frontends and backends pass 0 as `object_id`; their name is fixed.
     pub fn begin(&mut self, kind: Kind, proxy: &ProxyHead<'_>, object_id: u32, object_name: &str) {
@@ -194,12 +235,14 @@ impl Row {
         self.description = proxy.description.map(str::to_owned);
         self.health = Health::default();
         self.latencies = None;
-        self.cells.reset(FIELD_COUNT);
-        let http = proxy.mode == "http";
-        for (position, row) in FIELDS.iter().enumerate() {
-            let zero = row.fill.is_zero(kind, http);
-            if zero && row.applies & kind.mask() != 0 {
-                self.cells.set(position, zero_of(row.type_));
+        let template = template(kind, proxy.mode == "http");
+        match &self.only {
+            None => self.cells.clone_from(template),
+            Some(only) => {
+                self.cells.text.clear();
+                only.iter().for_each(|field| {
+                    self.cells.cells[field as usize] = template.cells[field as usize];
+                });
             }
         }
         let name = match kind {
@@ -225,8 +268,19 @@ impl Row {
         }
     }
 
+    /// Sets one figure, which is only computed if the field is filled.
+    #[inline]
+    pub fn set_with<'a, V: Into<Value<'a>>>(&mut self, field: Field, value: impl FnOnce() -> V) {
+        if self.wants(field) {
+            self.set(field, value());
+        }
+    }
+
     /// For `sid`, which HAProxy prints as 0 for frontends and backends too.
     fn set_anyway(&mut self, field: Field, value: Value<'_>) {
+        if !self.wants(field) {
+            return;
+        }
         self.cells.set(field as usize, value);
     }
 
@@ -303,6 +357,21 @@ impl Row {
     pub fn health(&self) -> Health {
         self.health
     }
+}
+
+/// The cells of an object without figures: zero in those that have it as their default.
+fn template(kind: Kind, http: bool) -> &'static Cells {
+    static TEMPLATES: [OnceLock<Cells>; 8] = [const { OnceLock::new() }; 8];
+    TEMPLATES[2 * kind as usize + usize::from(http)].get_or_init(|| {
+        let mut cells = Cells::default();
+        cells.reset(FIELD_COUNT);
+        for (position, row) in FIELDS.iter().enumerate() {
+            if row.fill.is_zero(kind, http) && row.applies & kind.mask() != 0 {
+                cells.set(position, zero_of(row.type_));
+            }
+        }
+        cells
+    })
 }
 
 fn zero_of(type_: Type) -> Value<'static> {

@@ -9,6 +9,9 @@ use weir_stats::Field;
 pub(super) trait Column: CounterSet {
     /// Its column.
     fn column(self) -> Field;
+
+    /// The counter of a column, if it has one.
+    fn of(field: Field) -> Option<Self>;
 }
 
 macro_rules! columns {
@@ -17,6 +20,13 @@ macro_rules! columns {
             fn column(self) -> Field {
                 match self {
                     $(Self::$counter => Field::$field,)*
+                }
+            }
+
+            fn of(field: Field) -> Option<Self> {
+                match field {
+                    $(Field::$field => Some(Self::$counter),)*
+                    _ => None,
                 }
             }
         }

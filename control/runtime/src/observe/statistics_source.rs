@@ -9,7 +9,7 @@ use weir_backend::{
     Phase, Server,
 };
 use weir_config::model::Mode;
-use weir_stats::{Cursor, Field, Health, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
+use weir_stats::{Cursor, Field, FieldSet, Health, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
 use weir_stream::instance::{Listener, Proxy, ProxyState};
 
 use super::columns::Column;
@@ -120,37 +120,37 @@ fn frontend(proxy: &Proxy, row: &mut Row) {
     let figures = &proxy.frontend_figures;
     row.begin(Kind::Frontend, &head(proxy), 0, "");
     fill(row, Kind::Frontend, proxy, figures);
-    row.set(Field::Scur, proxy.connections.inside());
-    row.set(Field::Smax, proxy.connections.maximum());
-    row.set(Field::Slim, proxy.connections_limit.load(Relaxed));
-    row.set(Field::Status, frontend_status(proxy));
-    row.set(Field::Rate, figures.rate(FrontendRate::Sessions, now_ms));
-    row.set(Field::RateMax, figures.rate_maximum(FrontendRate::Sessions, now_ms));
-    row.set(Field::RateLim, proxy.config.settings.session_rate_limit);
-    row.set(Field::ReqRate, figures.rate(FrontendRate::Requests, now_ms));
-    row.set(Field::ReqRateMax, figures.rate_maximum(FrontendRate::Requests, now_ms));
-    row.set(Field::ConnRate, figures.rate(FrontendRate::Connections, now_ms));
-    row.set(Field::ConnRateMax, figures.rate_maximum(FrontendRate::Connections, now_ms));
+    row.set_with(Field::Scur, || proxy.connections.inside());
+    row.set_with(Field::Smax, || proxy.connections.maximum());
+    row.set_with(Field::Slim, || proxy.connections_limit.load(Relaxed));
+    row.set_with(Field::Status, || frontend_status(proxy));
+    row.set_with(Field::Rate, || figures.rate(FrontendRate::Sessions, now_ms));
+    row.set_with(Field::RateMax, || figures.rate_maximum(FrontendRate::Sessions, now_ms));
+    row.set_with(Field::RateLim, || proxy.config.settings.session_rate_limit);
+    row.set_with(Field::ReqRate, || figures.rate(FrontendRate::Requests, now_ms));
+    row.set_with(Field::ReqRateMax, || figures.rate_maximum(FrontendRate::Requests, now_ms));
+    row.set_with(Field::ConnRate, || figures.rate(FrontendRate::Connections, now_ms));
+    row.set_with(Field::ConnRateMax, || figures.rate_maximum(FrontendRate::Connections, now_ms));
     if proxy.is_http() {
         let (http2, all) = (figures.level(Level::Http2Connections), u64::from(proxy.connections.inside()));
         let total = figures.sum(FrontendCounter::Connections);
         // The two counts are read one after the other.
-        row.set(Field::H1OpenConnections, all.saturating_sub(http2));
+        row.set_with(Field::H1OpenConnections, || all.saturating_sub(http2));
         row.set(
             Field::H1TotalConnections,
             total.saturating_sub(figures.sum(FrontendCounter::Http2Connections)),
         );
         levels(row, figures);
-        row.set(Field::H1TotalStreams, figures.sum(FrontendCounter::RequestsHttp1));
-        row.set(Field::H1BytesIn, figures.sum(FrontendCounter::BytesIn));
-        row.set(Field::H1BytesOut, figures.sum(FrontendCounter::BytesOut));
+        row.set_with(Field::H1TotalStreams, || figures.sum(FrontendCounter::RequestsHttp1));
+        row.set_with(Field::H1BytesIn, || figures.sum(FrontendCounter::BytesIn));
+        row.set_with(Field::H1BytesOut, || figures.sum(FrontendCounter::BytesOut));
     }
 }
 
 /// The current HTTP/2 connections and streams.
 fn levels<C: CounterSet, const N: usize, const R: usize>(row: &mut Row, figures: &Figures<C, N, R>) {
-    row.set(Field::H2OpenConnections, figures.level(Level::Http2Connections));
-    row.set(Field::H2BackendOpenStreams, figures.level(Level::Http2Streams));
+    row.set_with(Field::H2OpenConnections, || figures.level(Level::Http2Connections));
+    row.set_with(Field::H2BackendOpenStreams, || figures.level(Level::Http2Streams));
 }
 
 fn frontend_status(proxy: &Proxy) -> &'static str {
@@ -165,14 +165,14 @@ fn listener(proxy: &Proxy, listener: &Listener, row: &mut Row) {
     row.begin(Kind::Listener, &head(proxy), listener.id, &listener.name);
     fill(row, Kind::Listener, proxy, &listener.figures);
     let limit = listener.bind.options.maxconn;
-    row.set(Field::Scur, listener.connections.inside());
-    row.set(Field::Smax, listener.connections.maximum());
-    row.set(Field::Slim, limit.unwrap_or(0));
+    row.set_with(Field::Scur, || listener.connections.inside());
+    row.set_with(Field::Smax, || listener.connections.maximum());
+    row.set_with(Field::Slim, || limit.unwrap_or(0));
     let full = limit.is_some_and(|limit| listener.connections.inside() >= limit);
-    row.set(Field::Status, if full { "FULL" } else { frontend_status(proxy) });
+    row.set_with(Field::Status, || if full { "FULL" } else { frontend_status(proxy) });
     if let Some(address) = listener.address.get() {
         row.set(Field::Addr, names::of_listener(address).as_str());
-        row.set(Field::Proto, names::protocol(address));
+        row.set_with(Field::Proto, || names::protocol(address));
     }
 }
 
@@ -180,57 +180,90 @@ fn server(proxy: &Proxy, server: &Server, row: &mut Row) {
     let now_ms = now_ms();
     let settings = server.settings();
     row.begin(Kind::Server, &head(proxy), server.id(), server.name());
-    let (status, health) = status(proxy, server);
-    row.set_health(health);
-    row.set(Field::Status, status.as_str());
-    checks(server, row, now_ms);
-    if let Some(ejections) = server.ejections() {
-        row.set(Field::Ejections, ejections);
+    if row.wants(Field::Status) {
+        let (status, health) = status(proxy, server);
+        row.set_health(health);
+        row.set(Field::Status, status.as_str());
     }
-    if let Some(leader) = leader(proxy, server) {
+    if row.wants_any(&OF_CHECKS) {
+        checks(server, row, now_ms);
+    }
+    if let Some(ejections) = server.ejections() {
+        row.set_with(Field::Ejections, || ejections);
+    }
+    if row.wants(Field::Tracked)
+        && let Some(leader) = leader(proxy, server)
+    {
         row.set(Field::Tracked, leader.0.as_str());
     }
-    row.set(Field::Weight, shown_weight(server, now_ms));
-    row.set(Field::Uweight, server.user_weight());
-    row.set(Field::Act, u32::from(!settings.backup));
-    row.set(Field::Bck, u32::from(settings.backup));
-    row.set(Field::Qcur, server.queued());
-    row.set(Field::Qmax, server.queued_maximum());
-    row.set(Field::Scur, server.served());
-    row.set(Field::Smax, server.served_maximum());
-    row.set(Field::Slim, unless_zero(server.maximum_connections()));
-    row.set(Field::Qlimit, unless_zero(settings.maximum_queue));
-    row.set(Field::Lastchg, seconds_since(server.last_change_ms(), now_ms));
+    row.set_with(Field::Weight, || shown_weight(server, now_ms));
+    row.set_with(Field::Uweight, || server.user_weight());
+    row.set_with(Field::Act, || u32::from(!settings.backup));
+    row.set_with(Field::Bck, || u32::from(settings.backup));
+    row.set_with(Field::Qcur, || server.queued());
+    row.set_with(Field::Qmax, || server.queued_maximum());
+    row.set_with(Field::Scur, || server.served());
+    row.set_with(Field::Smax, || server.served_maximum());
+    row.set_with(Field::Slim, || unless_zero(server.maximum_connections()));
+    row.set_with(Field::Qlimit, || unless_zero(settings.maximum_queue));
+    row.set_with(Field::Lastchg, || seconds_since(server.last_change_ms(), now_ms));
     if server.operational_state(now_ms) == OperationalState::Starting {
-        row.set(Field::Throttle, server.ramp(now_ms).percentage());
+        row.set_with(Field::Throttle, || server.ramp(now_ms).percentage());
     }
-    row.set(Field::Addr, names::of_server(&server.address()).as_deref());
-    row.set(Field::Cookie, server.cookie().as_deref().map(String::as_str));
+    if row.wants(Field::Addr) {
+        row.set(Field::Addr, names::of_server(&server.address()).as_deref());
+    }
+    if row.wants(Field::Cookie) {
+        row.set(Field::Cookie, server.cookie().as_deref().map(String::as_str));
+    }
     fill(row, Kind::Server, proxy, server.figures());
     session_figures(row, server.figures(), now_ms);
     let pools = server.pools();
     let (idle, safe) = (pools.idle(), pools.safe());
-    row.set(Field::SrvIcur, idle);
-    row.set(Field::SrcIlim, settings.pool.maximum);
-    row.set(Field::IdleConnCur, idle.saturating_sub(safe));
-    row.set(Field::SafeConnCur, safe);
-    row.set(Field::UsedConnCur, pools.used());
-    row.set(Field::NeedConnEst, pools.needed());
-    row.set(Field::PrivIdleCur, pools.private());
+    row.set_with(Field::SrvIcur, || idle);
+    row.set_with(Field::SrcIlim, || settings.pool.maximum);
+    row.set_with(Field::IdleConnCur, || idle.saturating_sub(safe));
+    row.set_with(Field::SafeConnCur, || safe);
+    row.set_with(Field::UsedConnCur, || pools.used());
+    row.set_with(Field::NeedConnEst, || pools.needed());
+    row.set_with(Field::PrivIdleCur, || pools.private());
 }
+
+const OF_CHECKS: FieldSet = FieldSet::of(&[
+    Field::Chkfail,
+    Field::Chkdown,
+    Field::Hanafail,
+    Field::Downtime,
+    Field::CheckStatus,
+    Field::CheckCode,
+    Field::CheckDuration,
+    Field::LastChk,
+    Field::CheckDesc,
+    Field::CheckRise,
+    Field::CheckFall,
+    Field::CheckHealth,
+    Field::AgentStatus,
+    Field::AgentCode,
+    Field::AgentDuration,
+    Field::LastAgt,
+    Field::AgentDesc,
+    Field::AgentRise,
+    Field::AgentFall,
+    Field::AgentHealth,
+]);
 
 /// The results of a server's checks. Paused or disabled checks only have totals.
 fn checks(server: &Server, row: &mut Row, now_ms: u64) {
     let speaks = |check: &Check| check.record().enabled && !server.admin_state().is_maintenance();
     if let Some(check) = server.health() {
         if check.record().enabled {
-            row.set(Field::Chkfail, check.record().failures);
-            row.set(Field::Chkdown, u64::from(server.downs()));
+            row.set_with(Field::Chkfail, || check.record().failures);
+            row.set_with(Field::Chkdown, || u64::from(server.downs()));
             if server.settings().observe.is_some() {
-                row.set(Field::Hanafail, check.record().observed_failures);
+                row.set_with(Field::Hanafail, || check.record().observed_failures);
             }
             let downtime_s = server.downtime_ms(now_ms) / 1000;
-            row.set(Field::Downtime, u32::try_from(downtime_s).unwrap_or(u32::MAX));
+            row.set_with(Field::Downtime, || u32::try_from(downtime_s).unwrap_or(u32::MAX));
         }
         if speaks(check) {
             let fields = CheckFields {
@@ -368,55 +401,52 @@ fn shown_weight(server: &Server, now_ms: u64) -> u32 {
 
 fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
     let now_ms = now_ms();
-    let status = backend.status(now_ms);
+    let status = std::cell::LazyCell::new(|| backend.status(now_ms));
     let has_servers = !backend.servers().is_empty();
     row.begin(Kind::Backend, &head(proxy), 0, "");
     fill(row, Kind::Backend, proxy, &proxy.backend_figures);
     session_figures(row, &proxy.backend_figures, now_ms);
-    row.set(Field::Status, if status.up || !has_servers { "UP" } else { "DOWN" });
-    row.set(Field::Weight, status.weight);
-    row.set(Field::Uweight, user_weight(backend, status.active == 0));
-    row.set(Field::Act, status.active);
-    row.set(Field::Bck, status.backup);
-    row.set(Field::Qcur, backend.queued());
-    row.set(Field::Qmax, backend.queued_maximum());
-    row.set(Field::Scur, backend.sessions());
-    row.set(Field::Smax, backend.sessions_maximum());
-    row.set(Field::Slim, backend.settings().full_connections);
-    row.set(Field::Chkdown, u64::from(status.downs));
+    row.set_with(Field::Status, || if status.up || !has_servers { "UP" } else { "DOWN" });
+    row.set_with(Field::Weight, || status.weight);
+    row.set_with(Field::Uweight, || user_weight(backend, status.active == 0));
+    row.set_with(Field::Act, || status.active);
+    row.set_with(Field::Bck, || status.backup);
+    row.set_with(Field::Qcur, || backend.queued());
+    row.set_with(Field::Qmax, || backend.queued_maximum());
+    row.set_with(Field::Scur, || backend.sessions());
+    row.set_with(Field::Smax, || backend.sessions_maximum());
+    row.set_with(Field::Slim, || backend.settings().full_connections);
+    row.set_with(Field::Chkdown, || u64::from(status.downs));
     if backend.settings().outliers.is_some() {
-        let ejections = backend.servers().iter().filter_map(|server| server.ejections()).sum::<u64>();
-        row.set(Field::Ejections, ejections);
+        let ejections = || backend.servers().iter().filter_map(|server| server.ejections()).sum::<u64>();
+        row.set_with(Field::Ejections, ejections);
     }
-    row.set(Field::Lastchg, seconds_since(status.last_change_ms, now_ms));
+    row.set_with(Field::Lastchg, || seconds_since(status.last_change_ms, now_ms));
     if has_servers {
-        row.set(Field::Downtime, u32::try_from(status.downtime_ms / 1000).unwrap_or(u32::MAX));
+        row.set_with(Field::Downtime, || u32::try_from(status.downtime_ms / 1000).unwrap_or(u32::MAX));
     }
     if proxy.is_http() {
         let figures = &proxy.backend_figures;
-        let (connects, reuses) = (figures.sum(BackendCounter::Connects), figures.sum(BackendCounter::Reuses));
-        let pools = |server: &Server| server.pools().total();
-        let open = backend
-            .servers()
-            .iter()
-            .map(|server| u64::from(pools(server).used) + u64::from(pools(server).idle()))
-            .sum::<u64>();
-        let streams = backend.servers().iter().map(|server| u64::from(server.served())).sum::<u64>();
-        let (http2, multiplexed) =
-            (figures.level(Level::Http2Connections), figures.level(Level::Http2Streams));
-        let of_http2 = figures.sum(BackendCounter::Http2Connections);
-        let streams_of_http2 = figures.sum(BackendCounter::Http2Streams);
+        let sum = |counter| figures.sum(counter);
+        let requests = || sum(BackendCounter::Connects) + sum(BackendCounter::Reuses);
+        let all = |figure: fn(&Server) -> u32| {
+            backend.servers().iter().map(|server| u64::from(figure(server))).sum::<u64>()
+        };
+        let open = || all(|server| server.pools().total().used) + all(|server| server.pools().total().idle());
+        let (http2, multiplexed) = (Level::Http2Connections, Level::Http2Streams);
         // The counts are read one after the other.
-        row.set(Field::H1OpenConnections, open.saturating_sub(http2));
-        row.set(Field::H1OpenStreams, streams.saturating_sub(multiplexed));
-        row.set(Field::H1TotalConnections, connects.saturating_sub(of_http2));
-        row.set(Field::H1TotalStreams, (connects + reuses).saturating_sub(streams_of_http2));
+        row.set_with(Field::H1OpenConnections, || open().saturating_sub(figures.level(http2)));
+        row.set_with(Field::H1OpenStreams, || all(Server::served).saturating_sub(figures.level(multiplexed)));
+        row.set_with(Field::H1TotalConnections, || {
+            sum(BackendCounter::Connects).saturating_sub(sum(BackendCounter::Http2Connections))
+        });
+        row.set_with(Field::H1TotalStreams, || requests().saturating_sub(sum(BackendCounter::Http2Streams)));
         levels(row, figures);
-        row.set(Field::H1BytesIn, figures.sum(BackendCounter::ResponseBytesIn));
-        row.set(Field::H1BytesOut, figures.sum(BackendCounter::RequestBytesOut));
+        row.set_with(Field::H1BytesIn, || figures.sum(BackendCounter::ResponseBytesIn));
+        row.set_with(Field::H1BytesOut, || figures.sum(BackendCounter::RequestBytesOut));
     }
-    row.set(Field::Algo, proxy.config.settings.balance.algorithm().name());
-    row.set(Field::Cookie, proxy.config.settings.cookie.as_ref().map(|cookie| &*cookie.name));
+    row.set_with(Field::Algo, || proxy.config.settings.balance.algorithm().name());
+    row.set_with(Field::Cookie, || proxy.config.settings.cookie.as_ref().map(|cookie| &*cookie.name));
 }
 
 /// The sum of the user weights of the servers that share the traffic now: the backups if no other server is left.
@@ -434,12 +464,12 @@ fn user_weight(backend: &weir_backend::Backend, on_backups: bool) -> u32 {
 
 /// Columns of servers and backends that are not counters.
 fn session_figures<C: CounterSet, const N: usize>(row: &mut Row, figures: &Figures<C, N, 1>, now_ms: u64) {
-    row.set(Field::Rate, figures.rate(0_usize, now_ms));
-    row.set(Field::RateMax, figures.rate_maximum(0_usize, now_ms));
+    row.set_with(Field::Rate, || figures.rate(0_usize, now_ms));
+    row.set_with(Field::RateMax, || figures.rate_maximum(0_usize, now_ms));
     let last = figures
         .last_session_ms()
         .map_or(-1, |at_ms| i32::try_from(now_ms.saturating_sub(at_ms) / 1000).unwrap_or(i32::MAX));
-    row.set(Field::Lastsess, last);
+    row.set_with(Field::Lastsess, || last);
     let times = [
         (Field::Qtime, Field::QtimeMax, Phase::Queue),
         (Field::Ctime, Field::CtimeMax, Phase::Connect),
@@ -459,16 +489,21 @@ fn fill<C: Column, const N: usize, const R: usize>(
     proxy: &Proxy,
     figures: &Figures<C, N, R>,
 ) {
-    for counter in C::ALL.iter().copied() {
+    let row_only = row.only();
+    let mut set = |counter: C| {
         let field = counter.column();
         // Columns of only some objects are set by the caller.
         if field.decl().fill.is_zero(kind, proxy.is_http()) && field.applies_to(kind) {
             row.set(field, figures.sum(counter));
         }
+    };
+    match row_only {
+        None => C::ALL.iter().copied().for_each(&mut set),
+        Some(only) => only.iter().filter_map(C::of).for_each(&mut set),
     }
     // Bytes from clients are those received in requests, and bytes to clients those sent in responses.
     for (total, part) in [(Field::Bin, Field::Reqbin), (Field::Bout, Field::Resbout)] {
-        row.set(part, row.number(total));
+        row.set_with(part, || C::of(total).map(|counter| figures.sum(counter)));
     }
 }
 

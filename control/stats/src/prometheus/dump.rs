@@ -9,6 +9,7 @@ use super::metrics::{
 use super::request::{Form, MetricsRequest, Scope};
 use super::{MetricsSource, NameServerFigures, TableFigures};
 use crate::dump::{OBJECTS_PER_PIECE, Progress};
+use crate::field_set::FieldSet;
 use crate::fields::{Field, Kind};
 use crate::info::{InfoField, InfoRow};
 use crate::row::{Health, Row, Value};
@@ -74,6 +75,9 @@ impl MetricsDump {
             if self.current.is_none() {
                 self.cursor = Cursor::default();
                 self.current = self.next_metric(out);
+                if let Some((_, metric)) = self.current {
+                    self.row.fill_only(fields_of(metric, self.request.no_maintenance));
+                }
             }
             let Some((scope, metric)) = self.current else { return Progress::Done };
             if !self.object(source, scope, metric, out) {
@@ -355,6 +359,23 @@ impl MetricsDump {
             write_title(scope, metric.name, metric.description(), metric.type_word(), out);
         }
     }
+}
+
+/// The fields that the lines of a metric need, so that sources compute no others for each of thousands of servers.
+fn fields_of(metric: &Metric, no_maintenance: bool) -> FieldSet {
+    let by_value = match metric.values {
+        Values::Number(field) | Values::Seconds(field) => FieldSet::of(&[field]),
+        Values::Status | Values::ServersByStatus => FieldSet::of(&[Field::Status]),
+        Values::CheckStatus | Values::ServersByCheckStatus => FieldSet::of(&[Field::CheckStatus]),
+        _ => FieldSet::default(),
+    };
+    let fields = match metric.presence {
+        Presence::Always => by_value,
+        Presence::Checked => by_value.with(Field::CheckStatus),
+        Presence::Http => by_value.with(Field::Mode),
+    };
+    // The health of servers in maintenance comes with their status.
+    if no_maintenance { fields.with(Field::Status) } else { fields }
 }
 
 fn describe<'o>(line: Line<'o>, wanted: bool, description: Option<&str>) -> Line<'o> {

@@ -139,6 +139,9 @@ pub(super) fn write_name(scope: Scope, name: &str, out: &mut Vec<u8>) {
 /// A label's value: backslash, quote and newline are escaped. HAProxy writes them unescaped, which no scraper can
 /// parse.
 fn write_escaped(text: &str, out: &mut Vec<u8>) {
+    if !text.bytes().any(|byte| matches!(byte, b'\\' | b'"' | b'\n')) {
+        return out.extend_from_slice(text.as_bytes());
+    }
     for byte in text.bytes() {
         match byte {
             b'\\' => out.extend_from_slice(b"\\\\"),
