@@ -1,12 +1,13 @@
 """Hostile operators: whoever reaches the runtime API must not stop traffic, fill memory or bring the process down by reading
 slowly, by saying things without end, or by commands that race with one another.
 """
+import os
 import random
 import socket
 import threading
 import time
 
-from program import Program, free_port
+from program import Program, free_port, wait_until
 
 SERVERS = 1000
 CONFIGURATION = """
