@@ -141,7 +141,6 @@ DIFFERENT = {
     "operator says add map x y z": LEVELS,
     "user says add map x y z": LEVELS,
     "answer to set maxconn global x": STRICT,
-    "answer to set maxconn server b0/s1 x": "3.5 says it so",
     "answer to set rate-limit connections global x": STRICT,
     "answer to del acl nonsense a": only("2.6", "it is an ACL that is not found"),
     "answer to prompt x": {"2.6": "3.5 has several prompts", "3.2": "what a timed prompt shows is the uptime"},
