@@ -32,9 +32,10 @@ soak: trial
 	@packaging/setup test
 	@exec python3 tests/soak.py --only '$(ONLY)' $(if $(TIMES),--times $(TIMES))
 
-# Both commands in a new Debian 12, as a user with sudo; as root, with the package debootstrap.
+# Both commands in a new Debian 12, as a user with sudo; as root, with the package debootstrap. ONLY=commands,units takes these
+# steps of the tests.
 fresh:
-	@exec python3 tests/fresh.py
+	@exec python3 tests/fresh.py $(if $(ONLY),--only $(ONLY))
 
 # The programs that tests run against.
 trial:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`make fresh`: the README's two commands on a Debian 12 that has nothing of ours, as a user who may use sudo.
 
-  fresh.py [--keep] [--commands run,test]
+  fresh.py [--keep] [--commands run,test] [--only STEPS]
 
 debootstrap makes the system below the target folder, with what the README asks for: Rust (this machine's toolchain, read-only),
 make, git and sudo. The checkout is a clone of this one's last commit. Needs root and the package debootstrap. To be run whenever
@@ -57,6 +57,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--keep", action="store_true", help="leave the system in its folder")
     parser.add_argument("--commands", default="run,test")
+    parser.add_argument("--only", default="", help="these steps of the tests, separated by commas")
     options = parser.parse_args()
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
         sys.exit("fresh: needs root and debootstrap")
@@ -68,7 +69,7 @@ def main():
     subprocess.run(["chroot", system, "chown", "-R", f"{USER}:{USER}", f"/home/{USER}"], check=True)
     toolchain = os.path.dirname(os.path.dirname(subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=True).stdout.strip()))
     programs = os.path.dirname(shutil.which("cargo"))
-    commands = {"run": 'make run ARGS="-v"', "test": "make test"}
+    commands = {"run": 'make run ARGS="-v"', "test": "make test" + (f" ONLY={options.only}" if options.only else "")}
     failed = False
     for name in options.commands.split(","):
         began = time.monotonic()
