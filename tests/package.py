@@ -285,7 +285,7 @@ def whole_life(binary, folder, suite):
 def upgraded_under_load(system, port, package):
     """A master and its worker run in the system and answer on a port: no request is lost while the files change and the master reloads."""
     owners = system.run("sh", "-c", f"stat -c %U {system.running()}").split()
-    assert owners == ["root", "weir"], (owners, "a master and its worker")
+    assert owners == ["root", "weir", "weir"], (owners, "a master, its worker, and what reaches /dev/log for that")
     wrong, served, over = [], [0], threading.Event()
 
     def client():
