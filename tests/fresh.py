@@ -5,9 +5,10 @@
 
 debootstrap makes the system below the target folder, with what the README asks for: Rust (this machine's toolchain, read-only),
 make, git and sudo. The checkout is a clone of this one's last commit. Needs root and the package debootstrap. To be run whenever
-packaging/setup changes.
+packaging/setup changes: after a success fresh.sha256 has its digest, and the step `counting` compares that.
 """
 import argparse
+import hashlib
 import os
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ import steps
 SUITE, MIRROR = "bookworm", "http://deb.debian.org/debian"
 PACKAGES = "sudo,make,git,ca-certificates"
 USER = "somebody"
+SETUP, SEEN = os.path.join(steps.ROOT, "packaging", "setup"), os.path.join(steps.ROOT, "tests", "fresh.sha256")
 
 
 # Runs as root in a namespace of mounts and processes of its own. $1 is the system, $2 the toolchain, $3 the registry's folder.
@@ -40,6 +42,12 @@ echo "127.0.0.1 localhost $(hostname)" > etc/hosts
 chroot . su - {USER} -c "$4" &
 wait $!
 """
+
+
+def digest():
+    """The digest of packaging/setup."""
+    with open(SETUP, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 def made(system):
@@ -77,6 +85,9 @@ def main():
         done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", INSIDE, "sh", system, toolchain, programs, inside])
         failed |= done.returncode != 0
         print(f"fresh: `make {name}` {'failed' if done.returncode else 'succeeded'} after {time.monotonic() - began:.0f} s", flush=True)
+    if not failed and not options.only and options.commands == parser.get_default("commands"):
+        with open(SEEN, "w") as file:
+            file.write(digest() + "\n")
     if not options.keep:
         shutil.rmtree(system, ignore_errors=True)
     return 1 if failed else 0

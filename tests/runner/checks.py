@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 
+import fresh
 import results
 from runner import lanes, machine, rust, verdict
 
@@ -96,10 +97,18 @@ def tests_see_an_empty_home_and_no_other_command(folder):
     assert subprocess.run(["cargo", "--version"], env=env, capture_output=True).returncode == 0
 
 
+def set_up_was_tried_on_a_fresh_machine(_):
+    """The digest that the last success of tests/fresh.py left is that of packaging/setup."""
+    with open(fresh.SEEN) as file:
+        seen = file.read().strip()
+    assert seen == fresh.digest(), "packaging/setup changed after the last `make fresh` that succeeded"
+
+
 def check():
     """All of them, and that the programs of Rust's tests are read as they print."""
     rust.check()
-    for one in (failed_tests_run_once_more, the_end_of_a_run_names_every_fault, steps_wait_for_their_needs, tests_see_an_empty_home_and_no_other_command):
+    for one in (failed_tests_run_once_more, the_end_of_a_run_names_every_fault, steps_wait_for_their_needs, tests_see_an_empty_home_and_no_other_command,
+                set_up_was_tried_on_a_fresh_machine):
         with tempfile.TemporaryDirectory() as folder:
             one(folder)
 
