@@ -61,11 +61,6 @@ impl Certificate {
         }
     }
 
-    /// The files that it was read from; none if it came by the runtime API.
-    pub fn files(&self) -> Option<&Files> {
-        self.files.as_deref()
-    }
-
     /// The file of its chain, if that is not its own file (`issuers-chain-path`).
     pub fn chain_path(&self) -> Option<&str> {
         self.chain_path.as_deref()

@@ -317,7 +317,7 @@ const fn error_of(fault: Option<Fault>) -> ConnectionError {
         }
         Some(Fault::Tls(failure)) => error_of_tls(failure.why),
         Some(Fault::Io(errno)) => error_of_system(errno),
-        Some(_) => ConnectionError { id: 6, name: b"SOCK_ERR", message: b"General socket error" },
+        Some(_) => SOCKET_ERROR,
     }
 }
 
@@ -334,7 +334,7 @@ const fn error_of_system(errno: Errno) -> ConnectionError {
             ConnectionError { id: 49, name: b"EUNREACH", message: b"ENETUNREACH returned by OS" }
         }
         Errno::PIPE => ConnectionError { id: 57, name: b"EPIPE", message: b"EPIPE returned by OS" },
-        _ => ConnectionError { id: 6, name: b"SOCK_ERR", message: b"General socket error" },
+        _ => SOCKET_ERROR,
     }
 }
 
@@ -375,6 +375,9 @@ const fn error_of_server_tls(why: Why) -> ConnectionError {
         why => error_of_tls(why),
     }
 }
+
+const SOCKET_ERROR: ConnectionError =
+    ConnectionError { id: 6, name: b"SOCK_ERR", message: b"General socket error" };
 
 /// A row of the table in the manual (`fc_err_str`).
 struct ConnectionError {

@@ -464,7 +464,6 @@ impl TlsState {
         }
     }
 
-    /// The parts of a certificate, or of its pending change; the inner none for an empty one.
     /// The files of a certificate and its settings, one a line.
     fn origin(&self, name: &str, parts: &Parts) -> String {
         let mut text = String::new();
@@ -482,6 +481,7 @@ impl TlsState {
         text + &format!("Option: ocsp-update {updates}\nOption: jwt off\n")
     }
 
+    /// The parts of a certificate, or of its pending change; the inner none for an empty one.
     fn parts(&self, name: &str, pending: bool) -> Option<Option<Parts>> {
         if pending {
             let (_, parts) = self.certificate.as_ref().filter(|(changed, _)| **changed == *name)?;
