@@ -581,6 +581,56 @@ def frontends_in_tcp_mode_count_no_requests(binary, folder):
         assert (world.counters("BACKEND")["req_tot"], world.counters("s1")["req_tot"]) == ("", "")
 
 
+class Multipath:
+    """A server that answers each connection and records its protocol."""
+
+    def __init__(self):
+        try:
+            self.listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
+        except OSError:
+            raise LeftOut("kernel without MPTCP") from None
+        self.listener.bind(("127.0.0.1", 0))
+        self.listener.listen()
+        self.port = self.listener.getsockname()[1]
+        self.seen = []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        """One request a connection."""
+        while True:
+            connection, _ = self.listener.accept()
+            with connection:
+                head = connection.recv(65536)
+                try:
+                    # SOL_MPTCP, MPTCP_INFO: an error for connections of TCP.
+                    connection.getsockopt(284, 1, 64)
+                    spoken = "mptcp"
+                except OSError:
+                    spoken = "tcp"
+                self.seen.append((head.split(b" ")[0].decode(), spoken))
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+
+
+def mptcp_addresses_make_mptcp_connections(binary, folder):
+    """2.9.3: `mptcp@` of `bind` and of `server`, checks included, beside servers without it."""
+    with_it, without, probed = Multipath(), Multipath(), Multipath()
+    port = free_port()
+    lines = (f"bind mptcp4@127.0.0.1:{port} tfo tcp-ut 5s\n    option httpchk HEAD /\n    default-server inter 100ms tcp-ut 5s\n    server s1 mptcp@127.0.0.1:{with_it.port} check\n"
+             f"    server s2 127.0.0.1:{without.port} check\n    server s3 127.0.0.1:{without.port} check port {probed.port} addr mptcp@127.0.0.1 weight 0")
+    with World(binary, folder, lines, []) as world:
+        for _ in range(4):
+            client = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
+            with client:
+                client.connect(("127.0.0.1", port))
+                client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                client.getsockopt(284, 1, 64)
+                assert client.recv(65536).startswith(b"HTTP/1.1 200")
+        wanted = {"HEAD", "GET"}
+        assert wait_until(lambda: wanted <= {method for method, _ in with_it.seen} and wanted <= {method for method, _ in without.seen} and probed.seen)
+        spoken = [{protocol for _, protocol in server.seen} for server in (with_it, without, probed)]
+        assert spoken == [{"mptcp"}, {"tcp"}, {"mptcp"}], (with_it.seen, without.seen, probed.seen)
+
+
 CLF = {
     # Text is quoted, dates, numbers and termination codes are not: a log analyser takes what is between brackets for a date.
     "option httplog clf\n    capture request header X-A len 20":

@@ -107,6 +107,14 @@ impl Descriptor {
         socket::stream(family)
     }
 
+    /// A stream socket that speaks MPTCP, not registered yet.
+    pub fn multipath_socket(family: AddressFamily) -> Result<OwnedFd> {
+        if let Some(network) = network() {
+            network.may_open()?;
+        }
+        socket::multipath_stream(family)
+    }
+
     /// Registers `descriptor` (non-blocking) with the current worker. It counts as readable and writable until tried.
     ///
     /// # Panics

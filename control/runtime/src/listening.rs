@@ -423,6 +423,7 @@ pub fn open_apart(opener: &mut Opener, bind: &Bind, messages: &Messages) -> Opti
     let mut open = || -> Result<(), String> {
         let options = plan::options(bind, bind.options.backlog.unwrap_or(BACKLOG_APART), &context)?;
         for address in &bind.addresses {
+            let options = SocketOptions { multipath: address.is_multipath(), ..options.clone() };
             for endpoint in plan::endpoints(address, &context) {
                 let because = |error: OpenError| format!("{error} for [{}]", bind.spelling);
                 opened.push(opener.open(&endpoint?, &options).map_err(because)?);

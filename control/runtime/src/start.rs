@@ -160,6 +160,7 @@ fn try_serve(
         messages.notice(format!("Automatically setting global.maxconn to {}.", capacity.maxconn));
     }
     process::warn_of_few_descriptors(&capacity, &global, messages);
+    warn_of_tcp_servers(&config, messages);
     if !process::raise_descriptor_limit(&capacity, &global, messages) {
         return Err(None);
     }
@@ -367,6 +368,19 @@ fn cli_sockets(listening: &Listening, global: &Global, tls: Option<&LiveTls>) ->
             Owner::Frontend(_) | Owner::Relay(_) | Owner::Peers(_) => None,
         });
     of_operators.collect()
+}
+
+/// Warns of servers with `mptcp@` that are reached by TCP, because the kernel does not speak MPTCP.
+fn warn_of_tcp_servers(config: &Config, messages: &Messages) {
+    let mut servers =
+        config.proxies.iter().flat_map(|proxy| proxy.servers.iter().map(move |server| (proxy, server)));
+    let Some((proxy, server)) = servers.find(|(_, server)| server.settings.multipath) else { return };
+    if let Err(error) = weir_sys::socket::multipath_stream(weir_sys::AddressFamily::Inet) {
+        messages.warning(format!(
+            "[weir.main()] Servers with 'mptcp@', such as {}/{}, are reached by TCP: the kernel does not speak MPTCP ({error}).",
+            proxy.name, server.name
+        ));
+    }
 }
 
 fn said(what: &'static str) -> impl Fn(weir_sys::Errno) -> Fault {

@@ -25,7 +25,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 
 use weir_sched::{Begun, Descriptor, Tick, now, wait};
-use weir_sys::{Address, Errno, option};
+use weir_sys::{Address, AddressFamily, Errno, option, socket};
 use weir_tls::{Facts, Session};
 
 pub use kept::keep;
@@ -145,7 +145,7 @@ impl ConnectPlan<'_> {
     /// A socket that is ready to be connected to `peer`.
     fn open(&self, peer: &Address) -> Result<OwnedFd, Fault> {
         let family = peer.family();
-        let socket = Descriptor::stream_socket(family)?;
+        let socket = self.socket(family)?;
         self.options.sizes.apply(&socket);
         if peer.is_unix() {
             return Ok(socket);
@@ -160,6 +160,17 @@ impl ConnectPlan<'_> {
         }
         self.options.apply(&socket);
         Ok(socket)
+    }
+
+    /// A kernel without MPTCP gives a socket of TCP: it is what MPTCP is with a peer that speaks only TCP (RFC 8684, 3.7).
+    fn socket(&self, family: AddressFamily) -> weir_sys::Result<OwnedFd> {
+        if self.options.multipath && family != AddressFamily::Unix {
+            match Descriptor::multipath_socket(family) {
+                Err(error) if socket::lacks_multipath(error) => {}
+                made => return made,
+            }
+        }
+        Descriptor::stream_socket(family)
     }
 }
 

@@ -28,6 +28,8 @@ pub struct SocketOptions {
     pub backlog: u32,
     /// Whether it receives datagrams instead of connections.
     pub datagrams: bool,
+    /// Whether it speaks MPTCP (`mptcp@`).
+    pub multipath: bool,
     /// Whether several sockets, also of several processes, may have the address (`SO_REUSEPORT`).
     pub reuse_port: bool,
     /// Accept only packets that arrive through this network interface.
@@ -185,8 +187,11 @@ impl HandedOver {
             Some(only) => option::v6_only(&self.socket) == Ok(only),
             None => true,
         };
-        // The same address may exist for connections and for datagrams.
-        let same_kind = || socket::keeps_messages_apart(&self.socket) == options.datagrams;
+        // The same address may exist for connections and for datagrams, and the protocol of a socket cannot be changed.
+        let same_kind = || {
+            socket::keeps_messages_apart(&self.socket) == options.datagrams
+                && socket::is_multipath(&self.socket) == options.multipath
+        };
         self.address == *address && self.interface == options.interface && same_kind() && same_family()
     }
 }
@@ -296,7 +301,11 @@ fn begin(
 
 fn open_address(address: &Address, options: &SocketOptions) -> Result<Opened, OpenError> {
     let family = address.family();
-    let create = if options.datagrams { socket::datagram } else { socket::stream };
+    let create = match options {
+        SocketOptions { datagrams: true, .. } => socket::datagram,
+        SocketOptions { multipath: true, .. } => socket::multipath_stream,
+        _ => socket::stream,
+    };
     let socket = create(family).map_err(because("cannot create listening socket"))?;
     let mut refused = Vec::new();
     if family != AddressFamily::Unix {
@@ -552,6 +561,26 @@ mod tests {
         );
         assert!(opener.another(&stream.address, &datagrams).is_none());
         assert!(opener.another(&stream.address, &options()).is_some_and(|opened| opened.is_ok()));
+    }
+
+    #[test]
+    fn sockets_of_mptcp_stand_beside_those_of_tcp() {
+        let multipath = SocketOptions { multipath: true, ..options() };
+        let tcp = open((Ipv4Addr::LOCALHOST, 0).into(), &options()).expect("any port");
+        let opened = match open(tcp.address.clone(), &multipath) {
+            Ok(opened) => opened,
+            Err(error) => return assert!(socket::lacks_multipath(error.errno), "{error}"),
+        };
+        let mut opener = Opener::new();
+        for opened in [&tcp, &opened] {
+            let copy = process::duplicate(&opened.socket).expect("a descriptor");
+            opener.adopt(vec![HandedOver::new(copy, None).expect("it has an address")]);
+        }
+        let mut next = |options: &SocketOptions| opener.another(&tcp.address, options)?.ok();
+        let taken = next(&multipath).expect("it was given");
+        assert!(socket::is_multipath(&taken.socket) && taken.refused.is_empty());
+        assert!(next(&multipath).is_none());
+        assert!(!socket::is_multipath(&next(&options()).expect("it was given").socket));
     }
 
     #[test]

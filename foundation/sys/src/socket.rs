@@ -12,6 +12,22 @@ pub fn stream(family: AddressFamily) -> Result<OwnedFd> {
     rustix::net::socket_with(family.to_kernel(), SocketType::STREAM, FLAGS, None)
 }
 
+/// Makes a stream socket that speaks MPTCP (RFC 8684), and TCP with peers that do not.
+pub fn multipath_stream(family: AddressFamily) -> Result<OwnedFd> {
+    let protocol = Some(rustix::net::ipproto::MPTCP);
+    rustix::net::socket_with(family.to_kernel(), SocketType::STREAM, FLAGS, protocol)
+}
+
+/// Whether an error of [`multipath_stream`] means that the kernel does not speak MPTCP, or must not.
+pub fn lacks_multipath(error: crate::Errno) -> bool {
+    matches!(error, crate::Errno::NOPROTOOPT | crate::Errno::PROTONOSUPPORT | crate::Errno::INVAL)
+}
+
+/// Whether a socket speaks MPTCP.
+pub fn is_multipath(socket: impl AsFd) -> bool {
+    rustix::net::sockopt::socket_protocol(socket) == Ok(Some(rustix::net::ipproto::MPTCP))
+}
+
 /// Makes a datagram socket (logs over UDP or a UNIX socket).
 pub fn datagram(family: AddressFamily) -> Result<OwnedFd> {
     rustix::net::socket_with(family.to_kernel(), SocketType::DGRAM, FLAGS, None)
@@ -219,6 +235,15 @@ mod tests {
         assert_eq!((receive(&server, &mut space), &space[..5]), (Ok(5), &b"hello"[..]));
         shutdown_write(&client).expect("connected");
         assert_eq!(receive(&server, &mut space), Ok(0));
+    }
+
+    #[test]
+    fn sockets_report_their_protocol() {
+        assert!(!is_multipath(stream(AddressFamily::Inet).expect("a socket")));
+        match multipath_stream(AddressFamily::Inet) {
+            Ok(socket) => assert!(is_multipath(socket)),
+            Err(error) => assert!(lacks_multipath(error), "{error}"),
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use weir_expr::AclTable;
 use weir_syntax::{Line, SourceMap, Span, Word};
 
-use crate::address::server_address;
+use crate::address::{is_multipath, server_address};
 use crate::expressions::{Expressions, Notes};
 use crate::model::{Location, Server, ServerSettings};
 use crate::resources::Resources;
@@ -50,6 +50,7 @@ fn read(resources: Resources<'_>, line: &Line) -> Parsed<Server> {
         }
         fault
     };
+    let multipath = is_multipath(address.text());
     let address = server_address(address, &subject).map_err(without_subject)?;
     let at = Location::new(PLACE.into(), 0);
     let (acls, notes) = (AclTable::new(), RefCell::new(Notes::default()));
@@ -62,7 +63,8 @@ fn read(resources: Resources<'_>, line: &Line) -> Parsed<Server> {
         expressions: Expressions { resources, acls: &acls, at: &at, notes: &notes },
     };
     read_server_options(&mut server, &mut words, None)?;
-    let ServerLine { settings, id, guid, .. } = server;
+    let ServerLine { mut settings, id, guid, .. } = server;
+    settings.multipath |= multipath;
     crate::server::checks::settle(&settings, &subject, name.span()).map_err(without_subject)?;
     Ok(Server {
         name: name.text().into(),

@@ -62,9 +62,9 @@ const PREFIXES: &[(&str, Prefix)] = &[
     ("quic+ip", Prefix::NotYet),
     ("quic+ipv4", Prefix::NotYet),
     ("quic+ipv6", Prefix::NotYet),
-    ("mptcp", Prefix::NotYet),
-    ("mptcp4", Prefix::NotYet),
-    ("mptcp6", Prefix::NotYet),
+    ("mptcp", Prefix::Multipath(Family::Any)),
+    ("mptcp4", Prefix::Multipath(Family::V4)),
+    ("mptcp6", Prefix::Multipath(Family::V6)),
     ("rhttp", Prefix::NotYet),
 ];
 
@@ -72,6 +72,7 @@ const PREFIXES: &[(&str, Prefix)] = &[
 #[derive(Clone, Copy, Debug)]
 enum Prefix {
     Family(Family),
+    Multipath(Family),
     Unix,
     Abstract { padded: bool },
     Descriptor,
@@ -126,7 +127,9 @@ fn listen_address(text: &str, span: Span, keyword: &str, transport: Transport) -
             Port::Missing => Err(complain(format!("missing port specification in '{text}'"))),
             Port::Offset(_) => Err(complain(format!("port offset not permitted here in '{text}'"))),
             Port::Range(0, _) => Err(complain("invalid port '0'".to_owned())),
-            Port::Range(first_port, last_port) => Ok(ListenAddress::Inet { host, first_port, last_port }),
+            Port::Range(first_port, last_port) => {
+                Ok(ListenAddress::Inet { host, first_port, last_port, multipath: is_multipath(text) })
+            }
         },
         Raw::Unix(path) => Ok(ListenAddress::Unix(PathBuf::from(path))),
         Raw::Abstract { name, padded } => {
@@ -201,7 +204,10 @@ pub fn log_address(word: &Word, keyword: &str) -> Parsed<LogAddress> {
     })?;
     let inet = |host, port| match wanted {
         Transport::Datagram => LogAddress::Udp { host, port },
-        Transport::Stream => LogAddress::Stream(ServerAddress::Inet { host, port: ServerPort::Fixed(port) }),
+        Transport::Stream => LogAddress::Stream {
+            server: ServerAddress::Inet { host, port: ServerPort::Fixed(port) },
+            multipath: is_multipath(text),
+        },
     };
     match raw {
         Raw::Inet { host, port } => match port_of(port, text).map_err(complain)? {
@@ -211,11 +217,13 @@ pub fn log_address(word: &Word, keyword: &str) -> Parsed<LogAddress> {
             Port::Offset(_) => Err(complain(format!("port offset not permitted here in '{text}'"))),
         },
         Raw::Unix(path) if wanted == Transport::Stream => {
-            Ok(LogAddress::Stream(ServerAddress::Unix(PathBuf::from(path))))
+            let server = ServerAddress::Unix(PathBuf::from(path));
+            Ok(LogAddress::Stream { server, multipath: false })
         }
         Raw::Unix(path) => Ok(LogAddress::Unix(PathBuf::from(path))),
         Raw::Abstract { name, padded } if wanted == Transport::Stream => {
-            Ok(LogAddress::Stream(ServerAddress::Abstract { name: name.as_bytes().into(), padded }))
+            let server = ServerAddress::Abstract { name: name.as_bytes().into(), padded };
+            Ok(LogAddress::Stream { server, multipath: false })
         }
         Raw::Abstract { name, .. } => Ok(LogAddress::Abstract(name.as_bytes().into())),
         Raw::Descriptor(number) => Ok(LogAddress::Descriptor(number)),
@@ -231,14 +239,30 @@ fn log_transport(text: &str) -> Transport {
 /// The transport that the prefixes of an address force.
 fn forced_transport(text: &str) -> Option<Transport> {
     let (transport, rest) = forcing_prefix(text);
-    let prefix = rest.split_once('@').map_or("", |(prefix, _)| prefix);
-    let known = PREFIXES.iter().find(|(known, _)| *known == prefix);
-    transport.or_else(|| match known?.1 {
-        Prefix::Datagram(_) | Prefix::DatagramUnix => Some(Transport::Datagram),
-        Prefix::Family(_) if prefix.starts_with("tcp") => Some(Transport::Stream),
-        Prefix::Unix if prefix == "uxst" => Some(Transport::Stream),
+    transport.or_else(|| match prefix(rest)? {
+        (_, Prefix::Datagram(_) | Prefix::DatagramUnix) => Some(Transport::Datagram),
+        (_, Prefix::Multipath(_)) | ("tcp" | "tcp4" | "tcp6" | "uxst", _) => Some(Transport::Stream),
         _ => None,
     })
+}
+
+/// The prefix of an address, and its meaning.
+fn prefix(address: &str) -> Option<(&str, Prefix)> {
+    let (prefix, _) = address.split_once('@')?;
+    PREFIXES.iter().find(|(known, _)| *known == prefix).copied()
+}
+
+/// Whether the prefix of an address says that connections speak MPTCP.
+pub(crate) fn is_multipath(text: &str) -> bool {
+    matches!(prefix(forcing_prefix(text).1), Some((_, Prefix::Multipath(_))))
+}
+
+/// Refuses `mptcp@` where the prefix could not be honoured.
+pub(crate) fn refuse_multipath(word: &Word, subject: &str) -> Parsed {
+    if is_multipath(word.text()) {
+        return Err(fault(word.span(), format!("'{subject}' : 'mptcp@' is not permitted here in '{word}'")));
+    }
+    Ok(())
 }
 
 /// `stream+` and `dgram+`, which may stand before any address, and the rest (manual, "Address formats").
@@ -359,7 +383,9 @@ fn raw<'w>(text: &'w str, span: Span, subject: &str, wanted: Transport) -> Parse
         Some(Prefix::SocketPair) => descriptor(rest, text).map(Raw::SocketPair).map_err(complain),
         None if rest.starts_with('/') => Ok(Raw::Unix(rest)),
         None => inet(rest, text, Family::Any).map_err(complain),
-        Some(Prefix::Family(family) | Prefix::Datagram(family)) => inet(rest, text, family).map_err(complain),
+        Some(Prefix::Family(family) | Prefix::Multipath(family) | Prefix::Datagram(family)) => {
+            inet(rest, text, family).map_err(complain)
+        }
     }
 }
 
@@ -489,15 +515,25 @@ mod tests {
 
     #[test]
     fn listening_addresses() {
-        check_listen(":80", "[Inet { host: Ip(0.0.0.0), first_port: 80, last_port: 80 }]");
+        check_listen(":80", "[Inet { host: Ip(0.0.0.0), first_port: 80, last_port: 80, multipath: false }]");
         check_listen("*:80", "Ip(0.0.0.0)");
         check_listen("ipv6@:80", "Ip(::)");
         check_listen(":::80", "Ip(::), first_port: 80");
         check_listen("[::1]:80", "Ip(::1)");
         check_listen("::1:80-82", "Ip(::1), first_port: 80, last_port: 82");
         check_listen("localhost:80", "Name { name: \"localhost\", family: Any }");
-        check_listen("1.2.3.4:1,:2", "last_port: 1 }, Inet { host: Ip(0.0.0.0), first_port: 2");
-        check_listen(":80,", "[Inet { host: Ip(0.0.0.0), first_port: 80, last_port: 80 }]");
+        check_listen(
+            "1.2.3.4:1,:2",
+            "last_port: 1, multipath: false }, Inet { host: Ip(0.0.0.0), first_port: 2",
+        );
+        check_listen(":80,", "[Inet { host: Ip(0.0.0.0), first_port: 80, last_port: 80, multipath: false }]");
+        check_listen("mptcp@:80-81", "Ip(0.0.0.0), first_port: 80, last_port: 81, multipath: true");
+        check_listen("mptcp6@:80", "Ip(::), first_port: 80, last_port: 80, multipath: true");
+        check_listen(
+            "stream+mptcp4@127.0.0.1:80",
+            "Ip(127.0.0.1), first_port: 80, last_port: 80, multipath: true",
+        );
+        check_listen("mptcp4@[::1]:80", "invalid address: '::1'");
         check_listen("/a,unix@b", "[Unix(\"/a\"), Unix(\"b\")]");
         check_listen("fd@3", "[Descriptor(3)]");
         check_listen("sockpair@4", "[SocketPair(4)]");
@@ -579,12 +615,19 @@ mod tests {
         check("ring@a", "Ring(\"a\")");
         check("backend@a", "Backend(\"a\")");
         check("backend@", "log : a backend's name is expected after 'backend@'");
-        check("tcp@127.0.0.1:1514", "Stream(Inet { host: Ip(127.0.0.1), port: Fixed(1514) })");
+        check(
+            "tcp@127.0.0.1:1514",
+            "Stream { server: Inet { host: Ip(127.0.0.1), port: Fixed(1514) }, multipath: false",
+        );
         check("tcp4@127.0.0.1", "Fixed(514)");
-        check("uxst@/run/log", "Stream(Unix(\"/run/log\"))");
-        check("stream+unix@/run/log", "Stream(Unix(\"/run/log\"))");
-        check("stream+127.0.0.1:1514", "Stream(Inet { host: Ip(127.0.0.1), port: Fixed(1514) })");
-        check("stream+/run/log", "Stream(Unix(\"/run/log\"))");
+        check("uxst@/run/log", "Stream { server: Unix(\"/run/log\")");
+        check("stream+unix@/run/log", "Stream { server: Unix(\"/run/log\")");
+        check("stream+127.0.0.1:1514", "Stream { server: Inet { host: Ip(127.0.0.1), port: Fixed(1514) }");
+        check("stream+/run/log", "Stream { server: Unix(\"/run/log\")");
+        check(
+            "mptcp@127.0.0.1",
+            "Stream { server: Inet { host: Ip(127.0.0.1), port: Fixed(514) }, multipath: true",
+        );
         check("dgram+127.0.0.1:1514", "Udp { host: Ip(127.0.0.1), port: 1514 }");
         check("dgram+ip@127.0.0.1", "Udp { host: Ip(127.0.0.1), port: 514 }");
         check("dgram+unix@/run/log", "Unix(\"/run/log\")");

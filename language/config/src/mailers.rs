@@ -2,7 +2,7 @@
 
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
 
-use crate::address::server_address;
+use crate::address::{refuse_multipath, server_address};
 use crate::model::{Location, MAIL_TIMEOUT, Mailer, Mailers, ServerAddress, ServerPort};
 use crate::numbers::delay_of;
 use crate::rows::{Handler, Row, Table};
@@ -71,6 +71,7 @@ fn read_mailer(section: &mut Mailers, words: &mut Words<'_>) -> Parsed {
     let address = words.expect(EXPECTS)?;
     let subject = format!("mailer {name}");
     let complain = |message: String| fault(address.span(), format!("'{subject}' : {message}"));
+    refuse_multipath(address, &subject)?;
     let (host, port) = match server_address(address, &subject)? {
         ServerAddress::Inet { host, port: ServerPort::Fixed(port) } => (host, port),
         ServerAddress::Inet { .. } => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_expr::AclTable;
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span, Word};
 
-use crate::address::{listen_addresses, server_address};
+use crate::address::{is_multipath, listen_addresses, server_address};
 use crate::bind::{read_bind_options, read_bind_with};
 use crate::expressions::{Expressions, Notes};
 use crate::model::{
@@ -330,7 +330,9 @@ impl PeersReader {
             }
         };
         let (at, subject) = (context.at.clone(), format!("{keyword} {name}"));
-        let settings = Arc::new(self.settings(self.default_server.clone(), context, words, &subject)?);
+        let mut settings = self.settings(self.default_server.clone(), context, words, &subject)?;
+        settings.multipath |= address.as_ref().is_some_and(|(word, _)| is_multipath(word.text()));
+        let settings = Arc::new(settings);
         if let (true, Some((word, _))) = (is_local, &address) {
             let bind = Bind {
                 at: at.clone(),

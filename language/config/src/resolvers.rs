@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_expr::{AclTable, Loader};
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span};
 
-use crate::address::name_server_address;
+use crate::address::{is_multipath, name_server_address};
 use crate::expressions::{Expressions, Notes};
 use crate::model::{Location, NameServer, Resolvers, ServerSettings};
 use crate::numbers::{delay_of, integer_in};
@@ -99,7 +99,8 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
             }
             let (address, over_tcp) = name_server_address(written, &format!("nameserver {name}"))?;
             let subject = format!("nameserver {name}");
-            let settings = line.settings(words, over_tcp, &subject)?;
+            let mut settings = line.settings(words, over_tcp, &subject)?;
+            settings.multipath |= is_multipath(written.text());
             // 0 means no bound, as for servers.
             let most_connections = Some(settings.maxconn).filter(|most| *most > 0);
             let (name_text, at, settings) = (name.text().into(), line.at.clone(), Arc::new(settings));

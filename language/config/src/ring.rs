@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use weir_expr::AclTable;
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
 
-use crate::address::server_address;
+use crate::address::{is_multipath, server_address};
 use crate::expressions::{Expressions, Notes};
 use crate::model::{Location, LogHeader, ProxyV2Tls, Ring, RingServer, ServerSettings, TransparentSource};
 use crate::numbers::{delay_of, size_of};
@@ -192,6 +192,7 @@ impl RingContext<'_> {
     fn server(&mut self, words: &mut Words<'_>) -> Parsed {
         let name = words.expect(SERVER_EXPECTS)?;
         let address = words.expect(SERVER_EXPECTS)?;
+        let multipath = is_multipath(address.text());
         let address = server_address(address, "server")?;
         let ring = &mut self.reader.ring;
         if ring.servers.len() == MOST_SERVERS {
@@ -211,7 +212,7 @@ impl RingContext<'_> {
             fault.layout = Layout::default();
             fault
         })?;
-        let settings = line.settings;
+        let settings = ServerSettings { multipath: line.settings.multipath || multipath, ..line.settings };
         if let Some(what) = needs_a_stream(&settings) {
             return Err(fault(
                 name.span(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use weir_expr::{EvaluationPoint, EvaluationPoints};
 use weir_syntax::{Diagnostic, Layout, Span, Word};
 
-use crate::address::proxy_address;
+use crate::address::{is_multipath, proxy_address};
 use crate::bind::protocol;
 use crate::expressions::Expressions;
 use crate::model::{
@@ -539,6 +539,7 @@ const READY: &[Row<ServerReader>] = &[
         |server, words| {
             let word = words.expect("'socks4' expects <addr>:<port> as argument.")?;
             let (host, port) = proxy_address(word, &format!("socks4 {word}"))?;
+            server.settings.multipath |= is_multipath(word.text());
             server.settings.socks4 = Some(Arc::new(SocksProxy { host, port }));
             Ok(())
         },

@@ -128,7 +128,9 @@ fn loops(subject: &Subject<'_>, index: usize, proxy: &Proxy) -> Vec<Finding> {
 /// Whether connections to a server arrive at a listener.
 fn reaches(server: &Server, listener: &ListenAddress) -> bool {
     let ServerAddress::Inet { host: Host::Ip(to), port } = &server.address else { return false };
-    let ListenAddress::Inet { host: Host::Ip(own), first_port, last_port } = listener else { return false };
+    let ListenAddress::Inet { host: Host::Ip(own), first_port, last_port, .. } = listener else {
+        return false;
+    };
     let port_is_own = match port {
         ServerPort::Fixed(port) => (*first_port..=*last_port).contains(port),
         ServerPort::Mapped(offset) => *offset == 0,
@@ -191,8 +193,8 @@ fn shared_ports(subject: &Subject<'_>) -> Vec<Finding> {
 
 fn overlaps(one: &ListenAddress, other: &ListenAddress) -> bool {
     let (
-        ListenAddress::Inet { host, first_port, last_port },
-        ListenAddress::Inet { host: other_host, first_port: other_first, last_port: other_last },
+        ListenAddress::Inet { host, first_port, last_port, .. },
+        ListenAddress::Inet { host: other_host, first_port: other_first, last_port: other_last, .. },
     ) = (one, other)
     else {
         return false;

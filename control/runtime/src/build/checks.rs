@@ -289,6 +289,7 @@ fn dial(proxy: &Proxy, server: &model::Server, key: ServerKey) -> Dial {
     let keep_alive = of_proxy.options.server_keep_alive.then_some(&of_proxy.server_keep_alive);
     let source = settings.source.as_deref().or(of_proxy.source.as_deref());
     let source = source.map(|source| plan::source(source, 0)).unwrap_or_default();
+    let options = plan::options(Some(settings), keep_alive, true);
     // A check of another address or port does not inherit the server's TLS and PROXY settings, nor does that of a server
     // that was added at run time (manual, "check").
     let elsewhere = said.port.is_some() || said.address.is_some() || !key.is_configured();
@@ -310,7 +311,8 @@ fn dial(proxy: &Proxy, server: &model::Server, key: ServerKey) -> Dial {
             no_linger: true,
             delays_acknowledgement: true,
             sizes: proxy.instance().limits.server_sockets,
-            ..plan::options(Some(settings), keep_alive, true)
+            multipath: options.multipath || said.multipath,
+            ..options
         },
         greets,
         tls: proxy.server_tls(key).map(|upstream| CheckTls {

@@ -46,8 +46,13 @@ pub(super) fn single(bind: &Bind) -> Vec<Bind> {
 /// An address with a range of ports, as one address for each.
 fn single_ports(address: &ListenAddress) -> Vec<ListenAddress> {
     match address {
-        ListenAddress::Inet { host, first_port, last_port } => (*first_port..=*last_port)
-            .map(|port| ListenAddress::Inet { host: host.clone(), first_port: port, last_port: port })
+        ListenAddress::Inet { host, first_port, last_port, multipath } => (*first_port..=*last_port)
+            .map(|port| ListenAddress::Inet {
+                host: host.clone(),
+                first_port: port,
+                last_port: port,
+                multipath: *multipath,
+            })
             .collect(),
         other => vec![other.clone()],
     }

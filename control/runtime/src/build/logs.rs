@@ -86,8 +86,8 @@ fn settings(
         LogAddress::Descriptor(number) => weir_events::LogAddress::Descriptor(*number),
         LogAddress::Ring(name) => weir_events::LogAddress::Ring(name.to_string()),
         LogAddress::Backend(name) => weir_events::LogAddress::Servers(name.to_string()),
-        LogAddress::Stream(server) => {
-            let ring = options.events.ring_to(server).ok_or("the log target has no ring")?;
+        LogAddress::Stream { .. } => {
+            let ring = options.events.ring_to(&target.address).ok_or("the log target has no ring")?;
             weir_events::LogAddress::Ring(ring.clone()?)
         }
     };

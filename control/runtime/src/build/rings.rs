@@ -134,7 +134,7 @@ pub struct Events {
     /// The backends in log mode.
     pub farms: Vec<Arc<LogFarm>>,
     /// The rings of `log` lines with a server that needs connections, or their errors.
-    implicit: Vec<(ServerAddress, Result<String, String>)>,
+    implicit: Vec<(LogAddress, Result<String, String>)>,
     /// The rings whose sections have no format.
     unformatted: Vec<Arc<str>>,
     /// The files of rings that do not have their paths yet.
@@ -157,9 +157,9 @@ impl Events {
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
 
-    /// The name of the implicit ring for `server`, or its error.
-    pub fn ring_to(&self, server: &ServerAddress) -> Option<&Result<String, String>> {
-        self.implicit.iter().find(|(known, _)| known == server).map(|(_, ring)| ring)
+    /// The name of the implicit ring for a log target, or its error.
+    pub fn ring_to(&self, target: &LogAddress) -> Option<&Result<String, String>> {
+        self.implicit.iter().find(|(known, _)| known == target).map(|(_, ring)| ring)
     }
 
     /// Whether the ring's section has a format.
@@ -230,11 +230,12 @@ pub fn events(
         }
     }
     for target in config.log_targets() {
-        let LogAddress::Stream(server) = &target.address else { continue };
-        if events.ring_to(server).is_none() {
+        let LogAddress::Stream { server, multipath } = &target.address else { continue };
+        if events.ring_to(&target.address).is_none() {
             // The `log` line that uses it reports the error.
-            let ring = add_implicit(&mut events, server, queues, resolver);
-            events.implicit.push((server.clone(), ring));
+            let settings = ServerSettings { multipath: *multipath, ..ServerSettings::default() };
+            let ring = add_implicit(&mut events, server, settings, queues, resolver);
+            events.implicit.push((target.address.clone(), ring));
         }
     }
     farms::add(&mut events, config, queues, resolver, &mut errors);
@@ -246,6 +247,7 @@ pub fn events(
 fn add_implicit(
     events: &mut Events,
     server: &ServerAddress,
+    settings: ServerSettings,
     queues: usize,
     resolver: &dyn Resolver,
 ) -> Result<String, String> {
@@ -255,7 +257,6 @@ fn add_implicit(
     let ring = Ring::in_memory(IMPLICIT_SIZE, queues);
     events.sinks.add(Sink::ring(&name, &description, LogFormat::Local, LONGEST_LENGTH, ring));
     let sink = events.sinks.find(&name).expect("it was just added");
-    let settings = ServerSettings::default();
     events.forwards.push(Forward::new(Arc::clone(sink), name.as_str().into(), Some(address), settings));
     Ok(name)
 }

@@ -118,7 +118,8 @@ fn log_targets(config: &Config, resolver: &dyn Resolver) -> Vec<String> {
     let mut faults: Vec<String> = Vec::new();
     for target in config.log_targets() {
         let host = match &target.address {
-            LogAddress::Udp { host, .. } | LogAddress::Stream(ServerAddress::Inet { host, .. }) => host,
+            LogAddress::Udp { host, .. }
+            | LogAddress::Stream { server: ServerAddress::Inet { host, .. }, .. } => host,
             _ => continue,
         };
         if let Err(error) = names::address(host, resolver) {

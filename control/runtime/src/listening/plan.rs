@@ -24,7 +24,7 @@ pub(super) fn wanted<'w>(
                         place: place.clone(),
                         address,
                         endpoint,
-                        options: options.clone(),
+                        options: SocketOptions { multipath: address.is_multipath(), ..options.clone() },
                         workers,
                         shards,
                         alone: true,
@@ -110,6 +110,7 @@ pub(super) fn options(bind: &Bind, backlog: u32, context: &BindContext<'_>) -> R
     };
     Ok(SocketOptions {
         datagrams: false,
+        multipath: false,
         backlog,
         reuse_port: context.reuse_port,
         interface: wanted.interface.clone(),
@@ -140,7 +141,7 @@ fn for_datagrams(options: SocketOptions, context: &BindContext<'_>) -> SocketOpt
 pub(super) fn endpoints(address: &ListenAddress, context: &BindContext<'_>) -> Vec<Result<Endpoint, String>> {
     let one = |address| vec![Ok(Endpoint::Address(address))];
     match address {
-        ListenAddress::Inet { host, first_port, last_port } => {
+        ListenAddress::Inet { host, first_port, last_port, .. } => {
             match crate::build::address(host, context.resolver) {
                 Ok(ip) => (*first_port..=*last_port).map(|port| Ok(inet(ip, port))).collect(),
                 Err(error) => vec![Err(format!("could not resolve address '{}'", error.0))],

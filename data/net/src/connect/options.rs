@@ -19,6 +19,8 @@ pub struct ConnectOptions {
     pub no_linger: bool,
     /// The last packet of the handshake waits for data (`option tcp-smart-connect`).
     pub delays_acknowledgement: bool,
+    /// The connection speaks MPTCP, if kernel and peer can (`mptcp@`).
+    pub multipath: bool,
     /// Sizes of the kernel's buffers.
     pub sizes: SocketSizes,
 }

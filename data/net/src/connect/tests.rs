@@ -75,13 +75,13 @@ fn who_is_not_there_refuses() {
 
 /// A listener whose queue is full: the kernel answers no further client.
 fn full_listener() -> (TcpListener, Address, Vec<OwnedFd>) {
-    let socket = socket::stream(weir_sys::AddressFamily::Inet).expect("a socket");
+    let socket = socket::stream(AddressFamily::Inet).expect("a socket");
     socket::bind(&socket, &Address::Inet((Ipv4Addr::LOCALHOST, 0).into())).expect("a port");
     socket::listen(&socket, 0).expect("it listens");
     let listener = TcpListener::from(socket);
     let address = Address::Inet(listener.local_addr().expect("an address"));
     let fill = || {
-        let socket = socket::stream(weir_sys::AddressFamily::Inet).expect("a socket");
+        let socket = socket::stream(AddressFamily::Inet).expect("a socket");
         let _ = socket::connect(&socket, &address);
         socket
     };
@@ -124,6 +124,7 @@ fn options_reach_the_socket() {
             send_buffer: Some(60_000),
             unsent_low_mark: Some(7000),
         },
+        ..ConnectOptions::default()
     };
     let plan = ConnectPlan { tos: Some(8), options, ..ConnectPlan::to(Target::Address(address.clone())) };
     let socket = &plan.open(&address).expect("a socket");
@@ -141,6 +142,17 @@ fn options_reach_the_socket() {
 }
 
 #[test]
+fn connections_speak_mptcp_where_the_kernel_does() {
+    let address = Address::Inet((Ipv4Addr::LOCALHOST, 1).into());
+    let options = ConnectOptions { multipath: true, ..ConnectOptions::default() };
+    let plan = ConnectPlan { options, ..ConnectPlan::to(Target::Address(address.clone())) };
+    let possible = socket::multipath_stream(AddressFamily::Inet).is_ok();
+    assert_eq!(socket::is_multipath(plan.open(&address).expect("a socket")), possible);
+    let unix = Address::Unix("/x".into());
+    assert!(plan.open(&unix).is_ok());
+}
+
+#[test]
 fn without_options_the_kernel_keeps_its_own() {
     let address = Address::Inet((Ipv4Addr::LOCALHOST, 1).into());
     let socket = &ConnectPlan::to(Target::Address(address.clone())).open(&address).expect("a socket");
@@ -148,6 +160,7 @@ fn without_options_the_kernel_keeps_its_own() {
     assert_eq!(sockopt::socket_keepalive(socket), Ok(false));
     assert_eq!(sockopt::socket_linger(socket), Ok(None));
     assert_eq!(sockopt::tcp_user_timeout(socket), Ok(0));
+    assert!(!socket::is_multipath(socket));
     assert_eq!(sockopt::ip_tos(socket), Ok(0));
 }
 

@@ -20,6 +20,7 @@ pub fn options(
     ConnectOptions {
         keep_alive: keep_alive.map(crate::keepalive::parameters),
         user_timeout: server.and_then(|server| server.tcp_user_timeout),
+        multipath: server.is_some_and(|server| server.multipath),
         fast_open: server.is_some_and(|server| server.tcp_fast_open),
         no_linger,
         ..ConnectOptions::default()

@@ -1,7 +1,7 @@
 //! Words about requests of the process itself: the HTTP client, and the renewal of OCSP responses, which uses it.
 
 use super::context::{GlobalContext, GlobalReader};
-use crate::address::server_address;
+use crate::address::{refuse_multipath, server_address};
 use crate::model::{ServerAddress, ServerPort, TlsVerify};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
@@ -147,6 +147,7 @@ fn read_least_delay(line: &mut GlobalContext<'_>, words: &mut Words<'_>) -> Pars
 
 fn read_proxy(line: &mut GlobalContext<'_>, words: &mut Words<'_>) -> Parsed {
     let word = line.word(words, "<address>[:port] as argument")?;
+    refuse_multipath(word, line.keyword)?;
     let (host, port) = match server_address(word, line.keyword)? {
         ServerAddress::Inet { host, port: ServerPort::Fixed(port) } => (host, port),
         ServerAddress::Inet { host, .. } if !word.text().contains(['+', '-']) => (host, HTTP),

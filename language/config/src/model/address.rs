@@ -52,6 +52,8 @@ pub enum ListenAddress {
         first_port: u16,
         /// The last port, at least `first_port`.
         last_port: u16,
+        /// Whether connections speak MPTCP: `mptcp@`.
+        multipath: bool,
     },
     /// `/run/x.sock` or `unix@...`. The `unix-bind prefix` is not applied yet.
     Unix(PathBuf),
@@ -69,6 +71,11 @@ pub enum ListenAddress {
 }
 
 impl ListenAddress {
+    /// Whether connections to it speak MPTCP.
+    pub fn is_multipath(&self) -> bool {
+        matches!(self, ListenAddress::Inet { multipath: true, .. })
+    }
+
     /// How many listeners the address makes.
     pub fn listener_count(&self) -> usize {
         match self {

@@ -25,6 +25,8 @@ pub struct CheckSettings {
     pub port: Option<u16>,
     /// `addr`: where to connect instead of the server's own address.
     pub address: Option<Host>,
+    /// Checks speak MPTCP although the server's traffic may not: `addr` has `mptcp@`.
+    pub multipath: bool,
     /// `check-send-proxy`: connections begin with a PROXY header.
     pub send_proxy: bool,
     /// `check-via-socks4`: connections go through the server's SOCKS4 proxy.
@@ -131,6 +133,7 @@ impl Default for CheckSettings {
             fall: 3,
             port: None,
             address: None,
+            multipath: false,
             send_proxy: false,
             via_socks4: false,
             reuses_connections: false,

@@ -102,7 +102,12 @@ pub enum LogAddress {
     /// Datagrams to an abstract unix socket.
     Abstract(Box<[u8]>),
     /// A connection to a syslog server, through a ring of its own.
-    Stream(ServerAddress),
+    Stream {
+        /// The server.
+        server: ServerAddress,
+        /// Whether the connection speaks MPTCP: `mptcp@`.
+        multipath: bool,
+    },
     /// `fd@N`; `stdout` is 1, `stderr` 2.
     Descriptor(i32),
     /// `ring@name`.

@@ -80,6 +80,8 @@ pub struct ServerSettings {
     pub idle_ping: Option<Duration>,
     /// `tcp-ut`: how long sent data may stay unacknowledged.
     pub tcp_user_timeout: Option<Duration>,
+    /// Connections speak MPTCP: the address has `mptcp@`.
+    pub multipath: bool,
     /// `tfo`: TCP Fast Open.
     pub tcp_fast_open: bool,
     /// `max-reuse`: how often a connection is reused; none for no limit, 0 for never.
@@ -132,6 +134,7 @@ impl Default for ServerSettings {
             web_socket: WebSocket::Auto,
             idle_ping: None,
             tcp_user_timeout: None,
+            multipath: false,
             tcp_fast_open: false,
             max_reuse: None,
             strict_maxconn: false,

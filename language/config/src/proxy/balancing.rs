@@ -7,7 +7,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span, Word};
 
 use super::keywords::{DEFAULTS_AND_BACKENDS, keyword, strict_keyword};
 use super::{BACKENDS, LineContext, ProxyReader};
-use crate::address::any_server_address;
+use crate::address::{any_server_address, is_multipath};
 use crate::model::{
     Algorithm, Balance, CookieMode, CookiePersistence, HashFunction, HashMethod, HashType, PreserveAffinity,
     Proxy, RetryOn, Reuse, Server, ServerAddress, ServerSettings, is_service,
@@ -551,7 +551,8 @@ fn read_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     let mut line = server_line(context, ServerLineKind::Server);
     read_server_options(&mut line, words, Some(&subject))?;
     check_service(&parsed, &line.settings, &subject, address)?;
-    let ServerLine { settings, id, guid, used, .. } = line;
+    let ServerLine { mut settings, id, guid, used, .. } = line;
+    settings.multipath |= is_multipath(address.text());
     crate::server::checks::settle(&settings, &subject, name.span()).map_err(in_place)?;
     context.draft.logs.note_server(&subject, datagrams.then(|| address.span()), used);
     let server = Server {
@@ -618,7 +619,8 @@ fn read_template(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed
     let mut line = server_line(context, ServerLineKind::Template);
     read_server_options(&mut line, words, Some(&subject))?;
     check_service(&parsed, &line.settings, &subject, address)?;
-    let ServerLine { settings, id, used, .. } = line;
+    let ServerLine { mut settings, id, used, .. } = line;
+    settings.multipath |= is_multipath(address.text());
     crate::server::checks::settle(&settings, &subject, prefix.span()).map_err(in_place)?;
     context.draft.logs.note_server(&subject, datagrams.then(|| address.span()), used);
     for number in first..=last {

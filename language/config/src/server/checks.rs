@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_syntax::{Diagnostic, Span, Word};
 
-use crate::address::source_address;
+use crate::address::{is_multipath, refuse_multipath, source_address};
 use crate::model::{
     AgentSettings, Host, InitialState, Observe, OnError, Protocol, ServerSettings, TrackedServer,
 };
@@ -26,6 +26,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         }
         let check = &mut server.settings.check;
         check.address = Some(host);
+        check.multipath = is_multipath(word.text());
         // `port` wins, before or after this word.
         if first > 0 {
             check.port.get_or_insert(first);
@@ -38,6 +39,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         let host = match word.text().parse::<Ipv6Addr>() {
             Ok(address) => Host::Ip(IpAddr::V6(address)),
             Err(_) => {
+                refuse_multipath(word, "agent-addr")?;
                 let (host, first, last) = source_address(word, "agent-addr")?;
                 if (first, last) != (0, 0) {
                     return Err(fault(word.span(), "'agent-addr' takes no port: use 'agent-port'."));

@@ -1,7 +1,7 @@
 //! `connect`.
 
 use super::{Kind, comment, expression};
-use crate::address::source_address;
+use crate::address::{refuse_multipath, source_address};
 use crate::model::{CheckAction, CheckConnect, CheckPort, CheckRule, Protocol};
 use crate::proxy::LineContext;
 use crate::tls_words::protocols;
@@ -17,6 +17,7 @@ pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: K
             "port" => connect.port = Some(port(context, words, &keyword)?),
             "addr" => {
                 let word = words.expect(&format!("'{keyword}' : 'addr' expects <ipv4|ipv6> as argument."))?;
+                refuse_multipath(word, &keyword)?;
                 let (host, first, last) = source_address(word, "addr")?;
                 if first != last {
                     return Err(fault(
