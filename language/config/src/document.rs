@@ -377,7 +377,7 @@ impl<'d> Document<'d> {
     fn end_section(&mut self, diagnostics: &mut Diagnostics) {
         match std::mem::replace(&mut self.current, Current::Outside) {
             Current::Outside | Current::Skipped | Current::Global | Current::Traces => {}
-            Current::Proxy => self.proxies.end_section(diagnostics),
+            Current::Proxy => self.proxies.end_section(&self.global.logs, diagnostics),
             Current::Userlist(reader) => {
                 let groups: HashSet<Box<str>> = reader.group_names().map(Into::into).collect();
                 let list = reader.end(diagnostics);
@@ -388,13 +388,16 @@ impl<'d> Document<'d> {
             Current::HttpErrors(reader) => self.http_errors.end(reader),
             Current::Ring(reader, span) => self.rings.push(reader.end(diagnostics, span)),
             Current::LogForward(reader, span) => {
-                self.log_forwards.push(reader.end(diagnostics));
+                let mut section = reader.end(diagnostics);
+                section.targets.settle(&self.global.logs);
+                self.log_forwards.push(section);
                 self.log_forward_spans.push(span);
             }
             Current::Mailers(section) => self.mailers.push(section),
             Current::CrtStore(store) => self.certificate_stores.push(store),
             Current::Peers(reader) => {
-                let (section, tables) = reader.end(diagnostics);
+                let (mut section, tables) = reader.end(diagnostics);
+                section.log_targets.settle(&self.global.logs);
                 self.peers.push(section);
                 self.peer_tables.extend(tables);
             }
@@ -431,7 +434,6 @@ impl<'d> Document<'d> {
                 let refused = self.refused.contains(&("peers", name.into()));
                 refused || self.peers.iter().any(|section| *section.name == *name)
             },
-            has_global_logs: !self.global.logs.is_empty(),
             has_mailers: &|name| {
                 let refused = self.refused.contains(&("mailers", name.into()));
                 refused || self.mailers.iter().any(|section| *section.name == *name)

@@ -1,7 +1,5 @@
 //! `log-forward` sections: syslog in, log targets out (manual, section "Log forwarding").
 
-use std::sync::Arc;
-
 use weir_syntax::{Diagnostic, Diagnostics, Line, Span};
 
 use crate::bind::{read_bind, read_datagram_bind};
@@ -62,14 +60,14 @@ pub(crate) static LOG_FORWARD_KEYWORDS: Table<LogForwardKeyword> = Table::new(&[
         "where messages go; in the format that they came in unless told",
         |section, _, words| {
             if words.take_if("global") {
-                section.global = true;
+                section.targets.add_global();
                 return words.end("log global");
             }
             let target = read_log_target_words(words)?;
             if section.targets.len() == MOST_TARGETS {
                 return Err(fault(words.line().span(), format!("log : more than {MOST_TARGETS} targets")));
             }
-            section.targets.push(Arc::new(target));
+            section.targets.push(target);
             Ok(())
         },
     ),
@@ -211,10 +209,10 @@ mod tests {
         );
         assert_eq!(read.messages, [""; 0]);
         let section = &read.config.log_forwards[0];
-        assert_eq!((section.binds.len(), section.datagram_binds.len(), section.targets.len()), (1, 2, 2));
+        assert_eq!((section.binds.len(), section.datagram_binds.len(), section.targets.len()), (1, 2, 3));
         assert_eq!((section.backlog, section.maxconn), (Some(7), Some(3)));
         assert_eq!(section.client_timeout, Some(Duration::from_secs(5)));
-        assert!(section.global && section.unparsed && section.lines_only);
+        assert!(section.unparsed && section.lines_only);
         assert_eq!(section.host, HostStrategy::Append);
     }
 

@@ -66,7 +66,8 @@ pub use global::{
     MasterWorker, ProcessValue, ProcessVariable, SentHostName, UnixBind,
 };
 pub use log::{
-    Facility, LogAddress, LogHeader, LogLine, LogLineKind, LogSampling, LogTarget, Logging, Severity,
+    Facility, LogAddress, LogHeader, LogLine, LogLineKind, LogSampling, LogTarget, LogTargets, Logging,
+    Severity,
 };
 pub use log_forward::{HostStrategy, LogForward};
 pub use mail::{MAIL_TIMEOUT, MailAlert, Mailer, Mailers};

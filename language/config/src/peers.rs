@@ -160,8 +160,7 @@ impl PeersReader {
             shards: 0,
             peers: Vec::new(),
             bind: None,
-            log_targets: Vec::new(),
-            log_global: false,
+            log_targets: crate::model::LogTargets::default(),
         };
         Ok(PeersReader {
             section,
@@ -266,14 +265,14 @@ impl PeersReader {
 
     fn log(&mut self, words: &mut Words<'_>) -> Parsed {
         if words.take_if("global") {
-            self.section.log_global = true;
+            self.section.log_targets.add_global();
             return words.end("log global");
         }
         let target = read_log_target_words(words)?;
         if self.section.log_targets.len() == MAX_LOG_TARGETS {
             return Err(fault(words.line().span(), format!("log : more than {MAX_LOG_TARGETS} targets")));
         }
-        self.section.log_targets.push(Arc::new(target));
+        self.section.log_targets.push(target);
         Ok(())
     }
 
@@ -454,14 +453,14 @@ mod tests {
     #[test]
     fn the_listener_may_log_and_expect_a_proxy_header() {
         let read = parse_text(
-            "global\n localpeer A\npeers p\n log global\n log 127.0.0.1:514 len 500 local3 err\n default-bind accept-proxy\n \
+            "global\n localpeer A\n log 127.0.0.1:514 local0\npeers p\n log global\n log 127.0.0.1:514 len 500 local3 err\n default-bind accept-proxy\n \
              bind 127.0.0.1:1024\n server A\n",
         );
         assert_eq!(read.messages, [""; 0]);
         let section = &read.config.peers[0];
-        assert!(section.log_global && section.bind.as_ref().is_some_and(|bind| bind.options.accept_proxy));
+        assert!(section.bind.as_ref().is_some_and(|bind| bind.options.accept_proxy));
         let lengths: Vec<_> = section.log_targets.iter().map(|target| target.length_max).collect();
-        assert_eq!(lengths, [500]);
+        assert_eq!(lengths, [1024, 500]);
     }
 
     #[test]

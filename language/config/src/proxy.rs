@@ -48,7 +48,7 @@ use crate::draft::{
     Pending, Refused, Section, Sections,
 };
 use crate::expressions::WrittenReference;
-use crate::model::{Location, Proxy, ProxyIndex, ProxySection, RulesetKind, Rulesets};
+use crate::model::{Location, LogTarget, Proxy, ProxyIndex, ProxySection, RulesetKind, Rulesets};
 use crate::resources::Resources;
 use crate::rows::Handler;
 use crate::sections::nearest_phrase;
@@ -148,7 +148,6 @@ impl<'r> ProxyParser<'r> {
     ///
     /// After an error in the line, the section is read all the same, so that its own errors are found too.
     pub fn begin(&mut self, line: &Line, file: &str, diagnostics: &mut Diagnostics) {
-        self.end_section(diagnostics);
         let at = self.location(line.span(), file);
         let header = match Header::read(line) {
             Ok(header) => header,
@@ -191,9 +190,10 @@ impl<'r> ProxyParser<'r> {
         Location::new(file.clone(), span.line)
     }
 
-    /// Completes the section that is being read, if any.
-    pub fn end_section(&mut self, diagnostics: &mut Diagnostics) {
+    /// Completes the section that is being read, if any. `global_logs` are the targets of the global sections above it.
+    pub fn end_section(&mut self, global_logs: &[Arc<LogTarget>], diagnostics: &mut Diagnostics) {
         let Some(mut draft) = self.current.take() else { return };
+        draft.proxy.settings.logging.targets.settle(global_logs);
         finish::end_of_section(&mut draft, diagnostics);
         match draft.section {
             Section::Defaults { .. } => self.end_defaults(draft),

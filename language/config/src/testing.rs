@@ -9,7 +9,9 @@ use weir_expr::{
 };
 use weir_syntax::{Diagnostics, Environment, Reader, Severity, SourceMap, StaticFeatures};
 
-use crate::model::{ErrorMessage, ErrorReplies, ErrorReply, Proxy};
+use crate::model::{
+    ErrorMessage, ErrorReplies, ErrorReply, Facility, LogAddress, LogTarget, Proxy, Severity as LogSeverity,
+};
 use crate::proxy::{BindContext, ProxyParser};
 use crate::resources::Resources;
 
@@ -90,12 +92,23 @@ pub(crate) fn read(text: &str) -> Outcome {
     let mut diagnostics = Diagnostics::new();
     let mut reader = Reader::new(&sources);
     let mut parser = ProxyParser::new(resources);
+    let global_logs = [Arc::new(LogTarget {
+        at: None,
+        address: LogAddress::Descriptor(1),
+        length_max: 1024,
+        header: None,
+        sampling: None,
+        facility: Facility::from_name("local0").expect("a facility"),
+        level: LogSeverity::Debug,
+        minimum_level: LogSeverity::Emergency,
+    })];
     let conditions = StaticFeatures { features: &[], enabled: &[], tls: None };
     while let Some(line) = reader.next_line(&Environment::new(), &conditions, &mut diagnostics) {
         if line.is_cut() {
             continue;
         }
         if ProxyParser::SECTIONS.contains(&line.text(0)) {
+            parser.end_section(&global_logs, &mut diagnostics);
             parser.begin(&line, "t.cfg", &mut diagnostics);
         } else {
             parser.line(&line, "t.cfg", &mut diagnostics);
@@ -111,7 +124,6 @@ pub(crate) fn read(text: &str) -> Outcome {
         http_errors: &|name| (name == "pages").then(|| pages.clone()),
         peer_tables: &[],
         has_peers: &|_| false,
-        has_global_logs: true,
         has_health_check: &|name| name == "web",
         health_scripts: &|_| None,
         has_mailers: &|name| name == "staff",
@@ -119,6 +131,7 @@ pub(crate) fn read(text: &str) -> Outcome {
         may_create_processes: true,
         first_proxy_id: 2,
     };
+    parser.end_section(&global_logs, &mut diagnostics);
     let (proxies, _) = parser.finish(&context, &mut diagnostics);
     let shown = diagnostics.iter().filter(|diagnostic| diagnostic.severity != Severity::Diag);
     let messages = shown.clone().map(|diagnostic| {

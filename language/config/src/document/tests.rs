@@ -31,6 +31,27 @@ impl Loader for Files {
     }
 }
 
+/// 2.1, "ordering matters": `log global` is for the `global` sections above, at its place among the other lines.
+#[test]
+fn log_lines_keep_their_order() {
+    let global = |name: &str| format!("global\n log {name} local0\n");
+    let check = |text: &str, expected: &[&str]| {
+        let proxies = parse_text(text).config.proxies;
+        let targets = proxies.last().expect("a frontend").settings.logging.targets.iter();
+        let found: Vec<String> = targets.map(|target| format!("{:?}", target.address)).collect();
+        let expected: Vec<String> = expected.iter().map(|name| format!("Unix({name:?})")).collect();
+        assert_eq!(found, expected, "{text}");
+    };
+    let (one, two) = (global("/1"), global("/2"));
+    check(&format!("{one}frontend f\n log /3 local0\n log global\n log /4 local0\n"), &["/3", "/1", "/4"]);
+    check(&format!("{one}defaults\n log /3 local0\nfrontend f\n log global\n"), &["/3", "/1"]);
+    check(&format!("{one}defaults\n log global\nfrontend f\n log /3 local0\n log global\n"), &["/1", "/3"]);
+    check(&format!("{one}defaults\n log global\n{two}frontend f\n"), &["/1"]);
+    check(&format!("{one}defaults\n log global\n{two}frontend f\n log global\n"), &["/1", "/2"]);
+    check(&format!("{one}frontend f\n log global\n{two}"), &["/1"]);
+    check(&format!("{one}frontend f\n log global\n no log\n log /3 local0\n"), &["/3"]);
+}
+
 /// Reads one file called `test.cfg`.
 pub(crate) fn parse_text(text: &str) -> Read {
     parse_with(text, Environment::new())

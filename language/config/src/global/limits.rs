@@ -20,11 +20,17 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         },
     ),
     Row::ready("maxconnrate", "<number>", "1000", "new connections each second", |line, words| {
-        line.global.limits.connection_rate = line.number(words, 0..=MAX)?;
+        let rate = line.number(words, 0..=MAX)?;
+        if line.first_time(words, line.global.limits.connection_rate > 0) {
+            line.global.limits.connection_rate = rate;
+        }
         Ok(())
     }),
     Row::ready("maxsessrate", "<number>", "1000", "new sessions each second", |line, words| {
-        line.global.limits.session_rate = line.number(words, 0..=MAX)?;
+        let rate = line.number(words, 0..=MAX)?;
+        if line.first_time(words, line.global.limits.session_rate > 0) {
+            line.global.limits.session_rate = rate;
+        }
         Ok(())
     }),
     Row::ready("maxsslconn", "<number>", "1000", "TLS: connections at once", |line, words| {
@@ -32,7 +38,10 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         Ok(())
     }),
     Row::ready("maxsslrate", "<number>", "100", "TLS: new sessions each second", |line, words| {
-        line.global.limits.tls_rate = line.number(words, 0..=MAX)?;
+        let rate = line.number(words, 0..=MAX)?;
+        if line.first_time(words, line.global.limits.tls_rate > 0) {
+            line.global.limits.tls_rate = rate;
+        }
         Ok(())
     }),
     Row::ready("maxpipes", "<number>", "100", "pipes for splicing", |line, words| {

@@ -42,7 +42,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             _ => SentHostName::Own,
         };
         words.end("log-send-hostname")?;
-        line.global.log_host_name = Some(name);
+        if line.first_time(words, line.global.log_host_name.is_some()) {
+            line.global.log_host_name = Some(name);
+        }
         Ok(())
     }),
 ];

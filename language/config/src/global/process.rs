@@ -240,10 +240,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "where files with servers' states are",
         |line, words| {
             let name = words.expect("'server-state-base' expects one argument: a directory path.")?;
-            if line.global.server_state_base.is_some() {
-                return Err(fault(name.span(), "'server-state-base' already specified. Continuing."));
+            if line.first_time(words, line.global.server_state_base.is_some()) {
+                line.global.server_state_base = Some(name.text().into());
             }
-            line.global.server_state_base = Some(name.text().into());
             Ok(())
         },
     ),
@@ -254,10 +253,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "file with the states of all servers",
         |line, words| {
             let name = words.expect("'server-state-file' expects one argument: a file path.")?;
-            if line.global.server_state_file.is_some() {
-                return Err(fault(name.span(), "'server-state-file' already specified. Continuing."));
+            if line.first_time(words, line.global.server_state_file.is_some()) {
+                line.global.server_state_file = Some(name.text().into());
             }
-            line.global.server_state_file = Some(name.text().into());
             Ok(())
         },
     ),

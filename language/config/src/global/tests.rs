@@ -227,6 +227,22 @@ fn names() {
     refuse("log-tag", "'log-tag' expects a tag for use in syslog.");
 }
 
+/// As with HAProxy 3.2.
+#[test]
+fn the_first_of_two_counts() {
+    let check = |word: &str, shown: fn(&Global) -> String, expected: &str| {
+        let (global, messages) = read(&format!("{word} 1\n{word} 2"));
+        assert_eq!(messages, [format!("parsing [test.cfg:3] : '{word}' already specified. Continuing.")]);
+        assert_eq!(shown(&global), expected, "{word}");
+    };
+    check("server-state-file", |global| format!("{:?}", global.server_state_file), "Some(\"1\")");
+    check("server-state-base", |global| format!("{:?}", global.server_state_base), "Some(\"1\")");
+    check("log-send-hostname", |global| format!("{:?}", global.log_host_name), "Some(Named(\"1\"))");
+    check("maxconnrate", |global| global.limits.connection_rate.to_string(), "1");
+    check("maxsessrate", |global| global.limits.session_rate.to_string(), "1");
+    check("maxsslrate", |global| global.limits.tls_rate.to_string(), "1");
+}
+
 #[test]
 fn folders_of_tls_files_are_given_once() {
     for word in ["ca-base", "crt-base", "key-base"] {

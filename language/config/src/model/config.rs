@@ -52,9 +52,9 @@ impl Config {
 
     /// Every `log` line.
     pub fn log_targets(&self) -> impl Iterator<Item = &Arc<LogTarget>> {
-        let of_proxies = self.proxies.iter().flat_map(|proxy| &proxy.settings.logging.targets);
-        let of_relays = self.log_forwards.iter().flat_map(|section| &section.targets);
-        let of_peers = self.peers.iter().flat_map(|section| &section.log_targets);
+        let of_proxies = self.proxies.iter().flat_map(|proxy| proxy.settings.logging.targets.iter());
+        let of_relays = self.log_forwards.iter().flat_map(|section| section.targets.iter());
+        let of_peers = self.peers.iter().flat_map(|section| section.log_targets.iter());
         self.global.logs.iter().chain(of_proxies).chain(of_relays).chain(of_peers)
     }
 }

@@ -11,10 +11,8 @@ use super::address::{Host, ServerAddress};
 /// The logging of a proxy.
 #[derive(Clone, Debug, Default)]
 pub struct Logging {
-    /// `log global`: the targets of the global section too.
-    pub global: bool,
-    /// `log <target>`.
-    pub targets: Vec<Arc<LogTarget>>,
+    /// `log`: the targets.
+    pub targets: LogTargets,
     /// `log-tag`.
     pub tag: Option<Arc<str>>,
     /// `option httplog`, `option tcplog`, `log-format`.
@@ -23,6 +21,48 @@ pub struct Logging {
     pub error_line: Option<Arc<LogFormat>>,
     /// `log-format-sd`: the structured data of RFC 5424.
     pub structured_data: Option<Arc<LogFormat>>,
+}
+
+/// The log targets of a section, in the order of its lines. `log global` stands for the targets of the global sections above (manual,
+/// 2.1: the order matters).
+#[derive(Clone, Debug, Default)]
+pub struct LogTargets {
+    targets: Vec<Arc<LogTarget>>,
+    /// The position of `log global`, until the section ends.
+    global_at: Option<usize>,
+}
+
+impl LogTargets {
+    /// `log <target>`.
+    pub(crate) fn push(&mut self, target: LogTarget) {
+        self.targets.push(Arc::new(target));
+    }
+
+    /// `log global`; a second one changes nothing.
+    pub(crate) fn add_global(&mut self) {
+        self.global_at.get_or_insert(self.targets.len());
+    }
+
+    /// `no log`.
+    pub(crate) fn clear(&mut self) {
+        *self = LogTargets::default();
+    }
+
+    /// Ends the section: puts the targets of `global` in their place, without those that were inherited.
+    pub(crate) fn settle(&mut self, global: &[Arc<LogTarget>]) {
+        let Some(at) = self.global_at.take() else { return };
+        let is_new = |target: &&Arc<LogTarget>| !self.targets.iter().any(|known| Arc::ptr_eq(known, target));
+        let added: Vec<_> = global.iter().filter(is_new).cloned().collect();
+        self.targets.splice(at..at, added);
+    }
+}
+
+impl std::ops::Deref for LogTargets {
+    type Target = [Arc<LogTarget>];
+
+    fn deref(&self) -> &[Arc<LogTarget>] {
+        &self.targets
+    }
 }
 
 /// What is logged for each connection or request.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Bind, Location, LogTarget};
+use super::{Bind, Location, LogTargets};
 
 /// A `log-forward` section.
 #[derive(Clone, Debug)]
@@ -22,10 +22,8 @@ pub struct LogForward {
     pub maxconn: Option<u32>,
     /// `timeout client`: how long a sender may be silent.
     pub client_timeout: Option<Duration>,
-    /// `log global`: the targets of the global section too.
-    pub global: bool,
-    /// `log <target>`.
-    pub targets: Vec<Arc<LogTarget>>,
+    /// `log`: the targets.
+    pub targets: LogTargets,
     /// `option dont-parse-log`: messages are not parsed.
     pub unparsed: bool,
     /// `option assume-rfc6587-ntf`: a message of a connection is a line, whatever it begins with.
@@ -48,8 +46,7 @@ impl LogForward {
             backlog: None,
             maxconn: Some(Self::MAXCONN),
             client_timeout: None,
-            global: false,
-            targets: Vec::new(),
+            targets: LogTargets::default(),
             unparsed: false,
             lines_only: false,
             host: HostStrategy::default(),

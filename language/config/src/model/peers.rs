@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Bind, Location, LogTarget, ServerAddress, ServerSettings};
+use super::{Bind, Location, LogTargets, ServerAddress, ServerSettings};
 
 /// A `peers` section.
 #[derive(Clone, Debug)]
@@ -22,9 +22,7 @@ pub struct Peers {
     /// Where peers connect to this instance: a `bind` line, or the address of its own `peer` line.
     pub bind: Option<Bind>,
     /// `log`: where the events of its listener are logged.
-    pub log_targets: Vec<Arc<LogTarget>>,
-    /// `log global`: also to the targets of the global section.
-    pub log_global: bool,
+    pub log_targets: LogTargets,
 }
 
 /// A peer.

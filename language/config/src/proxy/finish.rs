@@ -34,8 +34,6 @@ pub struct BindContext<'s> {
     pub peer_tables: &'s [StickTable],
     /// Whether there is a `peers` section of that name.
     pub has_peers: &'s dyn Fn(&str) -> bool,
-    /// Whether the global section has log targets.
-    pub has_global_logs: bool,
     /// Whether there is a `healthcheck` section of that name.
     pub has_health_check: &'s dyn Fn(&str) -> bool,
     /// The checks of the `healthcheck` section of that name.
@@ -212,7 +210,6 @@ impl ProxyParser<'_> {
         context: &BindContext<'_>,
         diagnostics: &mut Diagnostics,
     ) -> (Vec<Proxy>, Vec<StickTable>) {
-        self.end_section(diagnostics);
         let tables = self.take_tables(context);
         let names = Names::of(&self.finished, &tables, diagnostics);
         settle_proxy_ids(&mut self.finished, context.first_proxy_id, diagnostics);
@@ -470,7 +467,7 @@ impl ProxyParser<'_> {
             ));
         }
         let logging = &proxy.settings.logging;
-        let logs = !logging.targets.is_empty() || (logging.global && context.has_global_logs);
+        let logs = !logging.targets.is_empty();
         let formats = matches!(logging.line, LogLine::Format { .. }) || logging.structured_data.is_some();
         if proxy.is_frontend() && formats && !logs {
             warn(format!("log format ignored for {who} since it has no log address."));

@@ -21,7 +21,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         EVERYWHERE,
         |context, words| {
             if words.peek_text() == "global" && words.line().len() == words.position() + 1 {
-                context.settings().logging.global = true;
+                context.settings().logging.targets.add_global();
                 return Ok(());
             }
             let at = Some(context.at.clone());
@@ -30,7 +30,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             if targets.len() == MAX_LOG_TARGETS {
                 return Err(fault(words.line().span(), format!("log : more than {MAX_LOG_TARGETS} targets")));
             }
-            targets.push(Arc::new(target));
+            targets.push(target);
             Ok(())
         },
     ),
@@ -248,7 +248,6 @@ pub(super) fn read_no_log(context: &mut LineContext<'_>, words: &mut Words<'_>) 
         return Err(words.fault("log : 'no log' does not expect arguments"));
     }
     let logging = &mut context.settings().logging;
-    logging.global = false;
     logging.targets.clear();
     Ok(())
 }

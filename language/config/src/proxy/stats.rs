@@ -68,7 +68,12 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             if users.len() == MAX_STATS_ENTRIES {
                 return Err(fault(account.span(), format!("more than {MAX_STATS_ENTRIES} accounts")));
             }
-            users.push((user.into(), password.into()));
+            if !users.iter().any(|(known, _)| **known == *user) {
+                users.push((user.into(), password.into()));
+            } else {
+                let message = format!("'stats auth' : ignoring duplicated user '{user}'.");
+                context.diagnostics.warning(account.span(), message);
+            }
             words.end("stats auth")
         },
     ),

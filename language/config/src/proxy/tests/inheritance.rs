@@ -38,7 +38,7 @@ fn r29_defaults_stay_as_they_are() {
     let b = &outcome.proxies[1];
     assert_eq!((b.mode(), b.settings.timeouts.client), (Mode::Http, Some(std::time::Duration::from_secs(5))));
     assert!(matches!(b.settings.errors.get(503), Some(ErrorReply::Message(_))));
-    assert!(b.settings.logging.global);
+    assert_eq!(b.settings.logging.targets.len(), 1);
     assert_eq!(b.settings.stats.as_ref().unwrap().uri(), "/s");
 }
 

@@ -56,3 +56,14 @@ fn what_option_forwarded_says() {
     let off = check("backend b", "option forwarded ;; no option forwarded", &[]);
     assert!(off.proxies[1].settings.options.forwarded.is_none());
 }
+
+#[test]
+fn the_first_password_of_a_user_counts() {
+    let outcome = check(
+        "backend b",
+        "mode http ;; stats auth a:1 ;; stats auth b:2 ;; stats auth a:3",
+        &["W parsing [t.cfg:11] : 'stats auth' : ignoring duplicated user 'a'."],
+    );
+    let users = &outcome.proxies.last().expect("a backend").settings.stats.as_ref().expect("a page").users;
+    assert_eq!(format!("{users:?}"), r#"[("a", "1"), ("b", "2")]"#);
+}
