@@ -21,6 +21,8 @@ userlist users
 userlist others
     user known password {endless_too}
     user other password {secret}
+backend t
+    stick-table type ip size 10 store gpc0
 defaults
     mode http
     timeout connect 2s
@@ -33,6 +35,10 @@ listen l
     tcp-request content reject if {{ path /early }}
     http-request return status 204 if {{ path /public }}
     http-request return status 202 if {{ path /either }} {{ http_auth(others) }} or {{ path /either }} {{ http_auth(users) }}
+    http-request track-sc0 src table t if {{ path /once }}
+    acl counted sc0_inc_gpc0 lt 0
+    acl counted http_auth(users)
+    http-request return status 299 hdr count %[sc0_get_gpc0] if {{ path /once }} {{ sc0_inc_gpc0 gt 0 }} counted
     http-request set-var(txn.known) http_auth(users) if {{ path /variable }}
     http-request return status 203 if {{ var(txn.known) -m bool }}
     http-request auth unless {{ http_auth(users) }}
@@ -71,6 +77,17 @@ def costly_passwords_are_verified_in_conditions(binary, folder):
                 ("/either", "known", "secret", "202"), ("/either", "other", "secret", "202"), ("/either", "known", "wrong", "401"),
                 ("/variable", "known", "secret", "203"), ("/variable", "known", "wrong", "401")):
             assert status(port, path, user, password) == expected, (path, user, password)
+
+
+def suspended_conditions_count_once(binary, folder):
+    """A condition that waited for a password goes on behind the tests that it made before, also within a named ACL."""
+    port = free_port()
+    config, _ = written(folder, port)
+    with Program(binary, "-db", "-f", config) as program:
+        program.ready(port)
+        for expected in (b"2", b"4"):
+            answer = request(port, credentials("/once", "known", "secret"), 20)
+            assert answer.startswith(b"HTTP/1.1 299") and b"count: " + expected + b"\r\n" in answer, answer
 
 
 def costly_passwords_do_not_delay_other_requests(binary, folder):

@@ -14,6 +14,7 @@ use weir_expr::{
 };
 
 use crate::fetch;
+use crate::passwords;
 use crate::stream::Stream;
 use crate::stream::stream_variables::lasts;
 
@@ -23,6 +24,10 @@ impl Context for Stream {
             Some(row) => (row.run)(self, args, cursor),
             None => Fetched::Missing,
         }
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.rules.may_suspend && passwords::is_pending(self)
     }
 
     fn variable(&mut self, variable: VariableId) -> Option<Value<'_>> {

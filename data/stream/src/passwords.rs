@@ -1,7 +1,7 @@
 //! Passwords with a costly hash, verified without blocking the worker.
 //!
 //! A condition that needs such a password is suspended: the fetch leaves a question, and its value comes later. The stream then computes
-//! the hash as heavy work, a few rounds per turn (R44), and evaluates the condition again, with the verdict. Each stream asks one
+//! the hash as heavy work, a few rounds per turn (R44), and resumes the condition with the verdict. Each stream asks one
 //! question at a time, so memory and work are bounded by the streams. The last verdicts of the worker are kept for later rules of
 //! the same streams; they hold a keyed hash of the candidate, not the password.
 //!
@@ -14,7 +14,7 @@ use std::mem::ManuallyDrop;
 
 use weir_config::model::Rule;
 use weir_config::password::{Password, PasswordHash, Verification};
-use weir_expr::Truth;
+use weir_expr::{Suspension, Truth};
 use weir_sched::{Class, Tick};
 
 use crate::deadlines::{Waits, While};
@@ -40,15 +40,20 @@ pub(crate) fn verdict(stream: &Stream, password: &'static Password, candidate: &
     })
 }
 
-/// Whether a rule applies. Maybe, if [`is_pending`] then: the caller awaits [`settle`].
-pub(crate) fn rule_applies(stream: &mut Stream, rule: &Rule) -> Truth {
+/// Whether a rule applies. If its condition was suspended, the caller awaits [`settle`].
+pub(crate) fn rule_applies(stream: &mut Stream, rule: &Rule) -> Result<Truth, Suspension> {
+    resume(stream, rule, Suspension::BEGINNING)
+}
+
+fn resume(stream: &mut Stream, rule: &Rule, from: Suspension) -> Result<Truth, Suspension> {
+    let Some(condition) = &rule.condition else { return Ok(Truth::True) };
     stream.rules.may_suspend = true;
-    let applies = stream.rule_applies(rule);
+    let applies = condition.resume(from, stream);
     stream.rules.may_suspend = false;
     applies
 }
 
-/// Whether the stream's last condition was suspended.
+/// Whether the stream has a question without an answer.
 pub(crate) fn is_pending(stream: &Stream) -> bool {
     VERDICTS.with_borrow(|verdicts| {
         verdicts.pending.as_ref().is_some_and(|question| question.stream == stream.serial)
@@ -56,19 +61,20 @@ pub(crate) fn is_pending(stream: &Stream) -> bool {
 }
 
 /// Evaluates a suspended condition to its end.
-pub(crate) async fn settle(stream: &mut Stream, rule: &'static Rule) -> Phase<Truth> {
+pub(crate) async fn settle(stream: &mut Stream, rule: &'static Rule, mut at: Suspension) -> Phase<Truth> {
     // The worker forgets verdicts: a condition with many passwords could be suspended for ever.
     for _ in 0..MOST_SUSPENSIONS {
         let question = VERDICTS.with_borrow_mut(|verdicts| verdicts.pending.take());
         let Some(question) = question else { break };
         let is_right = verify(stream, &question).await?;
         VERDICTS.with_borrow_mut(|verdicts| verdicts.keep(&question, is_right));
-        let applies = rule_applies(stream, rule);
-        if applies != Truth::Maybe || !is_pending(stream) {
-            return Ok(applies);
+        match resume(stream, rule, at) {
+            Ok(applies) => return Ok(applies),
+            Err(next) => at = next,
         }
     }
-    Ok(stream.rule_applies(rule))
+    let rest = rule.condition.as_ref().map(|condition| condition.resume(at, stream));
+    Ok(rest.and_then(Result::ok).unwrap_or(Truth::Maybe))
 }
 
 async fn verify(stream: &mut Stream, question: &PasswordQuestion) -> Phase<bool> {

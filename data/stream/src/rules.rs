@@ -16,7 +16,7 @@ use weir_config::model::{
 };
 use weir_containers::PooledFuture;
 use weir_expr::pattern::{Selector, SetError};
-use weir_expr::{Context as _, Fetched, Truth, Value, VariableId};
+use weir_expr::{Context as _, Fetched, Value, VariableId};
 use weir_http::Method;
 use weir_sched::Descriptor;
 use weir_sys::option;
@@ -96,10 +96,10 @@ impl Stream {
         }
         self.rules.is_strict = true;
         for rule in proxy.config.rules(kind) {
-            let mut applies = passwords::rule_applies(self, rule);
-            if applies == Truth::Maybe && passwords::is_pending(self) {
-                applies = PooledFuture::new(passwords::settle(self, rule)).await?;
-            }
+            let applies = match passwords::rule_applies(self, rule) {
+                Ok(applies) => applies,
+                Err(at) => PooledFuture::new(passwords::settle(self, rule, at)).await?,
+            };
             if !applies.is_true() {
                 continue;
             }

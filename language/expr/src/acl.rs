@@ -73,13 +73,17 @@ impl Acl {
         &self.name
     }
 
-    /// Tests it. The order of lines is the order of evaluation.
-    pub fn evaluate(&self, context: &mut dyn Context) -> Truth {
+    /// Tests it from its line `first` on, which moves over lines that do not match: a suspended test goes on there. The order of
+    /// lines is the order of evaluation.
+    pub(crate) fn evaluate_from(&self, first: &mut u32, context: &mut dyn Context) -> Truth {
         let mut truth = Truth::False;
-        for line in self.lines() {
+        for line in self.lines().iter().skip(*first as usize) {
             truth = truth.or(line.evaluate(&mut *context));
-            if truth == Truth::True {
-                break;
+            match truth {
+                Truth::True => break,
+                Truth::False => *first += 1,
+                Truth::Maybe if context.is_suspended() => break,
+                Truth::Maybe => {}
             }
         }
         truth

@@ -28,6 +28,23 @@ enum Test {
     Anonymous(Arc<AclExpr>),
 }
 
+/// The place at which the evaluation of a condition was suspended. The tests ahead of it are not made again, so their side effects happen
+/// once.
+#[derive(Clone, Copy, Debug)]
+pub struct Suspension {
+    alternative: u32,
+    term: u32,
+    /// The line of a named ACL.
+    line: u32,
+    /// The truth of the alternatives ahead.
+    truth: Truth,
+}
+
+impl Suspension {
+    /// The beginning of any condition.
+    pub const BEGINNING: Suspension = Suspension { alternative: 0, term: 0, line: 0, truth: Truth::False };
+}
+
 impl Condition {
     /// Parses from the word `if` or `unless` at `words[start]` to the end of the line.
     pub fn parse(words: &[&[u8]], start: usize, scope: &Scope<'_>) -> Result<Condition, ParseError> {
@@ -69,14 +86,33 @@ impl Condition {
 
     /// Tests it: the terms of an alternative as [`Truth::all`] says.
     pub fn evaluate(&self, context: &mut dyn Context) -> Truth {
-        let mut truth = Truth::False;
-        for terms in &self.alternatives {
-            truth = truth.or(Truth::all(terms.iter().map(|term| term.evaluate(&mut *context))));
-            if truth == Truth::True {
+        self.resume(Suspension::BEGINNING, context).unwrap_or(Truth::Maybe)
+    }
+
+    /// Tests it from the place on where it was suspended.
+    ///
+    /// # Errors
+    /// The place to resume at, if the context [is suspended](Context::is_suspended).
+    pub fn resume(&self, from: Suspension, context: &mut dyn Context) -> Result<Truth, Suspension> {
+        let mut at = from;
+        while let Some(terms) = self.alternatives.get(at.alternative as usize) {
+            let mut all = Truth::True;
+            while all == Truth::True
+                && let Some(term) = terms.get(at.term as usize)
+            {
+                all = term.evaluate(&mut at.line, &mut *context);
+                if all == Truth::Maybe && context.is_suspended() {
+                    return Err(at);
+                }
+                (at.term, at.line) = (at.term + 1, 0);
+            }
+            at.truth = at.truth.or(all);
+            if at.truth == Truth::True {
                 break;
             }
+            at = Suspension { alternative: at.alternative + 1, term: 0, line: 0, ..at };
         }
-        truth.negated_if(self.unless)
+        Ok(at.truth.negated_if(self.unless))
     }
 
     /// The first test that can never match in the given points: its name (empty for an anonymous one) and the
@@ -166,9 +202,9 @@ impl Term {
         Ok(Term { negated, test: Test::Named(acl) })
     }
 
-    fn evaluate(&self, context: &mut dyn Context) -> Truth {
+    fn evaluate(&self, line: &mut u32, context: &mut dyn Context) -> Truth {
         let truth = match &self.test {
-            Test::Named(acl) => acl.evaluate(context),
+            Test::Named(acl) => acl.evaluate_from(line, context),
             Test::Anonymous(line) => line.evaluate(context),
         };
         truth.negated_if(self.negated)

@@ -124,6 +124,11 @@ pub trait Context {
     /// Answers a fetch of the table that was given to [`crate::Registry::new`]; `fetch` is its index there.
     fn fetch<'c>(&'c mut self, fetch: FetchIndex, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c>;
 
+    /// Whether the value of the last fetch, [`Fetched::Later`], is being computed elsewhere: the evaluation ends and is resumed then.
+    fn is_suspended(&self) -> bool {
+        false
+    }
+
     /// The value of a variable, if it is set and its scope exists here.
     fn variable(&mut self, variable: VariableId) -> Option<Value<'_>>;
 

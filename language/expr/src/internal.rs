@@ -235,7 +235,8 @@ fn uuid<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fet
 
 fn acl<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fetched<'c> {
     let Arg::Acls(acls) = args.get(0) else { return Fetched::Missing };
-    let tests = acls.iter().map(|(negated, acl)| acl.evaluate(&mut *context).negated_if(*negated));
+    let tests =
+        acls.iter().map(|(negated, acl)| acl.evaluate_from(&mut 0, &mut *context).negated_if(*negated));
     match Truth::all(tests) {
         Truth::True => Fetched::value(Value::Bool(true)),
         Truth::False => Fetched::value(Value::Bool(false)),

@@ -47,7 +47,7 @@ pub use acl::{Acl, AclTable, Truth};
 pub use alias::Alias;
 pub use args::{Arg, ArgKind, ArgSpec, Args, Reference};
 pub use chain::Chain;
-pub use condition::Condition;
+pub use condition::{Condition, Suspension};
 pub use context::{Context, Cursor, Fetched, Lookup, ProcessFacts};
 pub use error::ParseError;
 pub use expr::Expr;

@@ -42,10 +42,10 @@ impl Stream {
         'pass: loop {
             for (position, rule) in proxy.config.rules(kind).enumerate().skip(first) {
                 self.rules.inspection_over = self.request_is_final(deadline);
-                let mut applies = passwords::rule_applies(self, rule);
-                if applies == Truth::Maybe && passwords::is_pending(self) {
-                    applies = PooledFuture::new(passwords::settle(self, rule)).await?;
-                }
+                let applies = match passwords::rule_applies(self, rule) {
+                    Ok(applies) => applies,
+                    Err(at) => PooledFuture::new(passwords::settle(self, rule, at)).await?,
+                };
                 match applies {
                     Truth::False => {}
                     Truth::Maybe if self.rules.inspection_over => {}
