@@ -631,6 +631,23 @@ def mptcp_addresses_make_mptcp_connections(binary, folder):
         assert spoken == [{"mptcp"}, {"tcp"}, {"mptcp"}], (with_it.seen, without.seen, probed.seen)
 
 
+def addresses_in_logs_are_those_of_the_connection(binary, folder):
+    """`%si`, `%sp`, `bc_dst`, `bc_dst_port`: a server that moves meanwhile changes nothing; the next connection is to its new place."""
+    s1, s2 = Held("s1", at_once=False), Held("s2")
+    lines = ('log-format "line %si:%sp %[bc_dst]:%[bc_dst_port]"\n    http-after-response set-header to %[bc_dst_port]\n    server s @s1@')
+    with World(binary, folder, lines, [s1]) as world:
+        waiting = world.begin()
+        assert wait_until(lambda: s1.inside == 1)
+        ask(world.cli, f"set server l/s addr 127.0.0.1 port {s2.port}")
+        s1.go.set()
+        found = answer(waiting)
+        assert found[0] == "200", found
+        assert answer(world.begin())[0] == "200"
+        assert wait_until(lambda: len(world.lines) == 2), world.lines
+        ports = [f"127.0.0.1:{port} 127.0.0.1:{port}" for port in (s1.port, s2.port)]
+        assert world.lines == ports, (world.lines, ports)
+
+
 CLF = {
     # Text is quoted, dates, numbers and termination codes are not: a log analyser takes what is between brackets for a date.
     "option httplog clf\n    capture request header X-A len 20":

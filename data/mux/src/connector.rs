@@ -318,6 +318,11 @@ impl StreamConnector {
         self.with_descriptor(|descriptor| socket::local_address(descriptor).ok())?
     }
 
+    /// The address of the far end; none without a connected socket.
+    pub fn peer_address(&self) -> Option<Address> {
+        self.with_descriptor(|descriptor| socket::peer_address(descriptor).ok())?
+    }
+
     /// The kernel's information about its TCP connection.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         self.with_descriptor(|descriptor| tcp_info(descriptor).ok())?

@@ -45,6 +45,8 @@ impl Upstream {
 pub struct PastConnection {
     /// Its local address.
     pub own_address: Option<Address>,
+    /// Its remote address, if the server may have another one by now.
+    pub peer: Option<Address>,
     /// Whether it was ever established.
     pub stood: bool,
     /// Whether another stream had used it before.
@@ -62,7 +64,15 @@ impl PastConnection {
     pub fn of(connector: &StreamConnector, stood: bool, reused: bool) -> Self {
         let (own_address, fault) = (connector.local_address(), connector.fault_of_connection());
         let secured = connector.tls().is_some();
-        PastConnection { own_address, stood, reused, http2: connector.shared().is_some(), secured, fault }
+        PastConnection {
+            own_address,
+            peer: None,
+            stood,
+            reused,
+            http2: connector.shared().is_some(),
+            secured,
+            fault,
+        }
     }
 }
 

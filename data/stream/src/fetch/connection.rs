@@ -14,6 +14,7 @@ use super::local::is_local;
 use super::values::{amount, copied, gauge, ip, number, port, text, truth};
 use super::{Row, row, valid};
 use crate::stream::Stream;
+use crate::stream::server_side::reached_address;
 
 const fn client(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::CLIENT).needs(Needs::L4_CLIENT)
@@ -389,7 +390,7 @@ struct ConnectionError {
 /// The address of the stream's current or last server.
 fn reached(stream: &Stream) -> Option<Address> {
     stream.backend.backend.as_ref()?;
-    stream.server_address()
+    reached_address(stream)
 }
 
 /// Bytes received from the client that do not wait here any more.

@@ -9,6 +9,7 @@ use weir_expr::{Alias, LogWriter, WallTime};
 use crate::stream::Stream;
 use crate::stream::log_record::LogState;
 use crate::stream::request::RequestProgress;
+use crate::stream::server_side::reached_address;
 
 /// Writes the value of `alias`.
 pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) {
@@ -93,8 +94,8 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         }
         Alias::BackendSourceIp => out.address(stream.own_address().and_then(|address| address.ip())),
         Alias::BackendSourcePort => out.port(stream.own_address().map(|address| address.port())),
-        Alias::ServerIp => out.address(stream.server_address().and_then(|address| address.ip())),
-        Alias::ServerPort => out.port(stream.server_address().map(|address| address.port())),
+        Alias::ServerIp => out.address(reached_address(stream).and_then(|address| address.ip())),
+        Alias::ServerPort => out.port(reached_address(stream).map(|address| address.port())),
         Alias::ActiveConnections => out.number(i64::from(stream.instance.connections.inside())),
         Alias::FrontendConnections => out.number(i64::from(stream.frontend.connections.inside())),
         Alias::BackendConnections => {

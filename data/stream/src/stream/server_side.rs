@@ -4,8 +4,10 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use weir_backend::Lease;
 use weir_containers::PoolBox;
+use weir_mux::StreamConnector;
 use weir_sys::Address;
 
+use super::Stream;
 use crate::upstream::{PastConnection, Upstream};
 
 /// The server's side of a stream.
@@ -101,6 +103,20 @@ impl ServerSide {
         }
     }
 
+    /// The remote address of the current or the last connection, if the server may have moved since: that costs a system call. None where
+    /// the server's own address is the same.
+    pub(crate) fn peer_address(&self) -> Option<Address> {
+        match &self.upstream {
+            Some(upstream) => self.moved_peer(&upstream.connector),
+            None => self.past()?.peer.clone(),
+        }
+    }
+
+    fn moved_peer(&self, connector: &StreamConnector) -> Option<Address> {
+        let server = self.lease.as_ref()?.server();
+        server.destination_varies().then(|| connector.peer_address())?
+    }
+
     /// The number of the connection's descriptor; -1 without one.
     pub(crate) fn descriptor(&self) -> i32 {
         let Some(upstream) = &self.upstream else { return -1 };
@@ -119,9 +135,20 @@ impl ServerSide {
     /// Closes the connection, keeping the facts for the log.
     pub(crate) fn close(&mut self) {
         if let Some(upstream) = self.upstream.take() {
-            self.keep_facts(PastConnection::of(&upstream.connector, true, upstream.reused));
+            let peer = self.moved_peer(&upstream.connector);
+            self.keep_facts(PastConnection {
+                peer,
+                ..PastConnection::of(&upstream.connector, true, upstream.reused)
+            });
         }
     }
+}
+
+/// The remote address of the connection to the server, or else the address of the chosen server.
+pub(crate) fn reached_address(stream: &Stream) -> Option<Address> {
+    // The peer of such a connection is the proxy.
+    let is_direct = || stream.known_server().is_none_or(|known| known.settings.socks4.is_none());
+    stream.server.peer_address().filter(|_| is_direct()).or_else(|| stream.server_address())
 }
 
 #[cfg(test)]
@@ -136,6 +163,7 @@ mod tests {
         let own_address = Some(Address::Unnamed);
         side.keep_facts(PastConnection {
             own_address,
+            peer: None,
             stood: false,
             reused: false,
             http2: false,
