@@ -159,6 +159,30 @@ def sighup_does_not_end_it(binary, folder):
         assert b"200" in request(port)
 
 
+def sighup_logs_the_states_of_each_proxy(binary, folder):
+    """Each proxy's report begins with a line of its own, in its logs only, as with HAProxy 3.2."""
+    port, log = free_port(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    log.bind(("127.0.0.1", 0))
+    log.settimeout(5)
+    config = folder.file("hup.cfg", f"defaults\n mode http\n log 127.0.0.1:{log.getsockname()[1]} format raw local0\n timeout client 5s\n timeout server 5s\n timeout connect 5s\n"
+                         f"frontend f\n bind 127.0.0.1:{port}\n default_backend b\nbackend b\n server s 127.0.0.1:1\n")
+    with Program(binary, "-V", "-db", "-f", config) as program:
+        program.ready(port)
+        program.send(HUP)
+        lines = []
+        while len(lines) < 5:
+            line = log.recv(4096).decode().strip()
+            lines += [line.split(" Conn:")[0]] if "SIGHUP" in line else []
+        assert lines == ["SIGHUP received, dumping servers states for proxy f.", "SIGHUP: Proxy f has no servers.",
+                         "SIGHUP received, dumping servers states for proxy b.", "SIGHUP: Server b/s is UP.",
+                         "SIGHUP: Proxy b has 1 active servers and 0 backup servers available."], lines
+        program.send(TERM)
+        said = program.process.communicate(timeout=10)[0]
+        # A start by hand with -V names the addresses.
+        assert f"for frontend f: listening at [127.0.0.1:{port}]." in said, said
+        assert "SIGHUP: Server b/s is UP." in said and "for proxy" not in said, said
+
+
 def a_daemon_writes_its_pid_and_lets_go(binary, folder):
     port, pidfile = free_port(), os.path.join(folder.path, "pid")
     status, _, err = run(binary, "-D", "-p", pidfile, "-f", answering(folder, port))

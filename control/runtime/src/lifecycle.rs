@@ -249,6 +249,9 @@ impl Lifecycle {
     fn report(&self) {
         self.messages.warning("SIGHUP received, dumping servers states.");
         for proxy in &self.instance.proxies {
+            // Only the proxy's own logs have this line.
+            let begin = format!("SIGHUP received, dumping servers states for proxy {}.", proxy.name());
+            weir_stream::log::announce(proxy, Level::Notice, begin.as_bytes());
             for line in report_of(proxy) {
                 self.announce(proxy, Level::Notice, &format!("SIGHUP: {line}"));
             }

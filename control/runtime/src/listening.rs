@@ -16,7 +16,7 @@ use weir_stream::instance::{Instance, Listener, Proxy};
 use weir_sys::{Address, process, socket, users};
 
 use crate::build::{LivePeers, LiveRelays, PeerListener, RelayListener, RelayWay, Resolver};
-use crate::messages::Messages;
+use crate::messages::{Messages, Verbosity};
 
 pub use plan::workers_of;
 
@@ -356,6 +356,9 @@ impl SocketRequest<'_> {
             opened.iter().flat_map(|opened| &opened.refused).map(ToString::to_string).collect();
         for text in refused {
             messages.warning(format!("Binding {}: {text} for [{address}]", self.place));
+        }
+        if messages.verbosity() == Verbosity::Verbose {
+            messages.notice(format!("Binding {}: listening at [{address}].", self.place));
         }
         if let Owner::Frontend(listener) = self.owner {
             // Set once, because each listener is opened once.
