@@ -281,15 +281,19 @@ def certificates_are_made_for_names_that_nobody_has(binary, folder):
         site = authority.issue("one.example", kind=kind)
         signer = folder.file(f"signer-{kind}", open(authority.certificate).read() + open(authority.key).read())
         line = f"ssl crt {site} generate-certificates ca-sign-file {signer}"
-        with World(binary, folder, frontend(line, "%[ssl_f_s_dn(CN)] %[ssl_f_serial,hex]"), "tune.ssl.ssl-ctx-cache-size 2") as world:
+        with World(binary, folder, frontend(line, "%[ssl_f_s_dn(CN,-1)] %[ssl_f_serial,hex] %[ssl_f_s_dn(CN)],%[ssl_f_s_dn(O)]"), "tune.ssl.ssl-ctx-cache-size 2") as world:
             def shown(name):
                 with connect(world.port, authority, name=name) as connection:
                     return ask_over(connection).split(b"\r\n\r\n")[1].decode().split()
             # Python's client checks chain and name of each.
             first = shown("forged.example")
+            # The authority's subject and the name.
+            own = openssl("x509", "-in", authority.certificate, "-noout", "-subject", "-nameopt", "multiline")
+            of = [line.split("= ", 1)[1].replace(" ", "") for line in own.splitlines() if "commonName" in line]
+            assert "".join(first[2:]).startswith(of[0]), (first, own)
             assert first[0] == "forged.example" and shown("forged.example") == first and shown("one.example")[0] == "one.example"
             longest = ".".join(["a" * 60] * 4)
-            assert len(shown(longest)) == 1
+            assert shown(longest)[-1] == ","
             assert shown("forged.example") == first
             shown("b.example"), shown("c.example")
             assert shown("forged.example") != first

@@ -212,3 +212,10 @@ def certificates_out_of_their_validity_are_reported(binary, folder):
             lint = run(binary, "lint", "-f", world.file)[1]
             for text in (out, checked + err, lint):
                 assert (said in text) if said else ("expired" not in text and "not valid before" not in text), (source, extra, text)
+    # Authorities: those of clients, and those of servers.
+    trusted = folder.file("trusted", open(authority.certificate).read() + open(old).read())
+    for source, backend in ((f"crt {good} verify optional ca-file {trusted}", ""), (f"crt {good}", f"backend b\n    server s 127.0.0.1:1 ssl ca-file {trusted}\n    server t 127.0.0.1:1 ssl ca-file {trusted}\n")):
+        file = folder.file("ca.cfg", "defaults\n    mode http\n    timeout client 5s\n    timeout server 5s\n    timeout connect 5s\n" + frontend(f"ssl {source}").replace("@port@", "1") + "\n" + backend)
+        status, checked, err = run(binary, "-c", "-f", file)
+        wanted = "trusted' expired on Jan  1 00:00:00 2021 GMT: certificates that it signed are refused."
+        assert status == 0 and (checked + err).count(wanted) == 1, (status, checked, err)

@@ -144,7 +144,7 @@ fn sign(
             &algorithm,
             issuer.subject().as_raw(),
             &built(SEQUENCE, &[&validity[0], &validity[1]]),
-            &subject(name),
+            &subject(issuer.subject().as_raw(), name)?,
             model.public_key().raw,
             &built(explicit(3), &[&built(SEQUENCE, &[&extensions.concat()])]),
         ],
@@ -153,14 +153,16 @@ fn sign(
     Some(built(SEQUENCE, &[&signed, &algorithm, &built(BIT_STRING, &[&[0], &signature])]).into())
 }
 
-/// The subject; long names are only in the alternative names (RFC 5280, A.1: 64 characters).
-fn subject(name: &str) -> Vec<u8> {
+/// The subject: the authority's with the name as one more attribute, as HAProxy makes it. Long names are only in the alternative names
+/// (RFC 5280, A.1: 64 characters), and then nothing is in the subject: it would be the authority's.
+fn subject(authority: &[u8], name: &str) -> Option<Vec<u8>> {
     if name.len() > 64 {
-        return built(SEQUENCE, &[]);
+        return Some(built(SEQUENCE, &[]));
     }
+    let (authority, _) = element(authority, SEQUENCE)?;
     let attribute =
         built(SEQUENCE, &[&built(OBJECT, &[b"\x55\x04\x03"]), &built(UTF8_STRING, &[name.as_bytes()])]);
-    built(SEQUENCE, &[&built(SET, &[&attribute])])
+    Some(built(SEQUENCE, &[authority.content, &built(SET, &[&attribute])]))
 }
 
 fn extension(id: &[u8], value: &[u8]) -> Vec<u8> {

@@ -36,7 +36,7 @@ impl LogSinks {
     }
 }
 
-/// The log targets of a proxy: its own, and with `log global` those of the global section.
+/// The log targets of a proxy.
 pub(super) fn of_proxy(
     config: &model::Proxy,
     global: &model::Global,
@@ -44,9 +44,7 @@ pub(super) fn of_proxy(
     sinks: &mut LogSinks,
     errors: &mut Vec<BuildError>,
 ) -> Vec<Arc<LogSink>> {
-    let logging = &config.settings.logging;
-    let inherited = if logging.global { &global.logs[..] } else { &[] };
-    open_all(inherited.iter().chain(&logging.targets), &config.at, global, options, sinks, errors)
+    open_all(config.settings.logging.targets.iter(), &config.at, global, options, sinks, errors)
 }
 
 /// Opens targets of the section at this position of the configuration.

@@ -111,8 +111,7 @@ impl PeersPlan {
             let Some(section) = sections.iter().find(|section| section.name == planned.name) else {
                 continue;
             };
-            let inherited = if section.log_global { &global.logs[..] } else { &[] };
-            let targets = inherited.iter().chain(&section.log_targets);
+            let targets = section.log_targets.iter();
             let _ = planned.log.set(logs::open_all(targets, &section.at, global, options, sinks, errors));
         }
     }

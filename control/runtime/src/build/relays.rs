@@ -59,8 +59,7 @@ pub struct RelayPlan(Vec<(model::LogForward, Vec<Arc<LogSink>>)>);
 pub fn relays(config: &Config, options: &Options<'_>) -> Result<RelayPlan, Vec<BuildError>> {
     let (mut sinks, mut errors) = (LogSinks::default(), Vec::new());
     let plan = config.log_forwards.iter().map(|section| {
-        let inherited = if section.global { &config.global.logs[..] } else { &[] };
-        let targets = inherited.iter().chain(&section.targets);
+        let targets = section.targets.iter();
         let opened = logs::open_all(targets, &section.at, &config.global, options, &mut sinks, &mut errors);
         (section.clone(), opened)
     });

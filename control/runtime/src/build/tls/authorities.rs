@@ -3,9 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use weir_tls::pem;
+use weir_config::model::Location;
+use weir_net::Clock;
+use weir_tls::clock::TimeProvider;
 use weir_tls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use weir_tls::verify::Authorities;
+use weir_tls::{describe, pem};
+
+use super::Warning;
 
 /// Files of authorities and revocation lists, as read or as changed by the runtime API.
 #[derive(Default)]
@@ -13,6 +18,8 @@ pub(super) struct AuthorityFiles {
     pub certificates: BTreeMap<Box<str>, Vec<CertificateDer<'static>>>,
     pub lists: BTreeMap<Box<str>, Vec<CertificateRevocationListDer<'static>>>,
     used: BTreeSet<Box<str>>,
+    /// Files with a checked validity.
+    dated: BTreeSet<Box<str>>,
 }
 
 impl AuthorityFiles {
@@ -40,6 +47,26 @@ impl AuthorityFiles {
         self.used.extend(files.iter().chain(lists).map(|name| Box::from(&**name)));
         Authorities::new(&certificates, &revoked)
             .map_err(|fault| format!("'ca-file' : '{}' {fault}.", files.join("', '")))
+    }
+
+    /// Warnings about files with an authority that is not valid now, once for each file. Bundles of the system have some as a rule.
+    pub fn remarks(&mut self, files: &[String], subject: &str, at: &Location) -> Vec<Warning> {
+        let now = Clock.current_time().and_then(|now| i64::try_from(now.as_secs()).ok());
+        let Some(now) = now else { return Vec::new() };
+        let mut remarks = Vec::new();
+        for file in files.iter().filter(|file| **file != "@system-ca") {
+            let is_new = self.dated.insert(file.as_str().into());
+            let certificates = self.certificates.get(file.as_str()).filter(|_| is_new);
+            let why =
+                certificates.and_then(|all| all.iter().find_map(|der| describe::out_of_validity(der, now)));
+            remarks.extend(why.map(|why| Warning {
+                text: format!(
+                    "[{at}] : {subject} : an authority of '{file}' {why}: certificates that it signed are refused."
+                ),
+                is_borne: true,
+            }));
+        }
+        remarks
     }
 
     /// Whether a file was read.

@@ -185,8 +185,13 @@ impl TlsBuilder {
             self.refuse(at, format!("'{word}' : unable to load {file}."));
             return None;
         }
-        match self.authorities.make(&[based(file, base)], &lists) {
-            Ok(authorities) => Some(Some(Arc::new(authorities))),
+        let files = [based(file, base)];
+        match self.authorities.make(&files, &lists) {
+            Ok(authorities) => {
+                let remarks = self.authorities.remarks(&files, subject, at);
+                remarks.into_iter().for_each(|remark| self.record(remark));
+                Some(Some(Arc::new(authorities)))
+            }
             Err(fault) => {
                 self.refuse(at, format!("{subject} : {fault}"));
                 None

@@ -215,17 +215,21 @@ impl TlsBuilder {
         let files: Vec<String> = files.into_iter().flatten().map(|file| based(file, base)).collect();
         let lists: Vec<String> = options.crl_file.iter().map(|file| based(file, base)).collect();
         match self.authorities.make(&files, &lists) {
-            Ok(authorities) => Some(Some(Arc::new(Verifier {
-                mode,
-                authorities: Some(Arc::new(authorities)),
-                ignored: ignored(&options.crt_ignored),
-                ignored_of_authorities: ignored(&options.ca_ignored),
-                silent: options.no_ca_names,
-                name: NameCheck::Any,
-                algorithms: weir_tls::verify::algorithms(),
-                schemes,
-                groups: groups_of(options),
-            }))),
+            Ok(authorities) => {
+                let remarks = self.authorities.remarks(&files, subject, at);
+                remarks.into_iter().for_each(|remark| self.record(remark));
+                Some(Some(Arc::new(Verifier {
+                    mode,
+                    authorities: Some(Arc::new(authorities)),
+                    ignored: ignored(&options.crt_ignored),
+                    ignored_of_authorities: ignored(&options.ca_ignored),
+                    silent: options.no_ca_names,
+                    name: NameCheck::Any,
+                    algorithms: weir_tls::verify::algorithms(),
+                    schemes,
+                    groups: groups_of(options),
+                })))
+            }
             Err(fault) => {
                 self.refuse(at, format!("{subject} : {fault}"));
                 None
