@@ -10,6 +10,7 @@ hold for the packaged haproxy, which is how they were written.
 import fcntl
 import grp
 import io
+import itertools
 import os
 import pwd
 import re
@@ -217,6 +218,19 @@ def a_port_in_use_is_an_error_that_names_it(binary, folder):
         port = taken.getsockname()[1]
         status, _, err = run(binary, "-db", "-f", answering(folder, port))
         assert status == 1 and f"127.0.0.1:{port}" in err, (status, err)
+
+
+def little_memory_is_enough_for_the_start(binary, folder):
+    """Under no limit from 60 to 400 MB reservations leave too little for the stacks of threads."""
+    port = free_port()
+    config = answering(folder, port, extra="nbthread 2")
+    for limit, megabytes in itertools.product(("data", "as"), range(60, 401, 10)):
+        with Program("prlimit", f"--{limit}={megabytes << 20}", binary, "-db", "-f", config) as program:
+            try:
+                program.ready(port)
+            except AssertionError as ended:
+                raise AssertionError(f"{limit} of {megabytes} MB: {ended}") from None
+            assert request(port).startswith(b"HTTP/1.1 200"), (limit, megabytes)
 
 
 def an_address_that_was_lost_meanwhile_keeps_the_frontend_paused(binary, folder):

@@ -51,20 +51,11 @@ class Scene:
         self.clients = []
 
     def __enter__(self):
-        # Under a tight limit what threads ask for at their start can be refused for a moment. Of little address space their
-        # allocators may reserve all, if they begin at the same time: that is rare, and not what is looked at here.
-        for _ in range(3 if "preexec_fn" in self.program.options else 1):
-            self.program.__enter__()
-            try:
-                self.program.ready(self.port)
-            except AssertionError as ended:
-                if "out of memory" not in str(ended):
-                    raise
-                continue
-            if wait_until(self.is_fine, 5):
-                return self
-            self.program.__exit__()
-        raise AssertionError("nobody is served at the start")
+        self.program.__enter__()
+        self.program.ready(self.port)
+        # Under a tight limit what threads ask for at their start can be refused for a moment.
+        assert wait_until(self.is_fine, 5), "nobody is served at the start"
+        return self
 
     def __exit__(self, *arguments):
         self.leave()

@@ -440,7 +440,7 @@ pub fn forbid_processes(global: &Global, messages: &Messages) {
 
 /// Checks whether the threads for this many workers can be created.
 pub fn rehearse_threads(workers: usize) -> Result<()> {
-    let created = weir_sys::thread::rehearse(workers + WATCHDOG + LATE_THREADS);
+    let created = weir_sys::thread::rehearse(workers, WATCHDOG + LATE_THREADS);
     created.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
 }
 

@@ -19,6 +19,7 @@
 mod mimalloc;
 mod names;
 mod pages;
+mod reservation;
 pub mod shortage;
 mod stack;
 mod table;

@@ -149,6 +149,16 @@ pub fn descriptor_limit() -> Limit {
     Limit { soft: limit.current, hard: limit.maximum }
 }
 
+/// How many bytes of address space the process may have; `None` means without bound.
+pub fn address_space_limit() -> Option<u64> {
+    rustix::process::getrlimit(Resource::As).current
+}
+
+/// How many bytes of private writable mappings the process may have; `None` means without bound.
+pub fn data_limit() -> Option<u64> {
+    rustix::process::getrlimit(Resource::Data).current
+}
+
 /// Changes how many descriptors the process may open.
 pub fn set_descriptor_limit(limit: Limit) -> Result<()> {
     set_limit(Resource::Nofile, limit)
