@@ -36,8 +36,7 @@ pub enum Giver<'g> {
 /// Asks a process for its listening sockets. The error is a text for operators.
 pub fn take(giver: &Giver<'_>) -> Result<Vec<HandedOver>, String> {
     try_take(giver).map_err(|error| {
-        let text = error.to_string();
-        let text = text.split(" (os error").next().unwrap_or_default();
+        let text = weir_sys::error_text(error);
         match giver {
             Giver::Path(path) => {
                 format!("Failed to get the sockets from the old process at {}: {text}", path.display())

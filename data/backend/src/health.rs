@@ -97,6 +97,8 @@ pub struct Finding {
     pub detail: Cow<'static, str>,
     /// How long the check took.
     pub duration_ms: u64,
+    /// Whether the server refused the connection.
+    pub is_refused: bool,
     /// Whether the check could not be made, so that the finding says nothing about the server.
     pub inconclusive: bool,
     /// Whether the details are for log lines alone: the statistics leave them out.
@@ -112,6 +114,7 @@ impl Finding {
             code: None,
             detail: Cow::Borrowed(""),
             duration_ms: 0,
+            is_refused: false,
             inconclusive: false,
             detail_is_for_logs: false,
         }
@@ -367,6 +370,7 @@ mod tests {
             code: Some(500),
             detail: "Oops".into(),
             duration_ms: 7,
+            is_refused: false,
             inconclusive: false,
             detail_is_for_logs: false,
         };

@@ -7,7 +7,7 @@ use weir_config::model::CheckConnect;
 use weir_net::{Connection, Received};
 use weir_sched::{now, wait};
 
-use crate::attempt::{self, Attempt, ConnectionRequest, Established};
+use crate::attempt::{Attempt, ConnectionRequest, Established};
 
 /// Asks a server's agent, and applies its answer to the server. Its word about up or down is the finding.
 pub(crate) async fn ask(attempt: &Attempt<'_>) -> Finding {
@@ -59,7 +59,7 @@ async fn converse(
             Received::Bytes(_) | Received::Nothing => false,
             Received::End | Received::Full => true,
             Received::Failed(fault) => {
-                let detail = attempt::in_words(fault).into();
+                let detail = fault.to_string().into();
                 return Err(Finding { detail, ..Finding::new(CheckStatus::SocketError) });
             }
         };

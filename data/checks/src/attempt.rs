@@ -305,14 +305,14 @@ fn no_connection(fault: Fault) -> Finding {
         Fault::Io(Errno::TIMEDOUT) => CheckStatus::L4Timeout,
         _ => CheckStatus::L4Connection,
     };
-    Finding { detail: in_words(fault).into(), inconclusive: is_ours, ..Finding::new(status) }
+    let is_refused = fault == Fault::Io(Errno::CONNREFUSED);
+    Finding { detail: fault.to_string().into(), is_refused, inconclusive: is_ours, ..Finding::new(status) }
 }
 
 /// The finding of the connection that a check makes without a rule; with `tcp-check` it says so. Without, the name of the
 /// system's error stands before a refusal, as in 3.5; the packaged suite expects the short text in steps of `tcp-check`.
 pub(crate) fn at_first(finding: Finding, is_tcp_check: bool) -> Finding {
-    let is_refused = *finding.detail == *in_words(Fault::Io(Errno::CONNREFUSED));
-    if !is_tcp_check && is_refused {
+    if !is_tcp_check && finding.is_refused {
         let detail = format!("ECONNREFUSED returned by OS ({})", finding.detail);
         return Finding { detail: detail.into(), ..finding };
     }
@@ -328,20 +328,14 @@ fn not_begun(fault: Fault) -> Finding {
     let finding = no_connection(fault);
     let detail = match fault {
         Fault::Io(Errno::CONNREFUSED) => return finding,
-        Fault::Io(Errno::ADDRNOTAVAIL) => format!("Can't bind to source address ({})", in_words(fault)),
-        Fault::Io(_) => format!("General socket error ({})", in_words(fault)),
+        Fault::Io(Errno::ADDRNOTAVAIL) => format!("Can't bind to source address ({fault})"),
+        Fault::Io(_) => format!("General socket error ({fault})"),
         _ => return finding,
     };
     // A UNIX socket that is not there: the manual calls that an error of the socket.
     let is_absent = fault == Fault::Io(Errno::NOENT);
     let status = if is_absent { CheckStatus::SocketError } else { finding.status };
     Finding { status, detail: detail.into(), ..finding }
-}
-
-/// The system's message for a fault, without its number.
-pub(crate) fn in_words(fault: Fault) -> String {
-    let text = fault.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

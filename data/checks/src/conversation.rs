@@ -585,10 +585,9 @@ fn broken(fault: Fault) -> Finding {
                 Errno::TIMEDOUT => "ETIMEDOUT",
                 _ => "",
             };
-            let text = attempt::in_words(fault);
-            if name.is_empty() { text } else { format!("{name} returned by OS ({text})") }
+            if name.is_empty() { fault.to_string() } else { format!("{name} returned by OS ({fault})") }
         }
-        other => attempt::in_words(other),
+        other => other.to_string(),
     };
     Finding {
         detail: detail.into(),

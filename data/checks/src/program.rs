@@ -6,9 +6,9 @@ use weir_backend::{CheckStatus, Finding, ServerAddress};
 use weir_sched::{Descriptor, Tick, now, wait};
 use weir_sys::child::Exit;
 use weir_sys::program::{Invocation, Program};
-use weir_sys::{Address, Errno};
+use weir_sys::{Address, Errno, error_text};
 
-use crate::attempt::{self, Attempt};
+use crate::attempt::Attempt;
 use crate::plan::ProgramPlan;
 
 /// Runs the program. It may take as long as a connection may.
@@ -33,7 +33,7 @@ async fn wait_for(mut program: Program, deadline: Tick) -> Finding {
     let descriptor = program.end_descriptor().and_then(Descriptor::register);
     let descriptor = match descriptor {
         Ok(descriptor) => descriptor,
-        Err(errno) => return not_run(in_words(errno)),
+        Err(errno) => return not_run(error_text(errno)),
     };
     descriptor.set_owner(weir_sched::current());
     loop {
@@ -41,7 +41,7 @@ async fn wait_for(mut program: Program, deadline: Tick) -> Finding {
         match program.exit() {
             Ok(Some(exit)) => return finding(exit),
             Ok(None) => {}
-            Err(errno) => return not_run(in_words(errno)),
+            Err(errno) => return not_run(error_text(errno)),
         }
         if deadline <= now() {
             return Finding { code: Some(0), ..Finding::new(CheckStatus::ProcessTimeout) };
@@ -66,18 +66,14 @@ fn not_started(errno: Errno) -> Finding {
     // BADF: a limit on descriptors below those that are open.
     let lacks = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::BADF, Errno::PERM];
     if lacks.contains(&errno) {
-        return not_run(format!("cannot create a process: {}", in_words(errno)));
+        return not_run(format!("cannot create a process: {}", error_text(errno)));
     }
-    let detail = format!("cannot be executed: {}", in_words(errno)).into();
+    let detail = format!("cannot be executed: {}", error_text(errno)).into();
     Finding { code: Some(NOT_EXECUTED), detail, ..Finding::new(CheckStatus::ProcessError) }
 }
 
 fn not_run(detail: String) -> Finding {
     Finding { detail: detail.into(), inconclusive: true, ..Finding::new(CheckStatus::SocketError) }
-}
-
-fn in_words(errno: Errno) -> String {
-    attempt::in_words(errno.into())
 }
 
 /// The status of a program that could not be executed.

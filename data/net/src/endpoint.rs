@@ -144,10 +144,7 @@ impl OpenError {
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let error = std::io::Error::from(self.errno).to_string();
-        // The system's text, without the number that the standard library adds.
-        let text = error.split(" (os error").next().unwrap_or_default();
-        write!(f, "{} ({text})", self.what)
+        write!(f, "{} ({})", self.what, weir_sys::error_text(self.errno))
     }
 }
 

@@ -58,7 +58,7 @@ impl From<Errno> for Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Io(errno) => write!(f, "{errno}"),
+            Fault::Io(errno) => f.write_str(&weir_sys::error_text(errno)),
             Fault::Shortage => f.write_str("no memory for it"),
             Fault::SocksAborted => f.write_str("the SOCKS4 proxy did not answer"),
             Fault::Refused => f.write_str("the peer refused the stream"),

@@ -493,10 +493,8 @@ fn names(certificate: &CertificateDer<'_>) -> Result<Vec<Box<str>>, ()> {
 }
 
 /// The message for a file that cannot be read, with the system's text.
-pub(crate) fn cannot_open(path: &str, error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    format!("unable to read '{path}': {text}.")
+pub fn cannot_open(path: &str, error: &io::Error) -> String {
+    format!("unable to read '{path}': {}.", weir_sys::error_text(error))
 }
 
 /// The extensions of a bundle's files, in the order in which they are offered.

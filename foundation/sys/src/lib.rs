@@ -33,5 +33,11 @@ pub mod users;
 pub use address::{Address, AddressFamily};
 pub use rustix::io::Errno;
 
+/// The system's text for an error, without the number that the standard library adds.
+pub fn error_text(error: impl std::fmt::Display) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
 /// The result of a system call.
 pub type Result<T> = std::result::Result<T, Errno>;

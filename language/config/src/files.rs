@@ -5,7 +5,7 @@
 
 use std::io;
 
-use weir_syntax::{Diagnostic, Diagnostics, SourceMap};
+use weir_syntax::{Diagnostic, Diagnostics, SourceMap, error_text};
 
 /// The file system, as far as finding configuration files goes.
 pub trait ConfigurationFiles {
@@ -54,10 +54,7 @@ fn names(path: &str, files: &dyn ConfigurationFiles) -> io::Result<Vec<String>> 
 }
 
 fn cannot_open(what: &str, path: &str, error: &io::Error) -> Diagnostic {
-    // The system's text, without the number that the standard library adds.
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    Diagnostic::alert(None, format!("Cannot open configuration {what} {path} : {text}"))
+    Diagnostic::alert(None, format!("Cannot open configuration {what} {path} : {}", error_text(error)))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use weir_expr::{EvaluationPoints, FormatOptions, Loader};
-use weir_syntax::{Span, Word};
+use weir_syntax::{Span, Word, error_text};
 
 use crate::draft::LineContext;
 use crate::model::{ErrorMessage, ErrorReplies, ErrorSection, Reply, ReplyContent, ReplyHeader};
@@ -233,10 +233,7 @@ fn read_file(loader: &dyn Loader, path: &Word) -> Parsed<Vec<u8>> {
 
 /// Why a file that the configuration names was not read.
 pub(crate) fn cannot_open(path: &Word, error: &std::io::Error) -> String {
-    // The system's text, without the number that the standard library adds.
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    format!("error opening file '{path}': {text}.")
+    format!("error opening file '{path}': {}.", error_text(error))
 }
 
 /// Reads an error message: a complete response, or nothing at all (`/dev/null`).

@@ -286,6 +286,12 @@ pub const GROUPED_FROM: usize = 3;
 /// The most locations in the report of a group.
 const MAX_PLACES: usize = 5;
 
+/// The system's text for an error, without the number that the standard library adds.
+pub fn error_text(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,7 +25,9 @@ mod word;
 pub use condition::{
     ConditionContext, ConditionError, MAX_CONDITION_DEPTH, StaticFeatures, TlsLibrary, evaluate_condition,
 };
-pub use diagnostic::{Diagnostic, Diagnostics, GROUPED_FROM, Layout, MAX_DIAGNOSTICS, Report, Severity};
+pub use diagnostic::{
+    Diagnostic, Diagnostics, GROUPED_FROM, Layout, MAX_DIAGNOSTICS, Report, Severity, error_text,
+};
 pub use environment::Environment;
 pub use lexer::{LexError, LexFault, MAX_LINE_BYTES, MAX_WORDS, Pseudo, lex_line};
 pub use reader::{MAX_CONDITION_NESTING, Reader};

@@ -128,8 +128,7 @@ impl SavedStates {
     fn load(&mut self, path: &str, whose: &str, what: &str) -> StateFile {
         match read_regular(Path::new(path), MAX_STATES) {
             Err(error) => {
-                let text = error.to_string();
-                let why = text.split(" (os error").next().unwrap_or_default();
+                let why = weir_sys::error_text(&error);
                 let text = format!("{whose}: Can't open {what} '{path}': {why}");
                 let missing = error.kind() == std::io::ErrorKind::NotFound;
                 if missing { &mut self.notices } else { &mut self.warnings }.push(text);

@@ -424,7 +424,7 @@ impl TlsBuilder {
         if self.lists.contains_key(path) {
             return Ok(());
         }
-        let text = fs::read_to_string(path).map_err(|error| cannot_open(path, &error))?;
+        let text = fs::read_to_string(path).map_err(|error| weir_tls::cannot_open(path, &error))?;
         let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
         let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
         let lines = lines.map(|(number, text)| ListedLine { number, text: text.into(), is_path: false });
@@ -636,12 +636,6 @@ fn based(path: &str, base: Option<&str>) -> String {
         Some(base) if !Path::new(path).is_absolute() && !path.starts_with('@') => format!("{base}/{path}"),
         _ => path.to_owned(),
     }
-}
-
-fn cannot_open(path: &str, error: &std::io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    format!("unable to read '{path}': {text}.")
 }
 
 /// How many bytes of early data a client may send: the size limit of a head, and less than a buffer, so that further bytes are noticed.

@@ -287,9 +287,7 @@ fn response_of(outcome: &Outcome) -> Result<&[u8], UpdateResult> {
     let answer = match &outcome.answer {
         Ok(answer) => answer,
         Err(failure) => {
-            let words = failure.to_string();
-            let words = words.split(" (os error").next().unwrap_or_default();
-            return Err(UpdateResult::of(HTTP_ERROR, words.to_owned()));
+            return Err(UpdateResult::of(HTTP_ERROR, failure.to_string()));
         }
     };
     let status = answer.head.head.status();

@@ -1,6 +1,6 @@
 //! `h1-*`: what HTTP/1 accepts beyond the safe subset, and the case of header names for peers that require one.
 
-use weir_syntax::Word;
+use weir_syntax::{Word, error_text};
 
 use super::context::{GlobalContext, GlobalReader};
 use crate::rows::Row;
@@ -57,11 +57,8 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
 fn read_file(line: &mut GlobalContext<'_>, path: &Word) -> Parsed {
     let complain = |what: String| fault(path.span(), format!("'h1-case-adjust-file' : '{path}'{what}"));
     let bytes = line.resources.loader.load_at_most(path.text(), MAX_FILE);
-    let bytes = bytes.map_err(|error| {
-        // The system's text, without the number that the standard library adds.
-        let text = error.to_string();
-        complain(format!(" : failed to open file ({}).", text.split(" (os error").next().unwrap_or_default()))
-    })?;
+    let bytes =
+        bytes.map_err(|error| complain(format!(" : failed to open file ({}).", error_text(&error))))?;
     let text = String::from_utf8_lossy(&bytes);
     for (number, entry) in (1..).zip(text.lines()) {
         let entry = entry.trim_matches([' ', '\t', '\r']);

@@ -6,6 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::{HashMap, HashSet};
+use weir_syntax::error_text;
 
 use super::file::{FileEntry, acl_entries, map_entries};
 use super::set::PatternSet;
@@ -161,9 +162,7 @@ impl PatternStore {
 const NO_SUCH_FILE: i32 = 2;
 
 fn failed_to_open(path: &str, error: &io::Error) -> String {
-    // The system's text, without the number that the standard library adds.
-    let text = error.to_string();
-    format!("failed to open pattern file <{path}> ({})", text.split(" (os error").next().unwrap_or_default())
+    format!("failed to open pattern file <{path}> ({})", error_text(error))
 }
 
 impl StoreState {

@@ -122,7 +122,7 @@ fn expand(file: &str) -> Result<Vec<String>, String> {
     if !fs::metadata(file).is_ok_and(|found| found.is_dir()) {
         return Ok(vec![file.to_owned()]);
     }
-    let entries = fs::read_dir(file).map_err(|error| super::cannot_open(file, &error))?;
+    let entries = fs::read_dir(file).map_err(|error| weir_tls::cannot_open(file, &error))?;
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names
         .filter(|name| !name.starts_with('.') && ENDINGS.iter().any(|ending| name.ends_with(ending)))
@@ -133,7 +133,7 @@ fn expand(file: &str) -> Result<Vec<String>, String> {
 }
 
 fn read(path: &str, word: &str) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("'{word}' : {}", super::cannot_open(path, &error)))
+    fs::read(path).map_err(|error| format!("'{word}' : {}", weir_tls::cannot_open(path, &error)))
 }
 
 /// Which files of a folder are read (manual, "ca-file").

@@ -233,7 +233,7 @@ fn printed(words: &[Box<str>], path: &str) -> Result<Vec<u8>, String> {
         environment: variables.collect(),
     };
     let mut printed = output(&invocation, MOST_PRINTED, MOST_TIME).map_err(|error| match error {
-        OutputError::System(errno) => format!("cannot be run: {}.", in_words(errno)),
+        OutputError::System(errno) => format!("cannot be run: {}.", weir_sys::error_text(errno)),
         OutputError::TooLate => format!("was ended after {} seconds.", MOST_TIME.as_secs()),
         OutputError::TooMuch => format!("printed more than {MOST_PRINTED} bytes."),
         OutputError::Failed(Exit::Code(code)) => format!("exited with status {code}."),
@@ -247,11 +247,6 @@ fn printed(words: &[Box<str>], path: &str) -> Result<Vec<u8>, String> {
         return Err("printed nothing.".to_owned());
     }
     Ok(printed)
-}
-
-fn in_words(errno: weir_sys::Errno) -> String {
-    let text = std::io::Error::from(errno).to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// The size limit of a passphrase in bytes: OpenSSL reads 1024.
