@@ -20,7 +20,7 @@ pub use process::{CliSocket, Limit, NameServerView, ProcessTarget, VariableSourc
 pub use proxies::{
     AddressChange, BackendKey, CapturedError, CheckKind, CheckRedirection, Direction, ErrorFilter,
     FrontendKey, FrontendRefusal, PortSetting, ProxyTarget, ServerConnections, ServerHealth, ServerKey,
-    ServerRefusal, ServerState, ServerView,
+    ServerRefusal, ServerState, ServerView, check_state,
 };
 pub use sessions::{NextSession, SessionFilter, SessionTarget, SessionView, Shutdown};
 pub use tables::TableTarget;

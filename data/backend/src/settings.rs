@@ -356,6 +356,20 @@ impl Default for PoolSettings {
     }
 }
 
+/// Parses the most connections of a server, as operators and agents write it. The error is HAProxy's sentence.
+pub fn parse_maximum_connections(text: &str) -> Result<u32, &'static str> {
+    const INVALID: &str = "Invalid maxconn value.";
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    match text.split_at(digits) {
+        ("", "") => Err("Require <maxconn>."),
+        // HAProxy takes a negative number for a huge one.
+        ("", rest) if rest.starts_with(['-', '+']) => Err(INVALID),
+        ("", _) => Err("maxconn string empty or preceded by garbage"),
+        (number, "") => number.parse().map_err(|_| INVALID),
+        _ => Err("Trailing garbage in maxconn string"),
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

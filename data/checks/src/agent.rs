@@ -200,7 +200,7 @@ fn take(answer: &mut Answer, word: &str) {
     } else if is("maint") {
         answer.state = Some(RequestedState::Maintenance);
     } else if let Some(limit) = behind(word, "maxconn:") {
-        answer.maximum_connections = Some(maximum_connections(limit));
+        answer.maximum_connections = Some(weir_backend::settings::parse_maximum_connections(limit));
     } else if let Some(value) = behind(word, "weight:") {
         answer.weight = Some(weight(value));
     } else if word.ends_with('%') && word.starts_with(|first: char| first.is_ascii_digit()) {
@@ -214,19 +214,6 @@ fn take(answer: &mut Answer, word: &str) {
 fn behind<'w>(word: &'w str, beginning: &str) -> Option<&'w str> {
     let (head, rest) = word.split_at_checked(beginning.len())?;
     head.eq_ignore_ascii_case(beginning).then_some(rest)
-}
-
-fn maximum_connections(text: &str) -> Result<u32, &'static str> {
-    const INVALID: &str = "Invalid maxconn value.";
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    match text.split_at(digits) {
-        ("", "") => Err("Require <maxconn>."),
-        // HAProxy takes a negative number for a huge one.
-        ("", rest) if rest.starts_with(['-', '+']) => Err(INVALID),
-        ("", _) => Err("maxconn string empty or preceded by garbage"),
-        (number, "") => number.parse().map_err(|_| INVALID),
-        _ => Err("Trailing garbage in maxconn string"),
-    }
 }
 
 fn weight(text: &str) -> Result<WeightChange, &'static str> {

@@ -2,13 +2,15 @@
 
 use std::net::IpAddr;
 
+use weir_backend::AdminState;
+
 use crate::command::{Arguments, Command, Context, WORKER};
 use crate::commands::{answer, backend, backend_and_name, complaint, server};
 use crate::level::Level;
 use crate::outcome::{Outcome, Step, Stream};
 use crate::target::{
     AddressChange, BackendKey, CheckKind, CheckRedirection, ListPosition, PortSetting, ServerConnections,
-    ServerHealth, ServerKey, ServerRefusal, ServerState, ServerView, Target,
+    ServerHealth, ServerKey, ServerRefusal, ServerState, ServerView, Target, check_state,
 };
 
 pub(super) static COMMANDS: &[Command] = &[
@@ -330,7 +332,11 @@ fn set_server(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
 
 fn set_agent(context: &mut Context<'_>, key: ServerKey, word: &str) -> Result<Outcome, Outcome> {
     let up = match word {
-        _ if context.target.server_view(key).is_none_or(|view| view.agent_state & CHECK_ENABLED == 0) => {
+        _ if context
+            .target
+            .server_view(key)
+            .is_none_or(|view| view.agent_state & check_state::ENABLED == 0) =>
+        {
             return Err(Outcome::error(NO_AGENT_SENTENCE));
         }
         "up" => true,
@@ -341,8 +347,6 @@ fn set_agent(context: &mut Context<'_>, key: ServerKey, word: &str) -> Result<Ou
     Ok(Outcome::Nothing)
 }
 
-/// The bit of a check that runs (management manual, "show servers state").
-const CHECK_ENABLED: u32 = 4;
 const NO_AGENT_SENTENCE: &str = "agent checks are not enabled on this server.\n";
 const NO_AGENT: &str = "agent checks are not enabled on this server\n";
 const NO_CHECKS: &str = "health checks are not enabled on this server\n";
@@ -529,16 +533,8 @@ fn port(word: &str) -> Option<PortSetting> {
 fn set_maxconn(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     answer(|| {
         let key = server(context, arguments.word(0))?;
-        let word = arguments.word(1);
-        if word.is_empty() {
-            return Err(Outcome::error("Require <maxconn>.\n"));
-        }
-        let digits = word.bytes().take_while(u8::is_ascii_digit).count();
-        if digits > 0 && digits < word.len() {
-            return Err(Outcome::error("Trailing garbage in maxconn string\n"));
-        }
-        let maxconn =
-            word.parse().map_err(|_| Outcome::error("maxconn string empty or preceded by garbage\n"))?;
+        let maxconn = weir_backend::settings::parse_maximum_connections(arguments.word(1))
+            .map_err(|text| Outcome::error(format!("{text}\n")))?;
         context.target.set_server_maxconn(key, maxconn).map_err(refused)?;
         Ok(Outcome::Nothing)
     })
@@ -569,9 +565,6 @@ fn add(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     })
 }
 
-/// Bits of the administrative state that mean maintenance, for any reason.
-const MAINTENANCE: u8 = 0x01 | 0x02 | 0x20;
-
 fn delete(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     answer(|| {
         let key = server(context, arguments.word(0))?;
@@ -588,7 +581,7 @@ pub(super) fn is_removable(target: &dyn Target, key: ServerKey) -> bool {
     let busy = target
         .server_connections(key)
         .is_some_and(|now| now.served > 0 || now.used_now > 0 || now.idle_now > 0);
-    view.administrative_state & MAINTENANCE != 0 && !busy
+    AdminState::from_bits(view.administrative_state).is_maintenance() && !busy
 }
 
 #[derive(Clone, Copy)]

@@ -127,6 +127,20 @@ pub trait ProxyTarget {
     fn next_captured_error(&self, filter: &ErrorFilter, place: &mut ListPosition) -> Option<CapturedError>;
 }
 
+/// The bits of `srv_check_state` and `srv_agent_state` (management manual, "show servers state").
+pub mod check_state {
+    /// A check runs.
+    pub const RUNNING: u32 = 1;
+    /// The configuration has a check.
+    pub const CONFIGURED: u32 = 2;
+    /// An operator has not disabled it.
+    pub const ENABLED: u32 = 4;
+    /// It waits for the end of maintenance.
+    pub const PAUSED: u32 = 8;
+    /// It is an agent check.
+    pub const AGENT: u32 = 16;
+}
+
 /// How a server is: what `show servers state` prints, and what other commands need to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerView {

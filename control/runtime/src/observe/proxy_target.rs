@@ -11,7 +11,7 @@ use weir_backend::{
 use weir_cli::target::{
     AddressChange, BackendKey, CapturedError, CheckRedirection, Direction, ErrorFilter, FrontendKey,
     FrontendRefusal, ListPosition, PortSetting, ProxyTarget, ServerConnections, ServerHealth, ServerKey,
-    ServerRefusal, ServerState, ServerView,
+    ServerRefusal, ServerState, ServerView, check_state,
 };
 use weir_config::model::{self, Host, ServerPort};
 use weir_dns::Name;
@@ -489,14 +489,14 @@ fn check_numbers(server: &Server, kind: CheckKind, unchecked_level: u32) -> (u32
     let Some(check) = server.check(kind) else {
         // A server that was configured as disabled has this state even without checks.
         let configured_off = admin.contains(AdminState::CONFIGURED_MAINTENANCE);
-        return (1, 0, level(unchecked_level), if configured_off { CHECK_PAUSED } else { 0 });
+        return (1, 0, level(unchecked_level), if configured_off { check_state::PAUSED } else { 0 });
     };
     let record = check.record();
     let marks = [
-        (CHECK_RUNNING, record.running),
-        (CHECK_CONFIGURED, true),
-        (CHECK_ENABLED, record.enabled),
-        (CHECK_PAUSED, in_maintenance && record.enabled),
+        (check_state::RUNNING, record.running),
+        (check_state::CONFIGURED, true),
+        (check_state::ENABLED, record.enabled),
+        (check_state::PAUSED, in_maintenance && record.enabled),
     ];
     let state = marks.into_iter().filter(|(_, holds)| *holds).map(|(mark, _)| mark).sum();
     // A check that runs has no result yet.
@@ -510,15 +510,8 @@ fn agent_state(server: &Server) -> u32 {
         return 0;
     }
     let (.., state) = check_numbers(server, CheckKind::Agent, 0);
-    (state & !CHECK_PAUSED) | CHECK_OF_AGENT
+    (state & !check_state::PAUSED) | check_state::AGENT
 }
-
-/// The bits of `srv_check_state` (management manual, "show servers state").
-const CHECK_RUNNING: u32 = 1;
-const CHECK_CONFIGURED: u32 = 2;
-const CHECK_ENABLED: u32 = 4;
-const CHECK_PAUSED: u32 = 8;
-const CHECK_OF_AGENT: u32 = 16;
 
 /// Whether connections to a server use TLS; none after `no-ssl`, until a command changes it.
 fn uses_tls(live: Option<&LiveUpstream>, settings: Option<&model::ServerSettings>) -> Option<bool> {
