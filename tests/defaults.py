@@ -178,7 +178,6 @@ def defaults_of_the_process(binary, folder):
                           extra=f"maxconn 400\n    stats socket {operators}")
             with Program(binary, "-f", path) as program:
                 program.ready(port)
-                assert wait_until(lambda: os.path.exists(operators))
                 info = dict(line.split(": ", 1) for line in ask(f"{folder.path}/cli", "show info").splitlines() if ": " in line)
                 assert info["Nbthread"] == str(min(len(os.sched_getaffinity(0)), 64)) and info["node"] == socket.gethostname(), info
                 assert (info["Maxconn"], info["Maxpipes"]) == ("400", pipes), info
@@ -202,7 +201,6 @@ def statistics_that_only_weir_has(binary, folder):
         port = free_port()
         with Program(program, "-f", served(folder, port, "", "server s 127.0.0.1:1")) as running:
             running.ready(port)
-            assert wait_until(lambda: os.path.exists(f"{folder.path}/cli"))
             info = {line.split(":")[0] for line in ask(f"{folder.path}/cli", "show info").splitlines() if ":" in line}
             names.append(info | set(ask(f"{folder.path}/cli", "show stat").splitlines()[0].lstrip("# ").split(",")))
         os.remove(f"{folder.path}/cli")

@@ -18,6 +18,7 @@ import resource
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import tarfile
 import threading
@@ -233,6 +234,28 @@ def little_memory_is_enough_for_the_start(binary, folder):
             assert request(port).startswith(b"HTTP/1.1 200"), (limit, megabytes)
 
 
+def the_runtime_api_is_there_before_the_first_listener(binary, folder):
+    """While another process holds the port of a listener, the path of the runtime API is there; a start that fails removes it."""
+    port, path = free_port(), f"{folder.path}/admin"
+    config = answering(folder, port, extra=f"stats socket {path} level admin")
+    for gets_the_port in (True, False):
+        former = subprocess.Popen(["sleep", "60"])
+        with socket.create_server(("127.0.0.1", port)) as held, Program(binary, "-db", "-f", config, "-sf", str(former.pid)) as program:
+            assert wait_until(lambda: os.path.exists(path)), program.process.communicate()
+            if gets_the_port:
+                held.close()
+                program.ready(port)
+                assert "Pid: " in ask(path, "show info")
+                program.send(INT)
+            assert program.status() is not None
+        former.kill()
+        former.wait()
+        if gets_the_port:
+            os.unlink(path)
+        else:
+            assert not os.path.exists(path)
+
+
 def an_address_that_was_lost_meanwhile_keeps_the_frontend_paused(binary, folder):
     """Clients of its other address are refused, not left waiting where nobody accepts; both serve once it is free again."""
     lost, kept = free_port(), free_port()
@@ -308,7 +331,6 @@ def messages_that_nobody_reads_are_dropped_and_counted(binary, folder):
     config = answering(folder, port, extra=f"stats socket {path} level admin")
     with Program(binary, "-db", "-f", config) as program:
         program.ready(port)
-        assert wait_until(lambda: os.path.exists(path))
         fcntl.fcntl(program.process.stdout, fcntl.F_SETPIPE_SZ, 16384)
         began = time.monotonic()
         for _ in range(400):

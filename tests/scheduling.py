@@ -28,7 +28,6 @@ def accepting_and_operators_are_urgent_work(binary, folder):
     config, path = served(folder, port, "nbthread 1")
     with Program(binary, "-db", "-f", config) as program:
         program.ready(port)
-        assert wait_until(lambda: os.path.exists(path))
         first = figure(path, "run_urgent")
         asking = figure(path, "run_urgent") - first
         # Once the acceptor, once the session: at least.
@@ -48,7 +47,6 @@ def long_answers_are_heavy_work(binary, folder):
     config, path = served(folder, port, "nbthread 1", backends)
     with Program(binary, "-db", "-f", config) as program:
         program.ready(port)
-        assert wait_until(lambda: os.path.exists(path))
         ask(path, "show info")
         assert figure(path, "run_heavy") == 0, "short answers need one piece"
         size = len(ask(path, "show stat typed"))
@@ -62,7 +60,6 @@ def a_soft_stop_waits_for_no_busy_worker(binary, folder):
     config, path = served(folder, port, "nbthread 2\n    grace 300ms\n    warn-blocked-traffic-after 1s")
     with Program(binary, "-db", "-f", config) as program:
         program.ready(port)
-        assert wait_until(lambda: os.path.exists(path))
         # An operator on the worker that hears of signals.
         operator = socket.socket(socket.AF_UNIX)
         operator.settimeout(10)
@@ -94,7 +91,6 @@ def the_tasks_of_show_info_are_those_of_all_threads(binary, folder):
     config, path = served(folder, port, "nbthread 3")
     with Program(binary, "-db", "-f", config) as program:
         program.ready(port)
-        assert wait_until(lambda: os.path.exists(path))
         # The least of some: connections that are on their way out are tasks too.
         count = lambda: min(int(re.search(r"^Tasks: (\d+)", ask(path, "show info"), re.M)[1]) for _ in range(20))
         before, rounds = None, 0
@@ -124,7 +120,6 @@ def an_end_at_once_ends_a_soft_stop_that_waits(binary, folder):
     config, path = served(folder, port, "nbthread 2\n    grace 60s")
     with Program(binary, "-db", "-f", config) as program:
         program.ready(port)
-        assert wait_until(lambda: os.path.exists(path))
         # The least of some: connections that are on their way out are tasks too.
         count = lambda: min(int(re.search(r"^Tasks: (\d+)", ask(path, "show info"), re.M)[1]) for _ in range(20))
         before = count()

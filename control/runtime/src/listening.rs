@@ -10,7 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_config::model::{Account, Bind, Global, ListenAddress, Proxy as ProxyConfig};
-use weir_net::{Acceptor, Endpoint, HandedOver, OpenError, Opened, Opener, Placement, SocketOptions};
+use weir_net::{
+    Acceptor, Endpoint, HandedOver, OpenError, Opened, Opener, PlacedSocket, Placement, SocketOptions,
+};
 use weir_sched::{Class, Descriptor, Kind};
 use weir_stream::instance::{Instance, Listener, Proxy};
 use weir_sys::{Address, process, socket, users};
@@ -46,6 +48,14 @@ pub struct Listening {
     sockets: Vec<ListenerSockets>,
     /// UNIX sockets that do not have their paths yet, and where each was configured.
     placements: Vec<(Placement, String)>,
+    /// UNIX sockets that got their paths before the start was certain.
+    placed: Vec<PlacedSocket>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.placed.drain(..).for_each(PlacedSocket::withdraw);
+    }
 }
 
 /// The sockets of one listener.
@@ -94,6 +104,9 @@ struct SocketRequest<'w> {
 impl Listening {
     /// Opens every socket of the instance and of the runtime API, or uses those that a former process `gave`. While `predecessor` has an
     /// address, it is asked to release it, for a limited time. `None` when a socket could not be opened, which was printed.
+    ///
+    /// UNIX sockets come first: a program that reaches a port finds the runtime API. A path without a listener is taken at once, one
+    /// of another process by [`Listening::put_in_place`].
     pub fn open(
         instance: &'static Instance,
         relays: &'static LiveRelays,
@@ -105,13 +118,21 @@ impl Listening {
         let wanted = plan::wanted(instance, relays, peers, context)?;
         let mut opener = Opener::new();
         opener.adopt(gave);
+        let mut listening = Listening::default();
         let mut opened: Vec<Option<Vec<Opened>>> = wanted.iter().map(|_| None).collect();
+        let (paths, others): (Vec<_>, Vec<_>) =
+            (0..wanted.len()).partition(|index| wanted[*index].is_at_a_path());
         let give_up = Instant::now() + PATIENCE;
         let mut asked = false;
         loop {
             let mut faults = Vec::new();
-            for (wanted, opened) in wanted.iter().zip(&mut opened).filter(|(_, opened)| opened.is_none()) {
-                match open_shards(&mut opener, wanted) {
+            for index in paths.iter().chain(&others).copied() {
+                let (wanted, opened) = (&wanted[index], &mut opened[index]);
+                if opened.is_some() {
+                    continue;
+                }
+                let sockets = open_shards(&mut opener, wanted);
+                match sockets.and_then(|sockets| listening.place_early(sockets, &wanted.place)) {
                     Ok(sockets) => *opened = Some(sockets),
                     Err(error) => faults.push((wanted, error)),
                 }
@@ -131,14 +152,22 @@ impl Listening {
             context.messages.alert("[weir.main()] Some protocols failed to start their listeners! Exiting.");
             return None;
         }
-        let mut listening = Listening::default();
         for (wanted, opened) in wanted.iter().zip(opened) {
-            let mut opened = opened.expect("the loop ends when all are open");
-            let beside = opened.iter_mut().filter_map(Opened::take_placement);
-            listening.placements.extend(beside.map(|placement| (placement, wanted.place.clone())));
+            let opened = opened.expect("the loop ends when all are open");
             listening.sockets.push(wanted.listener_sockets(opened, context.messages));
         }
         Some(listening)
+    }
+
+    /// Gives opened sockets their paths, except those with a listener.
+    fn place_early(&mut self, mut opened: Vec<Opened>, place: &str) -> Result<Vec<Opened>, OpenError> {
+        for placement in opened.iter_mut().filter_map(Opened::take_placement) {
+            match placement.is_taken() {
+                true => self.placements.push((placement, place.to_owned())),
+                false => self.placed.push(placement.put_in_place()?),
+            }
+        }
+        Ok(opened)
     }
 
     /// Gives UNIX sockets their paths, which a former process may have until now. Call it once nothing else can fail. `None` when
@@ -150,6 +179,7 @@ impl Listening {
                 return None;
             }
         }
+        self.placed.clear();
         Some(())
     }
 
@@ -349,6 +379,10 @@ impl Drop for Accepting {
 }
 
 impl SocketRequest<'_> {
+    fn is_at_a_path(&self) -> bool {
+        matches!(self.endpoint, Endpoint::Address(Address::Unix(_)))
+    }
+
     fn listener_sockets(&self, opened: Vec<Opened>, messages: &Messages) -> ListenerSockets {
         let inherited = opened.iter().any(|opened| opened.inherited);
         let address = opened.first().map(|opened| opened.address.clone()).unwrap_or_default();

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use weir_sys::{Address, AddressFamily, Errno, option, process, socket};
@@ -92,9 +93,11 @@ pub struct Placement {
 impl Placement {
     /// Gives the socket its path, in one step: a client that connects meanwhile reaches the former socket or this one. Call it
     /// once nothing else can fail, so that a failed start leaves the former process's sockets alone.
-    pub fn put_in_place(&self) -> Result<(), OpenError> {
+    pub fn put_in_place(&self) -> Result<PlacedSocket, OpenError> {
         std::fs::rename(&self.beside, &self.path)
-            .map_err(because_io("cannot switch final and temporary UNIX sockets"))
+            .map_err(because_io("cannot switch final and temporary UNIX sockets"))?;
+        let number = std::fs::metadata(&self.path).map_or(0, |file| file.ino());
+        Ok(PlacedSocket { path: self.path.clone(), number })
     }
 
     /// Whether another process listens at the path now.
@@ -106,10 +109,22 @@ impl Placement {
             Err(Errno::NOENT | Errno::CONNREFUSED)
         )
     }
+}
 
-    /// The final path.
-    pub fn path(&self) -> &Path {
-        &self.path
+/// A UNIX socket that got its path.
+#[derive(Debug)]
+pub struct PlacedSocket {
+    path: PathBuf,
+    /// The number of its file.
+    number: u64,
+}
+
+impl PlacedSocket {
+    /// Removes the path of a start that failed, unless another process created another file there.
+    pub fn withdraw(self) {
+        if std::fs::metadata(&self.path).is_ok_and(|file| file.ino() == self.number) {
+            let _ = std::fs::remove_file(self.path);
+        }
     }
 }
 
@@ -478,10 +493,27 @@ mod tests {
         assert!(client.is_ok());
     }
 
-    fn place(opened: &mut Opened, taken: bool) {
+    fn place(opened: &mut Opened, taken: bool) -> PlacedSocket {
         let placement = opened.take_placement().expect("it is beside its path");
         assert_eq!(placement.is_taken(), taken);
-        placement.put_in_place().expect("the folder is ours");
+        placement.put_in_place().expect("the folder is ours")
+    }
+
+    #[test]
+    fn a_failed_start_removes_its_own_path_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s");
+        let place = |taken| {
+            let mut opened = open(Address::Unix(path.clone()), &options()).expect("a path");
+            let placed = place(&mut opened, taken);
+            (opened, placed)
+        };
+        place(false).1.withdraw();
+        assert!(!path.exists());
+        let (_first, placed) = place(false);
+        let _second = place(true);
+        placed.withdraw();
+        assert!(path.exists(), "it is the one of the second");
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub use connection::transport::{Clock, set_largest_record};
 pub use connection::{Companion, Connection, Fill, Received, Sent};
 pub use connection_limit::{ConnectionLimit, Permit};
 pub use datagram::{Arrived, Datagram};
-pub use endpoint::{Endpoint, HandedOver, OpenError, Opened, Opener, Placement, SocketOptions};
+pub use endpoint::{Endpoint, HandedOver, OpenError, Opened, Opener, PlacedSocket, Placement, SocketOptions};
 pub use fault::Fault;
 pub use link::{Link, LinkTls};
 pub use listener::{Acceptor, AcceptorState, DescriptorRoom};

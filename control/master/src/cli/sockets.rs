@@ -2,15 +2,14 @@
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
 use weir_cli::{Level, SeverityOutput};
 use weir_config::model::{self, Bind};
 use weir_net::{
-    Acceptor, AcceptorState, ConnectionLimit, HandedOver, Opened, Opener, Permit, Placement, listener,
+    Acceptor, AcceptorState, ConnectionLimit, HandedOver, Opened, Opener, Permit, PlacedSocket, Placement,
+    listener,
 };
 use weir_runtime::listening::open_apart;
 use weir_runtime::messages::Messages;
@@ -27,8 +26,8 @@ pub struct MasterSockets {
     list: Vec<MasterSocket>,
     /// UNIX sockets with temporary paths, because another master has their paths now.
     waiting: RefCell<Vec<Placement>>,
-    /// The paths that were taken before the first worker serves, and the inodes of their files.
-    placed: RefCell<Vec<(PathBuf, u64)>>,
+    /// The paths that were taken before the first worker serves.
+    placed: RefCell<Vec<PlacedSocket>>,
     /// Keeps inherited sockets (`fd@`) open for the next execution.
     _opener: Option<Opener>,
 }
@@ -99,12 +98,7 @@ impl MasterSockets {
     /// The first worker failed: removes the paths of this start.
     pub fn withdraw(&self) {
         self.waiting.take();
-        for (path, number) in self.placed.take() {
-            // Another process may have created another file there.
-            if std::fs::metadata(&path).is_ok_and(|file| file.ino() == number) {
-                let _ = std::fs::remove_file(path);
-            }
-        }
+        self.placed.take().into_iter().for_each(PlacedSocket::withdraw);
     }
 
     /// Called in a worker: the paths belong to the master.
@@ -115,11 +109,10 @@ impl MasterSockets {
 
     fn place(&self, placements: Vec<Placement>) -> Result<(), String> {
         for placement in placements {
-            placement
+            let placed = placement
                 .put_in_place()
                 .map_err(|error| format!("Binding [{placement}] for proxy MASTER: {error}"))?;
-            let number = std::fs::metadata(placement.path()).map_or(0, |file| file.ino());
-            self.placed.borrow_mut().push((placement.path().to_owned(), number));
+            self.placed.borrow_mut().push(placed);
         }
         Ok(())
     }
