@@ -329,12 +329,12 @@ impl Connection {
         self.frames
     }
 
-    /// Bytes that are still to come before the next frame: of the preface, and of the current frame.
-    pub fn awaited(&self) -> (usize, usize) {
+    /// Bytes that are still to come before the next frame: of the preface, and of the current frame, with its stream.
+    pub fn awaited(&self) -> (usize, usize, u32) {
         match self.reading {
-            Reading::Preface(matched) => (PREFACE.len() - usize::from(matched), 0),
-            Reading::Header => (0, 0),
-            Reading::Prefix(_) | Reading::Body | Reading::Skip => (0, self.left as usize),
+            Reading::Preface(matched) => (PREFACE.len() - usize::from(matched), 0, 0),
+            Reading::Header => (0, 0, 0),
+            Reading::Prefix(_) | Reading::Body | Reading::Skip => (0, self.left as usize, self.frame.stream),
         }
     }
 

@@ -85,6 +85,8 @@ pub(super) struct Awaited {
     preface: usize,
     /// Bytes still to come of a frame whose header was shown.
     frame: usize,
+    /// The stream of that frame.
+    stream: u32,
     /// Stream errors so far.
     errors: u32,
 }
@@ -289,14 +291,14 @@ impl Inner {
 
     #[cold]
     fn awaited(&self) -> Awaited {
-        let (preface, frame) = self.engine.awaited();
-        Awaited { preface, frame, errors: self.engine.tally().stream_errors }
+        let (preface, frame, stream) = self.engine.awaited();
+        Awaited { preface, frame, stream, errors: self.engine.tally().stream_errors }
     }
 
     /// Bytes of the input were parsed, with this event as the result.
     #[cold]
     pub(super) fn tell_input(&self, awaited: Awaited, used: usize, event: &Event) {
-        let Awaited { preface, frame, errors } = awaited;
+        let Awaited { preface, frame, stream, errors } = awaited;
         let input = &self.connection.input()[..used];
         if preface > 0 && input.len() >= preface {
             self.tell((Told::Preface, 0), Level::Proto, 0, |_, line| {
@@ -304,7 +306,7 @@ impl Inner {
             });
         }
         let mut rest = input.get(preface + frame..).unwrap_or_default();
-        let mut last = 0;
+        let mut last = stream;
         while let Some(header) = FrameHeader::read(rest) {
             rest = &rest[frame::HEADER..];
             let (payload, after) = rest.split_at(rest.len().min(header.length as usize));
