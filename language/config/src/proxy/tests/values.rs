@@ -4,6 +4,19 @@ use crate::model::*;
 use crate::testing::check;
 
 #[test]
+fn cookies_of_redirects_hold_for_the_whole_site() {
+    for (keyword, expected) in [
+        ("set-cookie", "; path=/;"),
+        ("set-cookie-fmt", "; path=/;"),
+        ("clear-cookie", "; path=/; Max-Age=0;"),
+    ] {
+        let outcome = check("listen l", &format!("redirect prefix / {keyword} a=1"), &[]);
+        let cookie = outcome.proxies[1].redirects[0].redirect.cookie.as_ref().expect("a cookie");
+        assert_eq!(cookie.attributes, expected, "{keyword}");
+    }
+}
+
+#[test]
 fn values_arrive_in_the_model() {
     let outcome = check(
         "listen l",
