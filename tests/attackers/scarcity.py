@@ -100,7 +100,7 @@ def address_space(megabytes):
 def memory_that_ends_ends_no_process(binary, folder):
     """With no memory left for the heads of 5,000 clients nothing aborts: clients wait, operators look, and everybody is served afterwards."""
     # The program and what it was linked with take some 30 of these.
-    for megabytes in (120, 135, 150):
+    for megabytes in (100, 115, 130):
         with Folder() as own, Scene(binary, own, preexec_fn=address_space(megabytes)) as scene:
             scene.come(5000, LONG)
             time.sleep(0.5)
