@@ -24,6 +24,8 @@ use crate::problems;
 pub struct Entry {
     /// Where a word of the configuration stands; none for what is no such word.
     place: Option<WordPlace>,
+    /// The words in front of it on a line, where a line begins otherwise: `http-request`, `option`.
+    behind: Vec<&'static str>,
     /// The word, or the words.
     pub name: &'static str,
     /// What follows it.
@@ -96,10 +98,13 @@ fn among(entries: &[Entry], wanted: &str) -> Result<String, String> {
 const MENTIONED: usize = 12;
 
 impl Entry {
-    /// Whether the entry matches: by its whole name, or by the first word of it.
+    /// Whether the entry matches: by its whole name, by the first word of it, or by a line that begins with it.
     fn answers(&self, wanted: &str) -> bool {
-        let rest = self.name.strip_prefix(wanted);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        let begins = |text: &str, with: &str| {
+            text.strip_prefix(with).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        let rest = |words: &&str| wanted.strip_prefix(*words)?.strip_prefix(' ');
+        begins(self.name, wanted) || self.behind.iter().filter_map(rest).any(|line| begins(line, self.name))
     }
 
     /// Whether its name, its arguments or its help has a word that begins like this; of letters too few to mean something, none does.
@@ -148,6 +153,7 @@ pub fn entries() -> Vec<Entry> {
     let example = |line: Option<&Line>| line.map_or_else(String::new, |line| line.text.clone());
     entries.extend(registry.fetches().into_iter().map(|row| Entry {
         place: None,
+        behind: Vec::new(),
         name: row.name,
         arguments: row.args.to_string(),
         sort: format!("Sample fetch, gives {}.", row.output.name()),
@@ -158,6 +164,7 @@ pub fn entries() -> Vec<Entry> {
     entries.extend(registry.acl_keywords().into_iter().filter(|row| row.name != row.fetch).map(|row| {
         Entry {
             place: None,
+            behind: Vec::new(),
             name: row.name,
             arguments: String::new(),
             sort: "Keyword of ACLs.".to_owned(),
@@ -169,6 +176,7 @@ pub fn entries() -> Vec<Entry> {
     }));
     entries.extend(converters::all().iter().map(|row| Entry {
         place: None,
+        behind: Vec::new(),
         name: row.name,
         arguments: row.args.to_string(),
         sort: format!("Converter, takes {} and gives {}.", row.input.name(), row.output.name()),
@@ -178,6 +186,7 @@ pub fn entries() -> Vec<Entry> {
     }));
     entries.extend(Alias::ROWS.iter().map(|row| Entry {
         place: None,
+        behind: Vec::new(),
         name: row.name,
         arguments: String::new(),
         sort: format!("Alias of log formats, written %{} or %[{}].", row.name, row.name),
@@ -188,6 +197,7 @@ pub fn entries() -> Vec<Entry> {
     let commands = weir_cli::commands().filter(|row| row.flags & HIDDEN == 0);
     entries.extend(commands.map(|row| Entry {
         place: None,
+        behind: Vec::new(),
         name: row.name,
         arguments: row.syntax.strip_prefix(row.name).unwrap_or_default().trim_start().to_owned(),
         sort: match row.flags & WORKER != 0 && row.run.is_none() {
@@ -202,6 +212,7 @@ pub fn entries() -> Vec<Entry> {
     let figures = figures.chain(info::INFO_FIELDS.iter().map(|row| (row.name, "show info", row.description)));
     entries.extend(figures.map(|(name, shown_by, help)| Entry {
         place: None,
+        behind: Vec::new(),
         name,
         arguments: String::new(),
         sort: format!("Statistic of '{shown_by}'."),
@@ -225,8 +236,15 @@ fn configured(word: &ConfigWord) -> Entry {
         WordState::Ready => lines::of_word(word).text,
         _ => String::new(),
     };
+    let behind = match word.place {
+        WordPlace::Action => vocabulary::written_in(word),
+        WordPlace::Option => vec!["option", "no option"],
+        WordPlace::Filter => vec!["filter"],
+        _ => Vec::new(),
+    };
     Entry {
         place: Some(word.place),
+        behind,
         name: word.name,
         arguments: word.arguments.to_owned(),
         sort,
@@ -264,9 +282,19 @@ mod tests {
             ("path_beg", "\n  Example: http-request deny if { path_beg /static }"),
             ("show quic", "Command of the runtime API. Not implemented yet."),
             ("log-profile", "Not implemented yet"),
+            ("http-request deny", "\n  Actions: http-request, http-response.\n"),
+            ("http-request redirect scheme https", "answer with a redirection"),
+            ("tcp-request content reject", "Actions: "),
+            ("option httplog", "log HTTP requests"),
+            ("no option httplog", "log HTTP requests"),
+            ("503", "weir itself answers with it when no server"),
+            ("429", "or a rule like 'http-request return status 429'"),
         ] {
             let text = explain(&[word]).expect(word);
             assert!(text.contains(part), "{word}: {text}");
+        }
+        for nothing in ["http-after-response deny", "http-requestdeny", "option deny", "600", "99"] {
+            assert!(explain(&[nothing]).is_err(), "{nothing}");
         }
         // A first word that several names share selects all of them.
         let shows = explain(&["show"]).expect("commands");

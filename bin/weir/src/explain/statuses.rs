@@ -1,9 +1,13 @@
 //! Statuses of answers that weir makes itself: why, and what to look at.
 
-/// The meaning of a status; none if weir never answers with it unless a rule says so.
+/// The meaning of a status.
 pub fn explain(status: &str) -> Option<String> {
-    let number = status.parse().ok()?;
-    let (_, why, look) = STATUSES.iter().find(|(known, ..)| *known == number)?;
+    let number = status.parse().ok().filter(|number| (200..600).contains(number))?;
+    let Some((_, why, look)) = STATUSES.iter().find(|(known, ..)| *known == number) else {
+        return Some(format!(
+            "\n{status}\n  Status of a response. The server sent it, or a rule like 'http-request return status {status}'.\n"
+        ));
+    };
     Some(format!(
         "\n{status}\n  Status of a response. Where the termination code in the log is '--' the server sent it.\n  weir itself answers with it when {why}.\n  {look}\n"
     ))
@@ -69,13 +73,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_statuses_of_the_table_are_known() {
+    fn statuses_without_a_row_come_from_servers_and_rules() {
+        assert!(STATUSES.is_sorted_by_key(|(status, ..)| status));
         let text = explain("503").expect("a status");
         assert!(
             text.contains("no server takes the request") && text.contains("sQ too long in the queue"),
             "{text}"
         );
-        assert!(STATUSES.is_sorted_by_key(|(status, ..)| status));
-        assert_eq!([explain("200"), explain("5o3"), explain("0503x")], [None, None, None]);
+        let text = explain("429").expect("a status");
+        assert!(text.contains("or a rule like 'http-request return status 429'"), "{text}");
+        assert_eq!(["101", "600", "x"].map(explain), [None, None, None]);
     }
 }
