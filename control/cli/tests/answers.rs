@@ -239,6 +239,21 @@ fn maps() {
     ]);
 }
 
+/// A visit fills a piece of the answer, so a list is locked once for hundreds of entries.
+#[test]
+fn each_piece_of_a_map_is_one_visit() {
+    const PIECE: usize = 16_384;
+    let mut toy = toy();
+    let entry =
+        |number: u64| (0, 0xabcd_ef01_2345_0000 + number, format!("key{number}"), Some("v".to_owned()));
+    toy.sets[1].entries = (0..5_000).map(entry).collect();
+    let answer = converse(&mut toy, admin(), b"show map m.map\n", usize::MAX, PIECE);
+    let expected = (0..5_000).map(|number| format!("0xabcdef0123450000 key{number} v\n"));
+    let expected = expected.enumerate().map(|(at, line)| line.replace("0000 ", &format!("{at:04x} ")));
+    assert_eq!(answer, expected.collect::<String>() + "\n");
+    assert_eq!(toy.visits.get(), answer.len().div_ceil(PIECE) + 1);
+}
+
 #[test]
 fn acls() {
     check(&[

@@ -6,7 +6,7 @@ use crate::level::Level;
 use crate::outcome::{Outcome, Step, Stream};
 use crate::target::PatternKind::{Acl, Map};
 use crate::target::{
-    Found, ListPosition, Lookup, PatternKind, PatternSet, SetKey, Target, VersionError, Which,
+    Found, ListPosition, Lookup, Pattern, PatternKind, PatternSet, SetKey, Target, VersionError, Which,
 };
 
 macro_rules! row {
@@ -154,18 +154,33 @@ struct ListPatterns {
 
 impl Stream for ListPatterns {
     fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
-        while out.len() < enough {
-            let Some(entry) = target.next_pattern(self.set, self.version, &mut self.place) else {
+        loop {
+            let before = out.len();
+            let mut write = |pattern: Pattern<'_>| {
+                write_pattern(pattern, out);
+                out.len() < enough
+            };
+            if !target.visit_patterns(self.set, self.version, &mut self.place, &mut write) {
                 return Step::Done;
-            };
-            let line = match entry.value {
-                Some(value) => format!("0x{:012x} {} {value}\n", entry.number, entry.key),
-                None => format!("0x{:012x} {}\n", entry.number, entry.key),
-            };
-            out.extend_from_slice(line.as_bytes());
+            }
+            // Nothing is written of a stretch of deleted entries.
+            if out.len() >= enough || out.len() == before {
+                return Step::More;
+            }
         }
-        Step::More
     }
+}
+
+/// `0x<number> <key>[ <value>]`, the number with at least twelve digits. A list may have millions, so without the formatting machinery.
+fn write_pattern(pattern: Pattern<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"0x");
+    let digits = (16 - pattern.number.leading_zeros() / 4).max(12);
+    out.extend((0..digits).rev().map(|at| b"0123456789abcdef"[(pattern.number >> (4 * at) & 15) as usize]));
+    for word in [Some(pattern.key), pattern.value].into_iter().flatten() {
+        out.push(b' ');
+        out.extend_from_slice(word.as_bytes());
+    }
+    out.push(b'\n');
 }
 
 fn get(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKind) -> Outcome {

@@ -44,8 +44,15 @@ pub trait PatternTarget {
     /// The set as it stands.
     fn pattern_set_view(&self, set: SetKey) -> Option<PatternSet>;
 
-    /// The next pattern of a version, in the order of insertion, and the place behind it.
-    fn next_pattern(&self, set: SetKey, version: u32, place: &mut ListPosition) -> Option<Pattern>;
+    /// Passes the next patterns of a version to `each`, in the order of insertion, until it returns false; a bounded
+    /// number in one call. Moves the place behind the last one. False after the end.
+    fn visit_patterns(
+        &self,
+        set: SetKey,
+        version: u32,
+        place: &mut ListPosition,
+        each: &mut dyn FnMut(Pattern<'_>) -> bool,
+    ) -> bool;
 
     /// What a value matches: one answer per way in which the set is matched.
     fn look_up(&self, set: SetKey, kind: PatternKind, value: &str) -> Vec<Lookup>;
@@ -111,14 +118,14 @@ pub struct PatternSet {
 }
 
 /// One entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern<'a> {
     /// What names it: unique in its set. Printed in hexadecimal.
     pub number: u64,
     /// What is matched.
-    pub key: String,
+    pub key: &'a str,
     /// What it maps to.
-    pub value: Option<String>,
+    pub value: Option<&'a str>,
 }
 
 /// How a value fared with one way of matching.

@@ -38,6 +38,8 @@ pub struct Toy {
     pub tls: tls::ToyTls,
     pub tables: Vec<&'static weir_tables::Table>,
     pub peers: Vec<&'static weir_peers::Section>,
+    /// How often patterns were visited.
+    pub visits: std::cell::Cell<usize>,
 }
 
 pub struct ToySet {
@@ -108,6 +110,7 @@ pub fn toy() -> Toy {
         tls: tls::ToyTls::default(),
         tables: Vec::new(),
         peers: Vec::new(),
+        visits: std::cell::Cell::default(),
     }
 }
 
@@ -555,11 +558,23 @@ impl PatternTarget for Toy {
         Some(PatternSet { entries: set.entries.len() as u64, ..set.view.clone() })
     }
 
-    fn next_pattern(&self, set: SetKey, version: u32, place: &mut ListPosition) -> Option<Pattern> {
-        let (_, number, key, value) =
-            self.set(set).entries.iter().filter(|entry| entry.0 == version).nth(*place as usize)?;
-        *place += 1;
-        Some(Pattern { number: *number, key: key.clone(), value: value.clone() })
+    fn visit_patterns(
+        &self,
+        set: SetKey,
+        version: u32,
+        place: &mut ListPosition,
+        each: &mut dyn FnMut(Pattern<'_>) -> bool,
+    ) -> bool {
+        self.visits.set(self.visits.get() + 1);
+        let start = *place;
+        let of_version = self.set(set).entries.iter().filter(|entry| entry.0 == version);
+        for (_, number, key, value) in of_version.skip(start as usize) {
+            *place += 1;
+            if !each(Pattern { number: *number, key, value: value.as_deref() }) {
+                break;
+            }
+        }
+        *place > start
     }
 
     fn look_up(&self, set: SetKey, _: PatternKind, value: &str) -> Vec<Lookup> {

@@ -72,14 +72,24 @@ impl PatternTarget for LiveTarget {
         Some(view(&*self.set(set)?))
     }
 
-    fn next_pattern(&self, set: SetKey, version: u32, place: &mut ListPosition) -> Option<Pattern> {
-        let entry = self.set(set)?.next_entry(version, *place)?;
-        *place = entry.id();
-        Some(Pattern {
-            number: entry.id(),
-            key: text(entry.pattern()),
-            value: entry.value().map(|value| text(&value)),
-        })
+    fn visit_patterns(
+        &self,
+        set: SetKey,
+        version: u32,
+        place: &mut ListPosition,
+        each: &mut dyn FnMut(Pattern<'_>) -> bool,
+    ) -> bool {
+        let Some(set) = self.set(set) else { return false };
+        let last = set.visit(version, *place, |entry| {
+            let key = String::from_utf8_lossy(entry.pattern());
+            let mut pass = |value: Option<&str>| each(Pattern { number: entry.id(), key: &key, value });
+            match entry.with_value(|value| pass(Some(&String::from_utf8_lossy(value)))) {
+                Some(goes_on) => goes_on,
+                None => pass(None),
+            }
+        });
+        *place = last.unwrap_or(*place);
+        last.is_some()
     }
 
     fn look_up(&self, set: SetKey, _: PatternKind, value: &str) -> Vec<Lookup> {

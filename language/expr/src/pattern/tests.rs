@@ -72,7 +72,7 @@ fn a_large_map_is_changed_by_key() {
     assert!(!set.contains(b"key7"));
     assert_eq!((value(&index, "key399"), value(&index, "key400").as_deref()), (None, Some("old")));
     assert_eq!(set.len(), 200);
-    let id = set.next_entry(0, 0).unwrap().id();
+    let id = set.entries(None).unwrap()[0].id();
     assert_eq!(set.delete(Selector::Id(id)), Ok(1));
     assert_eq!(set.delete(Selector::Id(id)), Err(SetError::NotFound));
 }
@@ -121,7 +121,7 @@ fn what_takes_long_is_left_to_others() {
     let last = set.entries(None).unwrap().last().unwrap().id();
     assert_eq!(set.delete(Selector::Id(last)), Ok(1));
     assert_eq!(set.delete(Selector::Id(last)), Err(SetError::NotFound));
-    assert!(set.next_entry(0, last).is_none());
+    assert_eq!(visited(&set, 0, last), (None, Vec::new()));
 }
 
 /// Additions, deletions and replacements while a set is tidied have their usual effect.
@@ -168,10 +168,10 @@ fn versions_replace_all_entries_at_once() {
     assert_eq!(value(&index, "b"), None, "not before it is committed");
     assert_eq!(set.entries(Some(version)).unwrap().len(), 1);
     assert_eq!(set.len(), 2);
-    let prepared = set.next_entry(version, 0).unwrap();
-    assert_eq!(prepared.pattern(), b"b");
-    assert!(set.next_entry(version, prepared.id()).is_none());
-    assert!(set.next_entry(77, 0).is_none());
+    let (last, prepared) = visited(&set, version, 0);
+    assert_eq!(prepared, ["b"]);
+    assert_eq!(visited(&set, version, last.unwrap()), (None, Vec::new()));
+    assert_eq!(visited(&set, 77, 0), (None, Vec::new()));
     let abandoned = set.prepare();
     set.commit(version).unwrap();
     assert_eq!((value(&index, "a"), value(&index, "b").as_deref()), (None, Some("2")));
@@ -181,6 +181,59 @@ fn versions_replace_all_entries_at_once() {
     set.clear(Some(abandoned)).unwrap();
     set.commit(abandoned).unwrap();
     assert!(set.is_empty());
+}
+
+/// The patterns of one visit, and the identifier where the next one continues.
+fn visited(set: &PatternSet, version: u32, after: u64) -> (Option<u64>, Vec<String>) {
+    let mut patterns = Vec::new();
+    let last = set.visit(version, after, |entry| {
+        patterns.push(String::from_utf8(entry.pattern().to_vec()).unwrap());
+        true
+    });
+    (last, patterns)
+}
+
+/// One lock serves many entries, a bounded number. Each entry comes once, whatever changes between two visits.
+#[test]
+fn visits_are_bounded_and_continue_after_changes() {
+    const AT_ONCE: usize = set::VISITED_AT_ONCE;
+    let set = PatternStore::new().named("virt@visited", false, &File("")).unwrap();
+    let key = |number: usize| format!("key{number}");
+    (0..2 * AT_ONCE).for_each(|number| set.add(None, key(number).as_bytes(), None).unwrap());
+    let (last, first) = visited(&set, 0, 0);
+    assert_eq!(first, (0..AT_ONCE).map(key).collect::<Vec<_>>());
+
+    // Deleted before and after the place, swept, and added.
+    for number in (0..AT_ONCE).chain(AT_ONCE..AT_ONCE + 10) {
+        assert_eq!(set.delete(Selector::Pattern(key(number).as_bytes())), Ok(1));
+    }
+    set.add(None, b"late", None).unwrap();
+    let mut last = last.unwrap();
+    let mut rest = Vec::new();
+    while let (Some(next), patterns) = visited(&set, 0, last) {
+        (last, rest) = (next, [rest, patterns].concat());
+    }
+    let expected = (AT_ONCE + 10..2 * AT_ONCE).map(key).chain(["late".to_owned()]);
+    assert_eq!(rest, expected.collect::<Vec<_>>());
+
+    // A visit that its caller ends continues after the last entry.
+    let mut seen = 0;
+    let place = set.visit(0, 0, |_| {
+        seen += 1;
+        seen < 3
+    });
+    assert_eq!(
+        (seen, &visited(&set, 0, place.unwrap()).1[..2]),
+        (3, &[key(AT_ONCE + 13), key(AT_ONCE + 14)][..])
+    );
+
+    set.clear(None).unwrap();
+    assert_eq!(visited(&set, 0, place.unwrap()), (None, Vec::new()));
+    let version = set.prepare();
+    set.add(Some(version), b"new", None).unwrap();
+    set.commit(version).unwrap();
+    assert_eq!(visited(&set, version, place.unwrap()).1, ["new"]);
+    assert_eq!(visited(&set, 0, place.unwrap()), (None, Vec::new()), "the version is gone");
 }
 
 #[test]
