@@ -77,9 +77,9 @@ impl Histogram {
 
     /// Adds what was recorded so far to `reading`. Callable from any thread.
     pub fn read_into(&self, reading: &mut HistogramReading) {
-        reading.counts[0] += self.zeros.load(Relaxed);
+        reading.add_zeros(self.zeros.load(Relaxed));
         let Some(cells) = self.cells.existing() else { return };
-        for (totals, octave) in reading.counts.chunks_exact_mut(STEPS).zip(&cells.octaves) {
+        for (totals, octave) in reading.buckets_mut().chunks_exact_mut(STEPS).zip(&cells.octaves) {
             let Some(octave) = octave.existing() else { continue };
             for (total, count) in totals.iter_mut().zip(octave) {
                 *total += count.load(Relaxed);
@@ -122,21 +122,32 @@ impl Place {
     }
 }
 
-/// A reading of one or several [`Histogram`]s.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A reading of one or several [`Histogram`]s. It allocates with the first value: statistics read thousands of idle servers.
+#[derive(Clone, Debug, Default)]
 pub struct HistogramReading {
+    /// All buckets, or none before the first value.
     counts: Vec<u64>,
     sum: u64,
     largest: u64,
 }
 
-impl Default for HistogramReading {
-    fn default() -> Self {
-        Self { counts: vec![0; BUCKETS], sum: 0, largest: 0 }
+impl PartialEq for HistogramReading {
+    fn eq(&self, other: &Self) -> bool {
+        (self.sum, self.largest) == (other.sum, other.largest) && self.buckets().eq(other.buckets())
     }
 }
 
+impl Eq for HistogramReading {}
+
 impl HistogramReading {
+    /// The counts, to be added to.
+    fn buckets_mut(&mut self) -> &mut [u64] {
+        if self.counts.is_empty() {
+            self.counts = vec![0; BUCKETS];
+        }
+        &mut self.counts
+    }
+
     /// How many values were recorded.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
@@ -144,7 +155,9 @@ impl HistogramReading {
 
     /// Adds values of zero that were counted elsewhere.
     pub fn add_zeros(&mut self, count: u64) {
-        self.counts[0] += count;
+        if count > 0 {
+            self.buckets_mut()[0] += count;
+        }
     }
 
     /// The sum of all values (wraps after 2^64 units).
@@ -179,7 +192,7 @@ impl HistogramReading {
     /// How many values are below `2^bits`, exact: a power of two is the border of two buckets. All of them from 2^36 on.
     pub fn below_power_of_two(&self, bits: u32) -> u64 {
         let borders = if bits < VALUE_BITS { bucket_of(1 << bits) } else { BUCKETS };
-        self.counts[..borders].iter().sum()
+        self.counts.iter().take(borders).sum()
     }
 
     /// The buckets that counted something, in order: the lowest and the largest value of each, and its count.
@@ -196,8 +209,8 @@ impl HistogramReading {
 
     /// Adds another reading to this one: the result is what one histogram fed with both would have held.
     pub fn merge(&mut self, other: &HistogramReading) {
-        for (total, count) in self.counts.iter_mut().zip(&other.counts) {
-            *total += count;
+        if !other.counts.is_empty() {
+            self.buckets_mut().iter_mut().zip(&other.counts).for_each(|(total, count)| *total += count);
         }
         self.sum = self.sum.wrapping_add(other.sum);
         self.largest = self.largest.max(other.largest);
@@ -243,6 +256,19 @@ mod tests {
     fn nothing_recorded_is_all_zero() {
         let reading = reading_of(&[]);
         assert_eq!((reading.count(), reading.mean(), reading.quantile(0.99)), (0, 0, 0));
+    }
+
+    #[test]
+    fn readings_allocate_with_the_first_value() {
+        let mut reading = reading_of(&[]);
+        reading.add_zeros(0);
+        reading.merge(&HistogramReading::default());
+        assert_eq!(
+            (reading.counts.capacity(), reading.is_empty(), reading.below_power_of_two(36)),
+            (0, true, 0)
+        );
+        reading.add_zeros(2);
+        assert_eq!((reading.count(), reading.is_empty()), (2, false));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{PageSettings, escape, shown_name};
+use super::{PageSettings, push_escaped, shown_name};
 use crate::fields::{Field, Kind};
 use crate::latency::{PERCENTILES, PHASES};
 use crate::row::{Health, Row, Value};
@@ -37,7 +37,9 @@ pub(super) fn header(form: bool, modules: bool, out: &mut String) {
 
 /// One object as a line of the table.
 pub(super) fn write(row: &Row, settings: &PageSettings, form: bool, out: &mut String) {
-    let _ = write!(out, "<tr class=\"{}\">", class(row));
+    out.push_str("<tr class=\"");
+    out.push_str(class(row));
+    out.push_str("\">");
     if form {
         check_box(row, out);
     }
@@ -115,279 +117,345 @@ fn class(row: &Row) -> &'static str {
 }
 
 fn check_box(row: &Row, out: &mut String) {
-    if row.kind() == Kind::Server {
-        let name = escape(row.text(Field::Svname));
-        let _ = write!(
-            out,
-            "<td><input type=\"checkbox\" name=\"s\" value=\"{name}\" aria-label=\"{name}\"></td>"
-        );
-    } else {
-        out.push_str("<td></td>");
+    if row.kind() != Kind::Server {
+        return out.push_str("<td></td>");
     }
+    let name = row.text(Field::Svname);
+    out.push_str("<td><input type=\"checkbox\" name=\"s\" value=\"");
+    push_escaped(name, out);
+    out.push_str("\" aria-label=\"");
+    push_escaped(name, out);
+    out.push_str("\"></td>");
 }
 
 fn name(row: &Row, settings: &PageSettings, out: &mut String) {
     let (mark, name) = shown_name(row);
-    let anchor = format!("{}/{mark}{}", escape(row.text(Field::Pxname)), escape(name));
-    let _ = write!(out, "<td class=\"c\" id=\"{anchor}\"");
-    let legend = if settings.legends { legend(row) } else { String::new() };
-    if !legend.is_empty() {
-        let _ = write!(out, " title=\"{}\"", escape(&legend));
+    let anchor = |out: &mut String| {
+        push_escaped(row.text(Field::Pxname), out);
+        out.push('/');
+        out.push_str(mark);
+        push_escaped(name, out);
+    };
+    out.push_str("<td class=\"c\" id=\"");
+    anchor(out);
+    out.push('"');
+    if settings.legends {
+        legend(row, out);
     }
-    let _ = write!(out, "><a href=\"#{anchor}\">{}</a></td>", escape(name));
+    out.push_str("><a href=\"#");
+    anchor(out);
+    out.push_str("\">");
+    push_escaped(name, out);
+    out.push_str("</a></td>");
 }
 
-fn legend(row: &Row) -> String {
-    let mut parts = Vec::new();
-    for (field, word) in [(Field::Addr, "address"), (Field::Algo, "balancing"), (Field::Cookie, "cookie")] {
+/// A tooltip with address, algorithm, cookie and number, as far as there are any.
+fn legend(row: &Row, out: &mut String) {
+    let texts = [("address: ", Field::Addr), ("balancing: ", Field::Algo), ("cookie: ", Field::Cookie)];
+    let mut separator = " title=\"";
+    for (word, field) in texts {
         let text = row.text(field);
         if !text.is_empty() {
-            parts.push(format!("{word}: {text}"));
+            out.push_str(separator);
+            out.push_str(word);
+            push_escaped(text, out);
+            separator = ", ";
         }
     }
     if row.object_id() > 0 {
-        parts.push(format!("id: {}", row.object_id()));
+        let _ = write!(out, "{separator}id: {}", row.object_id());
+        separator = ", ";
     }
-    parts.join(", ")
+    out.push_str(if separator == ", " { "\"" } else { "" });
 }
 
+/// A line in progress. Everything is appended to the page at once: a page may have hundreds of thousands of cells.
 struct Line<'a> {
     row: &'a Row,
     out: &'a mut String,
 }
 
 impl Line<'_> {
-    fn cell(&mut self, text: &str) {
-        let _ = write!(self.out, "<td>{text}</td>");
+    fn cell(&mut self, content: impl FnOnce(&mut Self)) {
+        self.out.push_str("<td>");
+        content(self);
+        self.out.push_str("</td>");
     }
 
-    fn cell_with_details(&mut self, text: &str, details: &str) {
-        let _ = write!(self.out, "<td title=\"{}\">{text}</td>", escape(details));
+    fn text_cell(&mut self, text: &str) {
+        self.cell(|line| line.out.push_str(text));
+    }
+
+    /// A cell with a tooltip. `details` writes escaped text.
+    fn cell_with_details(&mut self, details: impl FnOnce(&mut Self), content: impl FnOnce(&mut Self)) {
+        self.out.push_str("<td title=\"");
+        details(self);
+        self.out.push_str("\">");
+        content(self);
+        self.out.push_str("</td>");
     }
 
     /// The counters of a module, if this kind of object has any.
     fn module(&mut self, name: &str, fields: &[Field]) {
-        let known = fields.iter().filter(|field| !matches!(self.row.value(**field), Value::Empty));
-        let details: Vec<_> =
-            known.map(|field| format!("{}: {}", field.decl().description, self.figure(*field))).collect();
-        match details.is_empty() {
-            true => self.cell(""),
-            false => self.cell_with_details(name, &details.join(", ")),
+        let row = self.row;
+        let mut known = fields.iter().filter(|field| !matches!(row.value(**field), Value::Empty)).peekable();
+        if known.peek().is_none() {
+            return self.text_cell("");
         }
+        let details = |line: &mut Self| {
+            for (at, field) in known.enumerate() {
+                line.out.push_str(if at > 0 { ", " } else { "" });
+                push_escaped(field.decl().description, line.out);
+                line.out.push_str(": ");
+                line.figure(*field);
+            }
+        };
+        self.cell_with_details(details, |line| line.out.push_str(name));
     }
 
     /// The figure with separated thousands; empty where it does not apply.
-    fn figure(&self, field: Field) -> String {
-        match self.row.value(field) {
-            Value::Empty => String::new(),
-            _ => grouped(self.row.number(field)),
+    fn figure(&mut self, field: Field) {
+        if self.row.value(field) != Value::Empty {
+            push_grouped(self.row.number(field), self.out);
         }
     }
 
     fn figures(&mut self, fields: &[Field]) {
         for &field in fields {
-            let text = self.figure(field);
-            self.cell(&text);
+            self.cell(|line| line.figure(field));
         }
     }
 
     /// A limit that may be missing, on objects that can have one.
     fn limit(&mut self, field: Field) {
-        let text = match self.figure(field) {
-            text if text.is_empty() && field.applies_to(self.row.kind()) => "-".to_owned(),
-            text => text,
-        };
-        self.cell(&text);
+        if self.row.value(field) == Value::Empty && field.applies_to(self.row.kind()) {
+            self.text_cell("-");
+        } else {
+            self.figures(&[field]);
+        }
+    }
+
+    /// A figure with others as its details.
+    fn figure_with_listing(&mut self, field: Field, rows: &[(&str, Field)]) {
+        self.cell_with_details(|line| line.listing(rows), |line| line.figure(field));
     }
 
     fn rates(&mut self) {
-        if self.row.kind() == Kind::Frontend {
-            let rate = self.figure(Field::Rate);
-            let details = self.listing(&[
-                ("connections/s", Field::ConnRate),
-                ("sessions/s", Field::Rate),
-                ("requests/s", Field::ReqRate),
-            ]);
-            self.cell_with_details(&rate, &details);
-            let most = self.figure(Field::RateMax);
-            let details = self.listing(&[
-                ("most connections/s", Field::ConnRateMax),
-                ("most sessions/s", Field::RateMax),
-                ("most requests/s", Field::ReqRateMax),
-            ]);
-            self.cell_with_details(&most, &details);
-            let limit = if self.row.number(Field::RateLim) == 0 {
-                "-".to_owned()
-            } else {
-                self.figure(Field::RateLim)
-            };
-            self.cell(&limit);
-        } else {
+        if self.row.kind() != Kind::Frontend {
             self.figures(&[Field::Rate, Field::RateMax]);
-            self.cell("");
+            return self.text_cell("");
+        }
+        let now =
+            [("connections/s", Field::ConnRate), ("sessions/s", Field::Rate), ("requests/s", Field::ReqRate)];
+        self.figure_with_listing(Field::Rate, &now);
+        let most = [
+            ("most connections/s", Field::ConnRateMax),
+            ("most sessions/s", Field::RateMax),
+            ("most requests/s", Field::ReqRateMax),
+        ];
+        self.figure_with_listing(Field::RateMax, &most);
+        match self.row.number(Field::RateLim) {
+            0 => self.text_cell("-"),
+            _ => self.figures(&[Field::RateLim]),
         }
     }
 
     fn sessions(&mut self) {
         if self.row.kind() == Kind::Server {
-            let now = self.figure(Field::Scur);
-            let details = self.listing(&[
-                ("used connections", Field::UsedConnCur),
-                ("idle connections, safe", Field::SafeConnCur),
-                ("idle connections, unsafe", Field::IdleConnCur),
-                ("idle connections kept by sessions", Field::PrivIdleCur),
-                ("needed connections, estimated", Field::NeedConnEst),
-                ("limit of idle connections", Field::SrcIlim),
-            ]);
-            self.cell_with_details(&now, &details);
+            self.figure_with_listing(Field::Scur, CONNECTIONS);
         } else {
             self.figures(&[Field::Scur]);
         }
         self.figures(&[Field::Smax]);
         self.limit(Field::Slim);
-        let total = self.figure(Field::Stot);
-        let details = self.listing(&[
-            ("connections", Field::ConnTot),
-            ("sessions", Field::Stot),
-            ("new connections", Field::Connect),
-            ("reused connections", Field::Reuse),
-            ("requests", Field::ReqTot),
-            ("1xx", Field::Hrsp1xx),
-            ("2xx", Field::Hrsp2xx),
-            ("3xx", Field::Hrsp3xx),
-            ("4xx", Field::Hrsp4xx),
-            ("5xx", Field::Hrsp5xx),
-            ("other responses", Field::HrspOther),
-            ("answered here", Field::Intercepted),
-            ("failed header rewrites", Field::Wrew),
-            ("internal errors", Field::Eint),
-            ("queue time, average ms", Field::Qtime),
-            ("queue time, most ms", Field::QtimeMax),
-            ("connect time, average ms", Field::Ctime),
-            ("connect time, most ms", Field::CtimeMax),
-            ("response time, average ms", Field::Rtime),
-            ("response time, most ms", Field::RtimeMax),
-            ("total time, average ms", Field::Ttime),
-            ("total time, most ms", Field::TtimeMax),
-        ]);
-        let details = details + &self.percentiles();
-        self.cell_with_details(&total, &details);
-        self.figures(&[Field::Lbtot]);
-        let last = match self.row.value(Field::Lastsess) {
-            Value::S32(seconds) if seconds >= 0 => duration(seconds.unsigned_abs().into()),
-            Value::S32(_) => "?".to_owned(),
-            _ => String::new(),
+        let details = |line: &mut Self| {
+            line.listing(TOTALS);
+            line.percentiles();
         };
-        self.cell(&last);
+        self.cell_with_details(details, |line| line.figure(Field::Stot));
+        self.figures(&[Field::Lbtot]);
+        self.cell(|line| match line.row.value(Field::Lastsess) {
+            Value::S32(seconds) if seconds >= 0 => push_duration(seconds.unsigned_abs().into(), line.out),
+            Value::S32(_) => line.out.push('?'),
+            _ => {}
+        });
     }
 
     /// Percentiles beside the maximum; nothing before the first stream has ended.
     fn total_times(&mut self) {
-        let total =
-            self.row.latencies().and_then(|latencies| latencies.last()).filter(|reading| !reading.is_empty());
-        let shown = total.map(|reading| [reading.quantile(0.5), reading.quantile(0.99), reading.largest()]);
-        for us in shown.map_or([None; 3], |times| times.map(Some)) {
-            self.cell(&us.map_or(String::new(), |us| format!("{}.{:01}", us / 1000, us % 1000 / 100)));
+        let latencies = self.row.latencies();
+        let total = latencies.and_then(|latencies| latencies.last()).filter(|reading| !reading.is_empty());
+        let Some(reading) = total else {
+            return (0..3).for_each(|_| self.text_cell(""));
+        };
+        for us in [reading.quantile(0.5), reading.quantile(0.99), reading.largest()] {
+            self.cell(|line| {
+                let _ = write!(line.out, "{}.{:01}", us / 1000, us % 1000 / 100);
+            });
         }
     }
 
     /// The percentiles of each phase that occurred, in milliseconds, one line per phase; nothing else where there are none.
-    fn percentiles(&self) -> String {
-        let mut text = String::new();
+    fn percentiles(&mut self) {
         for (phase, reading) in PHASES.into_iter().zip(self.row.latencies().into_iter().flatten()) {
             if reading.is_empty() {
                 continue;
             }
-            let _ = write!(text, "\n{phase} time, ms:");
+            let _ = write!(self.out, "\n{phase} time, ms:");
             for (name, share) in PERCENTILES {
                 let us = reading.quantile(share);
-                let _ = write!(text, " {name} {}.{:03}", us / 1000, us % 1000);
+                let _ = write!(self.out, " {name} {}.{:03}", us / 1000, us % 1000);
             }
         }
-        text
     }
 
     fn response_errors(&mut self) {
-        let errors = self.figure(Field::Eresp);
-        if errors.is_empty() {
-            return self.cell("");
+        if self.row.value(Field::Eresp) == Value::Empty {
+            return self.text_cell("");
         }
-        let details =
-            self.listing(&[("aborted by clients", Field::CliAbrt), ("aborted by servers", Field::SrvAbrt)]);
-        self.cell_with_details(&errors, &details);
+        let details = [("aborted by clients", Field::CliAbrt), ("aborted by servers", Field::SrvAbrt)];
+        self.figure_with_listing(Field::Eresp, &details);
     }
 
     fn status(&mut self) {
         let kind = self.row.kind();
-        let status = escape(self.row.text(Field::Status));
         let checked = kind == Kind::Backend || self.row.health() != Health::NotChecked;
-        let age = match self.row.value(Field::Lastchg) {
-            Value::U32(seconds) if checked => format!("{} ", duration(seconds.into())),
-            _ => String::new(),
-        };
-        let _ = write!(self.out, "<td class=\"c\">{age}{status}</td>");
+        self.out.push_str("<td class=\"c\">");
+        if let (Value::U32(seconds), true) = (self.row.value(Field::Lastchg), checked) {
+            push_duration(seconds.into(), self.out);
+            self.out.push(' ');
+        }
+        push_escaped(self.row.text(Field::Status), self.out);
+        self.out.push_str("</td>");
         if !matches!(kind, Kind::Server | Kind::Backend) {
             self.out.push_str("<td colspan=\"8\"></td>");
             return;
         }
-        let check = escape(self.row.text(Field::CheckStatus));
-        let details = format!("{} {}", self.row.text(Field::CheckDesc), self.row.text(Field::LastChk));
-        if check.is_empty() {
-            self.cell("");
-        } else {
-            self.cell_with_details(&check, details.trim());
-        }
-        let weight = format!("{}/{}", self.row.number(Field::Weight), self.row.number(Field::Uweight));
-        self.cell(&weight);
+        self.check();
+        self.cell(|line| {
+            let (weight, user) = (line.row.number(Field::Weight), line.row.number(Field::Uweight));
+            let _ = write!(line.out, "{weight}/{user}");
+        });
         for field in [Field::Act, Field::Bck] {
-            let text = match kind {
-                Kind::Server if self.row.number(field) > 0 => "Y".to_owned(),
-                Kind::Server => "-".to_owned(),
-                _ => self.figure(field),
-            };
-            self.cell(&text);
+            match kind {
+                Kind::Server if self.row.number(field) > 0 => self.text_cell("Y"),
+                Kind::Server => self.text_cell("-"),
+                _ => self.figures(&[field]),
+            }
         }
         self.figures(&[Field::Chkfail, Field::Chkdown]);
-        let down = match self.row.value(Field::Downtime) {
-            Value::Empty => String::new(),
-            _ => duration(self.row.number(Field::Downtime)),
-        };
-        self.cell(&down);
-        let throttle = match self.row.value(Field::Throttle) {
-            Value::Empty => "-".to_owned(),
-            _ => format!("{} %", self.row.number(Field::Throttle)),
-        };
-        self.cell(&throttle);
+        self.cell(|line| {
+            if line.row.value(Field::Downtime) != Value::Empty {
+                push_duration(line.row.number(Field::Downtime), line.out);
+            }
+        });
+        self.cell(|line| match line.row.value(Field::Throttle) {
+            Value::Empty => line.out.push('-'),
+            _ => {
+                let _ = write!(line.out, "{} %", line.row.number(Field::Throttle));
+            }
+        });
+    }
+
+    /// The last result of the health check.
+    fn check(&mut self) {
+        let row = self.row;
+        let check = row.text(Field::CheckStatus);
+        if check.is_empty() {
+            return self.text_cell("");
+        }
+        let details = format!("{} {}", row.text(Field::CheckDesc), row.text(Field::LastChk));
+        self.cell_with_details(
+            |line| push_escaped(details.trim(), line.out),
+            |line| push_escaped(check, line.out),
+        );
     }
 
     /// `name: figure` for each available figure, one per line.
-    fn listing(&self, rows: &[(&str, Field)]) -> String {
-        let known = rows.iter().filter(|row| self.row.value(row.1) != Value::Empty);
-        known.map(|(name, field)| format!("{name}: {}", self.figure(*field))).collect::<Vec<_>>().join("\n")
+    fn listing(&mut self, rows: &[(&str, Field)]) {
+        let mut is_first = true;
+        for (name, field) in rows {
+            if self.row.value(*field) == Value::Empty {
+                continue;
+            }
+            if !std::mem::take(&mut is_first) {
+                self.out.push('\n');
+            }
+            self.out.push_str(name);
+            self.out.push_str(": ");
+            self.figure(*field);
+        }
     }
 }
 
+/// The details of a server's current sessions.
+const CONNECTIONS: &[(&str, Field)] = &[
+    ("used connections", Field::UsedConnCur),
+    ("idle connections, safe", Field::SafeConnCur),
+    ("idle connections, unsafe", Field::IdleConnCur),
+    ("idle connections kept by sessions", Field::PrivIdleCur),
+    ("needed connections, estimated", Field::NeedConnEst),
+    ("limit of idle connections", Field::SrcIlim),
+];
+
+/// The details of all sessions.
+const TOTALS: &[(&str, Field)] = &[
+    ("connections", Field::ConnTot),
+    ("sessions", Field::Stot),
+    ("new connections", Field::Connect),
+    ("reused connections", Field::Reuse),
+    ("requests", Field::ReqTot),
+    ("1xx", Field::Hrsp1xx),
+    ("2xx", Field::Hrsp2xx),
+    ("3xx", Field::Hrsp3xx),
+    ("4xx", Field::Hrsp4xx),
+    ("5xx", Field::Hrsp5xx),
+    ("other responses", Field::HrspOther),
+    ("answered here", Field::Intercepted),
+    ("failed header rewrites", Field::Wrew),
+    ("internal errors", Field::Eint),
+    ("queue time, average ms", Field::Qtime),
+    ("queue time, most ms", Field::QtimeMax),
+    ("connect time, average ms", Field::Ctime),
+    ("connect time, most ms", Field::CtimeMax),
+    ("response time, average ms", Field::Rtime),
+    ("response time, most ms", Field::RtimeMax),
+    ("total time, average ms", Field::Ttime),
+    ("total time, most ms", Field::TtimeMax),
+];
+
 /// `1234567` as `1 234 567`, with non-breaking blanks.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 2);
-    for (index, digit) in digits.char_indices() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push('\u{202f}');
-        }
-        text.push(digit);
+fn push_grouped(number: u64, out: &mut String) {
+    if number < 10 {
+        return out.push(digit(number));
     }
-    text
+    if number < 1_000 {
+        if number >= 100 {
+            out.push(digit(number / 100));
+        }
+    } else {
+        push_grouped(number / 1_000, out);
+        out.push('\u{202f}');
+        out.push(digit(number / 100));
+    }
+    out.push(digit(number / 10));
+    out.push(digit(number));
+}
+
+/// The last digit of a number.
+fn digit(number: u64) -> char {
+    char::from(b'0' + (number % 10) as u8)
 }
 
 /// A duration as its two largest units: `3s`, `2m5s`, `1h3m`, `4d2h`.
-fn duration(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m{}s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{}h{}m", seconds / 3600, seconds % 3600 / 60),
-        _ => format!("{}d{}h", seconds / 86_400, seconds % 86_400 / 3600),
-    }
+fn push_duration(seconds: u64, out: &mut String) {
+    // Writing to a string does not fail.
+    let _ = match seconds {
+        0..60 => write!(out, "{seconds}s"),
+        60..3600 => write!(out, "{}m{}s", seconds / 60, seconds % 60),
+        3600..86_400 => write!(out, "{}h{}m", seconds / 3600, seconds % 3600 / 60),
+        _ => write!(out, "{}d{}h", seconds / 86_400, seconds % 86_400 / 3600),
+    };
 }
 
 #[cfg(test)]
@@ -400,11 +468,25 @@ mod tests {
 
     #[test]
     fn numbers_and_durations_are_easy_to_read() {
-        for (number, expected) in [(0, "0"), (999, "999"), (1000, "1 000"), (1_234_567, "1 234 567")] {
-            assert_eq!(grouped(number).replace('\u{202f}', " "), expected);
+        let written = |write: fn(u64, &mut String), number| {
+            let mut out = String::new();
+            write(number, &mut out);
+            out.replace('\u{202f}', " ")
+        };
+        for (number, expected) in [
+            (0, "0"),
+            (7, "7"),
+            (42, "42"),
+            (999, "999"),
+            (1000, "1 000"),
+            (10_005, "10 005"),
+            (1_234_567, "1 234 567"),
+            (u64::MAX, "18 446 744 073 709 551 615"),
+        ] {
+            assert_eq!(written(push_grouped, number), expected);
         }
         for (seconds, expected) in [(0, "0s"), (125, "2m5s"), (3_780, "1h3m"), (352_800, "4d2h")] {
-            assert_eq!(duration(seconds), expected);
+            assert_eq!(written(push_duration, seconds), expected);
         }
     }
 
