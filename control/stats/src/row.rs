@@ -232,7 +232,13 @@ impl Row {
         self.object_id = object_id;
         self.both_sides = (proxy.frontend, proxy.backend);
         self.has_servers = proxy.has_servers;
-        self.description = proxy.description.map(str::to_owned);
+        match (&mut self.description, proxy.description) {
+            (Some(kept), Some(text)) => {
+                kept.clear();
+                kept.push_str(text);
+            }
+            (kept, text) => *kept = text.map(str::to_owned),
+        }
         self.health = Health::default();
         self.latencies = None;
         let template = template(kind, proxy.mode == "http");

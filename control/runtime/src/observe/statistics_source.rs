@@ -99,7 +99,9 @@ fn latencies(selection: &Selection, row: &mut Row, read: impl FnOnce(&mut Latenc
     }
 }
 
-fn head(proxy: &Proxy) -> ProxyHead<'_> {
+/// The proxy of a row. Only rows that may begin a proxy's table on the page look for servers, because that costs as much as some
+/// figures.
+fn head(proxy: &Proxy, has_servers: bool) -> ProxyHead<'_> {
     ProxyHead {
         id: proxy.config.id,
         name: proxy.name(),
@@ -110,15 +112,19 @@ fn head(proxy: &Proxy) -> ProxyHead<'_> {
         },
         frontend: proxy.config.is_frontend(),
         backend: proxy.config.is_backend(),
-        has_servers: proxy.backend.as_ref().is_some_and(|backend| !backend.servers().is_empty()),
+        has_servers,
         description: proxy.config.description.as_deref(),
     }
+}
+
+fn has_servers(proxy: &Proxy) -> bool {
+    proxy.backend.as_ref().is_some_and(|backend| !backend.servers().is_empty())
 }
 
 fn frontend(proxy: &Proxy, row: &mut Row) {
     let now_ms = now_ms();
     let figures = &proxy.frontend_figures;
-    row.begin(Kind::Frontend, &head(proxy), 0, "");
+    row.begin(Kind::Frontend, &head(proxy, has_servers(proxy)), 0, "");
     fill(row, Kind::Frontend, proxy, figures);
     row.set_with(Field::Scur, || proxy.connections.inside());
     row.set_with(Field::Smax, || proxy.connections.maximum());
@@ -132,14 +138,15 @@ fn frontend(proxy: &Proxy, row: &mut Row) {
     row.set_with(Field::ConnRate, || figures.rate(FrontendRate::Connections, now_ms));
     row.set_with(Field::ConnRateMax, || figures.rate_maximum(FrontendRate::Connections, now_ms));
     if proxy.is_http() {
-        let (http2, all) = (figures.level(Level::Http2Connections), u64::from(proxy.connections.inside()));
-        let total = figures.sum(FrontendCounter::Connections);
+        let sum = |counter| figures.sum(counter);
         // The two counts are read one after the other.
-        row.set_with(Field::H1OpenConnections, || all.saturating_sub(http2));
-        row.set(
-            Field::H1TotalConnections,
-            total.saturating_sub(figures.sum(FrontendCounter::Http2Connections)),
-        );
+        row.set_with(Field::H1OpenConnections, || {
+            let http2 = figures.level(Level::Http2Connections);
+            u64::from(proxy.connections.inside()).saturating_sub(http2)
+        });
+        row.set_with(Field::H1TotalConnections, || {
+            sum(FrontendCounter::Connections).saturating_sub(sum(FrontendCounter::Http2Connections))
+        });
         levels(row, figures);
         row.set_with(Field::H1TotalStreams, || figures.sum(FrontendCounter::RequestsHttp1));
         row.set_with(Field::H1BytesIn, || figures.sum(FrontendCounter::BytesIn));
@@ -162,7 +169,7 @@ fn frontend_status(proxy: &Proxy) -> &'static str {
 }
 
 fn listener(proxy: &Proxy, listener: &Listener, row: &mut Row) {
-    row.begin(Kind::Listener, &head(proxy), listener.id, &listener.name);
+    row.begin(Kind::Listener, &head(proxy, has_servers(proxy)), listener.id, &listener.name);
     fill(row, Kind::Listener, proxy, &listener.figures);
     let limit = listener.bind.options.maxconn;
     row.set_with(Field::Scur, || listener.connections.inside());
@@ -178,8 +185,7 @@ fn listener(proxy: &Proxy, listener: &Listener, row: &mut Row) {
 
 fn server(proxy: &Proxy, server: &Server, row: &mut Row) {
     let now_ms = now_ms();
-    let settings = server.settings();
-    row.begin(Kind::Server, &head(proxy), server.id(), server.name());
+    row.begin(Kind::Server, &head(proxy, true), server.id(), server.name());
     if row.wants(Field::Status) {
         let (status, health) = status(proxy, server);
         row.set_health(health);
@@ -188,27 +194,8 @@ fn server(proxy: &Proxy, server: &Server, row: &mut Row) {
     if row.wants_any(&OF_CHECKS) {
         checks(server, row, now_ms);
     }
-    if let Some(ejections) = server.ejections() {
-        row.set_with(Field::Ejections, || ejections);
-    }
-    if row.wants(Field::Tracked)
-        && let Some(leader) = leader(proxy, server)
-    {
-        row.set(Field::Tracked, leader.0.as_str());
-    }
-    row.set_with(Field::Weight, || shown_weight(server, now_ms));
-    row.set_with(Field::Uweight, || server.user_weight());
-    row.set_with(Field::Act, || u32::from(!settings.backup));
-    row.set_with(Field::Bck, || u32::from(settings.backup));
-    row.set_with(Field::Qcur, || server.queued());
-    row.set_with(Field::Qmax, || server.queued_maximum());
-    row.set_with(Field::Scur, || server.served());
-    row.set_with(Field::Smax, || server.served_maximum());
-    row.set_with(Field::Slim, || unless_zero(server.maximum_connections()));
-    row.set_with(Field::Qlimit, || unless_zero(settings.maximum_queue));
-    row.set_with(Field::Lastchg, || seconds_since(server.last_change_ms(), now_ms));
-    if server.operational_state(now_ms) == OperationalState::Starting {
-        row.set_with(Field::Throttle, || server.ramp(now_ms).percentage());
+    if row.wants_any(&OF_STATE) {
+        state(proxy, server, row, now_ms);
     }
     if row.wants(Field::Addr) {
         row.set(Field::Addr, names::of_server(&server.address()).as_deref());
@@ -218,16 +205,52 @@ fn server(proxy: &Proxy, server: &Server, row: &mut Row) {
     }
     fill(row, Kind::Server, proxy, server.figures());
     session_figures(row, server.figures(), now_ms);
-    let pools = server.pools();
-    let (idle, safe) = (pools.idle(), pools.safe());
-    row.set_with(Field::SrvIcur, || idle);
-    row.set_with(Field::SrcIlim, || settings.pool.maximum);
-    row.set_with(Field::IdleConnCur, || idle.saturating_sub(safe));
-    row.set_with(Field::SafeConnCur, || safe);
-    row.set_with(Field::UsedConnCur, || pools.used());
-    row.set_with(Field::NeedConnEst, || pools.needed());
-    row.set_with(Field::PrivIdleCur, || pools.private());
+    if row.wants_any(&OF_POOLS) {
+        pools(server, row);
+    }
 }
+
+/// The groups of columns that have a function of their own: for one of them, as a metric needs it, the others are not even looked at.
+const OF_STATE: FieldSet = FieldSet::of(&[
+    Field::Ejections,
+    Field::Tracked,
+    Field::Weight,
+    Field::Uweight,
+    Field::Act,
+    Field::Bck,
+    Field::Qcur,
+    Field::Qmax,
+    Field::Scur,
+    Field::Smax,
+    Field::Slim,
+    Field::Qlimit,
+    Field::Lastchg,
+    Field::Throttle,
+]);
+
+const OF_POOLS: FieldSet = FieldSet::of(&[
+    Field::SrvIcur,
+    Field::SrcIlim,
+    Field::IdleConnCur,
+    Field::SafeConnCur,
+    Field::UsedConnCur,
+    Field::NeedConnEst,
+    Field::PrivIdleCur,
+]);
+
+const OF_SESSIONS: FieldSet = FieldSet::of(&[
+    Field::Rate,
+    Field::RateMax,
+    Field::Lastsess,
+    Field::Qtime,
+    Field::QtimeMax,
+    Field::Ctime,
+    Field::CtimeMax,
+    Field::Rtime,
+    Field::RtimeMax,
+    Field::Ttime,
+    Field::TtimeMax,
+]);
 
 const OF_CHECKS: FieldSet = FieldSet::of(&[
     Field::Chkfail,
@@ -251,6 +274,48 @@ const OF_CHECKS: FieldSet = FieldSet::of(&[
     Field::AgentFall,
     Field::AgentHealth,
 ]);
+
+/// A server's weights, limits and use.
+fn state(proxy: &Proxy, server: &Server, row: &mut Row, now_ms: u64) {
+    let settings = server.settings();
+    if row.wants(Field::Ejections)
+        && let Some(ejections) = server.ejections()
+    {
+        row.set(Field::Ejections, ejections);
+    }
+    if row.wants(Field::Tracked)
+        && let Some(leader) = leader(proxy, server)
+    {
+        row.set(Field::Tracked, leader.0.as_str());
+    }
+    row.set_with(Field::Weight, || shown_weight(server, now_ms));
+    row.set_with(Field::Uweight, || server.user_weight());
+    row.set_with(Field::Act, || u32::from(!settings.backup));
+    row.set_with(Field::Bck, || u32::from(settings.backup));
+    row.set_with(Field::Qcur, || server.queued());
+    row.set_with(Field::Qmax, || server.queued_maximum());
+    row.set_with(Field::Scur, || server.served());
+    row.set_with(Field::Smax, || server.served_maximum());
+    row.set_with(Field::Slim, || unless_zero(server.maximum_connections()));
+    row.set_with(Field::Qlimit, || unless_zero(settings.maximum_queue));
+    row.set_with(Field::Lastchg, || seconds_since(server.last_change_ms(), now_ms));
+    if row.wants(Field::Throttle) && server.operational_state(now_ms) == OperationalState::Starting {
+        row.set(Field::Throttle, server.ramp(now_ms).percentage());
+    }
+}
+
+/// A server's connections, in use and idle.
+fn pools(server: &Server, row: &mut Row) {
+    let pools = server.pools();
+    let total = pools.total();
+    row.set_with(Field::SrvIcur, || total.idle());
+    row.set_with(Field::SrcIlim, || server.settings().pool.maximum);
+    row.set_with(Field::IdleConnCur, || total.idle().saturating_sub(total.safe));
+    row.set_with(Field::SafeConnCur, || total.safe);
+    row.set_with(Field::UsedConnCur, || total.used);
+    row.set_with(Field::NeedConnEst, || total.estimate);
+    row.set_with(Field::PrivIdleCur, || pools.private());
+}
 
 /// The results of a server's checks. Paused or disabled checks only have totals.
 fn checks(server: &Server, row: &mut Row, now_ms: u64) {
@@ -403,7 +468,7 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
     let now_ms = now_ms();
     let status = std::cell::LazyCell::new(|| backend.status(now_ms));
     let has_servers = !backend.servers().is_empty();
-    row.begin(Kind::Backend, &head(proxy), 0, "");
+    row.begin(Kind::Backend, &head(proxy, has_servers), 0, "");
     fill(row, Kind::Backend, proxy, &proxy.backend_figures);
     session_figures(row, &proxy.backend_figures, now_ms);
     row.set_with(Field::Status, || if status.up || !has_servers { "UP" } else { "DOWN" });
@@ -464,12 +529,15 @@ fn user_weight(backend: &weir_backend::Backend, on_backups: bool) -> u32 {
 
 /// Columns of servers and backends that are not counters.
 fn session_figures<C: CounterSet, const N: usize>(row: &mut Row, figures: &Figures<C, N, 1>, now_ms: u64) {
+    if !row.wants_any(&OF_SESSIONS) {
+        return;
+    }
     row.set_with(Field::Rate, || figures.rate(0_usize, now_ms));
     row.set_with(Field::RateMax, || figures.rate_maximum(0_usize, now_ms));
-    let last = figures
-        .last_session_ms()
-        .map_or(-1, |at_ms| i32::try_from(now_ms.saturating_sub(at_ms) / 1000).unwrap_or(i32::MAX));
-    row.set_with(Field::Lastsess, || last);
+    row.set_with(Field::Lastsess, || {
+        let age = |at_ms| i32::try_from(now_ms.saturating_sub(at_ms) / 1000).unwrap_or(i32::MAX);
+        figures.last_session_ms().map_or(-1, age)
+    });
     let times = [
         (Field::Qtime, Field::QtimeMax, Phase::Queue),
         (Field::Ctime, Field::CtimeMax, Phase::Connect),
@@ -477,8 +545,8 @@ fn session_figures<C: CounterSet, const N: usize>(row: &mut Row, figures: &Figur
         (Field::Ttime, Field::TtimeMax, Phase::Total),
     ];
     for (average, longest, phase) in times {
-        row.set(average, figures.average(phase));
-        row.set(longest, figures.longest(phase));
+        row.set_with(average, || figures.average(phase));
+        row.set_with(longest, || figures.longest(phase));
     }
 }
 
@@ -490,10 +558,11 @@ fn fill<C: Column, const N: usize, const R: usize>(
     figures: &Figures<C, N, R>,
 ) {
     let row_only = row.only();
+    let is_http = proxy.is_http();
     let mut set = |counter: C| {
         let field = counter.column();
         // Columns of only some objects are set by the caller.
-        if field.decl().fill.is_zero(kind, proxy.is_http()) && field.applies_to(kind) {
+        if field.decl().fill.is_zero(kind, is_http) && field.applies_to(kind) {
             row.set(field, figures.sum(counter));
         }
     };

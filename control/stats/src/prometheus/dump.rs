@@ -29,14 +29,24 @@ pub struct MetricsDump {
     scope: usize,
     /// The index of the next metric in the scope.
     metric: usize,
-    /// The metric that is being written.
-    current: Option<(Scope, &'static Metric)>,
+    current: Option<CurrentMetric>,
     /// The next object.
     cursor: Cursor,
     /// The metric whose title was written last.
     titled: &'static str,
     /// Servers of the current backend, by state.
     servers: Tally,
+}
+
+/// The metric that is being written, and all that its lines have in common.
+#[derive(Debug)]
+struct CurrentMetric {
+    scope: Scope,
+    metric: &'static Metric,
+    /// Its complete name.
+    name: Vec<u8>,
+    /// The objects that may have it.
+    selection: Selection,
 }
 
 /// The borders of a distribution's buckets, as powers of two in microseconds: from 64 us to 67 s.
@@ -72,29 +82,31 @@ impl MetricsDump {
             if out.len() >= enough {
                 return Progress::More;
             }
-            if self.current.is_none() {
-                self.cursor = Cursor::default();
-                self.current = self.next_metric(out);
-                if let Some((_, metric)) = self.current {
-                    self.row.fill_only(fields_of(metric, self.request.no_maintenance));
-                }
-            }
-            let Some((scope, metric)) = self.current else { return Progress::Done };
-            if !self.object(source, scope, metric, out) {
-                self.current = None;
+            let Some(current) = self.current.take().or_else(|| self.begin()) else { return Progress::Done };
+            if self.object(source, &current, out) {
+                self.current = Some(current);
             }
         }
         Progress::More
     }
 
-    /// Moves to the next selected metric; none after the last one. `scratch` is left unchanged.
-    fn next_metric(&mut self, scratch: &mut Vec<u8>) -> Option<(Scope, &'static Metric)> {
+    /// Begins the next selected metric; none after the last one.
+    fn begin(&mut self) -> Option<CurrentMetric> {
+        let (scope, metric, name) = self.next_metric()?;
+        self.cursor = Cursor::default();
+        self.row.fill_only(fields_of(metric, self.request.no_maintenance));
+        Some(CurrentMetric { scope, metric, name, selection: self.selection(scope, metric) })
+    }
+
+    fn next_metric(&mut self) -> Option<(Scope, &'static Metric, Vec<u8>)> {
         while let Some(&scope) = Scope::ALL.get(self.scope) {
             if self.request.wants_scope(scope) {
                 while let Some(metric) = Metric::of(scope).nth(self.metric) {
                     self.metric += 1;
-                    if self.wants(scope, metric, scratch) {
-                        return Some((scope, metric));
+                    let mut name = Vec::new();
+                    write_name(scope, metric.name, &mut name);
+                    if self.wants(metric, &name) {
+                        return Some((scope, metric, name));
                     }
                 }
             }
@@ -104,58 +116,43 @@ impl MetricsDump {
         None
     }
 
-    fn wants(&self, scope: Scope, metric: &Metric, scratch: &mut Vec<u8>) -> bool {
-        if metric.is_extra() && !self.request.extra_counters {
-            return false;
-        }
-        if matches!(metric.values, Values::Latency(_)) && !self.request.histograms {
-            return false;
-        }
-        let start = scratch.len();
-        write_name(scope, metric.name, scratch);
-        let wanted = std::str::from_utf8(&scratch[start..]).is_ok_and(|name| self.request.wants_metric(name));
-        scratch.truncate(start);
-        wanted
+    fn wants(&self, metric: &Metric, name: &[u8]) -> bool {
+        let is_hidden = metric.is_extra() && !self.request.extra_counters
+            || matches!(metric.values, Values::Latency(_)) && !self.request.histograms;
+        !is_hidden && std::str::from_utf8(name).is_ok_and(|name| self.request.wants_metric(name))
     }
 
     /// Handles the next object; false if there is none.
-    fn object(
-        &mut self,
-        source: &dyn MetricsSource,
-        scope: Scope,
-        metric: &'static Metric,
-        out: &mut Vec<u8>,
-    ) -> bool {
-        match metric.values {
+    fn object(&mut self, source: &dyn MetricsSource, current: &CurrentMetric, out: &mut Vec<u8>) -> bool {
+        match current.metric.values {
             Values::Process(field) => {
-                self.process(source, metric, field, out);
+                self.process(source, current, field, out);
                 false
             }
             Values::ProcessText(field, label) => {
-                self.process_text(source, metric, field, label, out);
+                self.process_text(source, current, field, label, out);
                 false
             }
             Values::TableSize | Values::TableUsed | Values::TableEvicted | Values::TableRefused => {
                 let Some(table) = source.table(self.cursor.object) else { return false };
                 self.cursor.object += 1;
-                self.title(scope, metric, out);
-                write_table(self.request.form, metric, table, out);
+                self.title(current, out);
+                write_table(current.line(self.request.form, out), current.metric, table);
                 true
             }
             Values::NameServer(figure) => {
                 let Some(server) = source.name_server(self.cursor.object) else { return false };
                 self.cursor.object += 1;
-                self.title(scope, metric, out);
-                write_name_server(self.request.form, metric, figure, server, out);
+                self.title(current, out);
+                write_name_server(current.line(self.request.form, out), figure, server);
                 true
             }
             _ => {
-                let selection = self.selection(scope, metric);
-                if !source.next_row(&mut self.cursor, &selection, &mut self.row) {
+                if !source.next_row(&mut self.cursor, &current.selection, &mut self.row) {
                     return false;
                 }
-                if selection.wants(&self.row) {
-                    self.row(scope, metric, out);
+                if current.selection.wants(&self.row) {
+                    self.row(current, out);
                 }
                 true
             }
@@ -165,21 +162,21 @@ impl MetricsDump {
     fn process(
         &mut self,
         source: &dyn MetricsSource,
-        metric: &'static Metric,
+        current: &CurrentMetric,
         field: InfoField,
         out: &mut Vec<u8>,
     ) {
-        self.title(Scope::Global, metric, out);
-        let (descriptions, form) = (self.request.descriptions, self.request.form);
+        self.title(current, out);
+        let descriptions = self.request.descriptions;
+        let line = current.line(self.request.form, out);
         let info = self.info(source);
-        let line = Line::new(form, Scope::Global, metric, out);
         describe(line, descriptions, Some(info.text(InfoField::Description))).number(info.value(field));
     }
 
     fn process_text(
         &mut self,
         source: &dyn MetricsSource,
-        metric: &'static Metric,
+        current: &CurrentMetric,
         field: InfoField,
         label: &'static str,
         out: &mut Vec<u8>,
@@ -187,12 +184,12 @@ impl MetricsDump {
         if self.info(source).text(field).is_empty() {
             return;
         }
-        self.title(Scope::Global, metric, out);
+        self.title(current, out);
         // The label is the description already.
         let descriptions = self.request.descriptions && label != DESCRIPTION;
-        let form = self.request.form;
+        let line = current.line(self.request.form, out);
         let info = self.info(source);
-        let line = Line::new(form, Scope::Global, metric, out).label(label, info.text(field));
+        let line = line.label(label, info.text(field));
         describe(line, descriptions, Some(info.text(InfoField::Description))).number(Value::U32(1));
     }
 
@@ -220,43 +217,43 @@ impl MetricsDump {
         Selection { kinds, no_maintenance, latencies, ..Selection::default() }
     }
 
-    fn row(&mut self, scope: Scope, metric: &'static Metric, out: &mut Vec<u8>) {
-        if !self.is_present(metric) {
+    fn row(&mut self, current: &CurrentMetric, out: &mut Vec<u8>) {
+        if !self.is_present(current.metric) {
             return;
         }
-        match metric.values {
+        match current.metric.values {
             Values::Number(field) => {
-                self.title(scope, metric, out);
+                self.title(current, out);
                 let value = match self.row.value(field) {
                     // A check without a code has code 0, as in HAProxy.
-                    Value::Empty if metric.presence == Presence::Checked => Value::U32(0),
+                    Value::Empty if current.metric.presence == Presence::Checked => Value::U32(0),
                     value => value,
                 };
-                self.line(scope, metric, out).number(value);
+                self.line(current, out).number(value);
             }
             Values::Seconds(field) => {
-                self.title(scope, metric, out);
-                self.line(scope, metric, out).seconds(self.row.value(field));
+                self.title(current, out);
+                self.line(current, out).seconds(self.row.value(field));
             }
             Values::Status => {
                 let (states, state) = status(&self.row);
-                self.title(scope, metric, out);
-                self.states(scope, metric, states, |at| u32::from(states[at] == state), out);
+                self.title(current, out);
+                self.states(current, states, |at| u32::from(states[at] == state), out);
             }
             Values::CheckStatus => {
                 let found = checked(&self.row);
-                self.title(scope, metric, out);
-                self.states(scope, metric, CHECK_STATES, |at| u32::from(found == Some(at)), out);
+                self.title(current, out);
+                self.states(current, CHECK_STATES, |at| u32::from(found == Some(at)), out);
             }
             Values::ServersByStatus => {
-                self.tally(scope, metric, SERVER_STATES, |row| position(SERVER_STATES, status(row).1), out);
+                self.tally(current, SERVER_STATES, |row| position(SERVER_STATES, status(row).1), out);
             }
-            Values::ServersByCheckStatus => self.tally(scope, metric, CHECK_STATES, checked, out),
+            Values::ServersByCheckStatus => self.tally(current, CHECK_STATES, checked, out),
             Values::Latency(phase) => {
                 if let Some(latencies) = self.row.latencies() {
                     let reading = latencies[phase].clone();
-                    self.title(scope, metric, out);
-                    self.histogram(scope, metric, &reading, out);
+                    self.title(current, out);
+                    self.histogram(current, &reading, out);
                 }
             }
             _ => {}
@@ -274,8 +271,7 @@ impl MetricsDump {
     /// Counts a server, or writes the counts when its backend comes.
     fn tally(
         &mut self,
-        scope: Scope,
-        metric: &'static Metric,
+        current: &CurrentMetric,
         states: &'static [&'static str],
         state: impl Fn(&Row) -> Option<usize>,
         out: &mut Vec<u8>,
@@ -289,55 +285,44 @@ impl MetricsDump {
         }
         let counted = std::mem::take(&mut self.servers);
         if counted.servers > 0 {
-            self.title(scope, metric, out);
-            self.states(scope, metric, states, |at| counted.by_state[at], out);
+            self.title(current, out);
+            self.states(current, states, |at| counted.by_state[at], out);
         }
     }
 
     fn states(
         &self,
-        scope: Scope,
-        metric: &'static Metric,
+        current: &CurrentMetric,
         states: &[&str],
         value: impl Fn(usize) -> u32,
         out: &mut Vec<u8>,
     ) {
         for (at, state) in states.iter().enumerate() {
-            self.line(scope, metric, out).label("state", state).number(Value::U32(value(at)));
+            self.line(current, out).label("state", state).number(Value::U32(value(at)));
         }
     }
 
     /// A distribution: as text in the classic form, whose borders are powers of two in microseconds, where the counts are exact.
-    fn histogram(
-        &self,
-        scope: Scope,
-        metric: &'static Metric,
-        reading: &HistogramReading,
-        out: &mut Vec<u8>,
-    ) {
+    fn histogram(&self, current: &CurrentMetric, reading: &HistogramReading, out: &mut Vec<u8>) {
         if self.request.form == Form::Protobuf {
-            return self.line(scope, metric, out).distribution(reading);
+            return self.line(current, out).distribution(reading);
         }
-        let bucket = format!("{}_bucket", metric.name);
+        let named = |suffix: &[u8]| [&current.name, suffix].concat();
+        let bucket = named(b"_bucket");
         for bits in BORDERS {
             let border = format!("{}.{:06}", (1u64 << bits) / 1_000_000, (1u64 << bits) % 1_000_000);
-            let line = self.named_line(scope, &bucket, metric, out).label("le", &border);
+            let line = self.labelled(Line::named(&bucket, out), current.metric).label("le", &border);
             line.number(Value::U64(reading.below_power_of_two(bits)));
         }
         let count = Value::U64(reading.count());
-        self.named_line(scope, &bucket, metric, out).label("le", "+Inf").number(count);
-        self.named_line(scope, &format!("{}_sum", metric.name), metric, out).microseconds(reading.sum());
-        self.named_line(scope, &format!("{}_count", metric.name), metric, out).number(count);
+        self.labelled(Line::named(&bucket, out), current.metric).label("le", "+Inf").number(count);
+        self.labelled(Line::named(&named(b"_sum"), out), current.metric).microseconds(reading.sum());
+        self.labelled(Line::named(&named(b"_count"), out), current.metric).number(count);
     }
 
     /// The line of the row, up to the metric's own label.
-    fn line<'o>(&self, scope: Scope, metric: &'static Metric, out: &'o mut Vec<u8>) -> Line<'o> {
-        self.labelled(Line::new(self.request.form, scope, metric, out), metric)
-    }
-
-    /// The same as text under another name.
-    fn named_line<'o>(&self, scope: Scope, name: &str, metric: &Metric, out: &'o mut Vec<u8>) -> Line<'o> {
-        self.labelled(Line::named(scope, name, out), metric)
+    fn line<'o>(&self, current: &CurrentMetric, out: &'o mut Vec<u8>) -> Line<'o> {
+        self.labelled(current.line(self.request.form, out), current.metric)
     }
 
     fn labelled<'o>(&self, line: Line<'o>, metric: &Metric) -> Line<'o> {
@@ -352,11 +337,22 @@ impl MetricsDump {
     }
 
     /// Writes the title before the first value: metrics without values have none.
-    fn title(&mut self, scope: Scope, metric: &'static Metric, out: &mut Vec<u8>) {
+    fn title(&mut self, current: &CurrentMetric, out: &mut Vec<u8>) {
         // Every message of the other form has its own.
+        let metric = current.metric;
         if self.titled != metric.name && self.request.form == Form::Text {
             self.titled = metric.name;
-            write_title(scope, metric.name, metric.description(), metric.type_word(), out);
+            write_title(&current.name, metric.description(), metric.type_word(), out);
+        }
+    }
+}
+
+impl CurrentMetric {
+    /// Begins a sample.
+    fn line<'o>(&self, form: Form, out: &'o mut Vec<u8>) -> Line<'o> {
+        match form {
+            Form::Text => Line::named(&self.name, out),
+            Form::Protobuf => Line::of_family(self.scope, self.metric, out),
         }
     }
 }
@@ -385,28 +381,18 @@ fn describe<'o>(line: Line<'o>, wanted: bool, description: Option<&str>) -> Line
     }
 }
 
-fn write_table(form: Form, metric: &'static Metric, table: TableFigures<'_>, out: &mut Vec<u8>) {
+fn write_table(line: Line<'_>, metric: &Metric, table: TableFigures<'_>) {
     let value = match metric.values {
         Values::TableSize => Value::U32(table.size),
         Values::TableUsed => Value::U32(table.used),
         Values::TableEvicted => Value::U64(table.evicted),
         _ => Value::U64(table.refused),
     };
-    Line::new(form, Scope::StickTable, metric, out)
-        .label("name", table.name)
-        .label("type", table.key_type)
-        .number(value);
+    line.label("name", table.name).label("type", table.key_type).number(value);
 }
 
-fn write_name_server(
-    form: Form,
-    metric: &'static Metric,
-    figure: usize,
-    server: NameServerFigures<'_>,
-    out: &mut Vec<u8>,
-) {
-    Line::new(form, Scope::Resolver, metric, out)
-        .label("resolver", server.section)
+fn write_name_server(line: Line<'_>, figure: usize, server: NameServerFigures<'_>) {
+    line.label("resolver", server.section)
         .label("nameserver", server.name)
         .number(Value::U64(server.figures[figure]));
 }

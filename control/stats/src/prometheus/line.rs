@@ -6,7 +6,7 @@ use weir_events::HistogramReading;
 
 use super::metrics::Metric;
 use super::protobuf;
-use super::request::{Form, Scope};
+use super::request::Scope;
 use crate::render::{write_float, write_number};
 use crate::row::Value;
 
@@ -25,21 +25,16 @@ enum Written {
 }
 
 impl<'o> Line<'o> {
-    /// Begins the sample of a metric.
-    pub(super) fn new(form: Form, scope: Scope, metric: &'static Metric, out: &'o mut Vec<u8>) -> Self {
-        match form {
-            Form::Text => Line::named(scope, metric.name, out),
-            Form::Protobuf => {
-                let family = protobuf::Family { scope, metric };
-                Line { out, form: Written::Protobuf { family, labels: Vec::new() } }
-            }
-        }
+    /// Begins the line of a metric with this complete name.
+    pub(super) fn named(name: &[u8], out: &'o mut Vec<u8>) -> Self {
+        out.extend_from_slice(name);
+        Line { out, form: Written::Text { labelled: false } }
     }
 
-    /// Begins the line of a metric under another name than its own.
-    pub(super) fn named(scope: Scope, name: &str, out: &'o mut Vec<u8>) -> Self {
-        write_name(scope, name, out);
-        Line { out, form: Written::Text { labelled: false } }
+    /// Begins the message of a metric.
+    pub(super) fn of_family(scope: Scope, metric: &'static Metric, out: &'o mut Vec<u8>) -> Self {
+        let family = protobuf::Family { scope, metric };
+        Line { out, form: Written::Protobuf { family, labels: Vec::new() } }
     }
 
     /// Adds a label; an empty name adds none.
@@ -120,13 +115,10 @@ fn value_of(value: Value<'_>) -> f64 {
 }
 
 /// The two lines before the first value of a metric.
-pub(super) fn write_title(scope: Scope, name: &str, help: &str, type_: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"# HELP ");
-    write_name(scope, name, out);
-    let _ = writeln!(out, " {help}");
-    out.extend_from_slice(b"# TYPE ");
-    write_name(scope, name, out);
-    let _ = writeln!(out, " {type_}");
+pub(super) fn write_title(name: &[u8], help: &str, type_: &str, out: &mut Vec<u8>) {
+    for part in [b"# HELP ", name, b" ", help.as_bytes(), b"\n# TYPE ", name, b" ", type_.as_bytes(), b"\n"] {
+        out.extend_from_slice(part);
+    }
 }
 
 /// The complete name of a metric.
@@ -159,7 +151,7 @@ mod tests {
     #[track_caller]
     fn check(write: impl FnOnce(Line<'_>), want: &str) {
         let mut out = Vec::new();
-        write(Line::named(Scope::Server, "x", &mut out));
+        write(Line::named(b"haproxy_server_x", &mut out));
         assert_eq!(String::from_utf8(out).unwrap(), want);
     }
 
