@@ -190,13 +190,15 @@ pub fn write_type_and_value(value: Value<'_>, out: &mut Vec<u8>) {
 
 /// A number in decimal; nothing for a text or an empty value.
 pub(crate) fn write_number(value: Value<'_>, out: &mut Vec<u8>) {
-    let _ = match value {
-        Value::U32(number) => write!(out, "{number}"),
-        Value::S32(number) => write!(out, "{number}"),
-        Value::U64(number) => write!(out, "{number}"),
+    let mut digits = itoa::Buffer::new();
+    let text = match value {
+        Value::U32(number) => digits.format(number),
+        Value::S32(number) => digits.format(number),
+        Value::U64(number) => digits.format(number),
         Value::Float(number) => return write_float(number, out),
-        Value::Empty | Value::Text(_) => Ok(()),
+        Value::Empty | Value::Text(_) => return,
     };
+    out.extend_from_slice(text.as_bytes());
 }
 
 /// At most six decimals, without trailing zeros.
