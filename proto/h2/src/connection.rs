@@ -146,7 +146,7 @@ pub struct Connection {
     tally: Tally,
 }
 
-/// What is expected next.
+/// The expected part of the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reading {
     /// The rest of the preface, behind so many bytes.
@@ -357,8 +357,8 @@ impl Connection {
     pub fn is_over(&self) -> bool {
         match self.leaving {
             Leaving::Failed(_) => true,
-            Leaving::Behind(_) => self.streams.is_empty(),
-            Leaving::No | Leaving::Announced => self.peer_leaves && self.streams.is_empty(),
+            Leaving::Behind(_) => !self.streams.are_used(),
+            Leaving::No | Leaving::Announced => self.peer_leaves && !self.streams.are_used(),
         }
     }
 

@@ -46,6 +46,8 @@ pub(crate) struct Stream {
     pub asked: Asked,
     /// The head of the final response was received, or none is expected.
     pub answered: bool,
+    /// It was answered before its request ended.
+    pub given_up: bool,
 }
 
 /// No length was announced.

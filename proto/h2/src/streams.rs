@@ -34,10 +34,6 @@ impl Streams {
         self.records.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
-    }
-
     #[inline]
     fn position(&self, id: u32) -> Option<usize> {
         self.records.binary_search_by_key(&id, |stream| stream.id).ok()
@@ -55,6 +51,16 @@ impl Streams {
 
     pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
         self.records.iter_mut()
+    }
+
+    /// The numbers of the streams that were given up, in their order.
+    pub fn given_up(&self) -> impl Iterator<Item = u32> {
+        self.records.iter().filter(|record| record.given_up).map(|record| record.id)
+    }
+
+    /// Whether somebody still uses one of them.
+    pub fn are_used(&self) -> bool {
+        self.records.iter().any(|record| !record.given_up)
     }
 
     /// Frees memory that no stream needs now.

@@ -64,6 +64,7 @@ impl Connection {
             expected: UNANNOUNCED,
             asked: Asked { head_only, connect, extended: protocol.is_some(), chunks },
             answered: false,
+            given_up: false,
         });
         self.end_block_of(id, at, end);
         Some(id)

@@ -484,8 +484,14 @@ impl Connection {
             self.skip();
             return Err(Wrong::Stream(stream, ErrorCode::Protocol));
         }
+        let goes_on = record.given_up && !end;
         if end && record.end_remote() {
             self.streams.close(stream, false);
+        }
+        if goes_on && complete {
+            self.owe(count as u32);
+            self.reset(stream, ErrorCode::NoError);
+            return Ok(Step::Next);
         }
         if count == 0 && !end {
             return Ok(Step::Next);
@@ -575,8 +581,13 @@ impl Connection {
             return Err(Wrong::Stream(stream, ErrorCode::Protocol));
         }
         let limits = &self.limits;
-        if limits.concurrent_streams > 0 && self.streams.len() >= limits.concurrent_streams as usize {
-            return Err(Wrong::Stream(stream, ErrorCode::RefusedStream));
+        let is_full =
+            limits.concurrent_streams > 0 && self.streams.len() >= limits.concurrent_streams as usize;
+        if is_full {
+            let Some(given_up) = self.streams.given_up().next() else {
+                return Err(Wrong::Stream(stream, ErrorCode::RefusedStream));
+            };
+            self.reset(given_up, ErrorCode::NoError);
         }
         // As in HAProxy, answering with 400 counts no glitch.
         if fault == Some(HeadFault::TooLarge) {
@@ -606,6 +617,7 @@ impl Connection {
             expected,
             asked: Asked::default(),
             answered: true,
+            given_up: false,
         });
         Ok(Some(Event::Request { stream, end }))
     }

@@ -138,8 +138,25 @@ impl Connection {
         }
     }
 
-    /// Resets a stream, if it is live.
+    /// Resets a live stream. `NoError` lets the client read its complete answer first: the reset follows once the client continues with
+    /// its request (RFC 9113, 8.1).
     pub fn reset(&mut self, stream: u32, code: ErrorCode) {
+        let is_server = self.answers.is_none();
+        if let Some(record) = self.streams.get_mut(stream)
+            && is_server
+            && code == ErrorCode::NoError
+            && !record.sends()
+            && !std::mem::replace(&mut record.given_up, true)
+        {
+            let mut given_up = self.streams.given_up();
+            let first = given_up.next();
+            if given_up.count() >= GIVEN_UP
+                && let Some(first) = first
+            {
+                self.reset(first, ErrorCode::NoError);
+            }
+            return;
+        }
         if self.streams.close(stream, true) {
             frame::write_reset(&mut self.output, stream, code);
         }
@@ -275,6 +292,8 @@ fn headers_of(payload: &[u8], ends: bool, stream: u32) -> [[u8; frame::HEADER]; 
     headers
 }
 
+/// How many streams that were answered early wait for the end of their requests.
+const GIVEN_UP: usize = 16;
 /// How much wider a window becomes at a time: two steps make the default one as wide as the connection's.
 const GROWTH: u32 = 8;
 /// Frames that leave are no larger than what everybody accepts: a small one lets others have their turns.
