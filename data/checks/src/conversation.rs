@@ -487,15 +487,14 @@ impl<'c> Conversation<'c> {
                 return Ok(false);
             }
             let size = BodySize::of_response(&message.head, self.method);
-            self.body = Some((BodyFlow::behind(&message.head, size), size));
+            self.body = Some((BodyFlow::behind(&self.context.connector, &message.head, size), size));
             self.context.response = Some(message);
         }
         if let Some((body, _)) = self.body.as_mut().filter(|_| looks_at_body(said)) {
             let is_valid = body.inspect(&mut self.context.connector);
             self.complete |= body.is_complete() || !is_valid || self.context.connector.ended();
-            if let Some(payload) = body.waiting(&self.context.connector, Vec::new) {
-                let payload = payload.into_owned();
-                self.context.payload = payload;
+            if is_valid {
+                self.context.payload = body.waiting(&self.context.connector).to_vec();
             }
         }
         Ok(true)

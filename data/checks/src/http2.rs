@@ -43,12 +43,8 @@ impl Http2Connection {
     pub(crate) fn send(&self, request: &[u8], stream: &mut StreamConnector) -> Result<(), Fault> {
         let mut message = Message::new(MOST_FIELDS);
         let Some(head) = message.read_kept(Kind::Request, request) else { return Err(Fault::Protocol) };
-        let mut sent = message.send(stream, &mut Vec::new(), false);
-        if head < request.len() && !matches!(sent, Sent::Failed(_)) {
-            // What the windows do not admit yet remains pending.
-            sent = stream.send_head(&request[head..], false);
-        }
-        match sent {
+        // What the windows do not admit yet remains pending.
+        match message.send_whole(stream, &request[head..], &mut Vec::new(), false) {
             Sent::Failed(fault) => Err(fault),
             Sent::All | Sent::Part(_) => Ok(()),
         }

@@ -20,7 +20,8 @@ pub(crate) async fn hold(
     let mut head = Message::new(MOST_FIELDS);
     exchange.read_head(&mut head).await?;
     let size = BodySize::of_response(&head.head, method);
-    let body = exchange.read_body(BodyFlow::behind(&head.head, size)).await?;
+    let body = BodyFlow::behind(&exchange.connector, &head.head, size);
+    let body = exchange.read_body(body).await?;
     Ok(Answer { head, body })
 }
 
@@ -73,8 +74,7 @@ impl Exchange {
             }
             let ends_by_closing = body.ends_with_source() && self.connector.ended();
             if body.is_complete() || ends_by_closing {
-                let payload = body.waiting(&self.connector, Vec::new);
-                return Ok(payload.map(|payload| payload.into_owned()).unwrap_or_default());
+                return Ok(body.waiting(&self.connector).to_vec());
             }
             match self.connector.receive(self.limit) {
                 Received::Bytes(_) => {}

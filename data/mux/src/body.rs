@@ -1,59 +1,81 @@
 //! A body on its way from one connection to the other.
 //!
-//! Bytes stay in the receiver's input buffer until the other side took them: nothing is copied. Received bytes
-//! are validated once ([`weir_h1::ChunkDecoder`]) or only counted; after that they may leave.
-
-use std::borrow::Cow;
-use std::ops::Range;
+//! Bytes stay in the receiver's input buffer until the other side took them: nothing is copied. Received bytes are looked at once:
+//! counted, or validated in their framing, or taken out of it ([`weir_h1::ChunkDecoder`], and which of both is the body's [`Way`]).
+//! After that they may leave:
 
 use weir_h1::{BodyFraming, ChunkDecoder};
-use weir_http::{BodySize, Head};
-use weir_net::{Connection, Fault, Received, Sent};
+use weir_http::{BodySize, Flags, Head};
+use weir_net::{Fault, Received, Sent};
 use weir_sys::Errno;
 
 use crate::connector::{Indirect, StreamConnector};
-use crate::multiplexer::SharedStream;
-use crate::payload;
+use crate::ends::{Sink, Source};
+use crate::message::Message;
 use crate::progress::{Progress, Step};
+use crate::ready::ReadyBytes;
 use crate::service::LocalService;
+use crate::way::{Chunks, Tail, Way};
 
 /// Moves one body. Holds no bytes itself.
 #[derive(Debug)]
 pub struct BodyFlow {
-    framing: Framing,
+    pub(crate) framing: Framing,
     /// What marks the end of the body.
     end: End,
-    /// Bytes at the front of the source's input that may leave. Input is never as large as 4 GB, and flows are part of every stream.
-    ready: u32,
+    /// The bytes that may leave.
+    pub(crate) ready: ReadyBytes,
     /// Payload bytes seen.
     payload: u64,
-    /// Bytes of framing seen, which also leave.
+    /// Bytes of framing seen that also leave.
     framing_bytes: u64,
-    /// The position of trailers among the ready bytes.
-    trailers: Range<u32>,
-    /// Bytes of trailers seen; the decoder bounds them.
+    /// Bytes of trailers seen, which are bounded.
     trailer_bytes: u32,
-    /// Trailers are not forwarded.
-    drops_trailers: bool,
-    /// The caller shuts the sink down right after the last byte.
-    ends_sink: bool,
-    /// The first bytes leave together with a head.
-    with_head: bool,
-    /// How many bytes still come in small pieces, because the sink was full.
-    small_pieces: u32,
+    /// How many kilobytes still come in small pieces, because the sink was full.
+    small_pieces: u16,
 }
 
 // Every stream has two.
 const _: () = assert!(size_of::<BodyFlow>() <= 64);
 
 #[derive(Debug)]
-enum Framing {
+pub(crate) enum Framing {
     /// That many bytes are still to come.
     Length(u64),
     Chunked(ChunkDecoder),
+    /// The source announces the end of the message.
+    UntilEnd,
     UntilClose,
     /// The last byte was seen.
     Done,
+}
+
+impl Framing {
+    /// How many bytes may still come that are nothing but payload.
+    pub fn awaited(&self) -> u64 {
+        match self {
+            Framing::Length(left) => *left,
+            Framing::UntilClose => u64::MAX,
+            Framing::Chunked(_) | Framing::UntilEnd | Framing::Done => 0,
+        }
+    }
+
+    /// Takes the body's share of `there` bytes, and returns its size.
+    #[inline]
+    fn take(&mut self, there: usize) -> usize {
+        match self {
+            Framing::Done | Framing::Chunked(_) => 0,
+            Framing::UntilClose | Framing::UntilEnd => there,
+            Framing::Length(left) => {
+                let taken = (there as u64).min(*left);
+                *left -= taken;
+                if *left == 0 {
+                    *self = Framing::Done;
+                }
+                taken as usize
+            }
+        }
+    }
 }
 
 /// What marks the end of a body.
@@ -65,6 +87,8 @@ enum End {
     Length,
     /// Its last chunk.
     Chunk,
+    /// The end of its message: the engine below or the service announces it.
+    Message,
     /// The end of its source.
     Close,
 }
@@ -72,19 +96,42 @@ enum End {
 /// A whole body that is kept, to be sent again.
 #[derive(Debug)]
 pub struct KeptBody {
-    bytes: Vec<u8>,
-    chunked: bool,
+    payload: Vec<u8>,
+    trailers: Vec<u8>,
 }
 
 impl KeptBody {
-    /// The bytes with their framing.
-    pub fn framed(&self) -> &[u8] {
-        &self.bytes
+    /// Copies the ready bytes of this body.
+    pub fn of(body: &BodyFlow, source: &StreamConnector) -> KeptBody {
+        let (count, are_kept) = body.ready.trailers();
+        let behind = &source.input()[body.ready.leaving()..][..if are_kept { count } else { 0 }];
+        KeptBody { payload: body.waiting(source).to_vec(), trailers: behind.to_vec() }
     }
 
-    /// The payload; chunks are joined in the buffer that `room` gives. None if the chunked coding is invalid.
-    pub fn payload(&self, room: impl FnOnce() -> Vec<u8>) -> Option<Cow<'_, [u8]>> {
-        if self.chunked { payload::of_chunked(&self.bytes, room) } else { Some(Cow::Borrowed(&self.bytes)) }
+    /// The payload.
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    /// Sends the head and then this body, in the head's framing. The sink keeps the bytes that do not fit.
+    pub fn send_behind(
+        &self,
+        message: &mut Message,
+        sink: &mut StreamConnector,
+        scratch: &mut Vec<u8>,
+    ) -> Sent {
+        if let StreamConnector::Indirect(Indirect::Shared(shared)) = sink {
+            return match shared.send_message(&message.head, message.bytes()) {
+                Sent::All => shared.send_rest(&self.payload, &self.trailers),
+                other => other,
+            };
+        }
+        let mut way = Way::to(sink, &message.head);
+        scratch.clear();
+        message.write(scratch);
+        way.write(&self.payload, false, scratch);
+        way.write_end(&self.trailers, scratch);
+        sink.send_head(scratch, false)
     }
 }
 
@@ -127,10 +174,20 @@ pub enum Side {
 }
 
 impl BodyFlow {
-    /// A flow for a body of this size after this head.
+    /// A flow for a body of this size after this head, from this source.
     #[inline]
-    pub fn behind(head: &Head, size: BodySize) -> Self {
-        BodyFlow::new(BodyFraming::of(size, head))
+    pub fn behind(source: &StreamConnector, head: &Head, size: BodySize) -> Self {
+        let framing = BodyFraming::of(size, head);
+        match (source, framing) {
+            // The engine below frames it, and checks its length.
+            (StreamConnector::Indirect(_), BodyFraming::Length(_) | BodyFraming::Chunked) => BodyFlow::made(),
+            _ => BodyFlow::new(framing),
+        }
+    }
+
+    /// A flow of payload without framing: its source announces the end.
+    pub fn made() -> Self {
+        BodyFlow { framing: Framing::UntilEnd, end: End::Message, ..BodyFlow::done() }
     }
 
     /// A flow of all that comes until the source ends.
@@ -159,66 +216,68 @@ impl BodyFlow {
         BodyFlow {
             framing,
             end,
-            ready: 0,
+            ready: ReadyBytes::NONE,
             payload: 0,
             framing_bytes: 0,
-            trailers: 0..0,
             trailer_bytes: 0,
-            drops_trailers: false,
-            ends_sink: false,
-            with_head: false,
             small_pieces: 0,
         }
     }
 
     /// Trailers are not forwarded from now on (`option http-drop-request-trailers`, `http-drop-response-trailers`).
     pub fn drop_trailers(&mut self) {
-        self.drops_trailers = true;
+        self.ready.drops_trailers = true;
     }
 
     /// The sink is shut down or closed at once when this is done, so the last bytes may wait for the FIN to leave with it: one
     /// segment less. A body that lasts until its source closes always ends its sink.
     pub fn end_sink(&mut self) {
-        self.ends_sink = true;
+        self.ready.ends_sink = true;
     }
 
-    /// Whether the bytes sent now are the last, and a FIN follows them at once.
-    fn ends_with_these<S: Source>(&self, source: &S) -> bool {
+    /// Chooses the body's way, once the sink and its head are known. A body that was inspected before goes as payload.
+    pub fn aim(&mut self, sink: &StreamConnector, head: &Head, is_filtered: bool) {
+        let to = if self.end == End::Head { Way::Payload } else { Way::to(sink, head) };
+        let is_untouched =
+            matches!(self.ready.way, Way::Open | Way::Wire) && self.ready.count == 0 && self.payload == 0;
+        self.ready.way = match to {
+            Way::Chunks(_) if self.end == End::Chunk && is_untouched && !is_filtered => Way::Wire,
+            to => to,
+        };
+    }
+
+    /// The tail of the ready bytes. `whole` says that they hold all payload.
+    #[inline]
+    fn tail<S: Source>(&self, source: &S, whole: bool) -> Tail {
         match self.framing {
-            Framing::Done => self.ends_sink,
-            Framing::UntilClose => source.peer_closed(),
-            _ => false,
+            Framing::Done => Tail {
+                ends: whole && (self.ready.drops_trailers || self.ready.trailers.is_empty()),
+                closes: self.ready.ends_sink,
+            },
+            Framing::UntilClose => Tail { ends: false, closes: source.peer_closed() },
+            _ => Tail::default(),
         }
     }
 
     /// Whether a FIN follows the last byte at once.
     pub(crate) fn closes_sink(&self) -> bool {
-        self.ends_sink || self.end == End::Close
+        self.ready.ends_sink || self.ends_by_closing()
     }
 
-    /// Whether trailers go on.
-    pub(crate) fn keeps_trailers(&self) -> bool {
-        !self.drops_trailers
-    }
-
-    /// How many bytes may still come that are nothing but payload: 0 if chunks are awaited.
-    pub(crate) fn awaited(&self) -> u64 {
-        match self.framing {
-            Framing::Length(left) => left,
-            Framing::UntilClose => u64::MAX,
-            Framing::Chunked(_) | Framing::Done => 0,
-        }
+    /// Whether the sink knows the end of the body only by the end of its connection.
+    pub fn ends_by_closing(&self) -> bool {
+        self.end == End::Close && !matches!(self.ready.way, Way::Chunks(_))
     }
 
     /// Whether so much payload may still come that a pipe costs less than a buffer.
     pub(crate) fn is_worth_a_pipe(&self) -> bool {
-        self.awaited() >= PIPED
+        self.framing.awaited() >= PIPED
     }
 
     /// That many bytes came, and left the source, past its input.
     pub(crate) fn passed_by(&mut self, count: usize) {
-        self.measure(count);
-        self.left(count);
+        self.count_seen(count);
+        self.ready.left(count);
     }
 
     /// The source ended, which ends the body.
@@ -227,7 +286,7 @@ impl BodyFlow {
     }
 
     /// A service produced `count` bytes, which count as seen.
-    pub(crate) fn made(&mut self, source: &StreamConnector, count: usize) {
+    pub(crate) fn count_made(&mut self, source: &StreamConnector, count: usize) {
         if let StreamConnector::Indirect(Indirect::Local(_)) = source {
             self.payload += count as u64;
         }
@@ -235,7 +294,7 @@ impl BodyFlow {
 
     /// Whether the last byte was seen and has left.
     pub fn is_done(&self) -> bool {
-        self.ready == 0 && matches!(self.framing, Framing::Done)
+        self.ready.count == 0 && matches!(self.framing, Framing::Done)
     }
 
     /// Whether the last byte was seen, even if it has not left.
@@ -248,8 +307,8 @@ impl BodyFlow {
         self.payload
     }
 
-    /// Validates what is in the source's input without sending it: for `option http-buffer-request` and the like. The
-    /// ready bytes grow; false if the coding is wrong.
+    /// Validates the source's input without sending it: for `option http-buffer-request` and the like. The ready bytes grow; false if
+    /// the coding is wrong. The body goes as payload then, unless its way was chosen before.
     pub fn inspect(&mut self, source: &mut StreamConnector) -> bool {
         match source {
             StreamConnector::Own(own) => self.inspect_input(own),
@@ -260,46 +319,66 @@ impl BodyFlow {
 
     #[inline]
     fn inspect_input<S: Source>(&mut self, source: &mut S) -> bool {
-        let Framing::Chunked(_) = self.framing else {
-            self.measure(source.input().len() - self.ready());
-            return true;
-        };
-        self.validate(source)
+        if let Framing::Chunked(_) = self.framing {
+            return self.inspect_chunks(source);
+        }
+        self.measure(source);
+        true
     }
 
     /// Lets `count` more bytes at the front of the source's input (a head that is forwarded verbatim) leave first.
     pub fn lead_with(&mut self, count: usize) {
-        self.ready += count as u32;
-        self.with_head = true;
+        self.ready.count += count as u32;
+        self.ready.with_head = true;
     }
 
-    /// Removes up to `limit` ready bytes for a caller that sends them itself, after a head; returns their number.
-    pub fn take_ready(&mut self, limit: usize) -> usize {
-        let taken = self.leaving().min(limit);
-        self.left(taken);
-        self.with_head |= taken > 0;
-        taken
-    }
-
-    /// How many ready bytes leave before trailers that are dropped.
-    fn leaving(&self) -> usize {
-        let stays_behind = self.drops_trailers && !self.trailers.is_empty();
-        if stays_behind { self.trailers.start as usize } else { self.ready() }
-    }
-
-    /// That many bytes at the front have left.
-    pub(crate) fn left(&mut self, count: usize) {
-        self.ready -= count as u32;
-        if !self.trailers.is_empty() {
-            let Range { start, end } = self.trailers;
-            let count = u32::try_from(count).unwrap_or(u32::MAX);
-            self.trailers = start.saturating_sub(count)..end.saturating_sub(count);
+    /// Sends a head and a bounded part of the ready bytes with one call. The sink keeps the bytes that do not fit; after a failure the
+    /// source has all of them. `closes` announces the end of the connection right after the body, `waits` more bytes at once.
+    pub fn send_behind(
+        &mut self,
+        message: &mut Message,
+        (source, sink): (&mut StreamConnector, &mut StreamConnector),
+        scratch: &mut Vec<u8>,
+        closes: bool,
+        waits: bool,
+    ) -> Sent {
+        let body = self.ready.leaving();
+        let taken = body.min(SENT_WITH_HEAD);
+        if taken == 0 {
+            return message.send(sink, scratch, if self.is_complete() { closes } else { waits });
         }
+        let tail = match source {
+            StreamConnector::Own(own) => self.tail(own, taken == body),
+            StreamConnector::Indirect(Indirect::Shared(shared)) => self.tail(shared, taken == body),
+            StreamConnector::Indirect(_) => Tail::default(),
+        };
+        let bytes = &source.input()[..taken];
+        let sent = match sink {
+            StreamConnector::Indirect(Indirect::Shared(shared)) => {
+                match shared.send_message(&message.head, message.bytes()) {
+                    Sent::All => shared.send_pending(bytes, tail.ends),
+                    other => other,
+                }
+            }
+            sink => {
+                scratch.clear();
+                message.write(scratch);
+                self.ready.way.write(bytes, tail.ends, scratch);
+                let is_last = taken == body && self.is_complete();
+                sink.send_head(scratch, if is_last { closes } else { waits })
+            }
+        };
+        if !matches!(sent, Sent::Failed(_)) {
+            source.consume(taken);
+            self.ready.left(taken);
+            self.ready.with_head = true;
+        }
+        sent
     }
 
-    /// Whether it comes in chunks.
-    pub fn is_chunked(&self) -> bool {
-        self.end == End::Chunk
+    /// Whether its end is marked, and not announced by a length or its source's end.
+    pub fn is_delimited(&self) -> bool {
+        matches!(self.end, End::Chunk | End::Message)
     }
 
     /// Whether it lasts until its source ends.
@@ -307,44 +386,31 @@ impl BodyFlow {
         self.end == End::Close
     }
 
-    /// The payload among the ready bytes; chunks are joined in the buffer that `room` gives. None if the chunked coding is invalid.
-    pub fn waiting<'s>(
-        &self,
-        source: &'s StreamConnector,
-        room: impl FnOnce() -> Vec<u8>,
-    ) -> Option<Cow<'s, [u8]>> {
+    /// The payload among the ready bytes.
+    pub fn waiting<'s>(&self, source: &'s StreamConnector) -> &'s [u8] {
         let input = source.input();
-        let framed = input.get(..self.ready()).unwrap_or(input);
-        if self.is_chunked() { payload::of_chunked(framed, room) } else { Some(Cow::Borrowed(framed)) }
+        input.get(..self.ready.leaving()).unwrap_or(input)
     }
 
-    /// A copy of the ready bytes, as they are to leave.
-    pub fn keep(&self, source: &StreamConnector) -> KeptBody {
-        let ready = &source.input()[..self.ready()];
-        let bytes = match self.drops_trailers && !self.trailers.is_empty() {
-            true => [&ready[..self.trailers.start as usize], &ready[self.trailers.end as usize..]].concat(),
-            false => ready.to_vec(),
-        };
-        KeptBody { bytes, chunked: self.is_chunked() }
-    }
-
-    /// How many bytes at the front of the source's input were validated and have not left yet.
+    /// How many bytes at the front of the source's input were looked at and have not left yet.
     #[inline]
     pub fn ready(&self) -> usize {
-        self.ready as usize
+        self.ready.count as usize
     }
 
     /// The progress of the body.
     pub fn progress(&self) -> Progress {
         let trailers_received = u64::from(self.trailer_bytes);
-        let trailers_sent = match self.drops_trailers {
+        let trailers_sent = match self.ready.drops_trailers {
             true => 0,
-            false => trailers_received.saturating_sub(self.trailers.len() as u64),
+            false => trailers_received.saturating_sub(self.ready.trailers.len() as u64),
         };
+        // Trailers count as framing where they leave in their own.
+        let held = if self.ready.way == Way::Wire { self.ready() } else { self.ready.leaving() };
         Progress {
             received: self.payload,
             // The ready bytes end with bytes of the body, but may begin with a head, which was not counted.
-            sent: (self.payload + self.framing_bytes).saturating_sub(u64::from(self.ready)),
+            sent: (self.payload + self.framing_bytes).saturating_sub(held as u64),
             trailers_received,
             trailers_sent,
             complete: self.is_complete(),
@@ -360,12 +426,12 @@ impl BodyFlow {
         let ended = self.end == End::Head;
         let first = Progress { complete: ended, done: ended, ..Progress::default() };
         let step = Step {
-            with_head: self.with_head,
-            ends_sink: self.ends_sink,
+            with_head: self.ready.with_head,
+            ends_sink: self.ready.ends_sink,
             ..Step::between(told.get_or_insert(first), now)
         };
         // True as long as the head is among the ready bytes.
-        self.with_head &= u64::from(self.ready) > self.payload + self.framing_bytes;
+        self.ready.with_head &= u64::from(self.ready.count) > self.payload + self.framing_bytes;
         step
     }
 
@@ -374,7 +440,7 @@ impl BodyFlow {
     pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
         if let (StreamConnector::Own(source), StreamConnector::Own(sink)) = (&mut *source, &mut *sink) {
             // Usually one of the two directions has nothing to do: that is checked without a call.
-            if self.ready == 0 && !self.is_complete() && source.is_quiet() && !sink.has_pending() {
+            if self.ready.count == 0 && !self.is_complete() && source.is_quiet() && !sink.has_pending() {
                 return Flow::AwaitSource;
             }
             return self.advance_between(source, sink);
@@ -398,7 +464,7 @@ impl BodyFlow {
                 return Flow::Malformed;
             }
             source.consume(self.ready());
-            self.left(self.ready());
+            self.ready.left(self.ready());
             if self.is_complete() {
                 return Flow::Done;
             }
@@ -431,24 +497,23 @@ impl BodyFlow {
 
     fn advance_between<S: Source, K: Sink>(&mut self, source: &mut S, sink: &mut K) -> Flow {
         for _ in 0..ROUNDS {
-            if self.ready == 0
-                && !source.input().is_empty()
-                && !self.is_complete()
-                && !self.inspect_input(source)
-            {
-                return Flow::Malformed;
+            let mut leaving = self.ready.leaving();
+            if leaving == 0 && source.input().len() > self.ready() && !self.is_complete() {
+                if !self.inspect_input(source) {
+                    return Flow::Malformed;
+                }
+                leaving = self.ready.leaving();
             }
-            let leaving = self.leaving();
             if leaving > 0 {
-                let more = self.ends_with_these(source);
-                match sink.send(&source.input()[..leaving], more) {
+                let tail = self.tail(source, true);
+                match sink.send(&mut self.ready.way, &source.input()[..leaving], tail) {
                     Sent::All => {
                         source.consume(leaving);
-                        self.left(leaving);
+                        self.ready.left(leaving);
                     }
                     Sent::Part(done) => {
                         source.consume(done);
-                        self.left(done);
+                        self.ready.left(done);
                         if sink.is_slow() {
                             self.small_pieces = SMALL_PIECES;
                         }
@@ -458,19 +523,15 @@ impl BodyFlow {
                 }
                 continue;
             }
-            if self.ready > 0 {
-                let behind = self.trailers.len();
+            if self.ready.count > 0 && self.ready.way == Way::Wire {
+                let behind = self.ready.trailers.len();
                 source.consume(behind);
-                self.left(behind);
+                self.ready.left(behind);
                 self.framing_bytes = self.framing_bytes.saturating_sub(behind as u64);
                 continue;
             }
             if self.is_complete() {
-                return match sink.complete() {
-                    Sent::All => Flow::Done,
-                    Sent::Part(_) => Flow::AwaitSink,
-                    Sent::Failed(fault) => Flow::Failed(Side::Sink, fault),
-                };
+                return self.finish_between(source, sink);
             }
             // Nothing is received while a head still waits to leave.
             if sink.has_pending() {
@@ -491,6 +552,27 @@ impl BodyFlow {
         Flow::Yield
     }
 
+    /// All payload has left: the end of the message follows.
+    #[inline]
+    fn finish_between<S: Source, K: Sink>(&mut self, source: &mut S, sink: &mut K) -> Flow {
+        let (count, go_on) = self.ready.trailers();
+        let sent = match count {
+            0 => sink.finish(&mut self.ready.way, b"", self.ready.ends_sink),
+            _ => {
+                let trailers = if go_on { &source.input()[..count] } else { b"" };
+                let sent = sink.finish(&mut self.ready.way, trailers, self.ready.ends_sink);
+                source.consume(count);
+                self.ready.left(count);
+                sent
+            }
+        };
+        match sent {
+            Sent::All => Flow::Done,
+            Sent::Part(_) => Flow::AwaitSink,
+            Sent::Failed(fault) => Flow::Failed(Side::Sink, fault),
+        }
+    }
+
     /// Receives; says what stops the flow, if anything does.
     #[inline(always)]
     fn receive_more<S: Source>(&mut self, source: &mut S) -> Option<Flow> {
@@ -498,7 +580,7 @@ impl BodyFlow {
             Received::Bytes(_) => None,
             Received::Nothing => Some(Flow::AwaitSource),
             Received::End => match self.framing {
-                Framing::UntilClose => {
+                Framing::UntilClose | Framing::UntilEnd => {
                     self.framing = Framing::Done;
                     None
                 }
@@ -518,22 +600,30 @@ impl BodyFlow {
             Sent::Part(_) => return Flow::AwaitSink,
             Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
         }
-        if self.is_complete() {
-            return Flow::Done;
-        }
         if let Received::Bytes(count) = service.receive() {
             self.payload += count as u64;
         }
         if service.ended() {
             self.framing = Framing::Done;
         }
-        let sent = match sink.send_head(service.take_framed(self.is_chunked()), false) {
-            Sent::All if self.is_complete() => sink.complete(),
-            sent => sent,
+        let tail = Tail { ends: self.is_complete(), closes: self.is_complete() && self.ready.ends_sink };
+        let length = service.output().len();
+        let sent = match sink.send_body(&mut self.ready.way, service.output(), tail) {
+            Sent::All => {
+                service.consume(length);
+                match self.is_complete() {
+                    true => sink.finish_body(&mut self.ready.way, b"", self.ready.ends_sink),
+                    false => return Flow::Yield,
+                }
+            }
+            Sent::Part(count) => {
+                service.consume(count);
+                return Flow::AwaitSink;
+            }
+            failed => failed,
         };
         match sent {
-            Sent::All if self.is_complete() => Flow::Done,
-            Sent::All => Flow::Yield,
+            Sent::All => Flow::Done,
             Sent::Part(_) => Flow::AwaitSink,
             Sent::Failed(fault) => Flow::Failed(Side::Sink, fault),
         }
@@ -547,49 +637,60 @@ impl BodyFlow {
         }
         let received = source.receive_piece();
         if let Received::Bytes(count) = received {
-            self.small_pieces = self.small_pieces.saturating_sub(count as u32);
+            self.small_pieces = self.small_pieces.saturating_sub(count.div_ceil(1024) as u16);
         }
         received
     }
 
-    /// Counts `there` bytes after the ready ones.
-    fn measure(&mut self, there: usize) {
-        let taken = match &mut self.framing {
-            Framing::Done | Framing::Chunked(_) => 0,
-            Framing::UntilClose => there,
-            Framing::Length(left) => {
-                let taken = (there as u64).min(*left);
-                *left -= taken;
-                if *left == 0 {
-                    self.framing = Framing::Done;
-                }
-                taken as usize
+    /// Counts the input after the ready bytes.
+    #[inline]
+    fn measure<S: Source>(&mut self, source: &S) {
+        let there = source.input().len() - self.ready();
+        let trailers = source.trailers().min(there);
+        self.count_seen(there - trailers);
+        if let Framing::UntilEnd = self.framing
+            && source.at_end()
+        {
+            self.framing = Framing::Done;
+            if trailers > 0 {
+                self.ready.add_trailers(self.ready()..self.ready() + trailers);
+                self.trailer_bytes = trailers as u32;
+                self.ready.count += trailers as u32;
             }
-        };
-        self.ready += taken as u32;
+        }
+    }
+
+    /// That many bytes follow the ready ones.
+    fn count_seen(&mut self, there: usize) {
+        let taken = self.framing.take(there);
+        self.ready.count += taken as u32;
         self.payload += taken as u64;
     }
 
-    /// Validates the chunked coding after the ready bytes; false if it is invalid.
-    fn validate<S: Source>(&mut self, source: &mut S) -> bool {
+    /// Validates or decodes the chunks after the ready bytes; false if the coding is invalid.
+    fn inspect_chunks<S: Source>(&mut self, source: &mut S) -> bool {
         let ready = self.ready();
         let Framing::Chunked(decoder) = &mut self.framing else { return true };
+        if self.ready.way == Way::Open {
+            self.ready.way = Way::Payload;
+        }
+        let is_wire = self.ready.way == Way::Wire;
         let found = source.shorten_input(ready, |bytes| {
-            let found = decoder.advance(bytes);
+            let found = if is_wire { decoder.validate(bytes) } else { decoder.decode(bytes, ready == 0) };
             let removed = found.as_ref().map_or(0, |advance| advance.removed);
             (found, removed)
         });
         let Ok(advance) = found else { return false };
+        source.consume(advance.skipped);
         if !advance.trailers.is_empty() {
-            let start = (ready + advance.trailers.start) as u32;
-            let end = (ready + advance.trailers.end) as u32;
-            // A later part follows the earlier one directly.
-            self.trailers = if self.trailers.is_empty() { start } else { self.trailers.start }..end;
+            self.ready.add_trailers(ready + advance.trailers.start..ready + advance.trailers.end);
             self.trailer_bytes += advance.trailers.len() as u32;
         }
-        self.ready += advance.consumed as u32;
+        self.ready.count += advance.consumed as u32;
         self.payload += advance.payload as u64;
-        self.framing_bytes += (advance.consumed - advance.payload) as u64;
+        if is_wire {
+            self.framing_bytes += (advance.consumed - advance.payload) as u64;
+        }
         if advance.done {
             self.framing = Framing::Done;
         }
@@ -597,150 +698,22 @@ impl BodyFlow {
     }
 }
 
-/// The source of a body: a connection of its own, or a stream of a shared one.
-trait Source {
-    fn input(&self) -> &[u8];
-    fn consume(&mut self, count: usize);
-    fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R;
-    fn receive_bulk(&mut self) -> Received;
-    fn receive_piece(&mut self) -> Received;
-    fn peer_closed(&self) -> bool;
-}
-
-impl Source for Connection {
-    #[inline]
-    fn input(&self) -> &[u8] {
-        Connection::input(self)
-    }
-
-    #[inline]
-    fn consume(&mut self, count: usize) {
-        Connection::consume(self, count);
-    }
-
-    #[inline]
-    fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R {
-        Connection::shorten_input(self, from, edit)
-    }
-
-    #[inline]
-    fn receive_bulk(&mut self) -> Received {
-        Connection::receive_bulk(self)
-    }
-
-    #[inline]
-    fn receive_piece(&mut self) -> Received {
-        Connection::receive_piece(self)
-    }
-
-    #[inline]
-    fn peer_closed(&self) -> bool {
-        Connection::peer_closed(self)
-    }
-}
-
-impl Source for SharedStream {
-    fn input(&self) -> &[u8] {
-        SharedStream::input(self)
-    }
-
-    fn consume(&mut self, count: usize) {
-        SharedStream::consume(self, count);
-    }
-
-    fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R {
-        SharedStream::shorten_input(self, from, edit)
-    }
-
-    fn receive_bulk(&mut self) -> Received {
-        self.receive(usize::MAX)
-    }
-
-    fn receive_piece(&mut self) -> Received {
-        self.receive(usize::MAX)
-    }
-
-    /// This is asked to find out whether a FIN follows: a stream of a shared connection never ends with one.
-    fn peer_closed(&self) -> bool {
-        false
-    }
-}
-
-/// The sink of a body.
-trait Sink {
-    fn send(&mut self, bytes: &[u8], more: bool) -> Sent;
-    fn flush(&mut self, more: bool) -> Sent;
-    fn has_pending(&self) -> bool;
-    /// The last byte was sent: flushes what is pending, and signals an end that is not part of the bytes.
-    fn complete(&mut self) -> Sent;
-    /// Whether it accepts nothing now, or no payload. The task is woken when it does.
-    fn is_full(&mut self, payload: bool) -> bool;
-    /// Whether a sink that did not take all bytes waits for its peer.
-    fn is_slow(&self) -> bool;
-}
-
-impl Sink for Connection {
-    #[inline]
-    fn send(&mut self, bytes: &[u8], more: bool) -> Sent {
-        Connection::send(self, bytes, more)
-    }
-
-    #[inline]
-    fn flush(&mut self, more: bool) -> Sent {
-        Connection::flush(self, more)
-    }
-
-    #[inline]
-    fn has_pending(&self) -> bool {
-        Connection::has_pending(self)
-    }
-
-    #[inline]
-    fn complete(&mut self) -> Sent {
-        Connection::flush(self, false)
-    }
-
-    #[inline]
-    fn is_full(&mut self, _: bool) -> bool {
-        false
-    }
-
-    #[inline]
-    fn is_slow(&self) -> bool {
-        true
-    }
-}
-
-impl Sink for SharedStream {
-    fn send(&mut self, bytes: &[u8], _: bool) -> Sent {
-        SharedStream::send(self, bytes)
-    }
-
-    fn flush(&mut self, _: bool) -> Sent {
-        SharedStream::flush(self)
-    }
-
-    fn has_pending(&self) -> bool {
-        SharedStream::has_pending(self)
-    }
-
-    fn complete(&mut self) -> Sent {
-        SharedStream::complete(self)
-    }
-
-    fn is_full(&mut self, payload: bool) -> bool {
-        SharedStream::is_full(self, payload)
-    }
-
-    fn is_slow(&self) -> bool {
-        SharedStream::is_slow(self)
+impl Way {
+    /// The way of payload to this sink behind this head.
+    fn to(sink: &StreamConnector, head: &Head) -> Way {
+        match sink {
+            StreamConnector::Own(_) if head.flags().contains(Flags::CHUNKED) => Way::Chunks(Chunks::Between),
+            _ => Way::Payload,
+        }
     }
 }
 
 /// How many bytes must be awaited for a pipe to pay.
 const PIPED: u64 = 16 * 1024;
-/// After a sink was full, this many bytes are received in pieces of a buffer (`tune.bufsize`), not of a bulk buffer.
-const SMALL_PIECES: u32 = 256 * 1024;
+/// After a sink was full, this many kilobytes are received in pieces of a buffer (`tune.bufsize`), not of a bulk buffer.
+const SMALL_PIECES: u16 = 256;
 /// How many receives and sends one call makes before other tasks run: 96 kB with full bulk buffers. With 512 kB, requests beside eight
 /// downloads waited twice as long as with 128 kB.
 const ROUNDS: usize = 4;
+/// How much of a body is copied behind an edited head, to leave in the same system call.
+const SENT_WITH_HEAD: usize = 16 * 1024;

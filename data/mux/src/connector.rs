@@ -129,12 +129,12 @@ impl StreamConnector {
         }
     }
 
-    /// Sends a whole head with the bytes after it. What does not fit stays pending here, so the caller need not keep it.
+    /// Sends a head of HTTP/1 with the bytes after it. The connection keeps the bytes that do not fit. Other kinds take no bytes.
     #[inline]
-    pub fn send_head(&mut self, head: &[u8], more: bool) -> Sent {
+    pub(crate) fn send_head(&mut self, head: &[u8], more: bool) -> Sent {
         match self {
             StreamConnector::Own(own) => own.send_head(head, more),
-            StreamConnector::Indirect(other) => other.send_head(head),
+            StreamConnector::Indirect(_) => Sent::Failed(Fault::Io(Errno::PIPE)),
         }
     }
 
@@ -144,23 +144,6 @@ impl StreamConnector {
         match self {
             StreamConnector::Own(own) => own.flush(more),
             StreamConnector::Indirect(other) => other.flush(),
-        }
-    }
-
-    /// Sends bytes of a body, as many as the other side takes now.
-    #[inline]
-    pub(crate) fn send(&mut self, bytes: &[u8], more: bool) -> Sent {
-        match self {
-            StreamConnector::Own(own) => own.send(bytes, more),
-            StreamConnector::Indirect(other) => other.send(bytes),
-        }
-    }
-
-    /// The body is complete: flushes what is pending, and signals an end that is not part of the bytes.
-    pub(crate) fn complete(&mut self) -> Sent {
-        match self {
-            StreamConnector::Indirect(Indirect::Shared(shared)) => shared.complete(),
-            other => other.flush(false),
         }
     }
 

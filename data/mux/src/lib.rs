@@ -3,7 +3,7 @@
 //! A stream holds two [`StreamConnector`]s: a connection of its own (HTTP/1, TCP), a stream of a connection that carries several
 //! ([`SharedStream`], HTTP/2), or a service of this process. A [`Message`] reads and writes a head through one, and settles the framing of
 //! its body and the persistence of its connection; a [`BodyFlow`] moves a body from one to the other without ever holding more of it than
-//! one buffer. They drive the pure engines of `weir-h1` and `weir-h2`, which the crates above do not use; each call does what is possible
+//! one buffer, in the framing in which it came or as payload (`way.rs`). They drive the pure engines of `weir-h1` and `weir-h2`, which the crates above do not use; each call does what is possible
 //! now and returns what it waits for: the caller sleeps.
 //!
 //! A [`Transfer`] is such a flow with the filters or the pipe that it passes.
@@ -12,17 +12,19 @@
 
 pub mod body;
 pub mod connector;
+mod ends;
 pub mod filter;
 pub mod message;
 pub mod multiplexer;
-mod payload;
 pub mod persistence;
 pub mod pipes;
 pub mod progress;
+mod ready;
 pub mod service;
 mod spliced;
 pub mod trailers;
 pub mod transfer;
+mod way;
 
 pub use body::{BodyFlow, Flow, KeptBody, Side};
 pub use connector::StreamConnector;
@@ -37,6 +39,11 @@ pub use trailers::Trailers;
 pub use transfer::Transfer;
 pub use weir_h2::frame::Kind as FrameKind;
 pub use weir_h2::{ErrorCode, Limits, Tally};
+
+/// Whether a body in chunks may begin with these bytes: so much of it can be judged before it moves.
+pub fn may_begin_chunks(bytes: &[u8]) -> bool {
+    weir_h1::ChunkDecoder::may_begin(bytes)
+}
 
 /// Whether these bytes are a prefix of the HTTP/2 client preface, or begin with it.
 pub fn is_preface(bytes: &[u8]) -> bool {

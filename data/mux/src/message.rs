@@ -262,30 +262,26 @@ impl Message {
         to.send_head(scratch, more)
     }
 
-    /// Sends the head together with the first `body` bytes of `from`'s input, in one system call. A small body is copied
-    /// behind the head: that costs less than a second segment. `more` as in [`Connection::send`].
-    pub fn send_with(
+    /// Sends the head with a whole body behind it. The connector keeps the bytes that do not fit. `closes` as in [`Connection::send`].
+    ///
+    /// [`Connection::send`]: weir_net::Connection::send
+    pub fn send_whole(
         &mut self,
         to: &mut StreamConnector,
-        from: &mut StreamConnector,
-        body: usize,
+        body: &[u8],
         scratch: &mut Vec<u8>,
-        more: bool,
+        closes: bool,
     ) -> Sent {
         if let StreamConnector::Indirect(Indirect::Shared(to)) = to {
-            let sent = to.send_message(&self.head, &self.bytes);
-            if sent == Sent::All && body > 0 {
-                let sent = to.send_head(&from.input()[..body]);
-                from.consume(body);
-                return sent;
-            }
-            return sent;
+            return match to.send_message(&self.head, &self.bytes) {
+                Sent::All => to.send_rest(body, b""),
+                other => other,
+            };
         }
         scratch.clear();
         self.write(scratch);
-        scratch.extend_from_slice(&from.input()[..body]);
-        from.consume(body);
-        to.send_head(scratch, more)
+        scratch.extend_from_slice(body);
+        to.send_head(scratch, closes)
     }
 }
 

@@ -158,15 +158,16 @@ impl Inner {
     fn send_through(&mut self, id: u32, payload: &[u8], ends: bool) -> usize {
         let Inner { engine, connection, .. } = self;
         let mut fault = None;
-        let count =
-            engine.send_data_through(id, payload, ends, |slices| match connection.send_vectored(slices) {
+        let count = engine.send_data_through(id, payload, ends, |slices| {
+            match connection.send_vectored(slices, false) {
                 Sent::All => slices.iter().map(|slice| slice.len()).sum(),
                 Sent::Part(count) => count,
                 Sent::Failed(what) => {
                     fault = Some(what);
                     0
                 }
-            });
+            }
+        });
         self.stuck = !self.engine.output().is_empty();
         self.told = UNKNOWN;
         if let Some(fault) = fault {

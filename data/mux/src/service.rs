@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use weir_h1::chunk_encoder::{CHUNK_END, ChunkHeader, LAST_CHUNK, MAX_HEADER};
 use weir_net::Received;
 
 /// Produces the body of an answer in pieces: other tasks run between them, and no more of it exists than the client takes.
@@ -14,8 +13,7 @@ pub trait Service {
 /// A service that carries one side of a stream, and the current piece that has not left yet.
 pub struct LocalService {
     service: Box<dyn Service>,
-    /// Room for the line before a chunk, then the piece.
-    room: Vec<u8>,
+    piece: Vec<u8>,
     /// How many bytes of the piece were taken.
     taken: usize,
     ended: bool,
@@ -25,12 +23,12 @@ pub struct LocalService {
 impl LocalService {
     /// Produces nothing before it is asked.
     pub fn new(service: Box<dyn Service>) -> Self {
-        LocalService { service, room: Vec::new(), taken: 0, ended: false, produced: 0 }
+        LocalService { service, piece: Vec::new(), taken: 0, ended: false, produced: 0 }
     }
 
     /// The produced bytes that have not left.
     pub fn output(&self) -> &[u8] {
-        self.room.get(MAX_HEADER + self.taken..).unwrap_or_default()
+        self.piece.get(self.taken..).unwrap_or_default()
     }
 
     /// Removes `count` bytes that left.
@@ -57,30 +55,11 @@ impl LocalService {
             return Received::End;
         }
         self.taken = 0;
-        self.room.clear();
-        self.room.resize(MAX_HEADER, 0);
-        self.ended = !self.service.advance(PIECE, &mut self.room);
-        let count = self.room.len() - MAX_HEADER;
+        self.piece.clear();
+        self.ended = !self.service.advance(PIECE, &mut self.piece);
+        let count = self.piece.len();
         self.produced += count as u64;
         if count == 0 && self.ended { Received::End } else { Received::Bytes(count) }
-    }
-
-    /// Takes the whole piece, in chunked coding if `chunked`; the last piece is followed by the end of the coding.
-    pub(crate) fn take_framed(&mut self, chunked: bool) -> &[u8] {
-        let length = self.output().len();
-        let mut start = MAX_HEADER + self.taken;
-        if chunked && length > 0 {
-            let header = ChunkHeader::new(length as u64);
-            let line = header.as_bytes();
-            start -= line.len();
-            self.room[start..start + line.len()].copy_from_slice(line);
-            self.room.extend_from_slice(CHUNK_END);
-        }
-        if chunked && self.ended {
-            self.room.extend_from_slice(LAST_CHUNK);
-        }
-        self.taken = self.room.len().saturating_sub(MAX_HEADER);
-        self.room.get(start..).unwrap_or_default()
     }
 }
 
@@ -119,27 +98,5 @@ mod tests {
             service.consume(1);
         }
         assert_eq!((service.receive(), service.produced()), (Received::End, 3));
-    }
-
-    #[track_caller]
-    fn check(pieces: Pieces, chunked: bool, want: &str) {
-        let mut service = LocalService::new(Box::new(pieces));
-        let mut all = Vec::new();
-        while !service.ended() {
-            service.receive();
-            all.extend_from_slice(service.take_framed(chunked));
-            assert!(service.output().is_empty());
-        }
-        assert_eq!(String::from_utf8_lossy(&all), want);
-    }
-
-    #[test]
-    fn pieces_are_chunks_where_the_end_is_not_the_connections() {
-        check(Pieces(2, 3), false, "111000");
-        check(Pieces(2, 3), true, "3\r\n111\r\n3\r\n000\r\n0\r\n\r\n");
-        check(Pieces(1, 17), true, "11\r\n00000000000000000\r\n0\r\n\r\n");
-        check(Pieces(1, 0), true, "0\r\n\r\n");
-        check(Pieces(2, 0), true, "0\r\n\r\n");
-        check(Pieces(1, 0), false, "");
     }
 }

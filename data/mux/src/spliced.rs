@@ -7,6 +7,7 @@ use weir_sys::splice::Pipe;
 use crate::body::{BodyFlow, Flow, Side};
 use crate::connector::StreamConnector;
 use crate::pipes::Pipes;
+use crate::way::Tail;
 
 /// Moves a body through a pipe, once much of it came through the source's buffer.
 #[derive(Debug)]
@@ -93,15 +94,15 @@ fn empty(flow: &mut BodyFlow, source: &mut StreamConnector, sink: &mut StreamCon
         return Some(Flow::Malformed);
     }
     let ready = flow.ready();
-    let sent = match sink.send(&source.input()[..ready], false) {
+    let sent = match sink.send_body(&mut flow.ready.way, &source.input()[..ready], Tail::default()) {
         Sent::All => {
             source.consume(ready);
-            flow.left(ready);
+            flow.ready.left(ready);
             sink.flush(false)
         }
         Sent::Part(count) => {
             source.consume(count);
-            flow.left(count);
+            flow.ready.left(count);
             return Some(Flow::AwaitSink);
         }
         failed @ Sent::Failed(_) => failed,
@@ -122,7 +123,7 @@ fn advance(pipe: &mut Pipe, flow: &mut BodyFlow, source: &mut Connection, sink: 
         }
         let received = match flow.is_complete() {
             true => Received::Nothing,
-            false => source.splice_into(pipe, usize::try_from(flow.awaited()).unwrap_or(usize::MAX)),
+            false => source.splice_into(pipe, usize::try_from(flow.framing.awaited()).unwrap_or(usize::MAX)),
         };
         match received {
             Received::Bytes(count) => {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   source ──► buffer ──────────────────────────────► sink     BodyFlow: nothing is copied
-//!   source ──► buffer ──► framing off, filters, framing ──► sink     filters
+//!   source ──► buffer ──► payload ──► filters ──────► sink     filters
 //!   source ──► pipe ────────────────────────────────► sink     `option splice-*`, inside the kernel
 //! ```
 //!
@@ -10,8 +10,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use weir_h1::chunk_encoder::{CHUNK_END, ChunkHeader, LAST_CHUNK};
-use weir_h1::{ChunkDecoder, Piece};
+use weir_http::Head;
 use weir_net::{Received, Sent};
 use weir_sched::Tick;
 use weir_sys::Errno;
@@ -25,6 +24,7 @@ use crate::progress::{Progress, Step};
 use crate::service::LocalService;
 use crate::spliced::Spliced;
 use crate::trailers::Trailers;
+use crate::way::Tail;
 
 /// Moves one body, or one direction of a tunnel.
 #[derive(Debug)]
@@ -139,10 +139,30 @@ impl Transfer {
         resizes
     }
 
-    /// Sets whether the body is sent in chunks, however it was received.
-    pub fn encode(&mut self, chunks: bool) {
-        if let Some(filtered) = self.filtered() {
-            filtered.encodes = chunks;
+    /// Chooses the body's way, once the sink and its head are known.
+    #[inline]
+    pub fn aim(&mut self, sink: &StreamConnector, head: &Head) {
+        let is_filtered = self.is_filtered();
+        self.flow.aim(sink, head, is_filtered);
+    }
+
+    /// Takes the flow out, and leaves none.
+    pub fn take_flow(&mut self) -> BodyFlow {
+        std::mem::replace(&mut self.flow, BodyFlow::done())
+    }
+
+    /// See [`BodyFlow::send_behind`]. Filters see the body before it leaves, so the head leaves alone then.
+    pub fn send_behind(
+        &mut self,
+        message: &mut Message,
+        (source, sink): (&mut StreamConnector, &mut StreamConnector),
+        scratch: &mut Vec<u8>,
+        closes: bool,
+        waits: bool,
+    ) -> Sent {
+        match self.is_filtered() {
+            true => message.send(sink, scratch, waits),
+            false => self.flow.send_behind(message, (source, sink), scratch, closes, waits),
         }
     }
 
@@ -164,12 +184,6 @@ impl Transfer {
             Some(Detour::Filters(filtered)) => filtered.chain.wake_at(),
             Some(Detour::Pipe(_)) | None => Tick::NEVER,
         }
-    }
-
-    /// Removes up to `limit` ready bytes for a caller that sends them itself, after a head; returns their number. None
-    /// while there are filters, which must see them.
-    pub fn take_ready(&mut self, limit: usize) -> usize {
-        if self.is_filtered() { 0 } else { self.flow.take_ready(limit) }
     }
 
     /// Moves what can be moved now.
@@ -210,12 +224,8 @@ impl DerefMut for Transfer {
 #[derive(Debug)]
 struct Filtered {
     chain: FilterChain,
-    /// Takes the payload out of its framing, if it has one.
-    decoder: Option<ChunkDecoder>,
-    /// Whether the sink gets chunks.
-    encodes: bool,
     trailers: Trailers,
-    /// Bytes that passed, framed, up to a piece of each filter's limit; the first `sent` of them have left.
+    /// Payload that passed, up to a piece of each filter's limit; the first `sent` bytes of it have left.
     staged: Vec<u8>,
     sent: usize,
     /// Whether the end has passed.
@@ -227,8 +237,6 @@ impl Filtered {
     fn new(limit: usize) -> Self {
         Filtered {
             chain: FilterChain::new(limit),
-            decoder: None,
-            encodes: false,
             trailers: Trailers::default(),
             staged: Vec::new(),
             sent: 0,
@@ -239,8 +247,6 @@ impl Filtered {
 
     fn begin(&mut self, flow: &BodyFlow) {
         self.chain.restart();
-        self.decoder = flow.is_chunked().then(ChunkDecoder::new);
-        self.encodes = flow.is_chunked();
         self.trailers.clear();
         self.staged.clear();
         self.sent = 0;
@@ -300,7 +306,7 @@ impl Filtered {
                 StreamConnector::Indirect(other) => other.receive(self.limit),
             };
             match received {
-                Received::Bytes(count) => flow.made(source, count),
+                Received::Bytes(count) => flow.count_made(source, count),
                 Received::Nothing => {
                     self.staged = Vec::new();
                     return Flow::AwaitSource;
@@ -318,10 +324,11 @@ impl Filtered {
     }
 
     /// Sends what passed the filters; none if there is room for more.
-    fn send(&mut self, flow: &BodyFlow, sink: &mut StreamConnector) -> Option<Flow> {
-        let last = self.ended && flow.closes_sink();
+    fn send(&mut self, flow: &mut BodyFlow, sink: &mut StreamConnector) -> Option<Flow> {
+        let closes = self.ended && flow.closes_sink();
         if !self.staged.is_empty() {
-            match sink.send(&self.staged[self.sent..], last) {
+            let tail = Tail { ends: self.ended && self.trailers.is_empty(), closes };
+            match sink.send_body(&mut flow.ready.way, &self.staged[self.sent..], tail) {
                 Sent::All => {
                     self.staged.clear();
                     self.sent = 0;
@@ -337,7 +344,7 @@ impl Filtered {
             return None;
         }
         self.staged = Vec::new();
-        Some(match sink.complete() {
+        Some(match sink.finish_body(&mut flow.ready.way, self.trailers.as_bytes(), closes) {
             Sent::All => Flow::Done,
             Sent::Part(_) => Flow::AwaitSink,
             Sent::Failed(fault) => Flow::Failed(Side::Sink, fault),
@@ -346,14 +353,23 @@ impl Filtered {
 
     /// Passes the available bytes of a body from a connection through the filters; false if the coding is invalid.
     fn take(&mut self, flow: &mut BodyFlow, source: &mut StreamConnector, now: Tick) -> bool {
-        if flow.ready() == 0 && !source.input().is_empty() && !flow.is_complete() && !flow.inspect(source) {
+        if flow.ready.leaving() == 0
+            && source.input().len() > flow.ready()
+            && !flow.is_complete()
+            && !flow.inspect(source)
+        {
             return false;
         }
-        let ready = flow.ready();
-        let taken = self.feed(&source.input()[..ready], flow.is_complete(), flow.keeps_trailers(), now);
+        let taken = self.feed(flow.waiting(source), flow.is_complete(), now);
         source.consume(taken);
-        flow.left(taken);
-        if flow.is_done() {
+        flow.ready.left(taken);
+        if flow.is_complete() && flow.ready.leaving() == 0 {
+            let (count, go_on) = flow.ready.trailers();
+            if go_on {
+                self.trailers.append(&source.input()[..count]);
+            }
+            source.consume(count);
+            flow.ready.left(count);
             self.finish(now);
         }
         true
@@ -361,8 +377,7 @@ impl Filtered {
 
     /// The same for the bytes of a service.
     fn take_made(&mut self, flow: &mut BodyFlow, service: &mut LocalService, now: Tick) -> bool {
-        self.decoder = None;
-        let taken = self.feed(service.output(), service.ended(), false, now);
+        let taken = self.feed(service.output(), service.ended(), now);
         service.consume(taken);
         if service.ended() && service.output().is_empty() {
             flow.finish();
@@ -371,92 +386,29 @@ impl Filtered {
         true
     }
 
-    /// Offers the payload of these bytes to the filters, the last if `last`; returns how many of the bytes were taken.
-    fn feed(&mut self, framed: &[u8], last: bool, keeps_trailers: bool, now: Tick) -> usize {
+    /// Offers payload to the filters, the last if `last`; returns how much was taken.
+    fn feed(&mut self, payload: &[u8], last: bool, now: Tick) -> usize {
+        let Filtered { chain, staged, limit, .. } = self;
         let mut at = 0;
-        while at < framed.len() && self.staged.len() < self.limit {
-            let rest = &framed[at..];
-            let Some(decoder) = &mut self.decoder else {
-                let taken = self.offer(rest, last, now);
-                at += taken;
-                if taken == 0 {
-                    break;
-                }
-                continue;
-            };
-            let before = decoder.clone();
-            // These bytes were validated before.
-            match decoder.piece(rest) {
-                Ok(Piece::Payload(place)) => {
-                    let mut behind = decoder.clone();
-                    let is_last = last && !matches!(behind.piece(&rest[place.end..]), Ok(Piece::Payload(_)));
-                    let taken = self.offer(&rest[place.clone()], is_last, now);
-                    if taken == place.len() {
-                        at += place.end;
-                        continue;
-                    }
-                    // The decoder continues as if no more had been received.
-                    let mut again = before;
-                    if taken > 0 {
-                        let _ = again.piece(&rest[..place.start + taken]);
-                        at += place.start + taken;
-                    }
-                    self.decoder = Some(again);
-                    break;
-                }
-                Ok(Piece::Trailers(place)) => {
-                    if keeps_trailers {
-                        self.trailers.append(&rest[place.clone()]);
-                    }
-                    at += place.end;
-                }
-                Ok(Piece::Extension(place)) => at += place.end,
-                Ok(Piece::More | Piece::Done(_)) | Err(_) => at = framed.len(),
+        while at < payload.len() && staged.len() < *limit {
+            let taken = chain.offer(&payload[at..], last, now, staged);
+            at += taken;
+            if taken == 0 {
+                break;
             }
         }
         // Filters whose time has come resume, even if no bytes come.
-        if framed.is_empty() {
-            self.offer(b"", last, now);
+        if payload.is_empty() {
+            chain.offer(b"", last, now, staged);
         }
         at
     }
 
-    /// Offers payload to the filters, and frames what passes; returns how much was taken.
-    fn offer(&mut self, payload: &[u8], last: bool, now: Tick) -> usize {
-        let Filtered { chain, staged, .. } = self;
-        let start = staged.len();
-        let taken = chain.offer(payload, last, now, staged);
-        self.frame(start);
-        taken
-    }
-
     /// Nothing more comes: signals the end to the filters.
     fn finish(&mut self, now: Tick) {
-        if self.ended {
-            return;
-        }
-        let Filtered { chain, staged, trailers, .. } = self;
-        let start = staged.len();
-        let ended = chain.end(trailers, now, staged);
-        self.frame(start);
-        self.ended = ended;
-        if !(ended && self.encodes) {
-            return;
-        }
-        if self.trailers.is_empty() {
-            self.staged.extend_from_slice(LAST_CHUNK);
-        } else {
-            self.staged.extend([b"0\r\n", self.trailers.as_bytes(), b"\r\n"].concat());
-        }
-    }
-
-    /// Makes a chunk of the staged bytes from `start` on, where the sink gets chunks.
-    fn frame(&mut self, start: usize) {
-        let length = self.staged.len() - start;
-        if self.encodes && length > 0 {
-            let header = ChunkHeader::new(length as u64);
-            self.staged.splice(start..start, header.as_bytes().iter().copied());
-            self.staged.extend_from_slice(CHUNK_END);
+        if !self.ended {
+            let Filtered { chain, staged, trailers, .. } = self;
+            self.ended = chain.end(trailers, now, staged);
         }
     }
 }

@@ -534,14 +534,14 @@ impl Connection {
 
     /// Sends several slices with one call: as many bytes as the far end takes now. Only for a connection without pending bytes
     /// that nobody encrypts.
-    pub fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> Sent {
+    pub fn send_vectored(&mut self, slices: &[IoSlice<'_>], more: bool) -> Sent {
         if let Some(fault) = self.fault() {
             return Sent::Failed(fault);
         }
         if !self.descriptor.is_writable() {
             return Sent::Part(0);
         }
-        match self.descriptor.send_vectored(slices, false) {
+        match self.descriptor.send_vectored(slices, more) {
             Ok(RawSent::Bytes(count)) => {
                 self.sent += count as u64;
                 let wanted: usize = slices.iter().map(|slice| slice.len()).sum();

@@ -332,9 +332,7 @@ impl Stream {
         self.log_the_beginning();
         self.response.progress = ResponseProgress::Leaving;
         match reply.body {
-            Body::Streamed(service) if !bodiless => {
-                PooledFuture::new(self.send_streamed(service, size)).await
-            }
+            Body::Streamed(service) if !bodiless => PooledFuture::new(self.send_streamed(service)).await,
             _ => self.send_whole(whole).await,
         }
     }
@@ -376,12 +374,13 @@ impl Stream {
     }
 
     /// Sends the head, then the output of a service, as fast as the client takes it.
-    async fn send_streamed(&mut self, service: Box<LocalService>, size: BodySize) -> Result<(), Ending> {
+    async fn send_streamed(&mut self, service: Box<LocalService>) -> Result<(), Ending> {
         let mut source = StreamConnector::from(*service);
-        self.response.body.begin(BodyFlow::behind(&self.response.message.head, size));
+        self.response.body.begin(BodyFlow::made());
         if self.response.body.is_filtered() {
             let _ = self.response.body.head(&mut self.response.message);
         }
+        self.response.body.aim(&self.client, &self.response.message.head);
         self.response.message.send(&mut self.client, &mut self.scratch, true);
         self.drive(
             While::Bodies,
@@ -407,12 +406,9 @@ impl Stream {
     }
 
     async fn send_whole(&mut self, body: &[u8]) -> Result<(), Ending> {
-        self.scratch.clear();
         let Stream { response, scratch, client, .. } = self;
-        response.message.write(scratch);
-        scratch.extend_from_slice(body);
         // A FIN that follows at once is sent in the same segment.
-        let sent = client.send_head(scratch, !self.reusable.client);
+        let sent = response.message.send_whole(client, body, scratch, !self.reusable.client);
         self.trace_sent(Direction::Response, body.len(), !self.reusable.client);
         match sent {
             Sent::All => Ok(()),

@@ -33,8 +33,7 @@ impl Stream {
         let form = match method {
             Method::Post => {
                 self.wait_for_body(0, None).await?;
-                // Without its coding in chunks, in which HTTP/2 has it as well.
-                Some(request_body(self).map_or(Vec::new(), |body| body.bytes.into_owned()))
+                Some(request_body(self).map_or(Vec::new(), |body| body.bytes.to_vec()))
             }
             _ => None,
         };

@@ -73,6 +73,65 @@ fn every_byte_alone() {
     });
 }
 
+/// Reads up to `end` and returns everything before it.
+async fn until(peer: &mut Peer, end: &str) -> String {
+    let mut seen = String::new();
+    while !seen.ends_with(end) {
+        seen.push_str(&String::from_utf8_lossy(&peer.read(1).await));
+    }
+    seen.truncate(seen.len() - end.len());
+    seen
+}
+
+/// Reads a body in chunks: its payload, and its trailers as lines.
+async fn chunks(peer: &mut Peer) -> (String, String) {
+    let mut payload = String::new();
+    loop {
+        let size = until(peer, "\r\n").await;
+        match usize::from_str_radix(&size, 16).expect("a size without an extension") {
+            0 => break,
+            size => payload.push_str(&String::from_utf8_lossy(&peer.read(size).await)),
+        }
+        assert_eq!(until(peer, "\r\n").await, "");
+    }
+    let mut trailers = String::new();
+    loop {
+        match until(peer, "\r\n").await {
+            line if line.is_empty() => return (payload, trailers),
+            line => trailers.push_str(&(line + "\r\n")),
+        }
+    }
+}
+
+/// A body that was inspected or filtered may have other chunks, but the same payload, trailers and end.
+#[test]
+fn payload_and_trailers_are_the_same_in_other_chunks() {
+    for lines in [
+        "option http-buffer-request",
+        "http-request wait-for-body time 1s\n http-response wait-for-body time 1s",
+        "http-request set-var(txn.b) req.body\n http-response set-header x-b %[res.body]",
+        "filter bwlim-in i default-limit 1g default-period 1s\n filter bwlim-out o default-limit 1g default-period 1s",
+    ] {
+        run(plain(lines), |world| async move {
+            let (mut client, mut server) = (world.client(), None);
+            for cut in 1..REQUEST.len().max(ANSWER.len()) {
+                send_cut(&mut client, REQUEST.as_bytes(), &[cut.min(REQUEST.len())]).await;
+                if server.is_none() {
+                    server = Some(world.accept("s1").await);
+                }
+                let server = server.as_mut().expect("accepted");
+                assert!(server.head().await.starts_with("POST /a "));
+                assert_eq!(chunks(server).await, ("hello!".to_owned(), "X-T: 1\r\n".to_owned()), "{cut}");
+                send_cut(server, ANSWER.as_bytes(), &[cut.min(ANSWER.len())]).await;
+                assert!(client.head().await.starts_with("HTTP/1.1 100 "));
+                assert!(client.head().await.starts_with("HTTP/1.1 200 "));
+                let want = ("abc0123456789".to_owned(), "x-sum: 9\r\n".to_owned());
+                assert_eq!(chunks(&mut client).await, want, "{cut}");
+            }
+        });
+    }
+}
+
 #[test]
 fn edited_messages_too() {
     let text = plain(
@@ -175,6 +234,61 @@ fn a_slow_server_holds_the_client_back() {
         assert!(most <= 3, "{most} buffers");
         server.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
         client.expect("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+    });
+}
+
+/// The payload of a whole body in chunks.
+fn decoded(mut framed: &[u8]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    loop {
+        let end = framed.windows(2).position(|pair| pair == b"\r\n").expect("the end of a line");
+        let size =
+            usize::from_str_radix(std::str::from_utf8(&framed[..end]).expect("text"), 16).expect("a size");
+        let (chunk, rest) = framed[end + 2..].split_at(size);
+        payload.extend_from_slice(chunk);
+        framed = rest.strip_prefix(b"\r\n").expect("the end of a chunk");
+        if size == 0 {
+            assert!(framed.is_empty());
+            return payload;
+        }
+    }
+}
+
+/// The sink takes chunks of the proxy's own in any pieces: their framing, too, may be cut.
+#[test]
+fn a_slow_client_gets_other_chunks_whole() {
+    let lines = "timeout client 1h\n timeout server 1h\n http-response wait-for-body time 1s at-least 1";
+    run(plain(lines), |world| async move {
+        let body = body(8_000_000);
+        let mut framed = Vec::new();
+        let mut rest = &body[..];
+        for size in (1..).map(|number: usize| 1 + number * 7919 % 70_000) {
+            let (chunk, after) = rest.split_at(size.min(rest.len()));
+            framed.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+            framed.extend_from_slice(chunk);
+            framed.extend_from_slice(b"\r\n");
+            if chunk.is_empty() {
+                break;
+            }
+            rest = after;
+        }
+        let mut client = world.client();
+        client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let mut server = world.accept("s1").await;
+        server.head().await;
+        server.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
+        let (mut sent, mut got, mut pieces) = (0, Vec::new(), 0);
+        while !got.ends_with(b"\r\n0\r\n\r\n") && pieces < 2000 {
+            sent += server.send_some(&framed[sent..]);
+            for _ in 0..8 {
+                yield_now().await;
+            }
+            got.extend(client.read_now(100_000 + pieces % 5 * 17_777).await);
+            pieces += 1;
+        }
+        let head = got.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+        assert!(decoded(&got[head..]) == body, "the payload is the same");
+        assert!(pieces > 30, "{pieces}");
     });
 }
 

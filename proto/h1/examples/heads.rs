@@ -90,7 +90,7 @@ fn main() {
     });
     let mut body = CHUNKED_BODY.to_vec();
     run("chunked-body", &mut || {
-        let advance = ChunkDecoder::new().advance(black_box(&mut body));
+        let advance = ChunkDecoder::new().validate(black_box(&mut body));
         assert!(advance.is_ok_and(|advance| advance.done));
     });
 }

@@ -1,8 +1,9 @@
 //! Chunked bodies, validated while they pass (RFC 9112, 7.1).
 //!
-//! There are two ways to use it. To forward a chunked body, call [`ChunkDecoder::advance`]: the bytes that it leaves are valid and
-//! may be forwarded verbatim. To get the payload without its framing, call [`ChunkDecoder::piece`] repeatedly. Both keep only
-//! a few numbers between calls.
+//! There are two ways to use it, and a body goes one of them from its first byte to its last. To forward its wire form, call
+//! [`ChunkDecoder::validate`]: the bytes that it leaves are valid and may be forwarded verbatim. To get its payload, call
+//! [`ChunkDecoder::decode`], which takes the framing out in place: payload is contiguous across chunks. Both keep only a few numbers
+//! between calls.
 //!
 //! Extensions are not forwarded: a recipient that does not understand one must ignore it (RFC 9112, 7.1.1), and a next
 //! parser that finds its end elsewhere would read another body.
@@ -30,24 +31,30 @@ pub struct ChunkDecoder {
     /// The size being read, then how much of the chunk has not come yet.
     remaining: u64,
     /// How many digits, extension bytes or trailer bytes were seen: each has its limit.
-    count: u32,
+    count: u16,
     /// How many bytes of extensions came beyond the one in eight that the payload allows.
-    excess: u32,
+    excess: u16,
     /// The name of the trailer being read.
     name: TrailerName,
 }
 
-/// The result of [`ChunkDecoder::advance`].
+// It is a part of each body that moves.
+const _: () = assert!(size_of::<ChunkDecoder>() <= 16);
+
+/// The result of [`ChunkDecoder::validate`] and [`ChunkDecoder::decode`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Advance {
-    /// The number of bytes from the start that are valid and belong to the body: they may be forwarded as they are. All that
-    /// is left of them, unless the body ended.
+    /// The number of bytes at the front that belong to the body: its wire form, or its payload and then its trailers. All that is left,
+    /// unless the body ended.
     pub consumed: usize,
-    /// The number of bytes removed from them; the bytes behind have moved up.
+    /// The number of framing bytes before those, which the caller has to drop: moving a long chunk over them would cost more. None where
+    /// the wire form is kept.
+    pub skipped: usize,
+    /// The number of bytes removed behind the skipped ones; the bytes behind have moved up.
     pub removed: usize,
-    /// How many of them are payload.
+    /// How many of the consumed bytes are payload.
     pub payload: usize,
-    /// The range of trailers among them, line ends included; empty for most bodies.
+    /// The range of trailers among them, line ends included, without the empty line that ends them; empty for most bodies.
     pub trailers: Range<usize>,
     /// The body ended with them: what follows is the next message.
     pub done: bool,
@@ -59,6 +66,7 @@ impl Advance {
         let later = next.trailers.start + self.consumed..next.trailers.end + self.consumed;
         Advance {
             consumed: self.consumed + next.consumed,
+            skipped: self.skipped + next.skipped,
             removed: self.removed + next.removed,
             payload: self.payload + next.payload,
             trailers: match (self.trailers.is_empty(), later.is_empty()) {
@@ -72,16 +80,14 @@ impl Advance {
     }
 }
 
-/// The result of [`ChunkDecoder::piece`] for the start of its input.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Piece {
-    /// Payload in this range; framing may precede it. The piece takes everything up to the range's end.
+/// The first piece of some bytes. It takes everything up to the end of its range, framing before the range included.
+#[derive(PartialEq, Eq, Debug)]
+enum Piece {
+    /// Payload.
     Payload(Range<usize>),
-    /// A part of the trailer section in this range, line ends included; framing may precede it. The piece takes
-    /// everything up to the range's end. The lines were validated; the empty line that ends them is not given.
+    /// A part of the trailer section, line ends included, without the empty line that ends it. The lines are valid.
     Trailers(Range<usize>),
-    /// An extension, or the blanks before one, in this range; framing may precede it. The piece takes
-    /// everything up to the range's end.
+    /// An extension, or the blanks before one.
     Extension(Range<usize>),
     /// Only framing: all the bytes are used, and more are needed.
     More,
@@ -133,16 +139,16 @@ enum Awaiting {
 
 impl ChunkDecoder {
     /// The most digits a chunk size may have, leading zeros included: what 64 bits need.
-    pub const MAX_DIGITS: u32 = 16;
+    pub const MAX_DIGITS: u16 = 16;
 
     /// The longest extension of one chunk, in bytes. Signed chunks, the longest in use, need less than 100.
-    pub const MAX_EXTENSION: u32 = 1024;
+    pub const MAX_EXTENSION: u16 = 1024;
 
     /// How many bytes the extensions of a body may have beyond one for each eight bytes of payload.
-    pub const MAX_EXCESS: u32 = 16384;
+    pub const MAX_EXCESS: u16 = 16384;
 
     /// The longest trailer section, in bytes: a head of the default size.
-    pub const MAX_TRAILERS: u32 = 16384;
+    pub const MAX_TRAILERS: u16 = 16384;
 
     /// Ready for the first byte of a body.
     pub fn new() -> ChunkDecoder {
@@ -151,59 +157,102 @@ impl ChunkDecoder {
 
     /// Takes as much of `bytes` as belongs to the body, and takes extensions out of it. Everything consumed may be
     /// forwarded as it is. After an error, nothing of `bytes` may.
+    ///
+    /// # Errors
+    /// Where the coding is invalid.
     #[inline]
-    pub fn advance(&mut self, bytes: &mut [u8]) -> Result<Advance, ChunkError> {
+    pub fn validate(&mut self, bytes: &mut [u8]) -> Result<Advance, ChunkError> {
+        self.pass::<true>(bytes, false)
+    }
+
+    /// The same, but takes all framing out: what is consumed is payload, contiguous across chunks, and then trailers. The first
+    /// [`skipped`](Advance::skipped) bytes are framing; none of them if not `may_skip`.
+    ///
+    /// # Errors
+    /// Where the coding is invalid.
+    #[inline]
+    pub fn decode(&mut self, bytes: &mut [u8], may_skip: bool) -> Result<Advance, ChunkError> {
+        self.pass::<false>(bytes, may_skip)
+    }
+
+    /// Whether a body may begin with these bytes, which stay as they are.
+    pub fn may_begin(bytes: &[u8]) -> bool {
+        let (mut decoder, mut at) = (ChunkDecoder::new(), 0);
+        loop {
+            while let Some(chunk) = decoder.plain_chunk(bytes, at) {
+                at = chunk.end + CRLF.len();
+            }
+            match decoder.piece_from(bytes, at) {
+                Ok(Piece::Payload(range) | Piece::Trailers(range) | Piece::Extension(range)) => {
+                    at = range.end
+                }
+                Ok(Piece::More | Piece::Done(_)) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Takes as much of `bytes` as belongs to the body; its framing stays if `FRAMED`, except extensions.
+    #[inline]
+    fn pass<const FRAMED: bool>(&mut self, bytes: &mut [u8], may_skip: bool) -> Result<Advance, ChunkError> {
         let (mut at, mut payload, mut trailers) = (0, 0, 0..0);
-        // Bytes before `moved` are final; bytes from `kept` on have not moved yet.
-        let (mut moved, mut kept) = (0, 0);
+        // Bytes from `skipped` to `moved` are final; bytes from `kept` on have not moved yet.
+        let (mut skipped, mut moved, mut kept) = (0, 0, 0);
         let end = loop {
+            while let Some(chunk) = self.plain_chunk(bytes, at) {
+                payload += chunk.len();
+                at = chunk.end + CRLF.len();
+                if !FRAMED {
+                    if moved == 0 && may_skip {
+                        (skipped, moved) = (chunk.start, chunk.start);
+                    }
+                    moved = move_up(bytes, chunk, moved);
+                    kept = at;
+                }
+            }
             match self.piece_from(bytes, at)? {
                 Piece::Payload(range) => {
                     payload += range.len();
                     at = range.end;
+                    if !FRAMED {
+                        if moved == 0 && may_skip {
+                            (skipped, moved) = (range.start, range.start);
+                        }
+                        moved = move_up(bytes, range, moved);
+                        kept = at;
+                    }
                 }
                 Piece::Trailers(range) => {
                     at = range.end;
-                    trailers = range.start - (kept - moved)..range.end - (kept - moved);
+                    if FRAMED {
+                        trailers = range.start - (kept - moved)..range.end - (kept - moved);
+                    } else {
+                        let start = moved - skipped;
+                        moved = move_up(bytes, range, moved);
+                        kept = at;
+                        trailers = start..moved - skipped;
+                    }
                 }
                 Piece::Extension(range) => {
                     at = range.end;
-                    bytes.copy_within(kept..range.start, moved);
-                    moved += range.start - kept;
-                    kept = range.end;
+                    if FRAMED {
+                        moved = move_up(bytes, kept..range.start, moved);
+                    }
+                    kept = at;
                 }
                 Piece::More => break bytes.len(),
                 Piece::Done(consumed) => break consumed,
             }
         };
+        if !FRAMED {
+            kept = end;
+        }
         let removed = kept - moved;
         if removed > 0 {
             bytes.copy_within(kept.., moved);
         }
         let done = self.is_done();
-        Ok(Advance { consumed: end - removed, removed, payload, trailers, done })
-    }
-
-    /// Takes the first piece of `bytes`. Call again with what follows the piece.
-    #[inline]
-    pub fn piece(&mut self, bytes: &[u8]) -> Result<Piece, ChunkError> {
-        self.piece_from(bytes, 0)
-    }
-
-    /// How much payload of the current chunk has not come yet: that much may be forwarded without this decoder
-    /// (then call [`ChunkDecoder::skip`]). Zero when framing comes next.
-    pub fn remaining(&self) -> u64 {
-        if self.awaiting == Awaiting::Payload { self.remaining } else { 0 }
-    }
-
-    /// Records that `bytes` of payload (at most [`ChunkDecoder::remaining`]) were forwarded by other means, such as splicing.
-    pub fn skip(&mut self, bytes: u64) {
-        if self.awaiting == Awaiting::Payload {
-            self.remaining = self.remaining.saturating_sub(bytes);
-            if self.remaining == 0 {
-                self.awaiting = Awaiting::PayloadReturn;
-            }
-        }
+        Ok(Advance { consumed: end - removed - skipped, skipped, removed, payload, trailers, done })
     }
 
     /// Whether the body has ended.
@@ -212,7 +261,6 @@ impl ChunkDecoder {
     }
 
     fn piece_from(&mut self, bytes: &[u8], mut at: usize) -> Result<Piece, ChunkError> {
-        at = self.plain_size(bytes, at).unwrap_or(at);
         while let Some(&byte) = bytes.get(at) {
             match self.awaiting {
                 Awaiting::FirstDigit => {
@@ -285,32 +333,44 @@ impl ChunkDecoder {
         if self.awaiting == Awaiting::Ended { Ok(Piece::Done(at)) } else { Ok(Piece::More) }
     }
 
-    /// The end of a size line that is complete, short and without an extension. A body in chunks of one byte has little else, and
-    /// a step for each byte costs twice as much. None leaves the state unchanged.
+    /// The payload of a chunk that begins at `at`, is there as a whole with the line end behind it, and has a short size without an
+    /// extension. A body in small chunks has few others, and a step for each byte costs many times as much. None leaves the state
+    /// unchanged.
     #[inline]
-    fn plain_size(&mut self, bytes: &[u8], at: usize) -> Option<usize> {
-        let mut rest = bytes.get(at..)?;
-        match self.awaiting {
-            Awaiting::PayloadReturn => rest = rest.strip_prefix(b"\r\n")?,
-            Awaiting::FirstDigit => {}
+    fn plain_chunk(&mut self, bytes: &[u8], at: usize) -> Option<Range<usize>> {
+        let mut start = match self.awaiting {
+            Awaiting::FirstDigit => at,
+            Awaiting::PayloadReturn if bytes.get(at..at + CRLF.len())? == CRLF => at + CRLF.len(),
             _ => return None,
-        }
+        };
         let mut size = 0;
-        for _ in 0..PLAIN_DIGITS {
-            let Some(digit) = hexadecimal(*rest.first()?) else { break };
-            size = size << 4 | u64::from(digit);
-            rest = &rest[1..];
+        for byte in bytes.get(start..)?.iter().take(PLAIN_DIGITS) {
+            let digit = DIGITS[usize::from(*byte)];
+            if digit > 15 {
+                break;
+            }
+            size = size << 4 | usize::from(digit);
+            start += 1;
         }
-        rest = rest.strip_prefix(b"\r\n").filter(|_| size > 0)?;
-        self.remaining = size;
-        self.begin_chunk();
-        Some(bytes.len() - rest.len())
+        if size == 0 || bytes.get(start..start + CRLF.len())? != CRLF {
+            return None;
+        }
+        start += CRLF.len();
+        let payload = start..start + size;
+        if bytes.get(payload.end..payload.end + CRLF.len())? != CRLF {
+            return None;
+        }
+        if self.excess > 0 {
+            self.excess = self.excess.saturating_sub(u16::try_from(size / 8).unwrap_or(u16::MAX));
+        }
+        self.awaiting = Awaiting::FirstDigit;
+        Some(payload)
     }
 
     /// The size is complete.
     fn begin_chunk(&mut self) {
         self.count = 0;
-        let excused = u32::try_from(self.remaining / 8).unwrap_or(u32::MAX);
+        let excused = u16::try_from(self.remaining / 8).unwrap_or(u16::MAX);
         self.excess = self.excess.saturating_sub(excused);
         self.awaiting = if self.remaining == 0 { Awaiting::TrailerStart } else { Awaiting::Payload };
     }
@@ -407,8 +467,33 @@ struct TrailerName {
     differs: [bool; FRAMING_NAMES.len()],
 }
 
+/// Moves these bytes to `to`, where the final ones end; returns where they end now.
+#[inline]
+fn move_up(bytes: &mut [u8], range: Range<usize>, to: usize) -> usize {
+    let end = to + range.len();
+    if range.start != to {
+        bytes.copy_within(range, to);
+    }
+    end
+}
+
+const CRLF: &[u8] = b"\r\n";
+
+/// The values of hexadecimal digits, and more than 15 for other bytes.
+const DIGITS: [u8; 256] = {
+    let mut digits = [u8::MAX; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        if let Some(digit) = hexadecimal(byte as u8) {
+            digits[byte] = digit;
+        }
+        byte += 1;
+    }
+    digits
+};
+
 /// Sizes of more digits are rare.
-const PLAIN_DIGITS: usize = 7;
+const PLAIN_DIGITS: usize = 6;
 
 const FRAMING_NAMES: [&[u8]; 2] = [b"content-length", b"transfer-encoding"];
 
@@ -428,7 +513,7 @@ impl TrailerName {
 }
 
 #[inline]
-fn hexadecimal(byte: u8) -> Option<u8> {
+const fn hexadecimal(byte: u8) -> Option<u8> {
     match byte {
         b'0'..=b'9' => Some(byte - b'0'),
         b'a'..=b'f' => Some(byte - b'a' + 10),
@@ -448,29 +533,29 @@ mod tests {
     type Body = (Vec<u8>, Vec<u8>, usize);
 
     fn decode(bytes: &[u8], pieces: &[usize]) -> Result<Option<Body>, ChunkError> {
+        let moved = decode_or_skip(bytes, pieces, false);
+        assert_eq!(decode_or_skip(bytes, pieces, true), moved);
+        moved
+    }
+
+    fn decode_or_skip(bytes: &[u8], pieces: &[usize], may_skip: bool) -> Result<Option<Body>, ChunkError> {
         let mut decoder = ChunkDecoder::new();
-        let (mut payload, mut trailers) = (Vec::new(), Vec::new());
-        let mut at = 0;
+        let (mut payload, mut trailers, mut at) = (Vec::new(), Vec::new(), 0);
         for end in pieces.iter().copied().chain([bytes.len()]) {
-            loop {
-                let part = &bytes[at..end];
-                match decoder.piece(part)? {
-                    Piece::Payload(range) => {
-                        payload.extend_from_slice(&part[range.clone()]);
-                        at += range.end;
-                    }
-                    Piece::Trailers(range) => {
-                        trailers.extend_from_slice(&part[range.clone()]);
-                        at += range.end;
-                    }
-                    Piece::Extension(range) => at += range.end,
-                    Piece::More => {
-                        at = end;
-                        break;
-                    }
-                    Piece::Done(used) => return Ok(Some((payload, trailers, at + used))),
-                }
+            let mut part = bytes[at..end].to_vec();
+            let advance = decoder.decode(&mut part, may_skip)?;
+            let part = &part[advance.skipped..];
+            assert!(may_skip || advance.skipped == 0);
+            at += advance.skipped + advance.consumed + advance.removed;
+            payload.extend_from_slice(&part[..advance.payload]);
+            trailers.extend_from_slice(&part[advance.trailers.clone()]);
+            assert_eq!(advance.consumed, advance.payload + advance.trailers.len());
+            if advance.done {
+                // The bytes after the body have moved up behind it.
+                assert_eq!(part[advance.consumed..part.len() - advance.removed], bytes[at..end]);
+                return Ok(Some((payload, trailers, at)));
             }
+            assert_eq!(at, end);
         }
         Ok(None)
     }
@@ -483,7 +568,7 @@ mod tests {
         let (mut passed, mut at, mut payload) = (Vec::new(), 0, 0);
         for end in pieces.iter().copied().chain([bytes.len()]) {
             let mut part = bytes[at..end].to_vec();
-            let advance = decoder.advance(&mut part)?;
+            let advance = decoder.validate(&mut part)?;
             at += advance.consumed + advance.removed;
             payload += advance.payload;
             passed.extend_from_slice(&part[..advance.consumed]);
@@ -514,6 +599,7 @@ mod tests {
         assert_eq!(decode(bytes, &every), whole);
         let passed = pass(bytes, &every);
         assert_eq!(passed, pass(bytes, &[]));
+        assert_eq!(ChunkDecoder::may_begin(bytes), passed.is_ok());
         match (passed, whole) {
             (Ok((passed, used, payload, true)), Ok(Some(body))) => {
                 assert_eq!((used, payload), (body.2, body.0.len()));
@@ -609,7 +695,7 @@ mod tests {
 
     #[test]
     fn lengths_are_bounded() {
-        let long = |size: u32| format!("0;{}\r\n\r\n", "x".repeat(size as usize - 1));
+        let long = |size: u16| format!("0;{}\r\n\r\n", "x".repeat(usize::from(size) - 1));
         assert!(decode(long(ChunkDecoder::MAX_EXTENSION).as_bytes(), &[]).is_ok());
         let extension = decode(long(ChunkDecoder::MAX_EXTENSION + 1).as_bytes(), &[]);
         assert_eq!(extension, Err(ChunkError::ExtensionTooLong));
@@ -618,22 +704,17 @@ mod tests {
     }
 
     #[test]
-    fn payload_may_go_by_another_way() {
-        let mut decoder = ChunkDecoder::new();
-        assert_eq!(decoder.remaining(), 0);
-        decoder.advance(&mut b"10\r\nabc".to_vec()).unwrap();
-        assert_eq!(decoder.remaining(), 13);
-        decoder.skip(13);
-        assert_eq!(decoder.remaining(), 0);
-        assert_eq!(
-            decoder.advance(&mut b"\r\n0\r\n\r\n".to_vec()),
-            Ok(Advance { consumed: 7, removed: 0, payload: 0, trailers: 0..0, done: true })
-        );
-        assert!(decoder.is_done());
-        assert_eq!(
-            decoder.advance(&mut b"GET".to_vec()),
-            Ok(Advance { consumed: 0, removed: 0, payload: 0, trailers: 0..0, done: true })
-        );
+    fn nothing_behind_the_end_is_looked_at() {
+        type Pass = fn(&mut ChunkDecoder, &mut [u8]) -> Result<Advance, ChunkError>;
+        let passes: [Pass; 2] = [ChunkDecoder::validate, |decoder, bytes| decoder.decode(bytes, true)];
+        for pass in passes {
+            let mut decoder = ChunkDecoder::new();
+            assert!(pass(&mut decoder, &mut b"0\r\n\r\n".to_vec()).is_ok_and(|advance| advance.done));
+            assert!(decoder.is_done());
+            let nothing =
+                Advance { consumed: 0, skipped: 0, removed: 0, payload: 0, trailers: 0..0, done: true };
+            assert_eq!(pass(&mut decoder, &mut b"GET".to_vec()), Ok(nothing));
+        }
     }
 
     proptest! {
@@ -669,6 +750,7 @@ mod tests {
             pieces.sort_unstable();
             prop_assert_eq!(decode(&bytes, &pieces), decode(&bytes, &[]));
             prop_assert_eq!(pass(&bytes, &pieces), pass(&bytes, &[]));
+            prop_assert_eq!(ChunkDecoder::may_begin(&bytes), pass(&bytes, &[]).is_ok());
         }
     }
 }

@@ -18,7 +18,7 @@ pub mod error;
 pub mod framing;
 pub mod parser;
 
-pub use chunk_decoder::{Advance, ChunkDecoder, ChunkError, Piece};
+pub use chunk_decoder::{Advance, ChunkDecoder, ChunkError};
 pub use error::{HeadError, HeadErrorKind};
 pub use framing::{BodyFraming, request_framing, response_framing, restate};
 pub use parser::{Options, Parser, Progress};

@@ -1,7 +1,7 @@
 //! HTTP/1 heads and chunked bodies. The first byte says where the bytes are cut.
 
 use weir_h1::{
-    BodyFraming, ChunkDecoder, Options, Parser, Piece, Progress, connection, request_framing,
+    Advance, BodyFraming, ChunkDecoder, ChunkError, Options, Parser, Progress, connection, request_framing,
     response_framing,
 };
 use weir_http::{CaseMap, Head, Kind, Method};
@@ -95,41 +95,46 @@ fn ask(head: &mut Head, raw: &[u8]) {
     assert_eq!(edited.len(), adjusted.len());
 }
 
-/// A chunked body, whole, in two pieces and piece by piece.
+/// How a decoder takes bytes of a body.
+type Pass = fn(&mut ChunkDecoder, &mut [u8]) -> Result<Advance, ChunkError>;
+
+/// A chunked body, whole and in two pieces, with its framing and without.
 pub fn chunked_body(bytes: &[u8]) {
     let Some((cut, bytes)) = cut(bytes) else { return };
+    let (framed, whole) = in_two(ChunkDecoder::validate, bytes, cut);
+    let (bare, decoded) = in_two(|decoder, bytes| decoder.decode(bytes, false), bytes, cut);
+    assert_eq!(ChunkDecoder::may_begin(bytes), whole.is_ok());
+    if let Ok(found) = &whole {
+        // The forwarded part must be parsed in the same way by the next hop, without anything to remove.
+        let mut passed = framed[..found.consumed].to_vec();
+        let again = ChunkDecoder::new().validate(&mut passed);
+        assert_eq!(again, Ok(Advance { removed: 0, ..found.clone() }));
+    }
+    match (whole, decoded) {
+        (Ok(whole), Ok(decoded)) => {
+            assert_eq!((whole.payload, whole.done), (decoded.payload, decoded.done));
+            assert_eq!(framed[whole.trailers], bare[decoded.trailers.clone()]);
+            assert_eq!(decoded.consumed, decoded.payload + decoded.trailers.len());
+        }
+        (whole, decoded) => assert_eq!(whole.err(), decoded.err()),
+    }
+}
+
+/// The remaining bytes and the result. The cut may not change them.
+fn in_two(pass: Pass, bytes: &[u8], cut: usize) -> (Vec<u8>, Result<Advance, ChunkError>) {
     let mut passed = bytes.to_vec();
-    let whole = ChunkDecoder::new().advance(&mut passed);
+    let whole = pass(&mut ChunkDecoder::new(), &mut passed);
     let mut decoder = ChunkDecoder::new();
     let (mut first, mut rest) = (bytes[..cut].to_vec(), bytes[cut..].to_vec());
-    let pieces = decoder.advance(&mut first).and_then(|found| {
+    let pieces = pass(&mut decoder, &mut first).and_then(|found| {
         if found.done {
             return Ok(found);
         }
         assert_eq!(found.consumed + found.removed, cut);
-        Ok(found.followed_by(decoder.advance(&mut rest)?))
+        Ok(found.followed_by(pass(&mut decoder, &mut rest)?))
     });
     assert_eq!(whole, pieces, "cut at {cut}");
-    if let Ok(found) = &whole {
-        // The forwarded part must be parsed in the same way by the next hop, without anything to remove.
-        passed.truncate(found.consumed);
-        let again = ChunkDecoder::new().advance(&mut passed);
-        assert_eq!(again, Ok(weir_h1::Advance { removed: 0, ..found.clone() }));
-    }
-    let (mut decoder, mut at, mut payload) = (ChunkDecoder::new(), 0, 0);
-    while let Ok(piece) = decoder.piece(&bytes[at..]) {
-        match piece {
-            Piece::Payload(range) => {
-                payload += range.len();
-                at += range.end;
-            }
-            Piece::Trailers(range) | Piece::Extension(range) => at += range.end,
-            Piece::More | Piece::Done(_) => {
-                assert_eq!(whole.map(|advance| advance.payload), Ok(payload));
-                break;
-            }
-        }
-    }
+    (passed, whole)
 }
 
 /// The first byte selects a position in the rest.

@@ -47,25 +47,9 @@ impl Indirect {
     }
 
     #[inline(never)]
-    pub(super) fn send_head(&mut self, head: &[u8]) -> Sent {
-        match self {
-            Indirect::Shared(shared) => shared.send_head(head),
-            Indirect::Local(_) | Indirect::Closed => Sent::All,
-        }
-    }
-
-    #[inline(never)]
     pub(super) fn flush(&mut self) -> Sent {
         match self {
             Indirect::Shared(shared) => shared.flush(),
-            Indirect::Local(_) | Indirect::Closed => Sent::All,
-        }
-    }
-
-    #[inline(never)]
-    pub(super) fn send(&mut self, bytes: &[u8]) -> Sent {
-        match self {
-            Indirect::Shared(shared) => shared.send(bytes),
             Indirect::Local(_) | Indirect::Closed => Sent::All,
         }
     }

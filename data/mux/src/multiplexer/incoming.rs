@@ -3,7 +3,6 @@
 //! A turn receives a few times. What comes is processed in place, a limited number of frames, and each stream that gets something is woken.
 
 use weir_h2::{ErrorCode, Event, ReceivedHead};
-use weir_http::Flags;
 use weir_net::{Fault, Received, shortage};
 use weir_sched::TaskKey;
 use weir_sys::Errno;
@@ -101,9 +100,8 @@ impl Inner {
                     rooms::give(head);
                     return self.engine.reset(stream, ErrorCode::RefusedStream);
                 }
-                let chunked = head.head.flags().contains(Flags::CHUNKED);
                 let mut slot = Slot::new(stream);
-                (slot.chunked, slot.ended) = (chunked, end);
+                slot.ended = end;
                 slot.add_head(head);
                 self.slots.push_back(slot);
                 self.started.push_back(stream);
@@ -112,7 +110,6 @@ impl Inner {
                 let head = self.take_head();
                 self.trace_head(Passing::ResponseReceived, stream, &head.head, &head.bytes);
                 let Some(slot) = self.slot(stream) else { return rooms::give(head) };
-                slot.chunked = head.head.flags().contains(Flags::CHUNKED);
                 if end {
                     slot.end(b"");
                 }

@@ -1,11 +1,10 @@
 //! One stream of a connection that carries several: a request of HTTP/2 and its response, on the client's side or on the server's.
 //!
-//! What the peer sends on it waits here until the stream takes it; only then may the peer send more. A body without
-//! announced length is kept in chunks: the rest of this crate moves bodies of unknown length that way, and an HTTP/1 peer
-//! gets it unchanged. The stream sends an HTTP/1 message, head and body; its framing is removed here:
+//! What the peer sends on it waits here until the stream takes it; only then may the peer send more. The stream sends heads, payload
+//! and trailers; this end's engine frames them:
 //!
 //! ```text
-//!   AwaitingHead ──head──► Counted | Chunks | Raw ──the last byte──► Ended
+//!   AwaitingHead ──head──► Open ──the last byte or trailers──► Ended
 //!       ▲    │ 1xx
 //!       └────┘
 //! ```
@@ -16,7 +15,6 @@
 use std::any::Any;
 use std::rc::{Rc, Weak};
 
-use weir_h1::{ChunkDecoder, Parser, Piece};
 use weir_h2::{ErrorCode, HeadFault, ReceivedHead};
 use weir_http::{BodySize, Flags, Head, Method, Version};
 use weir_net::{Fault, Received, Sent};
@@ -52,13 +50,16 @@ struct Beside {
     /// Received bytes that were not consumed: from `start` on.
     input: Vec<u8>,
     start: u32,
+    /// How many of them are trailers, at their end.
+    trailers: u32,
     /// Payload among them for which the peer's window was not opened again yet.
     unreturned: u32,
     /// Payload that the flow control windows did not admit, from `sent_of_pending` on.
     pending: Vec<u8>,
     sent_of_pending: u32,
-    /// Whether `pending` ends the stream.
+    /// Whether `pending` ends the stream, with these trailers.
     pending_ends: bool,
+    pending_trailers: Vec<u8>,
     /// Dropped when the stream is over: its place on the connection.
     lease: Option<Box<dyn Any>>,
 }
@@ -75,22 +76,12 @@ enum Role {
 }
 
 /// The state of the message that this end sends.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outgoing {
     AwaitingHead,
-    /// This many bytes of payload remain.
-    Counted(u64),
-    Chunks(Box<Chunks>),
-    /// Everything until [`SharedStream::complete`].
-    Raw,
+    /// Its payload.
+    Open,
     Ended,
-}
-
-/// A chunked coding that is being removed.
-#[derive(Debug, Default)]
-struct Chunks {
-    decoder: ChunkDecoder,
-    trailers: Vec<u8>,
 }
 
 impl SharedStream {
@@ -160,9 +151,7 @@ impl SharedStream {
             (self.input().len(), self.beside.as_ref().map_or(0, |beside| beside.pending().len()));
         let response = match &self.outgoing {
             Outgoing::AwaitingHead => "awaited",
-            Outgoing::Counted(_) => "counted",
-            Outgoing::Chunks(_) => "chunked",
-            Outgoing::Raw => "raw",
+            Outgoing::Open => "open",
             Outgoing::Ended => "ended",
         };
         let ended = u8::from(self.ended);
@@ -232,15 +221,9 @@ impl SharedStream {
         }
     }
 
-    /// See [`weir_net::Connection::shorten_input`].
-    pub(crate) fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R {
-        let Some(beside) = &mut self.beside else { return edit(&mut []).0 };
-        let held = beside.input.len();
-        let from = (beside.start() + from).min(held);
-        let (result, useless) = edit(&mut beside.input[from..]);
-        beside.input.truncate(held - useless.min(held - beside.start()));
-        self.consume(0);
-        result
+    /// How many bytes at the end of the input are trailers.
+    pub(crate) fn trailers(&self) -> usize {
+        self.beside.as_ref().map_or(0, |beside| beside.trailers as usize)
     }
 
     /// Takes received bytes over, unless `limit` bytes are held.
@@ -260,6 +243,7 @@ impl SharedStream {
             let beside =
                 self.beside.get_or_insert_with(|| Box::new(Beside { input: first, ..Beside::default() }));
             beside.unreturned += arrived.payload;
+            beside.trailers += arrived.trailers;
         }
         self.ended |= arrived.ended;
         self.received += u64::from(arrived.payload);
@@ -343,12 +327,7 @@ impl SharedStream {
         };
         self.id = id;
         self.sent += count as u64;
-        self.outgoing = match size {
-            BodySize::None if ends => Outgoing::Ended,
-            BodySize::Known(length) => Outgoing::Counted(length),
-            BodySize::Unknown => Outgoing::Chunks(Box::default()),
-            BodySize::None | BodySize::Tunnel => Outgoing::Raw,
-        };
+        self.outgoing = if ends { Outgoing::Ended } else { Outgoing::Open };
         Sent::All
     }
 
@@ -363,68 +342,51 @@ impl SharedStream {
         let Some(count) = self.multiplexer.send_head(self.id, head, raw, ends) else { return self.failed() };
         self.sent += count as u64;
         if !interim {
-            self.outgoing = match size {
-                _ if ends => Outgoing::Ended,
-                BodySize::None => Outgoing::Raw,
-                BodySize::Known(length) => Outgoing::Counted(length),
-                BodySize::Unknown if head.flags().contains(Flags::CHUNKED) => {
-                    Outgoing::Chunks(Box::default())
-                }
-                BodySize::Unknown | BodySize::Tunnel => Outgoing::Raw,
-            };
+            self.outgoing = if ends { Outgoing::Ended } else { Outgoing::Open };
         }
         Sent::All
     }
 
-    /// Sends bytes of an HTTP/1 message: all of them are taken, and what the windows do not admit is pending.
-    pub(crate) fn send_head(&mut self, bytes: &[u8]) -> Sent {
-        let mut rest = bytes;
-        while matches!(self.outgoing, Outgoing::AwaitingHead) && !rest.is_empty() {
-            let mut head = Head::new();
-            let options = weir_h1::Options { accept_unsafe_violations: true, ..weir_h1::Options::default() };
-            let weir_h1::Progress::Complete { head_len } =
-                Parser::default().response(rest, &options, &mut head)
-            else {
-                // All heads that come this way were written by this process.
-                return self.failed();
-            };
-            match self.send_message(&head, rest) {
-                Sent::All => rest = &rest[head_len..],
-                other => return other,
-            }
+    /// Sends the rest of a message. The windows may keep some of it pending.
+    pub(crate) fn send_rest(&mut self, payload: &[u8], trailers: &[u8]) -> Sent {
+        match self.send_pending(payload, trailers.is_empty()) {
+            failed @ Sent::Failed(_) => failed,
+            sent if trailers.is_empty() => sent,
+            _ => self.finish(trailers),
         }
-        if !self.take(rest) {
-            return self.failed();
+    }
+
+    /// Takes all of this payload, and sends it. The windows may keep some of it pending.
+    pub(crate) fn send_pending(&mut self, payload: &[u8], ends: bool) -> Sent {
+        match self.outgoing {
+            Outgoing::AwaitingHead => return self.failed(),
+            // The body of a response that may have none is dropped.
+            Outgoing::Ended => {}
+            Outgoing::Open => self.put(payload, ends),
         }
         match self.flush() {
-            Sent::Part(_) => Sent::Part(bytes.len()),
+            Sent::Part(_) => Sent::Part(payload.len()),
             other => other,
         }
     }
 
-    /// Sends bytes of a body, in its framing: as many as the windows admit at once.
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> Sent {
+    /// Sends payload, as much as the windows admit at once; the last of the message if `ends`.
+    pub(crate) fn send(&mut self, payload: &[u8], ends: bool) -> Sent {
         match self.flush() {
             Sent::All => {}
             Sent::Part(_) => return Sent::Part(0),
             failed => return failed,
         }
         let mut done = 0;
-        while done < bytes.len() {
-            let Some(open) = self.multiplexer.room(self.id) else {
-                // A response that its head ended may have closed the stream: the end of its coding carries no payload.
-                return if self.shut() { Sent::All } else { self.failed() };
-            };
+        while done < payload.len() && !self.shut() {
+            let Some(open) = self.multiplexer.room(self.id) else { return self.failed() };
             if open == 0 {
                 self.multiplexer.await_room(self.id);
                 return Sent::Part(done);
             }
-            // The framing is removed, so at most this much is sent.
-            let piece = &bytes[done..][..open.min(bytes.len() - done)];
-            if !self.take(piece) {
-                return self.failed();
-            }
+            let piece = &payload[done..][..open.min(payload.len() - done)];
             done += piece.len();
+            self.put(piece, ends && done == payload.len());
             match self.flush() {
                 Sent::All => {}
                 Sent::Part(_) => return Sent::Part(done),
@@ -434,57 +396,11 @@ impl SharedStream {
         Sent::All
     }
 
-    /// Removes the framing and sends the payload; false if the framing is invalid.
-    fn take(&mut self, bytes: &[u8]) -> bool {
-        match &mut self.outgoing {
-            Outgoing::AwaitingHead => bytes.is_empty(),
-            // The body of a response that may have none is dropped.
-            Outgoing::Ended => true,
-            Outgoing::Raw => {
-                self.put(bytes, false);
-                true
-            }
-            Outgoing::Counted(left) => {
-                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
-                *left -= count as u64;
-                let ends = *left == 0;
-                self.put(&bytes[..count], ends);
-                true
-            }
-            Outgoing::Chunks(_) => self.take_chunks(bytes),
-        }
-    }
-
-    fn take_chunks(&mut self, bytes: &[u8]) -> bool {
-        let mut rest = bytes;
-        loop {
-            let Outgoing::Chunks(chunks) = &mut self.outgoing else { return true };
-            match chunks.decoder.piece(rest) {
-                Ok(Piece::Payload(place)) => {
-                    let end = place.end;
-                    self.put(&rest[place], false);
-                    rest = &rest[end..];
-                }
-                Ok(Piece::Trailers(place)) => {
-                    chunks.trailers.extend_from_slice(&rest[place.clone()]);
-                    rest = &rest[place.end..];
-                }
-                Ok(Piece::Extension(place)) => rest = &rest[place.end..],
-                Ok(Piece::More) => return true,
-                Ok(Piece::Done(_)) => {
-                    self.put(b"", true);
-                    return true;
-                }
-                Err(_) => return false,
-            }
-        }
-    }
-
     /// Sends payload, or keeps what the windows do not admit.
     fn put(&mut self, payload: &[u8], ends: bool) {
         let mut taken = 0;
         if self.beside.as_ref().is_none_or(|beside| beside.pending().is_empty()) {
-            taken = self.send_now(payload, ends);
+            taken = self.send_now(payload, ends, b"");
         }
         let is_left = taken < payload.len();
         if is_left || (ends && !self.shut()) {
@@ -494,21 +410,15 @@ impl SharedStream {
         }
     }
 
-    /// Sends as much as possible and returns the amount; if that was everything and `ends`, the message has ended.
-    fn send_now(&mut self, payload: &[u8], ends: bool) -> usize {
-        let trailers = match &mut self.outgoing {
-            Outgoing::Chunks(chunks) if ends => std::mem::take(&mut chunks.trailers),
-            _ => Vec::new(),
-        };
+    /// Sends as much as possible and returns the amount; if that was everything and `ends`, the message has ended with these trailers.
+    fn send_now(&mut self, payload: &[u8], ends: bool, trailers: &[u8]) -> usize {
         let sent = self.multiplexer.send_data(self.id, payload, ends && trailers.is_empty());
         self.sent += sent as u64;
         if ends && sent == payload.len() {
             if !trailers.is_empty() {
-                self.multiplexer.send_trailers(self.id, &trailers);
+                self.multiplexer.send_trailers(self.id, trailers);
             }
             self.outgoing = Outgoing::Ended;
-        } else if let Outgoing::Chunks(chunks) = &mut self.outgoing {
-            chunks.trailers = trailers;
         }
         sent
     }
@@ -522,28 +432,37 @@ impl SharedStream {
             return self.failed();
         }
         let Some(beside) = self.beside.as_deref_mut() else { return Sent::All };
-        let (pending, start, ends) =
-            (std::mem::take(&mut beside.pending), beside.sent_of_pending, beside.pending_ends);
-        let sent = self.send_now(&pending[start as usize..], ends);
+        let (pending, trailers) =
+            (std::mem::take(&mut beside.pending), std::mem::take(&mut beside.pending_trailers));
+        let (start, ends) = (beside.sent_of_pending, beside.pending_ends);
+        let sent = self.send_now(&pending[start as usize..], ends, &trailers);
         let start = start + sent as u32;
         let is_left = (start as usize) < pending.len();
+        if !is_left {
+            if let Some(beside) = self.beside.as_deref_mut() {
+                beside.sent_of_pending = 0;
+            }
+            return Sent::All;
+        }
         if let Some(beside) = self.beside.as_deref_mut() {
-            (beside.pending, beside.sent_of_pending) =
-                if is_left { (pending, start) } else { (Vec::new(), 0) };
+            (beside.pending, beside.sent_of_pending, beside.pending_trailers) = (pending, start, trailers);
         }
-        if is_left {
-            self.multiplexer.await_room(self.id);
-            return Sent::Part(sent);
-        }
-        Sent::All
+        self.multiplexer.await_room(self.id);
+        Sent::Part(sent)
     }
 
-    /// The body is complete: ends a message that has no other end.
-    pub(crate) fn complete(&mut self) -> Sent {
-        if matches!(self.outgoing, Outgoing::Raw)
-            && !self.beside.as_ref().is_some_and(|beside| beside.pending_ends)
-        {
-            self.put(b"", true);
+    /// All payload was sent: ends the message, once, with these trailers.
+    pub(crate) fn finish(&mut self, trailers: &[u8]) -> Sent {
+        let is_ending = self.beside.as_ref().is_some_and(|beside| beside.pending_ends);
+        if self.outgoing == Outgoing::Open && !is_ending {
+            match trailers {
+                [] => self.put(b"", true),
+                _ => {
+                    let beside = self.beside.get_or_insert_default();
+                    beside.pending_ends = true;
+                    beside.pending_trailers = trailers.to_vec();
+                }
+            }
         }
         self.flush()
     }
@@ -592,6 +511,7 @@ impl Beside {
     /// Drops `count` bytes of the input. Returns by how many bytes the peer's window may be opened.
     fn consume(&mut self, count: usize) -> u32 {
         self.start += count.min(self.input.len() - self.start()) as u32;
+        self.trailers = self.trailers.min((self.input.len() - self.start()) as u32);
         let returned = if self.start() >= self.input.len() {
             self.input.clear();
             self.start = 0;

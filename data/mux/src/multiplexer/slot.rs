@@ -1,6 +1,5 @@
 //! A connection's record of one of its streams: received data that the stream has not taken, and how it ended.
 
-use weir_h1::chunk_encoder::{CHUNK_END, ChunkHeader, MAX_HEADER};
 use weir_h2::ReceivedHead;
 use weir_net::Fault;
 use weir_sched::TaskKey;
@@ -21,8 +20,6 @@ pub(super) struct Slot {
     is_frugal: bool,
     /// Bytes of payload that wait.
     pub payload: u32,
-    /// Whether its body has no announced length.
-    pub chunked: bool,
     pub ended: bool,
     /// The fault that ended it early.
     pub fault: Option<Fault>,
@@ -40,7 +37,10 @@ const _: () = assert!(size_of::<Slot>() <= 56 || size_of::<Errno>() > 2);
 /// What was received for a stream and not taken yet.
 #[derive(Debug, Default)]
 struct Waiting {
+    /// Payload, then trailers as lines.
     bytes: Vec<u8>,
+    /// How many bytes of it are trailers.
+    trailers: u32,
     /// Heads after the first one: a server may send several.
     #[allow(clippy::vec_box, reason = "a head is large to move, and taken in its box")]
     heads: Vec<Box<ReceivedHead>>,
@@ -65,7 +65,6 @@ impl Slot {
             waiting: None,
             is_frugal: true,
             payload: 0,
-            chunked: false,
             ended: false,
             fault: None,
             abort: None,
@@ -97,20 +96,16 @@ impl Slot {
     }
 
     pub fn add_payload(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
         self.payload += bytes.len() as u32;
-        let (is_frugal, chunked) = (self.is_frugal, self.chunked);
+        let is_frugal = self.is_frugal;
         let arrived = self.arrived_mut();
         if is_frugal {
-            make_room(arrived, bytes.len() + MAX_HEADER + CHUNK_END.len());
+            make_room(arrived, bytes.len());
         }
-        if !chunked {
-            arrived.extend_from_slice(bytes);
-        } else if !bytes.is_empty() {
-            let header = ChunkHeader::new(bytes.len() as u64);
-            arrived.extend_from_slice(header.as_bytes());
-            arrived.extend_from_slice(bytes);
-            arrived.extend_from_slice(CHUNK_END);
-        }
+        arrived.extend_from_slice(bytes);
     }
 
     /// Shrinks the memory to what waits, and returns how much was freed. It grows by little until the stream takes something again.
@@ -126,14 +121,13 @@ impl Slot {
         freed
     }
 
-    /// The peer's last byte was received, with these trailers.
+    /// The peer's last byte was received, with these trailers: lines as in HTTP/1.
     pub fn end(&mut self, trailers: &[u8]) {
         self.ended = true;
-        if self.chunked {
-            let arrived = self.arrived_mut();
-            arrived.extend_from_slice(b"0\r\n");
-            arrived.extend_from_slice(trailers);
-            arrived.extend_from_slice(b"\r\n");
+        if !trailers.is_empty() {
+            let waiting = self.waiting.get_or_insert_default();
+            waiting.bytes.extend_from_slice(trailers);
+            waiting.trailers = trailers.len() as u32;
         }
     }
 
@@ -168,9 +162,10 @@ impl Slot {
 
     /// Appends the received bytes to those of the stream. They exchange their memory where the stream has none left.
     pub fn take_arrived(&mut self, into: &mut Vec<u8>) -> Arrived {
-        let mut bytes = 0;
-        if let Some(Waiting { bytes: arrived, .. }) = self.waiting.as_deref_mut() {
+        let (mut bytes, mut trailers) = (0, 0);
+        if let Some(Waiting { bytes: arrived, trailers: behind, .. }) = self.waiting.as_deref_mut() {
             bytes = arrived.len();
+            trailers = std::mem::take(behind);
             if into.is_empty() {
                 std::mem::swap(into, arrived);
             } else {
@@ -178,7 +173,7 @@ impl Slot {
             }
         }
         self.is_frugal &= bytes == 0;
-        Arrived { bytes, payload: std::mem::take(&mut self.payload), ended: self.ended }
+        Arrived { bytes, trailers, payload: std::mem::take(&mut self.payload), ended: self.ended }
     }
 }
 
@@ -193,6 +188,8 @@ fn make_room(arrived: &mut Vec<u8>, count: usize) {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrived {
     pub bytes: usize,
+    /// How many of the bytes are trailers, at their end.
+    pub trailers: u32,
     pub payload: u32,
     pub ended: bool,
 }
@@ -253,21 +250,22 @@ mod tests {
     }
 
     #[test]
-    fn payload_is_in_chunks_where_no_length_was_announced() {
+    fn trailers_follow_the_payload() {
         let mut slot = Slot::new(1);
-        slot.chunked = true;
         slot.add_payload(b"0123456789abcdef");
         slot.add_payload(b"");
         slot.end(b"a: b\r\n");
         let mut bytes = b"held ".to_vec();
         let arrived = slot.take_arrived(&mut bytes);
-        assert_eq!(bytes, b"held 10\r\n0123456789abcdef\r\n0\r\na: b\r\n\r\n");
-        assert_eq!((arrived.bytes, arrived.payload, arrived.ended), (bytes.len() - 5, 16, true));
-        assert_eq!(slot.take_arrived(&mut bytes).bytes, 0);
+        assert_eq!(bytes, b"held 0123456789abcdefa: b\r\n");
+        assert_eq!((arrived.bytes, arrived.payload, arrived.trailers, arrived.ended), (22, 16, 6, true));
+        let again = slot.take_arrived(&mut bytes);
+        assert_eq!((again.bytes, again.trailers, again.ended), (0, 0, true));
         let mut plain = Slot::new(1);
         plain.add_payload(b"ab");
         plain.end(b"");
         let mut bytes = Vec::new();
-        assert_eq!((plain.take_arrived(&mut bytes).payload, &*bytes), (2, &b"ab"[..]));
+        let arrived = plain.take_arrived(&mut bytes);
+        assert_eq!((arrived.payload, arrived.trailers, &*bytes), (2, 0, &b"ab"[..]));
     }
 }

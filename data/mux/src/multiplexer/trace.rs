@@ -277,7 +277,6 @@ impl Inner {
         let words = [
             ("ended", slot.ended),
             ("blocked", slot.awaits != Awaits::Nothing),
-            ("chunked", slot.chunked),
             ("failed", slot.fault.is_some()),
         ];
         let words = words.into_iter().filter_map(|(word, holds)| holds.then_some(word));

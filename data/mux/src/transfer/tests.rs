@@ -46,11 +46,10 @@ fn scripted<F: FnMut(&[u8], More, Tick, &mut Vec<u8>) -> Passed + 'static>(
     Box::new(Scripted { name, journal: Rc::clone(journal), script, at_end: b"" })
 }
 
-/// A transfer without connectors: the filters, and the framing of the input.
+/// A transfer without connectors: the filters.
 struct Bench {
     filtered: Filtered,
     journal: Journal,
-    chunked: bool,
     now: u64,
     sent: Vec<u8>,
 }
@@ -58,11 +57,8 @@ struct Bench {
 const LIMIT: usize = 16;
 
 impl Bench {
-    fn new(chunked: bool) -> Self {
-        let mut filtered = Filtered::new(LIMIT);
-        filtered.decoder = chunked.then(ChunkDecoder::new);
-        filtered.encodes = chunked;
-        Bench { filtered, journal: Journal::default(), chunked, now: 1000, sent: Vec::new() }
+    fn new() -> Self {
+        Bench { filtered: Filtered::new(LIMIT), journal: Journal::default(), now: 1000, sent: Vec::new() }
     }
 
     fn with(
@@ -75,17 +71,17 @@ impl Bench {
     }
 
     /// Offers pieces of these sizes, the last size for all further ones; waits where a filter says so. Returns the time that took, in ms.
-    fn run(&mut self, framed: &[u8], sizes: &[usize]) -> u64 {
+    fn run(&mut self, payload: &[u8], sizes: &[usize]) -> u64 {
         let began = self.now;
         let (mut there, mut taken, mut turn) = (0, 0, 0);
         for _ in 0..10_000 {
-            if there < framed.len() {
-                there = (there + sizes[turn.min(sizes.len() - 1)]).min(framed.len());
+            if there < payload.len() {
+                there = (there + sizes[turn.min(sizes.len() - 1)]).min(payload.len());
                 turn += 1;
             }
             let now = Tick::from_ms(self.now);
-            let last = there == framed.len();
-            taken += self.filtered.feed(&framed[taken..there], last, true, now);
+            let last = there == payload.len();
+            taken += self.filtered.feed(&payload[taken..there], last, now);
             if last && taken == there {
                 self.filtered.finish(now);
             }
@@ -98,30 +94,12 @@ impl Bench {
                 self.now = wake.as_ms();
             }
         }
-        panic!("it does not end: {taken} of {} taken, {:?}", framed.len(), self.journal.borrow());
+        panic!("it does not end: {taken} of {} taken, {:?}", payload.len(), self.journal.borrow());
     }
 
-    /// What the sink got: the payload, and the trailer lines.
-    fn payload(&self) -> (String, String) {
-        if !self.chunked {
-            return (String::from_utf8_lossy(&self.sent).into_owned(), String::new());
-        }
-        let (mut decoder, mut at) = (ChunkDecoder::new(), 0);
-        let (mut payload, mut trailers) = (String::new(), String::new());
-        loop {
-            let rest = &self.sent[at..];
-            let (place, into) = match decoder.piece(rest).expect("a chunked body") {
-                Piece::Payload(place) => (place, &mut payload),
-                Piece::Trailers(place) => (place, &mut trailers),
-                Piece::Done(count) => {
-                    assert_eq!(at + count, self.sent.len(), "nothing follows the end");
-                    return (payload, trailers);
-                }
-                other => panic!("{other:?}"),
-            };
-            into.push_str(&String::from_utf8_lossy(&rest[place.clone()]));
-            at += place.end;
-        }
+    /// The payload at the sink.
+    fn payload(&self) -> String {
+        String::from_utf8_lossy(&self.sent).into_owned()
     }
 }
 
@@ -157,21 +135,18 @@ fn doubled(bytes: &[u8], _: More, _: Tick, out: &mut Vec<u8>) -> Passed {
 }
 
 const PAYLOAD: &str = "abcdefghijklmnopqrstuvwxyz0123456789";
-const CHUNKED: &[u8] = b"5\r\nabcde\r\n1;x=y\r\nf\r\n14\r\nghijklmnopqrstuvwxyz\r\na\r\n0123456789\r\n0\r\nGone: 1\r\nStays: 2\r\n\r\n";
 
-/// Runs the same filters over the payload, plain and in chunks, cut at every place and into pieces of every size.
+/// Runs the same filters over the payload, cut at every place and into pieces of every size.
 #[track_caller]
 fn check(filters: impl Fn(Bench) -> Bench, want: &str) {
-    for (chunked, framed) in [(false, PAYLOAD.as_bytes()), (true, CHUNKED)] {
-        let cuts = (1..=framed.len()).map(|cut| vec![cut, framed.len()]);
-        for sizes in cuts.chain((1..=framed.len()).map(|size| vec![size])) {
-            let mut bench = filters(Bench::new(chunked));
-            bench.run(framed, &sizes);
-            let (payload, trailers) = bench.payload();
-            assert_eq!(payload, want, "chunked={chunked} {sizes:?}");
-            assert_eq!(chunked, trailers.starts_with("Stays: 2\r\n"), "{trailers}");
-            assert!(!trailers.contains("Gone"), "{trailers}");
-        }
+    let cuts = (1..=PAYLOAD.len()).map(|cut| vec![cut, PAYLOAD.len()]);
+    for sizes in cuts.chain((1..=PAYLOAD.len()).map(|size| vec![size])) {
+        let mut bench = filters(Bench::new());
+        bench.filtered.trailers.append(b"Gone: 1\r\nStays: 2\r\n");
+        bench.run(PAYLOAD.as_bytes(), &sizes);
+        assert_eq!(bench.payload(), want, "{sizes:?}");
+        let trailers = String::from_utf8_lossy(bench.filtered.trailers.as_bytes());
+        assert!(trailers.starts_with("Stays: 2\r\n") && !trailers.contains("Gone"), "{trailers}");
     }
 }
 
@@ -200,7 +175,7 @@ fn what_filters_replace_is_what_goes_on() {
 
 #[test]
 fn filters_see_payload_in_their_order_and_only_what_those_before_let_through() {
-    let mut bench = Bench::new(false).with("a", slowly(4, 10)).with("b", doubled).with("c", all);
+    let mut bench = Bench::new().with("a", slowly(4, 10)).with("b", doubled).with("c", all);
     let took = bench.run(b"abcdef", &[100]);
     let seen = bench.journal.borrow().join(", ");
     let want = "a abcdef 4, b abcd 4, c AABBCCDD 8, a ef 2, b ef 2, c EEFF 4, a end, b end, c end";
@@ -209,61 +184,47 @@ fn filters_see_payload_in_their_order_and_only_what_those_before_let_through() {
 
 #[test]
 fn what_a_filter_holds_back_stays_at_the_source() {
-    let mut bench = Bench::new(false).with("a", slowly(4, 10)).with("b", all);
+    let mut bench = Bench::new().with("a", slowly(4, 10)).with("b", all);
     let (first, later) = (Tick::from_ms(1000), Tick::from_ms(1009));
-    assert_eq!(bench.filtered.feed(b"abcdefgh", false, true, first), 4);
+    assert_eq!(bench.filtered.feed(b"abcdefgh", false, first), 4);
     assert_eq!(bench.filtered.chain.wake_at(), Tick::from_ms(1010));
-    assert_eq!(bench.filtered.feed(b"efgh", false, true, later), 0);
+    assert_eq!(bench.filtered.feed(b"efgh", false, later), 0);
     assert_eq!(bench.filtered.staged, b"abcd");
-    assert_eq!(bench.filtered.feed(b"efgh", false, true, Tick::from_ms(1010)), 4);
+    assert_eq!(bench.filtered.feed(b"efgh", false, Tick::from_ms(1010)), 4);
     assert_eq!((&bench.filtered.staged[..], bench.filtered.chain.wake_at()), (&b"abcdefgh"[..], Tick::NEVER));
 }
 
 #[test]
 fn a_later_filter_that_holds_back_stops_those_before_it() {
-    let mut bench = Bench::new(false).with("a", all).with("b", slowly(1, 1000));
-    assert_eq!(bench.filtered.feed(b"abc", false, true, Tick::from_ms(5)), 3);
+    let mut bench = Bench::new().with("a", all).with("b", slowly(1, 1000));
+    assert_eq!(bench.filtered.feed(b"abc", false, Tick::from_ms(5)), 3);
     for ms in [6, 7, 1004] {
-        assert_eq!(bench.filtered.feed(b"defghi", false, true, Tick::from_ms(ms)), 0, "{ms}");
+        assert_eq!(bench.filtered.feed(b"defghi", false, Tick::from_ms(ms)), 0, "{ms}");
     }
     assert_eq!((bench.filtered.staged.as_slice(), bench.journal.borrow().len()), (&b"a"[..], 2));
-    assert_eq!(bench.filtered.feed(b"", false, true, Tick::from_ms(1005)), 0);
+    assert_eq!(bench.filtered.feed(b"", false, Tick::from_ms(1005)), 0);
     assert_eq!(bench.filtered.staged, b"ab");
 }
 
 #[test]
 fn no_more_is_staged_than_a_piece() {
-    let mut bench = Bench::new(false).with("a", all);
+    let mut bench = Bench::new().with("a", all);
     let bytes = vec![b'x'; 100 * LIMIT];
-    assert_eq!(bench.filtered.feed(&bytes, false, true, Tick::from_ms(5)), LIMIT);
-    assert_eq!(bench.filtered.feed(&bytes, false, true, Tick::from_ms(5)), 0, "the sink has taken none");
+    assert_eq!(bench.filtered.feed(&bytes, false, Tick::from_ms(5)), LIMIT);
+    assert_eq!(bench.filtered.feed(&bytes, false, Tick::from_ms(5)), 0, "the sink has taken none");
 }
 
 #[test]
 fn what_a_filter_adds_at_the_end_passes_those_behind_it() {
-    for (chunked, framed) in [(false, &b"abc"[..]), (true, b"3\r\nabc\r\n0\r\n\r\n")] {
-        let mut bench = Bench::new(chunked);
-        let journal = Rc::clone(&bench.journal);
-        let first = Scripted { name: "a", journal, script: all, at_end: b"xyz" };
-        bench.filtered.chain.push(Box::new(first));
-        let mut bench = bench.with("b", slowly(2, 10)).with("c", doubled);
-        let took = bench.run(framed, &[100]);
-        assert_eq!(bench.payload().0, "AABBCCXXYYZZ", "chunked={chunked}");
-        assert!(took >= 20, "{took}");
-        assert_eq!(bench.journal.borrow().last().map(String::as_str), Some("c end"));
-    }
-}
-
-#[test]
-fn a_body_may_leave_in_another_framing_than_it_came() {
-    let mut bench = Bench::new(false).with("a", doubled);
-    (bench.filtered.encodes, bench.chunked) = (true, true);
-    bench.run(b"abc", &[2, 1]);
-    assert_eq!(String::from_utf8_lossy(&bench.sent), "4\r\nAABB\r\n2\r\nCC\r\n0\r\n\r\n");
-    let mut bench = Bench::new(true).with("a", doubled);
-    (bench.filtered.encodes, bench.chunked) = (false, false);
-    bench.run(b"3\r\nabc\r\n0\r\nT: 1\r\n\r\n", &[100]);
-    assert_eq!(bench.payload().0, "AABBCC");
+    let mut bench = Bench::new();
+    let journal = Rc::clone(&bench.journal);
+    let first = Scripted { name: "a", journal, script: all, at_end: b"xyz" };
+    bench.filtered.chain.push(Box::new(first));
+    let mut bench = bench.with("b", slowly(2, 10)).with("c", doubled);
+    let took = bench.run(b"abc", &[100]);
+    assert_eq!(bench.payload(), "AABBCCXXYYZZ");
+    assert!(took >= 20, "{took}");
+    assert_eq!(bench.journal.borrow().last().map(String::as_str), Some("c end"));
 }
 
 #[test]
@@ -279,14 +240,13 @@ fn a_filter_that_waits_for_what_does_not_come_stops_nothing() {
 
 #[test]
 fn another_body_begins_anew() {
-    let mut bench = Bench::new(true).with("a", slowly(2, 1000));
-    bench.filtered.feed(b"5\r\nabcde\r\n", false, true, Tick::from_ms(5));
+    let mut bench = Bench::new().with("a", slowly(2, 1000));
+    bench.filtered.feed(b"abcde", false, Tick::from_ms(5));
     bench.filtered.begin(&BodyFlow::tunnel());
-    bench.chunked = false;
     let mut bench = Bench { now: 5000, ..bench };
     assert!(!bench.filtered.is_done());
     bench.run(b"xyz", &[3]);
-    assert_eq!(bench.payload().0, "xyz");
+    assert_eq!(bench.payload(), "xyz");
     bench.filtered.begin(&BodyFlow::done());
     assert!(bench.filtered.is_done(), "there is nothing to pass");
 }

@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 
 use weir_expr::SampleType::{Bin, Int};
-use weir_expr::{FetchDecl, Fetched, Flags, Needs, Sample, SampleType, Value, scratch};
-use weir_mux::BodyFlow;
+use weir_expr::{FetchDecl, Fetched, Flags, Needs, Sample, SampleType, Value};
 
 use super::access::{Absent, Side};
 use super::values::number;
@@ -46,7 +45,7 @@ pub(super) const ROWS: &[Row] = &[
 #[derive(Debug)]
 pub(crate) struct Body<'c> {
     /// The payload.
-    pub bytes: Cow<'c, [u8]>,
+    pub bytes: &'c [u8],
     /// The length that the head announced.
     pub announced: Option<u64>,
     /// Whether more may arrive before the next evaluation.
@@ -59,15 +58,11 @@ fn answer<'c>(body: Result<Body<'c>, Absent>, then: fn(Body<'c>) -> Fetched<'c>)
 
 fn content(body: Body<'_>) -> Fetched<'_> {
     let flags = if body.grows { Flags::MAY_CHANGE } else { Flags::empty() };
-    Fetched::Sample(Sample::new(Value::Bin(body.bytes)).with(flags).with(Flags::VOLATILE))
+    Fetched::Sample(Sample::new(Value::Bin(Cow::Borrowed(body.bytes))).with(flags).with(Flags::VOLATILE))
 }
 
 fn length(body: Body<'_>) -> Fetched<'_> {
-    let length = body.bytes.len() as i64;
-    if let Cow::Owned(bytes) = body.bytes {
-        scratch::give(bytes);
-    }
-    number(length)
+    number(body.bytes.len() as i64)
 }
 
 fn size(body: Body<'_>) -> Fetched<'_> {
@@ -84,19 +79,14 @@ pub(crate) fn request_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
     }
     let announced = stream.request.message.head.content_length();
     if let Some(body) = stream.attempts.kept_body() {
-        return Ok(Body {
-            bytes: body.payload(scratch::take).ok_or(Absent::Missing)?,
-            announced,
-            grows: false,
-        });
+        return Ok(Body { bytes: body.payload(), announced, grows: false });
     }
     stream.request.message.detach(&mut stream.client);
     if !stream.request.body.inspect(&mut stream.client) {
         return Err(Absent::Missing);
     }
     let grows = !stream.request.body.is_complete() && stream.may_wait();
-    let bytes = stream.request.body.waiting(&stream.client, scratch::take).ok_or(Absent::Missing)?;
-    Ok(Body { bytes, announced, grows })
+    Ok(Body { bytes: stream.request.body.waiting(&stream.client), announced, grows })
 }
 
 /// The response's body: the part received with the head, until it is sent to the client.
@@ -107,11 +97,10 @@ pub(super) fn response_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
     }
     let announced = stream.response.message.head.content_length();
     let Some(upstream) = &mut stream.server.upstream else { return Err(Absent::Missing) };
+    stream.response.begin_body(&upstream.connector, stream.response.size);
     stream.response.message.detach(&mut upstream.connector);
-    let mut flow = BodyFlow::behind(&stream.response.message.head, stream.response.size);
-    if !flow.inspect(&mut upstream.connector) {
+    if !stream.response.body.inspect(&mut upstream.connector) {
         return Err(Absent::Missing);
     }
-    let bytes = flow.waiting(&upstream.connector, scratch::take).ok_or(Absent::Missing)?;
-    Ok(Body { bytes, announced, grows: false })
+    Ok(Body { bytes: stream.response.body.waiting(&upstream.connector), announced, grows: false })
 }

@@ -73,16 +73,9 @@ fn of_form<'c>(stream: &'c mut Stream, args: &'c Args, cursor: &mut Cursor) -> F
     };
     let search =
         ParameterSearch { name: args.str(0).unwrap_or_default(), any_case: args.has(1), delimiter: None };
-    let found = search.next(&bytes, 0, cursor).map(|place| match bytes {
-        Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[place]),
-        Cow::Owned(mut bytes) => {
-            bytes.truncate(place.end);
-            bytes.drain(..place.start);
-            Cow::Owned(bytes)
-        }
-    });
+    let Some(place) = search.next(bytes, 0, cursor) else { return Fetched::Missing };
     let flags = if grows { Flags::MAY_CHANGE } else { Flags::empty() };
-    found.map_or(Fetched::Missing, |value| Fetched::Sample(Sample::new(Value::Bin(value)).with(flags)))
+    Fetched::Sample(Sample::new(Value::Bin(Cow::Borrowed(&bytes[place]))).with(flags))
 }
 
 /// The parameters to look for.

@@ -165,7 +165,7 @@ impl Stream {
         }
         self.enter(During::Last);
         // The client knows the end of this body only by the connection's end.
-        if self.response.body.ends_with_source() {
+        if self.response.body.ends_by_closing() {
             self.client.shut_write();
         }
     }

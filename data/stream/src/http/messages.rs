@@ -4,7 +4,7 @@ use weir_backend::Observation;
 use weir_backend::figures::ServerCounter;
 use weir_containers::PooledFuture;
 use weir_http::{BodySize, Flags, NoRoom, Version, status};
-use weir_mux::{BodyFlow, ConnectionMode, Flow, ReadHead, Side};
+use weir_mux::{BodyFlow, ConnectionMode, Flow, KeptBody, ReadHead, Side};
 use weir_net::{Fault, Received, Sent};
 
 use super::bodies::{MAX_UNWANTED, no_server};
@@ -97,10 +97,19 @@ impl Stream {
                 break;
             }
             // A client that sent its head in pieces may have a buffer just large enough for it: the body may still be in the socket.
-            let Received::Bytes(_) = self.client.receive(limit) else { return };
+            match self.client.receive(limit) {
+                Received::Bytes(_) => {}
+                Received::End if self.request.body.inspect(&mut self.client) => {
+                    match self.request.body.is_complete() {
+                        true => break,
+                        false => return,
+                    }
+                }
+                _ => return,
+            }
         }
         self.trace_coding(Direction::Request, true);
-        let body = self.request.body.keep(&self.client);
+        let body = KeptBody::of(&self.request.body, &self.client);
         self.client.consume(self.request.body.ready());
         self.request.body.begin(BodyFlow::done());
         self.attempts.keep(body);
@@ -155,34 +164,44 @@ impl Stream {
         }
         let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
         let bodiless = self.request.body.is_complete() && self.request.body.ready() == 0;
-        if !bodiless && self.request.body.ready() == 0 {
-            let verbatim = self.request.message.verbatim(&upstream.connector);
+        if bodiless {
+            self.request.message.detach(&mut self.client);
+        } else {
+            self.request.body.aim(&upstream.connector, &self.request.message.head);
+            let verbatim = match self.request.body.ready() {
+                0 => self.request.message.verbatim(&upstream.connector),
+                _ => 0,
+            };
+            // The head is sent together with the part of the body that was received with it.
+            match verbatim {
+                0 => self.request.message.detach(&mut self.client),
+                verbatim => self.request.body.lead_with(verbatim),
+            }
+            if !self.request.body.is_filtered() && !self.request.body.inspect(&mut self.client) {
+                self.trace_coding(Direction::Request, false);
+                return Err(self.malformed_request_body().into());
+            }
             if verbatim > 0 {
-                // The head is sent together with the part of the body that was received with it.
-                self.request.body.lead_with(verbatim);
-                if !self.request.body.inspect(&mut self.client) {
-                    self.trace_coding(Direction::Request, false);
-                    return Err(self.malformed_request_body().into());
-                }
                 return Ok(());
             }
         }
-        self.request.message.detach(&mut self.client);
-        let body = self.attempts.kept_body().map_or(&b""[..], |body| body.framed());
-        // `more` is only announced if it follows at once, because the kernel then holds the bytes back.
+        let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
+        // `waits` is only announced if more follows at once, because the kernel then holds the bytes back.
         let options = |proxy: &crate::instance::Proxy| proxy.config.settings.options.http_no_delay;
         let no_delay = options(self.frontend) || options(self.backend);
-        let more = !no_delay && (!body.is_empty() || (!bodiless && !self.client.input().is_empty()));
+        let waits = !no_delay && !bodiless && self.client.input().len() > self.request.body.ready();
         let before = upstream.connector.sent();
-        let sent = self.request.message.send(&mut upstream.connector, &mut self.scratch, more);
-        let sent = match sent {
-            Sent::Failed(_) => sent,
-            _ if body.is_empty() => sent,
-            _ => upstream.connector.send_head(body, false),
+        let kept = self.attempts.kept_body();
+        let (message, sink, scratch) =
+            (&mut self.request.message, &mut upstream.connector, &mut self.scratch);
+        let sent = match kept {
+            Some(body) => body.send_behind(message, sink, scratch),
+            None if bodiless => message.send(sink, scratch, false),
+            None => self.request.body.send_behind(message, (&mut self.client, sink), scratch, false, waits),
         };
         let nothing_left = upstream.connector.sent() == before;
-        if !body.is_empty() {
-            self.trace_sent(Direction::Request, body.len(), false);
+        if let Some(body) = kept {
+            self.trace_sent(Direction::Request, body.payload().len(), false);
         }
         match sent {
             Sent::Failed(fault) if nothing_left => Err(UpstreamError::Failed(Failure::Unsent(fault))),
@@ -387,11 +406,13 @@ impl Stream {
         let size = if self.response.body.is_filtered() { self.filter_response(size)? } else { size };
         self.settle_connections(size)?;
         let verbatim = self.response.message.verbatim(&self.client);
-        if !self.response.body_begun {
-            self.response.body.begin(BodyFlow::behind(&self.response.message.head, size));
-            if verbatim > 0 {
-                self.response.body.lead_with(verbatim);
-            }
+        let Some(upstream) = &self.server.upstream else { return Err(no_server()) };
+        self.response.begin_body(&upstream.connector, size);
+        if !matches!(size, BodySize::None | BodySize::Tunnel) {
+            self.response.body.aim(&self.client, &self.response.message.head);
+        }
+        if verbatim > 0 {
+            self.response.body.lead_with(verbatim);
         }
         if self.frontend.config.settings.options.http_drop_response_trailers {
             self.response.body.drop_trailers();
@@ -418,15 +439,9 @@ impl Stream {
         if verbatim == 0
             && let Some(upstream) = &mut self.server.upstream
         {
-            let body = self.response.body.take_ready(SENT_WITH_HEAD);
-            let more = closes && self.response.body.is_done();
-            let sent = self.response.message.send_with(
-                &mut self.client,
-                &mut upstream.connector,
-                body,
-                &mut self.scratch,
-                more,
-            );
+            let ends = (&mut upstream.connector, &mut self.client);
+            let message = &mut self.response.message;
+            let sent = self.response.body.send_behind(message, ends, &mut self.scratch, closes, false);
             if let Sent::Failed(_) = sent {
                 return Err(StreamError::close(By::Client, During::Data));
             }
@@ -443,11 +458,10 @@ impl Stream {
     #[cold]
     fn filter_request(&mut self) -> Phase {
         self.request.message.detach(&mut self.client);
-        if !self.request.body.head(&mut self.request.message) {
-            return Ok(());
+        match self.request.body.head(&mut self.request.message) {
+            true => self.request.message.chunk().map_err(|_| no_room()),
+            false => Ok(()),
         }
-        self.request.body.encode(true);
-        self.request.message.chunk().map_err(|_| no_room())
     }
 
     /// The same for the response. Returns the size that is sent.
@@ -455,15 +469,12 @@ impl Stream {
     fn filter_response(&mut self, size: BodySize) -> Phase<BodySize> {
         let Some(upstream) = &mut self.server.upstream else { return Err(no_server()) };
         self.response.message.detach(&mut upstream.connector);
-        if !std::mem::replace(&mut self.response.body_begun, true) {
-            self.response.body.begin(BodyFlow::behind(&self.response.message.head, size));
-        }
+        self.response.begin_body(&upstream.connector, size);
         if !self.response.body.head(&mut self.response.message) || size == BodySize::Tunnel {
             return Ok(size);
         }
         // For an HTTP/1.0 client the body ends with the connection.
         let chunks = self.request.message.head.version() >= Version::HTTP_11;
-        self.response.body.encode(chunks);
         let stated = if chunks { self.response.message.chunk() } else { self.response.message.unframe() };
         stated.map_err(|_| no_room())?;
         Ok(BodySize::Unknown)
@@ -504,14 +515,15 @@ impl Stream {
     /// read and dropped behind the response; else the server's connection ends.
     #[cold]
     fn refuse_response_body(&mut self, came: BodySize) {
-        let flow = BodyFlow::behind(&self.response.message.head, came);
+        let Some(upstream) = &mut self.server.upstream else { return };
+        self.response.begin_body(&upstream.connector, came);
+        let flow = self.response.body.take_flow();
         let ends = match came {
             BodySize::Known(length) => length <= MAX_UNWANTED,
-            BodySize::Unknown => flow.is_chunked(),
+            BodySize::Unknown => flow.is_delimited(),
             BodySize::None | BodySize::Tunnel => false,
         };
         self.reusable.server &= ends;
-        self.response.body.begin(BodyFlow::done());
         if ends {
             self.await_unwanted(flow);
         }
@@ -650,9 +662,6 @@ impl Interim {
 const MAX_INTERIM_RESPONSES: u32 = 200;
 /// The same limit for the total size of their heads.
 const MAX_INTERIM_BYTES: usize = 256 * 1024;
-
-/// How much of a body is copied behind an edited head, to leave in the same system call.
-const SENT_WITH_HEAD: usize = 16 * 1024;
 
 /// `tune.buffers.limit` or `-m` is reached.
 fn out_of_buffers() -> StreamError {

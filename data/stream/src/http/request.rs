@@ -76,7 +76,7 @@ impl Stream {
         // HTTP/1.0 clients expect nothing: they would not understand the confirmation (RFC 9110, 10.1.1).
         self.request.expects_continue =
             head.flags().contains(Flags::EXPECT_100) && head.version() >= Version::HTTP_11;
-        self.request.body.begin(BodyFlow::behind(head, BodySize::of_request(head)));
+        self.request.body.begin(BodyFlow::behind(&self.client, head, BodySize::of_request(head)));
         self.bound_request_head();
         self.reusable.client = true;
         self.capture_request();
@@ -95,9 +95,7 @@ impl Stream {
             return Ok(());
         }
         self.request.message.detach(&mut self.client);
-        let right = self.request.body.inspect(&mut self.client);
-        self.trace_coding(Direction::Request, right);
-        if right {
+        if self.client.shared().is_some() || weir_mux::may_begin_chunks(self.client.input()) {
             return Ok(());
         }
         self.request.progress = RequestProgress::Refused;

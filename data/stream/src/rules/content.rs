@@ -5,8 +5,9 @@ use std::time::Duration;
 use weir_config::model::RulesetKind;
 use weir_containers::PooledFuture;
 use weir_expr::Truth;
-use weir_http::{BodySize, KnownName};
-use weir_net::Received;
+use weir_http::{BodySize, KnownName, Version};
+use weir_mux::Message;
+use weir_net::{Received, Sent};
 use weir_sched::Tick;
 
 use super::{ActionResult, RulesetResult, Settled};
@@ -207,7 +208,10 @@ impl Stream {
                 Received::Bytes(_) => continue,
                 Received::Full => return Ok(Step::Done(())),
                 // The missing rest is noticed where it is needed: rules and the choice of the backend come before.
-                Received::End => return Ok(Step::Done(())),
+                Received::End => {
+                    self.request.body.inspect(&mut self.client);
+                    return Ok(Step::Done(()));
+                }
                 Received::Failed(_) => {
                     self.count_bad_request();
                     return Err(StreamError::error(400, By::Client, During::Request));
@@ -237,8 +241,7 @@ impl Stream {
         let limit = self.instance.limits.body_limit(&self.response.message.head);
         let Some(upstream) = &mut self.server.upstream else { return Ok(()) };
         self.response.message.detach(&mut upstream.connector);
-        self.response.body.begin(weir_mux::BodyFlow::behind(&self.response.message.head, self.response.size));
-        self.response.body_begun = true;
+        self.response.begin_body(&upstream.connector, self.response.size);
         self.drive(
             While::response_body(time, weir_sched::now()),
             |stream, _| stream.gather_response_body(at_least, limit),
@@ -265,7 +268,10 @@ impl Stream {
             match upstream.connector.receive(limit) {
                 Received::Bytes(_) => continue,
                 // A body that ends with the connection is complete now; any other end is noticed when it is forwarded.
-                Received::Full | Received::End => return Ok(Step::Done(())),
+                Received::Full | Received::End => {
+                    self.inspect_response_body();
+                    return Ok(Step::Done(()));
+                }
                 Received::Failed(_) => {
                     self.count(Event::FailedResponse);
                     return Err(StreamError::error(502, By::Server, During::Data));
@@ -290,8 +296,10 @@ impl Stream {
         }
         // The server need not send it again.
         self.request.message.head.remove_known(KnownName::Expect);
-        match self.client.send_head(b"HTTP/1.1 100 Continue\r\n\r\n", false) {
-            weir_net::Sent::Failed(_) => Err(StreamError::close(By::Client, During::Request)),
+        let mut interim = Message::default();
+        let begun = interim.head.start_response(Version::HTTP_11, 100, b"Continue");
+        match begun.map(|()| interim.send(&mut self.client, &mut self.scratch, false)) {
+            Ok(Sent::Failed(_)) => Err(StreamError::close(By::Client, During::Request)),
             _ => Ok(()),
         }
     }

@@ -4,7 +4,7 @@ use weir_config::model::{HeaderEdit, HeaderEditKind, NameMatch};
 use weir_expr::LogFormat;
 use weir_expr::pattern::regex::Regex;
 use weir_http::values::Values;
-use weir_http::{Method, NoRoom, uri};
+use weir_http::{Kind, Method, NoRoom, uri};
 use weir_mux::Message;
 
 use super::{ActionResult, done};
@@ -96,11 +96,14 @@ impl Stream {
         }
         let hints = std::mem::replace(&mut self.response.early_hints, crate::recycle::bytes());
         if self.request.message.head.version().is_11_or_later() {
-            let mut message = b"HTTP/1.1 103 Early Hints\r\n".to_vec();
-            message.extend_from_slice(&hints);
-            message.extend_from_slice(b"\r\n");
-            // A client that closed is noticed when the response is sent.
-            let _ = self.client.send_head(&message, false);
+            let mut raw = b"HTTP/1.1 103 Early Hints\r\n".to_vec();
+            raw.extend_from_slice(&hints);
+            raw.extend_from_slice(b"\r\n");
+            let mut message = Message::default();
+            if message.read_kept(Kind::Response, &raw).is_some() {
+                // A client that closed is noticed when the response is sent.
+                let _ = message.send(&mut self.client, &mut self.scratch, false);
+            }
         }
     }
 

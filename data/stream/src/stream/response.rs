@@ -1,7 +1,7 @@
 //! The response of a stream: the message, its body, and their sizes for the log.
 
 use weir_http::{BodySize, Version};
-use weir_mux::{BodyFlow, Message, Transfer};
+use weir_mux::{BodyFlow, Message, StreamConnector, Transfer};
 
 use crate::recycle::Lent;
 use crate::reply::Reply;
@@ -105,10 +105,17 @@ impl ResponsePart {
         self.progress == ResponseProgress::Leaving
     }
 
+    /// Begins its body, unless that was done before.
+    pub fn begin_body(&mut self, source: &StreamConnector, size: BodySize) {
+        if !std::mem::replace(&mut self.body_begun, true) {
+            self.body.begin(BodyFlow::behind(source, &self.message.head, size));
+        }
+    }
+
     /// The bytes of it that were sent, as the log counts. `head_only` says that the request forbids a body.
     pub fn logged_bytes(&self, head_only: bool) -> u64 {
         // The log counts one byte for the end of a chunked coding. HTTP/2 has none.
-        let coded = self.body.is_chunked() && self.message.head.version() < Version::HTTP_20;
+        let coded = self.body.is_delimited() && self.message.head.version() < Version::HTTP_20;
         let end = coded && !head_only && self.body.is_complete();
         self.logged.total() + self.body.payload() + u64::from(end)
     }

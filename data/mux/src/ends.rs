@@ -1,0 +1,199 @@
+//! The two ends of a flow: where a body comes from, and where it goes.
+
+use weir_net::{Connection, Received, Sent};
+
+use crate::connector::{Indirect, StreamConnector};
+use crate::multiplexer::SharedStream;
+use crate::way::{Tail, Way};
+
+/// The source of a body: a connection of its own, or a stream of a shared one.
+pub(crate) trait Source {
+    fn input(&self) -> &[u8];
+    fn consume(&mut self, count: usize);
+    fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R;
+    fn receive_bulk(&mut self) -> Received;
+    fn receive_piece(&mut self) -> Received;
+    fn peer_closed(&self) -> bool;
+    /// The size of the trailers at the end of the input, if the engine below knows them.
+    fn trailers(&self) -> usize;
+    /// Whether the input holds the last byte of the message, if the engine below knows that.
+    fn at_end(&self) -> bool;
+}
+
+impl Source for Connection {
+    #[inline]
+    fn input(&self) -> &[u8] {
+        Connection::input(self)
+    }
+
+    #[inline]
+    fn consume(&mut self, count: usize) {
+        Connection::consume(self, count);
+    }
+
+    #[inline]
+    fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R {
+        Connection::shorten_input(self, from, edit)
+    }
+
+    #[inline]
+    fn receive_bulk(&mut self) -> Received {
+        Connection::receive_bulk(self)
+    }
+
+    #[inline]
+    fn receive_piece(&mut self) -> Received {
+        Connection::receive_piece(self)
+    }
+
+    #[inline]
+    fn peer_closed(&self) -> bool {
+        Connection::peer_closed(self)
+    }
+
+    #[inline]
+    fn trailers(&self) -> usize {
+        0
+    }
+
+    #[inline]
+    fn at_end(&self) -> bool {
+        false
+    }
+}
+
+impl Source for SharedStream {
+    fn input(&self) -> &[u8] {
+        SharedStream::input(self)
+    }
+
+    fn consume(&mut self, count: usize) {
+        SharedStream::consume(self, count);
+    }
+
+    /// No framing comes from it.
+    fn shorten_input<R>(&mut self, _: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R {
+        edit(&mut []).0
+    }
+
+    fn receive_bulk(&mut self) -> Received {
+        self.receive(usize::MAX)
+    }
+
+    fn receive_piece(&mut self) -> Received {
+        self.receive(usize::MAX)
+    }
+
+    /// A stream of a shared connection never ends with a FIN.
+    fn peer_closed(&self) -> bool {
+        false
+    }
+
+    fn trailers(&self) -> usize {
+        SharedStream::trailers(self)
+    }
+
+    fn at_end(&self) -> bool {
+        SharedStream::ended(self)
+    }
+}
+
+/// The sink of a body.
+pub(crate) trait Sink {
+    /// Sends bytes of a body on its way, as many as fit now.
+    fn send(&mut self, way: &mut Way, bytes: &[u8], tail: Tail) -> Sent;
+    fn flush(&mut self, more: bool) -> Sent;
+    fn has_pending(&self) -> bool;
+    /// Sends the end of the message, once, and flushes.
+    fn finish(&mut self, way: &mut Way, trailers: &[u8], closes: bool) -> Sent;
+    /// Whether it accepts nothing now, or no payload. The task is woken when it does.
+    fn is_full(&mut self, payload: bool) -> bool;
+    /// Whether a sink that did not take all bytes waits for its peer.
+    fn is_slow(&self) -> bool;
+}
+
+impl Sink for Connection {
+    #[inline]
+    fn send(&mut self, way: &mut Way, bytes: &[u8], tail: Tail) -> Sent {
+        match way {
+            Way::Chunks(chunks) => chunks.send(self, bytes, tail),
+            _ => Connection::send(self, bytes, tail.closes),
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self, more: bool) -> Sent {
+        Connection::flush(self, more)
+    }
+
+    #[inline]
+    fn has_pending(&self) -> bool {
+        Connection::has_pending(self)
+    }
+
+    #[inline]
+    fn finish(&mut self, way: &mut Way, trailers: &[u8], closes: bool) -> Sent {
+        match way {
+            Way::Chunks(chunks) => chunks.finish(self, trailers, closes),
+            _ => Connection::flush(self, false),
+        }
+    }
+
+    #[inline]
+    fn is_full(&mut self, _: bool) -> bool {
+        false
+    }
+
+    #[inline]
+    fn is_slow(&self) -> bool {
+        true
+    }
+}
+
+impl Sink for SharedStream {
+    fn send(&mut self, _: &mut Way, bytes: &[u8], tail: Tail) -> Sent {
+        SharedStream::send(self, bytes, tail.ends)
+    }
+
+    fn flush(&mut self, _: bool) -> Sent {
+        SharedStream::flush(self)
+    }
+
+    fn has_pending(&self) -> bool {
+        SharedStream::has_pending(self)
+    }
+
+    fn finish(&mut self, _: &mut Way, trailers: &[u8], _: bool) -> Sent {
+        SharedStream::finish(self, trailers)
+    }
+
+    fn is_full(&mut self, payload: bool) -> bool {
+        SharedStream::is_full(self, payload)
+    }
+
+    fn is_slow(&self) -> bool {
+        SharedStream::is_slow(self)
+    }
+}
+
+impl StreamConnector {
+    /// Sends bytes of a body on its way, as many as fit now.
+    pub(crate) fn send_body(&mut self, way: &mut Way, bytes: &[u8], tail: Tail) -> Sent {
+        match self {
+            StreamConnector::Own(own) => Sink::send(own, way, bytes, tail),
+            StreamConnector::Indirect(Indirect::Shared(shared)) => Sink::send(shared, way, bytes, tail),
+            StreamConnector::Indirect(_) => Sent::All,
+        }
+    }
+
+    /// Sends the end of the message, once, and flushes.
+    pub(crate) fn finish_body(&mut self, way: &mut Way, trailers: &[u8], closes: bool) -> Sent {
+        match self {
+            StreamConnector::Own(own) => Sink::finish(own, way, trailers, closes),
+            StreamConnector::Indirect(Indirect::Shared(shared)) => {
+                Sink::finish(shared, way, trailers, closes)
+            }
+            StreamConnector::Indirect(_) => Sent::All,
+        }
+    }
+}

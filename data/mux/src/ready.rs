@@ -1,0 +1,68 @@
+//! The inspected bytes of a body, at the front of its source's input.
+
+use std::ops::Range;
+
+use crate::way::Way;
+
+/// The ready bytes, and how they leave.
+///
+/// ```text
+///   input   │ head │ body │ trailers │ not inspected │
+///           └──────── ready ─────────┘
+/// ```
+#[derive(Debug)]
+pub(crate) struct ReadyBytes {
+    /// The way of these bytes.
+    pub way: Way,
+    /// How many there are. Input is never as large as 4 GB, and flows are part of every stream.
+    pub count: u32,
+    /// The position of trailers among them.
+    pub trailers: Range<u32>,
+    /// Trailers are not forwarded.
+    pub drops_trailers: bool,
+    /// The caller shuts the sink down right after the last byte.
+    pub ends_sink: bool,
+    /// The first of them leave together with a head.
+    pub with_head: bool,
+}
+
+impl ReadyBytes {
+    /// Nothing.
+    pub const NONE: ReadyBytes = ReadyBytes {
+        way: Way::Open,
+        count: 0,
+        trailers: 0..0,
+        drops_trailers: false,
+        ends_sink: false,
+        with_head: false,
+    };
+
+    /// How many bytes leave as they lie: all but trailers that the sink frames or does not get.
+    #[inline]
+    pub fn leaving(&self) -> usize {
+        let is_whole = self.trailers.is_empty() || (self.way == Way::Wire && !self.drops_trailers);
+        if is_whole { self.count as usize } else { self.trailers.start as usize }
+    }
+
+    /// How many bytes of trailers are there, and whether they go on.
+    pub fn trailers(&self) -> (usize, bool) {
+        (self.trailers.len(), !self.drops_trailers)
+    }
+
+    /// More trailers were found between these positions: they follow the earlier ones directly.
+    pub fn add_trailers(&mut self, place: Range<usize>) {
+        let start = if self.trailers.is_empty() { place.start as u32 } else { self.trailers.start };
+        self.trailers = start..place.end as u32;
+    }
+
+    /// That many bytes at the front have left.
+    #[inline]
+    pub fn left(&mut self, count: usize) {
+        self.count -= count as u32;
+        if !self.trailers.is_empty() {
+            let Range { start, end } = self.trailers;
+            let count = u32::try_from(count).unwrap_or(u32::MAX);
+            self.trailers = start.saturating_sub(count)..end.saturating_sub(count);
+        }
+    }
+}
