@@ -27,7 +27,7 @@ class Proxy:
 
     count = 0
 
-    def __init__(self, binary, configuration):
+    def __init__(self, binary, configuration, output=subprocess.DEVNULL):
         Proxy.count += 1
         self.socket = os.path.join(WORK, f"{Proxy.count}.sock")
         self.port = free_port()
@@ -36,7 +36,7 @@ class Proxy:
             file.write(configuration.format(socket=self.socket, port=self.port))
         if os.path.isdir(binary):
             binary = glob.glob(os.path.join(binary, "**/haproxy"), recursive=True)[0]
-        self.program = subprocess.Popen([binary, "-db", "-f", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.program = subprocess.Popen([binary, "-db", "-f", path], stdout=output, stderr=subprocess.DEVNULL)
         atexit.register(self.stop)
         deadline = time.monotonic() + 120
         while not self.answers():

@@ -12,6 +12,15 @@
 //!
 //! Buffers go round, so a steady stream of lines allocates nothing. Lines that wait together leave in one write as long
 //! as they fit into `PIPE_BUF`, which the kernel never interleaves with other writers; a line is never cut.
+//!
+//! A line in a quiet time wakes the thread and leaves at once. While lines come one after the other, the thread rests a moment
+//! after each write ([`REST`]), so a busy proxy pays one write for many lines, and no wake-up:
+//!
+//! ```text
+//! asleep ── a line: the worker wakes the thread ──► writing ── soon after the last write ──► resting
+//!    ▲                                               │  ▲                                      │
+//!    └──────────── the queue is empty ───────────────┘  └─────────────── lines ────────────────┘
+//! ```
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -34,6 +43,10 @@ const ATOMIC_WRITE: usize = 4096;
 
 /// Every wait ends: an idle writer looks around this often even if nobody woke it.
 const IDLE: Duration = Duration::from_secs(1);
+
+/// How long the thread rests between two writes while lines keep coming, and so how late a line may leave. The queue takes
+/// four thousand lines meanwhile.
+const REST: Duration = Duration::from_millis(1);
 
 /// The handle that puts lines into the queue of one writer thread. Dropping it ends the thread once the queue is empty.
 #[derive(Debug)]
@@ -142,6 +155,7 @@ fn run(shared: &Shared, descriptor: &OwnedFd) {
     let mut next: Option<Vec<u8>> = None;
     // A full disk may take a part of a line. The next one begins on a line of its own.
     let mut torn = false;
+    let mut pace = WritePace::default();
     loop {
         batch.clear();
         let lines = fill(shared, &mut batch, &mut next);
@@ -169,6 +183,24 @@ fn run(shared: &Shared, descriptor: &OwnedFd) {
             }
         }
         shared.finished.store(shared.finished.load(Ordering::Relaxed) + lines, Ordering::Release);
+        // Lines that did not fit into the write follow at once.
+        if pace.is_busy(Instant::now()) && next.is_none() {
+            thread::sleep(REST);
+        }
+    }
+}
+
+/// Decides whether the thread rests after a write.
+#[derive(Debug, Default)]
+struct WritePace {
+    last_write: Option<Instant>,
+}
+
+impl WritePace {
+    /// Notes a write; whether it came soon after another one.
+    fn is_busy(&mut self, now: Instant) -> bool {
+        let last = self.last_write.replace(now);
+        last.is_some_and(|last| now.duration_since(last) <= 2 * REST)
     }
 }
 
@@ -225,7 +257,7 @@ fn write_all(shared: &Shared, descriptor: &OwnedFd, bytes: &[u8]) -> Result<(), 
 mod tests {
     use super::*;
     use std::io::Read;
-    use std::os::unix::net::UnixStream;
+    use std::os::unix::net::{UnixDatagram, UnixStream};
 
     const LONG: Duration = Duration::from_secs(20);
 
@@ -243,6 +275,28 @@ mod tests {
         let mut found = String::new();
         reader.read_to_string(&mut found).unwrap();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn writes_in_a_row_are_a_busy_time() {
+        let (mut pace, start) = (WritePace::default(), Instant::now());
+        let mut is_busy = |ms| pace.is_busy(start + Duration::from_millis(ms));
+        assert_eq!([0, 1, 3, 9, 10].map(&mut is_busy), [false, true, true, false, true]);
+    }
+
+    /// Lines that come one after the other share writes: three writes in a row take a rest at least.
+    #[test]
+    fn the_thread_rests_while_lines_keep_coming() {
+        let (reader, writer_end) = UnixDatagram::pair().unwrap();
+        let writer = Writer::start(writer_end.into(), "fd@9".into()).unwrap();
+        let write = |_| {
+            let start = Instant::now();
+            assert!(writer.push(b"a line\n"));
+            assert_eq!(reader.recv(&mut [0; 100]).unwrap(), 7, "one datagram is one write");
+            (start, Instant::now())
+        };
+        let times: Vec<_> = (0..100).map(write).collect();
+        assert!(times.windows(3).all(|three| three[2].1 - three[0].0 >= REST));
     }
 
     #[test]
