@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use weir_config::model::{LogLine, Severity};
 use weir_events::logger::LONGEST_LENGTH;
-use weir_events::{Level, LogMessage, LogSink, Logger};
+use weir_events::{Level, LogMessage, LogSink, Logger, WallTime};
 
 use crate::ending::{By, During};
+use crate::recycle::Lent;
 use crate::stream::Stream;
 use crate::stream::log_record::LogState;
 
@@ -98,26 +99,20 @@ impl Stream {
         }
     }
 
+    /// Sends the line to the targets that admit it. The first of them has it rendered: a line that sampling or levels keep back
+    /// costs nothing.
     fn write_log_line(&mut self) {
         let Some(level) = self.level() else { return };
         let frontend = self.frontend;
-        let logging = &frontend.config.settings.logging;
-        let mut line = crate::recycle::bytes();
-        let failed_early =
-            !self.request.is_known() && self.ending.is_error() && self.ending.during == During::Request;
-        match (&logging.line, &logging.error_line) {
-            (_, Some(format)) if failed_early && self.ending.by != By::Nobody => {
-                format.render_within(LONGEST_LENGTH, self, &mut line)
-            }
-            (LogLine::Format { format, .. }, _) => format.render_within(LONGEST_LENGTH, self, &mut line),
-            (LogLine::Connect, _) => self.render_connect_line(&mut line),
+        let mut rendered = None;
+        for sink in frontend.log_sinks.iter().filter(|sink| sink.admits(level)) {
+            let Rendered { text, structured_data, time } = rendered.get_or_insert_with(|| Rendered::of(self));
+            let message = LogMessage { level, tag: &frontend.log_tag, structured_data, text };
+            with_logger(|logger| logger.send_admitted(sink, *time, &message));
         }
-        let mut structured = crate::recycle::bytes();
-        if let Some(format) = &logging.structured_data {
-            format.render_within(LONGEST_LENGTH, self, &mut structured);
+        if rendered.is_none() && frontend.log_timing.counts {
+            Rendered::of(self);
         }
-        let message = LogMessage { level, tag: &frontend.log_tag, structured_data: &structured, text: &line };
-        send(frontend, &message);
         frontend.frontend_figures.log_line(weir_sched::worker_index());
     }
 
@@ -166,6 +161,34 @@ impl Stream {
     }
 }
 
+/// A line, ready for the headers of its targets.
+struct Rendered {
+    text: Lent<Vec<u8>>,
+    structured_data: Lent<Vec<u8>>,
+    time: WallTime,
+}
+
+impl Rendered {
+    fn of(stream: &mut Stream) -> Rendered {
+        let logging = &stream.frontend.config.settings.logging;
+        let failed_early =
+            !stream.request.is_known() && stream.ending.is_error() && stream.ending.during == During::Request;
+        let mut text = crate::recycle::bytes();
+        match (&logging.line, &logging.error_line) {
+            (_, Some(format)) if failed_early && stream.ending.by != By::Nobody => {
+                format.render_within(LONGEST_LENGTH, stream, &mut text)
+            }
+            (LogLine::Format { format, .. }, _) => format.render_within(LONGEST_LENGTH, stream, &mut text),
+            (LogLine::Connect, _) => stream.render_connect_line(&mut text),
+        }
+        let mut structured_data = crate::recycle::bytes();
+        if let Some(format) = &logging.structured_data {
+            format.render_within(LONGEST_LENGTH, stream, &mut structured_data);
+        }
+        Rendered { text, structured_data, time: weir_sched::wall_time() }
+    }
+}
+
 /// Logs a message about a proxy to the proxy's targets.
 pub fn announce(proxy: &crate::instance::Proxy, level: Level, text: &[u8]) {
     send(proxy, &LogMessage { level, tag: &proxy.log_tag, structured_data: b"", text });
@@ -183,10 +206,16 @@ pub(crate) fn send(proxy: &crate::instance::Proxy, message: &LogMessage<'_>) {
 
 fn send_to(sinks: &[Arc<LogSink>], message: &LogMessage<'_>) {
     let time = weir_sched::wall_time();
-    LOGGER.with_borrow_mut(|logger| {
-        let Some(logger) = logger else { return };
+    with_logger(|logger| {
         for sink in sinks {
             logger.send(sink, time, message);
         }
+    });
+}
+
+/// Passes the worker's logger, if it has one.
+fn with_logger<R>(use_it: impl FnOnce(&mut Logger) -> R) {
+    LOGGER.with_borrow_mut(|logger| {
+        logger.as_mut().map(use_it);
     });
 }

@@ -11,6 +11,8 @@ pub struct LogTiming {
     pub early: bool,
     /// The default line, which has nothing of a response. It waits for the end where that decides whether there is a line at all.
     pub on_arrival: bool,
+    /// The line changes counters of stick-tables. It is rendered for that, although no target may admit it.
+    pub counts: bool,
 }
 
 impl LogTiming {
@@ -18,12 +20,13 @@ impl LogTiming {
     pub fn of(config: &Proxy) -> Self {
         let options = &config.settings.options;
         let LogLine::Format { format, .. } = &config.settings.logging.line else {
-            return LogTiming { early: false, on_arrival: !options.dont_log_normal };
+            return LogTiming { on_arrival: !options.dont_log_normal, ..LogTiming::default() };
         };
         let structured = config.settings.logging.structured_data.as_ref();
         let by_its_ending = options.dont_log_normal || options.log_separate_errors;
         LogTiming {
             on_arrival: false,
+            counts: format.expressions().any(|expr| changes_counters(expr.decl().name)),
             early: !by_its_ending
                 && is_known_early(format)
                 && structured.is_none_or(|format| is_known_early(format)),
@@ -34,6 +37,10 @@ impl LogTiming {
 fn is_known_early(format: &LogFormat) -> bool {
     format.aliases().all(is_alias_known_early)
         && format.expressions().all(|expr| !GROWS.contains(&expr.decl().name))
+}
+
+fn changes_counters(fetch: &str) -> bool {
+    fetch.contains("_inc_gpc") || fetch.contains("_clr_gpc")
 }
 
 /// Fetches whose values change until the stream ends.

@@ -199,8 +199,9 @@ impl LogSink {
         }
     }
 
-    /// Whether level and sampling let this message through.
-    fn wants(&self, level: Level) -> bool {
+    /// Whether level and sampling let the next message through. Each call takes a place in the cycle of a sampled target, so
+    /// call it once for each message, before its text is made.
+    pub fn admits(&self, level: Level) -> bool {
         if level > self.target.max_level {
             return false;
         }
@@ -280,11 +281,16 @@ impl Logger {
         Self { thread: worker, ..self }
     }
 
-    /// Sends one message to one sink, at once or not at all.
+    /// Sends one message to one sink that admits it, at once or not at all.
     pub fn send(&mut self, sink: &LogSink, time: WallTime, message: &LogMessage<'_>) -> Sent {
-        if !sink.wants(message.level) {
-            return Sent::Filtered;
+        match sink.admits(message.level) {
+            true => self.send_admitted(sink, time, message),
+            false => Sent::Filtered,
         }
+    }
+
+    /// Sends a message that [`LogSink::admits`] let through.
+    pub fn send_admitted(&mut self, sink: &LogSink, time: WallTime, message: &LogMessage<'_>) -> Sent {
         self.line.clear();
         write_line(&mut self.line, &sink.target, &self.identity, &mut self.dates, time, message);
         self.leave(sink, message.text)
@@ -292,7 +298,7 @@ impl Logger {
 
     /// Sends a message received from another program to one sink, at once or not at all.
     pub fn relay(&mut self, sink: &LogSink, time: WallTime, message: &Relayed<'_>) -> Sent {
-        if !sink.wants(message.level()) {
+        if !sink.admits(message.level()) {
             return Sent::Filtered;
         }
         self.line.clear();
