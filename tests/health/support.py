@@ -24,11 +24,11 @@ listen alive
 class Scene:
     """The program with some sections; it listens on one port for nothing but to be found."""
 
-    def __init__(self, binary, folder, sections, extra="", arguments=(), name="checks.cfg"):
+    def __init__(self, binary, folder, sections, extra="", arguments=(), name="checks.cfg", **options):
         self.port = free_port()
         self.cli = os.path.join(folder.path, f"{name}.sock")
         text = CONFIGURATION.format(cli=self.cli, port=self.port, sections=sections, extra=extra)
-        self.program = Program(binary, "-db", "-f", folder.file(name, text), *arguments)
+        self.program = Program(binary, "-db", "-f", folder.file(name, text), *arguments, **options)
 
     def __enter__(self):
         self.program.__enter__()
