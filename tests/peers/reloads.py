@@ -10,7 +10,7 @@ def a_reload_keeps_what_was_counted(binary, folder):
     ring = Ring(folder, "a")
     with Instance(binary, ring, "a") as former:
         fill(former, "first", 2000)
-        held = former.everything()
+        held = former.settled()
         with Instance(binary, ring, "a", former=former) as following:
             assert wait_until(lambda: following.everything() == held), {name: len(table) for name, table in following.everything().items()}
             assert not following.entries("alone")
@@ -41,7 +41,7 @@ def a_reload_with_other_tables_keeps_what_fits(binary, folder):
              "store gpc0,gpt0,gpc1,": "store gpc0,gpt0,glitch_cnt,gpc1,"}
     with Instance(binary, ring, "a") as former:
         fill(former, "first", 300)
-        held = former.everything()
+        held = former.settled()
         with Instance(binary, ring, "a", former=former, replaced=other) as following:
             assert former.program.status() == 0
             known = following.everything()
@@ -65,6 +65,6 @@ def the_reference_teaches_what_replaces_it(binary, folder):
     ring = Ring(folder, "a")
     with Instance(other_implementation("3.2"), ring, "a") as former:
         fill(former, "first")
-        held = former.everything()
+        held = former.settled()
         with Instance(binary, ring, "a", former=former) as following:
             assert wait_until(lambda: following.everything() == held, 10), {name: len(table) for name, table in following.everything().items()}

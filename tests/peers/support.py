@@ -110,6 +110,17 @@ class Instance:
         """What all shared tables hold."""
         return {table: self.entries(table) for table in TABLES}
 
+    def settled(self):
+        """The same, once the last request is counted to its end: a client has its answer before."""
+        known = []
+
+        def is_steady():
+            time.sleep(0.2)
+            known.append(self.everything())
+            return known[-2:-1] == known[-1:]
+        assert wait_until(is_steady, 10), known[-2:]
+        return known[-1]
+
 
 def greet(ring, words="HAProxyS 2.1\na\nb 1 1\n"):
     """A connection to instance `a` of somebody who says that; the connection, and the status."""
