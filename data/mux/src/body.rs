@@ -240,10 +240,19 @@ impl BodyFlow {
         let to = if self.end == End::Head { Way::Payload } else { Way::to(sink, head) };
         let is_untouched =
             matches!(self.ready.way, Way::Open | Way::Wire) && self.ready.count == 0 && self.payload == 0;
+        debug_assert!(is_untouched || self.ready.way != Way::Wire, "it was rewound");
         self.ready.way = match to {
             Way::Chunks(_) if self.end == End::Chunk && is_untouched && !is_filtered => Way::Wire,
             to => to,
         };
+    }
+
+    /// Inspects the body anew, on another way, for another attempt: nothing of it has left.
+    pub fn rewind(&mut self) {
+        if self.ready.way == Way::Wire {
+            let ready = ReadyBytes { drops_trailers: self.ready.drops_trailers, ..ReadyBytes::NONE };
+            *self = BodyFlow { ready, ..BodyFlow::new(BodyFraming::Chunked) };
+        }
     }
 
     /// The tail of the ready bytes. `whole` says that they hold all payload.
@@ -280,11 +289,6 @@ impl BodyFlow {
         self.ready.left(count);
     }
 
-    /// The source ended, which ends the body.
-    pub(crate) fn finish(&mut self) {
-        self.framing = Framing::Done;
-    }
-
     /// A service produced `count` bytes, which count as seen.
     pub(crate) fn count_made(&mut self, source: &StreamConnector, count: usize) {
         if let StreamConnector::Indirect(Indirect::Local(_)) = source {
@@ -292,9 +296,12 @@ impl BodyFlow {
         }
     }
 
-    /// Whether the last byte was seen and has left.
+    /// Whether the last byte was seen and has left, and the sink has the end of the message: by its head, by framing, or by an end of its
+    /// own.
     pub fn is_done(&self) -> bool {
-        self.ready.count == 0 && matches!(self.framing, Framing::Done)
+        let ends_apart = self.is_delimited() && self.ready.way != Way::Wire;
+        let has_left = self.ready.count == 0 && matches!(self.framing, Framing::Done);
+        has_left && (self.ready.end_sent || !ends_apart)
     }
 
     /// Whether the last byte was seen, even if it has not left.
@@ -555,6 +562,7 @@ impl BodyFlow {
     /// All payload has left: the end of the message follows.
     #[inline]
     fn finish_between<S: Source, K: Sink>(&mut self, source: &mut S, sink: &mut K) -> Flow {
+        self.ready.end_sent = true;
         let (count, go_on) = self.ready.trailers();
         let sent = match count {
             0 => sink.finish(&mut self.ready.way, b"", self.ready.ends_sink),
@@ -611,10 +619,11 @@ impl BodyFlow {
         let sent = match sink.send_body(&mut self.ready.way, service.output(), tail) {
             Sent::All => {
                 service.consume(length);
-                match self.is_complete() {
-                    true => sink.finish_body(&mut self.ready.way, b"", self.ready.ends_sink),
-                    false => return Flow::Yield,
+                if !self.is_complete() {
+                    return Flow::Yield;
                 }
+                self.ready.end_sent = true;
+                sink.finish_body(&mut self.ready.way, b"", self.ready.ends_sink)
             }
             Sent::Part(count) => {
                 service.consume(count);
@@ -717,3 +726,6 @@ const SMALL_PIECES: u16 = 256;
 const ROUNDS: usize = 4;
 /// How much of a body is copied behind an edited head, to leave in the same system call.
 const SENT_WITH_HEAD: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,8 @@ pub(crate) struct ReadyBytes {
     pub ends_sink: bool,
     /// The first of them leave together with a head.
     pub with_head: bool,
+    /// The sink got the end of the message.
+    pub end_sent: bool,
 }
 
 impl ReadyBytes {
@@ -35,6 +37,7 @@ impl ReadyBytes {
         drops_trailers: false,
         ends_sink: false,
         with_head: false,
+        end_sent: false,
     };
 
     /// How many bytes leave as they lie: all but trailers that the sink frames or does not get.

@@ -4,7 +4,7 @@ use weir_net::{Connection, Fault, Received, Sent};
 use weir_sys::Errno;
 use weir_sys::splice::Pipe;
 
-use crate::body::{BodyFlow, Flow, Side};
+use crate::body::{BodyFlow, Flow, Framing, Side};
 use crate::connector::StreamConnector;
 use crate::pipes::Pipes;
 use crate::way::Tail;
@@ -130,7 +130,7 @@ fn advance(pipe: &mut Pipe, flow: &mut BodyFlow, source: &mut Connection, sink: 
                 flow.passed_by(count);
                 moved += count;
             }
-            Received::End if flow.ends_with_source() => flow.finish(),
+            Received::End if flow.ends_with_source() => flow.framing = Framing::Done,
             _ => {}
         }
         match sink.splice_from(pipe) {

@@ -15,7 +15,7 @@ use weir_net::{Received, Sent};
 use weir_sched::Tick;
 use weir_sys::Errno;
 
-use crate::body::{BodyFlow, Flow, Side};
+use crate::body::{BodyFlow, Flow, Framing, Side};
 use crate::connector::{Indirect, StreamConnector};
 use crate::filter::{Filter, FilterChain};
 use crate::message::Message;
@@ -311,9 +311,9 @@ impl Filtered {
                     self.staged = Vec::new();
                     return Flow::AwaitSource;
                 }
-                Received::End if flow.ends_with_source() => flow.finish(),
+                Received::End if flow.ends_with_source() => flow.framing = Framing::Done,
                 Received::End if matches!(source, StreamConnector::Indirect(Indirect::Local(_))) => {
-                    flow.finish()
+                    flow.framing = Framing::Done
                 }
                 Received::End => return Flow::Truncated,
                 Received::Full => return Flow::Malformed,
@@ -344,6 +344,7 @@ impl Filtered {
             return None;
         }
         self.staged = Vec::new();
+        flow.ready.end_sent = true;
         Some(match sink.finish_body(&mut flow.ready.way, self.trailers.as_bytes(), closes) {
             Sent::All => Flow::Done,
             Sent::Part(_) => Flow::AwaitSink,
@@ -380,7 +381,7 @@ impl Filtered {
         let taken = self.feed(service.output(), service.ended(), now);
         service.consume(taken);
         if service.ended() && service.output().is_empty() {
-            flow.finish();
+            flow.framing = Framing::Done;
             self.finish(now);
         }
         true

@@ -132,6 +132,27 @@ fn payload_and_trailers_are_the_same_in_other_chunks() {
     }
 }
 
+/// The end of a body without payload is sent, too, however the body crosses.
+#[test]
+fn an_empty_body_in_chunks_has_its_end() {
+    for lines in ["", "option http-buffer-request", "http-response wait-for-body time 1s", "filter trace"] {
+        run(plain(lines), move |world| async move {
+            let mut client = world.client();
+            client.send("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n").await;
+            let mut server = world.accept("s1").await;
+            for _ in 0..2 {
+                server.head().await;
+                assert_eq!(chunks(&mut server).await, (String::new(), String::new()), "{lines}");
+                server.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n").await;
+                client.head().await;
+                assert_eq!(chunks(&mut client).await, (String::new(), String::new()), "{lines}");
+                client.send("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n").await;
+                client.send("0\r\n\r\n").await;
+            }
+        });
+    }
+}
+
 #[test]
 fn edited_messages_too() {
     let text = plain(

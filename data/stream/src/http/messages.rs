@@ -159,11 +159,12 @@ impl Stream {
 
     fn send_request_head(&mut self) -> Result<(), UpstreamError> {
         self.add_server_name().map_err(|_| no_room())?;
+        self.request.body.rewind();
         if !self.request.body.is_done() && self.server.is_shared() {
             self.keep_body_for_refusal();
         }
         let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
-        let bodiless = self.request.body.is_complete() && self.request.body.ready() == 0;
+        let bodiless = self.request.body.is_done();
         if bodiless {
             self.request.message.detach(&mut self.client);
         } else {
