@@ -153,6 +153,30 @@ fn an_empty_body_in_chunks_has_its_end() {
     }
 }
 
+/// A body in chunks may bring more of the next request than a buffer: rules may edit that request all the same.
+#[test]
+fn a_request_that_came_with_the_body_before_it_may_be_edited() {
+    run(plain("http-request set-header x-edited yes"), |world| async move {
+        let mut client = world.client();
+        let body = "x".repeat(40_000);
+        let first = format!(
+            "POST /1 HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n9c40\r\n{body}\r\n0\r\n\r\n"
+        );
+        let second = format!("POST /2 HTTP/1.1\r\nhost: x\r\ncontent-length: 40000\r\n\r\n{body}");
+        client.send(first + &second).await;
+        let mut server = world.accept("s1").await;
+        server.head().await;
+        assert_eq!(chunks(&mut server).await.0.len(), body.len());
+        server.send("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        assert!(server.head().await.ends_with("x-edited: yes\r\n\r\n"));
+        assert_eq!(server.read(body.len()).await, body.as_bytes());
+        server.send("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        for _ in 0..2 {
+            client.expect("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        }
+    });
+}
+
 #[test]
 fn edited_messages_too() {
     let text = plain(

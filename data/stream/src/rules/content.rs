@@ -181,7 +181,11 @@ impl Stream {
             true => self.request.body.ready(),
             false => self.client.input().len().saturating_sub(self.request.message.unconsumed()),
         };
-        self.request.message.head.limit_length(self.instance.limits.buffer_size.saturating_sub(held));
+        let limits = &self.instance.limits;
+        let head = &mut self.request.message.head;
+        // The body before this one may have brought more than a buffer with it.
+        let held = held.min(limits.body_limit(head));
+        head.limit_length(limits.buffer_size.saturating_sub(held));
     }
 
     /// The same for the response.
