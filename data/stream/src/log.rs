@@ -110,7 +110,7 @@ impl Stream {
             let message = LogMessage { level, tag: &frontend.log_tag, structured_data, text };
             with_logger(|logger| logger.send_admitted(sink, *time, &message));
         }
-        if rendered.is_none() && frontend.log_timing.counts {
+        if rendered.is_none() && frontend.log_timing.has_effects {
             Rendered::of(self);
         }
         frontend.frontend_figures.log_line(weir_sched::worker_index());

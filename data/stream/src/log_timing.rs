@@ -11,22 +11,24 @@ pub struct LogTiming {
     pub early: bool,
     /// The default line, which has nothing of a response. It waits for the end where that decides whether there is a line at all.
     pub on_arrival: bool,
-    /// The line changes counters of stick-tables. It is rendered for that, although no target may admit it.
-    pub counts: bool,
+    /// The line may change counters of stick-tables, or variables. It is rendered for that, although no target may admit it.
+    pub has_effects: bool,
 }
 
 impl LogTiming {
     /// The timing for a proxy's settings.
     pub fn of(config: &Proxy) -> Self {
-        let options = &config.settings.options;
-        let LogLine::Format { format, .. } = &config.settings.logging.line else {
-            return LogTiming { on_arrival: !options.dont_log_normal, ..LogTiming::default() };
+        let (options, logging) = (&config.settings.options, &config.settings.logging);
+        let structured = logging.structured_data.as_ref();
+        let mut rare = logging.error_line.iter().chain(structured).map(|format| &**format);
+        let LogLine::Format { format, .. } = &logging.line else {
+            let on_arrival = !options.dont_log_normal;
+            return LogTiming { on_arrival, has_effects: rare.any(has_effects), early: false };
         };
-        let structured = config.settings.logging.structured_data.as_ref();
         let by_its_ending = options.dont_log_normal || options.log_separate_errors;
         LogTiming {
             on_arrival: false,
-            counts: format.expressions().any(|expr| changes_counters(expr.decl().name)),
+            has_effects: has_effects(format) || rare.any(has_effects),
             early: !by_its_ending
                 && is_known_early(format)
                 && structured.is_none_or(|format| is_known_early(format)),
@@ -39,8 +41,9 @@ fn is_known_early(format: &LogFormat) -> bool {
         && format.expressions().all(|expr| !GROWS.contains(&expr.decl().name))
 }
 
-fn changes_counters(fetch: &str) -> bool {
-    fetch.contains("_inc_gpc") || fetch.contains("_clr_gpc")
+fn has_effects(format: &LogFormat) -> bool {
+    let changes_counters = |fetch: &str| fetch.contains("_inc_gpc") || fetch.contains("_clr_gpc");
+    format.expressions().any(|expr| changes_counters(expr.decl().name) || !expr.has_pure_converters())
 }
 
 /// Fetches whose values change until the stream ends.

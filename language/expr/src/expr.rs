@@ -265,6 +265,11 @@ impl Expr {
         !self.converters.is_empty()
     }
 
+    /// Whether its converters need only the sample. They change nothing then.
+    pub fn has_pure_converters(&self) -> bool {
+        self.converters.iter().all(|call| call.converter.is_pure(&call.args))
+    }
+
     /// The expression as it was written.
     pub fn text(&self) -> &str {
         &self.text
