@@ -1,5 +1,7 @@
 //! RFC 9113 by section: received frames, events, and sent frames.
 
+mod early;
+
 use weir_hpack::{Decoder, Encoder, Indexing, Token};
 use weir_http::Version;
 
@@ -316,72 +318,6 @@ fn streams_that_are_closed_or_passed_over_5_1_1() {
     client.connection.reset(5, ErrorCode::Cancel);
     assert_eq!(client.send(&[frame(0, 0, 5, b"x"), frame(8, 0, 5, &[0, 0, 0, 1])].concat()), "");
     assert_eq!((client.received(), client.connection.glitches()), ("reset 5 CANCEL".to_owned(), 2));
-}
-
-/// A request without an end that was answered completely, and that nobody reads any more.
-fn answered_early(client: &mut Client, stream: u32, fields: &[(&str, &str)]) {
-    let pseudo = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "h")];
-    let block = client.block(&[&pseudo[..], fields].concat());
-    client.send(&frame(1, END_HEADERS, stream, &block));
-    client.connection.send_head(stream, &response(&[]), b"", true);
-    client.connection.reset(stream, ErrorCode::NoError);
-    let received = client.received();
-    assert!(!received.contains("reset"), "{received}");
-}
-
-#[test]
-fn requests_that_were_answered_early_are_judged_to_their_end_8_1() {
-    let length = [("content-length", "3")];
-    for (frames, want) in [
-        (vec![frame(0, END_STREAM, 1, b"abc")], ""),
-        (vec![frame(0, END_STREAM, 1, b"ab")], "reset 1 PROTOCOL_ERROR"),
-        (vec![frame(0, 0, 1, b"abcd")], "reset 1 PROTOCOL_ERROR"),
-        (vec![frame(0, 0, 1, b"ab")], "reset 1 NO_ERROR"),
-        (vec![frame(8, 0, 1, &[0, 0, 0, 0])], "reset 1 PROTOCOL_ERROR"),
-        (vec![frame(8, 0, 1, &[0x7f, 255, 255, 255])], "reset 1 FLOW_CONTROL_ERROR"),
-        (vec![frame(3, 0, 1, &[0, 0, 0, 8])], ""),
-    ] {
-        let mut client = Client::new(Limits::default());
-        answered_early(&mut client, 1, &length);
-        client.send(&frames.concat());
-        let received = client.received();
-        let resets: Vec<_> = received.split(", ").filter(|frame| frame.starts_with("reset")).collect();
-        assert_eq!(resets.join(", "), want, "{frames:?}");
-        assert_eq!(client.connection.live(), 0, "{frames:?}");
-    }
-    let mut client = Client::new(Limits::default());
-    answered_early(&mut client, 1, &length);
-    let block = client.block(&[(":path", "/")]);
-    client.send(&frame(1, END_HEADERS | END_STREAM, 1, &block));
-    assert!(client.received().contains("reset 1 PROTOCOL_ERROR"));
-    // After its own reset a client may send nothing more.
-    let mut client = Client::new(Limits::default());
-    answered_early(&mut client, 1, &length);
-    client.send(&frame(3, 0, 1, &[0, 0, 0, 8]));
-    let block = client.get();
-    let said = client.send(&frame(1, END_HEADERS | END_STREAM, 1, &block));
-    assert_eq!(said, "failed STREAM_CLOSED");
-}
-
-#[test]
-fn few_streams_that_were_answered_early_are_kept() {
-    let mut client = Client::new(Limits::default());
-    for number in 0..16 {
-        answered_early(&mut client, 1 + 2 * number, &[]);
-    }
-    client.request(33, false);
-    client.connection.send_head(33, &response(&[]), b"", true);
-    client.connection.reset(33, ErrorCode::NoError);
-    assert!(client.received().ends_with("reset 1 NO_ERROR"));
-    // They take no place of a new stream, and keep no connection that ends.
-    let mut client = Client::new(Limits { concurrent_streams: 1, ..Limits::default() });
-    answered_early(&mut client, 1, &[]);
-    assert_eq!(client.request(3, true), "request 3 http://h/ end");
-    assert!(client.received().contains("reset 1 NO_ERROR"));
-    client.connection.send_head(3, &response(&[]), b"", true);
-    answered_early(&mut client, 5, &[]);
-    client.connection.farewell();
-    assert!(client.connection.is_over());
 }
 
 #[test]
