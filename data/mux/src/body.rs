@@ -1,11 +1,11 @@
 //! A body on its way from one connection to the other.
 //!
-//! Bytes stay in the receiver's input buffer until the other side took them: nothing is copied. Received bytes are looked at once:
-//! counted, or validated in their framing, or taken out of it ([`weir_h1::ChunkDecoder`], and which of both is the body's [`Way`]).
-//! After that they may leave:
+//! Bytes stay in the receiver's input buffer until the other side took them: nothing is copied. Received bytes are inspected once:
+//! counted, or validated in their framing, or taken out of it ([`weir_h1::ChunkDecoder`]), as the body's [`Way`] has it. After that
+//! they may leave (`ready.rs`).
 
 use weir_h1::{BodyFraming, ChunkDecoder};
-use weir_http::{BodySize, Flags, Head};
+use weir_http::{BodySize, Head};
 use weir_net::{Fault, Received, Sent};
 use weir_sys::Errno;
 
@@ -15,7 +15,7 @@ use crate::message::Message;
 use crate::progress::{Progress, Step};
 use crate::ready::ReadyBytes;
 use crate::service::LocalService;
-use crate::way::{Chunks, Tail, Way};
+use crate::way::{Tail, Way};
 
 /// Moves one body. Holds no bytes itself.
 #[derive(Debug)]
@@ -120,18 +120,8 @@ impl KeptBody {
         sink: &mut StreamConnector,
         scratch: &mut Vec<u8>,
     ) -> Sent {
-        if let StreamConnector::Indirect(Indirect::Shared(shared)) = sink {
-            return match shared.send_message(&message.head, message.bytes()) {
-                Sent::All => shared.send_rest(&self.payload, &self.trailers),
-                other => other,
-            };
-        }
-        let mut way = Way::to(sink, &message.head);
-        scratch.clear();
-        message.write(scratch);
-        way.write(&self.payload, false, scratch);
-        way.write_end(&self.trailers, scratch);
-        sink.send_head(scratch, false)
+        let way = Way::to(sink, &message.head);
+        message.send_framed(sink, way, (&self.payload, &self.trailers), scratch, false)
     }
 }
 
@@ -704,16 +694,6 @@ impl BodyFlow {
             self.framing = Framing::Done;
         }
         true
-    }
-}
-
-impl Way {
-    /// The way of payload to this sink behind this head.
-    fn to(sink: &StreamConnector, head: &Head) -> Way {
-        match sink {
-            StreamConnector::Own(_) if head.flags().contains(Flags::CHUNKED) => Way::Chunks(Chunks::Between),
-            _ => Way::Payload,
-        }
     }
 }
 

@@ -6,6 +6,7 @@ use weir_net::{Fault, Received, Sent};
 
 use crate::connector::{Indirect, StreamConnector};
 use crate::multiplexer::NoHead;
+use crate::way::Way;
 
 pub use weir_h1::{HeadError, HeadErrorKind, Options as HeadOptions};
 
@@ -272,15 +273,28 @@ impl Message {
         scratch: &mut Vec<u8>,
         closes: bool,
     ) -> Sent {
+        self.send_framed(to, Way::Payload, (body, b""), scratch, closes)
+    }
+
+    /// The same for a body with trailers that goes this way.
+    pub(crate) fn send_framed(
+        &mut self,
+        to: &mut StreamConnector,
+        mut way: Way,
+        (payload, trailers): (&[u8], &[u8]),
+        scratch: &mut Vec<u8>,
+        closes: bool,
+    ) -> Sent {
         if let StreamConnector::Indirect(Indirect::Shared(to)) = to {
             return match to.send_message(&self.head, &self.bytes) {
-                Sent::All => to.send_rest(body, b""),
+                Sent::All => to.send_rest(payload, trailers),
                 other => other,
             };
         }
         scratch.clear();
         self.write(scratch);
-        scratch.extend_from_slice(body);
+        way.write(payload, false, scratch);
+        way.write_end(trailers, scratch);
         to.send_head(scratch, closes)
     }
 }

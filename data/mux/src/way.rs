@@ -13,7 +13,10 @@ use std::io::IoSlice;
 use std::mem::ManuallyDrop;
 
 use weir_h1::chunk_encoder::{CHUNK_END, ChunkHeader, LAST_CHUNK};
+use weir_http::{Flags, Head};
 use weir_net::{Connection, Sent};
+
+use crate::connector::StreamConnector;
 
 /// How a body crosses from its source to its sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +137,14 @@ impl Chunks {
 }
 
 impl Way {
+    /// The way of payload to this sink behind this head.
+    pub fn to(sink: &StreamConnector, head: &Head) -> Way {
+        match sink {
+            StreamConnector::Own(_) if head.flags().contains(Flags::CHUNKED) => Way::Chunks(Chunks::Between),
+            _ => Way::Payload,
+        }
+    }
+
     /// Appends payload as it leaves on this way, whole chunks where there are chunks.
     pub fn write(&mut self, payload: &[u8], ends: bool, out: &mut Vec<u8>) {
         let Way::Chunks(chunks) = self else { return out.extend_from_slice(payload) };
@@ -164,8 +175,8 @@ fn write_end(out: &mut Vec<u8>, trailers: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Sends the parts with one call, as much as the far end takes. They are copied together where that costs less than more slices, and where
-/// they are encrypted: parts of their own would be records of their own.
+/// Sends the parts with one call, as much as the far end takes. Small ones are copied together, and those that are encrypted: parts of
+/// their own would be records of their own.
 fn send_parts(sink: &mut Connection, parts: [&[u8]; 3], closes: bool) -> Sent {
     if parts[1].len() >= WORTH_SLICES && sink.is_plain() {
         return sink.send_vectored(&parts.map(IoSlice::new), closes);
@@ -189,7 +200,7 @@ thread_local! {
 
 /// The end of a chunk, and of the body.
 const CHUNK_END_AND_LAST: &[u8] = b"\r\n0\r\n\r\n";
-/// Less payload than this is copied between its framing.
+/// Less payload than this is copied between its framing. Not measured.
 const WORTH_SLICES: usize = 2048;
 /// How much memory a worker keeps for framing.
 const MOST_GATHERED: usize = 128 * 1024;

@@ -196,17 +196,14 @@ impl ChunkDecoder {
     #[inline]
     fn pass<const FRAMED: bool>(&mut self, bytes: &mut [u8], may_skip: bool) -> Result<Advance, ChunkError> {
         let (mut at, mut payload, mut trailers) = (0, 0, 0..0);
-        // Bytes from `skipped` to `moved` are final; bytes from `kept` on have not moved yet.
-        let (mut skipped, mut moved, mut kept) = (0, 0, 0);
+        // Bytes from `kept` on have not moved yet.
+        let (mut front, mut kept) = (Front { start: 0, end: 0, may_skip }, 0);
         let end = loop {
             while let Some(chunk) = self.plain_chunk(bytes, at) {
                 payload += chunk.len();
                 at = chunk.end + CRLF.len();
                 if !FRAMED {
-                    if moved == 0 && may_skip {
-                        (skipped, moved) = (chunk.start, chunk.start);
-                    }
-                    moved = move_up(bytes, chunk, moved);
+                    front.add(bytes, chunk);
                     kept = at;
                 }
             }
@@ -215,28 +212,24 @@ impl ChunkDecoder {
                     payload += range.len();
                     at = range.end;
                     if !FRAMED {
-                        if moved == 0 && may_skip {
-                            (skipped, moved) = (range.start, range.start);
-                        }
-                        moved = move_up(bytes, range, moved);
+                        front.add(bytes, range);
                         kept = at;
                     }
                 }
                 Piece::Trailers(range) => {
                     at = range.end;
                     if FRAMED {
-                        trailers = range.start - (kept - moved)..range.end - (kept - moved);
+                        let removed = kept - front.end;
+                        trailers = range.start - removed..range.end - removed;
                     } else {
-                        let start = moved - skipped;
-                        moved = move_up(bytes, range, moved);
+                        trailers = front.add(bytes, range);
                         kept = at;
-                        trailers = start..moved - skipped;
                     }
                 }
                 Piece::Extension(range) => {
                     at = range.end;
                     if FRAMED {
-                        moved = move_up(bytes, kept..range.start, moved);
+                        front.add(bytes, kept..range.start);
                     }
                     kept = at;
                 }
@@ -247,9 +240,9 @@ impl ChunkDecoder {
         if !FRAMED {
             kept = end;
         }
-        let removed = kept - moved;
+        let (skipped, removed) = (front.start, kept - front.end);
         if removed > 0 {
-            bytes.copy_within(kept.., moved);
+            bytes.copy_within(kept.., front.end);
         }
         let done = self.is_done();
         Ok(Advance { consumed: end - removed - skipped, skipped, removed, payload, trailers, done })
@@ -467,14 +460,28 @@ struct TrailerName {
     differs: [bool; FRAMING_NAMES.len()],
 }
 
-/// Moves these bytes to `to`, where the final ones end; returns where they end now.
-#[inline]
-fn move_up(bytes: &mut [u8], range: Range<usize>, to: usize) -> usize {
-    let end = to + range.len();
-    if range.start != to {
-        bytes.copy_within(range, to);
+/// The final bytes, at the front of a slice.
+struct Front {
+    start: usize,
+    end: usize,
+    /// The first bytes need not move to the start of the slice.
+    may_skip: bool,
+}
+
+impl Front {
+    /// Moves bytes up to the final ones; returns their position among these.
+    #[inline]
+    fn add(&mut self, bytes: &mut [u8], range: Range<usize>) -> Range<usize> {
+        if self.may_skip && self.end == 0 {
+            (self.start, self.end) = (range.start, range.start);
+        }
+        let (start, length) = (self.end - self.start, range.len());
+        if range.start != self.end {
+            bytes.copy_within(range, self.end);
+        }
+        self.end += length;
+        start..start + length
     }
-    end
 }
 
 const CRLF: &[u8] = b"\r\n";

@@ -5,7 +5,7 @@
 //!
 //! - [`Parser`] cuts a request or response head out of a receive buffer and fills a [`weir_http::Head`];
 //! - [`BodyFraming`] is how the end of the following body is found;
-//! - [`ChunkDecoder`] validates chunked bodies while they pass, [`chunk_encoder`] makes them;
+//! - [`ChunkDecoder`] validates chunked bodies or takes out their framing, [`chunk_encoder`] makes them;
 //! - [`connection`] decides whether a connection persists, and edits the `Connection` field.
 //!
 //! Anything that RFC 9112 calls unsafe is refused with a named variant of [`HeadErrorKind`], or normalized as an edit of the

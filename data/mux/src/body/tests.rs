@@ -1,17 +1,27 @@
-//! The way of a body over two attempts, on connections of a simulated network.
+//! The ways of bodies, on connections of a simulated network.
 
 use std::net::Ipv4Addr;
 
 use weir_h1::{Options, Parser};
+use weir_http::Flags;
 use weir_net::Connection;
 use weir_sched::simulate::network::{self, Conditions, Peer, SimulatedNetwork};
 use weir_sched::{Descriptor, Tick, current, now, sleep_until, wait};
 use weir_sys::Address;
 
 use super::*;
+use crate::service::Service;
+use crate::way::Chunks;
 
 const HEAD: &[u8] = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
 const BODY: &[u8] = b"3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nT: 1\r\n\r\n";
+
+/// Runs a test, and fails with it.
+#[track_caller]
+fn run<F: Future<Output = ()> + 'static>(main: impl FnOnce(SimulatedNetwork) -> F) {
+    let run = network::run(1, Conditions::CALM, main).expect("a worker");
+    run.outcome.expect("it ends");
+}
 
 /// A connection that was accepted, and its far end.
 async fn pair(network: &SimulatedNetwork, port: u16) -> (StreamConnector, Peer) {
@@ -30,7 +40,7 @@ async fn pair(network: &SimulatedNetwork, port: u16) -> (StreamConnector, Peer) 
 
 #[test]
 fn a_body_that_went_its_wire_way_goes_another_in_the_next_attempt() {
-    let done = network::run(1, Conditions::CALM, |network| async move {
+    run(|network| async move {
         let mut head = Head::new();
         let _ = Parser::default().request(HEAD, &Options::default(), &mut head);
         let ((mut client, far), (server, _far)) = (pair(&network, 80).await, pair(&network, 81).await);
@@ -54,5 +64,92 @@ fn a_body_that_went_its_wire_way_goes_another_in_the_next_attempt() {
         flow.aim(&server, &head, false);
         assert_eq!(flow.ready.way, Way::Chunks(Chunks::Between));
     });
-    done.expect("a worker");
+}
+
+/// Makes this many pieces of this many bytes.
+struct Pieces(usize, usize);
+
+impl Service for Pieces {
+    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> bool {
+        self.0 = self.0.saturating_sub(1);
+        out.resize(out.len() + self.1, b'0' + self.0 as u8);
+        self.0 > 0
+    }
+}
+
+/// Everything that arrives until the end.
+async fn arrived(far: &Peer) -> String {
+    let mut seen = Vec::new();
+    loop {
+        match far.receive(100).await.expect("it stands") {
+            bytes if bytes.is_empty() => return String::from_utf8_lossy(&seen).into_owned(),
+            bytes => seen.extend(bytes),
+        }
+    }
+}
+
+/// Checks a service's body at a client of HTTP/1: in chunks, or up to the end of the connection.
+#[track_caller]
+fn check_made(pieces: Pieces, chunked: bool, want: &'static str) {
+    run(move |network| async move {
+        let mut head = Head::new();
+        if chunked {
+            head.note(Flags::CHUNKED);
+        }
+        let (mut client, far) = pair(&network, 80).await;
+        let mut service = StreamConnector::from(LocalService::new(Box::new(pieces)));
+        let mut flow = BodyFlow::made();
+        flow.aim(&client, &head, false);
+        assert!(!flow.is_done());
+        while flow.advance(&mut service, &mut client) != Flow::Done {}
+        assert!(flow.is_done());
+        client.shut_write();
+        assert_eq!(arrived(&far).await, want);
+    });
+}
+
+#[test]
+fn pieces_of_services_are_chunks_where_the_end_is_not_the_connections() {
+    check_made(Pieces(2, 3), false, "111000");
+    check_made(Pieces(2, 3), true, "3\r\n111\r\n3\r\n000\r\n0\r\n\r\n");
+    check_made(Pieces(1, 17), true, "11\r\n00000000000000000\r\n0\r\n\r\n");
+    check_made(Pieces(1, 0), true, "0\r\n\r\n");
+    check_made(Pieces(2, 0), true, "0\r\n\r\n");
+    check_made(Pieces(1, 0), false, "");
+}
+
+#[test]
+fn kept_bodies_leave_in_the_framing_of_their_head() {
+    run(|network| async move {
+        for (port, payload, want) in
+            [(80, &b"abcde"[..], "5\r\nabcde\r\n0\r\nT: 1\r\n\r\n"), (81, b"", "0\r\nT: 1\r\n\r\n")]
+        {
+            let (mut server, far) = pair(&network, port).await;
+            let mut message = Message::new(10);
+            message.read_kept(weir_http::Kind::Request, HEAD).expect("a head");
+            let kept = KeptBody { payload: payload.to_vec(), trailers: b"T: 1\r\n".to_vec() };
+            assert_eq!(kept.send_behind(&mut message, &mut server, &mut Vec::new()), Sent::All);
+            server.shut_write();
+            assert_eq!(arrived(&far).await, format!("{}{want}", String::from_utf8_lossy(HEAD)));
+        }
+    });
+}
+
+/// A filter may change the length of a body that came with one: it leaves in chunks then.
+#[test]
+fn a_body_may_leave_in_another_framing_than_it_came() {
+    run(|network| async move {
+        let mut head = Head::new();
+        head.note(Flags::CHUNKED);
+        let ((mut source, from), (mut sink, far)) = (pair(&network, 80).await, pair(&network, 81).await);
+        let mut flow = BodyFlow::new(BodyFraming::Length(3));
+        flow.aim(&sink, &head, true);
+        from.send(b"abcNEXT").await.expect("it stands");
+        while flow.advance(&mut source, &mut sink) != Flow::Done {
+            sleep_until(now().after(1)).await;
+        }
+        assert_eq!((flow.is_done(), source.input()), (true, &b"NEXT"[..]));
+        sink.shut_write();
+        assert_eq!(arrived(&far).await, "3\r\nabc\r\n0\r\n\r\n");
+    });
 }

@@ -99,11 +99,11 @@ impl Stream {
             // A client that sent its head in pieces may have a buffer just large enough for it: the body may still be in the socket.
             match self.client.receive(limit) {
                 Received::Bytes(_) => {}
-                Received::End if self.request.body.inspect(&mut self.client) => {
-                    match self.request.body.is_complete() {
-                        true => break,
-                        false => return,
-                    }
+                // An end that came alone.
+                Received::End
+                    if self.request.body.inspect(&mut self.client) && self.request.body.is_complete() =>
+                {
+                    break;
                 }
                 _ => return,
             }
