@@ -77,7 +77,9 @@ fn every_byte_alone() {
 async fn until(peer: &mut Peer, end: &str) -> String {
     let mut seen = String::new();
     while !seen.ends_with(end) {
-        seen.push_str(&String::from_utf8_lossy(&peer.read(1).await));
+        let byte = peer.read(1).await;
+        assert!(!byte.is_empty(), "closed behind {seen:?}");
+        seen.push_str(&String::from_utf8_lossy(&byte));
     }
     seen.truncate(seen.len() - end.len());
     seen
