@@ -377,8 +377,10 @@ fn warn_of_tcp_servers(config: &Config, messages: &Messages) {
     let Some((proxy, server)) = servers.find(|(_, server)| server.settings.multipath) else { return };
     if let Err(error) = weir_sys::socket::multipath_stream(weir_sys::AddressFamily::Inet) {
         messages.warning(format!(
-            "[weir.main()] Servers with 'mptcp@', such as {}/{}, are reached by TCP: the kernel does not speak MPTCP ({error}).",
-            proxy.name, server.name
+            "[weir.main()] Servers with 'mptcp@', such as {}/{}, are reached by TCP: the kernel does not speak MPTCP ({}).",
+            proxy.name,
+            server.name,
+            weir_sys::error_text(error)
         ));
     }
 }

@@ -333,14 +333,11 @@ fn set_server(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
 }
 
 fn set_agent(context: &mut Context<'_>, key: ServerKey, word: &str) -> Result<Outcome, Outcome> {
+    let is_enabled = |view: ServerView| view.agent_state & check_state::ENABLED != 0;
+    if !context.target.server_view(key).is_some_and(is_enabled) {
+        return Err(Outcome::error(NO_AGENT_SENTENCE));
+    }
     let up = match word {
-        _ if context
-            .target
-            .server_view(key)
-            .is_none_or(|view| view.agent_state & check_state::ENABLED == 0) =>
-        {
-            return Err(Outcome::error(NO_AGENT_SENTENCE));
-        }
         "up" => true,
         "down" => false,
         _ => return Err(Outcome::error("'set server <srv> agent' expects 'up' or 'down'.\n")),
