@@ -9,18 +9,8 @@ import socket
 import sys
 
 import measure
-from measure import Proxy
+from measure import HEAD, Proxy
 
-HEAD = """
-global
-    nbthread 1
-    stats socket {socket} mode 600 level admin
-defaults
-    mode http
-    timeout connect 5s
-    timeout client 60s
-    timeout server 60s
-"""
 FRONT = """frontend all
     bind 127.0.0.1:{port}
     http-request return status 200 content-type text/plain string ok

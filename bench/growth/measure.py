@@ -20,6 +20,17 @@ WORK = tempfile.mkdtemp(prefix="growth.")
 atexit.register(shutil.rmtree, WORK, ignore_errors=True)
 REFERENCE = os.path.join(ROOT, "target/haproxy-3.2/haproxy")
 OWN = os.path.join(ROOT, "target/release/weir")
+# The beginning of each configuration.
+HEAD = """
+global
+    nbthread 1
+    stats socket {socket} mode 600 level admin
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 60s
+    timeout server 60s
+"""
 
 
 class Proxy:

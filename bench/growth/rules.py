@@ -16,17 +16,7 @@ from measure import Proxy
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import sides
 
-HEAD = """
-global
-    nbthread 1
-    stats socket {socket} mode 600 level admin
-defaults
-    mode http
-    timeout connect 5s
-    timeout client 60s
-    timeout server 60s
-    option http-ignore-probes
-"""
+HEAD = measure.HEAD + "    option http-ignore-probes\n"
 FRONT = """frontend all
     bind 127.0.0.1:{port}
 """
