@@ -105,12 +105,22 @@ impl KeptBody {
     pub fn of(body: &BodyFlow, source: &StreamConnector) -> KeptBody {
         let (count, are_kept) = body.ready.trailers();
         let behind = &source.input()[body.ready.leaving()..][..if are_kept { count } else { 0 }];
-        KeptBody { payload: body.waiting(source).to_vec(), trailers: behind.to_vec() }
+        KeptBody::new(body.waiting(source), behind)
+    }
+
+    /// A copy of this payload, and of the lines of these trailers.
+    pub(crate) fn new(payload: &[u8], trailers: &[u8]) -> KeptBody {
+        KeptBody { payload: payload.to_vec(), trailers: trailers.to_vec() }
     }
 
     /// The payload.
     pub fn payload(&self) -> &[u8] {
         &self.payload
+    }
+
+    /// The lines of its trailers.
+    pub(crate) fn trailers(&self) -> &[u8] {
+        &self.trailers
     }
 
     /// Sends the head and then this body, in the head's framing. The sink keeps the bytes that do not fit.
@@ -142,6 +152,8 @@ pub enum Flow {
     Truncated,
     /// The source sent an invalid chunked coding.
     Malformed,
+    /// A filter failed.
+    Refused,
     /// One side's connection broke.
     Failed(Side, Fault),
 }
@@ -708,4 +720,4 @@ const ROUNDS: usize = 4;
 const SENT_WITH_HEAD: usize = 16 * 1024;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -28,7 +28,7 @@ mod way;
 
 pub use body::{BodyFlow, Flow, KeptBody, Side};
 pub use connector::StreamConnector;
-pub use filter::{Filter, FilterChain, More, Passed};
+pub use filter::{Failed, Filter, FilterChain, FilterOutput, More, Passed};
 pub use message::{HeadError, HeadErrorKind, HeadOptions, Message, ReadHead};
 pub use multiplexer::{Closing, Multiplexer, Pace, SharedStream, Turn, take_freed, trace, trim};
 pub use persistence::ConnectionMode;

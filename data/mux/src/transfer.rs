@@ -9,15 +9,16 @@
 //! Only what is passing is held here: bytes that a filter holds back stay at the source, which thus sees backpressure.
 
 use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
 
 use weir_http::Head;
 use weir_net::{Received, Sent};
 use weir_sched::Tick;
 use weir_sys::Errno;
 
-use crate::body::{BodyFlow, Flow, Framing, Side};
+use crate::body::{BodyFlow, Flow, Framing, KeptBody, Side};
 use crate::connector::{Indirect, StreamConnector};
-use crate::filter::{Filter, FilterChain};
+use crate::filter::{Failed, Filter, FilterChain};
 use crate::message::Message;
 use crate::pipes::Pipes;
 use crate::progress::{Progress, Step};
@@ -125,18 +126,29 @@ impl Transfer {
         }
     }
 
-    /// Passes the head of this body to the filters. True if they may change the body's length: then its framing must not
-    /// contain one.
-    pub fn head(&mut self, head: &mut Message) -> bool {
-        let Some(filtered) = self.filtered() else { return false };
+    /// Passes the head of this body to the filters; `request` is the request to which a response's head belongs. True if they may
+    /// change the body's length: then its framing must not contain one.
+    pub fn head(&mut self, head: &mut Message, request: Option<&Message>) -> Result<bool, Failed> {
+        let Some(filtered) = self.filtered() else { return Ok(false) };
         let now = weir_sched::now();
-        let resizes = filtered.chain.head(head, now);
+        let resizes = filtered.chain.head(head, request, now)?;
         if filtered.ended {
             // There is no body, and none can be added.
-            let _ = filtered.chain.end(&mut filtered.trailers, now, &mut Vec::new());
-            return false;
+            let _ = filtered.chain.end(&mut filtered.trailers, now, &mut Vec::new())?;
+            return Ok(false);
         }
-        resizes
+        Ok(resizes)
+    }
+
+    /// Begins a kept body anew, for another server: it passes the filters once more.
+    pub fn repeat(&mut self, body: &Rc<KeptBody>) {
+        self.flow = BodyFlow::made();
+        let flow = &self.flow;
+        if let Some(Detour::Filters(filtered)) = self.aside.as_mut().and_then(|aside| aside.detour.as_mut()) {
+            filtered.begin(flow);
+            filtered.chain.restart();
+            filtered.kept = Some(Repeat { body: Rc::clone(body), taken: 0 });
+        }
     }
 
     /// Chooses the body's way, once the sink and its head are known.
@@ -220,10 +232,18 @@ impl DerefMut for Transfer {
     }
 }
 
+/// A kept body that passes in place of the source's bytes.
+#[derive(Debug)]
+struct Repeat {
+    body: Rc<KeptBody>,
+    taken: usize,
+}
+
 /// The filters, and the bytes that are passing through them.
 #[derive(Debug)]
 struct Filtered {
     chain: FilterChain,
+    kept: Option<Repeat>,
     trailers: Trailers,
     /// Payload that passed, up to a piece of each filter's limit; the first `sent` bytes of it have left.
     staged: Vec<u8>,
@@ -237,6 +257,7 @@ impl Filtered {
     fn new(limit: usize) -> Self {
         Filtered {
             chain: FilterChain::new(limit),
+            kept: None,
             trailers: Trailers::default(),
             staged: Vec::new(),
             sent: 0,
@@ -246,7 +267,8 @@ impl Filtered {
     }
 
     fn begin(&mut self, flow: &BodyFlow) {
-        self.chain.restart();
+        self.chain.begin();
+        self.kept = None;
         self.trailers.clear();
         self.staged.clear();
         self.sent = 0;
@@ -272,15 +294,10 @@ impl Filtered {
             if let Some(stop) = self.send(flow, sink) {
                 return stop;
             }
-            let more = match source {
-                StreamConnector::Own(_) | StreamConnector::Indirect(Indirect::Shared(_)) => {
-                    self.take(flow, source, now)
-                }
-                StreamConnector::Indirect(Indirect::Local(service)) => self.take_made(flow, service, now),
-                StreamConnector::Indirect(Indirect::Closed) => true,
-            };
-            if !more {
-                return Flow::Malformed;
+            match self.filter(flow, source, now) {
+                Ok(true) => {}
+                Ok(false) => return Flow::Malformed,
+                Err(Failed) => return Flow::Refused,
             }
             if !self.staged.is_empty() || self.ended {
                 continue;
@@ -289,38 +306,79 @@ impl Filtered {
             if wake <= now {
                 continue;
             }
-            if !wake.is_never() {
-                self.staged = Vec::new();
-                return Flow::Withheld;
-            }
-            // Nothing is received while a head still waits to leave.
-            if sink.has_pending() {
-                match sink.flush(false) {
-                    Sent::All => {}
-                    Sent::Part(_) => return Flow::AwaitSink,
-                    Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
-                }
-            }
-            let received = match source {
-                StreamConnector::Own(own) => own.receive_piece(),
-                StreamConnector::Indirect(other) => other.receive(self.limit),
+            // A kept body is there as a whole: only filters hold it back.
+            let waits = match wake.is_never() && self.kept.is_none() {
+                true => self.receive(flow, source, sink),
+                false => Some(Flow::Withheld),
             };
-            match received {
-                Received::Bytes(count) => flow.count_made(source, count),
-                Received::Nothing => {
-                    self.staged = Vec::new();
-                    return Flow::AwaitSource;
-                }
-                Received::End if flow.ends_with_source() => flow.framing = Framing::Done,
-                Received::End if matches!(source, StreamConnector::Indirect(Indirect::Local(_))) => {
-                    flow.framing = Framing::Done
-                }
-                Received::End => return Flow::Truncated,
-                Received::Full => return Flow::Malformed,
-                Received::Failed(fault) => return Flow::Failed(Side::Source, fault),
+            match waits {
+                None => continue,
+                Some(Flow::AwaitSource | Flow::Withheld) => {}
+                Some(stop) => return stop,
+            }
+            if self.chain.idle(now, &mut self.staged).is_err() {
+                return Flow::Refused;
+            }
+            if self.staged.is_empty() {
+                self.staged = Vec::new();
+                return waits.unwrap_or(Flow::Yield);
             }
         }
         Flow::Yield
+    }
+
+    /// Receives the next bytes of the body: none if some came, or its end.
+    fn receive(
+        &mut self,
+        flow: &mut BodyFlow,
+        source: &mut StreamConnector,
+        sink: &mut StreamConnector,
+    ) -> Option<Flow> {
+        // Nothing is received while a head still waits to leave.
+        if sink.has_pending() {
+            match sink.flush(false) {
+                Sent::All => {}
+                Sent::Part(_) => return Some(Flow::AwaitSink),
+                Sent::Failed(fault) => return Some(Flow::Failed(Side::Sink, fault)),
+            }
+        }
+        let received = match source {
+            StreamConnector::Own(own) => own.receive_piece(),
+            StreamConnector::Indirect(other) => other.receive(self.limit),
+        };
+        match received {
+            Received::Bytes(count) => flow.count_made(source, count),
+            Received::Nothing => return Some(Flow::AwaitSource),
+            Received::End if flow.ends_with_source() => flow.framing = Framing::Done,
+            Received::End if matches!(source, StreamConnector::Indirect(Indirect::Local(_))) => {
+                flow.framing = Framing::Done;
+            }
+            Received::End => return Some(Flow::Truncated),
+            Received::Full => return Some(Flow::Malformed),
+            Received::Failed(fault) => return Some(Flow::Failed(Side::Source, fault)),
+        }
+        None
+    }
+
+    /// Passes the available bytes through the filters; false if the coding is invalid.
+    fn filter(
+        &mut self,
+        flow: &mut BodyFlow,
+        source: &mut StreamConnector,
+        now: Tick,
+    ) -> Result<bool, Failed> {
+        if self.kept.is_some() {
+            return self.take_kept(flow, now).map(|()| true);
+        }
+        match source {
+            StreamConnector::Own(_) | StreamConnector::Indirect(Indirect::Shared(_)) => {
+                self.take(flow, source, now)
+            }
+            StreamConnector::Indirect(Indirect::Local(service)) => {
+                self.take_made(flow, service, now).map(|()| true)
+            }
+            StreamConnector::Indirect(Indirect::Closed) => Ok(true),
+        }
     }
 
     /// Sends what passed the filters; none if there is room for more.
@@ -353,15 +411,15 @@ impl Filtered {
     }
 
     /// Passes the available bytes of a body from a connection through the filters; false if the coding is invalid.
-    fn take(&mut self, flow: &mut BodyFlow, source: &mut StreamConnector, now: Tick) -> bool {
+    fn take(&mut self, flow: &mut BodyFlow, source: &mut StreamConnector, now: Tick) -> Result<bool, Failed> {
         if flow.ready.leaving() == 0
             && source.input().len() > flow.ready()
             && !flow.is_complete()
             && !flow.inspect(source)
         {
-            return false;
+            return Ok(false);
         }
-        let taken = self.feed(flow.waiting(source), flow.is_complete(), now);
+        let taken = self.feed(flow.waiting(source), flow.is_complete(), now)?;
         source.consume(taken);
         flow.ready.left(taken);
         if flow.is_complete() && flow.ready.leaving() == 0 {
@@ -371,28 +429,51 @@ impl Filtered {
             }
             source.consume(count);
             flow.ready.left(count);
-            self.finish(now);
+            self.finish(now)?;
         }
-        true
+        Ok(true)
     }
 
     /// The same for the bytes of a service.
-    fn take_made(&mut self, flow: &mut BodyFlow, service: &mut LocalService, now: Tick) -> bool {
-        let taken = self.feed(service.output(), service.ended(), now);
+    fn take_made(
+        &mut self,
+        flow: &mut BodyFlow,
+        service: &mut LocalService,
+        now: Tick,
+    ) -> Result<(), Failed> {
+        let taken = self.feed(service.output(), service.ended(), now)?;
         service.consume(taken);
         if service.ended() && service.output().is_empty() {
             flow.framing = Framing::Done;
-            self.finish(now);
+            self.finish(now)?;
         }
-        true
+        Ok(())
+    }
+
+    /// The same for a kept body.
+    fn take_kept(&mut self, flow: &mut BodyFlow, now: Tick) -> Result<(), Failed> {
+        let Some(Repeat { body, taken: before }) = &self.kept else { return Ok(()) };
+        let (body, before) = (Rc::clone(body), *before);
+        let taken = before + self.feed(&body.payload()[before..], true, now)?;
+        if let Some(kept) = &mut self.kept {
+            kept.taken = taken;
+        }
+        if taken == body.payload().len() {
+            if !flow.is_complete() {
+                flow.framing = Framing::Done;
+                self.trailers.append(body.trailers());
+            }
+            self.finish(now)?;
+        }
+        Ok(())
     }
 
     /// Offers payload to the filters, the last if `last`; returns how much was taken.
-    fn feed(&mut self, payload: &[u8], last: bool, now: Tick) -> usize {
+    fn feed(&mut self, payload: &[u8], last: bool, now: Tick) -> Result<usize, Failed> {
         let Filtered { chain, staged, limit, .. } = self;
         let mut at = 0;
         while at < payload.len() && staged.len() < *limit {
-            let taken = chain.offer(&payload[at..], last, now, staged);
+            let taken = chain.offer(&payload[at..], last, now, staged)?;
             at += taken;
             if taken == 0 {
                 break;
@@ -400,17 +481,18 @@ impl Filtered {
         }
         // Filters whose time has come resume, even if no bytes come.
         if payload.is_empty() {
-            chain.offer(b"", last, now, staged);
+            chain.offer(b"", last, now, staged)?;
         }
-        at
+        Ok(at)
     }
 
     /// Nothing more comes: signals the end to the filters.
-    fn finish(&mut self, now: Tick) {
+    fn finish(&mut self, now: Tick) -> Result<(), Failed> {
         if !self.ended {
             let Filtered { chain, staged, trailers, .. } = self;
-            self.ended = chain.end(trailers, now, staged);
+            self.ended = chain.end(trailers, now, staged)?;
         }
+        Ok(())
     }
 }
 

@@ -378,7 +378,10 @@ impl Stream {
         let mut source = StreamConnector::from(*service);
         self.response.body.begin(BodyFlow::made());
         if self.response.body.is_filtered() {
-            let _ = self.response.body.head(&mut self.response.message);
+            let (message, request) = (&mut self.response.message, &self.request.message);
+            if self.response.body.head(message, Some(request)).is_err() {
+                return Err(Ending::new(By::Internal, During::Headers));
+            }
         }
         self.response.body.aim(&self.client, &self.response.message.head);
         self.response.message.send(&mut self.client, &mut self.scratch, true);

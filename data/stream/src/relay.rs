@@ -95,17 +95,16 @@ impl Stream {
         self.response.body.begin(BodyFlow::tunnel());
     }
 
-    /// Forwards the client's bytes while the response is inspected, because a server only answers what it got. True
-    /// if more could be moved at once, but other tasks run first.
-    pub(crate) fn relay_upwards(&mut self) -> Phase<bool> {
-        let Some(upstream) = &mut self.server.upstream else { return Ok(false) };
+    /// Forwards the client's bytes while the response is inspected, because a server only answers what it got.
+    pub(crate) fn relay_upwards(&mut self) -> Phase<Flow> {
+        let Some(upstream) = &mut self.server.upstream else { return Ok(Flow::Done) };
         let up = self.request.body.advance(&mut self.client, &mut upstream.connector);
         if up == Flow::Done && !upstream.connector.shut() {
             upstream.connector.shut_write();
         }
         match self.direction_failed(up, Flow::AwaitSource) {
             Some(ending) => Err(StreamError::Close(ending)),
-            None => Ok(up == Flow::Yield),
+            None => Ok(up),
         }
     }
 
@@ -114,14 +113,17 @@ impl Stream {
         let broken = |flow: Flow, client: Side| match flow {
             Flow::Failed(side, _) if side == client => Some(By::Client),
             Flow::Failed(..) => Some(By::Server),
+            Flow::Refused => Some(By::Internal),
             _ => None,
         };
         let by = broken(down, Side::Sink).or(broken(up, Side::Source))?;
-        if by == By::Client {
-            self.count(Event::ClientAbort);
-        } else {
-            self.count(Event::FailedResponse);
-            self.count(Event::ServerAbort);
+        match by {
+            By::Client => self.count(Event::ClientAbort),
+            By::Server => {
+                self.count(Event::FailedResponse);
+                self.count(Event::ServerAbort);
+            }
+            _ => self.count(Event::FailedResponse),
         }
         Some(Ending::new(by, During::Data))
     }

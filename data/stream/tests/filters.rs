@@ -272,6 +272,66 @@ fn what_is_no_chunked_coding_is_refused_behind_filters() {
     });
 }
 
+#[test]
+fn a_filtered_body_is_sent_again_with_its_request() {
+    let limit = " filter bwlim-in i default-limit 10 default-period 1s\n filter trace quiet max-fwd 2\n \
+        http-request set-bandwidth-limit i\n retry-on 503\n retries 2";
+    for request in [
+        "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello",
+        "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nT: 1\r\n\r\n",
+    ] {
+        run(plain(limit), move |world| async move {
+            let mut client = world.client();
+            client.send(request).await;
+            let began = weir_sched::now();
+            for answer in [
+                "HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n",
+                "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+            ] {
+                let mut server = world.accept("s1").await;
+                assert_eq!(joined(&mut server, request).await, request);
+                server.send(answer).await;
+            }
+            client.expect("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+            let took = weir_sched::now().since(began);
+            assert!(took.abs_diff(1000) <= 100, "the limit holds for both: {took}");
+            client.send(GET).await;
+            let mut server = world.accept("s1").await;
+            server.expect(GET).await;
+        });
+    }
+}
+
+/// A server that answers once it has the whole request, and a rule that waits for its answer.
+#[test]
+fn a_request_goes_on_by_its_limit_while_the_answer_is_awaited() {
+    let limit = format!(
+        "{LIMITS} tcp-request content set-bandwidth-limit i\n tcp-response inspect-delay 10s\n \
+         tcp-response content accept if {{ res.len gt 3 }}"
+    );
+    run(plain_tcp(&limit), |world| async move {
+        let mut client = world.client();
+        client.send("x".repeat(2000)).await;
+        let mut server = world.accept("s1").await;
+        let began = weir_sched::now();
+        server.expect("x".repeat(2000)).await;
+        let took = weir_sched::now().since(began);
+        assert!(took.abs_diff(2000) <= 2, "{took}");
+        server.send("answer").await;
+        client.expect("answer").await;
+    });
+    run(plain_tcp(&limit), |world| async move {
+        let mut client = world.client();
+        client.send("x".repeat(20_000)).await;
+        let mut server = world.accept("s1").await;
+        server.send("abc").await;
+        let began = weir_sched::now();
+        client.expect("abc").await;
+        let took = weir_sched::now().since(began);
+        assert!(took.abs_diff(10_000) <= 2, "the delay ends all the same: {took}");
+    });
+}
+
 /// A byte in 20 s, and timeouts of 10 s.
 #[test]
 fn nobody_is_late_while_a_filter_holds_back() {

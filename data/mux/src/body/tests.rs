@@ -18,13 +18,13 @@ const BODY: &[u8] = b"3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nT: 1\r\n\r\n";
 
 /// Runs a test, and fails with it.
 #[track_caller]
-fn run<F: Future<Output = ()> + 'static>(main: impl FnOnce(SimulatedNetwork) -> F) {
+pub(crate) fn run<F: Future<Output = ()> + 'static>(main: impl FnOnce(SimulatedNetwork) -> F) {
     let run = network::run(1, Conditions::CALM, main).expect("a worker");
     run.outcome.expect("it ends");
 }
 
 /// A connection that was accepted, and its far end.
-async fn pair(network: &SimulatedNetwork, port: u16) -> (StreamConnector, Peer) {
+pub(crate) async fn pair(network: &SimulatedNetwork, port: u16) -> (StreamConnector, Peer) {
     let place = |port| Address::from((Ipv4Addr::LOCALHOST, port));
     let listener = Descriptor::register(network.listener(&place(port)).expect("a free port")).expect("room");
     listener.set_owner(current());
@@ -78,7 +78,7 @@ impl Service for Pieces {
 }
 
 /// Everything that arrives until the end.
-async fn arrived(far: &Peer) -> String {
+pub(crate) async fn arrived(far: &Peer) -> String {
     let mut seen = Vec::new();
     loop {
         match far.receive(100).await.expect("it stands") {
@@ -127,7 +127,7 @@ fn kept_bodies_leave_in_the_framing_of_their_head() {
             let (mut server, far) = pair(&network, port).await;
             let mut message = Message::new(10);
             message.read_kept(weir_http::Kind::Request, HEAD).expect("a head");
-            let kept = KeptBody { payload: payload.to_vec(), trailers: b"T: 1\r\n".to_vec() };
+            let kept = KeptBody::new(payload, b"T: 1\r\n");
             assert_eq!(kept.send_behind(&mut message, &mut server, &mut Vec::new()), Sent::All);
             server.shut_write();
             assert_eq!(arrived(&far).await, format!("{}{want}", String::from_utf8_lossy(HEAD)));

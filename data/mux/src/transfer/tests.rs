@@ -3,8 +3,12 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use weir_sched::simulate::network::{Peer, SimulatedNetwork};
+use weir_sched::sleep_until;
+
 use super::*;
-use crate::filter::{More, Passed};
+use crate::body::tests::{arrived, pair, run};
+use crate::filter::{FilterOutput, More, Passed};
 
 /// The events in order: which filter, and what.
 type Journal = Rc<RefCell<Vec<String>>>;
@@ -17,12 +21,27 @@ struct Scripted<F> {
     at_end: &'static [u8],
 }
 
-impl<F: FnMut(&[u8], More, Tick, &mut Vec<u8>) -> Passed> Filter for Scripted<F> {
-    fn payload(&mut self, bytes: &[u8], more: More, now: Tick, out: &mut Vec<u8>) -> Passed {
+impl<F: FnMut(&[u8], More, Tick, &mut FilterOutput<'_>) -> Passed> Filter for Scripted<F> {
+    fn payload(
+        &mut self,
+        bytes: &[u8],
+        more: More,
+        now: Tick,
+        out: &mut FilterOutput<'_>,
+    ) -> Result<Passed, Failed> {
         let passed = (self.script)(bytes, more, now, out);
         let text = String::from_utf8_lossy(bytes);
         self.journal.borrow_mut().push(format!("{} {text} {}", self.name, passed.count));
-        passed
+        Ok(passed)
+    }
+
+    fn idle(&mut self, _: Tick, _: &mut FilterOutput<'_>) -> Result<bool, Failed> {
+        self.journal.borrow_mut().push(format!("{} idle", self.name));
+        Ok(true)
+    }
+
+    fn restart(&mut self) {
+        self.journal.borrow_mut().push(format!("{} restart", self.name));
     }
 
     fn trailers(&mut self, trailers: &mut Trailers, _: Tick) {
@@ -32,13 +51,14 @@ impl<F: FnMut(&[u8], More, Tick, &mut Vec<u8>) -> Passed> Filter for Scripted<F>
         }
     }
 
-    fn end(&mut self, _: Tick, out: &mut Vec<u8>) {
+    fn end(&mut self, _: Tick, out: &mut FilterOutput<'_>) -> Result<bool, Failed> {
         self.journal.borrow_mut().push(format!("{} end", self.name));
-        out.extend_from_slice(self.at_end);
+        out.write(self.at_end);
+        Ok(true)
     }
 }
 
-fn scripted<F: FnMut(&[u8], More, Tick, &mut Vec<u8>) -> Passed + 'static>(
+fn scripted<F: FnMut(&[u8], More, Tick, &mut FilterOutput<'_>) -> Passed + 'static>(
     name: &'static str,
     journal: &Journal,
     script: F,
@@ -64,7 +84,7 @@ impl Bench {
     fn with(
         mut self,
         name: &'static str,
-        script: impl FnMut(&[u8], More, Tick, &mut Vec<u8>) -> Passed + 'static,
+        script: impl FnMut(&[u8], More, Tick, &mut FilterOutput<'_>) -> Passed + 'static,
     ) -> Self {
         self.filtered.chain.push(scripted(name, &self.journal, script));
         self
@@ -81,11 +101,15 @@ impl Bench {
             }
             let now = Tick::from_ms(self.now);
             let last = there == payload.len();
-            taken += self.filtered.feed(&payload[taken..there], last, now);
+            taken += self.filtered.feed(&payload[taken..there], last, now).expect("no filter fails");
+            // A stray wake-up changes nothing.
+            taken += self.filtered.feed(&payload[taken..there], last, now).expect("no filter fails");
             if last && taken == there {
-                self.filtered.finish(now);
+                self.filtered.finish(now).expect("no filter fails");
             }
             self.sent.append(&mut self.filtered.staged);
+            let held = self.filtered.chain.held();
+            assert!(held.iter().all(|held| *held <= 2 * LIMIT), "a filter's room: {held:?}");
             if self.filtered.ended {
                 return self.now - began;
             }
@@ -103,12 +127,12 @@ impl Bench {
     }
 }
 
-fn all(bytes: &[u8], _: More, _: Tick, _: &mut Vec<u8>) -> Passed {
+fn all(bytes: &[u8], _: More, _: Tick, _: &mut FilterOutput<'_>) -> Passed {
     Passed::all(bytes)
 }
 
 /// At most `most` bytes, then a wait.
-fn slowly(most: usize, wait_ms: u64) -> impl FnMut(&[u8], More, Tick, &mut Vec<u8>) -> Passed {
+fn slowly(most: usize, wait_ms: u64) -> impl FnMut(&[u8], More, Tick, &mut FilterOutput<'_>) -> Passed {
     let mut next = Tick::from_ms(0);
     move |bytes, _, now, _| {
         if next > now {
@@ -121,7 +145,7 @@ fn slowly(most: usize, wait_ms: u64) -> impl FnMut(&[u8], More, Tick, &mut Vec<u
 }
 
 /// Only whole groups of `size` bytes, while more may come.
-fn grouped(size: usize) -> impl FnMut(&[u8], More, Tick, &mut Vec<u8>) -> Passed {
+fn grouped(size: usize) -> impl FnMut(&[u8], More, Tick, &mut FilterOutput<'_>) -> Passed {
     move |bytes, more, _, _| {
         let count = if more == More::Never { bytes.len() } else { bytes.len() / size * size };
         Passed { count, replaced: false, until: Tick::NEVER }
@@ -129,9 +153,12 @@ fn grouped(size: usize) -> impl FnMut(&[u8], More, Tick, &mut Vec<u8>) -> Passed
 }
 
 /// Each letter twice, in capitals.
-fn doubled(bytes: &[u8], _: More, _: Tick, out: &mut Vec<u8>) -> Passed {
-    out.extend(bytes.iter().flat_map(|byte| [byte.to_ascii_uppercase(); 2]));
-    Passed { replaced: true, ..Passed::all(bytes) }
+fn doubled(bytes: &[u8], _: More, _: Tick, out: &mut FilterOutput<'_>) -> Passed {
+    let count = bytes.len().min(out.room() / 2);
+    let twice = bytes[..count].iter().flat_map(|byte| [byte.to_ascii_uppercase(); 2]);
+    out.write(&twice.collect::<Vec<u8>>());
+    let until = if count == bytes.len() { Tick::NEVER } else { Tick::from_ms(0) };
+    Passed { count, replaced: true, until }
 }
 
 const PAYLOAD: &str = "abcdefghijklmnopqrstuvwxyz0123456789";
@@ -168,8 +195,10 @@ fn what_filters_replace_is_what_goes_on() {
     let want: String = PAYLOAD.to_uppercase().chars().flat_map(|letter| [letter, letter]).collect();
     check(|bench| bench.with("a", doubled), &want);
     check(|bench| bench.with("a", slowly(3, 5)).with("b", doubled).with("c", grouped(4)), &want);
-    let nothing =
-        |bytes: &[u8], _: More, _: Tick, _: &mut Vec<u8>| Passed { replaced: true, ..Passed::all(bytes) };
+    let nothing = |bytes: &[u8], _: More, _: Tick, _: &mut FilterOutput<'_>| Passed {
+        replaced: true,
+        ..Passed::all(bytes)
+    };
     check(move |bench| bench.with("a", doubled).with("b", nothing), "");
 }
 
@@ -186,23 +215,23 @@ fn filters_see_payload_in_their_order_and_only_what_those_before_let_through() {
 fn what_a_filter_holds_back_stays_at_the_source() {
     let mut bench = Bench::new().with("a", slowly(4, 10)).with("b", all);
     let (first, later) = (Tick::from_ms(1000), Tick::from_ms(1009));
-    assert_eq!(bench.filtered.feed(b"abcdefgh", false, first), 4);
+    assert_eq!(bench.filtered.feed(b"abcdefgh", false, first), Ok(4));
     assert_eq!(bench.filtered.chain.wake_at(), Tick::from_ms(1010));
-    assert_eq!(bench.filtered.feed(b"efgh", false, later), 0);
+    assert_eq!(bench.filtered.feed(b"efgh", false, later), Ok(0));
     assert_eq!(bench.filtered.staged, b"abcd");
-    assert_eq!(bench.filtered.feed(b"efgh", false, Tick::from_ms(1010)), 4);
+    assert_eq!(bench.filtered.feed(b"efgh", false, Tick::from_ms(1010)), Ok(4));
     assert_eq!((&bench.filtered.staged[..], bench.filtered.chain.wake_at()), (&b"abcdefgh"[..], Tick::NEVER));
 }
 
 #[test]
 fn a_later_filter_that_holds_back_stops_those_before_it() {
     let mut bench = Bench::new().with("a", all).with("b", slowly(1, 1000));
-    assert_eq!(bench.filtered.feed(b"abc", false, Tick::from_ms(5)), 3);
+    assert_eq!(bench.filtered.feed(b"abc", false, Tick::from_ms(5)), Ok(3));
     for ms in [6, 7, 1004] {
-        assert_eq!(bench.filtered.feed(b"defghi", false, Tick::from_ms(ms)), 0, "{ms}");
+        assert_eq!(bench.filtered.feed(b"defghi", false, Tick::from_ms(ms)), Ok(0), "{ms}");
     }
     assert_eq!((bench.filtered.staged.as_slice(), bench.journal.borrow().len()), (&b"a"[..], 2));
-    assert_eq!(bench.filtered.feed(b"", false, Tick::from_ms(1005)), 0);
+    assert_eq!(bench.filtered.feed(b"", false, Tick::from_ms(1005)), Ok(0));
     assert_eq!(bench.filtered.staged, b"ab");
 }
 
@@ -210,8 +239,8 @@ fn a_later_filter_that_holds_back_stops_those_before_it() {
 fn no_more_is_staged_than_a_piece() {
     let mut bench = Bench::new().with("a", all);
     let bytes = vec![b'x'; 100 * LIMIT];
-    assert_eq!(bench.filtered.feed(&bytes, false, Tick::from_ms(5)), LIMIT);
-    assert_eq!(bench.filtered.feed(&bytes, false, Tick::from_ms(5)), 0, "the sink has taken none");
+    assert_eq!(bench.filtered.feed(&bytes, false, Tick::from_ms(5)), Ok(LIMIT));
+    assert_eq!(bench.filtered.feed(&bytes, false, Tick::from_ms(5)), Ok(0), "the sink has taken none");
 }
 
 #[test]
@@ -229,7 +258,7 @@ fn what_a_filter_adds_at_the_end_passes_those_behind_it() {
 
 #[test]
 fn a_filter_that_waits_for_what_does_not_come_stops_nothing() {
-    let never = |bytes: &[u8], _: More, _: Tick, _: &mut Vec<u8>| Passed {
+    let never = |bytes: &[u8], _: More, _: Tick, _: &mut FilterOutput<'_>| Passed {
         count: 0,
         replaced: false,
         ..Passed::all(bytes)
@@ -241,7 +270,7 @@ fn a_filter_that_waits_for_what_does_not_come_stops_nothing() {
 #[test]
 fn another_body_begins_anew() {
     let mut bench = Bench::new().with("a", slowly(2, 1000));
-    bench.filtered.feed(b"abcde", false, Tick::from_ms(5));
+    bench.filtered.feed(b"abcde", false, Tick::from_ms(5)).expect("it passes");
     bench.filtered.begin(&BodyFlow::tunnel());
     let mut bench = Bench { now: 5000, ..bench };
     assert!(!bench.filtered.is_done());
@@ -249,4 +278,228 @@ fn another_body_begins_anew() {
     assert_eq!(bench.payload(), "xyz");
     bench.filtered.begin(&BodyFlow::done());
     assert!(bench.filtered.is_done(), "there is nothing to pass");
+}
+
+/// Puts out `total` bytes in all at each call that is named, as many at once as there is room for.
+struct Eager {
+    journal: Journal,
+    left: usize,
+    at: &'static str,
+    kept: Vec<u8>,
+}
+
+impl Eager {
+    fn put(&mut self, at: &str, out: &mut FilterOutput<'_>) -> bool {
+        if self.at != at {
+            return true;
+        }
+        self.journal.borrow_mut().push(format!("{at} {}", out.room()));
+        let bytes = vec![b'+'; self.left];
+        self.left -= out.write(&bytes);
+        self.left == 0
+    }
+}
+
+impl Filter for Eager {
+    fn payload(
+        &mut self,
+        bytes: &[u8],
+        _: More,
+        now: Tick,
+        out: &mut FilterOutput<'_>,
+    ) -> Result<Passed, Failed> {
+        self.kept.extend_from_slice(bytes);
+        if self.put("payload", out) {
+            let count = out.write(&self.kept);
+            self.kept.drain(..count);
+        }
+        let until = if self.left == 0 || self.at != "payload" { Tick::NEVER } else { now };
+        Ok(Passed {
+            replaced: true,
+            until: if self.kept.is_empty() { until } else { now },
+            ..Passed::all(bytes)
+        })
+    }
+
+    fn idle(&mut self, _: Tick, out: &mut FilterOutput<'_>) -> Result<bool, Failed> {
+        Ok(self.put("idle", out))
+    }
+
+    fn end(&mut self, _: Tick, out: &mut FilterOutput<'_>) -> Result<bool, Failed> {
+        Ok(self.put("end", out))
+    }
+}
+
+#[test]
+fn what_filters_put_out_is_bounded_in_each_call() {
+    for at in ["payload", "end"] {
+        let mut bench = Bench::new();
+        let journal = Rc::clone(&bench.journal);
+        bench.filtered.chain.push(Box::new(Eager { journal, left: 100 * LIMIT, at, kept: Vec::new() }));
+        let mut bench = bench.with("slow", slowly(1, 1)).with("last", all);
+        // Another body in the same size after it: nothing of the first is left.
+        bench.run(b"abc", &[1]);
+        assert_eq!((bench.sent.len(), bench.payload().trim_matches('+')), (100 * LIMIT + 3, "abc"), "{at}");
+        let calls = bench.journal.borrow().iter().filter(|line| line.starts_with(at)).count();
+        assert!((100..=110).contains(&calls), "{at}: {calls} calls");
+    }
+}
+
+#[test]
+fn an_end_without_output_and_without_end_fails() {
+    /// Promises more for ever.
+    struct Empty;
+    impl Filter for Empty {
+        fn idle(&mut self, _: Tick, _: &mut FilterOutput<'_>) -> Result<bool, Failed> {
+            Ok(false)
+        }
+        fn end(&mut self, _: Tick, _: &mut FilterOutput<'_>) -> Result<bool, Failed> {
+            Ok(false)
+        }
+    }
+    let mut bench = Bench::new();
+    bench.filtered.chain.push(Box::new(Empty));
+    let (now, mut out) = (Tick::from_ms(5), Vec::new());
+    assert_eq!(bench.filtered.feed(b"abc", false, now), Ok(3));
+    assert_eq!(bench.filtered.chain.idle(now, &mut out), Err(Failed));
+    assert_eq!(bench.filtered.finish(now), Err(Failed));
+}
+
+#[test]
+fn a_call_without_effect_is_not_repeated_at_once() {
+    let nothing = |_: &[u8], _: More, now: Tick, _: &mut FilterOutput<'_>| Passed {
+        count: 0,
+        replaced: false,
+        until: now,
+    };
+    let mut bench = Bench::new().with("a", nothing);
+    for ms in [5, 6, 7] {
+        assert_eq!(bench.filtered.feed(b"abc", false, Tick::from_ms(ms)), Ok(0));
+        assert_eq!(bench.filtered.chain.wake_at(), Tick::from_ms(ms + 1));
+    }
+    assert_eq!(bench.journal.borrow().len(), 3);
+}
+
+#[test]
+fn filters_learn_once_of_a_pause_after_their_bytes() {
+    let mut bench = Bench::new().with("a", all);
+    let journal = Rc::clone(&bench.journal);
+    bench.filtered.chain.push(Box::new(Eager { journal, left: LIMIT + 1, at: "idle", kept: Vec::new() }));
+    let mut bench = bench.with("b", all);
+    let (now, mut out) = (Tick::from_ms(5), Vec::new());
+    bench.filtered.chain.idle(now, &mut out).expect("nothing fails");
+    assert!(bench.journal.borrow().is_empty(), "nothing was seen");
+    assert_eq!(bench.filtered.feed(b"xy", false, now), Ok(2));
+    bench.journal.borrow_mut().clear();
+    for _ in 0..3 {
+        bench.filtered.chain.idle(now, &mut out).expect("nothing fails");
+    }
+    let told = bench.journal.borrow().join(", ");
+    let want = "a idle, idle 16, b ++++++++++++++++ 16, idle 16, b + 1, b idle";
+    assert_eq!((told.as_str(), out.len()), (want, LIMIT + 1));
+}
+
+/// Fails in one of its calls.
+struct Failing(&'static str);
+
+impl Failing {
+    fn call<T>(&self, name: &str, value: T) -> Result<T, Failed> {
+        if self.0 == name { Err(Failed) } else { Ok(value) }
+    }
+}
+
+impl Filter for Failing {
+    fn head(&mut self, _: &mut Message, request: Option<&Message>, _: Tick) -> Result<bool, Failed> {
+        self.call(if request.is_some() { "answer" } else { "head" }, true)
+    }
+
+    fn payload(
+        &mut self,
+        bytes: &[u8],
+        _: More,
+        _: Tick,
+        _: &mut FilterOutput<'_>,
+    ) -> Result<Passed, Failed> {
+        self.call("payload", Passed::all(bytes))
+    }
+
+    fn idle(&mut self, _: Tick, _: &mut FilterOutput<'_>) -> Result<bool, Failed> {
+        self.call("idle", true)
+    }
+
+    fn end(&mut self, _: Tick, _: &mut FilterOutput<'_>) -> Result<bool, Failed> {
+        self.call("end", true)
+    }
+}
+
+/// A transfer with this filter between two connections. The far end of the source sent `bytes`.
+async fn filtered_pair(
+    network: &SimulatedNetwork,
+    bytes: &[u8],
+    filter: Box<dyn Filter>,
+) -> (Transfer, [StreamConnector; 2], [Peer; 2]) {
+    let ((source, from), (sink, far)) = (pair(network, 80).await, pair(network, 81).await);
+    from.send(bytes).await.expect("it stands");
+    sleep_until(weir_sched::now().after(50)).await;
+    let mut transfer = Transfer::done();
+    transfer.begin(BodyFlow::tunnel());
+    transfer.add(Box::new(Slow), LIMIT);
+    transfer.add(filter, LIMIT);
+    (transfer, [source, sink], [from, far])
+}
+
+/// Has a place in the order, and no interest in payload.
+struct Slow;
+impl Filter for Slow {}
+
+#[test]
+fn a_filter_that_fails_ends_the_stream() {
+    run(|network| async move {
+        for name in ["payload", "idle", "end"] {
+            let failing = Box::new(Failing(name));
+            let (mut transfer, [mut source, mut sink], [from, _far]) =
+                filtered_pair(&network, b"abc", failing).await;
+            if name == "end" {
+                from.finish();
+                sleep_until(weir_sched::now().after(50)).await;
+            }
+            assert_eq!(transfer.advance(&mut source, &mut sink), Flow::Refused, "{name}");
+        }
+        let mut message = Message::new(10);
+        for (name, request) in [("head", None), ("answer", Some(Message::new(10)))] {
+            let mut transfer = Transfer::done();
+            transfer.add(Box::new(Failing(name)), LIMIT);
+            assert_eq!(transfer.head(&mut message, request.as_ref()), Err(Failed), "{name}");
+        }
+    });
+}
+
+#[test]
+fn a_kept_body_passes_filters_that_begin_anew() {
+    run(|network| async move {
+        let journal = Journal::default();
+        let filter = scripted("a", &journal, slowly(2, 10));
+        let (mut transfer, [mut source, mut sink], [_from, far]) =
+            filtered_pair(&network, b"NEXT", filter).await;
+        let mut head = Head::new();
+        head.note(weir_http::Flags::CHUNKED);
+        let kept = Rc::new(KeptBody::new(b"abcde", b"Gone: 1\r\nT: 2\r\n"));
+        for _ in 0..2 {
+            transfer.repeat(&kept);
+            transfer.aim(&sink, &head);
+            assert!(!transfer.is_done());
+            let mut pauses = 0;
+            while transfer.advance(&mut source, &mut sink) != Flow::Done {
+                assert!(!transfer.wake_at().is_never());
+                sleep_until(transfer.wake_at()).await;
+                pauses += 1;
+            }
+            assert!(transfer.is_done() && pauses >= 2, "{pauses}");
+        }
+        assert!(source.input().is_empty(), "the client's next bytes are not looked at");
+        sink.shut_write();
+        let once = "2\r\nab\r\n2\r\ncd\r\n1\r\ne\r\n0\r\nT: 2\r\na: 1\r\n\r\n";
+        assert_eq!(arrived(&far).await, once.repeat(2));
+        assert_eq!(journal.borrow().iter().filter(|line| *line == "a restart").count(), 2);
+    });
 }

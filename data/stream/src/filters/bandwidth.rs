@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use weir_mux::{Filter, More, Passed};
+use weir_mux::{Failed, Filter, FilterOutput, More, Passed};
 use weir_sched::Tick;
 
 /// A number of bytes per period; neither is 0.
@@ -61,7 +61,19 @@ impl Bandwidth {
 }
 
 impl Filter for Bandwidth {
-    fn payload(&mut self, bytes: &[u8], _: More, now: Tick, _: &mut Vec<u8>) -> Passed {
+    fn payload(
+        &mut self,
+        bytes: &[u8],
+        _: More,
+        now: Tick,
+        _: &mut FilterOutput<'_>,
+    ) -> Result<Passed, Failed> {
+        Ok(self.admit(bytes, now))
+    }
+}
+
+impl Bandwidth {
+    fn admit(&mut self, bytes: &[u8], now: Tick) -> Passed {
         let Some(rate) = self.limit.get() else { return Passed::all(bytes) };
         self.earn(rate, now);
         let period = u128::from(rate.period_ms);
@@ -101,7 +113,7 @@ mod tests {
         let bytes = vec![0; piece];
         while sizes.iter().sum::<usize>() < total {
             let there = piece.min(total - sizes.iter().sum::<usize>());
-            let passed = filter.payload(&bytes[..there], More::Comes, now, &mut Vec::new());
+            let passed = filter.admit(&bytes[..there], now);
             if passed.count > 0 {
                 sizes.push(passed.count);
             }
@@ -143,9 +155,9 @@ mod tests {
         let mut limited = filter(Some((1000, 1000)), 0);
         let bytes = [0; 2000];
         let now = Tick::from_ms(5000);
-        let held = limited.payload(&bytes, More::Comes, now, &mut Vec::new());
+        let held = limited.admit(&bytes, now);
         assert_eq!((held.count, held.until), (0, now.after(50)));
-        let later = limited.payload(&bytes, More::Comes, now.after(100_000), &mut Vec::new());
+        let later = limited.admit(&bytes, now.after(100_000));
         assert_eq!((later.count, later.until), (50, now.after(100_050)));
     }
 

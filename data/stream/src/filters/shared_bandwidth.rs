@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use weir_expr::table::DataType;
-use weir_mux::{Filter, More, Passed};
+use weir_mux::{Failed, Filter, FilterOutput, More, Passed};
 use weir_sched::Tick;
 use weir_tables::{Key, Table};
 
@@ -66,7 +66,19 @@ impl SharedBandwidth {
 }
 
 impl Filter for SharedBandwidth {
-    fn payload(&mut self, bytes: &[u8], _: More, now: Tick, _: &mut Vec<u8>) -> Passed {
+    fn payload(
+        &mut self,
+        bytes: &[u8],
+        _: More,
+        now: Tick,
+        _: &mut FilterOutput<'_>,
+    ) -> Result<Passed, Failed> {
+        Ok(self.admit(bytes, now))
+    }
+}
+
+impl SharedBandwidth {
+    fn admit(&self, bytes: &[u8], now: Tick) -> Passed {
         let Some(TrackedEntry { table, entry }) = self.entry.0.get() else { return Passed::all(bytes) };
         let there = bytes.len() as u64;
         let period_ms = u64::from(table.layout().period_ms(self.data)).max(1);
@@ -139,7 +151,7 @@ mod tests {
         for now in 1_000_000..1_000_000 + until_ms {
             for (at, filter) in filters.iter_mut().enumerate() {
                 while next[at] <= now {
-                    let answer = filter.payload(&bytes, More::Comes, Tick::from_ms(now), &mut Vec::new());
+                    let answer = filter.admit(&bytes, Tick::from_ms(now));
                     passed[at] += answer.count as u64;
                     if answer.count < piece {
                         assert!(answer.until > Tick::from_ms(now), "who holds back says until when");
@@ -184,8 +196,8 @@ mod tests {
 
     #[test]
     fn without_a_rule_nothing_is_held_back() {
-        let mut filter = SharedBandwidth::new(Rc::default(), DataType::BytesOutRate, 1, 0);
-        let passed = filter.payload(&[0; 9000], More::Comes, Tick::from_ms(1), &mut Vec::new());
+        let filter = SharedBandwidth::new(Rc::default(), DataType::BytesOutRate, 1, 0);
+        let passed = filter.admit(&[0; 9000], Tick::from_ms(1));
         assert_eq!(passed.count, 9000);
     }
 }

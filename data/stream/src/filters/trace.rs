@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use weir_config::model::{FilterDirection, TraceFilter};
-use weir_mux::{Filter, Message, More, Passed, Trailers};
+use weir_mux::{Failed, Filter, FilterOutput, Message, More, Passed, Trailers};
 use weir_sched::Tick;
 
 use crate::instance::Proxy;
@@ -125,9 +125,9 @@ impl Trace {
 }
 
 impl Filter for Trace {
-    fn head(&mut self, head: &mut Message, _: Tick) -> bool {
+    fn head(&mut self, head: &mut Message, _: Option<&Message>, _: Tick) -> Result<bool, Failed> {
         if self.is_quiet() {
-            return false;
+            return Ok(false);
         }
         let mut bytes = Vec::new();
         head.write(&mut bytes);
@@ -141,10 +141,16 @@ impl Filter for Trace {
             self.label.line(&mut text, &format!("\t{}:{value}", name.to_ascii_lowercase()));
         }
         (self.out)(&text);
-        false
+        Ok(false)
     }
 
-    fn payload(&mut self, bytes: &[u8], _: More, now: Tick, _: &mut Vec<u8>) -> Passed {
+    fn payload(
+        &mut self,
+        bytes: &[u8],
+        _: More,
+        now: Tick,
+        _: &mut FilterOutput<'_>,
+    ) -> Result<Passed, Failed> {
         let most = self.label.configured.max_forward.unwrap_or(u64::MAX);
         let most = usize::try_from(most).unwrap_or(usize::MAX).min(bytes.len());
         let count = if self.label.configured.random_forwarding { self.up_to(most) } else { most };
@@ -159,7 +165,7 @@ impl Filter for Trace {
             (self.out)(&text);
         }
         let until = if count == bytes.len() { Tick::NEVER } else { now };
-        Passed { count, replaced: false, until }
+        Ok(Passed { count, replaced: false, until })
     }
 
     fn trailers(&mut self, trailers: &mut Trailers, _: Tick) {
@@ -173,12 +179,13 @@ impl Filter for Trace {
         }
     }
 
-    fn end(&mut self, _: Tick, _: &mut Vec<u8>) {
+    fn end(&mut self, _: Tick, _: &mut FilterOutput<'_>) -> Result<bool, Failed> {
         if self.http && !self.is_quiet() {
             let mut text = String::new();
             self.label.line(&mut text, &self.event("trace_http_end"));
             (self.out)(&text);
         }
+        Ok(true)
     }
 }
 
@@ -238,14 +245,20 @@ mod tests {
     }
 
     fn pass(trace: &mut Trace, bytes: &[u8]) -> Passed {
-        trace.payload(bytes, More::Comes, Tick::from_ms(7), &mut Vec::new())
+        let out = &mut Vec::new();
+        let passed = trace.payload(bytes, More::Comes, Tick::from_ms(7), &mut FilterOutput::new(out, 0));
+        passed.expect("it never fails")
+    }
+
+    fn end(trace: &mut Trace) {
+        assert_eq!(trace.end(Tick::from_ms(7), &mut FilterOutput::new(&mut Vec::new(), 0)), Ok(true));
     }
 
     #[test]
     fn lines_are_those_of_the_reference_program() {
         let mut trace = filter(|trace| trace.hexdump = true, true);
         assert_eq!(pass(&mut trace, b"abcdefghijklmnopqrstu"), Passed::all(&[0; 21]));
-        trace.end(Tick::from_ms(7), &mut Vec::new());
+        end(&mut trace);
         let prefix = "[strm 0x2a(2a) 0x00000000 0x00000000]";
         let want = [
             format!(
@@ -258,7 +271,7 @@ mod tests {
         assert_eq!(said(), want);
         let mut trace = filter(|_| {}, false);
         pass(&mut trace, b"abc");
-        trace.end(Tick::from_ms(7), &mut Vec::new());
+        end(&mut trace);
         let want = "trace_tcp_payload        : channel=RESPONSE   - mode=TCP   (backend) - offset=0 - len=3 - forward=3";
         assert_eq!(said(), [format!("{prefix} {want}")]);
     }
@@ -269,7 +282,7 @@ mod tests {
         let mut message = Message::new(100);
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX-A: B:c\r\n\r\n";
         assert!(message.read_kept(weir_http::Kind::Response, head).is_some());
-        assert!(!trace.head(&mut message, Tick::from_ms(7)), "it changes no length");
+        assert_eq!(trace.head(&mut message, None, Tick::from_ms(7)), Ok(false), "it changes no length");
         let prefix = "[strm 0x2a(2a) 0x00000000 0x00000000] ";
         let lines = said();
         let told: Vec<_> = lines.iter().filter_map(|line| line.strip_prefix(prefix)).collect();
@@ -281,7 +294,7 @@ mod tests {
     fn who_is_quiet_says_nothing() {
         let mut trace = filter(|trace| (trace.quiet, trace.hexdump) = (true, true), true);
         pass(&mut trace, b"abc");
-        trace.end(Tick::from_ms(7), &mut Vec::new());
+        end(&mut trace);
         trace.label.attached();
         assert!(said().is_empty());
     }

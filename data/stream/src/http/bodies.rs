@@ -47,6 +47,10 @@ impl Stream {
                 self.count(Event::FailedResponse);
                 return Err(StreamError::close(By::Proxy, During::Data));
             }
+            Flow::Refused => {
+                self.count(Event::FailedResponse);
+                return Err(StreamError::close(By::Internal, During::Data));
+            }
             Flow::Truncated | Flow::Failed(Side::Source, _) => {
                 self.count(Event::FailedResponse);
                 self.count_server_abort();
@@ -81,6 +85,7 @@ impl Stream {
                     self.count_bad_request();
                     return Err(StreamError::close(By::Proxy, during));
                 }
+                Flow::Refused => return Err(StreamError::close(By::Internal, during)),
                 // The server already answers, and does not want the rest.
                 Flow::Failed(Side::Sink, _) => return self.bodies_without_upload(),
                 Flow::Done if down == Flow::Done => return Ok(Step::Done(())),

@@ -4,7 +4,7 @@ use weir_backend::Observation;
 use weir_backend::figures::ServerCounter;
 use weir_containers::PooledFuture;
 use weir_http::{BodySize, Flags, NoRoom, Version, status};
-use weir_mux::{BodyFlow, ConnectionMode, Flow, KeptBody, ReadHead, Side};
+use weir_mux::{BodyFlow, ConnectionMode, Failed, Flow, KeptBody, ReadHead, Side};
 use weir_net::{Fault, Received, Sent};
 
 use super::bodies::{MAX_UNWANTED, no_server};
@@ -83,8 +83,7 @@ impl Stream {
 
     /// Keeps a copy of a complete body, so that it can be sent again.
     fn keep_body(&mut self) {
-        // Filters may change the body differently a second time.
-        if weir_net::shortage::is_short() || self.request.body.is_filtered() {
+        if weir_net::shortage::is_short() {
             return;
         }
         self.request.message.detach(&mut self.client);
@@ -160,6 +159,9 @@ impl Stream {
     fn send_request_head(&mut self) -> Result<(), UpstreamError> {
         self.add_server_name().map_err(|_| no_room())?;
         self.request.body.rewind();
+        if let Some(kept) = self.attempts.kept_body().filter(|_| self.request.body.is_filtered()) {
+            self.request.body.repeat(kept);
+        }
         if !self.request.body.is_done() && self.server.is_shared() {
             self.keep_body_for_refusal();
         }
@@ -192,7 +194,7 @@ impl Stream {
         let no_delay = options(self.frontend) || options(self.backend);
         let waits = !no_delay && !bodiless && self.client.input().len() > self.request.body.ready();
         let before = upstream.connector.sent();
-        let kept = self.attempts.kept_body();
+        let kept = self.attempts.kept_body().filter(|_| !self.request.body.is_filtered());
         let (message, sink, scratch) =
             (&mut self.request.message, &mut upstream.connector, &mut self.scratch);
         let sent = match kept {
@@ -245,6 +247,7 @@ impl Stream {
                     return Err(StreamError::error(400, By::Client, During::Headers).into());
                 }
                 Flow::Malformed => return Err(self.malformed_request_body().into()),
+                Flow::Refused => return Err(UpstreamError::internal()),
                 // The server may have answered before it stopped reading: its answer decides.
                 Flow::Failed(Side::Sink, _) => self.refuse_upload(),
             }
@@ -459,9 +462,10 @@ impl Stream {
     #[cold]
     fn filter_request(&mut self) -> Phase {
         self.request.message.detach(&mut self.client);
-        match self.request.body.head(&mut self.request.message) {
-            true => self.request.message.chunk().map_err(|_| no_room()),
-            false => Ok(()),
+        match self.request.body.head(&mut self.request.message, None) {
+            Ok(true) => self.request.message.chunk().map_err(|_| no_room()),
+            Ok(false) => Ok(()),
+            Err(Failed) => Err(StreamError::error(500, By::Internal, During::Headers)),
         }
     }
 
@@ -471,8 +475,14 @@ impl Stream {
         let Some(upstream) = &mut self.server.upstream else { return Err(no_server()) };
         self.response.message.detach(&mut upstream.connector);
         self.response.begin_body(&upstream.connector, size);
-        if !self.response.body.head(&mut self.response.message) || size == BodySize::Tunnel {
-            return Ok(size);
+        let resizes = self.response.body.head(&mut self.response.message, Some(&self.request.message));
+        match resizes {
+            Ok(true) if size != BodySize::Tunnel => {}
+            Ok(_) => return Ok(size),
+            Err(Failed) => {
+                self.count(Event::FailedResponse);
+                return Err(StreamError::error(500, By::Internal, During::Headers));
+            }
         }
         // For an HTTP/1.0 client the body ends with the connection.
         let chunks = self.request.message.head.version() >= Version::HTTP_11;

@@ -6,7 +6,7 @@ use weir_config::model::RulesetKind;
 use weir_containers::PooledFuture;
 use weir_expr::Truth;
 use weir_http::{BodySize, KnownName, Version};
-use weir_mux::Message;
+use weir_mux::{Flow, Message};
 use weir_net::{Received, Sent};
 use weir_sched::Tick;
 
@@ -369,7 +369,8 @@ impl Stream {
 
     /// Receives the response; done when more has arrived.
     fn gather_response(&mut self) -> Phase<Step<()>> {
-        if !self.speaks_http() && self.relay_upwards()? {
+        let up = if self.speaks_http() { Flow::Done } else { self.relay_upwards()? };
+        if up == Flow::Yield {
             return Ok(Step::Wait(Waits { yields: true, ..Waits::ONCE }));
         }
         let limit = self.instance.limits.head_limit();
@@ -377,7 +378,7 @@ impl Stream {
         match upstream.connector.receive(limit) {
             Received::Bytes(_) | Received::End | Received::Full => Ok(Step::Done(())),
             Received::Failed(_) => Err(StreamError::close(By::Server, During::Data)),
-            Received::Nothing => Ok(Step::Wait(Waits::ONCE)),
+            Received::Nothing => Ok(Step::Wait(Waits { withheld: up == Flow::Withheld, ..Waits::ONCE })),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The attempts on servers: how many failed, how many are allowed, and what can be sent again.
 
+use std::rc::Rc;
+
 use weir_mux::KeptBody;
 
 /// The attempts of a stream.
@@ -13,8 +15,8 @@ pub struct Attempts {
     is_limited: bool,
     /// What of this request may be sent again.
     pub replay: Replay,
-    /// The body for that, if [`Replay::Whole`]. Boxed, because every stream has the place for it.
-    kept: Option<Box<KeptBody>>,
+    /// The body for that, if [`Replay::Whole`]. Filters read it while it is sent.
+    kept: Option<Rc<KeptBody>>,
     /// The last failed attempt was on a reused connection.
     pub on_reused_connection: bool,
     /// An interim response was sent to the client, so no other attempt is possible.
@@ -64,12 +66,12 @@ impl Attempts {
 
     /// Keeps a body that is to be sent again.
     pub fn keep(&mut self, body: KeptBody) {
-        (self.replay, self.kept) = (Replay::Whole, Some(Box::new(body)));
+        (self.replay, self.kept) = (Replay::Whole, Some(Rc::new(body)));
     }
 
     /// The body that is sent again with the head.
-    pub fn kept_body(&self) -> Option<&KeptBody> {
-        self.kept.as_deref().filter(|_| self.replay == Replay::Whole)
+    pub fn kept_body(&self) -> Option<&Rc<KeptBody>> {
+        self.kept.as_ref().filter(|_| self.replay == Replay::Whole)
     }
 
     /// Sets the backend's number, unless a rule set one.
