@@ -610,8 +610,10 @@ impl BodyFlow {
             Sent::Part(_) => return Flow::AwaitSink,
             Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
         }
-        if let Received::Bytes(count) = service.receive() {
-            self.payload += count as u64;
+        match service.receive() {
+            Received::Bytes(count) => self.payload += count as u64,
+            Received::Nothing => return Flow::AwaitSource,
+            _ => {}
         }
         if service.ended() {
             self.framing = Framing::Done;

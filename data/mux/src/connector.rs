@@ -17,7 +17,7 @@ mod indirect;
 
 use weir_net::connection::Fill;
 use weir_net::{Connection, Fault, Received, Sent};
-use weir_sched::Descriptor;
+use weir_sched::{Descriptor, Tick};
 use weir_sys::tcp_info::{TcpInfo, tcp_info};
 use weir_sys::{Address, Errno, socket};
 use weir_tls::Facts;
@@ -205,6 +205,14 @@ impl StreamConnector {
         match self {
             StreamConnector::Own(own) => own.is_broken(),
             StreamConnector::Indirect(other) => other.is_broken(),
+        }
+    }
+
+    /// When a service that had nothing goes on. Never: when it wakes the task, and for all other sources.
+    pub fn resumes_at(&self) -> Tick {
+        match self {
+            StreamConnector::Indirect(Indirect::Local(service)) => service.resumes_at(),
+            _ => Tick::NEVER,
         }
     }
 

@@ -34,7 +34,7 @@ pub use multiplexer::{Closing, Multiplexer, Pace, SharedStream, Turn, take_freed
 pub use persistence::ConnectionMode;
 pub use pipes::Pipes;
 pub use progress::{Progress, Step};
-pub use service::{LocalService, Service};
+pub use service::{LocalService, Made, Service};
 pub use trailers::Trailers;
 pub use transfer::Transfer;
 pub use weir_h2::frame::Kind as FrameKind;

@@ -39,6 +39,8 @@ pub struct Transfer {
 #[derive(Debug, Default)]
 struct Aside {
     detour: Option<Detour>,
+    /// When the source goes on, a service that waits.
+    resumes: Option<Tick>,
     /// What traces have shown of the body.
     told: Option<Progress>,
 }
@@ -68,8 +70,8 @@ impl Transfer {
     #[cold]
     fn begin_again(&mut self) {
         match self.aside.as_deref_mut() {
-            Some(Aside { detour: Some(Detour::Filters(filtered)), told }) => {
-                *told = None;
+            Some(Aside { detour: Some(Detour::Filters(filtered)), told, resumes }) => {
+                (*told, *resumes) = (None, None);
                 filtered.begin(&self.flow);
             }
             _ => self.aside = None,
@@ -189,13 +191,19 @@ impl Transfer {
             }
     }
 
-    /// When a filter lets more pass, after [`Flow::Withheld`]; never if none holds anything back.
+    /// When a filter lets more pass, after [`Flow::Withheld`], or a service goes on; never if nothing but a peer is awaited.
     #[inline]
     pub fn wake_at(&self) -> Tick {
-        match self.detour() {
+        let filters = match self.detour() {
             Some(Detour::Filters(filtered)) => filtered.chain.wake_at(),
             Some(Detour::Pipe(_)) | None => Tick::NEVER,
-        }
+        };
+        filters.min(self.aside.as_ref().and_then(|aside| aside.resumes).unwrap_or(Tick::NEVER))
+    }
+
+    /// The source, a service, goes on at this time.
+    pub fn resume_at(&mut self, at: Tick) {
+        self.aside.get_or_insert_default().resumes = Some(at);
     }
 
     /// Moves what can be moved now.

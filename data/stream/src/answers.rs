@@ -392,14 +392,18 @@ impl Stream {
                 stream.trace_body(Direction::Response, flow);
                 match flow {
                     Flow::Done => return Ok(Step::Done(())),
+                    Flow::Refused => return Err(Ending::new(By::Internal, During::Data)),
                     Flow::Yield | Flow::AwaitSource | Flow::AwaitSink | Flow::Withheld
                         if !stream.client.is_broken() => {}
                     _ => return Err(ABORTED),
                 }
+                if flow == Flow::AwaitSource {
+                    stream.response.body.resume_at(source.resumes_at());
+                }
                 Ok(Step::Wait(Waits {
                     client_takes: flow == Flow::AwaitSink,
-                    withheld: flow == Flow::Withheld,
-                    yields: matches!(flow, Flow::Yield | Flow::AwaitSource),
+                    withheld: matches!(flow, Flow::Withheld | Flow::AwaitSource),
+                    yields: flow == Flow::Yield,
                     ..Waits::default()
                 }))
             },

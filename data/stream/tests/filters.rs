@@ -302,6 +302,33 @@ fn a_filtered_body_is_sent_again_with_its_request() {
     }
 }
 
+/// Waits that are longer than all timeouts: they are the service's.
+#[test]
+fn a_service_may_wait_and_lend() {
+    for filter in ["", " filter trace quiet\n"] {
+        run(plain(&format!("{filter} stats enable\n stats uri /stats\n")), |world| async move {
+            let mut client = world.client();
+            let began = weir_sched::now();
+            client.send("GET /stats;slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
+            client.head().await;
+            for (ms, chunk) in [(60_000, "5\r\nfirst\r\n"), (120_000, "5\r\nlater\r\n0\r\n\r\n")] {
+                client.expect(chunk).await;
+                assert_eq!(weir_sched::now().since(began), ms);
+            }
+            client.send(GET).await;
+            world.accept("s1").await;
+        });
+        run(plain(&format!("{filter} stats enable\n stats uri /stats\n")), |world| async move {
+            let mut client = world.client();
+            client.send("GET /stats;slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
+            client.head().await;
+            client.abort();
+            // At once, not when the service goes on.
+            assert_eq!(world.log().await, "front/<STATS> 0/0/0/0 200 82 LR-- 0 0/0");
+        });
+    }
+}
+
 /// A server that answers once it has the whole request, and a rule that waits for its answer.
 #[test]
 fn a_request_goes_on_by_its_limit_while_the_answer_is_awaited() {

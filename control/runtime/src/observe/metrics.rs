@@ -1,6 +1,6 @@
 //! The output for Prometheus: the rows of the statistics, stick-tables and name servers.
 
-use weir_mux::Service;
+use weir_mux::{Made, Service};
 use weir_resolvers::Figure;
 use weir_stats::prometheus::{NameServerFigures, TableFigures};
 use weir_stats::{MetricsDump, MetricsRequest, MetricsSource, Progress};
@@ -52,9 +52,12 @@ struct Scrape {
 }
 
 impl Service for Scrape {
-    fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> bool {
+    fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> Made {
         let enough = out.len().saturating_add(enough);
-        self.dump.advance(&self.live, enough, out) == Progress::More
+        match self.dump.advance(&self.live, enough, out) {
+            Progress::More => Made::More,
+            Progress::Done => Made::Last,
+        }
     }
 }
 
@@ -69,7 +72,7 @@ mod tests {
         let page = live.instance.statistics.metrics(live.instance, query.as_bytes(), b"");
         let mut service = page.and_then(|page| page.body).expect("a scrape has a body");
         let mut body = Vec::new();
-        while service.advance(100, &mut body) {}
+        while service.advance(100, &mut body) == Made::More {}
         String::from_utf8(body).unwrap()
     }
 

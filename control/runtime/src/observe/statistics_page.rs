@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_config::model::{Stats, StatsScope, StatsText};
-use weir_mux::Service;
+use weir_mux::{Made, Service};
 use weir_stats::admin::Trust;
 use weir_stats::{PageSettings, Progress, StatsAnswer, StatsRequest, What, admin, page};
 use weir_stream::instance::service::{self, FormSender, PageRequest, Statistics};
@@ -107,9 +107,12 @@ struct Answer {
 }
 
 impl Service for Answer {
-    fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> bool {
+    fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> Made {
         let enough = out.len().saturating_add(enough);
-        self.answer.advance(&self.live, enough, out) == Progress::More
+        match self.answer.advance(&self.live, enough, out) {
+            Progress::More => Made::More,
+            Progress::Done => Made::Last,
+        }
     }
 }
 
@@ -137,7 +140,7 @@ mod tests {
             let text = |target: &str| {
                 let mut body = Vec::new();
                 let mut service = page(live, target).body.expect("a page has a body");
-                while service.advance(100, &mut body) {}
+                while service.advance(100, &mut body) == Made::More {}
                 String::from_utf8(body).unwrap()
             };
             assert!(text("/stats").contains("<html"));

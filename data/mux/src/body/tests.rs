@@ -10,7 +10,7 @@ use weir_sched::{Descriptor, Tick, current, now, sleep_until, wait};
 use weir_sys::Address;
 
 use super::*;
-use crate::service::Service;
+use crate::service::{Made, Service};
 use crate::way::Chunks;
 
 const HEAD: &[u8] = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -70,10 +70,10 @@ fn a_body_that_went_its_wire_way_goes_another_in_the_next_attempt() {
 struct Pieces(usize, usize);
 
 impl Service for Pieces {
-    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> bool {
+    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> Made {
         self.0 = self.0.saturating_sub(1);
         out.resize(out.len() + self.1, b'0' + self.0 as u8);
-        self.0 > 0
+        if self.0 > 0 { Made::More } else { Made::Last }
     }
 }
 

@@ -12,7 +12,9 @@ use weir_config::model::{self, Balance, Redispatch, RulesetKind};
 use weir_config::{Inputs, parse};
 use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
+use weir_mux::{Made, Service};
 use weir_net::SocketSizes;
+use weir_sched::{Class, Kind, Tick};
 use weir_stream::instance::service::{FormSender, Page, PageRequest, Statistics};
 use weir_stream::instance::{DescriptorMarks, Identity, Instance, Limits, Listener, Proxy};
 use weir_stream::variables::VariableLimits;
@@ -280,27 +282,66 @@ impl Loader for NoFiles {
     }
 }
 
+static WAKER: Kind = Kind::new("waker");
+
 struct Nothing;
 
 /// A statistics page with one word.
 struct Word(&'static [u8]);
 
-impl weir_mux::Service for Word {
-    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> bool {
+impl Service for Word {
+    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> Made {
         out.extend_from_slice(self.0);
-        false
+        Made::Last
+    }
+}
+
+/// Lends a page of two halves, each after a minute: first until a time, then until it wakes the task.
+struct Slow {
+    left: &'static [u8],
+    half: usize,
+    waits: Option<Tick>,
+}
+
+impl Service for Slow {
+    fn advance(&mut self, _: usize, _: &mut Vec<u8>) -> Made {
+        let now = weir_sched::now();
+        let until = *self.waits.get_or_insert_with(|| now.after(60_000));
+        if until > now {
+            if self.half > 0 {
+                let stream = weir_sched::current();
+                weir_sched::spawn(&WAKER, Class::Normal, async move {
+                    weir_sched::sleep_until(until).await;
+                    weir_sched::wake(stream);
+                });
+                return Made::Later(Tick::NEVER);
+            }
+            return Made::Later(until);
+        }
+        self.waits = None;
+        self.left = &self.left[self.half..];
+        self.half = 5;
+        if self.left.len() > 5 { Made::More } else { Made::Last }
+    }
+
+    fn lent(&self) -> Option<&[u8]> {
+        Some(&self.left[..self.half])
     }
 }
 
 impl Statistics for Nothing {
-    fn page(&self, _: &'static Instance, _: &PageRequest<'_>) -> Page {
+    fn page(&self, _: &'static Instance, request: &PageRequest<'_>) -> Page {
+        let body: Box<dyn Service> = match request.suffix {
+            b";slow" => Box::new(Slow { left: b"firstlater", half: 0, waits: None }),
+            _ => Box::new(Word(b"page")),
+        };
         Page {
             status: 200,
             content_type: "text/plain",
             policy: None,
             location: None,
             refresh: None,
-            body: Some(Box::new(Word(b"page"))),
+            body: Some(body),
         }
     }
 
