@@ -56,6 +56,7 @@ frontend returns
     http-request return status 200 default-errorfiles if { path /default }
     http-request return status 403 default-errorfiles if { path /default403 }
     http-request return errorfiles mine status 404 if { path /mine }
+    http-request return status 404 errorfile @folder@/odd.http if { path /odd }
     http-request return content-type text/plain string ok if { path /nostatus }
     http-request return status 201 hdr Location /made if { path /201 }
     http-request return status 204 if { path /204 }
@@ -220,6 +221,7 @@ FILES = {
     "body.lf": "path %[path] method %[method]\n",
     "controls.lf": "a %[url_param(a),url_dec]\nb %{+Q}[url_param(b)]\n",
     "404.http": "HTTP/1.1 404 Gone Fishing\r\nX-Mine: 1\r\nContent-Type: text/plain\r\n\r\nmine\n",
+    "odd.http": "\r\nHTTP/2.0   404\nX-Folded: a\r\n b\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\nbody",
     "503.http": "HTTP/1.0 503 Not Now\r\nCache-Control: no-cache\r\n\r\nnot now\n",
 }
 
@@ -241,7 +243,7 @@ EXCHANGES |= {
     "redirects in a row": ("redirects", get("/301") + get("/302") + get("/303")),
 }
 EXCHANGES |= {f"return {path}": ("returns", get(path)) for path in (
-    "/string", "/404", "/418", "/file", "/lffile", "/lf", "/errorfile", "/default", "/default403", "/mine", "/nostatus", "/201", "/204",
+    "/string", "/404", "/418", "/file", "/lffile", "/lf", "/errorfile", "/default", "/default403", "/mine", "/odd", "/nostatus", "/201", "/204",
     "/d400", "/d401", "/d404", "/d405", "/d408", "/d410", "/d413", "/d425", "/d429", "/d500", "/d501", "/d502", "/d503", "/d504", "/d421", "/tarpit422", "/dlf", "/tarpit",
     "/tarpit429", "/reject", "/auth", "/auth2", "/echo", "/after")}
 EXCHANGES |= {
@@ -306,11 +308,12 @@ DIFFERENT = {
     **dict.fromkeys(("return /d405", "return /d501"), only("2.6", "the texts of 3.x")),
     **{f"{what} of CONNECT": only("2.6", "a tunnel has no length (RFC 9110, 9.3.6)") for what in ("set", "strip", "replace", "replaceq", "query", "nothing")},
     "return /204": only("3.2", "a 204 has no length (RFC 9110, 8.6)"),
-    "controls in /return": {"3.2": "what controls become in a text is judged with the values", "2.6": "values in a body may be quoted, as in 3.2"},
-    "controls in /file": {"3.2": "what controls become in a text is judged with the values", "2.6": "values in a body may be quoted, as in 3.2"},
+    "controls in /return": only("2.6", "values in a body may be quoted, as in 3.2"),
+    "controls in /file": only("2.6", "values in a body may be quoted, as in 3.2"),
     "strip of no path": EMPTY,
     **dict.fromkeys(("query without a path", "replace of no path", "replaceq of no path", "query of no path", "nothing of no path"), only("2.6", EMPTY)),
     "redirect of a post": only("2.6", "a body that nobody wants is read, and the connection lives on"),
+    "return /odd": only("2.6", "a status without a reason gets the usual one, as in 3.x"),
     "return /errorfile": "a message without a length gets one, and the connection lives on",
     "return /mine": "a message without a length gets one, and the connection lives on",
     "set of no path": "an absolute target stays one",

@@ -12,7 +12,7 @@ use weir_containers::PooledFuture;
 use weir_expr::bound;
 use weir_expr::scratch::Scratch;
 use weir_http::pages::Page;
-use weir_http::{BodySize, Flags, Kind, KnownName, NoRoom, Version, status};
+use weir_http::{BodySize, Flags, KnownName, NoRoom, Version, status};
 use weir_mux::{BodyFlow, Flow, LocalService, Service, StreamConnector};
 use weir_net::Sent;
 
@@ -96,26 +96,28 @@ impl Stream {
         Ok(())
     }
 
-    /// An error file: a whole message, sent unchanged. `status` is the status for which it is used; logs and counters
-    /// show it, even if the client gets nothing or the file has another one.
+    /// An error file: a whole message. `status` is the status for which it is used; logs and counters show it, even if the client gets
+    /// nothing or the file has another one.
     fn prepare_message(&mut self, message: &config::ErrorMessage, status: u16) -> Result<(), NoRoom> {
         self.response.message.clear();
         self.response.status = status;
-        let parsed = self.response.message.read_kept(Kind::Response, &message.raw);
-        let Some(head_length) = parsed else {
+        let Some(response) = &message.response else {
             // An empty file means silence (manual, "errorfile").
             self.response.reply = None;
             return Ok(());
         };
-        self.response.reply = Some(Reply {
-            body: Body::Made(Scratch::copied(&message.raw[head_length..])),
-            closes: false,
-            logged_as: status,
-        });
-        let (head, raw) = self.response.message.edit();
-        let length = message.raw.len() - head_length;
-        head.remove_known(KnownName::Connection);
-        head.set(raw, b"content-length", itoa::Buffer::new().format(length).as_bytes())
+        let version = if response.is_http_10 { Version::HTTP_10 } else { Version::HTTP_11 };
+        let reason = match &*response.reason {
+            b"" => status::reason(response.status).as_bytes(),
+            reason => reason,
+        };
+        let head = &mut self.response.message.head;
+        head.start_response(version, response.status, reason)?;
+        response.fields.iter().try_for_each(|field| head.add(&field.name, &field.value))?;
+        head.add(b"content-length", itoa::Buffer::new().format(response.body.len()).as_bytes())?;
+        let body = Body::Shared(Arc::clone(&response.body));
+        self.response.reply = Some(Reply { body, closes: false, logged_as: status });
+        Ok(())
     }
 
     fn prepare_made(

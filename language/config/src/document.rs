@@ -544,7 +544,7 @@ fn named_resolvers(proxies: &[Proxy]) -> impl Iterator<Item = (&Location, &str, 
 fn any_error() -> Arc<ErrorReplies> {
     let mut replies = ErrorReplies::default();
     for status in ErrorReplies::STATUSES {
-        let message = ErrorMessage { path: "".into(), raw: Vec::new().into() };
+        let message = ErrorMessage { path: "".into(), response: None };
         replies.set(status, ErrorReply::Message(Arc::new(message)));
     }
     Arc::new(replies)

@@ -27,6 +27,7 @@ mod crt_store;
 mod discovery;
 mod document;
 mod draft;
+mod error_file;
 mod expressions;
 mod global;
 mod http_errors;

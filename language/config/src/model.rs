@@ -80,7 +80,10 @@ pub use profiling::{Profiling, TaskProfiling};
 pub use proxy::{
     CaptureSlot, Captures, CookieCapture, Mode, Proxy, ProxySection, Settings, TcpKeepAlive, Timeouts,
 };
-pub use reply::{ErrorMessage, ErrorReplies, ErrorReply, ErrorSection, Reply, ReplyContent, ReplyHeader};
+pub use reply::{
+    ErrorField, ErrorMessage, ErrorReplies, ErrorReply, ErrorResponse, ErrorSection, Reply, ReplyContent,
+    ReplyHeader,
+};
 pub use resolvers::{AcceptedFamilies, HoldTimes, NameServer, Resolvers, ServerResolution, is_service};
 pub use ring::{Framing, Ring, RingServer, TraceLine};
 pub use rules::{RedirectRule, Rule, RulesetKind, Rulesets};

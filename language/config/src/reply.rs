@@ -6,6 +6,7 @@ use weir_expr::{EvaluationPoints, FormatOptions, Loader};
 use weir_syntax::{Span, Word, error_text};
 
 use crate::draft::LineContext;
+use crate::error_file;
 use crate::model::{ErrorMessage, ErrorReplies, ErrorSection, Reply, ReplyContent, ReplyHeader};
 use crate::words::{Parsed, Words, fault};
 
@@ -240,56 +241,6 @@ pub(crate) fn cannot_open(path: &Word, error: &std::io::Error) -> String {
 pub(crate) fn read_error_file(loader: &dyn Loader, path: &Word) -> Parsed<Arc<ErrorMessage>> {
     // `/dev/null` is empty, and loaders need not support devices.
     let raw = if path.is("/dev/null") { Vec::new() } else { read_file(loader, path)? };
-    if let Err(offset) = check_message(&raw) {
-        let message = format!("'{path}': unable to parse headers (error offset: {offset}).");
-        return Err(fault(path.span(), message));
-    }
-    Ok(Arc::new(ErrorMessage { path: path.text().into(), raw: raw.into() }))
-}
-
-/// Whether `raw` is a response with a complete head; the error is the offset at which it stops being one.
-///
-/// Only the outline is checked: the sender parses it with the HTTP/1 engine, which this crate does not depend on.
-fn check_message(raw: &[u8]) -> Result<(), usize> {
-    if raw.is_empty() {
-        return Ok(());
-    }
-    if !raw.starts_with(b"HTTP/1.") {
-        return Err(0);
-    }
-    let mut offset = 0;
-    for (number, line) in raw.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let text = line.strip_suffix(b"\n").ok_or(offset)?;
-        let text = text.strip_suffix(b"\r").unwrap_or(text);
-        if text.is_empty() {
-            return Ok(());
-        }
-        let valid = match number {
-            0 => text
-                .get(8..12)
-                .is_some_and(|code| code[0] == b' ' && code[1..].iter().all(u8::is_ascii_digit)),
-            _ => text.iter().position(|byte| *byte == b':').is_some_and(|colon| colon > 0),
-        };
-        if !valid {
-            return Err(offset);
-        }
-        offset += line.len();
-    }
-    Err(raw.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn error_files_are_complete_responses() {
-        assert_eq!(check_message(b""), Ok(()));
-        assert_eq!(check_message(b"HTTP/1.0 503 Down\r\nA: b\r\n\r\nbody"), Ok(()));
-        assert_eq!(check_message(b"HTTP/1.1 503\n\n"), Ok(()));
-        assert_eq!(check_message(b"root:x:0:0"), Err(0));
-        assert_eq!(check_message(b"HTTP/1.0 503 Down\r\nA b\r\n\r\n"), Err(19));
-        assert_eq!(check_message(b"HTTP/1.0 503 Down\r\nA: b\r\n"), Err(25));
-        assert_eq!(check_message(b"HTTP/1.0 5x3 Down\r\n\r\n"), Err(0));
-    }
+    let response = error_file::parse(&raw).map_err(|why| fault(path.span(), format!("'{path}': {why}.")))?;
+    Ok(Arc::new(ErrorMessage { path: path.text().into(), response }))
 }

@@ -116,7 +116,7 @@ pub(crate) fn read(text: &str) -> Outcome {
         line.take_remarks().into_iter().for_each(|remark| diagnostics.push(remark));
     }
     let mut pages = ErrorReplies::default();
-    let message = ErrorMessage { path: "p".into(), raw: b"HTTP/1.0 503 x\r\n\r\n"[..].into() };
+    let message = ErrorMessage { path: "p".into(), response: None };
     pages.set(503, ErrorReply::Message(Arc::new(message)));
     let pages = Arc::new(pages);
     let context = BindContext {

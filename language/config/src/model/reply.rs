@@ -52,20 +52,42 @@ pub struct ErrorSection {
     pub message: OnceLock<Arc<ErrorMessage>>,
 }
 
-/// A complete HTTP response read from an `errorfile`, as it is in the file.
-///
-/// Empty for `/dev/null`: then the connection closes without a response.
-#[derive(Clone, PartialEq, Eq)]
+/// The message of an `errorfile`.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorMessage {
     /// The file.
     pub path: Box<str>,
-    /// Status line, headers, blank line, body.
-    pub raw: Arc<[u8]>,
+    /// None for an empty file like `/dev/null`: the connection closes without a response.
+    pub response: Option<ErrorResponse>,
 }
 
-impl std::fmt::Debug for ErrorMessage {
+/// A complete response, without the fields that depend on the client's connection and on the framing.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ErrorResponse {
+    /// The file says HTTP/1.0.
+    pub is_http_10: bool,
+    /// From 200 to 999.
+    pub status: u16,
+    /// Empty for the one that is usual for the status.
+    pub reason: Box<[u8]>,
+    /// The other fields, in their order.
+    pub fields: Box<[ErrorField]>,
+    /// The payload.
+    pub body: Arc<[u8]>,
+}
+
+/// A field of an error file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorField {
+    /// The name, in the case of the file.
+    pub name: Box<[u8]>,
+    /// The value, on one line.
+    pub value: Box<[u8]>,
+}
+
+impl std::fmt::Debug for ErrorResponse {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "ErrorMessage({}, {} bytes)", self.path, self.raw.len())
+        write!(out, "ErrorResponse({}, {} bytes)", self.status, self.body.len())
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Kind, comment, format, trailing_comment};
 use crate::model::{CheckAction, CheckRule, CheckText, HttpRequest};
 use crate::proxy::LineContext;
-use crate::words::{Parsed, Words, fault};
+use crate::words::{Parsed, Words, fault, is_token};
 
 pub(super) fn read_bytes(_: &mut LineContext<'_>, words: &mut Words<'_>, _: Kind) -> Parsed<CheckRule> {
     let word = words.expect("'tcp-check send' : 'string' expects a send as argument.")?;
@@ -101,9 +101,4 @@ pub(super) fn read_http(context: &mut LineContext<'_>, words: &mut Words<'_>, _:
         }
     }
     Ok(CheckRule { comment: said, step: 0, action: CheckAction::SendHttp(Arc::new(request)) })
-}
-
-/// Whether a byte may be in a token (RFC 9110, 5.6.2).
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
