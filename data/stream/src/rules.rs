@@ -103,7 +103,7 @@ impl Stream {
             if !applies.is_true() {
                 continue;
             }
-            if !self.response.early_hints.is_empty() && !matches!(rule.action, Action::EarlyHint { .. }) {
+            if self.response.early_hints.is_some() && !matches!(rule.action, Action::EarlyHint { .. }) {
                 self.send_early_hints();
             }
             let done = self.act(&rule.action, kind, proxy);

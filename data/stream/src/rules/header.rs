@@ -4,7 +4,7 @@ use weir_config::model::{HeaderEdit, HeaderEditKind, NameMatch};
 use weir_expr::LogFormat;
 use weir_expr::pattern::regex::Regex;
 use weir_http::values::Values;
-use weir_http::{Kind, Method, NoRoom, uri};
+use weir_http::{Method, NoRoom, Version, status, uri};
 use weir_mux::Message;
 
 use super::{ActionResult, done};
@@ -82,28 +82,22 @@ impl Stream {
     /// Adds a field to a 103 response; consecutive rules share one (manual, "early-hint").
     pub(super) fn early_hint(&mut self, name: &str, value: &'static LogFormat) -> ActionResult {
         let value = self.format(value);
-        self.response.early_hints.extend_from_slice(name.as_bytes());
-        self.response.early_hints.extend_from_slice(b": ");
-        self.response.early_hints.extend_from_slice(&value);
-        self.response.early_hints.extend_from_slice(b"\r\n");
-        ActionResult::Next
+        let hints = self.response.early_hints.get_or_insert_with(|| {
+            let mut hints = Box::new(Message::default());
+            // An empty head has room for a line.
+            let _ = hints.head.start_response(Version::HTTP_11, 103, status::reason(103).as_bytes());
+            hints
+        });
+        done(hints.head.add(name.as_bytes(), &value).is_ok())
     }
 
     /// Sends the collected 103 response. HTTP/1.0 clients do not support interim responses.
     pub(super) fn send_early_hints(&mut self) {
-        if self.response.early_hints.is_empty() {
-            return;
-        }
-        let hints = std::mem::replace(&mut self.response.early_hints, crate::recycle::bytes());
-        if self.request.message.head.version().is_11_or_later() {
-            let mut raw = b"HTTP/1.1 103 Early Hints\r\n".to_vec();
-            raw.extend_from_slice(&hints);
-            raw.extend_from_slice(b"\r\n");
-            let mut message = Message::default();
-            if message.read_kept(Kind::Response, &raw).is_some() {
-                // A client that closed is noticed when the response is sent.
-                let _ = message.send(&mut self.client, &mut self.scratch, false);
-            }
+        if let Some(mut hints) = self.response.early_hints.take()
+            && self.request.message.head.version().is_11_or_later()
+        {
+            // A client that closed is noticed when the response is sent.
+            let _ = hints.send(&mut self.client, &mut self.scratch, false);
         }
     }
 

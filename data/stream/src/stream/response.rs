@@ -33,8 +33,8 @@ pub struct ResponsePart {
     pub service: LocalName,
     /// Its size in the log.
     pub logged: LoggedSize,
-    /// Fields of a 103 response that is being gathered.
-    pub early_hints: Lent<Vec<u8>>,
+    /// A 103 response, while rules add to it.
+    pub early_hints: Option<Box<Message>>,
 }
 
 /// Which service answers in place of a server.
@@ -89,7 +89,7 @@ impl ResponsePart {
             is_tunnel: false,
             service: LocalName::None,
             logged: LoggedSize::default(),
-            early_hints: crate::recycle::bytes(),
+            early_hints: None,
         }
     }
 
