@@ -22,7 +22,8 @@ use weir_sys::Errno;
 use crate::attempt::{self, Attempt, ConnectionRequest, Established, Socket};
 use crate::context::CheckContext;
 use crate::expected::{self, Look};
-use crate::http2::Http2Connection;
+use crate::form::RequestForm;
+use crate::http2::{Http2Connection, Http2Request};
 use crate::load::{Step, take_apart};
 use crate::own;
 use crate::request;
@@ -167,8 +168,14 @@ impl<'c> Conversation<'c> {
                 | CheckAction::SendFormat(_)
                 | CheckAction::SendHexFormat(_)
                 | CheckAction::SendHttp(_) => {
-                    let bytes = self.bytes_of(&rule.action);
-                    self.send(&bytes).await.map_err(|finding| self.at_step(finding, rule, "send"))?;
+                    let sent = match &rule.action {
+                        CheckAction::SendHttp(said) => self.send_request(said).await,
+                        action => {
+                            let bytes = self.bytes_of(action);
+                            self.send(&bytes).await
+                        }
+                    };
+                    sent.map_err(|finding| self.at_step(finding, rule, "send"))?;
                     last = self.with_style(Finding { code: Some(0), ..Finding::new(CheckStatus::L7Ok) });
                 }
             }
@@ -279,25 +286,34 @@ impl<'c> Conversation<'c> {
                 // Invalid digits send nothing.
                 expected::from_hex(&digits).unwrap_or_default()
             }
-            CheckAction::SendHttp(said) => self.request(said),
             _ => Vec::new(),
         }
     }
 
-    fn request(&mut self, said: &HttpRequest) -> Vec<u8> {
+    /// Makes a request in the form of the connection's protocol.
+    fn make_request<F: RequestForm + Default>(&mut self, said: &HttpRequest) -> F {
         let state = self.script.send_state.then(|| request::state(self.attempt, self.context.view));
-        let keeps = self.lent.is_some();
-        let written = request::write(said, state.as_deref(), keeps, &mut self.context);
-        (self.method, self.persists) = (written.method, written.persists);
-        written.bytes
+        let (keeps, mut form) = (self.lent.is_some(), F::default());
+        let made = request::make(said, state.as_deref(), keeps, &mut self.context, &mut form);
+        (self.method, self.persists) = (made.method, made.persists);
+        form
+    }
+
+    async fn send_request(&mut self, said: &HttpRequest) -> Result<(), Finding> {
+        if self.http2.is_none() {
+            let text: Vec<u8> = self.make_request(said);
+            return self.send(&text).await;
+        }
+        let request: Http2Request = self.make_request(said);
+        self.forget();
+        if let Some(http2) = &self.http2 {
+            self.context.connector = http2.stream();
+        }
+        request.send(&mut self.context.connector).map_err(broken)
     }
 
     async fn send(&mut self, bytes: &[u8]) -> Result<(), Finding> {
         self.forget();
-        if let Some(http2) = &self.http2 {
-            self.context.connector = http2.stream();
-            return http2.send(bytes, &mut self.context.connector).map_err(broken);
-        }
         let deadline = self.deadline;
         let Some(connection) = self.context.connector.connection_mut() else {
             return Err(Finding::new(CheckStatus::SocketError));

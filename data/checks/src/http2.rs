@@ -1,10 +1,12 @@
 //! Checks over HTTP/2: the requests of a check are streams of its connection, which the check's own task owns.
 
-use weir_http::Kind;
+use weir_http::Version;
 use weir_mux::trace::Identity;
 use weir_mux::{Closing, Message, Multiplexer, Pace, StreamConnector, Turn};
 use weir_net::{Connection, Fault, Sent};
 use weir_sched::yield_now;
+
+use crate::form::RequestForm;
 
 /// Limits of checks' connections, the same as those of the server's traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,20 +38,6 @@ impl Http2Connection {
         StreamConnector::from(self.connection.0.unopened())
     }
 
-    /// Sends a request of HTTP/1 on a stream that was not used yet.
-    ///
-    /// # Errors
-    /// When the request is invalid, or nothing can be sent.
-    pub(crate) fn send(&self, request: &[u8], stream: &mut StreamConnector) -> Result<(), Fault> {
-        let mut message = Message::new(MOST_FIELDS);
-        let Some(head) = message.read_kept(Kind::Request, request) else { return Err(Fault::Protocol) };
-        // What the windows do not admit yet remains pending.
-        match message.send_whole(stream, &request[head..], &mut Vec::new(), false) {
-            Sent::Failed(fault) => Err(fault),
-            Sent::All | Sent::Part(_) => Ok(()),
-        }
-    }
-
     /// Receives and sends what is possible; true if new frames arrived.
     pub(crate) async fn turn(&mut self, stream: &mut StreamConnector) -> bool {
         let multiplexer = &self.connection.0;
@@ -71,5 +59,45 @@ impl Drop for Http2Connection {
     }
 }
 
-/// How many fields a request may have.
-const MOST_FIELDS: u16 = 100;
+/// A request for a stream.
+#[derive(Default)]
+pub(crate) struct Http2Request {
+    message: Message,
+    body: Vec<u8>,
+    /// The head became longer than any server takes.
+    is_too_large: bool,
+}
+
+impl Http2Request {
+    /// Sends it on a stream that was not used yet.
+    ///
+    /// # Errors
+    /// When it is too large, or nothing can be sent.
+    pub(crate) fn send(mut self, stream: &mut StreamConnector) -> Result<(), Fault> {
+        if self.is_too_large {
+            return Err(Fault::Protocol);
+        }
+        // Bytes beyond the windows remain pending.
+        match self.message.send_whole(stream, &self.body, &mut Vec::new(), false) {
+            Sent::Failed(fault) => Err(fault),
+            Sent::All | Sent::Part(_) => Ok(()),
+        }
+    }
+}
+
+impl RequestForm for Http2Request {
+    fn begin(&mut self, method: &[u8], uri: &[u8], _: &[u8]) {
+        self.is_too_large = self.message.head.start_request(method, uri, Version::HTTP_20).is_err();
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        self.is_too_large |= self.message.head.add(name, value).is_err();
+    }
+
+    fn end(&mut self, body: &[u8]) {
+        if !body.is_empty() {
+            self.message.head.note_content_length(body.len() as u64);
+        }
+        self.body.extend_from_slice(body);
+    }
+}

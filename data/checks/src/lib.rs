@@ -18,6 +18,7 @@ mod attempt;
 mod context;
 mod conversation;
 mod expected;
+mod form;
 mod http2;
 mod launcher;
 mod load;

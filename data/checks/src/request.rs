@@ -9,39 +9,32 @@ use weir_sched::now;
 use crate::attempt::Attempt;
 use crate::context::CheckContext;
 use crate::expected::render;
+use crate::form::RequestForm;
 use crate::process_view::ProcessView;
 use crate::script::HTTP_1_1;
 
-/// A serialized request.
-pub(crate) struct Written {
-    pub(crate) bytes: Vec<u8>,
+/// The properties of a request that was made.
+pub(crate) struct RequestFacts {
     pub(crate) method: Method,
     /// Whether the server may keep its connection.
     pub(crate) persists: bool,
 }
 
-/// Writes a request. Missing parts have the manual's defaults ("http-check send"). `keeps` lets the server keep its connection,
+/// Makes a request. Missing parts have the manual's defaults ("http-check send"). `keeps` lets the server keep its connection,
 /// unless the request has a `Connection` field of its own.
-pub(crate) fn write(
+pub(crate) fn make(
     said: &HttpRequest,
     state: Option<&str>,
     keeps: bool,
     context: &mut CheckContext<'_>,
-) -> Written {
+    out: &mut impl RequestForm,
+) -> RequestFacts {
     let method = said.method.as_deref().unwrap_or(b"OPTIONS");
     let version = said.version.as_deref().unwrap_or(b"HTTP/1.0");
     let uri = said.uri.as_ref().map(|uri| render(uri, context)).filter(|uri| !uri.is_empty());
     let uri = uri.unwrap_or_else(|| b"/".to_vec());
     let body = said.body.as_ref().map(|body| render(body, context));
-    let mut out = Vec::with_capacity(FIRST_ROOM);
-    for part in [method, b" ", &uri, b" ", version, b"\r\n"] {
-        out.extend_from_slice(part);
-    }
-    let mut line = |name: &[u8], value: &[u8]| {
-        for part in [name, b": ", value, b"\r\n"] {
-            out.extend_from_slice(part);
-        }
-    };
+    out.begin(method, &uri, version);
     let is_recent = version == HTTP_1_1;
     let (mut says_connection, mut persists) = (false, is_recent && keeps);
     for (name, format) in &said.headers {
@@ -56,20 +49,19 @@ pub(crate) fn write(
                 continue;
             }
         }
-        line(name, &value);
+        out.field(name, &value);
     }
     if let Some(state) = state {
-        line(b"x-haproxy-server-state", state.as_bytes());
+        out.field(b"x-haproxy-server-state", state.as_bytes());
     }
     if let Some(body) = &body {
-        line(b"content-length", body.len().to_string().as_bytes());
+        out.field(b"content-length", body.len().to_string().as_bytes());
     }
     if is_recent && !persists && !says_connection {
-        line(b"connection", b"close");
+        out.field(b"connection", b"close");
     }
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(body.as_deref().unwrap_or_default());
-    Written { bytes: out, method: Method::from_bytes(method), persists }
+    out.end(body.as_deref().unwrap_or_default());
+    RequestFacts { method: Method::from_bytes(method), persists }
 }
 
 /// The host of the next request, without its port, from the rules up to the next connection. None for an IP address.
@@ -85,9 +77,6 @@ pub(crate) fn host(following: &[CheckRule], context: &mut CheckContext<'_>) -> O
     format.render(context, &mut value);
     weir_tls::host_name(&value).map(<[u8]>::to_vec)
 }
-
-/// Most requests of checks are shorter than this.
-const FIRST_ROOM: usize = 256;
 
 /// The server's state for `http-check send-state`.
 pub(crate) fn state(attempt: &Attempt<'_>, view: &dyn ProcessView) -> String {

@@ -1,0 +1,31 @@
+//! Requests of checks in the form of a protocol: the text of HTTP/1, or a message for a stream of HTTP/2.
+
+/// A request for a protocol.
+pub(crate) trait RequestForm {
+    /// Begins with the first line.
+    fn begin(&mut self, method: &[u8], uri: &[u8], version: &[u8]);
+    /// Adds a field.
+    fn field(&mut self, name: &[u8], value: &[u8]);
+    /// Ends the head, and adds the body.
+    fn end(&mut self, body: &[u8]);
+}
+
+/// The text of HTTP/1.
+impl RequestForm for Vec<u8> {
+    fn begin(&mut self, method: &[u8], uri: &[u8], version: &[u8]) {
+        self.reserve(FIRST_ROOM);
+        [method, b" ", uri, b" ", version, b"\r\n"].iter().for_each(|part| self.extend_from_slice(part));
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        [name, b": ", value, b"\r\n"].iter().for_each(|part| self.extend_from_slice(part));
+    }
+
+    fn end(&mut self, body: &[u8]) {
+        self.extend_from_slice(b"\r\n");
+        self.extend_from_slice(body);
+    }
+}
+
+/// Most requests of checks are shorter than this.
+const FIRST_ROOM: usize = 256;
