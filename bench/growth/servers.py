@@ -6,6 +6,7 @@ Rows are chosen by the beginning of their names. `ROUNDS` and `BINARY` are read 
 import os
 import select
 import socket
+import subprocess
 import sys
 import threading
 
@@ -97,6 +98,28 @@ def show_map(kind):
     return begin
 
 
+def show_certificate(binary, size):
+    """The cost of showing one of many certificates, in us. All have the same key: only their paths differ."""
+    folder = os.path.join(measure.WORK, f"certificates.{size}")
+    if not os.path.isdir(folder):
+        os.mkdir(folder)
+        key, own = (os.path.join(measure.WORK, name) for name in ("key.pem", "own.pem"))
+        curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=a.example"]
+        subprocess.run(["openssl", "req", "-x509", *curve, "-keyout", key, "-out", own], check=True, stderr=subprocess.DEVNULL)
+        text = open(own).read() + open(key).read()
+        for at in range(size):
+            with open(os.path.join(folder, f"{at:05}.pem"), "w") as file:
+                file.write(text)
+    front = f"frontend page\n    bind 127.0.0.1:{{port}} ssl crt {folder}\n    http-request return status 200\n"
+    proxy = Proxy(binary, HEAD.format() + front)
+
+    def measured():
+        paths = [os.path.join(folder, f"{step * 7919 % size:05}.pem") for step in range(50)]
+        return proxy.cost_us(lambda: [proxy.command(f"show ssl cert {path}") for path in paths]) / len(paths)
+
+    return proxy, measured
+
+
 class Origin(threading.Thread):
     """Four servers that answer every request at once."""
 
@@ -163,6 +186,7 @@ ROWS = [
     ("show stat", SIZES, shown("show stat")),
     ("show servers conn", SIZES, shown("show servers conn")),
     ("show servers state", SIZES, shown("show servers state")),
+    ("show ssl cert FILE", SIZES, show_certificate),
     ("show map str", (100_000, 1_000_000), show_map("str")),
     ("show map beg", (100_000, 1_000_000), show_map("beg")),
 ]

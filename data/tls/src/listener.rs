@@ -39,6 +39,8 @@ struct Index {
     excluded: HashMap<Box<str>, Vec<u32>>,
     /// Entries for clients with an unknown name.
     defaults: Vec<u32>,
+    /// All entries by the path of their certificate.
+    by_path: Vec<u32>,
 }
 
 impl Index {
@@ -53,6 +55,9 @@ impl Index {
             index.defaults.retain(|number| !first.contains(number));
             index.defaults.splice(..0, first);
         }
+        index.by_path = (0..entries.len() as u32).collect();
+        // Those of a folder are in this order already, so that takes one look at each.
+        index.by_path.sort_by_key(|number| path_of(entries, *number));
         index
     }
 
@@ -77,6 +82,17 @@ impl Index {
             self.defaults.push(number);
         }
     }
+}
+
+fn path_of(entries: &[Entry], number: u32) -> &str {
+    &entries[number as usize].certificate().path
+}
+
+/// The part of `numbers`, sorted by their paths, that has this path.
+fn with_path<'n, 'p>(numbers: &'n [u32], path: &str, path_of: impl Fn(u32) -> &'p str) -> &'n [u32] {
+    let start = numbers.partition_point(|number| path_of(*number) < path);
+    let count = numbers[start..].iter().take_while(|number| path_of(**number) == path).count();
+    &numbers[start..start + count]
 }
 
 /// A certificate, and the others of its bundle.
@@ -120,6 +136,12 @@ impl Listener {
     /// All certificates, in the order of the configuration.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// The entries with the certificate of this path.
+    pub fn entries_of(&self, path: &str) -> impl Iterator<Item = &Entry> {
+        let numbers = with_path(&self.index.by_path, path, |number| path_of(&self.entries, number));
+        numbers.iter().map(|number| &self.entries[*number as usize])
     }
 
     /// The certificates for clients with an unknown name.
@@ -280,6 +302,25 @@ mod tests {
         let abilities = Abilities::of(&ClientHello::parse(&hello).expect("a hello"));
         assert!(abilities.rsa);
         (abilities.ecdsa_tls12, abilities.ecdsa_tls13)
+    }
+
+    #[test]
+    fn a_path_is_found_among_ten_thousand_with_a_few_looks() {
+        let paths: Vec<String> = (0..10_000).map(|number| format!("/certs/{:05}.pem", number / 2)).collect();
+        let numbers: Vec<u32> = (0..10_000).collect();
+        let looks = std::cell::Cell::new(0);
+        let found = |path: &str| {
+            let path_of = |number: u32| {
+                looks.set(looks.get() + 1);
+                &*paths[number as usize]
+            };
+            with_path(&numbers, path, path_of)
+        };
+        assert_eq!(found("/certs/00000.pem"), [0, 1]);
+        assert_eq!(found("/certs/03333.pem"), [6666, 6667]);
+        assert_eq!(found("/certs/04999.pem"), [9998, 9999]);
+        assert_eq!((found("/certs/0333"), found(""), found("/d")), (&[][..], &[][..], &[][..]));
+        assert!(looks.get() <= 6 * 20, "{}", looks.get());
     }
 
     #[test]

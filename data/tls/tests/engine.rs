@@ -66,6 +66,24 @@ fn a_certificate_that_takes_the_place_of_another_is_found_by_its_own_names() {
 }
 
 #[test]
+fn certificates_of_a_listener_are_found_by_their_path() {
+    let world = World::new();
+    let listener = world.plain_listener(&["two.example", "one.example", "three.example"], true);
+    let places = |listener: &Listener, path: &str| -> Vec<usize> {
+        let at = |entry: &Entry| listener.entries().iter().position(|known| std::ptr::eq(known, entry));
+        listener.entries_of(path).filter_map(at).collect()
+    };
+    let path = |at: usize| listener.entries()[at].certificate().path.clone();
+    assert_eq!([0, 1, 2].map(|at| places(&listener, &path(at))), [[0], [1], [2]]);
+    assert!(places(&listener, "/nowhere").is_empty());
+    // Another one, and the first a second time.
+    let again = [1, 2, 0, 1].map(|at| listener.entries()[at].clone());
+    let again = listener.with_entries(again);
+    assert_eq!([0, 1, 2].map(|at| places(&again, &path(at))), [vec![2], vec![0, 3], vec![1]]);
+    assert!(places(&listener.with_entries([]), &path(0)).is_empty());
+}
+
+#[test]
 fn every_cipher_carries_bytes() {
     let all = [weir_tls::ciphers::all_suites(), weir_tls::ciphers::all_ciphers()].concat();
     for cipher in all {

@@ -445,9 +445,7 @@ impl TlsState {
                 binds.iter().map(|bind| &bind.files).chain(servers.iter().map(|server| &server.files));
             return files.any(|files| files.contains(name));
         }
-        let shown = |bind: &LiveBind| {
-            bind.live.now().entries().iter().any(|entry| *entry.certificate().path == *name)
-        };
+        let shown = |bind: &LiveBind| bind.live.now().entries_of(name).next().is_some();
         binds.iter().any(shown) || servers.iter().any(|server| self.builder.shows(server, name))
     }
 
@@ -586,7 +584,7 @@ impl TlsState {
         for bind in &self.builder.binds {
             let now = bind.live.now();
             let shows = |entry: &Entry| *entry.certificate().path == *name;
-            let showing = now.entries().iter().filter(|entry| shows(entry)).count();
+            let showing = now.entries_of(name).count();
             if showing > 0 {
                 let changed =
                     |entry: &Entry| if shows(entry) { entry.with_certificate(made) } else { entry.clone() };
