@@ -82,6 +82,14 @@ impl CertId {
         })
     }
 
+    /// The identifier with this [`CertId::key`].
+    pub fn from_key(key: &str) -> Option<CertId> {
+        let byte = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+        let der: Vec<u8> = key.as_bytes().chunks(2).map(byte).collect::<Option<_>>()?;
+        let (id, _) = element(&der, SEQUENCE)?;
+        CertId::read(id.content).filter(|id| id.key() == key)
+    }
+
     /// Its parts as text, each line after `indent`.
     pub fn describe(&self, indent: &str) -> String {
         format!(

@@ -67,6 +67,10 @@ fn a_response_says_about_which_certificate_until_when_and_what() {
     let id = CertId::of(&read("site.crt"), &read("ca.pem")).expect("an identity");
     assert_eq!(response.id(), &id);
     assert!(id.key().starts_with("303b300906052b0e03021a05000414") && id.key().ends_with("0202100a"));
+    assert_eq!(CertId::from_key(&id.key()), Some(id.clone()));
+    for other in ["", "3", "zz", "303b", "+f", &id.key().to_uppercase(), &format!("{}00", id.key())] {
+        assert_eq!(CertId::from_key(other), None, "{other}");
+    }
     assert_eq!(CertId::of(&read("ca.pem"), &read("site.crt")), None);
     assert_eq!(response.check(in_days(1)), Ok(()));
     assert_eq!(response.check(in_days(3)), Err("OCSP single response: no longer valid."));

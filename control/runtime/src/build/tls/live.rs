@@ -17,7 +17,7 @@ use weir_cli::target::{
 use weir_config::model::{Bind, CertificateSource, Location, Proxy, Server, ServerTls};
 use weir_net::Clock;
 use weir_tls::clock::TimeProvider;
-use weir_tls::ocsp::Response;
+use weir_tls::ocsp::{CertId, Response};
 use weir_tls::rustls::SignatureAlgorithm;
 use weir_tls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use weir_tls::ticket_keys::{BadTicketKey, TicketKeys};
@@ -270,15 +270,18 @@ impl LiveTls {
     /// The OCSP responses, each with the first certificate by name.
     pub fn responses(&self) -> Vec<OcspEntry> {
         let state = self.state();
-        let mut entries: Vec<OcspEntry> = Vec::new();
+        let mut first: BTreeMap<&CertId, &str> = BTreeMap::new();
         for (path, certificate) in &state.builder.certificates {
             let Some(certificate) = certificate else { continue };
             let Some(id) = certificate.id().filter(|_| certificate.response().is_some()) else { continue };
-            let key = id.key();
-            if entries.iter().all(|entry| entry.key != key) {
-                entries.push(OcspEntry { key, path: path.to_string(), id: id.describe("   ") });
-            }
+            first.entry(id).or_insert(path);
         }
+        let entry = |(id, path): (&CertId, &str)| OcspEntry {
+            key: id.key(),
+            path: path.to_owned(),
+            id: id.describe("   "),
+        };
+        let mut entries: Vec<OcspEntry> = first.into_iter().map(entry).collect();
         entries.sort_by(|one, other| one.key.cmp(&other.key));
         entries
     }
@@ -296,10 +299,9 @@ impl LiveTls {
         }
         let by_path = state.builder.certificates.get(name).and_then(Option::as_ref);
         let by_key = || {
+            let wanted = CertId::from_key(name)?;
             let mut all = state.builder.certificates.values().flatten();
-            all.find(|certificate| {
-                certificate.response().is_some() && certificate.id().is_some_and(|id| id.key() == name)
-            })
+            all.find(|certificate| certificate.response().is_some() && certificate.id() == Some(&wanted))
         };
         by_path.or_else(by_key)?.response().map(|response| view(response))
     }
