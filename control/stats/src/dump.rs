@@ -1,5 +1,7 @@
 //! A complete dump, a bounded piece at a time.
 
+use std::ops::ControlFlow;
+
 use crate::render::{Format, write_csv, write_csv_header, write_json, write_typed};
 use crate::row::Row;
 use crate::source::{Cursor, Selection, StatsSource};
@@ -57,22 +59,41 @@ pub(crate) fn advance(
         dump.begin(out);
         dump.walk().state = WalkState::Rows;
     }
-    for _ in 0..OBJECTS_PER_PIECE {
-        let walk = dump.walk();
-        if walk.state == WalkState::Done {
-            return Progress::Done;
-        }
-        if out.len() >= enough {
-            return Progress::More;
-        }
-        if !source.next_row(&mut walk.cursor, &walk.selection, scratch) {
-            walk.state = WalkState::Done;
-            dump.end(out);
-        } else if walk.selection.wants(scratch) {
-            dump.row(scratch, out);
-        }
+    if dump.walk().state == WalkState::Done {
+        return Progress::Done;
     }
-    if dump.walk().state == WalkState::Done { Progress::Done } else { Progress::More }
+    if out.len() >= enough {
+        return Progress::More;
+    }
+    let (mut cursor, selection) = (dump.walk().cursor, std::mem::take(&mut dump.walk().selection));
+    let mut left = OBJECTS_PER_PIECE;
+    let progress = visit_rows(source, &mut cursor, &selection, scratch, &mut left, |row| {
+        dump.row(row, out);
+        out.len() >= enough
+    });
+    (dump.walk().cursor, dump.walk().selection) = (cursor, selection);
+    if progress == Progress::Done {
+        dump.walk().state = WalkState::Done;
+        dump.end(out);
+    }
+    progress
+}
+
+/// Shows `visit` the rows of a selection, from the cursor on, until it has enough or `left` objects were visited, matching or not.
+pub(crate) fn visit_rows<S: StatsSource + ?Sized>(
+    source: &S,
+    cursor: &mut Cursor,
+    selection: &Selection,
+    scratch: &mut Row,
+    left: &mut usize,
+    mut visit: impl FnMut(&Row) -> bool,
+) -> Progress {
+    let ended = source.visit_rows(cursor, selection, scratch, &mut |row| {
+        let has_enough = selection.wants(row) && visit(row);
+        *left = left.saturating_sub(1);
+        if has_enough || *left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    if ended.is_continue() { Progress::Done } else { Progress::More }
 }
 
 /// How many objects one piece visits, matching or not: a selection without matches among thousands must not block a worker.

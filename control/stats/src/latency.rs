@@ -105,6 +105,8 @@ fn write_json(row: &Row, phase: &str, reading: &HistogramReading, out: &mut Vec<
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+
     use weir_events::Histogram;
 
     use super::*;
@@ -116,9 +118,8 @@ mod tests {
     /// A frontend without traffic, and a server with some.
     struct Shop;
 
-    impl StatsSource for Shop {
-        fn next_row(&self, cursor: &mut Cursor, selection: &Selection, row: &mut Row) -> bool {
-            assert!(selection.latencies);
+    impl Shop {
+        fn fill(&self, object: usize, row: &mut Row) -> bool {
             let head = ProxyHead {
                 id: 2,
                 name: "a,\"b\"",
@@ -129,7 +130,7 @@ mod tests {
                 description: None,
             };
             let mut latencies = Latencies::default();
-            match cursor.object {
+            match object {
                 0 => row.begin(Kind::Frontend, &head, 0, ""),
                 1 => {
                     row.begin(Kind::Server, &head, 1, "s1");
@@ -142,8 +143,24 @@ mod tests {
                 _ => return false,
             }
             row.set_latencies(latencies);
-            cursor.object += 1;
             true
+        }
+    }
+
+    impl StatsSource for Shop {
+        fn visit_rows(
+            &self,
+            cursor: &mut Cursor,
+            selection: &Selection,
+            row: &mut Row,
+            visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+        ) -> ControlFlow<()> {
+            assert!(selection.latencies);
+            while self.fill(cursor.object, row) {
+                cursor.object += 1;
+                visit(row)?;
+            }
+            ControlFlow::Continue(())
         }
 
         fn info(&self, _: bool, _: &mut InfoRow) {}

@@ -9,7 +9,7 @@ mod head;
 use std::fmt::Write;
 
 use crate::admin::{Action, TOKEN};
-use crate::dump::Progress;
+use crate::dump::{OBJECTS_PER_PIECE, Progress, visit_rows};
 use crate::fields::{Field, Kind};
 use crate::info::InfoRow;
 use crate::row::Row;
@@ -88,9 +88,6 @@ enum PageState {
     Done,
 }
 
-/// How many objects one piece visits, matching or not.
-const OBJECTS_PER_PIECE: usize = 256;
-
 impl PageDump {
     /// A page of which nothing was written.
     pub fn new(settings: PageSettings, request: StatsRequest) -> Self {
@@ -113,22 +110,25 @@ impl PageDump {
             head::write(&self.settings, &self.request, &info, out);
             self.state = PageState::Between;
         }
-        for _ in 0..OBJECTS_PER_PIECE {
-            if self.state == PageState::Done {
-                return Progress::Done;
-            }
-            if out.len() >= enough {
-                return Progress::More;
-            }
-            if !source.next_row(&mut self.cursor, &self.selection, scratch) {
-                self.end_proxy(out);
-                out.push_str("</body></html>\n");
-                self.state = PageState::Done;
-            } else if self.selection.wants(scratch) {
-                self.row(scratch, out);
-            }
+        if self.state == PageState::Done {
+            return Progress::Done;
         }
-        if self.state == PageState::Done { Progress::Done } else { Progress::More }
+        if out.len() >= enough {
+            return Progress::More;
+        }
+        let (mut cursor, selection) = (self.cursor, std::mem::take(&mut self.selection));
+        let mut left = OBJECTS_PER_PIECE;
+        let progress = visit_rows(source, &mut cursor, &selection, scratch, &mut left, |row| {
+            self.row(row, out);
+            out.len() >= enough
+        });
+        (self.cursor, self.selection) = (cursor, selection);
+        if progress == Progress::Done {
+            self.end_proxy(out);
+            out.push_str("</body></html>\n");
+            self.state = PageState::Done;
+        }
+        progress
     }
 
     fn row(&mut self, row: &Row, out: &mut String) {

@@ -15,6 +15,7 @@ mod line;
 mod metrics;
 mod protobuf;
 mod request;
+mod samples;
 
 pub use dump::MetricsDump;
 pub use request::{Form, MetricsRequest, Scope};

@@ -97,14 +97,18 @@ impl Cells {
             Value::S32(number) => Cell::S32(number),
             Value::U64(number) => Cell::U64(number),
             Value::Float(number) => Cell::Float(number),
-            Value::Text(text) => {
-                let start = self.text.len();
-                self.text.push_str(text);
-                Cell::Text { start, end: self.text.len() }
-            }
+            Value::Text(text) => return self.set_joined(position, [text, ""]),
         };
     }
 
+    /// Sets a text that is put together from two.
+    fn set_joined(&mut self, position: usize, parts: [&str; 2]) {
+        let start = self.text.len();
+        parts.iter().for_each(|part| self.text.push_str(part));
+        self.cells[position] = Cell::Text { start, end: self.text.len() };
+    }
+
+    #[inline]
     pub(crate) fn value(&self, position: usize) -> Value<'_> {
         match self.cells[position] {
             Cell::Empty => Value::Empty,
@@ -169,6 +173,8 @@ pub struct ProxyHead<'a> {
 #[derive(Debug)]
 pub struct Row {
     pub(crate) cells: Cells,
+    /// The cells of an object of this kind without figures.
+    template: &'static Cells,
     kind: Kind,
     proxy_id: u32,
     object_id: u32,
@@ -178,7 +184,17 @@ pub struct Row {
     health: Health,
     latencies: Option<Box<Latencies>>,
     /// The fields that are filled, unless all are.
-    only: Option<FieldSet>,
+    only: Option<Only>,
+}
+
+/// Some fields.
+#[derive(Debug)]
+struct Only {
+    set: FieldSet,
+    /// Those of them that are not the same for all servers of a proxy.
+    changing: Vec<Field>,
+    /// The length of the texts that are.
+    constant: usize,
 }
 
 impl Default for Row {
@@ -187,6 +203,7 @@ impl Default for Row {
         cells.reset(FIELD_COUNT);
         Self {
             cells,
+            template: template(Kind::Frontend, false),
             kind: Kind::Frontend,
             proxy_id: 0,
             object_id: 0,
@@ -205,23 +222,26 @@ impl Row {
     /// its [`Field::Status`].
     pub fn fill_only(&mut self, fields: FieldSet) {
         self.cells.reset(FIELD_COUNT);
-        self.only = Some(fields.with(Field::Pxname).with(Field::Svname));
+        let set = fields.with(Field::Pxname).with(Field::Svname);
+        let is_constant = |field: &Field| matches!(field, Field::Pxname | Field::Mode);
+        let changing = set.iter().filter(|field| !is_constant(field)).collect();
+        self.only = Some(Only { set, changing, constant: 0 });
     }
 
     /// The fields that are filled, unless all are.
-    pub fn only(&self) -> Option<FieldSet> {
-        self.only
+    pub fn only(&self) -> Option<&FieldSet> {
+        self.only.as_ref().map(|only| &only.set)
     }
 
     /// Whether a field is filled: its source need not compute others.
     #[inline]
     pub fn wants(&self, field: Field) -> bool {
-        self.only.as_ref().is_none_or(|only| only.contains(field))
+        self.only().is_none_or(|only| only.contains(field))
     }
 
     /// Whether one of these fields is filled.
     pub fn wants_any(&self, fields: &FieldSet) -> bool {
-        self.only.as_ref().is_none_or(|only| only.meets(fields))
+        self.only().is_none_or(|only| only.meets(fields))
     }
 
     /// Starts the row of an object: names and identifiers, and zero in the figures that have it as their
@@ -239,38 +259,72 @@ impl Row {
             }
             (kept, text) => *kept = text.map(str::to_owned),
         }
-        self.health = Health::default();
-        self.latencies = None;
-        let template = template(kind, proxy.mode == "http");
+        self.template = template(kind, proxy.mode == "http");
         match &self.only {
-            None => self.cells.clone_from(template),
-            Some(only) => {
-                self.cells.text.clear();
-                only.iter().for_each(|field| {
-                    self.cells.cells[field as usize] = template.cells[field as usize];
-                });
-            }
+            None => self.cells.clone_from(self.template),
+            Some(_) => self.cells.text.clear(),
+        }
+        self.set(Field::Pxname, proxy.name);
+        self.set(Field::Mode, proxy.mode);
+        if let Some(only) = &mut self.only {
+            only.constant = self.cells.text.len();
         }
         let name = match kind {
             Kind::Frontend => "FRONTEND",
             Kind::Backend => "BACKEND",
             Kind::Server | Kind::Listener => object_name,
         };
-        self.set(Field::Pxname, proxy.name);
-        self.set(Field::Svname, name);
+        self.begin_object(object_id, name);
+    }
+
+    /// Starts the row of the next server of the same proxy, as [`Row::begin`] does, in less time.
+    pub fn begin_next(&mut self, proxy: &ProxyHead<'_>, object_id: u32, object_name: &str) {
+        debug_assert!(
+            self.kind == Kind::Server && self.proxy_id == proxy.id,
+            "the row before was of another kind"
+        );
+        match &self.only {
+            None => self.begin(self.kind, proxy, object_id, object_name),
+            Some(only) => {
+                self.cells.text.truncate(only.constant);
+                self.object_id = object_id;
+                self.begin_object(object_id, object_name);
+            }
+        }
+    }
+
+    /// Fills in the fields that differ between the objects of a proxy.
+    #[inline]
+    fn begin_object(&mut self, object_id: u32, name: &str) {
+        self.health = Health::default();
+        self.latencies = None;
+        if let Some(only) = &self.only {
+            for field in &only.changing {
+                self.cells.cells[*field as usize] = self.template.cells[*field as usize];
+            }
+        }
+        self.cells.set(Field::Svname as usize, Value::Text(name));
         // Relative process number: there is one process.
-        self.set(Field::Pid, 1u32);
-        self.set(Field::Iid, proxy.id);
+        self.set_anyway(Field::Pid, Value::U32(1));
+        self.set_anyway(Field::Iid, Value::U32(self.proxy_id));
         self.set_anyway(Field::Sid, Value::U32(object_id));
-        self.set(Field::Type, kind as u32);
-        self.set(Field::Mode, proxy.mode);
+        self.set_anyway(Field::Type, Value::U32(self.kind as u32));
     }
 
     /// Sets one figure. A figure that does not apply to this kind of object is an error of the caller, and is ignored.
+    #[inline]
     pub fn set<'a>(&mut self, field: Field, value: impl Into<Value<'a>>) {
         debug_assert!(field.applies_to(self.kind), "{field:?} does not apply to {:?}", self.kind);
         if field.applies_to(self.kind) {
             self.set_anyway(field, value.into());
+        }
+    }
+
+    /// Sets a text that is put together from two.
+    pub fn set_joined(&mut self, field: Field, parts: [&str; 2]) {
+        debug_assert!(field.applies_to(self.kind), "{field:?} does not apply to {:?}", self.kind);
+        if self.wants(field) && field.applies_to(self.kind) {
+            self.cells.set_joined(field as usize, parts);
         }
     }
 
@@ -283,6 +337,7 @@ impl Row {
     }
 
     /// For `sid`, which HAProxy prints as 0 for frontends and backends too.
+    #[inline]
     fn set_anyway(&mut self, field: Field, value: Value<'_>) {
         if !self.wants(field) {
             return;
@@ -306,11 +361,13 @@ impl Row {
     }
 
     /// One figure.
+    #[inline]
     pub fn value(&self, field: Field) -> Value<'_> {
         self.cells.value(field as usize)
     }
 
     /// The figure as text; empty if it is none.
+    #[inline]
     pub fn text(&self, field: Field) -> &str {
         match self.value(field) {
             Value::Text(text) => text,

@@ -1,5 +1,7 @@
 //! The source of rows, and their selection.
 
+use std::ops::ControlFlow;
+
 use crate::fields::{Field, Kind};
 use crate::info::InfoRow;
 use crate::row::{Health, Row};
@@ -7,17 +9,24 @@ use crate::row::{Health, Row};
 /// The live objects, as an interface that `control/runtime` implements.
 ///
 /// ```text
-/// cursor 0 ── next_row ──► row, cursor 1 ── next_row ──► row, cursor 2 ... ──► false
+/// cursor 0 ── visit_rows ──► row, row, row, enough: cursor 3 ── visit_rows ──► row, row, end
 /// ```
 ///
 /// Objects may be added and removed between two calls: the source keeps its position in the cursor.
 pub trait StatsSource {
-    /// Fills `row` with the next matching object and moves the cursor after it; false after the last one.
+    /// Fills `row` with one matching object after another, from the cursor on, and shows each to `visit`, until that breaks. The cursor
+    /// is then after the last object shown.
     ///
     /// Order: proxy by proxy as configured, and in a proxy its frontend, its listeners (with `option socket-stats`),
     /// its servers, its backend. Disabled proxies are omitted. Rows that do not match `selection` may be skipped; the
     /// caller checks again.
-    fn next_row(&self, cursor: &mut Cursor, selection: &Selection, row: &mut Row) -> bool;
+    fn visit_rows(
+        &self,
+        cursor: &mut Cursor,
+        selection: &Selection,
+        row: &mut Row,
+        visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+    ) -> ControlFlow<()>;
 
     /// Fills the figures of the process. With `float`, rates and ages may have a fraction.
     fn info(&self, float: bool, info: &mut InfoRow);
@@ -80,7 +89,10 @@ impl Selection {
 
     /// Whether this row matches.
     pub fn wants(&self, row: &Row) -> bool {
-        self.wants_proxy(row.proxy_id(), row.text(Field::Pxname))
+        // Most selections have all names, which then need not be looked at for each of thousands of servers.
+        let is_by_name = self.scope.is_some() || !self.proxies.is_empty();
+        let name = if is_by_name { row.text(Field::Pxname) } else { "" };
+        self.wants_proxy(row.proxy_id(), name)
             && self.kinds & row.kind().mask() != 0
             && self.wants_object(row)
             && self.wants_health(row)

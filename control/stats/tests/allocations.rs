@@ -1,5 +1,7 @@
 //! How often long answers allocate: not for each object, because there may be ten thousand.
 
+use std::ops::ControlFlow;
+
 use weir_counting::{Counting, allocations};
 use weir_stats::{
     Cursor, Field, Format, InfoRow, Kind, MetricsDump, MetricsRequest, MetricsSource, PageDump, PageSettings,
@@ -16,7 +18,13 @@ const SERVERS: usize = 1_000;
 struct Farm;
 
 impl StatsSource for Farm {
-    fn next_row(&self, cursor: &mut Cursor, _: &Selection, row: &mut Row) -> bool {
+    fn visit_rows(
+        &self,
+        cursor: &mut Cursor,
+        _: &Selection,
+        row: &mut Row,
+        visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let proxy = ProxyHead {
             id: 3,
             name: "goods",
@@ -26,17 +34,17 @@ impl StatsSource for Farm {
             has_servers: true,
             description: Some("a long list"),
         };
-        if cursor.object == SERVERS {
-            return false;
+        while cursor.object < SERVERS {
+            cursor.object += 1;
+            row.begin(Kind::Server, &proxy, cursor.object as u32, "s<1>");
+            row.set(Field::Status, "UP 2/3");
+            row.set(Field::Addr, "192.0.2.1:8080");
+            row.set(Field::Stot, 1_234_567u64);
+            row.set(Field::Lastsess, 4_000);
+            row.set(Field::Lastchg, 400u32);
+            visit(row)?;
         }
-        cursor.object += 1;
-        row.begin(Kind::Server, &proxy, cursor.object as u32, "s<1>");
-        row.set(Field::Status, "UP 2/3");
-        row.set(Field::Addr, "192.0.2.1:8080");
-        row.set(Field::Stot, 1_234_567u64);
-        row.set(Field::Lastsess, 4_000);
-        row.set(Field::Lastchg, 400u32);
-        true
+        ControlFlow::Continue(())
     }
 
     fn info(&self, _: bool, _: &mut InfoRow) {}

@@ -1,5 +1,7 @@
 //! The objects of HAProxy's captured outputs must give the same bytes.
 
+use std::ops::ControlFlow;
+
 use weir_stats::{
     Cursor, Field, Format, Health, InfoField, InfoRow, Kind, Progress, ProxyHead, Row, Selection, StatsDump,
     StatsSource, Value,
@@ -28,15 +30,19 @@ const BE: ProxyHead<'static> = ProxyHead {
 struct Captured;
 
 impl StatsSource for Captured {
-    fn next_row(&self, cursor: &mut Cursor, _: &Selection, row: &mut Row) -> bool {
-        match cursor.object {
-            0 => frontend(row),
-            1 => server(row),
-            2 => backend(row),
-            _ => return false,
+    fn visit_rows(
+        &self,
+        cursor: &mut Cursor,
+        _: &Selection,
+        row: &mut Row,
+        visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        for fill in [frontend, server, backend].into_iter().skip(cursor.object) {
+            fill(row);
+            cursor.object += 1;
+            visit(row)?;
         }
-        cursor.object += 1;
-        true
+        ControlFlow::Continue(())
     }
 
     fn info(&self, _: bool, info: &mut InfoRow) {

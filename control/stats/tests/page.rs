@@ -1,5 +1,7 @@
 //! The HTML page, and the other views of its URI.
 
+use std::ops::ControlFlow;
+
 use weir_events::Histogram;
 use weir_stats::{
     Cursor, Field, FormStatus, Health, InfoField, InfoRow, Kind, Latencies, PageSettings, Progress,
@@ -20,8 +22,8 @@ const HEALTHS: [Health; 8] = [
     Health::Maintenance,
 ];
 
-impl StatsSource for Shop {
-    fn next_row(&self, cursor: &mut Cursor, _: &Selection, row: &mut Row) -> bool {
+impl Shop {
+    fn fill(&self, object: usize, row: &mut Row) -> bool {
         let fe = ProxyHead {
             id: 2,
             name: "shop",
@@ -40,7 +42,7 @@ impl StatsSource for Shop {
             description: None,
             ..fe
         };
-        match cursor.object {
+        match object {
             0 => {
                 row.begin(Kind::Frontend, &fe, 0, "");
                 row.set(Field::Status, "OPEN");
@@ -66,8 +68,23 @@ impl StatsSource for Shop {
             }
             _ => return false,
         }
-        cursor.object += 1;
         true
+    }
+}
+
+impl StatsSource for Shop {
+    fn visit_rows(
+        &self,
+        cursor: &mut Cursor,
+        _: &Selection,
+        row: &mut Row,
+        visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        while self.fill(cursor.object, row) {
+            cursor.object += 1;
+            visit(row)?;
+        }
+        ControlFlow::Continue(())
     }
 
     fn info(&self, _: bool, info: &mut InfoRow) {
@@ -196,7 +213,13 @@ fn a_form_needs_servers() {
         is_listen: bool,
     }
     impl StatsSource for Empty {
-        fn next_row(&self, cursor: &mut Cursor, _: &Selection, row: &mut Row) -> bool {
+        fn visit_rows(
+            &self,
+            cursor: &mut Cursor,
+            _: &Selection,
+            row: &mut Row,
+            visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+        ) -> ControlFlow<()> {
             let head = ProxyHead {
                 id: 3,
                 name: "none",
@@ -207,8 +230,11 @@ fn a_form_needs_servers() {
                 description: None,
             };
             row.begin(if self.is_listen { Kind::Frontend } else { Kind::Backend }, &head, 0, "");
-            cursor.object += 1;
-            cursor.object == 1
+            if cursor.object == 0 {
+                cursor.object += 1;
+                visit(row)?;
+            }
+            ControlFlow::Continue(())
         }
 
         fn info(&self, _: bool, _: &mut InfoRow) {}

@@ -151,6 +151,11 @@ impl ServerList {
         self.0.nth(rank).map(|(_, server)| server)
     }
 
+    /// The servers that at least `rank` others precede, in their order.
+    pub fn iter_after(&self, rank: usize) -> impl Iterator<Item = &Arc<Server>> {
+        self.0.iter_after(rank).map(|(_, server)| server)
+    }
+
     /// All servers in their order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Server>> {
         self.0.iter().map(|(_, server)| server)

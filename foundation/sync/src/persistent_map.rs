@@ -71,14 +71,7 @@ impl<K: Ord + Copy, V: Clone> PersistentMap<K, V> {
         loop {
             match &**node {
                 Node::Leaf(entries) => return entries.get(rank).map(|(key, value)| (key, value)),
-                Node::Inner(children) => {
-                    let child = children.iter().find(|child| {
-                        let is_here = rank < child.count;
-                        rank -= if is_here { 0 } else { child.count };
-                        is_here
-                    });
-                    node = &child?.node;
-                }
+                Node::Inner(children) => node = &children[with_rank(children, &mut rank)?].node,
             }
         }
     }
@@ -103,6 +96,22 @@ impl<K: Ord + Copy, V: Clone> PersistentMap<K, V> {
         }
         if let Node::Leaf(leaf) = node {
             entries.leaf = leaf[find(leaf, key).unwrap_or_else(|place| place)..].iter();
+        }
+        entries
+    }
+
+    /// The entries that at least `rank` others precede, ascending.
+    #[must_use]
+    pub fn iter_after(&self, mut rank: usize) -> MapEntries<'_, K, V> {
+        let mut entries = MapEntries { leaf: [].iter(), inner: Vec::new() };
+        let mut node = &*self.root;
+        while let Node::Inner(children) = node {
+            let Some(at) = with_rank(children, &mut rank) else { return entries };
+            entries.inner.push(children[at + 1..].iter());
+            node = &children[at].node;
+        }
+        if let Node::Leaf(leaf) = node {
+            entries.leaf = leaf[rank.min(leaf.len())..].iter();
         }
         entries
     }
@@ -222,6 +231,15 @@ fn find<K: Ord, V>(entries: &[(K, V)], key: &K) -> Result<usize, usize> {
 /// The child that has the key, if any has.
 fn below<K: Ord, V>(children: &[Child<K, V>], key: &K) -> usize {
     children.partition_point(|child| child.least <= *key).saturating_sub(1)
+}
+
+/// The child with the entry that `rank` others precede, if there is one. `rank` becomes the entry's rank in it.
+fn with_rank<K, V>(children: &[Child<K, V>], rank: &mut usize) -> Option<usize> {
+    children.iter().position(|child| {
+        let is_here = *rank < child.count;
+        *rank -= if is_here { 0 } else { child.count };
+        is_here
+    })
 }
 
 /// Returns the former value, and the right half of a node that became too wide.
@@ -357,6 +375,10 @@ mod tests {
                 prop_assert!(from.eq(model.range(150..).map(|(key, _)| *key)));
                 let ranks = (0..=model.len()).map(|rank| map.nth(rank).map(|(key, _)| *key));
                 prop_assert!(ranks.eq(model.keys().copied().map(Some).chain([None])));
+                for rank in [0, 1, 40, model.len(), 400] {
+                    let after = map.iter_after(rank).map(|(key, _)| *key);
+                    prop_assert!(after.eq(model.keys().copied().skip(rank)), "after {}", rank);
+                }
             }
         }
     }

@@ -3,6 +3,7 @@
 mod tls;
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::ControlFlow;
 
 use weir_cli::Level;
 use weir_cli::target::*;
@@ -136,8 +137,8 @@ impl ToySet {
     }
 }
 
-impl StatsSource for Toy {
-    fn next_row(&self, cursor: &mut Cursor, _: &Selection, row: &mut Row) -> bool {
+impl Toy {
+    fn fill(&self, object: usize, row: &mut Row) -> bool {
         let be = ProxyHead {
             id: 3,
             name: "be",
@@ -148,7 +149,7 @@ impl StatsSource for Toy {
             description: None,
         };
         let fe = ProxyHead { id: 2, name: "fe", frontend: true, backend: false, has_servers: false, ..be };
-        match cursor.object {
+        match object {
             0 => row.begin(Kind::Frontend, &fe, 0, ""),
             at @ 1..=2 => {
                 row.begin(Kind::Server, &be, at as u32, &format!("s{at}"));
@@ -157,8 +158,23 @@ impl StatsSource for Toy {
             3 => row.begin(Kind::Backend, &be, 0, ""),
             _ => return false,
         }
-        cursor.object += 1;
         true
+    }
+}
+
+impl StatsSource for Toy {
+    fn visit_rows(
+        &self,
+        cursor: &mut Cursor,
+        _: &Selection,
+        row: &mut Row,
+        visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        while self.fill(cursor.object, row) {
+            cursor.object += 1;
+            visit(row)?;
+        }
+        ControlFlow::Continue(())
     }
 
     fn info(&self, _: bool, info: &mut InfoRow) {

@@ -9,12 +9,17 @@ use weir_cli::{Level, SeverityOutput};
 use weir_cli::{Session, SessionSettings, Status};
 use weir_config::model::{Config, Global};
 use weir_config::{Inputs, parse};
+use weir_counting::Counting;
 use weir_expr::{Loader, TimeZone};
 use weir_stream::instance::Identity;
 use weir_syntax::{Environment, SourceMap, StaticFeatures};
 
 use super::{CliSettings, Live, LiveTarget, Page, ProcessRecord};
 use crate::build::{self, LiveRelays, Options, Resolver};
+
+/// Counts the allocations of each test.
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// The configuration of most tests: a frontend of two listeners, servers of several kinds, a TCP proxy, a page, patterns.
 pub(crate) const CONFIGURATION: &str = "
@@ -218,6 +223,17 @@ pub(crate) fn ask(live: Live, text: &str) -> String {
     let mut out = Vec::new();
     while session.run(&mut target, 0, usize::MAX, &mut out) != Status::Close {}
     String::from_utf8(out).expect("answers are text")
+}
+
+/// Runs a test on a worker, with the process of a backend `farm` of so many servers.
+pub(crate) fn with_farm(servers: usize, test: impl FnOnce(Live) + 'static) {
+    let lines: String =
+        (1..=servers).map(|at| format!("    server s{at} 127.0.0.1:80 weight 10\n")).collect();
+    let text = format!(
+        "defaults\n    mode http\n    timeout connect 1s\n    timeout server 5s\nbackend farm\n{lines}"
+    );
+    let done = weir_sched::run(async move { test(live(&text)) }).expect("a worker");
+    assert!(done.is_some(), "the test ends");
 }
 
 /// Runs a test on a worker, with the process of [`CONFIGURATION`].

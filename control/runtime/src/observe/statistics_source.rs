@@ -1,12 +1,14 @@
 //! The rows of the statistics: the state and counters of each frontend, listener, server and backend.
 
+use std::borrow::Cow;
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::figures::{CounterSet, Figures, Level};
 use weir_backend::server::weight;
 use weir_backend::{
     BackendCounter, Check, CheckStatus, FrontendCounter, FrontendRate, LatencyReading, OperationalState,
-    Phase, Server,
+    Phase, Server, ServerCounter,
 };
 use weir_config::model::Mode;
 use weir_stats::{Cursor, Field, FieldSet, Health, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
@@ -16,16 +18,20 @@ use super::columns::Column;
 use super::{Live, names, now_ms};
 
 impl StatsSource for Live {
-    fn next_row(&self, cursor: &mut Cursor, selection: &Selection, row: &mut Row) -> bool {
+    fn visit_rows(
+        &self,
+        cursor: &mut Cursor,
+        selection: &Selection,
+        row: &mut Row,
+        visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         while let Some(proxy) = self.instance.proxies.get(cursor.proxy) {
-            let wanted =
-                !proxy.config.settings.disabled && selection.wants_proxy(proxy.config.id, proxy.name());
-            if wanted && self.next_of_proxy(proxy, cursor, selection, row) {
-                return true;
+            if !proxy.config.settings.disabled && selection.wants_proxy(proxy.config.id, proxy.name()) {
+                visit_proxy(proxy, cursor, selection, row, visit)?;
             }
             *cursor = Cursor { proxy: cursor.proxy + 1, ..Cursor::default() };
         }
-        false
+        ControlFlow::Continue(())
     }
 
     fn info(&self, float: bool, info: &mut InfoRow) {
@@ -39,55 +45,57 @@ const LISTENERS: u8 = 1;
 const SERVERS: u8 = 2;
 const BACKEND: u8 = 3;
 
-impl Live {
-    fn next_of_proxy(
-        &self,
-        proxy: &Proxy,
-        cursor: &mut Cursor,
-        selection: &Selection,
-        row: &mut Row,
-    ) -> bool {
-        let is_wanted = |kind: Kind| selection.kinds & kind.mask() != 0;
-        if cursor.part == FRONTEND {
-            cursor.part = LISTENERS;
-            if proxy.config.is_frontend() && is_wanted(Kind::Frontend) {
-                frontend(proxy, row);
-                latencies(selection, row, |reading| proxy.frontend_figures.latencies(reading));
-                return true;
-            }
+/// Shows the rows of a proxy.
+fn visit_proxy(
+    proxy: &Proxy,
+    cursor: &mut Cursor,
+    selection: &Selection,
+    row: &mut Row,
+    visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let is_wanted = |kind: Kind| selection.kinds & kind.mask() != 0;
+    if cursor.part == FRONTEND {
+        cursor.part = LISTENERS;
+        if proxy.config.is_frontend() && is_wanted(Kind::Frontend) {
+            frontend(proxy, row);
+            latencies(selection, row, |reading| proxy.frontend_figures.latencies(reading));
+            visit(row)?;
         }
-        if cursor.part == LISTENERS {
-            let shown = proxy.config.settings.options.socket_statistics && is_wanted(Kind::Listener);
-            if let Some(of_proxy) = proxy.listeners.get(cursor.object).filter(|_| shown) {
+    }
+    if cursor.part == LISTENERS {
+        if proxy.config.settings.options.socket_statistics && is_wanted(Kind::Listener) {
+            for of_proxy in proxy.listeners.iter().skip(cursor.object) {
                 cursor.object += 1;
                 listener(proxy, of_proxy, row);
-                return true;
+                visit(row)?;
             }
-            (cursor.part, cursor.object) = (SERVERS, 0);
         }
-        let Some(of_proxy) = &proxy.backend else { return false };
-        if cursor.part == SERVERS {
-            if is_wanted(Kind::Server)
-                && let Some(of_backend) = of_proxy.servers().get(cursor.object)
-            {
-                cursor.object += 1;
-                server(proxy, of_backend, row);
-                latencies(selection, row, |reading| of_backend.figures().latencies(reading));
-                return true;
-            }
-            (cursor.part, cursor.object) = (BACKEND, 0);
-        }
-        if cursor.object == 0 && is_wanted(Kind::Backend) {
-            cursor.object = 1;
-            backend(proxy, of_proxy, row);
-            latencies(selection, row, |reading| {
-                proxy.backend_figures.latencies(reading);
-                of_proxy.servers().iter().for_each(|server| server.figures().latencies(reading));
-            });
-            return true;
-        }
-        false
+        (cursor.part, cursor.object) = (SERVERS, 0);
     }
+    let Some(of_proxy) = &proxy.backend else { return ControlFlow::Continue(()) };
+    if cursor.part == SERVERS {
+        if is_wanted(Kind::Server) {
+            let (servers, rows) = (of_proxy.servers(), ServerRows::new(proxy, row));
+            let first = cursor.object;
+            for server in servers.iter_after(first) {
+                rows.fill(server, cursor.object == first, row);
+                cursor.object += 1;
+                latencies(selection, row, |reading| server.figures().latencies(reading));
+                visit(row)?;
+            }
+        }
+        (cursor.part, cursor.object) = (BACKEND, 0);
+    }
+    if cursor.object == 0 && is_wanted(Kind::Backend) {
+        cursor.object = 1;
+        backend(proxy, of_proxy, row);
+        latencies(selection, row, |reading| {
+            proxy.backend_figures.latencies(reading);
+            of_proxy.servers().iter().for_each(|server| server.figures().latencies(reading));
+        });
+        visit(row)?;
+    }
+    ControlFlow::Continue(())
 }
 
 /// Adds the distributions if they are wanted.
@@ -125,7 +133,7 @@ fn frontend(proxy: &Proxy, row: &mut Row) {
     let now_ms = now_ms();
     let figures = &proxy.frontend_figures;
     row.begin(Kind::Frontend, &head(proxy, has_servers(proxy)), 0, "");
-    fill(row, Kind::Frontend, proxy, figures);
+    fill(row, &columns(row, Kind::Frontend, proxy), figures);
     row.set_with(Field::Scur, || proxy.connections.inside());
     row.set_with(Field::Smax, || proxy.connections.maximum());
     row.set_with(Field::Slim, || proxy.connections_limit.load(Relaxed));
@@ -170,7 +178,7 @@ fn frontend_status(proxy: &Proxy) -> &'static str {
 
 fn listener(proxy: &Proxy, listener: &Listener, row: &mut Row) {
     row.begin(Kind::Listener, &head(proxy, has_servers(proxy)), listener.id, &listener.name);
-    fill(row, Kind::Listener, proxy, &listener.figures);
+    fill(row, &columns(row, Kind::Listener, proxy), &listener.figures);
     let limit = listener.bind.options.maxconn;
     row.set_with(Field::Scur, || listener.connections.inside());
     row.set_with(Field::Smax, || listener.connections.maximum());
@@ -183,30 +191,71 @@ fn listener(proxy: &Proxy, listener: &Listener, row: &mut Row) {
     }
 }
 
-fn server(proxy: &Proxy, server: &Server, row: &mut Row) {
-    let now_ms = now_ms();
-    row.begin(Kind::Server, &head(proxy, true), server.id(), server.name());
-    if row.wants(Field::Status) {
-        let (status, health) = status(proxy, server);
-        row.set_health(health);
-        row.set(Field::Status, status.as_str());
+/// The parts that all rows of a backend's servers share.
+struct ServerRows<'p> {
+    proxy: &'p Proxy,
+    head: ProxyHead<'p>,
+    now_ms: u64,
+    counters: Vec<(ServerCounter, Field)>,
+    wanted: WantedGroups,
+}
+
+/// The groups with at least one wanted column.
+struct WantedGroups {
+    status: bool,
+    checks: bool,
+    state: bool,
+    sessions: bool,
+    pools: bool,
+    address: bool,
+    cookie: bool,
+}
+
+impl<'p> ServerRows<'p> {
+    fn new(proxy: &'p Proxy, row: &Row) -> Self {
+        let wanted = WantedGroups {
+            status: row.wants(Field::Status),
+            checks: row.wants_any(&OF_CHECKS),
+            state: row.wants_any(&OF_STATE),
+            sessions: row.wants_any(&OF_SESSIONS),
+            pools: row.wants_any(&OF_POOLS),
+            address: row.wants(Field::Addr),
+            cookie: row.wants(Field::Cookie),
+        };
+        let counters = columns(row, Kind::Server, proxy);
+        ServerRows { proxy, head: head(proxy, true), now_ms: now_ms(), counters, wanted }
     }
-    if row.wants_any(&OF_CHECKS) {
-        checks(server, row, now_ms);
-    }
-    if row.wants_any(&OF_STATE) {
-        state(proxy, server, row, now_ms);
-    }
-    if row.wants(Field::Addr) {
-        row.set(Field::Addr, names::of_server(&server.address()).as_deref());
-    }
-    if row.wants(Field::Cookie) {
-        row.set(Field::Cookie, server.cookie().as_deref().map(String::as_str));
-    }
-    fill(row, Kind::Server, proxy, server.figures());
-    session_figures(row, server.figures(), now_ms);
-    if row.wants_any(&OF_POOLS) {
-        pools(server, row);
+
+    fn fill(&self, server: &Server, is_first: bool, row: &mut Row) {
+        let &ServerRows { proxy, ref head, now_ms, ref counters, ref wanted } = self;
+        match is_first {
+            true => row.begin(Kind::Server, head, server.id(), server.name()),
+            false => row.begin_next(head, server.id(), server.name()),
+        }
+        if wanted.status {
+            let (status, health) = status(proxy, server, now_ms);
+            row.set_health(health);
+            row.set(Field::Status, &*status);
+        }
+        if wanted.checks {
+            checks(server, row, now_ms);
+        }
+        if wanted.state {
+            state(proxy, server, row, now_ms);
+        }
+        if wanted.address {
+            server.look_at_address(|address| row.set(Field::Addr, names::of_server(address).as_deref()));
+        }
+        if wanted.cookie {
+            row.set(Field::Cookie, server.cookie().as_deref().map(String::as_str));
+        }
+        fill(row, counters, server.figures());
+        if wanted.sessions {
+            session_figures(row, server.figures(), now_ms);
+        }
+        if wanted.pools {
+            pools(server, row);
+        }
     }
 }
 
@@ -376,7 +425,7 @@ impl CheckFields {
         let (record, rules) = (check.record(), check.rules());
         let found = &record.last;
         let running = if record.running { "* " } else { "" };
-        row.set(self.status, format!("{running}{}", found.status.word()).as_str());
+        row.set_joined(self.status, [running, found.status.word()]);
         if let Some(code) = found.code.filter(|_| found.status.has_code()) {
             // A negative code wraps around, as in HAProxy.
             row.set(self.code, code as u32);
@@ -393,17 +442,17 @@ impl CheckFields {
 }
 
 /// A server's status text, and its colour on the page.
-fn status(proxy: &Proxy, server: &Server) -> (String, Health) {
+fn status(proxy: &Proxy, server: &Server, now_ms: u64) -> (Cow<'static, str>, Health) {
     use weir_backend::AdminState;
     let admin = server.admin_state();
-    let state = server.operational_state(now_ms());
+    let state = server.operational_state(now_ms);
     let (word, health) = if admin.contains(AdminState::FORCED_MAINTENANCE) {
         ("MAINT", Health::Maintenance)
     } else if admin.contains(AdminState::RESOLUTION_MAINTENANCE) {
         ("MAINT (resolution)", Health::Maintenance)
     } else if admin.is_maintenance() {
         let via = leader(proxy, server)
-            .map_or_else(|| "MAINT (via)".to_owned(), |leader| format!("MAINT (via {})", leader.0));
+            .map_or(Cow::Borrowed("MAINT (via)"), |leader| format!("MAINT (via {})", leader.0).into());
         return (via, Health::Maintenance);
     } else if admin.is_drain() && state != OperationalState::Stopped {
         let asked = server.agent().is_some_and(|agent| agent.record().enabled);
@@ -413,7 +462,7 @@ fn status(proxy: &Proxy, server: &Server) -> (String, Health) {
     } else {
         return of_checks(proxy, server, state);
     };
-    (word.to_owned(), health)
+    (word.into(), health)
 }
 
 /// The server that one tracks, if any, and the one at the end of the chain.
@@ -435,10 +484,10 @@ fn leader(proxy: &Proxy, server: &Server) -> Option<(String, std::sync::Arc<Serv
 }
 
 /// The same for a server that is neither in maintenance nor draining: by its checks, and how close it is to another state.
-fn of_checks(proxy: &Proxy, server: &Server, state: OperationalState) -> (String, Health) {
+fn of_checks(proxy: &Proxy, server: &Server, state: OperationalState) -> (Cow<'static, str>, Health) {
     let agent = server.agent().filter(|agent| agent.record().enabled);
     if state == OperationalState::Stopped && agent.is_some_and(|agent| !agent.says_up()) {
-        return ("DOWN (agent)".to_owned(), Health::Down);
+        return ("DOWN (agent)".into(), Health::Down);
     }
     let leader = leader(proxy, server);
     let checked = leader.as_ref().map_or(server, |leader| &leader.1);
@@ -447,15 +496,15 @@ fn of_checks(proxy: &Proxy, server: &Server, state: OperationalState) -> (String
         OperationalState::Stopped => ("DOWN", Health::Down, Health::GoingUp),
         OperationalState::Stopping => ("NOLB", Health::NoLoadBalancing, Health::NoLoadBalancing),
         OperationalState::Starting | OperationalState::Running if check.is_none() => {
-            return ("no check".to_owned(), Health::NotChecked);
+            return ("no check".into(), Health::NotChecked);
         }
         OperationalState::Starting | OperationalState::Running => ("UP", Health::Up, Health::GoingDown),
     };
     match check.map(Check::progress) {
         Some((step, steps, is_up)) if step < steps && (is_up || step > 0) => {
-            (format!("{word} {step}/{steps}"), changing)
+            (format!("{word} {step}/{steps}").into(), changing)
         }
-        _ => (word.to_owned(), settled),
+        _ => (word.into(), settled),
     }
 }
 
@@ -469,7 +518,7 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
     let status = std::cell::LazyCell::new(|| backend.status(now_ms));
     let has_servers = !backend.servers().is_empty();
     row.begin(Kind::Backend, &head(proxy, has_servers), 0, "");
-    fill(row, Kind::Backend, proxy, &proxy.backend_figures);
+    fill(row, &columns(row, Kind::Backend, proxy), &proxy.backend_figures);
     session_figures(row, &proxy.backend_figures, now_ms);
     row.set_with(Field::Status, || if status.up || !has_servers { "UP" } else { "DOWN" });
     row.set_with(Field::Weight, || status.weight);
@@ -529,9 +578,6 @@ fn user_weight(backend: &weir_backend::Backend, on_backups: bool) -> u32 {
 
 /// Columns of servers and backends that are not counters.
 fn session_figures<C: CounterSet, const N: usize>(row: &mut Row, figures: &Figures<C, N, 1>, now_ms: u64) {
-    if !row.wants_any(&OF_SESSIONS) {
-        return;
-    }
     row.set_with(Field::Rate, || figures.rate(0_usize, now_ms));
     row.set_with(Field::RateMax, || figures.rate_maximum(0_usize, now_ms));
     row.set_with(Field::Lastsess, || {
@@ -550,25 +596,27 @@ fn session_figures<C: CounterSet, const N: usize>(row: &mut Row, figures: &Figur
     }
 }
 
-/// Writes the counters of a kind of object into their columns.
+/// The counters of a kind of object that a row shows, with their columns.
+fn columns<C: Column>(row: &Row, kind: Kind, proxy: &Proxy) -> Vec<(C, Field)> {
+    let is_http = proxy.is_http();
+    // Columns of only some objects are set by the caller.
+    let is_shown =
+        |field: Field| field.decl().fill.is_zero(kind, is_http) && field.applies_to(kind) && row.wants(field);
+    let of_counter = |counter: C| Some((counter, counter.column())).filter(|(_, field)| is_shown(*field));
+    match row.only() {
+        None => C::ALL.iter().copied().filter_map(of_counter).collect(),
+        Some(only) => only.iter().filter_map(C::of).filter_map(of_counter).collect(),
+    }
+}
+
+/// Writes counters into their columns.
 fn fill<C: Column, const N: usize, const R: usize>(
     row: &mut Row,
-    kind: Kind,
-    proxy: &Proxy,
+    counters: &[(C, Field)],
     figures: &Figures<C, N, R>,
 ) {
-    let row_only = row.only();
-    let is_http = proxy.is_http();
-    let mut set = |counter: C| {
-        let field = counter.column();
-        // Columns of only some objects are set by the caller.
-        if field.decl().fill.is_zero(kind, is_http) && field.applies_to(kind) {
-            row.set(field, figures.sum(counter));
-        }
-    };
-    match row_only {
-        None => C::ALL.iter().copied().for_each(&mut set),
-        Some(only) => only.iter().filter_map(C::of).for_each(&mut set),
+    for (counter, field) in counters {
+        row.set(*field, figures.sum(*counter));
     }
     // Bytes from clients are those received in requests, and bytes to clients those sent in responses.
     for (total, part) in [(Field::Bin, Field::Reqbin), (Field::Bout, Field::Resbout)] {
@@ -586,8 +634,12 @@ fn seconds_since(moment_ms: u64, now_ms: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{ask, with_live};
+    use std::ops::ControlFlow;
+
+    use super::super::fixture::{ask, with_farm, with_live};
     use weir_backend::{BackendCounter, FrontendCounter, Latencies, LatencyHistograms, ServerCounter};
+    use weir_counting::allocations;
+    use weir_stats::{Cursor, Field, FieldSet, Row, Selection, StatsSource};
 
     /// The first columns of each row, as printed by the packaged HAProxy for the same configuration before any traffic
     /// (except for the time since the last change).
@@ -710,6 +762,52 @@ tcp1,BACKEND,0,0,0,0,100,0,0,0,0,0,,0,0,0,0,UP,1,1,0,,0,0,0,,1,6,0,,0,,1,0,,0
             assert_eq!(ask(live, "show latency nosuch"), "No such proxy.\n\n");
             ask(live, "clear counters all");
             assert_eq!(lines("show latency"), Vec::<String>::new());
+        });
+    }
+
+    /// Dozens of metrics times thousands of servers are shown at once.
+    #[test]
+    fn rows_of_servers_are_filled_without_allocations() {
+        with_farm(300, |live| {
+            let count = |fields: &[Field]| {
+                let mut row = Row::default();
+                row.fill_only(FieldSet::of(fields));
+                let (mut seen, before) = (0, allocations());
+                let ended =
+                    live.visit_rows(&mut Cursor::default(), &Selection::default(), &mut row, &mut |_| {
+                        seen += 1;
+                        ControlFlow::Continue(())
+                    });
+                assert_eq!((seen, ended), (301, ControlFlow::Continue(())));
+                allocations() - before
+            };
+            for field in
+                [Field::Stot, Field::Status, Field::Scur, Field::Qtime, Field::SrvIcur, Field::CheckStatus]
+            {
+                assert!(count(&[field]) <= 10, "{field:?}: {} allocations", count(&[field]));
+            }
+        });
+    }
+
+    #[test]
+    fn rows_go_on_where_a_piece_ended() {
+        with_farm(40, |live| {
+            let (mut cursor, mut row) = (Cursor::default(), Row::default());
+            let mut names = Vec::new();
+            for piece in 1.. {
+                let mut left = piece;
+                let ended = live.visit_rows(&mut cursor, &Selection::default(), &mut row, &mut |row| {
+                    names.push(row.text(Field::Svname).to_owned());
+                    left -= 1;
+                    if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                });
+                if ended.is_continue() {
+                    break;
+                }
+            }
+            let expected: Vec<_> =
+                (1..=40).map(|at| format!("s{at}")).chain(["BACKEND".to_owned()]).collect();
+            assert_eq!(names, expected);
         });
     }
 

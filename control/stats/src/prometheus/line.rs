@@ -31,13 +31,33 @@ impl<'o> Line<'o> {
         Line { out, form: Written::Text { labelled: false } }
     }
 
+    /// Goes on after a name and labels that were written before. `quoted` is the rest of a label that
+    /// [`Line::suspend`] left open.
+    #[inline]
+    pub(super) fn resumed(text: &[u8], quoted: Option<&str>, out: &'o mut Vec<u8>) -> Self {
+        out.extend_from_slice(text);
+        if let Some(value) = quoted {
+            write_escaped(value, out);
+            out.push(b'"');
+        }
+        Line { out, form: Written::Text { labelled: true } }
+    }
+
     /// Begins the message of a metric.
     pub(super) fn of_family(scope: Scope, metric: &'static Metric, out: &'o mut Vec<u8>) -> Self {
         let family = protobuf::Family { scope, metric };
         Line { out, form: Written::Protobuf { family, labels: Vec::new() } }
     }
 
+    /// Leaves it within a label of this name, before its value.
+    pub(super) fn suspend(self, name: &str) {
+        for part in [b",", name.as_bytes(), b"=\""] {
+            self.out.extend_from_slice(part);
+        }
+    }
+
     /// Adds a label; an empty name adds none.
+    #[inline]
     pub(super) fn label(mut self, name: &str, value: &str) -> Self {
         if name.is_empty() {
             return self;
@@ -57,6 +77,7 @@ impl<'o> Line<'o> {
     }
 
     /// Ends the sample with a number; an unknown one is `NaN`.
+    #[inline]
     pub(super) fn number(self, value: Value<'_>) {
         self.write(value_of(value), |out| match value {
             Value::Empty | Value::Text(_) => out.extend_from_slice(b"NaN"),
@@ -73,14 +94,19 @@ impl<'o> Line<'o> {
             other => return self.number(other),
         };
         self.write(milliseconds as f64 / 1e3, |out| {
-            // Writing to a vector does not fail.
-            let _ = write!(out, "{}.{:03}000", milliseconds / 1000, milliseconds % 1000);
+            write_number(Value::U64(milliseconds / 1000), out);
+            let fraction = milliseconds % 1000;
+            let digits = [fraction / 100, fraction / 10 % 10, fraction % 10].map(|digit| b'0' + digit as u8);
+            out.push(b'.');
+            out.extend_from_slice(&digits);
+            out.extend_from_slice(b"000");
         });
     }
 
     /// Ends the sample with a time in seconds, given in microseconds.
     pub(super) fn microseconds(self, microseconds: u64) {
         self.write(microseconds as f64 / 1e6, |out| {
+            // Writing to a vector does not fail.
             let _ = write!(out, "{}.{:06}", microseconds / 1_000_000, microseconds % 1_000_000);
         });
     }
