@@ -577,9 +577,9 @@ fn delete(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
 /// Whether a server could be deleted now: nothing uses it, and it accepts nothing.
 pub(super) fn is_removable(target: &dyn Target, key: ServerKey) -> bool {
     let Some(view) = target.server_view(key) else { return true };
-    let busy = target
-        .server_connections(key)
-        .is_some_and(|now| now.served > 0 || now.used_now > 0 || now.idle_now > 0);
+    let mut now = ServerConnections::default();
+    let is_there = target.server_connections(key, &mut now);
+    let busy = is_there && (now.served > 0 || now.used_now > 0 || now.idle_now > 0);
     AdminState::from_bits(view.administrative_state).is_maintenance() && !busy
 }
 
@@ -595,11 +595,14 @@ fn list(context: &mut Context<'_>, arguments: &Arguments<'_>, listing: Listing) 
     if backend.is_none() && !name.is_empty() {
         return Outcome::error("Can't find backend.\n");
     }
-    Outcome::Stream(Box::new(ListServers { listing, backend, begun: false, place: 0 }))
+    let now = ServerConnections::default();
+    Outcome::Stream(Box::new(ListServers { listing, backend, begun: false, place: 0, now }))
 }
 
 struct ListServers {
     listing: Listing,
+    /// The connections of the current server.
+    now: ServerConnections,
     backend: Option<BackendKey>,
     begun: bool,
     place: ListPosition,
@@ -625,11 +628,16 @@ impl Stream for ListServers {
         }
         while out.len() < enough {
             let Some(key) = target.next_server(self.backend, &mut self.place) else { return Step::Done };
-            let Some(view) = target.server_view(key) else { continue };
             match self.listing {
-                Listing::State => write_state(&view, out),
+                Listing::State => {
+                    if let Some(view) = target.server_view(key) {
+                        write_state(&view, out);
+                    }
+                }
                 Listing::Connections => {
-                    write_connections(&view, &target.server_connections(key).unwrap_or_default(), out)
+                    if target.server_connections(key, &mut self.now) {
+                        write_connections(&self.now, out);
+                    }
                 }
             }
         }
@@ -652,6 +660,13 @@ impl Words<'_> {
         self
     }
 
+    /// An address, or a dash without one.
+    fn address(&mut self, address: Option<IpAddr>) -> &mut Self {
+        let Some(IpAddr::V4(address)) = address else { return self.or_dash(address) };
+        let [first, second, third, fourth] = address.octets();
+        self.number(first, b'.').number(second, b'.').number(third, b'.').number(fourth, b' ')
+    }
+
     /// A value, or a dash without one.
     fn or_dash(&mut self, value: Option<impl fmt::Display>) -> &mut Self {
         match value {
@@ -667,7 +682,7 @@ fn write_state(view: &ServerView, out: &mut Vec<u8>) {
     let (status, result, health, state) = view.check;
     let mut words = Words(out);
     words.number(view.backend_id, b' ').text(&view.backend_name, b' ');
-    words.number(view.id, b' ').text(&view.name, b' ').or_dash(view.address);
+    words.number(view.id, b' ').text(&view.name, b' ').address(view.address);
     words.number(view.operational_state, b' ').number(view.administrative_state, b' ');
     words.number(view.user_weight, b' ').number(view.initial_weight, b' ').number(view.last_change_s, b' ');
     words.number(status, b' ').number(result, b' ').number(health, b' ').number(state, b' ');
@@ -680,15 +695,15 @@ fn write_state(view: &ServerView, out: &mut Vec<u8>) {
         false => words.or_dash(Some(view.port)),
     };
     words.or_dash(view.srv_record.as_deref()).number(view.uses_ssl.map_or(-1, i8::from), b' ');
-    words.number(view.check_port, b' ').or_dash(view.check_address).or_dash(view.agent_address);
+    words.number(view.check_port, b' ').address(view.check_address).address(view.agent_address);
     words.number(view.agent_port, b'\n');
 }
 
-fn write_connections(view: &ServerView, now: &ServerConnections, out: &mut Vec<u8>) {
+fn write_connections(now: &ServerConnections, out: &mut Vec<u8>) {
     let mut words = Words(out);
-    words.text(&view.backend_name, b'/').text(&view.name, b' ');
-    words.number(view.backend_id, b'/').number(view.id, b' ');
-    words.or_dash(view.address).number(view.port.number(), b' ').text("-", b' ');
+    words.text(&now.backend_name, b'/').text(&now.name, b' ');
+    words.number(now.backend_id, b'/').number(now.id, b' ');
+    words.address(now.address).number(now.port, b' ').text("-", b' ');
     words.number(now.purge_delay_ms, b' ').number(now.served, b' ');
     words.number(now.used_now, b' ').number(now.used_max, b' ').number(now.needed, b' ');
     words.number(now.idle_in_sessions, b' ').number(now.unsafe_idle, b' ').number(now.safe_idle, b' ');

@@ -46,8 +46,9 @@ pub trait ProxyTarget {
     /// How a server is. `None` when it is gone.
     fn server_view(&self, server: ServerKey) -> Option<ServerView>;
 
-    /// A server's connections. `None` when it is gone.
-    fn server_connections(&self, server: ServerKey) -> Option<ServerConnections>;
+    /// Fills `view` with a server's connections; false when it is gone. Thousands of servers are listed with the memory
+    /// of one view.
+    fn server_connections(&self, server: ServerKey, view: &mut ServerConnections) -> bool;
 
     /// How many workers keep idle connections: the length of [`ServerConnections::idle_per_worker`].
     fn workers(&self) -> usize;
@@ -229,6 +230,18 @@ impl ServerView {
 /// A server's connections: what `show servers conn` prints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerConnections {
+    /// The backend's `id`.
+    pub backend_id: u32,
+    /// The backend's name.
+    pub backend_name: String,
+    /// The server's `id`.
+    pub id: u32,
+    /// The server's name.
+    pub name: String,
+    /// Its address; `None` for a unix socket or a name that did not resolve.
+    pub address: Option<IpAddr>,
+    /// Its port, or how far it is from the client's; 0 on a unix socket.
+    pub port: i32,
     /// `pool-purge-delay`, in milliseconds.
     pub purge_delay_ms: u64,
     /// Requests that it serves.

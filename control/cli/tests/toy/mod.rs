@@ -392,14 +392,22 @@ impl ProxyTarget for Toy {
         self.servers.get(server.server as usize).cloned()
     }
 
-    fn server_connections(&self, _: ServerKey) -> Option<ServerConnections> {
-        Some(ServerConnections {
+    fn server_connections(&self, server: ServerKey, view: &mut ServerConnections) -> bool {
+        let Some(of) = self.servers.get(server.server as usize) else { return false };
+        *view = ServerConnections {
+            backend_id: of.backend_id,
+            backend_name: of.backend_name.clone(),
+            id: of.id,
+            name: of.name.clone(),
+            address: of.address,
+            port: of.port.number(),
             purge_delay_ms: 5000,
             served: self.served,
             idle_limit: -1,
             idle_per_worker: vec![0, 0],
             ..ServerConnections::default()
-        })
+        };
+        true
     }
 
     fn workers(&self) -> usize {

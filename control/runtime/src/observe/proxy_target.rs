@@ -162,25 +162,33 @@ impl ProxyTarget for LiveTarget {
         })
     }
 
-    fn server_connections(&self, server: ServerKey) -> Option<ServerConnections> {
-        let (_, server) = self.server_of(server)?;
-        let settings = server.settings().pool;
-        let mut view = ServerConnections {
-            purge_delay_ms: settings.purge_delay_ms,
-            served: server.served(),
-            idle_limit: settings.maximum.map_or(-1, i64::from),
-            ..ServerConnections::default()
-        };
-        let pools = server.pools();
-        view.used_now = pools.used();
-        view.used_max = pools.used_maximum();
-        view.needed = pools.needed();
+    fn server_connections(&self, server: ServerKey, view: &mut ServerConnections) -> bool {
+        let Some((proxy, server)) = self.server_of(server) else { return false };
+        view.backend_id = proxy.config.id;
+        view.backend_name.clear();
+        view.backend_name.push_str(proxy.name());
+        view.id = server.id();
+        view.name.clear();
+        view.name.push_str(server.name());
+        server.look_at_address(|address| {
+            view.address = address.ip();
+            view.port = address.port().map_or(0, |port| port_setting(port).number());
+        });
+        let (settings, pools) = (server.settings().pool, server.pools());
+        let total = pools.total();
+        view.purge_delay_ms = settings.purge_delay_ms;
+        view.served = server.served();
+        view.used_now = total.used;
+        view.used_max = total.used_maximum;
+        view.needed = total.estimate;
         view.idle_in_sessions = pools.private();
-        view.idle_now = pools.idle();
-        view.safe_idle = pools.safe();
-        view.unsafe_idle = view.idle_now.saturating_sub(view.safe_idle);
-        view.idle_per_worker = (0..self.workers()).map(|worker| pools.idle_of(worker)).collect();
-        Some(view)
+        view.idle_now = total.idle();
+        view.safe_idle = total.safe;
+        view.unsafe_idle = total.idle().saturating_sub(total.safe);
+        view.idle_limit = settings.maximum.map_or(-1, i64::from);
+        view.idle_per_worker.clear();
+        view.idle_per_worker.extend((0..self.workers()).map(|worker| pools.idle_of(worker)));
+        true
     }
 
     fn workers(&self) -> usize {
@@ -524,7 +532,9 @@ fn uses_tls(live: Option<&LiveUpstream>, settings: Option<&model::ServerSettings
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{ask, with_live};
+    use weir_counting::allocations;
+
+    use super::super::fixture::{ask, with_farm, with_live};
     use crate::observe::Live;
 
     #[track_caller]
@@ -596,6 +606,19 @@ mod tests {
                  bs/t2 5/2 ::1 18090 - 5000 0 0 0 0 0 0 0 -1 0 0\n",
             );
             check(live, "show backend", "# name\nbe\nemp\nbs\ntcp1\n");
+        });
+    }
+
+    #[test]
+    fn connections_of_many_servers_are_listed_without_allocations() {
+        with_farm(300, |live| {
+            let count = |command: &str| {
+                let before = allocations();
+                assert_eq!(ask(live, command).lines().filter(|line| line.starts_with("farm/")).count(), 300);
+                allocations() - before
+            };
+            let counted = count("show servers conn farm");
+            assert!(counted < 100, "{counted} allocations");
         });
     }
 
