@@ -52,7 +52,7 @@ pub(super) fn limits(global: &model::Global, side: Side) -> Limits {
         concurrent_streams: concurrent,
         total_streams: side.total_streams.and_then(number).unwrap_or(0),
         stream_window: window.min(MAX_WINDOW),
-        connection_window: shared.unwrap_or(buffer.saturating_mul(concurrent.clamp(1, 100))).min(MAX_WINDOW),
+        connection_window: receive_buffer(shared, buffer, concurrent),
         max_payload: frame,
         header_table_size: number("tune.h2.header-table-size").unwrap_or(4096),
         max_fields: tuning.headers_max.saturating_sub(1),
@@ -60,6 +60,13 @@ pub(super) fn limits(global: &model::Global, side: Side) -> Limits {
         glitches: number(side.glitches).unwrap_or(0),
         extended_connect: !global.no_websocket_over_http2,
     }
+}
+
+/// The receive buffer of a connection: whole buffers, one for each stream at least (`tune.h2.fe.rxbuf`, `tune.h2.be.rxbuf`).
+fn receive_buffer(size: Option<u32>, buffer: u32, streams: u32) -> u32 {
+    let size = size.unwrap_or(buffer.saturating_mul(DEFAULT_BUFFERS)).checked_next_multiple_of(buffer);
+    let least = buffer.saturating_mul(streams);
+    size.unwrap_or(MAX_WINDOW).max(least).min(MAX_WINDOW)
 }
 
 /// How much of a connection is taken in at a time, and how payload leaves.
@@ -100,6 +107,8 @@ fn size(text: &str) -> Option<u32> {
 
 /// The smallest frame size limit that a peer may announce.
 const LEAST_FRAME: u32 = 16_384;
+/// How many buffers a connection has by default.
+const DEFAULT_BUFFERS: u32 = 100;
 /// The default window of a stream.
 const DEFAULT_WINDOW: u32 = 65_535;
 const MAX_WINDOW: u32 = 0x7fff_ffff;
@@ -135,7 +144,7 @@ mod tests {
             ("tune.h2.header-table-size", "8192"),
         ]);
         assert_eq!((limits.concurrent_streams, limits.stream_window), (8, 1000));
-        assert_eq!((limits.connection_window, limits.total_streams), (200 << 10, 9));
+        assert_eq!((limits.connection_window, limits.total_streams), (13 << 14, 9));
         assert_eq!((limits.glitches, limits.header_table_size), (3, 8192));
         let mut global = model::Global::default();
         let at = model::Location::new("test".into(), 1);
@@ -151,7 +160,20 @@ mod tests {
         ];
         let limits = of_side(&lines, SERVERS);
         assert_eq!((limits.concurrent_streams, limits.stream_window, limits.total_streams), (3, 1000, 0));
-        assert_eq!((limits.connection_window, limits.glitches), (100 << 10, 7));
+        assert_eq!((limits.connection_window, limits.glitches), (7 << 14, 7));
+    }
+
+    #[test]
+    fn a_receive_buffer_is_whole_buffers_and_one_for_each_stream() {
+        let buffers = |size: &str, streams: &str| {
+            let lines = [("tune.h2.fe.rxbuf", size), ("tune.h2.fe.max-concurrent-streams", streams)];
+            of(&lines).connection_window
+        };
+        assert_eq!([buffers("1", "3"), buffers("1", "200")], [3 << 14, 200 << 14], "one for each stream");
+        assert_eq!([buffers("65536", "3"), buffers("65537", "3")], [4 << 14, 5 << 14], "rounded up");
+        assert_eq!([buffers("4g", "3"), buffers("0", "0")], [MAX_WINDOW, 0], "any size");
+        let default = |streams| of(&[("tune.h2.fe.max-concurrent-streams", streams)]).connection_window;
+        assert_eq!([default("3"), default("100"), default("200")], [100 << 14, 100 << 14, 200 << 14]);
     }
 
     #[test]

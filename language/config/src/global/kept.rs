@@ -391,7 +391,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "tune.h2.be.rxbuf",
         "<size>",
         "1m",
-        "HTTP/2: receive window that the streams of a connection to a server share, and up to which that of a body grows if the server is far (16 kB for each stream, 100 at most)",
+        "HTTP/2: receive buffer that the streams of a connection to a server share: whole buffers, one for each stream at least. Seven eighths are for windows of bodies that grow if the server is far",
         |l, w| l.keep_size(w),
     ),
     Row::ready(
@@ -440,7 +440,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "tune.h2.fe.rxbuf",
         "<size>",
         "1m",
-        "HTTP/2: receive window that the streams of a client's connection share, and up to which that of a body grows if the client is far (16 kB for each stream, 100 at most)",
+        "HTTP/2: receive buffer that the streams of a client's connection share: whole buffers, one for each stream at least. Seven eighths are for windows of bodies that grow if the client is far",
         |l, w| l.keep_size(w),
     ),
     Row::ready(
