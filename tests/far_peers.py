@@ -23,10 +23,10 @@ listen door
     bind 127.0.0.1:{door} proto h2
     server origin 127.0.0.1:{origin}
 """
-ONE_WAY_S = 0.025
+ONE_WAY_S = 0.05
 BODY = os.urandom(1 << 20) * 4
-# What one window of 64 kB in each round trip takes.
-FIXED_S = len(BODY) / 65_535 * 2 * ONE_WAY_S
+# A window of 64 kB, and three of 1.4 MB, each in a round trip.
+FLIGHTS_S = 4 * 2 * ONE_WAY_S
 
 
 def relay(target):
@@ -102,7 +102,20 @@ def fetched(*arguments):
     return got, time.monotonic() - start
 
 
-def bodies_of_http2_are_not_slow_over_a_long_way(binary, folder):
+def best_of_three(least, *arguments):
+    """What curl gets, and its shortest time in seconds: a busy machine may hold one transfer up, once `least` is undercut that is enough."""
+    shortest = float("inf")
+    for _ in range(3):
+        got, took = fetched(*arguments)
+        shortest = min(shortest, took)
+        if shortest < least:
+            break
+    return got, shortest
+
+
+def bodies_of_http2_take_the_fewest_round_trips(binary, folder):
+    """4 MB at 100 ms, up and down: over what they take without the distance, no more than five round trips. A window that grew step by step
+    took eight; with one of 64 kB it were 64."""
     door, near = free_port(), free_port()
     made = folder.file("far.cfg", CONFIGURATION.format(door=door, near=near, relay_to_door=relay(door), origin=origin()))
     sent = folder.file("body", "")
@@ -111,9 +124,12 @@ def bodies_of_http2_are_not_slow_over_a_long_way(binary, folder):
     with Program(binary, "-db", "-f", made) as program:
         program.ready(near)
         program.ready(door)
-        got, upload = fetched("--http2-prior-knowledge", "-T", sent, f"http://127.0.0.1:{relay(door)}/")
+        put = ["--http2-prior-knowledge", "-T", sent]
+        _, direct = fetched(*put, f"http://127.0.0.1:{door}/")
+        most = direct + 1.25 * FLIGHTS_S
+        got, upload = best_of_three(most, *put, f"http://127.0.0.1:{relay(door)}/")
         assert got == b"%d" % len(BODY), got
-        got, download = fetched(f"http://127.0.0.1:{near}/")
+        got, download = best_of_three(most, f"http://127.0.0.1:{near}/")
         assert got == BODY, len(got)
-        print(f"       {upload:.2f} s for an upload of 4 MB at 50 ms, {download:.2f} s for a download; {FIXED_S:.2f} s with 64 kB in each round trip")
-        assert upload < FIXED_S / 2 and download < FIXED_S / 2
+        print(f"       4 MB at 100 ms: up {upload:.2f} s, down {download:.2f} s; {direct:.2f} s without the distance, flights {FLIGHTS_S:.2f} s")
+        assert upload < most and download < most

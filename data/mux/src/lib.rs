@@ -47,5 +47,5 @@ pub fn may_begin_chunks(bytes: &[u8]) -> bool {
 
 /// Whether these bytes are a prefix of the HTTP/2 client preface, or begin with it.
 pub fn is_preface(bytes: &[u8]) -> bool {
-    weir_h2::Connection::is_preface(bytes)
+    weir_h2::frame::is_preface(bytes)
 }

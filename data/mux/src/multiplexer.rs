@@ -26,6 +26,7 @@ use weir_tls::Facts;
 
 mod freed;
 mod incoming;
+mod lent;
 mod rooms;
 mod shared;
 mod slot;
@@ -35,6 +36,7 @@ pub mod trace;
 mod waiters;
 
 pub use freed::take as take_freed;
+use lent::LentWindow;
 pub(crate) use shared::NoHead;
 pub use shared::SharedStream;
 pub(crate) use slot::Arrived;
@@ -84,6 +86,8 @@ struct Inner {
     greeting_waiters: Vec<TaskKey>,
     /// Since when streams that are not read hold most of the connection's window, in milliseconds; 0 when they do not.
     clogged_since_ms: u64,
+    /// How much wider its streams' windows are than initially.
+    lent: LentWindow,
     identity: Identity,
     /// How much of the output traces have shown; [`UNKNOWN`] if that is not known.
     told: usize,
@@ -176,6 +180,17 @@ impl Inner {
         count
     }
 
+    /// Lets windows grow by the rest of the worker's bound, or not at all while memory is short.
+    fn allow_growth(&mut self, now_ms: u64) {
+        let most = if shortage::is_short() { 0 } else { lent::left() };
+        self.engine.allow_growth(most, now_ms);
+    }
+
+    /// Counts the growth of windows for the worker's bound.
+    fn note_growth(&mut self) {
+        self.lent.set(self.engine.lent());
+    }
+
     fn fail(&mut self, fault: Fault) {
         if self.fault.is_none() {
             self.fault = Some(fault);
@@ -227,6 +242,7 @@ impl Multiplexer {
                 asks,
                 greeting_waiters: Vec::new(),
                 clogged_since_ms: 0,
+                lent: LentWindow::default(),
                 identity,
                 told: UNKNOWN,
             }),
@@ -256,7 +272,10 @@ impl Multiplexer {
         if inner.engine.output().len() > MAX_OUTPUT {
             inner.flush();
         }
-        let mut more = !inner.ended && inner.receive(weir_sched::now().as_ms());
+        let now_ms = weir_sched::now().as_ms();
+        inner.allow_growth(now_ms);
+        let mut more = !inner.ended && inner.receive(now_ms);
+        inner.note_growth();
         if !inner.greeting_waiters.is_empty() && (inner.engine.frames() > 0 || inner.fault.is_some()) {
             inner.greeting_waiters.drain(..).for_each(weir_sched::wake);
         }
@@ -369,7 +388,7 @@ impl Multiplexer {
 
     /// Requests refused as malformed before they became streams.
     pub fn refused(&self) -> u32 {
-        self.inner.borrow().engine.refused()
+        self.inner.borrow().engine.tally().refused
     }
 
     /// The error code sent to the peer, if the connection failed.
@@ -482,8 +501,9 @@ impl Multiplexer {
     pub(crate) fn consumed(&self, id: u32, count: u32) {
         let mut inner = self.inner.borrow_mut();
         let before = inner.engine.output().len();
-        let grow_at_ms = (!shortage::is_short()).then(|| weir_sched::now().as_ms());
-        inner.engine.consumed(id, count, grow_at_ms);
+        inner.allow_growth(weir_sched::now().as_ms());
+        inner.engine.consumed(id, count);
+        inner.note_growth();
         if inner.engine.output().len() > before {
             drop(inner);
             self.touch();
@@ -515,7 +535,9 @@ impl Multiplexer {
             return None;
         }
         let before = inner.engine.output().len();
+        inner.allow_growth(weir_sched::now().as_ms());
         let id = inner.engine.open(head, raw, DEFAULT_SCHEME, chunks, end)?;
+        inner.note_growth();
         let mut slot = Slot::new(id);
         slot.task = weir_sched::current();
         inner.slots.push_back(slot);
@@ -692,8 +714,9 @@ impl Multiplexer {
         inner.engine.reset(id, code);
         let returned = left + unreturned;
         if returned > 0 {
-            inner.engine.consumed(id, returned, None);
+            inner.engine.consumed(id, returned);
         }
+        inner.note_growth();
         drop(inner);
         // It may have been the last one.
         self.touch();

@@ -125,6 +125,10 @@ pub struct Connection {
     is_wide: bool,
     /// How far the peer is, for the windows of its bodies.
     distance: Distance,
+    /// By how many bytes windows may still grow: [`Connection::allow_growth`].
+    growth: u32,
+    /// Whether the window of a body grew.
+    has_large_bodies: bool,
     /// The connection's send window.
     send: Window,
     /// The initial window that the peer is assumed to use: ours, once it acknowledged the settings.
@@ -138,7 +142,6 @@ pub struct Connection {
     has_settings: bool,
     opened: u32,
     glitches: u32,
-    refused: u32,
     resets: Bucket,
     empty_frames: Bucket,
     now_ms: u64,
@@ -168,7 +171,7 @@ struct Block {
     end_stream: bool,
     purpose: Purpose,
     /// Bytes of it that were received.
-    bytes: usize,
+    bytes: u32,
     continuations: u32,
 }
 
@@ -250,6 +253,8 @@ impl Connection {
             receive: Window::new(DEFAULT_WINDOW),
             is_wide: false,
             distance: Distance::default(),
+            growth: 0,
+            has_large_bodies: false,
             owed: Owed::default(),
             send: Window::new(DEFAULT_WINDOW),
             assumed_window: limits.stream_window.max(DEFAULT_WINDOW),
@@ -260,7 +265,6 @@ impl Connection {
             has_settings: false,
             opened: 0,
             glitches: 0,
-            refused: 0,
             resets: Bucket::of(limits::RESETS),
             empty_frames: Bucket::of(limits::EMPTY_FRAMES),
             now_ms: 0,
@@ -268,12 +272,6 @@ impl Connection {
             tally: Tally::default(),
             limits,
         }
-    }
-
-    /// Whether these bytes are a prefix of the client's preface, or begin with it.
-    pub fn is_preface(bytes: &[u8]) -> bool {
-        let length = bytes.len().min(PREFACE.len());
-        bytes[..length] == PREFACE[..length]
     }
 
     /// Takes the head of the last event, in exchange for `room`, whose memory is reused.
@@ -319,6 +317,18 @@ impl Connection {
         }
     }
 
+    /// The windows of bodies may grow by so many bytes in all. Without a call none grows: the caller bounds the memory of all
+    /// connections. `now_ms` is the time by the clock of [`Connection::advance`].
+    pub fn allow_growth(&mut self, bytes: u32, now_ms: u64) {
+        self.growth = bytes;
+        self.now_ms = now_ms;
+    }
+
+    /// By how many bytes the windows of live streams are wider than initially.
+    pub fn lent(&self) -> u32 {
+        self.streams.lent()
+    }
+
     /// Streams that began.
     pub fn opened(&self) -> u32 {
         self.opened
@@ -346,11 +356,6 @@ impl Connection {
     /// The number of glitches: suspicious events of the peer, errors included.
     pub fn glitches(&self) -> u32 {
         self.glitches
-    }
-
-    /// Requests that were refused for their form before they became streams.
-    pub fn refused(&self) -> u32 {
-        self.refused
     }
 
     /// Whether the connection is finished: it failed, or an end left and no stream is live.

@@ -4,6 +4,12 @@ use crate::error::ErrorCode;
 
 /// The connection preface of a client (RFC 9113, 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Whether these bytes are a prefix of the client's preface, or begin with it.
+pub fn is_preface(bytes: &[u8]) -> bool {
+    let length = bytes.len().min(PREFACE.len());
+    bytes[..length] == PREFACE[..length]
+}
 /// The bytes before a frame's payload.
 pub const HEADER: usize = 9;
 /// The default of SETTINGS_MAX_FRAME_SIZE, in bytes (RFC 9113, 6.5.2).

@@ -36,8 +36,10 @@ pub(crate) struct Stream {
     pub receive: Window,
     /// The send window.
     pub send: Window,
-    /// The whole receive window, as the peer knows it or will know it: what it may send while nothing waits here.
-    pub width: u32,
+    /// How much wider than its initial size the whole receive window is, as the peer knows it or will know it.
+    pub lent: u32,
+    /// Its window grew, or would have if the peer were far, when the peer had used half of it.
+    pub has_grown: bool,
     /// Consumed bytes that were not given back to the peer yet.
     pub owed: Owed,
     /// The rest of the announced length in bytes; [`UNANNOUNCED`] without one.

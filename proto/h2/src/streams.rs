@@ -12,6 +12,8 @@ pub(crate) struct Streams {
     pub last: u32,
     /// The streams closed last, and whether this end reset them: frames for them may still be in transit.
     closed: VecDeque<(u32, bool)>,
+    /// How much wider their receive windows are than initially, in all.
+    lent: u32,
 }
 
 /// The state of a stream number.
@@ -68,6 +70,28 @@ impl Streams {
         self.records.shrink_to_fit();
     }
 
+    /// How much wider the receive windows are than initially, in bytes.
+    pub fn lent(&self) -> u32 {
+        self.lent
+    }
+
+    /// Makes the receive window of a live stream wider.
+    pub fn lend(&mut self, id: u32, count: u32) {
+        if let Some(record) = self.get_mut(id) {
+            record.lent += count;
+            self.lent += count;
+        }
+    }
+
+    /// Makes it narrower; not narrower than initially.
+    pub fn take_back(&mut self, id: u32, count: u32) {
+        if let Some(record) = self.get_mut(id) {
+            let count = count.min(record.lent);
+            record.lent -= count;
+            self.lent -= count;
+        }
+    }
+
     /// Adds a stream; its number is higher than those before.
     pub fn open(&mut self, stream: Stream) {
         debug_assert!(self.records.last().is_none_or(|last| last.id < stream.id));
@@ -77,7 +101,7 @@ impl Streams {
     /// Removes a stream; false if it has no record.
     pub fn close(&mut self, id: u32, reset_here: bool) -> bool {
         let Some(at) = self.position(id) else { return false };
-        self.records.remove(at);
+        self.lent -= self.records.remove(at).lent;
         self.note_closed(id, reset_here);
         true
     }

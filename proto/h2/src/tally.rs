@@ -15,6 +15,8 @@ pub struct Tally {
     pub resets_sent: u32,
     /// GOAWAY frames that this end sent because of received frames.
     pub go_aways_sent: u32,
+    /// Requests that were refused for their form before they became streams.
+    pub refused: u32,
 }
 
 impl Tally {

@@ -60,17 +60,18 @@ impl Window {
 pub(crate) struct Owed(u32);
 
 impl Owed {
-    /// Adds consumed bytes; returns the increment to send, once it is half of a window and so worth a frame.
+    /// Adds consumed bytes; returns the increment to send, once it is `part` of a window and so worth a frame.
     #[inline]
-    pub fn add(&mut self, count: u32, window: u32) -> Option<u32> {
-        self.add_until(count, |owed| owed >= window / 2)
+    pub fn add(&mut self, count: u32, part: u32) -> Option<u32> {
+        self.add_until(count, |owed| owed >= part)
     }
 
-    /// Adds consumed bytes of a window that several streams share; returns the increment to send, once the peer may send no more than
-    /// that without it. What some streams hold unread is not there for the others, who go on with half of the rest at a time.
+    /// Adds consumed bytes of a window that several streams share; returns the increment to send, once it is `part` of the window or the
+    /// peer may send no more than that without it. Bytes that some streams hold unread are missing for the others, and these go on
+    /// with half of the rest at a time.
     #[inline]
-    pub fn add_shared(&mut self, count: u32, open: usize) -> Option<u32> {
-        self.add_until(count, |owed| owed as usize >= open)
+    pub fn add_shared(&mut self, count: u32, open: usize, part: u32) -> Option<u32> {
+        self.add_until(count, |owed| owed >= part || owed as usize >= open)
     }
 
     /// Adds consumed bytes of a body that has ended; returns the increment to send once all `missing` bytes of its window are consumed.
@@ -90,7 +91,7 @@ impl Owed {
     }
 }
 
-/// Whether the peer is so far away that the initial window, filled once in each round trip, makes it slow. The first SETTINGS of a server
+/// Whether the peer is so far away that the initial window, filled once in each round trip, makes it slow. The first SETTINGS
 /// measure that, and then PING.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Distance {
@@ -136,6 +137,10 @@ impl Distance {
     pub fn is_far(&self) -> bool {
         self.way == Way::Far
     }
+
+    pub fn is_near(&self) -> bool {
+        self.way == Way::Near
+    }
 }
 
 /// Of a time in milliseconds, for [`Distance`]: 0 stands for none.
@@ -146,7 +151,7 @@ fn low_bits(now_ms: u64) -> u32 {
 /// How often the distance is measured at most, in milliseconds.
 const EVERY_MS: u32 = 1000;
 /// The shortest round trip of a peer that is far, in milliseconds: one initial window in this time is 16 MB/s.
-const FAR_MS: u32 = 4;
+pub(crate) const FAR_MS: u32 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -196,9 +201,9 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_given_back_by_halves() {
+    fn windows_are_given_back_by_parts() {
         let mut owed = Owed::default();
-        let given: Vec<_> = (0..6).filter_map(|_| owed.add(30, 100)).collect();
+        let given: Vec<_> = (0..6).filter_map(|_| owed.add(30, 50)).collect();
         assert_eq!(given, [60, 60, 60]);
         assert_eq!(owed.add(0, 0), None, "a frame that gives nothing is an error");
     }

@@ -132,12 +132,12 @@ impl Inner {
                 let bytes = &self.connection.input()[bytes];
                 let count = bytes.len() as u32;
                 let Ok(at) = self.slots.binary_search_by_key(&stream, |slot| slot.id) else {
-                    self.engine.consumed(stream, count, None);
+                    self.engine.consumed(stream, count);
                     return;
                 };
                 if shortage::is_exhausted() {
                     shortage::count_refusal();
-                    self.engine.consumed(stream, count, None);
+                    self.engine.consumed(stream, count);
                     self.engine.reset(stream, ErrorCode::EnhanceYourCalm);
                     self.slots[at].fault.get_or_insert(Fault::Shortage);
                     return self.slots[at].wake();

@@ -103,7 +103,9 @@ impl Slot {
         let is_frugal = self.is_frugal;
         let arrived = self.arrived_mut();
         if is_frugal {
-            make_room(arrived, bytes.len());
+            make_room(arrived, bytes.len(), 8);
+        } else if arrived.len() >= LARGE {
+            make_room(arrived, bytes.len(), 4);
         }
         arrived.extend_from_slice(bytes);
     }
@@ -177,12 +179,15 @@ impl Slot {
     }
 }
 
-/// Makes room for `count` bytes, and an eighth of what waits already: many small pieces must not be copied each time.
-fn make_room(arrived: &mut Vec<u8>, count: usize) {
+/// Makes room for `count` bytes, and a part of the waiting bytes: many small pieces must not be copied each time.
+fn make_room(arrived: &mut Vec<u8>, count: usize, part: usize) {
     if arrived.capacity() - arrived.len() < count {
-        arrived.reserve_exact(count.max(arrived.len() / 8));
+        arrived.reserve_exact(count.max(arrived.len() / part));
     }
 }
+
+/// From so many bytes on, payload does not double its memory: only wide windows let so much wait.
+const LARGE: usize = 128 * 1024;
 
 /// The result of taking received bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -247,6 +252,17 @@ mod tests {
         slot.add_payload(&[0; 1000]);
         slot.add_payload(&[0; 10]);
         assert!(capacity(&slot) < 1200, "quiet streams take little more than their bytes");
+    }
+
+    #[test]
+    fn memory_of_much_payload_grows_by_a_quarter() {
+        let mut slot = Slot::new(1);
+        slot.add_payload(b"1");
+        slot.take_arrived(&mut Vec::new());
+        for _ in 0..1000 {
+            slot.add_payload(&[0; 1000]);
+        }
+        assert!(capacity(&slot) <= 1_250_000, "{}", capacity(&slot));
     }
 
     #[test]

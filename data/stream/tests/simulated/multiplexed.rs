@@ -177,7 +177,7 @@ impl Client<'_> {
                 }
             }
             Came::Data(id, bytes, end) => {
-                self.wire.engine.consumed(id, bytes.len() as u32, None);
+                self.wire.engine.consumed(id, bytes.len() as u32);
                 let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.open) else { return };
                 if asked.answer.from_server {
                     asked.came.check(&bytes);
@@ -294,7 +294,7 @@ async fn serve_streams(stage: &Stage, peer: &Peer) -> End {
                     }
                 }
                 Came::Data(stream, bytes, end) => {
-                    wire.engine.consumed(stream, bytes.len() as u32, None);
+                    wire.engine.consumed(stream, bytes.len() as u32);
                     if let Some(served) = streams.get_mut(&stream) {
                         served.came.check(&bytes);
                         served.answer_at = end.then(|| now().after(served.delay_ms));

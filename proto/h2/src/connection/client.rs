@@ -58,7 +58,8 @@ impl Connection {
             id,
             state: StreamState::Open,
             receive: Window::new(self.assumed_window),
-            width: self.limits.stream_window,
+            lent: 0,
+            has_grown: false,
             send: Window::new(self.peer.initial_window),
             owed: Owed::default(),
             expected: UNANNOUNCED,
@@ -67,6 +68,13 @@ impl Connection {
             given_up: false,
         });
         self.end_block_of(id, at, end);
+        if self.frames == 0 {
+            // SETTINGS leave with the first request.
+            self.distance.ask(self.now_ms);
+        } else if self.has_large_bodies && self.distance.is_far() {
+            // This response may be as large as an earlier one, and is not another round trip behind its window.
+            self.give(id, 0, true);
+        }
         Some(id)
     }
 
@@ -125,10 +133,11 @@ impl Connection {
             record.answered = true;
             record.expected = expected.unwrap_or(UNANNOUNCED);
         }
+        let begins = record.answered && !end;
         if end && record.end_remote() {
             self.streams.close(stream, false);
         }
-        if !end {
+        if begins {
             self.widen_once();
         }
         Ok(Some(Event::Response { stream, end }))

@@ -366,7 +366,7 @@ impl Connection {
             Kind::Data => {
                 self.pad(fixed[0])?;
                 // Padding counts as consumed at once.
-                self.consumed(stream, u32::from(fixed[0]) + 1, None);
+                self.consumed(stream, u32::from(fixed[0]) + 1);
                 self.reading = Reading::Body;
             }
             Kind::Headers => {
@@ -485,6 +485,8 @@ impl Connection {
             return Err(Wrong::Stream(stream, ErrorCode::Protocol));
         }
         let goes_on = record.given_up && !end;
+        let half = self.limits.stream_window as usize / 2;
+        let grows = !end && !goes_on && !record.has_grown && record.receive.open() <= half;
         if end && record.end_remote() {
             self.streams.close(stream, false);
         }
@@ -492,6 +494,10 @@ impl Connection {
             self.owe(count as u32);
             self.reset(stream, ErrorCode::NoError);
             return Ok(Step::Next);
+        }
+        if grows {
+            // A peer that is far hears of it half a round trip later: it must not wait until something is consumed.
+            self.give(stream, 0, true);
         }
         if count == 0 && !end {
             return Ok(Step::Next);
@@ -502,9 +508,10 @@ impl Connection {
     /// Handles a piece of a header block.
     fn fragment(&mut self, piece: &[u8], complete: bool) -> Outcome<Step> {
         let Some(block) = &mut self.block else { return failed(ErrorCode::Internal) };
-        block.bytes += piece.len();
+        // A piece is a part of a frame.
+        block.bytes = block.bytes.saturating_add(piece.len() as u32);
         let max = self.limits.max_head;
-        if block.bytes > max * limits::BLOCK_PER_HEAD {
+        if block.bytes as usize > max * limits::BLOCK_PER_HEAD {
             return failed(ErrorCode::EnhanceYourCalm);
         }
         let purpose = block.purpose;
@@ -577,7 +584,7 @@ impl Connection {
         let fault = builder.request.fault;
         let expected = builder.request.head.content_length().unwrap_or(UNANNOUNCED);
         if fault == Some(HeadFault::Malformed) {
-            self.refused += 1;
+            self.tally.refused += 1;
             return Err(Wrong::Stream(stream, ErrorCode::Protocol));
         }
         let limits = &self.limits;
@@ -604,14 +611,12 @@ impl Connection {
                 self.leave();
             }
         }
-        if !end {
-            self.widen_once();
-        }
         self.streams.open(Stream {
             id: stream,
             state: if end { StreamState::HalfClosedRemote } else { StreamState::Open },
             receive: Window::new(self.assumed_window),
-            width: self.limits.stream_window,
+            lent: 0,
+            has_grown: false,
             send: Window::new(self.peer.initial_window),
             owed: Owed::default(),
             expected,
@@ -619,6 +624,9 @@ impl Connection {
             answered: true,
             given_up: false,
         });
+        if !end {
+            self.widen_once();
+        }
         Ok(Some(Event::Request { stream, end }))
     }
 }

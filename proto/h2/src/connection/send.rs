@@ -165,57 +165,66 @@ impl Connection {
     /// Gives window back to the peer for `count` bytes of payload that the caller has consumed. The last bytes of a body have an update,
     /// too, though nothing more is sent in it: HAProxy sends it, and scripted clients wait for it.
     ///
-    /// The window of a body is as wide as its path needs. It grows while the peer is far and nothing of the body waits here, up to the
-    /// stream's share of the connection's window; and it becomes narrower, down to its initial size, when a quarter of it waits: who takes
-    /// the body is then slower than who sends it, and a wide window would only fill memory. `grow_at_ms` is the time; without it, because
-    /// memory is short, no window grows.
-    pub fn consumed(&mut self, stream: u32, count: u32, grow_at_ms: Option<u64>) {
+    /// The window of a body is as wide as its path needs. It grows when half of it came, and again when nothing of the body waits here,
+    /// unless the peer is near; up to the stream's share of the connection's window, and as far as [`Connection::allow_growth`] admits.
+    /// It becomes narrower, down to its initial size, when a quarter of it waits, or the peer turns out to be near: a receiver
+    /// that is slower than the sender only has a wide window fill memory.
+    pub fn consumed(&mut self, stream: u32, count: u32) {
         let initial = self.limits.stream_window;
         if let Some(record) = self.streams.get_mut(stream) {
+            let width = initial + record.lent;
             // Negative for a peer that has not heard yet how narrow the window is.
-            let missing = i64::from(record.width) - i64::from(record.receive.size());
+            let missing = i64::from(width) - i64::from(record.receive.size());
             let owed = match record.receives() {
-                true => record.owed.add(count, record.width),
+                true => record.owed.add(count, initial / 2),
                 false => record.owed.add_last(count, missing),
             };
             if let Some(owed) = owed {
-                let before = record.width;
                 let waiting = missing - i64::from(owed);
-                if waiting >= i64::from(before / 4) {
-                    record.width = (before / 2).max(initial);
-                } else if waiting == 0
-                    && record.receives()
-                    && let Some(now_ms) = grow_at_ms
-                {
-                    self.grow(stream, now_ms);
+                let grows = waiting == 0 && record.receives() && !record.given_up;
+                if waiting >= i64::from(width / 4) || self.distance.is_near() {
+                    let less = record.lent.min(owed);
+                    self.streams.take_back(stream, less);
+                    self.give(stream, owed - less, false);
+                } else {
+                    self.give(stream, owed, grows);
                 }
-                self.give_back(stream, owed, before);
             }
         }
         self.owe(count);
     }
 
-    /// Makes a stream's window wider if the peer is far, up to its share of the connection's; finds out how far the peer is.
-    fn grow(&mut self, stream: u32, now_ms: u64) {
+    /// Makes a stream's window wider if the peer is far, as far as its body needs it, up to its share of the connection's; finds out how
+    /// far the peer is. Returns by how much. A client knows the distance before the first body from its SETTINGS; a server knows it a
+    /// round trip later, and until then assumes that the peer is far.
+    fn grow(&mut self, stream: u32) -> u32 {
+        let Some(record) = self.streams.get(stream) else { return 0 };
+        let width = self.limits.stream_window + record.lent;
         let most = self.limits.connection_window / 8 * 7;
-        let (is_far, may_ask) = (self.distance.is_far(), self.limits.stream_window < most);
-        if may_ask && self.distance.ask(now_ms) {
+        let useful = u32::try_from(record.expected).unwrap_or(u32::MAX).min(most);
+        if useful <= width || self.growth == 0 || self.distance.is_near() {
+            return 0;
+        }
+        if self.distance.ask(self.now_ms) {
             frame::write_ping(&mut self.output, false, DISTANCE);
         }
-        if !is_far {
-            return;
+        if self.answers.is_some() && !self.distance.is_far() {
+            return 0;
         }
         let receiving = self.streams.all_mut().filter(|record| record.receives()).count();
         let share = most / u32::try_from(receiving).unwrap_or(u32::MAX).max(1);
-        if let Some(record) = self.streams.get_mut(stream) {
-            record.width = record.width.saturating_mul(GROWTH).min(share).max(record.width);
-        }
+        let wider = useful.min(share).saturating_sub(width).min(self.growth / SHARERS);
+        self.growth -= wider;
+        self.has_large_bodies |= wider > 0;
+        self.streams.lend(stream, wider);
+        wider
     }
 
-    /// Gives back `owed` bytes of a stream's window, and how much wider it is than `before`.
-    fn give_back(&mut self, stream: u32, owed: u32, before: u32) {
+    /// Opens a stream's receive window by `increment` bytes, and by more if it `grows`.
+    pub(super) fn give(&mut self, stream: u32, increment: u32, grows: bool) {
+        let increment = increment + if grows { self.grow(stream) } else { 0 };
         let Some(record) = self.streams.get_mut(stream) else { return };
-        let increment = (owed + record.width).saturating_sub(before);
+        record.has_grown |= grows;
         // A window is no wider than the connection's, so it cannot overflow.
         if increment > 0 && record.receive.widen(increment).is_ok() {
             frame::write_window_update(&mut self.output, stream, increment);
@@ -236,7 +245,8 @@ impl Connection {
 
     /// Gives connection window back for `count` received bytes.
     pub(super) fn owe(&mut self, count: u32) {
-        if let Some(increment) = self.owed.add_shared(count, self.receive.open()) {
+        let part = (self.limits.connection_window / PARTS).max(DEFAULT_WINDOW / 2);
+        if let Some(increment) = self.owed.add_shared(count, self.receive.open(), part) {
             let _ = self.receive.widen(increment);
             frame::write_window_update(&mut self.output, 0, increment);
         }
@@ -294,8 +304,11 @@ fn headers_of(payload: &[u8], ends: bool, stream: u32) -> [[u8; frame::HEADER]; 
 
 /// How many streams that were answered early wait for the end of their requests.
 const GIVEN_UP: usize = 16;
-/// How much wider a window becomes at a time: two steps make the default one as wide as the connection's.
-const GROWTH: u32 = 8;
+/// A window grows by no more than this part of the allowed growth: others will need some, too.
+const SHARERS: u32 = 8;
+/// The connection's window is given back by this part of it. Bytes that are owed are missing in the peer's next flight, and one stream
+/// alone leaves an eighth of this window unused.
+const PARTS: u32 = 16;
 /// Frames that leave are no larger than what everybody accepts: a small one lets others have their turns.
 const MAX_PAYLOAD: usize = frame::DEFAULT_MAX_PAYLOAD as usize;
 /// Frames that are offered from where their payload lies in one call: what a bulk buffer holds, and as much again.

@@ -1,6 +1,7 @@
 //! RFC 9113 by section: received frames, events, and sent frames.
 
 mod early;
+mod windows;
 
 use weir_hpack::{Decoder, Encoder, Indexing, Token};
 use weir_http::Version;
@@ -190,8 +191,8 @@ fn a_preface_and_settings_come_first_3_4() {
     let mut client = Client::silent(Limits::default());
     client.send(PREFACE);
     assert_eq!(client.send(&frame(6, 0, 0, b"12345678")), "failed PROTOCOL_ERROR");
-    assert!(Connection::is_preface(b"PRI") && Connection::is_preface(&[&PREFACE[..], b"x"].concat()));
-    assert!(!Connection::is_preface(b"POST") && !Connection::is_preface(b"PRI * HTTP/1.1\r\n"));
+    assert!(frame::is_preface(b"PRI") && frame::is_preface(&[&PREFACE[..], b"x"].concat()));
+    assert!(!frame::is_preface(b"POST") && !frame::is_preface(b"PRI * HTTP/1.1\r\n"));
 }
 
 #[test]
@@ -407,7 +408,7 @@ fn what_comes_fits_the_windows_which_only_consumption_opens() {
     client.request(1, false);
     client.send(&frame(0, 0, 1, &[b'x'; 100]));
     assert_eq!(client.received(), "", "nobody took anything");
-    client.connection.consumed(1, 60, None);
+    client.connection.consumed(1, 60);
     assert_eq!(client.received(), "window 1 60");
     client.send(&frame(0, 0, 1, &[b'x'; 60]));
     assert_eq!(client.send(&frame(0, 0, 1, b"x")), "reset 1 FLOW_CONTROL_ERROR");
@@ -415,19 +416,19 @@ fn what_comes_fits_the_windows_which_only_consumption_opens() {
     let mut client = Client::new(limits);
     client.request(1, false);
     client.send(&frame(0, END_STREAM, 1, b"small"));
-    client.connection.consumed(1, 5, None);
+    client.connection.consumed(1, 5);
     client.request(3, false);
     client.send(&frame(0, END_STREAM, 3, b"small"));
-    client.connection.consumed(3, 3, None);
+    client.connection.consumed(3, 3);
     assert_eq!(client.received(), "window 1 5");
-    client.connection.consumed(3, 2, None);
+    client.connection.consumed(3, 2);
     assert_eq!(client.received(), "window 3 5");
     client.request(5, false);
     client.send(&frame(0, 0, 5, &[b'x'; 20]));
-    client.connection.consumed(5, 20, None);
+    client.connection.consumed(5, 20);
     client.send(&frame(0, END_STREAM, 5, &[b'x'; 10]));
     assert_eq!(client.received(), "");
-    client.connection.consumed(5, 10, None);
+    client.connection.consumed(5, 10);
     assert_eq!(client.received(), "window 5 30");
     // Bytes of a closed stream are given back to the connection's window.
     let mut client = Client::new(Limits { stream_window: 65_535, connection_window: 65_535, ..limits });
@@ -444,73 +445,6 @@ fn what_comes_fits_the_windows_which_only_consumption_opens() {
         client.send(&frame(0, 0, 3, &[b'x'; 16_384]));
     }
     assert_eq!(client.send(&frame(0, 0, 3, &[b'x'; 16_384])), "failed FLOW_CONTROL_ERROR");
-}
-
-#[test]
-fn a_window_is_as_wide_as_its_path_needs_while_its_body_is_taken() {
-    let limits = Limits { stream_window: 100, connection_window: 1 << 20, ..Limits::default() };
-    // Sends so many bytes of a body, of which so many are consumed at this time.
-    let upload = |client: &mut Client, stream: u32, sent: usize, consumed: u32, grow_at_ms: Option<u64>| {
-        let data = client.send(&frame(0, 0, stream, &vec![b'x'; sent]));
-        assert!(data.is_empty() || data.starts_with(&format!("data {stream} ")), "{data}");
-        client.connection.consumed(stream, consumed, grow_at_ms);
-        client.received()
-    };
-    // The SETTINGS were acknowledged at once: it is near.
-    let mut client = Client::new(limits);
-    client.request(1, false);
-    client.received();
-    for now_ms in [1000, 5000] {
-        assert_eq!(upload(&mut client, 1, 100, 100, Some(now_ms)), "window 1 100");
-    }
-    // They were acknowledged after the shortest round trip of a peer that is far, and so is PING.
-    let mut client = Client::silent(limits);
-    client.now_ms = 1000;
-    client.send(&[&PREFACE[..], &frame(4, 0, 0, &[])].concat());
-    client.now_ms = 1004;
-    client.send(&frame(4, ACK, 0, &[]));
-    client.request(1, false);
-    client.received();
-    assert_eq!(upload(&mut client, 1, 100, 100, None), "window 1 100", "memory is short");
-    assert_eq!(upload(&mut client, 1, 100, 100, Some(2000)), "ping, window 1 800", "it is far");
-    client.now_ms = 2004;
-    client.send(&frame(6, ACK, 0, &DISTANCE));
-    assert_eq!(
-        upload(&mut client, 1, 480, 440, Some(2006)),
-        "window 1 440",
-        "a little waits: it stays 800 bytes wide"
-    );
-    assert_eq!(upload(&mut client, 1, 600, 400, Some(2006)), "", "more waits: 400 bytes wide");
-    assert_eq!(upload(&mut client, 1, 0, 200, Some(2006)), "window 1 200");
-    assert_eq!(upload(&mut client, 1, 360, 300, Some(2006)), "window 1 100", "200 bytes wide");
-    assert_eq!(upload(&mut client, 1, 0, 100, None), "window 1 100");
-    assert_eq!(
-        upload(&mut client, 1, 200, 150, Some(2006)),
-        "window 1 50",
-        "100 bytes wide, as it was first"
-    );
-    assert_eq!(upload(&mut client, 1, 50, 50, Some(2006)), "window 1 50", "no narrower");
-    assert_eq!(client.send(&frame(0, 0, 1, &[b'x'; 51])), "reset 1 FLOW_CONTROL_ERROR");
-    // Widths grow up to what all bodies that come have together.
-    client.received();
-    client.request(3, false);
-    client.request(5, false);
-    let (share, mut width) = ((1 << 20) / 8 * 7 / 2, 100);
-    while width < share {
-        let wider = (8 * width).min(share);
-        let (mut left, mut said) = (width, String::new());
-        while left > 0 {
-            let sent = left.min(16_384);
-            left -= sent;
-            let consumed = if left == 0 { width } else { 0 };
-            said += &upload(&mut client, 3, sent, consumed as u32, Some(2008));
-        }
-        assert_eq!(said.split(", ").next(), Some(&*format!("window 3 {wider}")));
-        width = wider;
-    }
-    client.send(&frame(0, END_STREAM, 3, b"end"));
-    client.connection.consumed(3, 3, Some(2009));
-    assert_eq!(client.received(), "window 3 3");
 }
 
 #[test]

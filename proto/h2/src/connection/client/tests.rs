@@ -11,6 +11,7 @@ use crate::received::ReceivedHead;
 struct Wire {
     connection: Connection,
     encoder: Encoder,
+    now_ms: u64,
 }
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -32,7 +33,8 @@ fn request(method: &[u8], target: &[u8], fields: &[(&[u8], &[u8])]) -> Head {
 impl Wire {
     /// The server's settings came.
     fn new(limits: Limits) -> Wire {
-        let mut wire = Wire { connection: Connection::client(limits), encoder: Encoder::new(4096) };
+        let mut wire =
+            Wire { connection: Connection::client(limits), encoder: Encoder::new(4096), now_ms: 0 };
         wire.send(&frame(4, 0, 0, &[]));
         let sent = wire.connection.output().len();
         wire.connection.flushed(sent);
@@ -61,7 +63,7 @@ impl Wire {
     fn send(&mut self, bytes: &[u8]) -> String {
         let (mut rest, mut words) = (bytes, Vec::new());
         loop {
-            let (used, event) = self.connection.advance(rest, 0);
+            let (used, event) = self.connection.advance(rest, self.now_ms);
             words.push(match event {
                 Event::More => return words.join(", "),
                 Event::Failed(code) => {
@@ -113,6 +115,55 @@ fn a_preface_and_settings_open_the_connection_and_a_body_its_window_3_4() {
     let mut connection = Connection::client(Limits::default());
     let (_, event) = connection.advance(&frame(6, 0, 0, &[0; 8]), 0);
     assert_eq!(event, Event::Failed(ErrorCode::Protocol));
+}
+
+/// The increments of a stream's window that are in the output, which has left then.
+fn widened(connection: &mut Connection, stream: u32) -> Vec<u32> {
+    let output = connection.output().to_vec();
+    connection.flushed(output.len());
+    let (mut found, mut rest) = (Vec::new(), output.strip_prefix(PREFACE).unwrap_or(&output));
+    while let Some(header) = frame::FrameHeader::read(rest) {
+        let payload = &rest[frame::HEADER..][..header.length as usize];
+        if header.kind == frame::Kind::WindowUpdate && header.stream == stream {
+            found.push(frame::number(payload));
+        }
+        rest = &rest[frame::HEADER + payload.len()..];
+    }
+    found
+}
+
+#[test]
+fn the_windows_of_large_responses_grow_and_later_ones_are_wide_from_the_request_on() {
+    for (round_trip_ms, grows) in [(100, true), (0, false)] {
+        let mut wire = Wire {
+            connection: Connection::client(Limits::default()),
+            encoder: Encoder::new(4096),
+            now_ms: 0,
+        };
+        let most = (1 << 20) / 8 * 7 - 65_535;
+        let wide = if grows { vec![most] } else { vec![] };
+        wire.connection.allow_growth(u32::MAX, 1000);
+        assert_eq!(wire.open(b"GET", true), Some(1));
+        wire.now_ms = 1000 + round_trip_ms;
+        wire.send(&[frame(4, 0, 0, &[]), frame(4, ACK, 0, &[])].concat());
+        assert_eq!(wire.open(b"GET", true), Some(3));
+        assert_eq!(widened(&mut wire.connection, 3), [], "no body was large");
+        let head = wire.ok(1, 0);
+        wire.send(&head);
+        wire.send(&frame(0, 0, 1, &[b'x'; 16_384]));
+        assert_eq!(widened(&mut wire.connection, 1), [], "it could end here");
+        wire.connection.reset(3, ErrorCode::Cancel);
+        wire.send(&frame(0, 0, 1, &[b'x'; 16_384]));
+        assert_eq!(widened(&mut wire.connection, 1), wide);
+        wire.connection.reset(1, ErrorCode::Cancel);
+        assert_eq!(wire.open(b"GET", true), Some(5));
+        assert_eq!(widened(&mut wire.connection, 5), wide);
+        let head = wire.ok(5, 0);
+        wire.send(&head);
+        wire.send(&frame(0, 0, 5, &[b'x'; 16_384]));
+        wire.send(&frame(0, 0, 5, &[b'x'; 16_384]));
+        assert_eq!(widened(&mut wire.connection, 5), [], "it is wide already");
+    }
 }
 
 /// Encodes a request and checks what our server decodes.

@@ -1,0 +1,54 @@
+//! By how much the windows of bodies are wider than initially, in all connections of a worker. Peers may fill all of it, so it has a bound.
+
+use std::cell::Cell;
+
+thread_local! {
+    static TOTAL: Cell<u32> = const { Cell::new(0) };
+}
+
+/// How many bytes are left for windows to grow by.
+pub(super) fn left() -> u32 {
+    MOST.saturating_sub(TOTAL.get())
+}
+
+/// The part of one connection.
+#[derive(Debug, Default)]
+pub(super) struct LentWindow(u32);
+
+impl LentWindow {
+    #[inline]
+    pub fn set(&mut self, bytes: u32) {
+        if self.0 != bytes {
+            TOTAL.set(TOTAL.get() - self.0 + bytes);
+            self.0 = bytes;
+        }
+    }
+}
+
+impl Drop for LentWindow {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// The bound, for each worker: 45 windows of the default width, or thousands of narrower ones.
+const MOST: u32 = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_share_what_windows_grow_by_and_return_it() {
+        let (mut one, mut other) = (LentWindow::default(), LentWindow::default());
+        one.set(1000);
+        other.set(MOST - 1000);
+        assert_eq!(left(), 0);
+        one.set(400);
+        assert_eq!(left(), 600);
+        drop(other);
+        assert_eq!(left(), MOST - 400);
+        drop(one);
+        assert_eq!(left(), MOST);
+    }
+}
