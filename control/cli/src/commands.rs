@@ -85,16 +85,20 @@ pub fn commands() -> impl Iterator<Item = &'static Command> {
 
 /// The command that these words name on a side ([`WORKER`], [`MASTER`]), and the number of words in its name: the longest name wins.
 pub fn find_command(words: &[String], side: u8) -> Option<(&'static Command, usize)> {
-    let first = words.first()?.as_str();
-    commands()
-        .filter(|command| command.flags & side != 0 && command.name.starts_with(first))
-        .filter_map(|command| {
-            let count = command.name.split(' ').count();
-            let matches =
-                words.len() >= count && command.name.split(' ').eq(words[..count].iter().map(String::as_str));
-            matches.then_some((command, count))
-        })
-        .max_by_key(|&(_, count)| count)
+    let (mut rows, mut found) = (sorted(), None);
+    for (at, word) in words.iter().enumerate() {
+        // Shorter names come first.
+        let of_row = |row: &&Command| row.name.split(' ').nth(at).unwrap_or_default();
+        rows = &rows[rows.partition_point(|row| of_row(row) < word.as_str())..];
+        rows = &rows[..rows.partition_point(|row| of_row(row) == word)];
+        let mut whole = rows.iter().take_while(|row| row.name.split(' ').nth(at + 1).is_none());
+        match whole.find(|row| row.flags & side != 0 && !word.is_empty()) {
+            Some(command) => found = Some((*command, at + 1)),
+            None if rows.is_empty() => break,
+            None => {}
+        }
+    }
+    found
 }
 
 /// The answer to `help` on a side: the commands that begin with these words, or look similar, or all.
@@ -185,4 +189,49 @@ fn complaint(text: &str) -> Outcome {
 /// Runs a command whose steps may each end it with an answer as the error.
 fn answer(run: impl FnOnce() -> Result<Outcome, Outcome>) -> Outcome {
     run().unwrap_or_else(|refused| refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The longest name among all that are a beginning of these words.
+    fn longest(words: &[String], side: u8) -> Option<(&'static str, usize)> {
+        let fits = |command: &&Command| {
+            let count = command.name.split(' ').count();
+            command.flags & side != 0
+                && count <= words.len()
+                && command.name.split(' ').eq(words[..count].iter().map(String::as_str))
+        };
+        let found = commands().filter(fits).map(|command| (command.name, command.name.split(' ').count()));
+        found.max_by_key(|(_, count)| *count)
+    }
+
+    #[test]
+    fn commands_are_found_by_their_longest_name() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let mut found = 0;
+        for command in commands() {
+            let name = command.name;
+            let (before, last) = name.split_at(name.len() - 1);
+            for text in [
+                name,
+                before,
+                &format!("{name} be/s1"),
+                &format!("{name}{last}"),
+                &format!("{name}  x"),
+                "",
+                " ",
+            ] {
+                for side in [WORKER, MASTER, WORKER | MASTER] {
+                    let command = find_command(&words(text), side);
+                    let command = command.map(|(command, count)| (command.name, count));
+                    assert_eq!(command, longest(&words(text), side), "{text:?} on {side}");
+                    found += usize::from(command.is_some());
+                }
+            }
+        }
+        assert!(found > 500, "{found}");
+        assert_eq!(find_command(&[], WORKER).map(|(command, _)| command.name), None);
+    }
 }
