@@ -292,7 +292,12 @@ impl Transition<'_> {
         }
         let (name, reason) = (self.name(), self.reason.of_health());
         Some(match is {
-            OperationalState::Stopped => (Urgency::Alert, format!("{name} is DOWN{reason}. {}", self.left())),
+            OperationalState::Stopped => {
+                // The farm does not lose a server that was out of the choice already.
+                let was_leaving = was == OperationalState::Stopping || self.before.admin.is_drain();
+                let urgency = if was_leaving { Urgency::Notice } else { Urgency::Alert };
+                (urgency, format!("{name} is DOWN{reason}. {}", self.left()))
+            }
             OperationalState::Stopping => {
                 (Urgency::Notice, format!("{name} is stopping{reason}. {}", self.online()))
             }
@@ -376,7 +381,11 @@ pub(crate) fn check_line(
         _ => "failed",
     };
     let (step, steps, is_up) = check.progress();
-    let word = if is_up { "UP" } else { "DOWN" };
+    let word = match is_up {
+        true if server.user_weight() == 0 => "DRAIN",
+        true => "UP",
+        false => "DOWN",
+    };
     let (name, reason) = (server.name(), finding.reason());
     format!(
         "{what} check for {backup}server {backend}/{name} {outcome}{reason}, status: {step}/{steps} {word}."

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_backend::{
     AdminState, Backend, BackendSettings, Change, CheckKind, CheckRules, CheckStatus, Consequence, Finding,
     Follower, MailLevel, Observation, ObserveRules, OperationalState, Reason, RemoveError, RequestedState,
-    Seen, ServerKey, ServerSettings, StartLevel, Urgency,
+    Seen, ServerKey, ServerSettings, StartLevel, Urgency, WeightChange,
 };
 
 const FIRST: ServerKey = ServerKey::configured(0);
@@ -239,4 +239,32 @@ fn errors_in_a_row_have_consequences() {
     assert_eq!(levels(&soon, &[WrongStatus, WrongStatus]), [3, 3]);
     let hurries = soon.server(FIRST).map(|server| server.health().expect("a check").record().hurries);
     assert_eq!(hurries, Some(true));
+}
+
+/// As in HAProxy: a server that drains, or stops, goes down without an alert, and one with weight 0 drains.
+#[test]
+fn draining_servers_go_down_without_an_alert() {
+    let settings =
+        BackendSettings { name: "be".to_owned(), log_health_checks: true, ..BackendSettings::default() };
+    let drain = Change::State(RequestedState::Drain);
+    let weightless = Change::Weight(WeightChange::Absolute(0));
+    let stopping = Change::Health(OperationalState::Stopping);
+    let ready = Change::State(RequestedState::Ready);
+    for (change, urgency, word) in [
+        (ready, Urgency::Alert, "UP"),
+        (drain, Urgency::Notice, "UP"),
+        (stopping, Urgency::Notice, "UP"),
+        (weightless, Urgency::Alert, "DRAIN"),
+    ] {
+        let backend = Backend::new(settings.clone(), vec![checked("s", StartLevel::FullyUp)], 0);
+        backend.change(FIRST, change.clone(), 1).expect("a server");
+        let fail =
+            || backend.report(FIRST, CheckKind::Health, Finding::new(CheckStatus::L7Status), 1).notices;
+        let first = fail();
+        assert!(first[0].text.ends_with(&format!("status: 1/2 {word}.")), "{change:?}: {first:?}");
+        let second = fail();
+        assert!(second[0].text.ends_with("status: 0/2 DOWN."), "{change:?}: {second:?}");
+        let down = second.iter().find(|notice| notice.text.starts_with("Server be/s is DOWN"));
+        assert_eq!(down.map(|notice| notice.urgency), Some(urgency), "{change:?}: {second:?}");
+    }
 }
