@@ -2,6 +2,9 @@
 //!
 //! Pure functions of the received bytes. Each returns its conclusion, or none as long as more bytes may come.
 
+use std::cmp::Ordering;
+use std::ops::RangeInclusive;
+
 use weir_backend::CheckStatus;
 use weir_config::model::OwnExpected;
 
@@ -41,7 +44,7 @@ pub(crate) fn look(what: OwnExpected, came: &[u8], complete: bool) -> Option<Con
         OwnExpected::SmtpReply => smtp_reply(came, complete),
         OwnExpected::PostgresqlAnswer => postgresql_answer(came, complete),
         OwnExpected::RedisPong => redis_pong(came, complete),
-        OwnExpected::SpopHello => spop_hello(came),
+        OwnExpected::SpopHello => spop_hello(came, complete),
     };
     found.or_else(|| complete.then(|| Conclusion::invalid("")))
 }
@@ -189,63 +192,74 @@ fn redis_pong(came: &[u8], complete: bool) -> Option<Conclusion> {
 }
 
 /// An agent's hello: a frame of type 101 (SPOP, 3.2.5). A frame of type 103 carries an error instead.
-fn spop_hello(came: &[u8]) -> Option<Conclusion> {
-    let (length, frame) = came.split_at_checked(4)?;
-    let length = u32::from_be_bytes(length.try_into().ok()?);
-    let frame = frame.get(..usize::try_from(length).ok()?)?;
-    Some(match frame {
-        [101, flags @ ..] => match spop_agent(flags) {
-            Ok(()) => Conclusion::well(0, "SPOA server is ok"),
+fn spop_hello(came: &[u8], complete: bool) -> Option<Conclusion> {
+    let invalid = || Some(Conclusion::invalid(INVALID_FRAME));
+    let Some((length, content)) = came.split_at_checked(4).filter(|_| came.len() >= SPOP_HEADER) else {
+        return if complete && !came.is_empty() { invalid() } else { None };
+    };
+    // A disconnection is read as a hello, and lacks its values. Frames are whole (FIN alone), and belong to no stream.
+    let ([101 | 102, 0, 0, 0, 1, 0, 0], _) = content.split_at(SPOP_HEADER - length.len()) else {
+        return invalid();
+    };
+    let length = u32::from_be_bytes(length.try_into().ok()?) as usize;
+    match content.len().cmp(&length) {
+        Ordering::Less if !complete => None,
+        Ordering::Equal => Some(match spop_agent(&content[SPOP_HEADER - 4..]) {
+            Ok(()) => Conclusion::well(0, ""),
             Err(why) => Conclusion::invalid(why),
-        },
-        [103, ..] => Conclusion::refused(0, "The agent closed the connection"),
-        _ => Conclusion::invalid(INVALID_FRAME),
-    })
+        }),
+        Ordering::Less | Ordering::Greater => invalid(),
+    }
 }
 
 const INVALID_FRAME: &str = "invalid frame received";
 
-/// Whether an agent's hello, from its flags on, is acceptable; else the error, in the words of SPOP, 3.5.
-fn spop_agent(frame: &[u8]) -> Result<(), &'static str> {
-    let (flags, rest) = frame.split_at_checked(4).ok_or(INVALID_FRAME)?;
-    if flags[3] & 1 == 0 {
-        return Err("fragmentation not supported");
-    }
-    let (stream, rest) = spop_number(rest).ok_or(INVALID_FRAME)?;
-    let (frame, mut rest) = spop_number(rest).ok_or(INVALID_FRAME)?;
-    if (stream, frame) != (0, 0) {
-        return Err(INVALID_FRAME);
-    }
-    let (mut version, mut size, mut capabilities) = (None, None, false);
+/// Length, type, flags, and the numbers of stream and frame, which are 0.
+const SPOP_HEADER: usize = 4 + 1 + 4 + 1 + 1;
+
+/// Whether the values of an agent's hello are acceptable; else the error, in the words of SPOP, 3.5.
+fn spop_agent(mut rest: &[u8]) -> Result<(), &'static str> {
+    let (mut version, mut size, mut capabilities) = (false, false, false);
     while !rest.is_empty() {
-        let (name, after) = spop_text(rest).ok_or(INVALID_FRAME)?;
+        let (name, after) = spop_text(rest).filter(|(name, _)| !name.is_empty()).ok_or(INVALID_FRAME)?;
         let (value, after) = spop_value(after).ok_or(INVALID_FRAME)?;
-        match name {
-            b"version" => version = Some(value),
-            b"max-frame-size" => size = Some(value),
-            b"capabilities" => capabilities = true,
+        match (name, value) {
+            (b"version", SpopValue::Text(text)) => {
+                version = true;
+                if spop_version(text).ok_or(INVALID_FRAME)? != (2, 0) {
+                    return Err("unsupported version");
+                }
+            }
+            (b"max-frame-size", SpopValue::Number(number)) => {
+                size = true;
+                if !FRAME_SIZES.contains(&number) {
+                    return Err("max-frame-size too big or too small");
+                }
+            }
+            (b"capabilities", SpopValue::Text(_)) => capabilities = true,
+            (b"version" | b"max-frame-size" | b"capabilities", _) => return Err(INVALID_FRAME),
             _ => {}
         }
         rest = after;
     }
     match (version, size, capabilities) {
-        (None, ..) => Err("version value not found"),
-        (Some(SpopValue::Text(text)), ..) if !is_spop_2(text) => Err("unsupported version"),
-        (Some(SpopValue::Other | SpopValue::Number(_)), ..) => Err("unsupported version"),
-        (_, None, _) => Err("max-frame-size value not found"),
-        (_, Some(SpopValue::Number(SMALLEST_FRAME..)), false) => Err("capabilities value not found"),
-        (_, Some(SpopValue::Number(SMALLEST_FRAME..)), true) => Ok(()),
-        _ => Err("max-frame-size too big or too small"),
+        (false, ..) => Err("version value not found"),
+        (_, false, _) => Err("max-frame-size value not found"),
+        (.., false) => Err("capabilities value not found"),
+        (true, true, true) => Ok(()),
     }
 }
 
-/// Version 2, whatever follows the dot.
-fn is_spop_2(text: &[u8]) -> bool {
-    text.trim_ascii().split(|byte| *byte == b'.').next() == Some(b"2")
+/// Both numbers of a version.
+fn spop_version(text: &[u8]) -> Option<(u32, u32)> {
+    let (major, minor) = std::str::from_utf8(text.trim_ascii()).ok()?.split_once('.')?;
+    let number =
+        |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?;
+    Some((number(major)?, number(minor)?))
 }
 
-/// The smallest `max-frame-size` that an agent may announce.
-const SMALLEST_FRAME: u64 = 256;
+/// The valid values of an agent's `max-frame-size`. The largest is the size in our hello.
+const FRAME_SIZES: RangeInclusive<u64> = 256..=16380;
 
 /// A typed value (SPOP, 3.1).
 enum SpopValue<'v> {
@@ -270,7 +284,8 @@ fn spop_value(bytes: &[u8]) -> Option<(SpopValue<'_>, &[u8])> {
             (SpopValue::Text(text), rest)
         }
         9 => (SpopValue::Other, spop_text(rest)?.1),
-        _ => return None,
+        // Of a type that is not assigned, nothing follows.
+        _ => (SpopValue::Other, rest),
     })
 }
 
@@ -369,26 +384,38 @@ mod tests {
         let hello = |frame: &[u8]| [&[0, 0, 0, frame.len() as u8], frame].concat();
         let begin = b"\x65\0\0\0\x01\0\0\x07version\x08\x03".as_slice();
         let rest = b"\x0emax-frame-size\x03\xfc\xf0\x06\x0ccapabilities\x08\0".as_slice();
-        check_whole(
-            OwnExpected::SpopHello,
-            &hello(&[begin, b"2.0", rest].concat()),
-            (true, 0, "SPOA server is ok"),
-        );
+        check_whole(OwnExpected::SpopHello, &hello(&[begin, b"2.0", rest].concat()), (true, 0, ""));
+        let with = |text: &[u8]| [begin, text].concat();
+        let (size, rest) = (&b"\x0emax-frame-size"[..], &b"\x0ccapabilities\x08\0"[..]);
         for (frame, why) in [
-            (&b""[..], "invalid frame received"),
-            (b"\x65\0\0\0\0\0\0", "fragmentation not supported"),
-            (b"\x65\0\0\0\x01\0\0", "version value not found"),
-            (&[begin, b"1.0"].concat(), "unsupported version"),
-            (&[begin, b"2.0"].concat(), "max-frame-size value not found"),
-            (&[begin, b"2.0\x0emax-frame-size\x03\x01"].concat(), "max-frame-size too big or too small"),
-            (&[begin, b"2.0\x0emax-frame-size\x03\xfc\xf0\x06"].concat(), "capabilities value not found"),
+            (b"\x65\0\0\0\0\0\0".to_vec(), INVALID_FRAME),
+            (b"\x65\0\0\0\x03\0\0".to_vec(), INVALID_FRAME),
+            (b"\x65\0\0\0\x01\x01\0".to_vec(), INVALID_FRAME),
+            (b"\x67\0\0\0\x01\0\0".to_vec(), INVALID_FRAME),
+            (b"\x66\0\0\0\x01\0\0".to_vec(), "version value not found"),
+            (b"\x65\0\0\0\x01\0\0".to_vec(), "version value not found"),
+            (b"\x65\0\0\0\x01\0\0\0\x03\x01".to_vec(), INVALID_FRAME),
+            (with(b"1.0"), "unsupported version"),
+            (with(b"2.1"), "unsupported version"),
+            (with(b"2.x"), INVALID_FRAME),
+            (with(b"2.0"), "max-frame-size value not found"),
+            ([&with(b"2.0")[..], size, b"\x03\x01"].concat(), "max-frame-size too big or too small"),
+            // One more than 16380.
             (
-                &[begin, b"2.0\x0emax-frame-size\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"].concat(),
-                "invalid frame received",
+                [&with(b"2.0")[..], size, b"\x03\xfd\xf0\x06", rest].concat(),
+                "max-frame-size too big or too small",
+            ),
+            ([&with(b"2.0")[..], size, b"\x08\x03100"].concat(), INVALID_FRAME),
+            ([&with(b"2.0")[..], size, b"\x03\xfc\xf0\x06"].concat(), "capabilities value not found"),
+            (
+                [&with(b"2.0")[..], size, b"\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"].concat(),
+                INVALID_FRAME,
             ),
         ] {
-            check(OwnExpected::SpopHello, &hello(frame), false, Some((false, 0, why)));
+            check(OwnExpected::SpopHello, &hello(&frame), false, Some((false, 0, why)));
         }
-        check_whole(OwnExpected::SpopHello, b"\0\0\0\x01\x67", (false, 0, "The agent closed the connection"));
+        // More may come, until it cannot.
+        check(OwnExpected::SpopHello, b"\0\0\0\x01\x67", false, None);
+        check(OwnExpected::SpopHello, b"\0\0\0\x01\x67", true, Some((false, 0, INVALID_FRAME)));
     }
 }

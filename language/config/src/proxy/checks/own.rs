@@ -94,7 +94,8 @@ pub(in crate::proxy) const OPTIONS: &[Row<OptionReader>] = &[
     check_option!("spop-check", "", "", "check servers with SPOP", |context, words| {
         words.end("option spop-check")?;
         let hello = Expect { min_receive: Some(4), ..Expect::plain(Expected::Own(OwnExpected::SpopHello)) };
-        own(context, vec![send(SPOP_HELLO), expecting(hello)])
+        let connect = CheckRule { comment: None, step: 0, action: CheckAction::Connect(Default::default()) };
+        own(context, vec![connect, send(SPOP_HELLO), expecting(hello)])
     }),
 ];
 
