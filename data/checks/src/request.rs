@@ -54,14 +54,19 @@ pub(crate) fn make(
     if let Some(state) = state {
         out.field(b"x-haproxy-server-state", state.as_bytes());
     }
-    if let Some(body) = &body {
-        out.field(b"content-length", body.len().to_string().as_bytes());
+    let method = Method::from_bytes(method);
+    let sends_content = !matches!(
+        method,
+        Method::Get | Method::Head | Method::Options | Method::Delete | Method::Trace | Method::Connect
+    );
+    if body.is_some() || sends_content {
+        out.field(b"content-length", body.as_ref().map_or(0, Vec::len).to_string().as_bytes());
     }
     if is_recent && !persists && !says_connection {
         out.field(b"connection", b"close");
     }
     out.end(body.as_deref().unwrap_or_default());
-    RequestFacts { method: Method::from_bytes(method), persists }
+    RequestFacts { method, persists }
 }
 
 /// The host of the next request, without its port, from the rules up to the next connection. None for an IP address.

@@ -15,6 +15,8 @@ pub struct CheckScripts {
     pub method: CheckMethod,
     /// `http-check` rules.
     pub http: CheckRuleList,
+    /// The section of `option httpchk`: rules of another one send requests of their own.
+    pub http_option: Option<Location>,
     /// `tcp-check` rules.
     pub tcp: CheckRuleList,
     /// `http-check disable-on-404`.

@@ -242,12 +242,27 @@ fn add(context: &mut LineContext<'_>, words: &Words<'_>, kind: Kind, mut rule: C
     if rule.comment.is_none() && !is_silent(&rule) {
         rule.comment = pending.filter(|(of, _)| *of == kind.word()).map(|(_, comment)| comment);
     }
+    if let CheckAction::SendHttp(_) = &rule.action {
+        drop_inherited_request(context);
+    }
     let list = own_rules(context, kind);
     list.steps += 1;
     rule.step = list.steps;
     check_order(&list.rules, &rule, kind, at)?;
     Arc::make_mut(&mut list.rules).push(rule);
     Ok(())
+}
+
+/// A request of the section's own takes nothing from an `option httpchk` of a `defaults` section, as in HAProxy: method, target, version
+/// and host belong together. With HTTP/1.1 of the one and without the host of the other, servers would refuse it.
+fn drop_inherited_request(context: &mut LineContext<'_>) {
+    let section = context.draft.proxy.at.clone();
+    let scripts = scripts(context);
+    if let CheckMethod::Http(request) = &mut scripts.method
+        && scripts.http_option.as_ref() != Some(&section)
+    {
+        *request = Arc::default();
+    }
 }
 
 /// Whether a rule only handles variables.

@@ -153,6 +153,7 @@ fn read_http(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     }
     // The option describes the whole check: inherited `http-check` rules belong to another one.
     own_rules(context, Kind::Http);
+    scripts(context).http_option = Some(context.draft.proxy.at.clone());
     scripts(context).method = CheckMethod::Http(Arc::new(request));
     Ok(())
 }

@@ -396,3 +396,30 @@ fn addresses_of_checks_may_have_a_port() {
         &["A [t.cfg:8] : 'server b/s' : 'addr' : port range not permitted here in '2.2.2.2:80-81'"],
     );
 }
+
+/// The request of a section that has its own takes nothing from the option of a `defaults` section; rules that send nothing keep it.
+#[test]
+fn own_requests_of_checks_stand_alone() {
+    let inherited = "defaults\n timeout connect 1s\n timeout server 1s\n option httpchk GET /status HTTP/1.1\n \
+                     http-check send hdr Host my\nbackend b\n";
+    let cases = [
+        (" http-check send meth POST uri /x\n", None),
+        (" http-check connect\n http-check send\n", None),
+        (" http-check send hdr A b\n option httpchk\n", None),
+        (" option httpchk PUT /own\n http-check send hdr A b\n", Some(&b"/own"[..])),
+        (" http-check send hdr A b\n option httpchk PUT /own\n", Some(b"/own")),
+        (" http-check expect status 200\n", Some(b"/status")),
+        ("", Some(b"/status")),
+    ];
+    for (lines, expected) in cases {
+        let outcome = check_text(&format!("{inherited}{lines}"), &[]);
+        let CheckMethod::Http(request) = &outcome.proxies[0].settings.checks.method else {
+            panic!("{lines}")
+        };
+        let uri = request.uri.as_ref().map(|uri| match uri {
+            CheckText::Fixed(uri) => &uri[..],
+            CheckText::Format(_) => panic!("{lines}"),
+        });
+        assert_eq!(uri, expected, "{lines}");
+    }
+}
