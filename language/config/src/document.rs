@@ -446,6 +446,7 @@ impl<'d> Document<'d> {
                 let section = self.health_checks.iter().find(|section| *section.name == *name)?;
                 Some(Arc::clone(&section.scripts))
             },
+            has_description: self.global.description.is_some(),
             external_checks: self.global.external_check.is_some(),
             may_create_processes: self.global.insecure_fork_wanted,
             first_proxy_id: if self.global.sockets.is_empty() { 1 } else { 2 },
@@ -461,6 +462,7 @@ impl<'d> Document<'d> {
         if self.global.server_state_file.is_none() {
             warn_about_states(&proxies, diagnostics);
         }
+        warn_about_mailers(&self.mailers, &proxies, diagnostics);
         if let Some(threads) = self.global.threads {
             check_threads(&proxies, threads, diagnostics);
         }
@@ -580,6 +582,16 @@ fn warn_about_states(proxies: &[Proxy], diagnostics: &mut Diagnostics) {
         );
         let group = "backend without a global 'server-state-file' to load server states from";
         diagnostics.push(Diagnostic::warning(None, message).group(group));
+    }
+}
+
+/// Warns of `mailers` sections that no proxy uses.
+fn warn_about_mailers(sections: &[Mailers], proxies: &[Proxy], diagnostics: &mut Diagnostics) {
+    let used: HashSet<&str> =
+        proxies.iter().filter_map(|proxy| proxy.settings.mail_alert.as_ref()?.mailers.as_deref()).collect();
+    for section in sections.iter().filter(|section| !used.contains(&*section.name)) {
+        let message = format!("Removing incomplete section 'mailers {}'.", section.name);
+        diagnostics.push(Diagnostic::warning(None, message));
     }
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct Draft {
     pub(crate) acls: AclTable,
     /// References that are resolved later.
     pub(crate) pending: Pending,
+    /// Keywords of a single value that lines of this section have set.
+    pub(crate) specified: Vec<&'static str>,
     /// Where servers were declared, by name: the line, the index.
     pub(crate) server_names: HashMap<Box<str>, (u32, u32)>,
     /// The conditions of the section's rules, to be checked once all its ACLs are known.
@@ -92,6 +94,7 @@ impl Draft {
             extras: Extras::default(),
             acls: AclTable::default(),
             pending: Pending::default(),
+            specified: Vec::new(),
             server_names: HashMap::new(),
             conditions: Vec::new(),
             notes: RefCell::default(),
@@ -147,6 +150,8 @@ pub(crate) struct Pending {
     pub(crate) filter_sequences: Vec<(FilterDirection, Box<str>, Span)>,
     /// `stick-table`.
     pub(crate) table: Option<StickTable>,
+    /// `stats show-desc` without a text, which is that of the global section.
+    pub(crate) global_description: Option<Span>,
     /// The filters that `set-bandwidth-limit` rules name, and whether the rule sets a limit or a period.
     pub(crate) bandwidth_limits: Vec<(Box<str>, Span, bool)>,
 }
@@ -350,6 +355,18 @@ impl<'c> LineContext<'c> {
     pub(crate) fn note_table(&mut self, table: &Reference, span: Span) {
         let name = table.name.clone().unwrap_or_default();
         self.draft.notes.get_mut().references.push(WrittenReference { kind: table.kind, name, span });
+    }
+
+    /// Whether a line of a proxy overwrites one of the same section, as HAProxy sees it: a line that changes nothing is not counted.
+    pub(crate) fn overwrites(&mut self, keyword: &'static str, changes: bool) -> bool {
+        if self.draft.section.is_defaults() {
+            return false;
+        }
+        let is_known = self.draft.specified.contains(&keyword);
+        if changes && !is_known {
+            self.draft.specified.push(keyword);
+        }
+        is_known
     }
 
     /// Warns about `span`.

@@ -202,10 +202,8 @@ impl PeersReader {
         let section = &self.section;
         let (name, local) = (&section.name, &section.local);
         if !section.disabled && !section.has_local() {
-            let message = format!(
-                "peers section '{name}' has no line for the local peer '{local}': nothing is shared."
-            );
-            diagnostics.push(Diagnostic::warning(self.span, message));
+            let message = format!("Removing incomplete section 'peers {name}' (no peer named '{local}').");
+            diagnostics.push(Diagnostic::warning(self.span, message).layout(Layout::Bare));
         } else if !section.disabled && section.bind.is_none() {
             let message = format!("peers section '{name}' has no address for '{local}'.");
             diagnostics.push(Diagnostic::alert(self.span, message));
@@ -485,7 +483,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told() {
-        check_lines(" peer B 127.0.0.1:1\n", "has no line for the local peer 'A'");
+        check_lines(" peer B 127.0.0.1:1\n", "Removing incomplete section 'peers p' (no peer named 'A').");
         check_lines(" server A\n", "has no address for 'A'");
         check_lines(" server A 127.0.0.1:1\n", "unknown keyword '127.0.0.1:1'");
         check_lines(" bind 127.0.0.1:1-2\n server A\n", "one address and one port, not to '127.0.0.1:1-2'");

@@ -459,7 +459,8 @@ fn misplaced(context: &mut LineContext<'_>, line: &Line, name: &str, reader: Pro
         _ => "",
     };
     let message = match line.text(0) {
-        "timeout" | "rate-limit" | "max-keep-alive-queue" => {
+        "rate-limit" => format!("{keyword} will be ignored because {who} has no {lacking} capability"),
+        "timeout" | "max-keep-alive-queue" => {
             format!("'{keyword}' will be ignored because {who} has no {lacking} capability")
         }
         _ => format!("'{keyword}' ignored because {who} has no {lacking} capability.{hint}"),

@@ -127,6 +127,7 @@ pub(crate) fn read(text: &str) -> Outcome {
         has_health_check: &|name| name == "web",
         health_scripts: &|_| None,
         has_mailers: &|name| name == "staff",
+        has_description: false,
         external_checks: true,
         may_create_processes: true,
         first_proxy_id: 2,

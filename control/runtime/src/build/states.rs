@@ -38,14 +38,8 @@ impl SavedStates {
                     states.take(&text, proxy);
                 }
             }
-            Some(_) => {}
-            None => states.warnings.extend(global.iter().map(|proxy| {
-                format!(
-                    "backend '{}' configured to load server state file from global section 'server-state-file' \
-                     directive. Unfortunately, 'server-state-file' is not set!",
-                    proxy.name
-                )
-            })),
+            // The configuration was warned of.
+            _ => {}
         }
         for proxy in config.proxies.iter().filter(wants(ServerStates::Local)) {
             let name = proxy.server_state_file.as_deref().unwrap_or(&proxy.name);

@@ -238,3 +238,13 @@ fn a_global_line_has_no_arguments() {
         &["parsing [test.cfg:1] : 'global' cannot handle unexpected argument 'x'."],
     );
 }
+
+#[test]
+fn unused_sections_of_mailers_are_removed() {
+    let uses = "listen l\n bind :80\n timeout client 1s\n timeout connect 1s\n timeout server 1s\n \
+                email-alert mailers a\n email-alert from a\n email-alert to b\n";
+    check(
+        &format!("mailers a\nmailers b\n mailer m 127.0.0.1:25\n{uses}"),
+        &["Removing incomplete section 'mailers b'."],
+    );
+}

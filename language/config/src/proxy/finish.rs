@@ -40,6 +40,8 @@ pub struct BindContext<'s> {
     pub health_scripts: &'s dyn Fn(&str) -> Option<Arc<CheckScripts>>,
     /// Whether there is a `mailers` section of that name.
     pub has_mailers: &'s dyn Fn(&str) -> bool,
+    /// Whether the global section has a `description`.
+    pub has_description: bool,
     /// `external-check` of the global section.
     pub external_checks: bool,
     /// `insecure-fork-wanted`.
@@ -439,6 +441,7 @@ impl ProxyParser<'_> {
         check_captures(finished, diagnostics);
         check_unique_id(finished, diagnostics);
         stats::check_rules(&finished.proxy, finished.span, diagnostics);
+        stats::check_description(finished.pending.global_description, context, diagnostics);
         balancing::check_transparent(&finished.proxy, finished.span, diagnostics);
         checks::settle_external(&finished.proxy, finished.span, context, diagnostics);
         mail::settle(&mut finished.proxy, finished.span, context, diagnostics);

@@ -125,7 +125,11 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         DEFAULTS_AND_FRONTENDS,
         |context, words| {
             let rate = integer(words, "rate-limit sessions", 0..=u32::MAX)?;
-            context.settings().session_rate_limit = rate;
+            let former = std::mem::replace(&mut context.settings().session_rate_limit, rate);
+            if context.overwrites("rate-limit sessions", former != rate) {
+                let message = "overwriting rate-limit sessions which was already specified";
+                context.warn(words.line().keyword().span(), message);
+            }
             words.end("rate-limit sessions")
         },
     ),

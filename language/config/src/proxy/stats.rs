@@ -7,7 +7,7 @@ use weir_expr::EvaluationPoints;
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
 use super::keywords::{EVERYWHERE, keyword};
-use super::{LineContext, PROXIES, ProxyReader};
+use super::{BindContext, LineContext, PROXIES, ProxyReader};
 use crate::model::{Proxy, RulesetKind, Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
 use crate::numbers::seconds_of;
 use crate::rows::Row;
@@ -136,6 +136,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         EVERYWHERE,
         |context, words| {
             let text = if words.at_end() {
+                context.draft.pending.global_description.get_or_insert(words.line().keyword().span());
                 StatsText::Global
             } else {
                 StatsText::Own(words.line().join(words.position()).into())
@@ -183,6 +184,14 @@ pub(super) fn check_rules(proxy: &Proxy, span: Span, diagnostics: &mut Diagnosti
             proxy.name
         );
         diagnostics.push(Diagnostic::alert(span, message).layout(Layout::Bare));
+    }
+}
+
+/// Warns of a page that shows a description that there is not.
+pub(super) fn check_description(at: Option<Span>, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
+    if let Some(at) = at.filter(|_| !context.has_description) {
+        let message = "'show-desc' requires a parameter or 'desc' to be set in the global section.";
+        diagnostics.push(Diagnostic::warning(at, message).layout(Layout::ParsingTight));
     }
 }
 

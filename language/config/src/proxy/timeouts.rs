@@ -115,7 +115,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
 fn read(
     context: &mut LineContext<'_>,
     words: &mut Words<'_>,
-    keyword: &str,
+    keyword: &'static str,
     field: fn(&mut Timeouts) -> &mut Option<Duration>,
 ) -> Parsed {
     let word = words.expect(&format!("'{keyword}' expects an integer value (in milliseconds)"))?;
@@ -125,7 +125,14 @@ fn read(
         return Err(fault(extra.span(), message));
     }
     // A timeout of zero means none: HAProxy's way to switch an inherited one off.
-    *field(&mut context.settings().timeouts) = (delay > Duration::ZERO).then_some(delay);
+    let timeout = (delay > Duration::ZERO).then_some(delay);
+    let former = std::mem::replace(field(&mut context.settings().timeouts), timeout);
+    if context.overwrites(keyword, former != timeout) {
+        context.warn(
+            words.line().keyword().span(),
+            format!("overwriting '{keyword}' which was already specified"),
+        );
+    }
     warn_if_probably_seconds(context, word.span(), keyword, word.text(), delay);
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::super::{LineContext, ProxyReader};
 use super::scripts;
 use crate::model::{CheckMethod, Proxy};
 use crate::proxy::BindContext;
+use crate::proxy::finish::noun;
 use crate::rows::Row;
 use crate::words::{Parsed, Words};
 
@@ -63,7 +64,8 @@ pub(in crate::proxy) fn settle(
     ] {
         if said && !is_used {
             let message = format!(
-                "'{keyword}' will be ignored for proxy '{}' (requires 'option external-check').",
+                "'{keyword}' will be ignored for {} '{}' (requires 'option external-check').",
+                noun(proxy),
                 proxy.name
             );
             say(Diagnostic::warning(at, message));

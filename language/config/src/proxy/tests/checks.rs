@@ -93,7 +93,9 @@ fn what_a_servers_checks_say_and_do_not_mean() {
     let lead = " server l 1.1.1.1:1 check\n server s 1.1.1.1:1 track l";
     let both = "A [t.cfg:5] : 'server b/s' : unable to set init-state and tracking at the same time!";
     let ignored = |word: &str| {
-        format!("W 'external-check {word}' will be ignored for proxy 'b' (requires 'option external-check').")
+        format!(
+            "W 'external-check {word}' will be ignored for backend 'b' (requires 'option external-check')."
+        )
     };
     let no_path = "A Proxy 'b': 'external-check command' does not have a leading '/' and 'external-check path' is not set.";
     let server = |words: &str| format!(" server s 1.1.1.1:1 {words}\n");
@@ -395,6 +397,43 @@ fn addresses_of_checks_may_have_a_port() {
         "server s 1.1.1.1:1 check addr 2.2.2.2:80-81",
         &["A [t.cfg:8] : 'server b/s' : 'addr' : port range not permitted here in '2.2.2.2:80-81'"],
     );
+}
+
+/// As in HAProxy: a line that repeats the inherited value does not count as the first of two.
+#[test]
+fn a_second_value_of_a_section_is_warned_of() {
+    let again = |word: &str| format!("W parsing [t.cfg:8] : overwriting {word} which was already specified");
+    let cases = [
+        ("timeout server 2s", "timeout server 3s", Some("'timeout server'")),
+        ("timeout server 2s", "timeout server 2s", Some("'timeout server'")),
+        ("timeout server 1s", "timeout server 2s", None),
+        ("timeout client 0", "timeout client 3s", Some("'timeout client'")),
+        ("timeout tarpit 0", "timeout tarpit 3s", None),
+        ("timeout queue 2s", "timeout check 2s", None),
+        ("rate-limit sessions 5", "rate-limit sessions 6", Some("rate-limit sessions")),
+        ("rate-limit sessions 0", "rate-limit sessions 6", None),
+    ];
+    for (first, second, word) in cases {
+        let message = word.map(again);
+        let expected: Vec<&str> = message.as_deref().into_iter().collect();
+        let text = format!(
+            "defaults\n timeout client 1s\n timeout connect 1s\n timeout server 1s\n\
+             listen l\n bind :80\n {first}\n {second}\n"
+        );
+        check_text(&text, &expected);
+        // In a `defaults` section both are accepted.
+        let lines: Vec<_> = text.lines().collect();
+        let defaults = [&lines[..4], &lines[6..], &lines[4..6]].concat().join("\n");
+        check_text(&format!("{defaults}\n"), &[]);
+    }
+}
+
+#[test]
+fn pages_lack_a_description() {
+    let lacks =
+        "W parsing [t.cfg:9]: 'show-desc' requires a parameter or 'desc' to be set in the global section.";
+    check("listen l", "stats show-desc", &[lacks]);
+    check("listen l", "stats show-desc the shop", &[]);
 }
 
 /// The request of a section that has its own takes nothing from the option of a `defaults` section; rules that send nothing keep it.
