@@ -41,9 +41,43 @@ listen l
     http-request return status 299 hdr count %[sc0_get_gpc0] if {{ path /once }} {{ sc0_inc_gpc0 gt 0 }} counted
     http-request set-var(txn.known) http_auth(users) if {{ path /variable }}
     http-request return status 203 if {{ var(txn.known) -m bool }}
+    http-request return status 206 hdr known %[http_auth(users)] if {{ path /header }}
+    http-request return status 207 content-type text/plain lf-string "%[http_auth(users)] %[http_auth(others)]" if {{ path /body }}
+    http-request set-var-fmt(txn.text) "%[http_auth(users)]" if {{ path /format }}
+    http-request return status 208 if {{ path /format }} {{ var(txn.text) -m str 1 }}
     http-request auth unless {{ http_auth(users) }}
     http-request deny unless {{ http_auth_group(users) staff }}
     http-request return status 200
+frontend routes
+    bind 127.0.0.1:{routes}
+    log 127.0.0.1:{log} local0
+    option dontlognull
+    log-format "%HP %s"
+    unique-id-format %[http_auth(users)]
+    http-error status 403 content-type text/plain lf-string "%[http_auth(users)]"
+    acl knows http_auth(users)
+    http-request deny if {{ path /denied }}
+    http-request return status 204 if {{ path /public }}
+    http-request return status 205 hdr id %[unique-id] if {{ path /id }}
+    redirect location /redirected if {{ path /redirect }} knows
+    use_backend known if {{ path /route }} knows
+    use_backend %[http_auth(users),iif(named,other)] if {{ path /named }}
+    default_backend other
+backend known
+    http-request return status 220
+backend named
+    http-request return status 221
+backend other
+    stick-table type string size 10
+    stats enable
+    stats uri /stats
+    stats http-request auth unless {{ http_auth(users) }}
+    redirect location /redirected-by-backend if {{ path /late }} {{ http_auth(users) }}
+    use-server a if {{ http_auth(users) }}
+    balance first
+    retries 0
+    server b 127.0.0.1:1
+    server a 127.0.0.1:1
 """
 
 
@@ -59,9 +93,10 @@ def status(port, path, user, password):
         return ""
 
 
-def written(folder, port):
+def written(folder, port, routes=None, log=1):
     path = os.path.join(folder.path, "stats")
-    text = CONFIGURATION.format(stats=path, port=port, secret=SECRET, endless=ENDLESS, endless_too=ENDLESS.replace("999999999", "1000"))
+    text = CONFIGURATION.format(stats=path, port=port, routes=routes or free_port(), log=log, secret=SECRET, endless=ENDLESS,
+                                endless_too=ENDLESS.replace("999999999", "1000"))
     return folder.file("a.cfg", text), path
 
 
@@ -79,6 +114,37 @@ def costly_passwords_are_verified_in_conditions(binary, folder):
             assert status(port, path, user, password) == expected, (path, user, password)
 
 
+def costly_passwords_are_verified_in_formats_and_choices(binary, folder):
+    """What cannot wait for a hash finds its verdict: arguments of actions, bodies, redirects, the choice of a backend and a server, the
+    statistics page, unique IDs, error pages."""
+    port, routes = free_port(), free_port()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as log:
+        log.bind(("127.0.0.1", 0))
+        log.settimeout(10)
+        config, _ = written(folder, port, routes, log.getsockname()[1])
+        with Program(binary, "-db", "-f", config) as program:
+            program.ready(port)
+            program.ready(routes)
+            assert b"\r\nknown: 1\r\n" in request(port, credentials("/header", "known", "secret"), 20)
+            assert b"\r\nknown: 0\r\n" in request(port, credentials("/header", "known", "wrong"), 20)
+            assert request(port, credentials("/body", "known", "secret"), 20).endswith(b"\r\n\r\n1 0")
+            assert request(port, credentials("/body", "known", "wrong"), 20).endswith(b"\r\n\r\n0 0")
+            assert status(port, "/format", "known", "secret") == "208"
+            assert status(port, "/format", "known", "wrong") == "401"
+            for path, password, expected, server in (
+                    ("/public", "secret", "204", "<NOSRV>"), ("/public", "wrong", "204", "<NOSRV>"), ("/denied", "secret", "403", "<NOSRV>"),
+                    ("/redirect", "secret", "302", "<NOSRV>"), ("/route", "secret", "220", "<NOSRV>"), ("/named", "secret", "221", "<NOSRV>"),
+                    ("/late", "secret", "302", "<NOSRV>"), ("/elsewhere", "secret", "503", "a"),
+                    ("/elsewhere", "wrong", "503", "b"), ("/stats", "secret", "200", "<STATS>"), ("/stats", "wrong", "401", "<STATS>")):
+                assert status(routes, path, "known", password) == expected, (path, password)
+                text = log.recv(4096).decode()
+                assert text.strip().endswith(f"{path} {server}"), (path, password, text)
+            assert b"\r\nid: 1\r\n" in request(routes, credentials("/id", "known", "secret"), 20)
+            assert b"\r\nid: 0\r\n" in request(routes, credentials("/id", "known", "wrong"), 20)
+            assert request(routes, credentials("/denied", "known", "secret"), 20).endswith(b"\r\n\r\n1")
+            assert request(routes, credentials("/denied", "known", "wrong"), 20).endswith(b"\r\n\r\n0")
+
+
 def suspended_conditions_count_once(binary, folder):
     """A condition that waited for a password goes on behind the tests that it made before, also within a named ACL."""
     port = free_port()
@@ -91,14 +157,17 @@ def suspended_conditions_count_once(binary, folder):
 
 
 def costly_passwords_do_not_delay_other_requests(binary, folder):
-    """One worker answers other clients while it computes hashes, and drops those of clients that are gone."""
-    port = free_port()
-    config, path = written(folder, port)
+    """One worker answers other clients while it computes hashes, and drops those of clients that are gone, whatever needs them."""
+    port, routes = free_port(), free_port()
+    config, path = written(folder, port, routes)
     with Program(binary, "-db", "-f", config) as program:
         program.ready(port)
-        waiting = [socket.create_connection(("127.0.0.1", port)) for _ in range(5)]
-        for client in waiting:
-            client.sendall(credentials("/", "slow", "wrong"))
+        program.ready(routes)
+        places = [(port, target) for target in ("/", "/header", "/body", "/format", "/variable")]
+        places += [(routes, target) for target in ("/public", "/id", "/denied", "/redirect", "/route", "/named", "/late", "/stats", "/elsewhere")]
+        waiting = [socket.create_connection(("127.0.0.1", place)) for place, _ in places]
+        for client, (_, target) in zip(waiting, places):
+            client.sendall(credentials(target, "slow", "wrong"))
         for _ in range(20):
             assert status(port, "/public", "slow", "wrong") == "204"
             assert status(port, "/", "known", "secret") == "200"

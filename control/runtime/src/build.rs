@@ -266,6 +266,7 @@ fn make_proxy(
         acceptors: Mutex::default(),
         uses_request_line: asks_for_request_line(&config),
         takes_fragments: config.takes_fragments(),
+        asked_userlists: config.asked_userlists(),
         log_timing: weir_stream::log::LogTiming::of(&config),
         timeouts: weir_stream::deadlines::Timeouts::of_proxy(&config.settings.timeouts),
         rulesets: rulesets(&config),

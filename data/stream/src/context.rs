@@ -14,8 +14,8 @@ use weir_expr::{
 };
 
 use crate::fetch;
-use crate::passwords;
 use crate::stream::Stream;
+use crate::stream::password_verdicts::PasswordVerdicts;
 use crate::stream::stream_variables::lasts;
 
 impl Context for Stream {
@@ -27,7 +27,7 @@ impl Context for Stream {
     }
 
     fn is_suspended(&self) -> bool {
-        self.rules.may_suspend && passwords::is_pending(self)
+        self.rules.may_suspend && self.captures.passwords().is_some_and(PasswordVerdicts::is_pending)
     }
 
     fn variable(&mut self, variable: VariableId) -> Option<Value<'_>> {

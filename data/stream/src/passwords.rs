@@ -1,43 +1,48 @@
 //! Passwords with a costly hash, verified without blocking the worker.
 //!
-//! A condition that needs such a password is suspended: the fetch leaves a question, and its value comes later. The stream then computes
-//! the hash as heavy work, a few rounds per turn (R44), and resumes the condition with the verdict. Each stream asks one
-//! question at a time, so memory and work are bounded by the streams. The last verdicts of the worker are kept for later rules of
-//! the same streams; they hold a keyed hash of the candidate, not the password.
+//! The stream computes the hash as heavy work, a few rounds per turn (R44). A condition of a rule that needs a verdict is suspended and
+//! resumed with it. Formats, arguments of actions and the choice of a backend or server cannot be suspended: the passwords that
+//! they may need are verified before them, as [`AskedUserlists`](weir_config::model::AskedUserlists) lists them. The stream keeps
+//! its verdicts, so that it computes each hash once.
 //!
-//! Only conditions of rules can be suspended. Formats, actions and other conditions compute an unknown verdict at once.
+//! Fetches never compute a hash. Without a verdict they have no value: the client left during the verification, or a rule changed the
+//! credentials after it.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::hash::{BuildHasher as _, RandomState};
-use std::mem::ManuallyDrop;
-
-use weir_config::model::Rule;
-use weir_config::password::{Password, PasswordHash, Verification};
+use weir_config::model::{Action, Rule};
+use weir_config::password::Verification;
+use weir_containers::PooledFuture;
 use weir_expr::{Suspension, Truth};
 use weir_sched::{Class, Tick};
 
 use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During};
+use crate::fetch::auth;
+use crate::stream::password_verdicts::{KEPT_VERDICTS, PasswordQuestion};
 use crate::stream::{Phase, Stream, StreamError};
 
-/// Whether `candidate` is the password; none while the condition is suspended for the answer.
-pub(crate) fn verdict(stream: &Stream, password: &'static Password, candidate: &[u8]) -> Option<bool> {
-    let Some(hash) = password.costly() else { return Some(password.verify(candidate)) };
-    let question = PasswordQuestion { stream: stream.serial, hash, candidate: candidate.into() };
-    VERDICTS.with_borrow_mut(|verdicts| {
-        let known = verdicts.find(&question);
-        if known.is_none() && stream.rules.may_suspend {
-            verdicts.pending = Some(question);
-            return None;
+/// Verifies the user and the password of the request with these userlists, for expressions that cannot be suspended.
+pub(crate) async fn verify_ahead(stream: &mut Stream, lists: &[u32]) -> Phase {
+    match lists.is_empty() {
+        true => Ok(()),
+        false => PooledFuture::new(verify_in_lists(stream, lists)).await,
+    }
+}
+
+/// The same for an action of a rule that applies.
+pub(crate) async fn verify_for_action(stream: &mut Stream, action: &Action) -> Phase {
+    verify_in_lists(stream, &action.asked_userlists()).await
+}
+
+async fn verify_in_lists(stream: &mut Stream, lists: &[u32]) -> Phase {
+    for list in lists {
+        let Some((hash, candidate)) = auth::costly_password(stream, *list) else { continue };
+        let question = stream.captures.passwords_mut().question(hash, candidate);
+        if let Some(question) = question {
+            answer(stream, question).await?;
         }
-        Some(known.unwrap_or_else(|| {
-            let is_right = hash.verify(candidate);
-            verdicts.keep(&question, is_right);
-            is_right
-        }))
-    })
+    }
+    Ok(())
 }
 
 /// Whether a rule applies. If its condition was suspended, the caller awaits [`settle`].
@@ -53,21 +58,12 @@ fn resume(stream: &mut Stream, rule: &Rule, from: Suspension) -> Result<Truth, S
     applies
 }
 
-/// Whether the stream has a question without an answer.
-pub(crate) fn is_pending(stream: &Stream) -> bool {
-    VERDICTS.with_borrow(|verdicts| {
-        verdicts.pending.as_ref().is_some_and(|question| question.stream == stream.serial)
-    })
-}
-
 /// Evaluates a suspended condition to its end.
 pub(crate) async fn settle(stream: &mut Stream, rule: &'static Rule, mut at: Suspension) -> Phase<Truth> {
-    // The worker forgets verdicts: a condition with many passwords could be suspended for ever.
-    for _ in 0..MOST_SUSPENSIONS {
-        let question = VERDICTS.with_borrow_mut(|verdicts| verdicts.pending.take());
-        let Some(question) = question else { break };
-        let is_right = verify(stream, &question).await?;
-        VERDICTS.with_borrow_mut(|verdicts| verdicts.keep(&question, is_right));
+    // The stream forgets verdicts: a condition with many passwords could be suspended for ever.
+    for _ in 0..KEPT_VERDICTS {
+        let Some(question) = stream.captures.passwords_mut().take_pending() else { break };
+        answer(stream, question).await?;
         match resume(stream, rule, at) {
             Ok(applies) => return Ok(applies),
             Err(next) => at = next,
@@ -75,6 +71,13 @@ pub(crate) async fn settle(stream: &mut Stream, rule: &'static Rule, mut at: Sus
     }
     let rest = rule.condition.as_ref().map(|condition| condition.resume(at, stream));
     Ok(rest.and_then(Result::ok).unwrap_or(Truth::Maybe))
+}
+
+/// Finds the answer and keeps it.
+async fn answer(stream: &mut Stream, question: PasswordQuestion) -> Phase {
+    let is_right = verify(stream, &question).await?;
+    stream.captures.passwords_mut().keep(&question, is_right);
+    Ok(())
 }
 
 async fn verify(stream: &mut Stream, question: &PasswordQuestion) -> Phase<bool> {
@@ -104,58 +107,3 @@ const NEXT_TURN: Waits = Waits { yields: true, ..Waits::ONCE };
 
 /// About 60 microseconds of SHA-512: others wait no longer for it than for a small response.
 const ROUNDS_PER_TURN: u32 = 128;
-
-/// Conditions rarely ask for more than one password.
-const MOST_SUSPENSIONS: usize = 8;
-
-/// How many verdicts a worker remembers.
-const KEPT_VERDICTS: usize = 64;
-
-/// A password to verify.
-struct PasswordQuestion {
-    /// The number of the stream.
-    stream: u64,
-    hash: &'static PasswordHash,
-    candidate: Box<[u8]>,
-}
-
-struct Verdict {
-    stream: u64,
-    hash: &'static PasswordHash,
-    /// The keyed hash of the candidate.
-    candidate: u64,
-    is_right: bool,
-}
-
-/// The questions and verdicts of a worker.
-#[derive(Default)]
-struct PasswordVerdicts {
-    pending: Option<PasswordQuestion>,
-    verdicts: VecDeque<Verdict>,
-    key: RandomState,
-}
-
-impl PasswordVerdicts {
-    fn find(&self, question: &PasswordQuestion) -> Option<bool> {
-        let candidate = self.key.hash_one(&question.candidate);
-        let is_same = |verdict: &&Verdict| {
-            verdict.stream == question.stream
-                && std::ptr::eq(verdict.hash, question.hash)
-                && verdict.candidate == candidate
-        };
-        self.verdicts.iter().find(is_same).map(|verdict| verdict.is_right)
-    }
-
-    fn keep(&mut self, question: &PasswordQuestion, is_right: bool) {
-        if self.verdicts.len() == KEPT_VERDICTS {
-            self.verdicts.pop_front();
-        }
-        let candidate = self.key.hash_one(&question.candidate);
-        let &PasswordQuestion { stream, hash, .. } = question;
-        self.verdicts.push_back(Verdict { stream, hash, candidate, is_right });
-    }
-}
-
-thread_local! {
-    static VERDICTS: RefCell<ManuallyDrop<PasswordVerdicts>> = RefCell::default();
-}

@@ -103,6 +103,9 @@ impl Stream {
             if !applies.is_true() {
                 continue;
             }
+            if proxy.asked_userlists.in_actions {
+                PooledFuture::new(passwords::verify_for_action(self, &rule.action)).await?;
+            }
             if self.response.early_hints.is_some() && !matches!(rule.action, Action::EarlyHint { .. }) {
                 self.send_early_hints();
             }

@@ -14,6 +14,7 @@ pub mod captures;
 pub mod choice;
 pub mod log_record;
 pub mod logged_size;
+pub(crate) mod password_verdicts;
 pub mod request;
 pub mod response;
 pub mod reusable;

@@ -11,6 +11,7 @@ use crate::ending::{By, During};
 use crate::http::Waited;
 use crate::instance::Proxy;
 use crate::multiplexed;
+use crate::passwords;
 use crate::stream::log_record::LogState;
 use crate::stream::{Phase, Stream, StreamError};
 
@@ -105,6 +106,7 @@ impl Stream {
         if self.speaks_http() {
             return self.until_http();
         }
+        passwords::verify_ahead(self, &frontend.asked_userlists.outside_of_rules).await?;
         let backend = self.choose_backend()?;
         if backend.is_http() {
             return self.until_http();
@@ -112,6 +114,7 @@ impl Stream {
         self.enter_backend(backend);
         if !std::ptr::eq(self.backend, self.frontend) {
             self.content_rules(self.backend).await?;
+            passwords::verify_ahead(self, &self.backend.asked_userlists.outside_of_rules).await?;
         }
         self.reach_server().await?;
         self.log_the_beginning();

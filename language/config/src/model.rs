@@ -80,6 +80,7 @@ pub use profiling::{Profiling, TaskProfiling};
 pub use proxy::{
     CaptureSlot, Captures, CookieCapture, Mode, Proxy, ProxySection, Settings, TcpKeepAlive, Timeouts,
 };
+pub use references::AskedUserlists;
 pub use reply::{
     ErrorField, ErrorMessage, ErrorReplies, ErrorReply, ErrorResponse, ErrorSection, Reply, ReplyContent,
     ReplyHeader,

@@ -159,6 +159,17 @@ impl Condition {
             }
         }
     }
+
+    /// Calls `visit` with every reference, also of named ACLs. Ask after the ACL table was sealed.
+    pub fn visit_all_references(&self, visit: &mut dyn FnMut(&Reference)) {
+        for term in self.alternatives.iter().flatten() {
+            let lines = match &term.test {
+                Test::Named(acl) => acl.lines(),
+                Test::Anonymous(line) => std::slice::from_ref(&**line),
+            };
+            lines.iter().for_each(|line| line.expr().visit_references(visit));
+        }
+    }
 }
 
 /// Ends an alternative. An empty one never matches; HAProxy accepts it, so it is only a warning.

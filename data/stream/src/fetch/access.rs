@@ -201,8 +201,13 @@ impl Stream {
     /// The list of users that an argument names.
     pub(super) fn userlist_argument(args: &Args) -> Option<&'static Userlist> {
         let (index, _) = args.reference(0)?.target()?;
-        USERLISTS.get()?.get(index as usize)
+        userlist(index)
     }
+}
+
+/// The list of users at this position of the configuration.
+pub(super) fn userlist(index: u32) -> Option<&'static Userlist> {
+    USERLISTS.get()?.get(index as usize)
 }
 
 /// Whether a message's head was read to its end.

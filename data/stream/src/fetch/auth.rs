@@ -1,13 +1,14 @@
 //! The credentials that a request carries (RFC 7617, RFC 6750).
 
+use weir_config::model::{User, Userlist};
+use weir_config::password::PasswordHash;
 use weir_expr::SampleType::{Bool, Str};
 use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Needs};
 use weir_http::auth::{self, Credentials};
 
-use super::access::{Absent, Side};
+use super::access::{Absent, Side, userlist};
 use super::values::{copied, made, text, truth};
 use super::{Row, row, valid};
-use crate::passwords;
 use crate::stream::Stream;
 
 const fn request(name: &'static str, output: weir_expr::SampleType, help: &'static str) -> FetchDecl {
@@ -109,13 +110,29 @@ fn bearer<'c>(stream: &'c mut Stream, header: Option<&'c [u8]>) -> Fetched<'c> {
     }
 }
 
+/// The hash that a userlist has for the request's user, and the password of the request.
+pub(crate) fn costly_password(stream: &mut Stream, list: u32) -> Option<(&'static PasswordHash, Vec<u8>)> {
+    let credentials = given(stream).ok()?;
+    let hash = named(userlist(list)?, &credentials)?.password.as_ref()?.costly()?;
+    Some((hash, credentials.password))
+}
+
+fn named(list: &'static Userlist, credentials: &Credentials) -> Option<&'static User> {
+    list.user(std::str::from_utf8(&credentials.user).ok()?)
+}
+
 /// The groups of the user whose credentials are valid.
-fn user(stream: &Stream, credentials: &Credentials, args: &Args) -> Result<&'static [Box<str>], Absent> {
+fn user(stream: &mut Stream, credentials: &Credentials, args: &Args) -> Result<&'static [Box<str>], Absent> {
     let list = Stream::userlist_argument(args).ok_or(Absent::Missing)?;
-    let name = std::str::from_utf8(&credentials.user).map_err(|_| Absent::Missing)?;
-    let user = list.user(name).ok_or(Absent::Missing)?;
+    let user = named(list, credentials).ok_or(Absent::Missing)?;
     let password = user.password.as_ref().ok_or(Absent::Missing)?;
-    match passwords::verdict(stream, password, &credentials.password) {
+    let candidate = &credentials.password;
+    let may_suspend = stream.rules.may_suspend;
+    let verdict = match password.costly() {
+        Some(hash) => stream.captures.passwords_mut().verdict(hash, candidate, may_suspend),
+        None => Some(password.verify(candidate)),
+    };
+    match verdict {
         Some(true) => Ok(&user.groups),
         Some(false) => Err(Absent::Missing),
         None => Err(Absent::Later),

@@ -6,6 +6,7 @@ use weir_config::model::RulesetKind;
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
 use crate::instance::Proxy;
+use crate::passwords;
 use crate::rules::RulesetResult;
 use crate::stream::{Phase, Stream, StreamError};
 use crate::upstream::BackendVisit;
@@ -13,6 +14,7 @@ use crate::upstream::BackendVisit;
 impl Stream {
     /// The frontend's rules on a request, in the manual's order.
     pub(super) async fn frontend_phase(&mut self) -> Phase {
+        passwords::verify_ahead(self, &self.frontend.asked_userlists.always).await?;
         if !self.began_in_tcp
             && let Err(stop) = self.content_rules(self.frontend).await
         {
@@ -30,6 +32,7 @@ impl Stream {
     /// The backend's rules on a request.
     pub(super) async fn backend_phase(&mut self) -> Phase {
         if !std::ptr::eq(self.backend, self.frontend) {
+            passwords::verify_ahead(self, &self.backend.asked_userlists.always).await?;
             self.restrict_header_names(self.backend)?;
             self.content_rules(self.backend).await?;
             self.request_rules(self.backend).await?;
@@ -53,6 +56,7 @@ impl Stream {
         {
             return Err(stop);
         }
+        passwords::verify_ahead(self, &proxy.asked_userlists.outside_of_rules).await?;
         self.serve_statistics(proxy).await?;
         for rule in &proxy.config.redirects {
             let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));

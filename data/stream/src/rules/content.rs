@@ -55,6 +55,9 @@ impl Stream {
                         continue 'pass;
                     }
                     Truth::True => {
+                        if proxy.asked_userlists.in_actions {
+                            PooledFuture::new(passwords::verify_for_action(self, &rule.action)).await?;
+                        }
                         let done = self.act(&rule.action, kind, proxy);
                         if matches!(done, ActionResult::NeedsMore) && !self.rules.inspection_over {
                             self.await_more(deadline).await?;
@@ -327,7 +330,11 @@ impl Stream {
         'pass: loop {
             for (position, rule) in backend.config.rules(kind).enumerate().skip(first) {
                 self.rules.inspection_over = clock::passed(deadline) || self.response_is_final();
-                match self.rule_applies(rule) {
+                let applies = match passwords::rule_applies(self, rule) {
+                    Ok(applies) => applies,
+                    Err(at) => PooledFuture::new(passwords::settle(self, rule, at)).await?,
+                };
+                match applies {
                     Truth::False => {}
                     Truth::Maybe if self.rules.inspection_over => {}
                     Truth::Maybe => {
@@ -335,6 +342,9 @@ impl Stream {
                         continue 'pass;
                     }
                     Truth::True => {
+                        if backend.asked_userlists.in_actions {
+                            PooledFuture::new(passwords::verify_for_action(self, &rule.action)).await?;
+                        }
                         let done = self.act(&rule.action, kind, backend);
                         first = if done.takes_time() { position + 1 } else { first };
                         let verdict = match self.settle_action(done, &rule.at, kind, backend) {

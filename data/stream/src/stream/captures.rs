@@ -1,8 +1,10 @@
-//! What few streams keep for the log: their unique identifier, captured headers and cookies.
+//! What few streams keep: for the log their unique identifier, captured headers and cookies; verified passwords.
 
 use weir_expr::context::CaptureSide;
 
-/// Captured values, and the unique identifier. Few streams have any, so they are boxed.
+use super::password_verdicts::PasswordVerdicts;
+
+/// Captured values, the unique identifier, and verified passwords. Few streams have any, so they are boxed.
 #[derive(Debug, Default)]
 pub struct Captures(Option<Box<Captured>>);
 
@@ -14,6 +16,7 @@ struct Captured {
     request: OneSide,
     response: OneSide,
     unique_id: Slot,
+    passwords: PasswordVerdicts,
 }
 
 /// The captures of one message.
@@ -48,6 +51,16 @@ impl Captures {
     /// Keeps a cookie.
     pub fn keep_cookie(&mut self, side: CaptureSide, cookie: Slot) {
         self.side_mut(side).cookie = cookie;
+    }
+
+    /// Verified passwords.
+    pub(crate) fn passwords(&self) -> Option<&PasswordVerdicts> {
+        self.0.as_ref().map(|captured| &captured.passwords)
+    }
+
+    /// The same, mutable.
+    pub(crate) fn passwords_mut(&mut self) -> &mut PasswordVerdicts {
+        &mut self.0.get_or_insert_default().passwords
     }
 
     /// `unique-id`, once made.

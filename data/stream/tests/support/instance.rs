@@ -150,6 +150,7 @@ fn proxy(index: usize, config: model::Proxy, workers: usize, log: &Arc<LogSink>)
         acceptors: Default::default(),
         uses_request_line: true,
         takes_fragments: config.takes_fragments(),
+        asked_userlists: config.asked_userlists(),
         timeouts: weir_stream::deadlines::Timeouts::of_proxy(&config.settings.timeouts),
         log_timing: weir_stream::log::LogTiming::of(&config),
         rulesets,

@@ -1,6 +1,6 @@
 //! Every reference from an expression to an object of the configuration, to be resolved when all objects are known.
 
-use weir_expr::{Expr, LogFormat, Reference};
+use weir_expr::{ArgKind, Condition, Expr, LogFormat, Reference};
 
 use super::action::{
     Action, DelayOrExpression, HeaderEditKind, Number, PatternEditKind, Redirect, SizeOrExpression,
@@ -17,33 +17,61 @@ use super::table::Change;
 /// The function that is called with each reference.
 pub(crate) type Visit<'v> = &'v mut dyn FnMut(&Reference);
 
+/// The lists of users that a proxy's expressions ask, by when they are evaluated. A password may be costly to verify: expressions that cannot
+/// wait for it are evaluated afterwards. Conditions of rules can wait, and are not included. A list is its position in the
+/// configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskedUserlists {
+    /// Asked by formats that are evaluated at any time: log lines, error pages, unique IDs, `monitor fail`.
+    pub always: Box<[u32]>,
+    /// Asked anywhere outside of rules: these, the choice of the backend and the server, redirects, the statistics page, stick rules.
+    pub outside_of_rules: Box<[u32]>,
+    /// Whether an action of a rule asks one: see [`Action::asked_userlists`].
+    pub in_actions: bool,
+}
+
 impl Proxy {
+    /// The lists of users that its expressions ask.
+    pub fn asked_userlists(&self) -> AskedUserlists {
+        let always = userlists(|visit| {
+            self.settings.visit_references_of_messages(visit);
+            self.monitor_fail.iter().for_each(|condition| condition.visit_all_references(visit));
+        });
+        let outside_of_rules = userlists(|visit| {
+            self.visit_references_outside_of_rules(visit);
+            self.settings.visit_references(visit);
+            let conditions = self.conditions_outside_of_rules().chain(self.settings.conditions());
+            conditions.for_each(|condition| condition.visit_all_references(visit));
+        });
+        let mut rules = RulesetKind::ALL.iter().flat_map(|kind| self.rules(*kind));
+        let in_actions = rules.any(|rule| !rule.action.asked_userlists().is_empty());
+        AskedUserlists { always, outside_of_rules, in_actions }
+    }
+
     /// Visits the references of parts that belong to this proxy alone; see [`Settings::visit_references`] for
     /// shared ones.
     pub(crate) fn visit_references(&self, visit: Visit<'_>) {
         self.rules.visit_references(visit);
+        self.visit_references_outside_of_rules(visit);
+        self.conditions_outside_of_rules().for_each(|condition| condition.visit_references(visit));
+    }
+
+    /// Conditions are visited apart.
+    fn visit_references_outside_of_rules(&self, visit: Visit<'_>) {
         for rule in &self.use_backend {
             if let BackendTarget::Dynamic(format) = &rule.target {
                 format.visit_references(visit);
             }
-            rule.condition.iter().for_each(|condition| condition.visit_references(visit));
         }
-        for rule in &self.redirects {
-            rule.redirect.visit_references(visit);
-            rule.condition.iter().for_each(|condition| condition.visit_references(visit));
-        }
-        self.monitor_fail.iter().for_each(|condition| condition.visit_references(visit));
+        self.redirects.iter().for_each(|rule| rule.redirect.visit_references(visit));
         for rule in &self.use_server {
             if let ServerTarget::Dynamic(format) = &rule.target {
                 format.visit_references(visit);
             }
-            rule.condition.iter().for_each(|condition| condition.visit_references(visit));
         }
-        self.force_switch.iter().for_each(|condition| condition.visit_references(visit));
         for rule in &self.stick_rules {
             rule.key.visit_references(visit);
             visit(&rule.table);
-            rule.condition.iter().for_each(|condition| condition.visit_references(visit));
         }
         for filter in &self.filters {
             if let FilterKind::Bandwidth(limit) = &filter.kind
@@ -53,19 +81,25 @@ impl Proxy {
                 visit(&shared.table);
             }
         }
-        self.persist_rules.iter().for_each(|rule| rule.condition.visit_references(visit));
         self.servers.iter().for_each(|server| server.settings.visit_references(visit));
+    }
+
+    fn conditions_outside_of_rules(&self) -> impl Iterator<Item = &Condition> {
+        let rules = self.use_backend.iter().filter_map(|rule| rule.condition.as_ref());
+        rules
+            .chain(self.redirects.iter().filter_map(|rule| rule.condition.as_ref()))
+            .chain(&self.monitor_fail)
+            .chain(self.use_server.iter().filter_map(|rule| rule.condition.as_ref()))
+            .chain(&self.force_switch)
+            .chain(self.stick_rules.iter().filter_map(|rule| rule.condition.as_ref()))
+            .chain(self.persist_rules.iter().map(|rule| &rule.condition))
     }
 }
 
 impl Settings {
     /// Visits the references of settings from a `defaults` section, which proxies share.
     pub(crate) fn visit_references(&self, visit: Visit<'_>) {
-        if let LogLine::Format { format, .. } = &self.logging.line {
-            format.visit_references(visit);
-        }
-        let formats = [&self.logging.error_line, &self.logging.structured_data, &self.unique_id_format];
-        formats.into_iter().flatten().for_each(|format| format.visit_references(visit));
+        self.visit_references_of_messages(visit);
         if let Balance::Hash(expression) = &self.balance {
             expression.visit_references(visit);
         }
@@ -73,17 +107,42 @@ impl Settings {
             forwarded.expressions().for_each(|expression| expression.visit_references(visit));
         }
         self.default_server.visit_references(visit);
+        self.conditions().for_each(|condition| condition.visit_references(visit));
+    }
+
+    /// Visits the references of log lines, unique IDs and error pages.
+    fn visit_references_of_messages(&self, visit: Visit<'_>) {
+        if let LogLine::Format { format, .. } = &self.logging.line {
+            format.visit_references(visit);
+        }
+        let formats = [&self.logging.error_line, &self.logging.structured_data, &self.unique_id_format];
+        formats.into_iter().flatten().for_each(|format| format.visit_references(visit));
         for (_, reply) in self.errors.iter() {
             if let ErrorReply::Reply(reply) = reply {
                 reply.visit_references(visit);
             }
         }
-        if let Some(stats) = &self.stats {
-            stats.admin.iter().for_each(|rule| rule.condition.visit_references(visit));
-            let conditions = stats.http_request.iter().filter_map(|rule| rule.condition.as_ref());
-            conditions.for_each(|condition| condition.visit_references(visit));
-        }
     }
+
+    fn conditions(&self) -> impl Iterator<Item = &Condition> {
+        self.stats.iter().flat_map(|stats| {
+            let admin = stats.admin.iter().map(|rule| &rule.condition);
+            admin.chain(stats.http_request.iter().filter_map(|rule| rule.condition.as_ref()))
+        })
+    }
+}
+
+/// The lists of users among the references that `visits` visits, each once.
+fn userlists(visits: impl FnOnce(Visit<'_>)) -> Box<[u32]> {
+    let mut lists = Vec::new();
+    visits(&mut |reference| {
+        if reference.kind == ArgKind::UserList {
+            lists.extend(reference.target().map(|(list, _)| list));
+        }
+    });
+    lists.sort_unstable();
+    lists.dedup();
+    lists.into()
 }
 
 impl ServerSettings {
@@ -135,6 +194,11 @@ impl Redirect {
 }
 
 impl Action {
+    /// The lists of users that its expressions ask.
+    pub fn asked_userlists(&self) -> Box<[u32]> {
+        userlists(|visit| self.visit_references(visit))
+    }
+
     fn visit_references(&self, visit: Visit<'_>) {
         match self {
             Action::Deny(reply) | Action::Tarpit(reply) | Action::Return(reply) => {

@@ -462,3 +462,41 @@ fn own_requests_of_checks_stand_alone() {
         assert_eq!(uri, expected, "{lines}");
     }
 }
+
+/// Passwords are verified ahead of expressions that cannot wait for them. Conditions of rules can.
+#[test]
+fn userlists_outside_of_conditions_are_found() {
+    let (none, all) = ((false, false, false), (true, true, true));
+    let cases = [
+        ("http-request deny unless { http_auth(users) }", none),
+        ("acl known http_auth(users) ;; http-request deny unless known", none),
+        ("http-request set-header a %[http_auth(users)]", (false, false, true)),
+        ("http-request set-var(txn.a) http_auth(users)", (false, false, true)),
+        (
+            "http-request return status 200 content-type text/plain lf-string %[http_auth(users)]",
+            (false, false, true),
+        ),
+        ("http-response set-header a %[http_auth(users)]", (false, false, true)),
+        ("use_backend other if { http_auth(users) }", (false, true, false)),
+        ("acl known http_auth(users) ;; use_backend other if known", (false, true, false)),
+        ("acl known http_auth(users) ;; redirect location /x if known", (false, true, false)),
+        ("http-request redirect location /%[http_auth(users)]", (false, false, true)),
+        ("stick-table type ip size 10 ;; stick on src if { http_auth(users) }", (false, true, false)),
+        ("stats http-request auth unless { http_auth(users) }", (false, true, false)),
+        ("balance hash http_auth(users)", (false, true, false)),
+        ("unique-id-format %[http_auth(users)]", (true, true, false)),
+        ("monitor fail if { http_auth(users) }", (true, true, false)),
+        ("unique-id-format %[http_auth(users)] ;; http-request set-header a %[http_auth(users)]", all),
+    ];
+    for (lines, expected) in cases {
+        let text = format!(
+            "defaults\n mode http\n timeout client 1s\n timeout server 1s\n timeout connect 1s\nbackend other\n\
+             listen l\n bind :80\n {}\n",
+            lines.replace(" ;; ", "\n ")
+        );
+        let outcome = check_text(&text, &[]);
+        let asked = outcome.proxies[1].asked_userlists();
+        let found = (!asked.always.is_empty(), !asked.outside_of_rules.is_empty(), asked.in_actions);
+        assert_eq!(found, expected, "{lines}");
+    }
+}

@@ -1,0 +1,87 @@
+//! Passwords with a costly hash that a stream verified, and the one to verify next.
+
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+
+use weir_config::password::PasswordHash;
+
+/// A password to verify.
+pub(crate) struct PasswordQuestion {
+    pub(crate) hash: &'static PasswordHash,
+    pub(crate) candidate: Box<[u8]>,
+}
+
+/// The pending question and the verdicts of a stream. Verdicts hold a keyed hash of the candidate, not the password.
+#[derive(Default)]
+pub(crate) struct PasswordVerdicts {
+    pending: Option<PasswordQuestion>,
+    verdicts: Vec<Verdict>,
+    key: RandomState,
+}
+
+struct Verdict {
+    hash: &'static PasswordHash,
+    candidate: u64,
+    is_right: bool,
+}
+
+impl PasswordVerdicts {
+    /// Whether `candidate` has this hash. Unknown before the verification: the question is kept for
+    /// [`PasswordVerdicts::take_pending`] if the evaluation can be suspended.
+    pub(crate) fn verdict(
+        &mut self,
+        hash: &'static PasswordHash,
+        candidate: &[u8],
+        may_suspend: bool,
+    ) -> Option<bool> {
+        let known = self.find(hash, candidate);
+        if known.is_none() && may_suspend {
+            self.pending = Some(PasswordQuestion { hash, candidate: candidate.into() });
+        }
+        known
+    }
+
+    /// The verification that is still needed.
+    pub(crate) fn question(
+        &self,
+        hash: &'static PasswordHash,
+        candidate: Vec<u8>,
+    ) -> Option<PasswordQuestion> {
+        let is_known = self.find(hash, &candidate).is_some();
+        (!is_known).then(|| PasswordQuestion { hash, candidate: candidate.into() })
+    }
+
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    pub(crate) fn take_pending(&mut self) -> Option<PasswordQuestion> {
+        self.pending.take()
+    }
+
+    /// Keeps a verdict, in place of the oldest if there are too many.
+    pub(crate) fn keep(&mut self, question: &PasswordQuestion, is_right: bool) {
+        if self.verdicts.len() == KEPT_VERDICTS {
+            self.verdicts.remove(0);
+        }
+        let candidate = self.key.hash_one(&*question.candidate);
+        self.verdicts.push(Verdict { hash: question.hash, candidate, is_right });
+    }
+
+    fn find(&self, hash: &'static PasswordHash, candidate: &[u8]) -> Option<bool> {
+        let mut verdicts = self.verdicts.iter().filter(|verdict| std::ptr::eq(verdict.hash, hash)).peekable();
+        verdicts.peek()?;
+        let candidate = self.key.hash_one(candidate);
+        verdicts.find(|verdict| verdict.candidate == candidate).map(|verdict| verdict.is_right)
+    }
+}
+
+/// Shows no password.
+impl fmt::Debug for PasswordVerdicts {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("PasswordVerdicts").finish_non_exhaustive()
+    }
+}
+
+/// Verdicts per stream at most. Streams rarely need more than one.
+pub(crate) const KEPT_VERDICTS: usize = 16;
