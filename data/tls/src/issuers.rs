@@ -1,7 +1,8 @@
 //! Chains for certificates whose files have none (`issuers-chain-path`), and the root that need not be sent (`ssl-skip-self-issued-ca`).
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
+use std::path::Path;
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -33,6 +34,19 @@ struct Issuer {
     key: Option<Box<[u8]>>,
 }
 
+/// The bytes of a file with a chain. Other files in the folder may be of any size.
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut pem = Vec::new();
+    fs::File::open(path)?.take(LARGEST_CHAIN + 1).read_to_end(&mut pem)?;
+    if pem.len() as u64 > LARGEST_CHAIN {
+        return Err(io::Error::other(format!("the file has more than {LARGEST_CHAIN} bytes")));
+    }
+    Ok(pem)
+}
+
+/// The largest file with a chain in bytes: hundreds of certificates.
+const LARGEST_CHAIN: u64 = 1 << 20;
+
 impl IssuerChains {
     /// Adds the chains of every file in a folder, sorted by name, and appends warnings to `warnings`.
     ///
@@ -41,7 +55,7 @@ impl IssuerChains {
     pub fn read(&mut self, folder: &str, warnings: &mut Vec<String>) -> io::Result<()> {
         for path in files_of(folder)? {
             let name = path.to_string_lossy();
-            match fs::read(&path) {
+            match read_bounded(&path) {
                 Ok(pem) => self.add(&name, &pem, warnings),
                 Err(error) => warnings.push(format!("unable to load issuers-chain {name} : {error}.")),
             }
@@ -182,5 +196,19 @@ mod tests {
             "unable to load issuers-chain c : pem certificate not found.",
         ];
         assert_eq!(warnings, told);
+    }
+
+    #[test]
+    fn large_files_are_skipped_with_a_warning() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("core");
+        fs::File::create(&path).unwrap().set_len(LARGEST_CHAIN + 1).unwrap();
+        let (mut chains, mut warnings) = (IssuerChains::default(), Vec::new());
+        chains.read(folder.path().to_str().unwrap(), &mut warnings).unwrap();
+        let expected = format!(
+            "unable to load issuers-chain {} : the file has more than 1048576 bytes.",
+            path.display()
+        );
+        assert_eq!(warnings, [expected]);
     }
 }
