@@ -202,9 +202,9 @@ fn take(answer: &mut Answer, word: &str) {
     } else if let Some(limit) = behind(word, "maxconn:") {
         answer.maximum_connections = Some(weir_backend::settings::parse_maximum_connections(limit));
     } else if let Some(value) = behind(word, "weight:") {
-        answer.weight = Some(weight(value));
+        answer.weight = Some(WeightChange::parse(value));
     } else if word.ends_with('%') && word.starts_with(|first: char| first.is_ascii_digit()) {
-        answer.weight = Some(weight(word));
+        answer.weight = Some(WeightChange::parse(word));
     } else if answer.unknown.is_none() {
         answer.unknown = Some(word.to_owned());
     }
@@ -214,28 +214,6 @@ fn take(answer: &mut Answer, word: &str) {
 fn behind<'w>(word: &'w str, beginning: &str) -> Option<&'w str> {
     let (head, rest) = word.split_at_checked(beginning.len())?;
     head.eq_ignore_ascii_case(beginning).then_some(rest)
-}
-
-fn weight(text: &str) -> Result<WeightChange, &'static str> {
-    const PER_CENT: &str = "Relative weight must be positive.";
-    const GARBAGE: &str = "Trailing garbage in weight string";
-    const ABSOLUTE: &str = "Absolute weight can only be between 0 and 256 inclusive.";
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    match text.split_at(digits) {
-        ("", "") => Err("Require <weight> or <weight%>."),
-        ("", rest) if rest.starts_with(['-', '+']) => {
-            Err(if rest.ends_with('%') { PER_CENT } else { ABSOLUTE })
-        }
-        ("", "%") => Err(PER_CENT),
-        ("", _) => Err("Empty weight string empty or preceded by garbage"),
-        // The weight has a limit; what is beyond any number is beyond that, too.
-        (number, "%") => Ok(WeightChange::Percentage(number.parse().unwrap_or(u32::MAX))),
-        (number, "") => match number.parse() {
-            Ok(value) if value <= weir_backend::settings::MAXIMUM_WEIGHT => Ok(WeightChange::Absolute(value)),
-            _ => Err(ABSOLUTE),
-        },
-        _ => Err(GARBAGE),
-    }
 }
 
 #[cfg(test)]

@@ -68,6 +68,35 @@ pub enum WeightChange {
 }
 
 impl WeightChange {
+    /// Parses `<weight>` or `<weight>%`, with or without a sign.
+    ///
+    /// # Errors
+    /// HAProxy's sentence.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        const EMPTY: &str = "Empty weight string empty or preceded by garbage";
+        const RELATIVE: &str = "Relative weight must be positive.";
+        const ABSOLUTE: &str = "Absolute weight can only be between 0 and 256 inclusive.";
+        if text.is_empty() {
+            return Err("Require <weight> or <weight%>.");
+        }
+        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let (digits, rest) = unsigned.split_at(unsigned.bytes().take_while(u8::is_ascii_digit).count());
+        if digits.is_empty() {
+            return Err(EMPTY);
+        }
+        // A number that does not fit is out of every range.
+        let number = digits.parse().unwrap_or(u32::MAX);
+        let is_negative = text.starts_with('-') && number > 0;
+        match rest {
+            "%" if is_negative => Err(RELATIVE),
+            "%" => Ok(Self::Percentage(number)),
+            _ if is_negative => Err(ABSOLUTE),
+            "" if number <= MAXIMUM_WEIGHT => Ok(Self::Absolute(number)),
+            "" => Err(ABSOLUTE),
+            _ => Err("Trailing garbage in weight string"),
+        }
+    }
+
     /// The user weight that results.
     #[must_use]
     pub fn apply(self, initial: u32) -> u32 {
@@ -139,5 +168,43 @@ mod tests {
         assert_eq!(WeightChange::Percentage(0).apply(10), 0);
         assert_eq!(WeightChange::Percentage(u32::MAX).apply(256), 256);
         assert_eq!(WeightChange::Absolute(300).apply(1), 256);
+    }
+
+    /// As HAProxy 3.2 answers them, for operators and agents.
+    #[test]
+    fn weights_are_absolute_or_relative() {
+        use WeightChange::{Absolute, Percentage};
+        for (text, expected) in [
+            ("0", Ok(Absolute(0))),
+            ("256", Ok(Absolute(256))),
+            ("+5", Ok(Absolute(5))),
+            ("-0", Ok(Absolute(0))),
+            ("257", Err("Absolute")),
+            ("99999999999999999999", Err("Absolute")),
+            ("-5", Err("Absolute")),
+            ("-5x", Err("Absolute")),
+            ("50%", Ok(Percentage(50))),
+            ("+5%", Ok(Percentage(5))),
+            ("-0%", Ok(Percentage(0))),
+            ("99999999999999999999%", Ok(Percentage(u32::MAX))),
+            ("-5%", Err("Relative")),
+            ("", Err("Require")),
+            ("%", Err("Empty")),
+            ("-", Err("Empty")),
+            ("+%", Err("Empty")),
+            ("-x", Err("Empty")),
+            ("x", Err("Empty")),
+            ("10x", Err("Trailing")),
+            ("5%%", Err("Trailing")),
+            ("0x10", Err("Trailing")),
+        ] {
+            match (WeightChange::parse(text), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
+                (Err(found), Err(expected)) => assert!(found.starts_with(expected), "{text}: {found}"),
+                (found, expected) => panic!("{text}: {found:?} instead of {expected:?}"),
+            }
+        }
+        assert_eq!(Percentage(200).apply(10), 20);
+        assert_eq!(Percentage(u32::MAX).apply(10), MAXIMUM_WEIGHT);
     }
 }
