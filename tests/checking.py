@@ -268,9 +268,40 @@ def explain_tells_what_a_line_inherits_and_replaces(binary, folder):
     whole = run(binary, "explain", "-f", frontend, "5")[1]
     assert "backlog 6" in whole and "backlog 5" not in whole, whole
     assert "error: unknown keyword 'nonsense'" in about(23) and "[C101]" in about(23)
+    for number, why in ((99, "the file has 23 lines"), (0, "the file has 23 lines")):
+        status, out, err = run(binary, "explain", "-f", path, str(number))
+        assert status == 1 and why in err, err
     for words in (["-f", path, "99"], ["-f", path], ["-f", path, "x"], ["-f", "2"]):
         status, out, err = run(binary, "explain", *words)
         assert status == 1 and out == "" and err, (words, out)
+
+
+def explain_describes_the_expressions_of_a_line(binary, folder):
+    """Its condition, group by group; fetches and converters; the ACLs, tables, rules and backends that it names."""
+    text = (HEAD + "frontend f\n    bind 127.0.0.1:1\n    acl api path_beg /api\n    acl api path /v1\n    http-request track-sc0 src table t\n"
+            "    http-request deny if { sc_http_req_rate(0) gt 10 } !api or LOCALHOST\n    http-request set-header X-Net %[src,ipmask(24)]-%ci\n"
+            "    use_backend b unless { hdr(host) -i a.example }\n    http-request set-var(txn.a) path,lower\n    http-request set-header path x\n\n# a\n"
+            "backend b\n    server s 127.0.0.1:2\nbackend t\n    stick-table type ip size 1k store http_req_rate(10s)\n")
+    path = folder.file("a.cfg", text)
+
+    def about(number):
+        return run(binary, "explain", "-f", path, str(number))[1].replace(path, "a.cfg")
+
+    deny = about(11)
+    for part in ("if all of these hold:\n    sc_http_req_rate(0) gt 10\n      sc_http_req_rate: ", "\n    not api\n      a.cfg:8: acl api path_beg /api\n",
+                 "      a.cfg:9: acl api path /v1\n", "  or this:\n    LOCALHOST\n",
+                 "  names a.cfg:10: http-request track-sc0 src table t\n  names a.cfg:21: stick-table type ip"):
+        assert part in deny, (part, deny)
+    header = about(12)
+    assert "src: " in header and "ipmask: " in header and "ci: " in header, header
+    route = about(13)
+    assert "unless this holds:\n    hdr(host) -i a.example\n" in route and "names a.cfg:18: backend b" in route, route
+    assert "path: " in about(14) and "lower: " in about(14), about(14)
+    assert "path: " not in about(15), about(15)
+    assert "path_beg: " in about(8) and "names a.cfg:21: stick-table" in about(10), about(10)
+    for number, why in ((16, "it is empty"), (17, "it is a comment")):
+        status, _, err = run(binary, "explain", "-f", path, str(number))
+        assert status == 1 and why in err, err
 
 
 def the_dump_is_a_configuration_that_says_the_same(binary, folder):

@@ -354,7 +354,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-L",
         value: "<name>",
-        help: "is called so among peers, instead of by the host's name",
+        help: "names this instance in sections 'peers'; the host's name by default",
         act: Act::Take(|arguments, word| {
             arguments.local_peer = Some(word.to_owned());
             Ok(())
@@ -384,7 +384,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-x",
         value: "<socket>",
-        help: "takes the listening sockets of the process that has its runtime API there",
+        help: "takes over the listening sockets of the running process with this stats socket",
         act: Act::Take(|arguments, word| {
             arguments.take_over = Some(word.into());
             Ok(())

@@ -5,12 +5,13 @@ pub mod codes;
 mod line;
 pub mod lines;
 pub mod statuses;
+mod topics;
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use weir_cli::command::{HIDDEN, WORKER};
-use weir_config::vocabulary::{self, ConfigWord, DefaultValue, WordPlace, WordState};
+use weir_config::vocabulary::{self, ConfigWord, DefaultValue, ValueHelp, WordPlace, WordState};
 use weir_expr::alias::Alias;
 use weir_expr::{Registry, converters};
 use weir_stats::{fields, info};
@@ -36,6 +37,8 @@ pub struct Entry {
     pub help: Cow<'static, str>,
     /// What holds where it is not written.
     default: Option<DefaultValue>,
+    /// The arguments to choose from, with their meaning.
+    values: &'static [ValueHelp],
     /// A line that uses it, or nothing.
     example: String,
 }
@@ -72,12 +75,16 @@ pub fn explain(words: &[&str]) -> Result<String, String> {
 }
 
 fn among(entries: &[Entry], wanted: &str) -> Result<String, String> {
-    let mut text: String = entries.iter().filter(|entry| entry.answers(wanted)).map(Entry::text).collect();
+    let mut text = topics::explain(wanted).unwrap_or_default();
+    text.extend(entries.iter().filter(|entry| entry.answers(wanted)).map(Entry::text));
     text.push_str(&codes::explain(wanted).unwrap_or_default());
     text.push_str(&statuses::explain(wanted).unwrap_or_default());
     if let Some(row) = problems::find(wanted) {
         // Writing to a string does not fail.
         let _ = write!(text, "\n{}\n  Kind of problem: {}\n  {}\n", row.code, row.title, row.help);
+    }
+    if text.is_empty() {
+        text.extend(entries.iter().filter(|entry| entry.takes(wanted)).map(Entry::text));
     }
     if !text.is_empty() {
         return Ok(text.trim_start().to_owned());
@@ -107,6 +114,11 @@ impl Entry {
         begins(self.name, wanted) || self.behind.iter().filter_map(rest).any(|line| begins(line, self.name))
     }
 
+    /// Whether one of its values is called so.
+    fn takes(&self, wanted: &str) -> bool {
+        self.values.iter().any(|(value, _)| value.split([' ', '(']).any(|word| word == wanted))
+    }
+
     /// Whether its name, its arguments or its help has a word that begins like this; of letters too few to mean something, none does.
     fn mentions(&self, wanted: &str) -> bool {
         let wanted = wanted.to_ascii_lowercase();
@@ -125,6 +137,11 @@ impl Entry {
         // Writing to a string does not fail.
         if let Some(told) = self.default {
             let _ = writeln!(text, "  Default: {}", default(told, ""));
+        }
+        let width = self.values.iter().map(|(value, _)| value.len()).max().unwrap_or_default();
+        for (index, (value, help)) in self.values.iter().enumerate() {
+            text.push_str(if index == 0 { "  Values:\n" } else { "" });
+            let _ = writeln!(text, "    {value:width$}  {help}");
         }
         if !self.example.is_empty() {
             let _ = writeln!(text, "  Example: {}", self.example);
@@ -159,6 +176,7 @@ pub fn entries() -> Vec<Entry> {
         sort: format!("Sample fetch, gives {}.", row.output.name()),
         help: row.help.into(),
         default: None,
+        values: &[],
         example: example(lines.of_fetch(row.name)),
     }));
     entries.extend(registry.acl_keywords().into_iter().filter(|row| row.name != row.fetch).map(|row| {
@@ -171,6 +189,7 @@ pub fn entries() -> Vec<Entry> {
             help: format!("the sample fetch '{}', matched as '-m {}' says", row.fetch, row.method.name())
                 .into(),
             default: None,
+            values: &[],
             example: example(lines.of_acl_keyword(row.name)),
         }
     }));
@@ -182,6 +201,7 @@ pub fn entries() -> Vec<Entry> {
         sort: format!("Converter, takes {} and gives {}.", row.input.name(), row.output.name()),
         help: row.help.into(),
         default: None,
+        values: &[],
         example: example(lines.of_converter(row.name)),
     }));
     entries.extend(Alias::ROWS.iter().map(|row| Entry {
@@ -192,6 +212,7 @@ pub fn entries() -> Vec<Entry> {
         sort: format!("Alias of log formats, written %{} or %[{}].", row.name, row.name),
         help: row.help.into(),
         default: None,
+        values: &[],
         example: lines::of_alias(row.name).text,
     }));
     let commands = weir_cli::commands().filter(|row| row.flags & HIDDEN == 0);
@@ -206,6 +227,7 @@ pub fn entries() -> Vec<Entry> {
         },
         help: row.help.into(),
         default: None,
+        values: &[],
         example: String::new(),
     }));
     let figures = fields::FIELDS.iter().map(|row| (row.name, "show stat", row.description));
@@ -218,6 +240,7 @@ pub fn entries() -> Vec<Entry> {
         sort: format!("Statistic of '{shown_by}'."),
         help: help.into(),
         default: None,
+        values: &[],
         example: String::new(),
     }));
     entries
@@ -250,6 +273,7 @@ fn configured(word: &ConfigWord) -> Entry {
         sort,
         help: word.help.into(),
         default: word.default.filter(|_| word.state == WordState::Ready),
+        values: word.values,
         example,
     }
 }
@@ -279,7 +303,11 @@ mod tests {
             ("inter", "\n  Words of server lines.\n"),
             ("inter", "\n  Default: 2s\n  Example: server app1 192.0.2.10:8080 inter "),
             ("tune.ring.queues", "\n  Default: 6\n"),
-            ("path_beg", "\n  Example: http-request deny if { path_beg /static }"),
+            ("path_beg", "\n  Example: acl example path_beg /static"),
+            ("ssl_fc", "\n  Example: acl example ssl_fc\n"),
+            ("req.hdr", "\n  Example: http-request set-var(txn.value) req.hdr(host)\n"),
+            ("hdr_beg", "\n  Example: acl example hdr_beg(host) www.\n"),
+            ("use_backend", "\n  Example: use_backend app if { path_beg /api/ }\n"),
             ("show quic", "Command of the runtime API. Not implemented yet."),
             ("log-profile", "Not implemented yet"),
             ("http-request deny", "\n  Actions: http-request, http-response.\n"),
@@ -288,6 +316,14 @@ mod tests {
             ("option httplog", "log HTTP requests"),
             ("no option httplog", "log HTTP requests"),
             ("503", "weir itself answers with it when no server"),
+            ("random", "balance <algorithm>"),
+            ("random", "of two servers drawn at random"),
+            ("balance", "\n    leastconn "),
+            ("shutdown-backup-sessions", "on-marked-up <action>"),
+            ("sticky", "cookie SRV insert"),
+            ("Rate Limit", "sc_http_req_rate"),
+            ("gzip", "does not compress answers yet"),
+            ("X-Forwarded-For", "option forwardfor"),
             ("429", "or a rule like 'http-request return status 429'"),
         ] {
             let text = explain(&[word]).expect(word);

@@ -102,7 +102,7 @@ static PROBLEMS: &[Problem] = &[
     ),
     row(
         "C302",
-        "a condition names an ACL that there is not",
+        "a condition names an ACL that does not exist",
         "Declare it with 'acl NAME ...' in the same section: ACLs of other sections are not seen. A test without a name is written in \
          braces: { path_beg /api }.",
         &["no such ACL"],
@@ -313,8 +313,8 @@ static PROBLEMS: &[Problem] = &[
     ),
     row(
         "C202",
-        "something is named that there is not",
-        "The section or server that the line refers to was not declared, or is called otherwise. Names are compared exactly.",
+        "a section or server that does not exist",
+        "The line refers to a section or server that is not declared, or has another name. Names are compared exactly.",
         &[
             "unable to find",
             "unknown http-errors section",

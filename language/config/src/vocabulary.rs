@@ -1,6 +1,7 @@
 //! Every word of the configuration, from the rows: for `-dKcfg`, for the README, for tests.
 
 mod defaults;
+mod values;
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -26,6 +27,7 @@ use crate::traces::TRACES_KEYWORDS;
 use crate::userlist::USERLIST_KEYWORDS;
 
 pub use self::defaults::DefaultValue;
+pub use self::values::ValueHelp;
 
 /// One word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +44,8 @@ pub struct ConfigWord {
     pub help: &'static str,
     /// What holds where it is not written, if anything does.
     pub default: Option<DefaultValue>,
+    /// The arguments to choose from, with their meaning.
+    pub values: &'static [ValueHelp],
     /// Whether it is implemented, not yet implemented, or removed.
     pub state: WordState,
 }
@@ -210,6 +214,7 @@ fn add<F: 'static>(
         example: row.example,
         help: row.help,
         default: defaults::of(place, row.name).filter(|_| row.is_ready()),
+        values: if row.is_ready() { values::of(place, row.name) } else { &[] },
         state: match row.handler {
             Handler::Ready(_) => WordState::Ready,
             Handler::NotYet => WordState::NotYet,
@@ -351,7 +356,10 @@ fn sides(sections: Sections, http_only: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use weir_expr::table::DataType;
+
     use super::*;
+    use crate::model::{Algorithm, RetryOn};
 
     #[test]
     fn every_word_says_what_it_is_for() {
@@ -371,6 +379,45 @@ mod tests {
                 let word = words.iter().filter(ready).find(|word| (word.place, word.name) == (*place, *name));
                 assert!(word.is_some_and(|word| word.default.is_some()), "{place:?} {name}");
             }
+        }
+    }
+
+    /// A list without a word would be shown nowhere.
+    #[test]
+    fn every_list_of_values_is_one_of_a_word() {
+        let words = words();
+        for (place, names, values) in values::ROWS {
+            for name in *names {
+                let word = words.iter().find(|word| (word.place, word.name) == (*place, *name));
+                assert!(word.is_some_and(|word| word.values == *values), "{place:?} {name}");
+            }
+        }
+    }
+
+    /// The parser's own lists of arguments are complete in the values.
+    #[test]
+    fn values_are_all_that_the_parser_knows() {
+        let values = |place, name| {
+            let words = words();
+            let word = words.iter().find(|word| (word.place, word.name) == (place, name));
+            word.map_or(&[][..], |word| word.values)
+        };
+        let algorithms = values(WordPlace::Proxy, "balance");
+        for algorithm in Algorithm::ALL {
+            let is_named = |(value, _): &ValueHelp| value.split(['(', ' ']).next() == Some(algorithm.name());
+            assert!(algorithms.iter().any(is_named), "balance {}", algorithm.name());
+        }
+        let stored = values(WordPlace::Proxy, "stick-table");
+        for data in DataType::ALL {
+            assert!(
+                stored.iter().any(|(value, help)| value.contains(data.name()) || help.contains(data.name())),
+                "{}",
+                data.name()
+            );
+        }
+        let failures = values(WordPlace::Proxy, "retry-on");
+        for status in RetryOn::STATUSES {
+            assert!(failures.iter().any(|(_, help)| help.contains(&status.to_string())), "{status}");
         }
     }
 

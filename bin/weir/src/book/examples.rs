@@ -536,6 +536,55 @@ fn examples_of_tables_are_accepted() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// Every value that a list names is a line that `-c` takes.
+#[test]
+fn values_of_words_are_accepted() {
+    let mut refused = Vec::new();
+    let mut tried = 0;
+    for word in weir_config::vocabulary::words() {
+        for (value, _) in word.values {
+            let mut written = (*value).to_owned();
+            for (name, example) in PLACEHOLDERS {
+                written = written.replace(name, example);
+            }
+            let word = ConfigWord { example: Box::leak(written.into_boxed_str()), ..word };
+            let mut line = lines::of_word(&word);
+            line.place = match (word.name, *value) {
+                ("log-proto", _) | ("mode", "log") | ("balance", "log-hash <converters>" | "sticky") => "log",
+                ("proto", "none") => "tcp",
+                _ => line.place,
+            };
+            let (verdict, said) = crate::manual::read(&lines::configuration(&line, ""));
+            tried += 1;
+            if verdict == "error" && !said.contains("No such file") {
+                refused.push(format!("{:?} {}: {}\n{said}", word.place, word.name, line.text));
+            }
+        }
+    }
+    assert!(tried > 120, "{tried} values");
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}
+
+/// Placeholders of values, and an example of each.
+const PLACEHOLDERS: [(&str, &str); 16] = [
+    ("<draws>", "3"),
+    ("<name>", "name"),
+    ("<expr>", "var(txn.user)"),
+    ("<converters>", "lower"),
+    ("<status>", "503"),
+    ("<domain>", "a.example"),
+    ("<time>", "1h"),
+    ("<attribute>", "SameSite=Lax"),
+    ("<codes>", "200,300-399"),
+    ("<regex>", "^2"),
+    ("<text>", "fine"),
+    ("<fmt>", "%[be_name]"),
+    ("<hexfmt>", "%[be_name,hex]"),
+    ("<hex>", "0a0b"),
+    ("<ip>", "192.0.2.1"),
+    ("<key>", "src"),
+];
+
 /// A default that is told as arguments is the same as nothing, in one of the sections that the word may stand in.
 #[test]
 fn defaults_that_can_be_written_change_nothing() {
@@ -601,7 +650,7 @@ const CANNOT_BE_TAKEN_BACK: [&str; 16] = [
 ];
 
 /// Words whose example names a file.
-const FILES_NEEDED: [&str; 19] = [
+const FILES_NEEDED: [&str; 20] = [
     "alias",
     "ca-file",
     "ca-verify-file",
@@ -609,6 +658,7 @@ const FILES_NEEDED: [&str; 19] = [
     "crt",
     "crt-list",
     "default-crt",
+    "errorfile",
     "h1-case-adjust-file",
     "issuer",
     "issuers-chain-path",

@@ -75,6 +75,10 @@ fn section(text: &mut String, level: &str, word: &ConfigWord) {
     if let Some(default) = word.default {
         let _ = writeln!(text, "- Default: {}", explain::default(default, "`"));
     }
+    for (index, (value, help)) in word.values.iter().enumerate() {
+        text.push_str(if index == 0 { "- Values:\n" } else { "" });
+        let _ = writeln!(text, "  - `{value}`: {help}");
+    }
     let _ = writeln!(text, "- Example: `{}`", lines::of_word(word).text);
     for difference in differences(word) {
         let _ = writeln!(text, "- Differs from HAProxy: {difference}");

@@ -1,5 +1,7 @@
 //! `weir explain -f FILE LINE`: what a line means once `defaults` are inherited, and what it inherits or replaces, from where.
 
+mod expressions;
+
 use std::fmt::Write;
 
 use weir_config::vocabulary::{self, ConfigWord, WordPlace};
@@ -19,9 +21,7 @@ pub fn explain(arguments: &Arguments, number: u32) -> Result<String, String> {
     let file = arguments.files.last().map_or("", String::as_str);
     let sections = sections(&lines);
     let is_it = |line: &&Line| line.span().line == number && checked.sources.name(line.span().file) == file;
-    let line = lines.iter().find(is_it).ok_or_else(|| {
-        format!("{file}:{number} has nothing to explain: it is empty, a comment, or in a conditional block that does not hold.")
-    })?;
+    let line = lines.iter().find(is_it).ok_or_else(|| nothing(&checked.sources, file, number))?;
     let section = sections.iter().position(|section| section.lines().any(|known| std::ptr::eq(known, line)));
     let section = section.ok_or_else(|| format!("{file}:{number} is outside of any section."))?;
     let book = Book {
@@ -35,6 +35,23 @@ pub fn explain(arguments: &Arguments, number: u32) -> Result<String, String> {
     });
     wrong.for_each(|finding| text.push_str(&finding.line()));
     Ok(text)
+}
+
+/// Why there is nothing to explain.
+fn nothing(sources: &SourceMap, file: &str, number: u32) -> String {
+    let Some((_, source)) = sources.iter().find(|(_, source)| source.name() == file) else {
+        return format!("{file} cannot be read.");
+    };
+    let Some((raw, _)) = source.line(number) else {
+        return format!("{file}:{number} does not exist: the file has {} lines.", source.line_count());
+    };
+    let why = match raw.trim_ascii().first() {
+        None => "it is empty",
+        Some(b'#') => "it is a comment",
+        Some(b'.') => "it begins or ends a conditional block, or is for its own reading",
+        Some(_) => "it continues the line before it, or is in a conditional block that does not hold",
+    };
+    format!("{file}:{number} has nothing to explain: {why}.")
 }
 
 /// A section of the configuration.
@@ -90,7 +107,9 @@ impl<'l> Book<'l> {
         if section.is_proxy() {
             self.inheritance(&mut text, at, line);
         }
-        self.vocabulary(&mut text, section.kind(), line);
+        let known = entries();
+        self.vocabulary(&mut text, section.kind(), line, &known);
+        self.expressions(&mut text, at, line, &known);
         text
     }
 
@@ -300,7 +319,7 @@ impl<'l> Book<'l> {
     }
 
     /// What the words of the line mean.
-    fn vocabulary(&self, text: &mut String, section: &str, line: &Line) {
+    fn vocabulary(&self, text: &mut String, section: &str, line: &Line, known: &[Entry]) {
         let from = usize::from(["no", "default"].contains(&line.text(0)));
         let place = if ["defaults", "frontend", "listen", "backend"].contains(&section) {
             WordPlace::Proxy
@@ -326,7 +345,6 @@ impl<'l> Book<'l> {
             rule if RULES.contains(&rule) => found.extend(self.word(WordPlace::Action, line, 1)),
             _ => {}
         }
-        let known = entries();
         for word in found {
             let is_it = |entry: &&Entry| entry.place == Some(word.place) && entry.name == word.name;
             known.iter().find(is_it).iter().for_each(|entry| text.push_str(&entry.text()));

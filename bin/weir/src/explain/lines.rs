@@ -113,6 +113,15 @@ fn call(name: &str, spec: ArgSpec, special: &[(&str, &str)]) -> String {
     if let Some((_, arguments)) = special.iter().find(|(row, _)| *row == name) {
         return format!("{name}{arguments}");
     }
+    // The name is optional there, and without one the call means little.
+    let named = NAMED
+        .iter()
+        .find(|(begin, _)| name.trim_start_matches("req.").trim_start_matches("res.").starts_with(begin));
+    if let Some((_, argument)) =
+        named.filter(|_| spec.kinds.first() == Some(&ArgKind::Str) && !name.ends_with("_names"))
+    {
+        return format!("{name}({argument})");
+    }
     // The name of no file.
     if name.starts_with("map") {
         return format!("{name}(virt@names)");
@@ -157,6 +166,7 @@ fn pattern(name: &str, method: MatchMethod) -> &'static str {
         MatchMethod::End => ".png",
         MatchMethod::Beg | MatchMethod::Dir if name.contains("path") || name.contains("url") => "/static",
         MatchMethod::Str if name == "method" => "GET",
+        MatchMethod::Beg if name.contains("hdr") => "www.",
         MatchMethod::Str | MatchMethod::Beg | MatchMethod::Sub | MatchMethod::Dir => "static",
     }
 }
@@ -167,6 +177,8 @@ fn condition(valid: EvaluationPoints, condition: &str) -> Option<Line> {
     let action = if rule.starts_with("tcp-re") { "reject" } else { action };
     Some(match rule {
         "http-check" | "log" => return assignment(valid, condition),
+        // An ACL shows the test without a consequence.
+        "http-request" => Line { place, text: format!("acl example {condition}") },
         _ => Line { place, text: format!("{rule} {action} if {{ {condition} }}") },
     })
 }
@@ -260,6 +272,13 @@ const SPECIAL: &[(WordPlace, &str, &str, &str)] = &[
     (WordPlace::Server, "usesrc", "backend", "server app1 192.0.2.10:8080 source 0.0.0.0 usesrc clientip"),
     (WordPlace::Server, "log-bufsize", "log", "server app1 192.0.2.10:514 log-bufsize 64k"),
     (WordPlace::Load, "crt", "crt-store", "load crt site.pem"),
+    (WordPlace::Proxy, "use_backend", "frontend", "use_backend app if { path_beg /api/ }"),
+    (WordPlace::Proxy, "errorfile", "frontend", "errorfile 503 /etc/weir/503.http"),
+    (WordPlace::HttpErrors, "errorfile", "http-errors", "errorfile 503 /etc/weir/503.http"),
+    (WordPlace::Proxy, "http-request", "frontend", "http-request deny if { path_beg /admin }"),
+    (WordPlace::Proxy, "redirect", "frontend", "redirect scheme https code 301 unless { ssl_fc }"),
+    (WordPlace::Action, "deny", "listen", "http-request deny deny_status 429 if { path_beg /admin }"),
+    (WordPlace::Action, "set-var", "listen", "http-request set-var(txn.name) req.hdr(x-name)"),
 ];
 
 /// What the section of an example needs besides, before its line.
@@ -329,9 +348,20 @@ const INPUTS: [(SampleType, &str); 9] = [
     (SampleType::Bin, "path"),
 ];
 
+/// How fetches begin that take the name of a field, and a name that is usual.
+const NAMED: [(&str, &str); 7] = [
+    ("hdr_ip", "x-forwarded-for"),
+    ("hdr", "host"),
+    ("fhdr", "user-agent"),
+    ("shdr", "server"),
+    ("cook", "SRV"),
+    ("scook", "SRV"),
+    ("urlp", "id"),
+];
+
 /// Arguments of fetches where those of the kinds do not do.
 const OF_FETCHES: &[(&str, &str)] = &[
-    ("acl", "(TRUE)"),
+    ("acl", "(METH_GET,!HTTP_1.0)"),
     ("bin", "(0a0d)"),
     ("bool", "(true)"),
     ("fc_pp_tlv", "(0x04)"),

@@ -23,7 +23,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "balance",
         "<algorithm> [ <arguments> ]",
         "roundrobin",
-        "how a server is chosen",
+        "how a server is chosen for a request or a connection",
         DEFAULTS_AND_BACKENDS,
         |context, words| {
             let balance = read_balance(context, words)?;
@@ -33,7 +33,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     ),
     keyword(
         "hash-type",
-        "<method> <function> <modifier>",
+        "<method> [<function> [<modifier>]]",
         "consistent sdbm avalanche",
         "how a hash becomes a server",
         DEFAULTS_AND_BACKENDS,
@@ -140,7 +140,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     ),
     strict_keyword(
         "retry-on",
-        "[space-delimited list of keywords]",
+        "<failure> [<failure>]*",
         "conn-failure 503",
         "after which failures a request is tried again",
         DEFAULTS_AND_BACKENDS,
@@ -150,7 +150,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "cookie",
         "<name> [ rewrite | insert | prefix ] [ indirect ] [ nocache ] [ postonly ] [ preserve ] [ httponly ] [ secure ] [ domain <domain> ]* [ maxidle <idle> ] [ maxlife <life> ] [ dynamic ] [ attr <value> ]*",
         "SRV insert indirect nocache",
-        "persistence by a cookie",
+        "keep each client at one server by a cookie; each server line needs a cookie value",
         DEFAULTS_AND_BACKENDS,
         read_cookie,
     ),
@@ -204,7 +204,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "server",
         "<name> <address>[:[port]] [param*]",
         "s1 127.0.0.1:8000 weight 10",
-        "a server",
+        "one machine that can answer for this backend: its name, address and port, then words such as check, weight, maxconn",
         BACKENDS,
         |context, words| read_server(context, words).map_err(placed),
     ),
@@ -212,7 +212,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "server-template",
         "<prefix> <num | range> <fqdn>[:<port>] [params*]",
         "web 1-3 app.example.com:80 init-addr none",
-        "several servers at once",
+        "several servers of one name, filled with the addresses that it resolves to",
         BACKENDS,
         |context, words| read_template(context, words).map_err(placed),
     ),

@@ -20,7 +20,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "bind",
         "[<address>]:<port_range> [, ...] [param*]",
         ":8080 name a",
-        "where to listen",
+        "address and port where the proxy takes connections, then words such as ssl, crt, accept-proxy",
         FRONTENDS,
         |context, words| {
             let section = context.draft.section.keyword();

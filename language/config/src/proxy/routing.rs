@@ -136,7 +136,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "use_backend",
         "<backend> [{if | unless} <condition>]",
         "%[path] if TRUE",
-        "a backend for some streams",
+        "send what meets the condition to that backend; the first match wins, else default_backend takes it",
         FRONTENDS,
         read_use_backend,
     ),

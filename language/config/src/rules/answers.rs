@@ -78,7 +78,7 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         "deny",
         REPLY,
         "deny_status 429",
-        "answer with an error",
+        "refuse with an error, without a server",
         sets::HTTP_MESSAGES,
         |context, words| {
             let status = if context.kind == RulesetKind::HttpRequest { 403 } else { 502 };
@@ -101,7 +101,7 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         "return",
         REPLY,
         "status 200 content-type text/plain string ok hdr a b",
-        "answer",
+        "answer the client with this status, headers and body, without a server",
         sets::HTTP_MESSAGES,
         |context, words| {
             let reply = read_reply(context.line, words, &ReplyRules::answer(context.points))?;

@@ -16,9 +16,13 @@ use crate::scope::Scope;
 use crate::scratch;
 
 pub(super) const ROWS: &[Converter] = &[
-    row("map", Str, Str, "The value of a key that is equal", |a, s| {
-        check(a, s, MatchMethod::Str, Output::Text)
-    }),
+    row(
+        "map",
+        Str,
+        Str,
+        "Looks the input up in a file of lines with a key and a value, and gives the value, or the default",
+        |a, s| check(a, s, MatchMethod::Str, Output::Text),
+    ),
     row("map_str", Str, Str, "The value of a key that is equal", |a, s| {
         check(a, s, MatchMethod::Str, Output::Text)
     }),
