@@ -17,11 +17,11 @@ def said(binary, folder, text, *options):
     return status, messages.replace(path, "a.cfg")
 
 
-def on_terminal(binary, path, **environment):
-    """What a terminal gets of a check. Variables without a value are taken away."""
+def on_terminal(binary, path, options=("-c",), **environment):
+    """The output of a check, or of a start that fails, on a terminal. Variables without a value are taken away."""
     ours, theirs = pty.openpty()
     known = {name: value for name, value in {**os.environ, **environment}.items() if value is not None}
-    process = subprocess.Popen([binary, "-c", "-f", path], stdin=theirs, stdout=theirs, stderr=theirs, env=known)
+    process = subprocess.Popen([binary, *options, "-f", path], stdin=theirs, stdout=theirs, stderr=theirs, env=known)
     os.close(theirs)
     text = b""
     try:
@@ -46,6 +46,30 @@ def a_terminal_gets_each_fault_once_with_its_line(binary, folder):
     assert "\x1b[" in on_terminal(binary, path, NO_COLOR=None, TERM="xterm")
     # An empty variable asks for nothing (no-color.org).
     assert "\x1b[" in on_terminal(binary, path, NO_COLOR="", TERM="xterm")
+
+
+def a_terminal_gets_lines_of_faults_beyond_the_parser(binary, folder):
+    """Certificates, authorities, users and names that cannot be used: the line, a caret and the reason, of a check and of a start."""
+    missing = os.path.join(folder.path, "missing.pem")
+    for lines, options, number, word, reason in [
+            (HEAD + f"frontend f\n    bind 127.0.0.1:1 ssl crt {missing}\n", ("-c",), 7, missing, "No such file or directory"),
+            (HEAD + f"frontend f\n    bind 127.0.0.1:1 ssl crt {missing}\n", (), 7, missing, "No such file or directory"),
+            (HEAD + f"frontend f\n    bind 127.0.0.1:1 ssl crt {folder.path}/a.cfg\n", (), 7, f"{folder.path}/a.cfg", "holds no certificate"),
+            (HEAD + f"listen l\n    bind 127.0.0.1:1\n    server s 127.0.0.1:2 ssl ca-file {missing}\n", (), 8, missing, "No such file"),
+            ("global\n    user nobodyhere\n" + HEAD + "frontend f\n    bind 127.0.0.1:1\n", ("-c",), 2, "nobodyhere", "cannot find user id"),
+            (HEAD + "listen l\n    bind 127.0.0.1:1\n    server s nowhere.invalid:1\n", (), 8, "nowhere.invalid", "could not resolve"),
+            (HEAD + f"frontend f\n    bind 127.0.0.1:1\n    errorfile 503 {missing}\n", (), 8, missing, "No such file or directory"),
+            (HEAD + f"frontend f\n    bind 127.0.0.1:1\n    use_backend %[path,map({missing})]\n", (), 8, f"({missing})", "No such file or directory")]:
+        path = folder.file("a.cfg", lines)
+        text = on_terminal(binary, path, options, NO_COLOR="1", TERM="xterm")
+        raw = lines.splitlines()[number - 1]
+        assert reason in text and f"a.cfg:{number}:{raw.index(word) + 1}\n" in text, (options, text)
+        shown = text.split("\n")
+        at = next(index for index, line in enumerate(shown) if line.endswith(f"| {raw}"))
+        assert shown[at + 1].endswith("| " + " " * raw.index(word) + "^" * len(word)), text
+    # A pipe gets the usual line.
+    assert "[a.cfg:8] : 'server l/s' : could not resolve address 'nowhere.invalid'." in said(
+        binary, folder, HEAD + "listen l\n    bind 127.0.0.1:1\n    server s nowhere.invalid:1\n")[1]
 
 
 def a_pipe_gets_a_line_with_file_and_number_for_each_fault(binary, folder):

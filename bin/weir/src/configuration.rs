@@ -122,6 +122,9 @@ pub fn load(
         // Nobody is left to be told that standard output is closed.
         let _ = io::stdout().write_all(text.as_bytes());
     }
+    if is_shown_to_people(arguments) {
+        messages.show_lines_of(sources.clone(), is_colored());
+    }
     let Parsed { outcome, registry, patterns, token_keys, variables } = parse(sources, environment);
     let Outcome { config, environment, diagnostics } = outcome;
     let config = with_arguments(config, arguments);
@@ -288,7 +291,7 @@ fn with_arguments(mut config: Config, arguments: &Arguments) -> Config {
 
 /// Prints the diagnostics: the pretty form on a terminal, the classic one elsewhere.
 fn show(diagnostics: &Diagnostics, sources: &SourceMap, arguments: &Arguments, messages: &Messages) {
-    let pretty = io::stderr().is_terminal() && !arguments.quiet;
+    let pretty = is_shown_to_people(arguments);
     for report in diagnostics.reports() {
         let severity = report.diagnostic.severity;
         if severity == Severity::Diag && !arguments.diagnose {
@@ -305,6 +308,11 @@ fn show(diagnostics: &Diagnostics, sources: &SourceMap, arguments: &Arguments, m
     for line in diagnostics.summary() {
         messages.notice(format!("config : {line}"));
     }
+}
+
+/// Whether messages appear on a terminal.
+fn is_shown_to_people(arguments: &Arguments) -> bool {
+    io::stderr().is_terminal() && !arguments.quiet
 }
 
 /// Whether to use colors (no-color.org).

@@ -70,8 +70,8 @@ pub fn of_text(severity: Severity, text: &str, sources: &SourceMap) -> Finding {
     Finding {
         severity,
         code: problems::code_of(text),
-        position: named_position(text, sources),
-        message: without_place(text).to_owned(),
+        position: weir_syntax::place(text, sources).map(|span| position(span, sources)),
+        message: weir_syntax::without_place(text).to_owned(),
         note: None,
         suggestion: None,
         times: 1,
@@ -84,22 +84,6 @@ fn position(span: Span, sources: &SourceMap) -> Position {
         line: span.line,
         columns: Some((span.start + 1, span.end + 1)),
     }
-}
-
-/// The first `FILE:LINE` in a text, of a file that was read.
-fn named_position(text: &str, sources: &SourceMap) -> Option<Position> {
-    sources.iter().find_map(|(_, source)| {
-        let (_, rest) = text.split_once(&format!("{}:", source.name()))?;
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let line = rest[..digits].parse().ok()?;
-        Some(Position { file: source.name().to_owned(), line, columns: None })
-    })
-}
-
-/// A text that begins with its position, without it: `[FILE:LINE] : ...`, `parsing [FILE:LINE] : ...`.
-fn without_place(text: &str) -> &str {
-    let placed = text.strip_prefix("parsing ").unwrap_or(text).starts_with('[');
-    text.split_once("] : ").filter(|_| placed).map_or(text, |(_, rest)| rest)
 }
 
 impl Finding {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use weir_syntax::{Severity, classic_line};
+use weir_syntax::{Severity, SourceMap, classic_line};
 use weir_sys::standard_error;
 
 /// Prints messages, and keeps them for `show startup-logs`.
@@ -25,6 +25,8 @@ struct MessagesState {
     finished: bool,
     /// Messages that were dropped since standard error last took one.
     dropped: u32,
+    /// On a terminal, while the process starts: the lines that messages name, and whether with colors.
+    sources: Option<(SourceMap, bool)>,
 }
 
 /// The verbosity.
@@ -50,6 +52,7 @@ impl Messages {
             shared: None,
             finished: false,
             dropped: 0,
+            sources: None,
         };
         Messages { state: Mutex::new(state) }
     }
@@ -62,6 +65,11 @@ impl Messages {
     /// The verbosity.
     pub fn verbosity(&self) -> Verbosity {
         self.lock().verbosity
+    }
+
+    /// Shows the line and a caret with warnings and errors that name a place in these files, until the start is over.
+    pub fn show_lines_of(&self, sources: SourceMap, color: bool) {
+        self.lock().sources = Some((sources, color));
     }
 
     /// An error.
@@ -111,9 +119,13 @@ impl Messages {
         }
         let line = classic_line(severity, process, text);
         state.remember(&line);
-        if state.shows(severity) {
-            state.print(shown.unwrap_or(&line));
+        if !state.shows(severity) {
+            return;
         }
+        let sources = state.sources.as_ref().filter(|_| grave && shown.is_none());
+        let with_line =
+            sources.and_then(|(sources, color)| weir_syntax::pretty(severity, text, sources, *color));
+        state.print(with_line.as_deref().or(shown).unwrap_or(&line));
     }
 
     /// Whether there was a warning.
@@ -142,6 +154,7 @@ impl Messages {
         let mut state = self.lock();
         state.remembered = state.logs();
         state.shared = None;
+        state.sources = None;
         state.finished = true;
     }
 

@@ -14,6 +14,7 @@ mod condition;
 mod diagnostic;
 mod environment;
 mod lexer;
+mod placed;
 mod reader;
 mod render;
 mod source;
@@ -30,6 +31,7 @@ pub use diagnostic::{
 };
 pub use environment::Environment;
 pub use lexer::{LexError, LexFault, MAX_LINE_BYTES, MAX_WORDS, Pseudo, lex_line};
+pub use placed::{place, pretty, without_place};
 pub use reader::{MAX_CONDITION_NESTING, Reader};
 pub use render::classic_line;
 pub use source::{FileId, Source, SourceMap, Span};
