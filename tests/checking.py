@@ -201,6 +201,17 @@ def lint_finds_log_sockets_without_a_daemon(binary, folder):
             assert lines_found(binary, folder, text) == ([(f"log {target} local0", "C717")] if found else []), (target, lines_found(binary, folder, text))
 
 
+def lint_finds_unknown_protocols(binary, folder):
+    """Names of ALPN that are never negotiated: in proxies of HTTP; others may have any protocol."""
+    site = Authority(folder).issue("one.example")
+    os.chmod(site, 0o600)
+    for value, mode, found in (("h2;http/1.1", "http", 1), ("h2,http1.1", "http", 1), ("h2,http/1.1", "http", 0), ("mqtt", "tcp", 0), ("mqtt,h22", "http", 2)):
+        for bind, server in ((f" ssl crt {site} alpn {value}", ""), ("", f" ssl verify none alpn {value}"), ("", f" check check-ssl verify none check-alpn {value}")):
+            line = f"bind 127.0.0.1:1{bind}" if bind else f"server s 127.0.0.1:2{server}"
+            text = HEAD.replace("http", mode) + f"listen l\n    bind 127.0.0.1:1{bind}\n    server s 127.0.0.1:2{server}\n"
+            assert lines_found(binary, folder, text) == [(line, "C718")] * found, (value, lines_found(binary, folder, text))
+
+
 def lint_finds_timeouts_that_contradict(binary, folder):
     for place, line, expected in [("f", "timeout client-fin 2s", 1), ("f", "timeout client-fin 1s", 0), ("d", "timeout tunnel 500ms", 2),
                                   ("d", "timeout tunnel 1h", 0), ("b", "timeout server-fin 3s", 1), ("f", "option httpclose", 1)]:

@@ -72,6 +72,22 @@ def a_terminal_gets_lines_of_faults_beyond_the_parser(binary, folder):
         binary, folder, HEAD + "listen l\n    bind 127.0.0.1:1\n    server s nowhere.invalid:1\n")[1]
 
 
+def usual_mistakes_have_advice(binary, folder):
+    """Words of other languages in conditions, no-break spaces, a byte order mark, a word of another section."""
+    site = HEAD + "frontend f\n    bind 127.0.0.1:1\n    acl a path /\n    http-request return status 200\n"
+    for text, advice in [
+            (site + "    http-request deny if a and a\n", "all conditions of a rule have to hold"),
+            (site + "    http-request deny if not a\n", "'!' in front of a condition reverses it"),
+            (site + "    http-request deny if {path_beg /a }\n", "a blank follows the opening brace"),
+            (site + "    http-request deny if { hdr_cnt(x) > 1 }\n", "an operator is one of gt, ge, eq, le, lt"),
+            (site + "    http-request deny if { src 10.0.0.0/33 }\n", "a mask of IPv4 has 32 bits at most"),
+            (site + "    bind\u00a0127.0.0.1:2\n", "a no-break space does not separate words"),
+            (site + "    daemon\n", "it is a word of the section 'global'"),
+            ("\ufeff" + site, "the file begins with a byte order mark")]:
+        shown = on_terminal(binary, folder.file("a.cfg", text), NO_COLOR="1", TERM="xterm")
+        assert advice in shown, (text, shown)
+
+
 def a_pipe_gets_a_line_with_file_and_number_for_each_fault(binary, folder):
     status, text = said(binary, folder, HEAD + "frontend f\n    bind 127.0.0.1:1\n    default_backend nobody\n    maxcon 5\n")
     alerts = [line for line in text.split("\n") if line.startswith("[ALERT]") and "rror" not in line]

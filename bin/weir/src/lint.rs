@@ -1,7 +1,7 @@
 //! `weir lint`: what a configuration says that can be served and is probably not meant.
 //!
 //! It finds rules that are never reached, ACLs that nothing uses, backends that nothing chooses, timeouts that contradict each
-//! other, secrets that all can read, conditions and limits that never apply, servers and log sockets out of reach; and reports the findings of `-c`, remarks for `-dD` included. A finding is a guess that is
+//! other, secrets that all can read, conditions and limits that never apply, servers and log sockets out of reach, unknown protocols; and reports the findings of `-c`, remarks for `-dD` included. A finding is a guess that is
 //! almost always right: where the running configuration could make it wrong (a backend named by a format), nothing is said.
 
 mod counters;
@@ -9,6 +9,7 @@ mod criteria;
 mod flow;
 mod log_sockets;
 mod names;
+mod protocols;
 mod redirects;
 mod secrets;
 mod servers;
@@ -66,6 +67,7 @@ fn inspect(subject: &Subject<'_>, known: &[Finding]) -> Vec<Finding> {
     found.extend(redirects::endless(subject));
     found.extend(servers::misused(subject));
     found.extend(log_sockets::unreachable(subject));
+    found.extend(protocols::unknown(subject));
     // Parsing tells of some rules that are never reached.
     let told = |finding: &Finding| {
         known.iter().any(|other| other.code == "C305" && other.line_of() == finding.line_of())
@@ -93,6 +95,18 @@ impl Subject<'_> {
         };
         finding(code, Some(position), message)
     }
+}
+
+/// Each line with the name of its section, if it is a proxy.
+fn with_sections(lines: &[Line]) -> impl Iterator<Item = (Option<&str>, &Line)> {
+    let mut section = None;
+    lines.iter().map(move |line| {
+        if weir_config::is_section(line.keyword().text()) {
+            let is_proxy = ["frontend", "backend", "listen"].iter().any(|kind| line.keyword().is(kind));
+            section = is_proxy.then(|| line.text(1));
+        }
+        (section, line)
+    })
 }
 
 /// A finding at a line.

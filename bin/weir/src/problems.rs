@@ -643,6 +643,12 @@ static PROBLEMS: &[Problem] = &[
         "Lines for it are lost, and counted in DroppedLogs of 'show info'. Start the log daemon, or correct the path.",
         &[],
     ),
+    row(
+        "C718",
+        "a name of ALPN that is not a protocol of HTTP",
+        "It is never negotiated. HTTP/2 is 'h2', HTTP/1.1 is 'http/1.1'; commas separate names.",
+        &[],
+    ),
 ];
 
 #[cfg(test)]

@@ -330,7 +330,12 @@ impl<'d> Document<'d> {
                 let keyword = line.keyword();
                 let nearest = did_you_mean(keyword.text(), SECTIONS.rows().map(|row| row.name));
                 let message = format!("unknown keyword '{keyword}' out of section.");
-                let note = "a file begins with a section, such as 'global', 'defaults' or 'frontend'";
+                let note = match keyword.text().starts_with(BYTE_ORDER_MARK) {
+                    true => {
+                        "the file begins with a byte order mark, which editors hide: save it as UTF-8 without one"
+                    }
+                    false => "a file begins with a section, such as 'global', 'defaults' or 'frontend'",
+                };
                 diagnostics.push(
                     Diagnostic::alert(keyword.span(), message)
                         .layout(Layout::ParsingTight)
@@ -648,6 +653,9 @@ fn section_name(line: &Line) -> &str {
         name => name,
     }
 }
+
+/// Editors put it in front of a text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -48,9 +48,10 @@ use crate::draft::{
     Pending, Refused, Section, Sections,
 };
 use crate::expressions::WrittenReference;
+use crate::global::GLOBAL_KEYWORDS;
 use crate::model::{Location, LogTarget, Proxy, ProxyIndex, ProxySection, RulesetKind, Rulesets};
 use crate::resources::Resources;
-use crate::rows::Handler;
+use crate::rows::{Handler, Row};
 use crate::sections::nearest_phrase;
 use crate::words::{Fault, Parsed, Words, fault, is_name_character, not_yet, suggesting};
 
@@ -476,12 +477,28 @@ fn unknown_keyword(context: &LineContext<'_>, line: &Line) -> Fault {
         let nearest = nearest_phrase(&PROXY_KEYWORDS, first)
             .or_else(|| weir_syntax::did_you_mean(first, ["option", "no", "default"]));
         let message = format!("unknown keyword '{first}' in '{}' section", context.draft.section.keyword());
-        return suggesting(fault(line.keyword().span(), message), nearest);
+        let mut fault = suggesting(fault(line.keyword().span(), message), nearest);
+        fault.note = advice(first).map(str::to_owned);
+        return fault;
     }
     let list: Vec<String> = seconds.iter().map(|second| format!("'{second}'")).collect();
     let nearest = weir_syntax::did_you_mean(line.text(1), seconds.iter().copied());
     let message = format!("'{first}' supports {} (got '{}')", list.join(", "), line.text(1));
     suggesting(fault(line.span_at(1), message), nearest)
+}
+
+/// Advice about words of another section and about blanks that separate nothing.
+fn advice(word: &str) -> Option<&'static str> {
+    let is_odd_blank = |letter: char| !letter.is_ascii() && (letter.is_whitespace() || letter == '\u{200b}');
+    match word {
+        word if word.contains(is_odd_blank) => {
+            Some("a no-break space does not separate words: write a blank")
+        }
+        word if GLOBAL_KEYWORDS.find(word).is_some_and(Row::is_ready) => {
+            Some("it is a word of the section 'global'")
+        }
+        _ => None,
+    }
 }
 
 /// The index of the next proxy, for names that are resolved later.

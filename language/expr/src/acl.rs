@@ -162,9 +162,12 @@ impl AclTable {
                 .iter()
                 .map(|(acl, _)| acl.name())
                 .chain(keywords::PREDEFINED.map(|(name, _)| name));
-            return Err(
-                ParseError::new(0, format!("no such ACL : '{name}'")).suggest(did_you_mean(name, known))
-            );
+            let error =
+                ParseError::new(0, format!("no such ACL : '{name}'")).suggest(did_you_mean(name, known));
+            return Err(match advice(name) {
+                Some(note) => error.note(note),
+                None => error,
+            });
         };
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         let line = AclExpr::parse(&words, 0, words.len(), scope).map_err(|error| {
@@ -551,5 +554,16 @@ impl<'p> TestParser<'p, '_> {
         let is_name = host.bytes().all(is_letter) && host.bytes().any(|byte| byte.is_ascii_alphabetic());
         let address = is_name.then(|| self.scope.loader.address_of(host))??;
         Some(format!("{address}{mask}").into_bytes())
+    }
+}
+
+/// Advice about words that other languages have in conditions.
+fn advice(name: &str) -> Option<&'static str> {
+    match name {
+        "and" | "&&" => Some("all conditions of a rule have to hold: leave the word out"),
+        "not" => Some("'!' in front of a condition reverses it"),
+        name if name.starts_with('{') => Some("a blank follows the opening brace: '{ path_beg /a }'"),
+        name if name.ends_with('}') => Some("a blank precedes the closing brace: '{ path_beg /a }'"),
+        _ => None,
     }
 }

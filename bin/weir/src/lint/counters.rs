@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_config::model::StickTable;
 use weir_expr::table::DataType;
-use weir_syntax::Line;
 
-use super::Subject;
+use super::{Subject, with_sections};
 use crate::findings::Finding;
 
 /// Fetches and converters of data that no table stores there.
@@ -76,18 +75,6 @@ fn tracked(subject: &Subject<'_>) -> BTreeMap<String, Vec<String>> {
         tables.entry(counter).or_default().extend(named.or(section).map(str::to_owned));
     }
     tables
-}
-
-/// Each line with the name of its section, if it is a proxy.
-fn with_sections(lines: &[Line]) -> impl Iterator<Item = (Option<&str>, &Line)> {
-    let mut section = None;
-    lines.iter().map(move |line| {
-        if weir_config::is_section(line.keyword().text()) {
-            let is_proxy = ["frontend", "backend", "listen"].iter().any(|kind| line.keyword().is(kind));
-            section = is_proxy.then(|| line.text(1));
-        }
-        (section, line)
-    })
 }
 
 /// One fetch or converter of data.

@@ -105,7 +105,9 @@ impl Parsed {
 /// `5`, `5:9`, `:9`, `5:`.
 pub(crate) fn parse_range(text: &[u8]) -> Result<(i64, i64), String> {
     let shown = show(text);
-    let number = |text: &str| text.parse::<i64>().map_err(|_| format!("'{shown}' is not a number"));
+    let is_symbol = [">", "<", ">=", "<=", "=", "=="].contains(&&*shown);
+    let advice = if is_symbol { ": an operator is one of gt, ge, eq, le, lt" } else { "" };
+    let number = |text: &str| text.parse::<i64>().map_err(|_| format!("'{shown}' is not a number{advice}"));
     let (low, high) = match shown.split_once(':') {
         None => (number(&shown)?, number(&shown)?),
         Some(("", "")) => (1, 0),
@@ -146,7 +148,7 @@ pub(super) fn parse_net(text: &[u8]) -> Result<Parsed, String> {
             None => Ipv4Addr::BROADCAST,
             Some(mask) => match mask.parse::<u32>() {
                 Ok(length @ 0..=32) => Ipv4Addr::from(u32::MAX.checked_shl(32 - length).unwrap_or(0)),
-                Ok(_) => return Err(error()),
+                Ok(_) => return Err(format!("{}: a mask of IPv4 has 32 bits at most", error())),
                 Err(_) => mask.parse().map_err(|_| error())?,
             },
         };

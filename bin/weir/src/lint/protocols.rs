@@ -1,0 +1,43 @@
+//! Names of ALPN that no client and no server of HTTP knows: the connection then speaks HTTP/1, or none of the names is chosen.
+
+use weir_config::model::Mode;
+
+use super::{Subject, with_sections};
+use crate::findings::Finding;
+
+/// Unknown names of `alpn` and `check-alpn` in proxies of HTTP.
+pub fn unknown(subject: &Subject<'_>) -> Vec<Finding> {
+    let is_http = |name: &str| {
+        subject.config.proxies.iter().any(|proxy| *proxy.name == *name && proxy.mode() == Mode::Http)
+    };
+    let mut found = Vec::new();
+    for (section, line) in with_sections(subject.lines) {
+        if !["bind", "server", "default-server"].contains(&line.text(0)) || !section.is_some_and(is_http) {
+            continue;
+        }
+        for (index, pair) in line.words().windows(2).enumerate() {
+            if !["alpn", "check-alpn"].contains(&pair[0].text()) {
+                continue;
+            }
+            for name in pair[1].text().split(',').filter(|name| !name.is_empty() && !KNOWN.contains(name)) {
+                let nearest = weir_syntax::did_you_mean(name, KNOWN.iter().copied());
+                let advice = match nearest {
+                    Some(known) => format!(" Was '{known}' meant?"),
+                    None if name.contains([';', ' ', '|']) => {
+                        " Commas separate protocols: 'h2,http/1.1'.".to_owned()
+                    }
+                    None => String::new(),
+                };
+                let message =
+                    format!("'{name}' is not a protocol of HTTP, so it is never negotiated.{advice}");
+                found.push(subject.finding(UNKNOWN, line.span_at(index + 1), message));
+            }
+        }
+    }
+    found
+}
+
+/// Identifiers of ALPN (RFC 7301, 6) that a proxy of HTTP may meet.
+const KNOWN: [&str; 5] = ["h2", "http/1.1", "http/1.0", "h3", "acme-tls/1"];
+
+const UNKNOWN: &str = "C718";
