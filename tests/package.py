@@ -62,7 +62,8 @@ def everything_is_where_a_distribution_has_it(binary, folder):
                        ("usr/share/zsh/vendor-completions/_weir-top", 0o644), ("usr/share/fish/vendor_completions.d/weir-top.fish", 0o644),
                        ("usr/share/bash-completion/completions/weir", 0o644), ("usr/share/zsh/vendor-completions/_weir", 0o644),
                        ("usr/share/fish/vendor_completions.d/weir.fish", 0o644),
-                       ("usr/share/doc/weir/copyright", 0o644), ("usr/share/doc/weir/examples/web-site.cfg", 0o644)):
+                       ("usr/share/doc/weir/copyright", 0o644), ("usr/share/doc/weir/examples/web-site.cfg", 0o644),
+                       ("usr/share/doc/weir/grafana/weir.json", 0o644)):
         known = os.stat(system.at(name))
         assert (stat.S_IMODE(known.st_mode), known.st_uid) == (mode, 0), (name, oct(known.st_mode), known.st_uid)
     assert run(system.at("usr/bin/weir"), "-vq")[1] == run(binary, "-vq")[1]
