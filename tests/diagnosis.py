@@ -82,6 +82,7 @@ def usual_mistakes_have_advice(binary, folder):
             (site + "    http-request deny if { hdr_cnt(x) > 1 }\n", "an operator is one of gt, ge, eq, le, lt"),
             (site + "    http-request deny if { src 10.0.0.0/33 }\n", "a mask of IPv4 has 32 bits at most"),
             (site + "    bind\u00a0127.0.0.1:2\n", "a no-break space does not separate words"),
+            (site + "    reqrep a b\n", "use 'http-request replace-path' or 'http-request replace-uri' for the request line"),
             (site + "    daemon\n", "it is a word of the section 'global'"),
             ("\ufeff" + site, "the file begins with a byte order mark")]:
         shown = on_terminal(binary, folder.file("a.cfg", text), NO_COLOR="1", TERM="xterm")

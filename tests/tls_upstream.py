@@ -128,6 +128,10 @@ backend u
     option tcp-check
     tcp-check connect
     server ok 127.0.0.1:{good.port} ssl verify none check inter 500
+backend w
+    option httpchk GET /w HTTP/1.1 auto.example
+    http-check connect default
+    server ok 127.0.0.1:{good.port} ssl verify none check inter 500
 backend v
     option tcp-check
     tcp-check connect default
@@ -139,13 +143,15 @@ backend v
         expected = {f"b/{name}": verdict for name, _, __, verdict in cases}
         expected |= {"c/checked": well, "c/clear": clear, "t/ok": ("UP", "L6OK", "(tcp-check)"), "u/ok": ("UP", "L4OK", "(tcp-check)"),
                      "t/plain": ("DOWN", "L6RSP", "SSL handshake failure at step 1 of tcp-check (connect)"),
-                     "v/ok": ("UP", "L7OK", "(tcp-check)")}
+                     "v/ok": ("UP", "L7OK", "(tcp-check)"), "w/ok": ("UP", "L7OK", "")}
         expected |= {f"h/{name}": ("UP", "L7OK", "") for name in ("auto", "noauto", "own")}
         settled(stats, expected)
     for seen in ((None, None, ""), ("back.example", None, ""), (None, "one", ""), (None, "two", ""), ("rule.example", "one", ""),
                  ("auto.example", None, "GET /h HTTP/1.1"), (None, None, "GET /h HTTP/1.1"), ("own.example", None, "GET /h HTTP/1.1"),
-                 ("server.example", None, ""), ("other.example", None, "/v")):
+                 ("server.example", None, ""), ("other.example", None, "/v"), (None, None, "GET /w HTTP/1.1")):
         assert seen in good.seen, (seen, good.seen)
+    # Only checks without a rule choose a name by themselves (manual, "check-sni-auto").
+    assert ("auto.example", None, "GET /w HTTP/1.1") not in good.seen, good.seen
 
 
 def what_checks_cannot_speak_is_refused(binary, folder):
