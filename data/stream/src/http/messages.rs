@@ -159,11 +159,11 @@ impl Stream {
     fn send_request_head(&mut self) -> Result<(), UpstreamError> {
         self.add_server_name().map_err(|_| no_room())?;
         self.request.body.rewind();
-        if let Some(kept) = self.attempts.kept_body().filter(|_| self.request.body.is_filtered()) {
-            self.request.body.repeat(kept);
-        }
         if !self.request.body.is_done() && self.server.is_shared() {
             self.keep_body_for_refusal();
+        }
+        if let Some(kept) = self.attempts.kept_body().filter(|_| self.request.body.is_filtered()) {
+            self.request.body.repeat(kept);
         }
         let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
         let bodiless = self.request.body.is_done();

@@ -1,0 +1,259 @@
+//! Each source of a body into each sink, with and without filters and inspection: however the bytes are cut, payload, trailers and
+//! the end are the same.
+
+mod support;
+
+use support::{HTTP, Peer, World, run};
+use weir_h2::{Connection, Event, Limits};
+use weir_http::Kind;
+use weir_mux::Message;
+use weir_sched::yield_now;
+
+const PIECES: [&str; 2] = ["hello", " world!"];
+const TRAILERS: &str = "x-sum: 9\r\n";
+
+/// The protocol of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// The framing of a body. In HTTP/2 bodies without a length end with trailers or DATA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Length,
+    Chunks,
+    Close,
+}
+
+/// A peer, with its engine of HTTP/2.
+struct End {
+    peer: Peer,
+    engine: Option<Connection>,
+    input: Vec<u8>,
+    kind: Kind,
+    stream: u32,
+}
+
+impl End {
+    /// A client asks, a server answers: `kind` is the kind of message that it sends.
+    fn new(peer: Peer, protocol: Protocol, kind: Kind) -> End {
+        let engine = (protocol == Protocol::Http2).then(|| match kind {
+            Kind::Request => Connection::client(Limits::default()),
+            Kind::Response => Connection::server(Limits::default()),
+        });
+        End { peer, engine, input: Vec::new(), kind, stream: 0 }
+    }
+
+    /// The bytes of a message.
+    fn bytes(&mut self, form: Form) -> Vec<u8> {
+        let first = match self.kind {
+            Kind::Request => "POST / HTTP/1.1\r\nhost: x\r\n",
+            Kind::Response => "HTTP/1.1 200 OK\r\n",
+        };
+        let framing = match form {
+            Form::Length => "content-length: 12\r\n",
+            Form::Chunks => "transfer-encoding: chunked\r\n",
+            Form::Close => "",
+        };
+        let Some(engine) = &mut self.engine else {
+            let body = match form {
+                Form::Chunks => format!("5;n=v\r\nhello\r\n7\r\n world!\r\n0\r\n{TRAILERS}\r\n"),
+                _ => PIECES.concat(),
+            };
+            return format!("{first}{framing}\r\n{body}").into_bytes();
+        };
+        let mut message = Message::new(10);
+        message.read_kept(self.kind, format!("{first}{framing}\r\n").as_bytes()).expect("a head");
+        match self.kind {
+            Kind::Request => {
+                let opened = engine.open(&message.head, message.bytes(), b"http", true, false);
+                self.stream = opened.expect("there is room");
+            }
+            Kind::Response => {
+                assert!(engine.send_head(self.stream, &message.head, message.bytes(), false));
+            }
+        }
+        for (at, piece) in PIECES.iter().enumerate() {
+            let ends = at == 1 && form != Form::Chunks;
+            assert_eq!(engine.send_data(self.stream, piece.as_bytes(), ends), piece.len());
+        }
+        if form == Form::Chunks {
+            assert!(engine.send_trailers(self.stream, TRAILERS.as_bytes()));
+        }
+        let bytes = engine.output().to_vec();
+        engine.flushed(bytes.len());
+        bytes
+    }
+
+    /// Sends a message in two pieces; the proxy sees each alone.
+    async fn send(&mut self, bytes: &[u8], cut: usize) {
+        for piece in [&bytes[..cut], &bytes[cut..]] {
+            self.peer.send(piece).await;
+            for _ in 0..4 {
+                yield_now().await;
+            }
+        }
+    }
+
+    /// Receives a message: its payload, and its trailers.
+    async fn receive(&mut self) -> (String, String) {
+        let mut payload = String::new();
+        loop {
+            let trailers = match self.engine.is_some() {
+                true => self.look(&mut payload),
+                false => whole(&self.input, &mut payload),
+            };
+            if let Some(engine) = &mut self.engine {
+                let output = engine.output().to_vec();
+                engine.flushed(output.len());
+                self.peer.send(output).await;
+            }
+            if let Some(trailers) = trailers {
+                if self.engine.is_none() {
+                    self.input.clear();
+                }
+                return (payload, trailers);
+            }
+            let first = self.peer.read(1).await;
+            if first.is_empty() {
+                let text = String::from_utf8_lossy(&self.input).into_owned();
+                let (head, body) = text.split_once("\r\n\r\n").expect("a head came");
+                assert!(!head.contains("content-length") && !head.contains("chunked"), "{text}");
+                return (body.to_owned(), String::new());
+            }
+            self.input.extend(first);
+            self.input.extend(self.peer.read_now(65_536).await);
+        }
+    }
+
+    /// Gives the input to the engine: the trailers, once the message is complete.
+    fn look(&mut self, payload: &mut String) -> Option<String> {
+        let engine = self.engine.as_mut()?;
+        loop {
+            let (used, event) = engine.advance(&self.input, 0);
+            let mut ended = None;
+            match event {
+                Event::More => {
+                    self.input.drain(..used);
+                    return None;
+                }
+                Event::Request { stream, end } | Event::Response { stream, end } => {
+                    let mut head = engine.room();
+                    engine.take_head(&mut head);
+                    assert!(!end && head.fault.is_none());
+                    self.stream = stream;
+                }
+                Event::Data { bytes, end, stream } => {
+                    payload.push_str(&String::from_utf8_lossy(&self.input[bytes.clone()]));
+                    engine.consumed(stream, bytes.len() as u32);
+                    ended = end.then(String::new);
+                }
+                Event::Trailers { .. } => {
+                    ended = Some(String::from_utf8_lossy(engine.trailers()).into_owned());
+                }
+                Event::Window { .. } => {}
+                other => panic!("{other:?}"),
+            }
+            self.input.drain(..used);
+            if ended.is_some() {
+                return ended;
+            }
+        }
+    }
+}
+
+/// Reads a message of HTTP/1 with a length or in chunks: its trailers, once it is complete.
+fn whole(input: &[u8], payload: &mut String) -> Option<String> {
+    let text = std::str::from_utf8(input).expect("a text");
+    let (head, mut body) = text.split_once("\r\n\r\n")?;
+    payload.clear();
+    if !head.contains("chunked") {
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "))?;
+        let length: usize = length.parse().expect("a number");
+        assert!(body.len() <= length, "{text}");
+        payload.push_str(body);
+        return (body.len() == length).then(String::new);
+    }
+    loop {
+        let (size, rest) = body.split_once("\r\n")?;
+        let size = usize::from_str_radix(size, 16).expect("a size");
+        if size == 0 {
+            let end =
+                rest.find("\r\n\r\n").map(|at| at + 2).or_else(|| rest.starts_with("\r\n").then_some(0))?;
+            assert_eq!(&rest[end..], "\r\n");
+            return Some(rest[..end].to_owned());
+        }
+        payload.push_str(rest.get(..size)?);
+        body = rest.get(size..)?.strip_prefix("\r\n")?;
+    }
+}
+
+/// One exchange. Its request or its response is cut.
+async fn exchange(
+    world: &World,
+    client: &mut End,
+    server: Protocol,
+    forms: [Form; 2],
+    cut: impl Fn(Kind, usize) -> usize,
+) -> [(String, String); 2] {
+    let bytes = client.bytes(forms[0]);
+    client.send(&bytes, cut(Kind::Request, bytes.len()).min(bytes.len())).await;
+    let mut server = End::new(world.accept("s1").await, server, Kind::Response);
+    let request = server.receive().await;
+    let bytes = server.bytes(forms[1]);
+    server.send(&bytes, cut(Kind::Response, bytes.len()).min(bytes.len())).await;
+    if forms[1] == Form::Close && server.engine.is_none() {
+        server.peer.finish();
+    }
+    [request, client.receive().await]
+}
+
+/// Checks all cuts of one pair, on one connection of a client.
+#[track_caller]
+fn check(protocols: [Protocol; 2], mode: &'static str) {
+    let word = |protocol| if protocol == Protocol::Http2 { " proto h2" } else { "" };
+    let [client_word, server_word] = protocols.map(word);
+    let text = format!(
+        "{HTTP}listen front\n bind 127.0.0.1:1{client_word}\n http-reuse never\n{mode}\n server s1 {{s1}}{server_word}\n"
+    );
+    run(text, move |world| async move {
+        let mut client = End::new(world.client(), protocols[0], Kind::Request);
+        // The trailers of a body with a length, or to a peer that gets a length, do not exist.
+        let whole = |form| (PIECES.concat(), if form == Form::Chunks { TRAILERS } else { "" }.to_owned());
+        for forms in [[Form::Length; 2], [Form::Chunks; 2], [Form::Length, Form::Close]] {
+            let mut length = [usize::MAX; 2];
+            let mut cut = 1;
+            while cut < length[0].max(length[1]) {
+                let seen = std::cell::Cell::new([0; 2]);
+                let at = |kind, bytes| {
+                    let mut all = seen.get();
+                    all[usize::from(kind == Kind::Response)] = bytes;
+                    seen.set(all);
+                    cut
+                };
+                let came = exchange(&world, &mut client, protocols[1], forms, at).await;
+                length = seen.get();
+                assert_eq!(came, forms.map(whole), "{protocols:?}, {mode}, {forms:?} cut at {cut}");
+                cut += 1;
+                // The end of its connection may be the end of the body.
+                if forms[1] == Form::Close {
+                    client = End::new(world.client(), protocols[0], Kind::Request);
+                }
+            }
+        }
+    });
+}
+
+/// Payload is the same in chunks of weir's own, in a length, in DATA.
+#[test]
+fn every_pair_passes_whole_bodies_at_every_cut() {
+    for mode in ["", " filter trace quiet max-fwd 3", " option http-buffer-request"] {
+        for client in [Protocol::Http1, Protocol::Http2] {
+            for server in [Protocol::Http1, Protocol::Http2] {
+                check([client, server], mode);
+            }
+        }
+    }
+}
