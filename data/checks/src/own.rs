@@ -205,7 +205,8 @@ fn spop_hello(came: &[u8], complete: bool) -> Option<Conclusion> {
     match content.len().cmp(&length) {
         Ordering::Less if !complete => None,
         Ordering::Equal => Some(match spop_agent(&content[SPOP_HEADER - 4..]) {
-            Ok(()) => Conclusion::well(0, ""),
+            // The words of 2.6, which scripts expect; 3.2 says nothing.
+            Ok(()) => Conclusion::well(0, "SPOA server is ok"),
             Err(why) => Conclusion::invalid(why),
         }),
         Ordering::Less | Ordering::Greater => invalid(),
@@ -384,7 +385,11 @@ mod tests {
         let hello = |frame: &[u8]| [&[0, 0, 0, frame.len() as u8], frame].concat();
         let begin = b"\x65\0\0\0\x01\0\0\x07version\x08\x03".as_slice();
         let rest = b"\x0emax-frame-size\x03\xfc\xf0\x06\x0ccapabilities\x08\0".as_slice();
-        check_whole(OwnExpected::SpopHello, &hello(&[begin, b"2.0", rest].concat()), (true, 0, ""));
+        check_whole(
+            OwnExpected::SpopHello,
+            &hello(&[begin, b"2.0", rest].concat()),
+            (true, 0, "SPOA server is ok"),
+        );
         let with = |text: &[u8]| [begin, text].concat();
         let (size, rest) = (&b"\x0emax-frame-size"[..], &b"\x0ccapabilities\x08\0"[..]);
         for (frame, why) in [
