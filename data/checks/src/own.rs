@@ -198,9 +198,12 @@ fn spop_hello(came: &[u8], complete: bool) -> Option<Conclusion> {
         return if complete && !came.is_empty() { invalid() } else { None };
     };
     // A disconnection is read as a hello, and lacks its values. Frames are whole (FIN alone), and belong to no stream.
-    let ([101 | 102, 0, 0, 0, 1, 0, 0], _) = content.split_at(SPOP_HEADER - length.len()) else {
-        return invalid();
-    };
+    match content.split_at(SPOP_HEADER - length.len()).0 {
+        [101 | 102, 0, 0, 0, 1, 0, 0] => {}
+        // The words of 2.6, which scripts expect.
+        [101, 0, 0, 0, 0, 0, 0] => return Some(Conclusion::invalid("fragmentation not supported")),
+        _ => return invalid(),
+    }
     let length = u32::from_be_bytes(length.try_into().ok()?) as usize;
     match content.len().cmp(&length) {
         Ordering::Less if !complete => None,
@@ -393,7 +396,7 @@ mod tests {
         let with = |text: &[u8]| [begin, text].concat();
         let (size, rest) = (&b"\x0emax-frame-size"[..], &b"\x0ccapabilities\x08\0"[..]);
         for (frame, why) in [
-            (b"\x65\0\0\0\0\0\0".to_vec(), INVALID_FRAME),
+            (b"\x65\0\0\0\0\0\0".to_vec(), "fragmentation not supported"),
             (b"\x65\0\0\0\x03\0\0".to_vec(), INVALID_FRAME),
             (b"\x65\0\0\0\x01\x01\0".to_vec(), INVALID_FRAME),
             (b"\x67\0\0\0\x01\0\0".to_vec(), INVALID_FRAME),
