@@ -138,6 +138,8 @@ def r158_r160_alone_too_a_process_becomes_somebody_else(binary, folder):
         # Started with groups of its own, which a process that becomes somebody else must not keep.
         with Program(binary, *words, "-p", pid_file, "-f", config, extra_groups=[4, 24]) as program:
             assert wait_until(lambda: connects(port)), program.process.poll()
+            # The file comes after the first listener.
+            assert wait_until(lambda: os.path.exists(pid_file) and os.path.getsize(pid_file) > 0)
             with open(pid_file) as file:
                 pid = int(file.read())
             try:
