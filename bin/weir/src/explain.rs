@@ -278,6 +278,20 @@ fn configured(word: &ConfigWord) -> Entry {
     }
 }
 
+/// A fetch and its converters: commas inside parentheses separate arguments.
+pub fn parts(expression: &str) -> Vec<&str> {
+    let mut depth = 0_usize;
+    let separates = |c: char| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    };
+    expression.split(separates).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use weir_config::vocabulary::{ConfigWord, WordPlace, WordState};
 
 use super::Sort;
-use crate::explain::Entry;
 use crate::explain::lines::{self, Expressions, Line};
+use crate::explain::{Entry, parts};
 
 /// What the entries of tables show: expressions with their values, commands with their answers, lines of configurations.
 pub struct Examples {
@@ -263,20 +263,6 @@ fn is_fit(expression: &str, value: &str) -> bool {
         && !foreign
         && expression.len() <= LONGEST
         && ![expression, value].iter().any(|text| text.contains(['`', '|']))
-}
-
-/// A fetch and its converters: commas inside parentheses separate arguments.
-fn parts(expression: &str) -> Vec<&str> {
-    let mut depth = 0_usize;
-    let separates = |c: char| {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        c == ',' && depth == 0
-    };
-    expression.split(separates).collect()
 }
 
 /// What stands before the arguments.

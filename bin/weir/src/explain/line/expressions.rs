@@ -5,7 +5,7 @@ use std::fmt::Write;
 use weir_expr::alias::Alias;
 use weir_syntax::Line;
 
-use super::super::Entry;
+use super::super::{Entry, parts};
 use super::{Book, RULES};
 
 /// Entries that expressions are made of.
@@ -282,17 +282,8 @@ fn groups<'w>(words: &[&'w str]) -> Vec<Vec<ConditionTest<'w>>> {
 
 /// The calls of an expression, each with its arguments.
 fn calls(expression: &str) -> Vec<(&str, Vec<&str>)> {
-    let mut depth = 0_usize;
-    let separates = |c: char| {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        c == ',' && depth == 0
-    };
-    expression
-        .split(separates)
+    parts(expression)
+        .into_iter()
         .map(|call| {
             let (name, arguments) = call.split_once('(').unwrap_or((call, ""));
             let arguments = arguments.strip_suffix(')').unwrap_or(arguments);
