@@ -184,9 +184,8 @@ impl FilterChain {
         self.stages.iter_mut().for_each(Stage::begin);
     }
 
-    /// Starts the same body again.
+    /// Has the filters forget the body that [`FilterChain::begin`] started, because it is the former one again.
     pub fn restart(&mut self) {
-        self.begin();
         self.stages.iter_mut().for_each(|stage| stage.filter.restart());
     }
 

@@ -201,9 +201,11 @@ impl Transfer {
         filters.min(self.aside.as_ref().and_then(|aside| aside.resumes).unwrap_or(Tick::NEVER))
     }
 
-    /// The source, a service, goes on at this time.
-    pub fn resume_at(&mut self, at: Tick) {
-        self.aside.get_or_insert_default().resumes = Some(at);
+    /// The source, a service, goes on at this time; none if it does not wait.
+    pub fn resume_at(&mut self, at: Option<Tick>) {
+        if at.is_some() || self.aside.is_some() {
+            self.aside.get_or_insert_default().resumes = at;
+        }
     }
 
     /// Moves what can be moved now.

@@ -399,9 +399,8 @@ impl Stream {
                         if !stream.client.is_broken() => {}
                     _ => return Err(ABORTED),
                 }
-                if flow == Flow::AwaitSource {
-                    stream.response.body.resume_at(source.resumes_at());
-                }
+                let waits_for_service = flow == Flow::AwaitSource;
+                stream.response.body.resume_at(waits_for_service.then(|| source.resumes_at()));
                 Ok(Step::Wait(Waits {
                     client_takes: flow == Flow::AwaitSink,
                     withheld: matches!(flow, Flow::Withheld | Flow::AwaitSource),

@@ -318,6 +318,18 @@ fn a_service_may_wait_and_lend() {
             client.send(GET).await;
             world.accept("s1").await;
         });
+        // The time of its wait is over while a filter holds the bytes back.
+        let limit =
+            " filter bwlim-out o default-limit 1 default-period 1s\n http-request set-bandwidth-limit o\n";
+        run(plain(&format!("{filter}{limit} stats enable\n stats uri /stats\n")), |world| async move {
+            let mut client = world.client();
+            let began = weir_sched::now();
+            client.send("GET /stats;slow HTTP/1.0\r\n\r\n").await;
+            client.head().await;
+            assert_eq!(client.read(10).await, b"firstlater");
+            let took = weir_sched::now().since(began);
+            assert!((120_000..=131_000).contains(&took), "{took}");
+        });
         run(plain(&format!("{filter} stats enable\n stats uri /stats\n")), |world| async move {
             let mut client = world.client();
             client.send("GET /stats;slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
