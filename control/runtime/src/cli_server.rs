@@ -54,11 +54,11 @@ impl Acceptor for CliAcceptor {
         None
     }
 
-    fn admit(&self) -> Result<Self::Ticket, &'static ConnectionLimit> {
-        let all = self.live.record.cli_connections;
-        let place = all.enter(self.live.record.cli_connections_limit).ok_or(all)?;
+    fn admit(&self) -> Result<Self::Ticket, &ConnectionLimit> {
+        let all = &self.live.record.cli_connections;
+        let place = Permit::enter(Arc::clone(all), self.live.record.cli_connections_limit).ok_or(&**all)?;
         let (of_socket, limit) = (&self.socket.connections, self.socket.settings.connections);
-        let own = of_socket.enter(limit.unwrap_or(u32::MAX)).ok_or(of_socket)?;
+        let own = Permit::enter(Arc::clone(of_socket), limit.unwrap_or(u32::MAX)).ok_or(&**of_socket)?;
         Ok((place, own))
     }
 

@@ -9,7 +9,7 @@
 //! ```
 
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weir_backend::{BackendCounter, FrontendCounter};
@@ -39,7 +39,7 @@ pub struct Lifecycle {
     /// Log servers that get the contents of rings.
     pub forwards: &'static [Forward],
     /// Connections that are not streams: clients of the runtime API.
-    pub operators: &'static ConnectionLimit,
+    pub operators: Arc<ConnectionLimit>,
     /// `log-forward` sections.
     pub relays: &'static LiveRelays,
     /// `peers` sections.
@@ -153,7 +153,7 @@ impl Lifecycle {
     async fn wait_for_the_last(&self) {
         let deadline = self.hard_stop_after.map_or(Tick::NEVER, after);
         let task = weir_sched::current();
-        let gates = [&self.instance.connections, self.operators];
+        let gates = [&self.instance.connections, &*self.operators];
         loop {
             // The task enlists first, then checks: see `ConnectionLimit`. So a process with idle connections sleeps for hours.
             gates.iter().for_each(|gate| gate.enlist(task));

@@ -262,7 +262,7 @@ fn try_serve(
         hard_stop_after: global.hard_stop_after,
         grace: global.grace,
         forwards: &record.events.forwards,
-        operators: record.cli_connections,
+        operators: Arc::clone(&record.cli_connections),
         relays,
         peers,
         operator_acceptors: Mutex::default(),

@@ -6,11 +6,12 @@
 
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_cli::{Level, SeverityOutput};
 use weir_config::model::Global;
-use weir_net::Connection;
+use weir_net::{Connection, Permit};
 use weir_sched::{Class, Descriptor, Kind, Tick, wait};
 use weir_sys::process::NullDevice;
 use weir_sys::{Address, Errno, pass};
@@ -93,7 +94,7 @@ pub fn attend(
 }
 
 fn admit(live: Live, socket: &'static CliSocket, client: OwnedFd) {
-    let place = live.record.cli_connections.enter(u32::MAX);
+    let place = Permit::enter(Arc::clone(&live.record.cli_connections), u32::MAX);
     weir_sched::spawn(&SESSION, Class::Urgent, async move {
         let _counted = place;
         if let Ok(descriptor) = Descriptor::register(client) {

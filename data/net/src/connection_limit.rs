@@ -3,6 +3,8 @@
 //! A connection holds a [`Permit`] of each limit that it counts for. Giving one back wakes one waiter; [`Semaphore`],
 //! which is model-checked, makes sure that no wake-up is lost.
 
+use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use weir_sched::TaskKey;
@@ -15,9 +17,11 @@ pub struct ConnectionLimit {
     maximum: AtomicU32,
 }
 
-/// One counted connection. Dropping it ends the count.
+/// One counted connection. Dropping it ends the count. It owns a share of its limit, or borrows it.
 #[derive(Debug)]
-pub struct Permit(&'static ConnectionLimit);
+pub struct Permit<L = Arc<ConnectionLimit>>(L)
+where
+    L: Deref<Target = ConnectionLimit>;
 
 impl ConnectionLimit {
     /// A count of zero, without waiters.
@@ -48,12 +52,6 @@ impl ConnectionLimit {
         }
     }
 
-    /// Counts one more, if there are fewer than `limit`.
-    #[inline]
-    pub fn enter(&'static self, limit: u32) -> Option<Permit> {
-        self.semaphore.enter(limit).then(|| Permit(self))
-    }
-
     /// Adds a task to the waiters, one of which is woken for each place that becomes free. The task must try once
     /// more before it waits.
     pub fn enlist(&self, task: TaskKey) {
@@ -80,7 +78,13 @@ impl ConnectionLimit {
     }
 }
 
-impl Permit {
+impl<L: Deref<Target = ConnectionLimit>> Permit<L> {
+    /// Counts one more in `limit`, if there are fewer than `most`.
+    #[inline]
+    pub fn enter(limit: L, most: u32) -> Option<Self> {
+        limit.semaphore.enter(most).then(|| Permit(limit))
+    }
+
     /// Counts the place for the maximum: the connection is used, not only tried.
     #[inline]
     pub fn keep(&self) {
@@ -89,7 +93,9 @@ impl Permit {
             self.0.maximum.fetch_max(now, Relaxed);
         }
     }
+}
 
+impl Permit<&ConnectionLimit> {
     /// Keeps the count without this value: the caller must call [`ConnectionLimit::leave`] once.
     #[inline]
     pub fn count_on(self) {
@@ -97,7 +103,7 @@ impl Permit {
     }
 }
 
-impl Drop for Permit {
+impl<L: Deref<Target = ConnectionLimit>> Drop for Permit<L> {
     fn drop(&mut self) {
         self.0.leave();
     }
@@ -109,10 +115,10 @@ mod tests {
 
     #[test]
     fn places_count_and_the_most_of_them_is_remembered() {
-        let gate: &'static ConnectionLimit = Box::leak(Box::default());
-        let first = gate.enter(2).expect("room");
-        let second = gate.enter(2).expect("room");
-        assert!(gate.enter(2).is_none());
+        let gate = Arc::new(ConnectionLimit::new());
+        let first = Permit::enter(Arc::clone(&gate), 2).expect("room");
+        let second = Permit::enter(&*gate, 2).expect("room");
+        assert!(Permit::enter(&*gate, 2).is_none());
         second.keep();
         drop(second);
         assert_eq!((gate.inside(), gate.maximum()), (1, 2));

@@ -34,7 +34,7 @@ pub trait Acceptor: 'static {
     fn too_fast(&self) -> Option<Tick>;
 
     /// A permit for one connection, or the limit that is reached.
-    fn admit(&self) -> Result<Self::Ticket, &'static ConnectionLimit>;
+    fn admit(&self) -> Result<Self::Ticket, &ConnectionLimit>;
 
     /// Gives a permit that may have been offered to this task to another waiter.
     fn give_way(&self);
@@ -151,13 +151,13 @@ fn take_the_last<D: Acceptor>(listener: &Descriptor, passed: bool, acceptor: &D)
 }
 
 /// Why accepting stopped.
-enum Halt {
+enum Halt<'a> {
     /// No connection waits.
     Drained,
     /// Other tasks run first.
     Batch,
     /// A limit is reached.
-    Full(&'static ConnectionLimit),
+    Full(&'a ConnectionLimit),
     /// A rate limit is reached.
     Until(Tick),
     /// A system call failed.
@@ -169,7 +169,12 @@ fn receive(listener: impl AsFd) -> weir_sys::Result<(OwnedFd, Address)> {
     pass::receive_connection(listener).map(|connection| (connection, Address::Unnamed))
 }
 
-fn accept_some<D: Acceptor>(listener: &Descriptor, passed: bool, acceptor: &D, batch: u32) -> Halt {
+fn accept_some<'a, D: Acceptor>(
+    listener: &Descriptor,
+    passed: bool,
+    acceptor: &'a D,
+    batch: u32,
+) -> Halt<'a> {
     for _ in 0..batch.max(1) {
         if let Some(tick) = acceptor.too_fast() {
             return Halt::Until(tick);
@@ -201,7 +206,7 @@ fn accept_some<D: Acceptor>(listener: &Descriptor, passed: bool, acceptor: &D, b
 }
 
 /// Waits until there may be room. The task enlists first, then tries again: see [`ConnectionLimit`].
-async fn wait_for_room<D: Acceptor>(full: &'static ConnectionLimit, acceptor: &D) {
+async fn wait_for_room<D: Acceptor>(full: &ConnectionLimit, acceptor: &D) {
     let task = current();
     full.enlist(task);
     match acceptor.admit() {
@@ -254,6 +259,7 @@ mod tests {
     use crate::endpoint::{Endpoint, Opener, SocketOptions};
     use std::cell::{Cell, RefCell};
     use std::net::{Ipv4Addr, TcpStream};
+    use std::sync::Arc;
     use weir_sched::{Class, Kind, TaskKey};
 
     static KIND: Kind = Kind::new("test");
@@ -265,7 +271,7 @@ mod tests {
     }
 
     /// Allows two connections at a time.
-    struct Small(&'static ConnectionLimit);
+    struct Small(Arc<ConnectionLimit>);
 
     impl Acceptor for Small {
         type Ticket = Permit;
@@ -278,10 +284,10 @@ mod tests {
             None
         }
 
-        fn admit(&self) -> Result<Permit, &'static ConnectionLimit> {
-            self.0.enter(2).ok_or_else(|| {
+        fn admit(&self) -> Result<Permit, &ConnectionLimit> {
+            Permit::enter(Arc::clone(&self.0), 2).ok_or_else(|| {
                 REFUSED_TICKETS.set(REFUSED_TICKETS.get() + 1);
-                self.0
+                &*self.0
             })
         }
 
@@ -301,7 +307,7 @@ mod tests {
         let any = Address::from((Ipv4Addr::LOCALHOST, 0));
         let opened = Opener::new().open(&Endpoint::Address(any), &options).expect("any port");
         let listener = Descriptor::register(opened.socket).expect("a descriptor");
-        let acceptor = Small(Box::leak(Box::default()));
+        let acceptor = Small(Arc::default());
         let task = weir_sched::spawn(&KIND, Class::Normal, accept(listener, acceptor, 4));
         (opened.address.port(), task)
     }

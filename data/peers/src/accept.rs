@@ -44,8 +44,9 @@ impl Acceptor for PeerAcceptor {
         None
     }
 
-    fn admit(&self) -> Result<Permit, &'static ConnectionLimit> {
-        self.section.connections.enter(self.section.most_connections()).ok_or(&self.section.connections)
+    fn admit(&self) -> Result<Permit, &ConnectionLimit> {
+        let limit = &self.section.connections;
+        Permit::enter(Arc::clone(limit), self.section.most_connections()).ok_or(&**limit)
     }
 
     fn give_way(&self) {

@@ -37,7 +37,7 @@ pub struct Section {
     /// Called with what happens to connections of peers.
     pub log: ListenerLog,
     /// Connections of peers to this instance.
-    pub connections: ConnectionLimit,
+    pub connections: Arc<ConnectionLimit>,
     learning: Mutex<Option<Learning>>,
     stopping: AtomicBool,
     teaching: AtomicBool,
@@ -175,7 +175,7 @@ impl Section {
             has_predecessor: false,
             report: Box::new(|_| ()),
             log: Box::new(|_| ()),
-            connections: ConnectionLimit::new(),
+            connections: Arc::default(),
             learning: Mutex::default(),
             stopping: AtomicBool::new(false),
             teaching: AtomicBool::new(false),

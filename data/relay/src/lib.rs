@@ -48,7 +48,7 @@ pub struct Relay {
     /// How long a sender may be silent.
     pub client_timeout: Option<Duration>,
     /// Its current connections.
-    pub connections: ConnectionLimit,
+    pub connections: Arc<ConnectionLimit>,
     /// The limit of these connections.
     pub connections_limit: u32,
 }
@@ -63,7 +63,7 @@ pub struct ForwardListener {
     /// TLS settings, if connections use TLS, after that header.
     pub tls: Option<Arc<dyn ChooseServer>>,
     /// Its current connections.
-    pub connections: ConnectionLimit,
+    pub connections: Arc<ConnectionLimit>,
     /// The limit of these connections.
     pub connections_limit: u32,
 }

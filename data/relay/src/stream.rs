@@ -34,7 +34,12 @@ pub struct StreamAcceptor {
 }
 
 /// The limits that a connection counts for.
-type Permits = [Permit; 3];
+#[derive(Debug)]
+pub struct Permits {
+    process: Permit<&'static ConnectionLimit>,
+    section: Permit,
+    listener: Permit,
+}
 
 impl Acceptor for StreamAcceptor {
     type Ticket = Permits;
@@ -47,14 +52,15 @@ impl Acceptor for StreamAcceptor {
         None
     }
 
-    fn admit(&self) -> Result<Permits, &'static ConnectionLimit> {
-        let enter = |gate: &'static ConnectionLimit, limit| gate.enter(limit).ok_or(gate);
-        let relay = self.listener.relay;
-        Ok([
-            enter(self.relays.connections, self.relays.may_hold())?,
-            enter(&relay.connections, relay.connections_limit)?,
-            enter(&self.listener.connections, self.listener.connections_limit)?,
-        ])
+    fn admit(&self) -> Result<Permits, &ConnectionLimit> {
+        let (relays, listener, relay) = (self.relays, self.listener, self.listener.relay);
+        Ok(Permits {
+            process: Permit::enter(relays.connections, relays.may_hold()).ok_or(relays.connections)?,
+            section: Permit::enter(Arc::clone(&relay.connections), relay.connections_limit)
+                .ok_or(&*relay.connections)?,
+            listener: Permit::enter(Arc::clone(&listener.connections), listener.connections_limit)
+                .ok_or(&*listener.connections)?,
+        })
     }
 
     fn give_way(&self) {
@@ -64,7 +70,9 @@ impl Acceptor for StreamAcceptor {
     }
 
     fn enter(&self, ticket: Permits, socket: OwnedFd, peer: Address) {
-        ticket.iter().for_each(Permit::keep);
+        ticket.process.keep();
+        ticket.section.keep();
+        ticket.listener.keep();
         let acceptor = *self;
         weir_sched::spawn(&SESSION, Class::Bulk, async move {
             let _counted = ticket;

@@ -43,7 +43,7 @@ impl World {
             lines_only: false,
             host: HostStrategy::Keep,
             client_timeout: None,
-            connections: ConnectionLimit::new(),
+            connections: Arc::default(),
             connections_limit: 2,
         };
         change(&mut relay);
@@ -52,7 +52,7 @@ impl World {
             relay,
             accept_proxy: false,
             tls: None,
-            connections: ConnectionLimit::new(),
+            connections: Arc::default(),
             connections_limit: u32::MAX,
         }));
         let (gate, limit) = (Box::leak(Box::default()), Box::leak(Box::new(AtomicU32::new(100))));
@@ -296,7 +296,7 @@ fn a_proxy_header_says_who_sends() {
             relay: world.relay,
             accept_proxy: true,
             tls: None,
-            connections: ConnectionLimit::new(),
+            connections: Arc::default(),
             connections_limit: u32::MAX,
         }));
         let world = World { listener, ..world };

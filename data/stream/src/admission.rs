@@ -9,9 +9,9 @@ use crate::instance::Listener;
 /// The permits for one connection: it counts for the process, the frontend and the listener as long as this lives.
 #[derive(Debug)]
 pub struct Admission {
-    process: Permit,
-    frontend: Permit,
-    listener: Permit,
+    process: Permit<&'static ConnectionLimit>,
+    frontend: Permit<&'static ConnectionLimit>,
+    listener: Permit<&'static ConnectionLimit>,
 }
 
 /// An accepted connection. Dropping it ends all its counts.
@@ -44,14 +44,10 @@ impl Listener {
     pub fn admit(&'static self) -> Result<Admission, &'static ConnectionLimit> {
         let proxy = self.proxy();
         let instance = proxy.instance();
-        let process = instance
-            .connections
-            .enter(instance.limits.connections.load(Relaxed))
-            .ok_or(&instance.connections)?;
-        let frontend =
-            proxy.connections.enter(proxy.connections_limit.load(Relaxed)).ok_or(&proxy.connections)?;
-        let limit = self.bind.options.maxconn.unwrap_or(u32::MAX);
-        let listener = self.connections.enter(limit).ok_or(&self.connections)?;
+        let enter = |limit: &'static ConnectionLimit, most| Permit::enter(limit, most).ok_or(limit);
+        let process = enter(&instance.connections, instance.limits.connections.load(Relaxed))?;
+        let frontend = enter(&proxy.connections, proxy.connections_limit.load(Relaxed))?;
+        let listener = enter(&self.connections, self.bind.options.maxconn.unwrap_or(u32::MAX))?;
         Ok(Admission { process, frontend, listener })
     }
 }

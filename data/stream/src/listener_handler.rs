@@ -75,7 +75,7 @@ impl Acceptor for ListenerHandler {
         proxy.instance().too_fast().or_else(|| proxy.too_fast()).or_else(of_tls)
     }
 
-    fn admit(&self) -> Result<Admission, &'static ConnectionLimit> {
+    fn admit(&self) -> Result<Admission, &ConnectionLimit> {
         self.listener.admit()
     }
 

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_cli::{Level, SeverityOutput};
@@ -168,7 +169,7 @@ impl MasterSocket {
     /// Starts to accept.
     pub(crate) fn open(&self, master: &Rc<Master>, position: usize) -> weir_sys::Result<()> {
         let descriptor = process::duplicate(&self.opened.socket).and_then(Descriptor::register)?;
-        let acceptor = MasterAcceptor { master: master.clone(), position, gate: Box::leak(Box::default()) };
+        let acceptor = MasterAcceptor { master: master.clone(), position, gate: Arc::default() };
         weir_sched::spawn(&ACCEPT, Class::Urgent, listener::accept(descriptor, acceptor, BATCH));
         Ok(())
     }
@@ -177,7 +178,7 @@ impl MasterSocket {
 struct MasterAcceptor {
     master: Rc<Master>,
     position: usize,
-    gate: &'static ConnectionLimit,
+    gate: Arc<ConnectionLimit>,
 }
 
 impl Acceptor for MasterAcceptor {
@@ -195,8 +196,8 @@ impl Acceptor for MasterAcceptor {
         None
     }
 
-    fn admit(&self) -> Result<Permit, &'static ConnectionLimit> {
-        self.gate.enter(MOST_CLIENTS).ok_or(self.gate)
+    fn admit(&self) -> Result<Permit, &ConnectionLimit> {
+        Permit::enter(Arc::clone(&self.gate), MOST_CLIENTS).ok_or(&*self.gate)
     }
 
     fn give_way(&self) {

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_config::model::{self, Bind, Config};
 use weir_events::LogSink;
-use weir_net::ConnectionLimit;
 use weir_relay::{ForwardListener, Relay, Relays};
 use weir_stream::instance::Instance;
 use weir_tls::ChooseServer;
@@ -110,7 +109,7 @@ impl LiveRelays {
             lines_only: section.lines_only,
             host: section.host,
             client_timeout: section.client_timeout,
-            connections: ConnectionLimit::new(),
+            connections: Arc::default(),
             connections_limit: limit,
         }));
         for bind in &section.binds {
@@ -121,7 +120,7 @@ impl LiveRelays {
                     relay,
                     accept_proxy: bind.options.accept_proxy,
                     tls: secure.clone().map(|listener| listener as Arc<dyn ChooseServer>),
-                    connections: ConnectionLimit::new(),
+                    connections: Arc::default(),
                     connections_limit: bind.options.maxconn.unwrap_or(u32::MAX),
                 }));
                 self.listen(&section, bind, backlog, RelayWay::Stream(listener));

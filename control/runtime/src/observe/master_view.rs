@@ -5,6 +5,7 @@
 //! need it are kept from the beginning.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use weir_config::model::Config;
@@ -24,7 +25,7 @@ use crate::messages::Messages;
 pub struct MasterView {
     began_ns: u64,
     began_wall_us: u64,
-    clients: &'static ConnectionLimit,
+    clients: Arc<ConnectionLimit>,
     /// Moved into the instance when that is created.
     figures: RefCell<Vec<CachePadded<ProcessFigures>>>,
     /// The time from the start until it was ready.
@@ -38,7 +39,7 @@ impl MasterView {
         MasterView {
             began_ns: weir_sched::precise_ns(),
             began_wall_us: weir_sched::wall_us(),
-            clients: Box::leak(Box::default()),
+            clients: Arc::default(),
             figures: RefCell::new(vec![CachePadded::default()]),
             boot_ms: Cell::new(0),
             live: OnceCell::new(),
@@ -54,7 +55,7 @@ impl MasterView {
     /// Counts an operator's connection, for the limit too as long as the permit lives.
     pub fn meet(&self) -> Option<Permit> {
         self.count(count_client);
-        self.clients.enter(u32::MAX)
+        Permit::enter(Arc::clone(&self.clients), u32::MAX)
     }
 
     /// Counts bytes sent to an operator.
@@ -104,7 +105,7 @@ impl MasterView {
             messages: Some(messages),
             limits: RecordedLimits { open_files, sockets: open_files, ..RecordedLimits::default() },
             started_ms: self.began_ns / 1_000_000,
-            cli_connections: self.clients,
+            cli_connections: Arc::clone(&self.clients),
             ..ProcessRecord::new(1)
         };
         let record = record.publish();

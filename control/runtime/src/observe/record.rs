@@ -70,7 +70,7 @@ pub struct ProcessRecord {
     /// Mail servers by the names of sections.
     pub mailers: HashMap<Arc<str>, Mailers>,
     /// The limit of connections to the runtime API.
-    pub cli_connections: &'static ConnectionLimit,
+    pub cli_connections: Arc<ConnectionLimit>,
     /// `stats maxconn`: the number of these connections.
     pub cli_connections_limit: u32,
     /// Whether workers may take each other's idle connections.
@@ -136,7 +136,7 @@ impl ProcessRecord {
             resolvers: OnceLock::new(),
             check_means: CheckMeans::default(),
             mailers: HashMap::new(),
-            cli_connections: Box::leak(Box::default()),
+            cli_connections: Arc::default(),
             cli_connections_limit: Global::default().stats_maxconn,
             shares_idle: true,
             form_token: random_token(),
@@ -167,7 +167,7 @@ pub struct CliSocket {
     /// The TLS settings, if connections use TLS after that header.
     pub tls: Option<Arc<dyn ChooseServer>>,
     /// The limit of its clients.
-    pub connections: ConnectionLimit,
+    pub connections: Arc<ConnectionLimit>,
 }
 
 impl CliSocket {
@@ -205,7 +205,7 @@ pub struct CliSettings {
 
 impl From<CliSettings> for CliSocket {
     fn from(settings: CliSettings) -> Self {
-        CliSocket { settings, accept_proxy: false, tls: None, connections: ConnectionLimit::new() }
+        CliSocket { settings, accept_proxy: false, tls: None, connections: Arc::default() }
     }
 }
 
