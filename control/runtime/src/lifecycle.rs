@@ -41,7 +41,7 @@ pub struct Lifecycle {
     /// Connections that are not streams: clients of the runtime API.
     pub operators: Arc<ConnectionLimit>,
     /// `log-forward` sections.
-    pub relays: &'static LiveRelays,
+    pub relays: LiveRelays,
     /// `peers` sections.
     pub peers: &'static LivePeers,
     /// The tasks that accept clients of the runtime API and messages for `log-forward` sections.

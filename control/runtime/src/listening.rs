@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_config::model::{Account, Bind, Global, ListenAddress, Proxy as ProxyConfig};
@@ -75,14 +75,14 @@ pub struct ListenerSockets {
 }
 
 /// The owner of a socket's connections.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub enum Owner {
     /// A frontend's.
     Frontend(&'static Listener),
     /// The runtime API's, by the index of the `stats socket` line.
     Operator(usize),
     /// Messages for a `log-forward` section.
-    Relay(&'static RelayListener),
+    Relay(Arc<RelayListener>),
     /// A peer's.
     Peers(&'static PeerListener),
 }
@@ -109,7 +109,7 @@ impl Listening {
     /// of another process by [`Listening::put_in_place`].
     pub fn open(
         instance: &'static Instance,
-        relays: &'static LiveRelays,
+        relays: &LiveRelays,
         peers: &'static LivePeers,
         context: &BindContext<'_>,
         gave: Vec<HandedOver>,
@@ -290,10 +290,10 @@ impl Listening {
     }
 
     /// Sockets of this process for `log-forward` sections.
-    fn of_relays(&self) -> impl Iterator<Item = (&ListenerSockets, &'static RelayListener)> {
+    fn of_relays(&self) -> impl Iterator<Item = (&ListenerSockets, &RelayListener)> {
         self.sockets.iter().filter(|listener_sockets| !listener_sockets.inherited).filter_map(
-            |listener_sockets| match listener_sockets.owner {
-                Owner::Relay(listener) => Some((listener_sockets, listener)),
+            |listener_sockets| match &listener_sockets.owner {
+                Owner::Relay(listener) => Some((listener_sockets, &**listener)),
                 _ => None,
             },
         )
@@ -403,7 +403,7 @@ impl SocketRequest<'_> {
         }
         let sockets = Mutex::new(opened.into_iter().map(|opened| opened.socket).collect());
         ListenerSockets {
-            owner: self.owner,
+            owner: self.owner.clone(),
             workers: self.workers,
             sockets,
             inherited,

@@ -227,7 +227,7 @@ fn try_serve(
     let has_predecessor = !invocation.former.processes.is_empty() || (link.is_some() && !gave.is_empty());
     let peers = peers.publish(instance, has_predecessor, messages, &record.log_tag);
     let takeover = Takeover::new(std::mem::take(&mut invocation.former));
-    let mut listening = Listening::open(instance, relays, peers, &context, gave, &takeover).ok_or(None)?;
+    let mut listening = Listening::open(instance, &relays, peers, &context, gave, &takeover).ok_or(None)?;
     let sockets = cli_sockets(&listening, &global, record.tls.get()).into_iter();
     // Set only here.
     let _ = record.cli_sockets.set(sockets.chain(link.as_ref().map(|link| link.socket(&global))).collect());
@@ -253,7 +253,7 @@ fn try_serve(
     core_dump::prepare(global.core_dump, messages);
     identity.assume(&global, messages).map_err(Some)?;
     let mut probed = HashSet::new();
-    let sinks = all_log_sinks(instance, relays, peers).chain(record.log_sinks.get().into_iter().flatten());
+    let sinks = all_log_sinks(instance, &relays, peers).chain(record.log_sinks.get().into_iter().flatten());
     sinks.filter(|sink| probed.insert(Arc::as_ptr(sink))).for_each(|sink| sink.probe());
     let lifecycle: &'static Lifecycle = Box::leak(Box::new(Lifecycle {
         instance,
@@ -315,7 +315,7 @@ fn try_serve(
     if cfg!(feature = "lock-statistics") {
         say_what_locks_cost(workers, record.started_ms);
     }
-    flush_logs(instance, relays, peers, &record.events.sinks);
+    flush_logs(instance, &lifecycle.relays, peers, &record.events.sinks);
     match (lifecycle.ended_by.load(SeqCst), ended) {
         (0, Ok(())) => Ok(End::Done),
         (0, Err(_)) => Err(Some("A worker has died.".to_owned())),
@@ -361,9 +361,9 @@ fn recorded_limits(capacity: &Capacity, invocation: &Invocation) -> RecordedLimi
 /// The sockets of the runtime API, in the order of the listeners.
 fn cli_sockets(listening: &Listening, global: &Global, tls: Option<&LiveTls>) -> Vec<CliSocket> {
     let of_operators =
-        listening.all_sockets().iter().filter_map(|listener_sockets| match listener_sockets.owner {
+        listening.all_sockets().iter().filter_map(|listener_sockets| match &listener_sockets.owner {
             Owner::Operator(line) => {
-                Some(CliSocket::new(&global.sockets[line], global, &listener_sockets.address, tls))
+                Some(CliSocket::new(&global.sockets[*line], global, &listener_sockets.address, tls))
             }
             Owner::Frontend(_) | Owner::Relay(_) | Owner::Peers(_) => None,
         });
@@ -668,14 +668,16 @@ impl Station {
 
     /// Starts to receive messages for `log-forward` sections.
     fn accept_messages(&self) {
-        let relays = self.lifecycle.relays.shared;
+        let relays = &self.lifecycle.relays.shared;
         for listener_sockets in self.lifecycle.listening.all_sockets() {
-            let Owner::Relay(listener) = listener_sockets.owner else { continue };
-            let task = match listener.way {
-                RelayWay::Stream(way) => listener_sockets
-                    .accept_here(StreamAcceptor { relays, listener: way }, self.tuning.accept_batch),
+            let Owner::Relay(listener) = &listener_sockets.owner else { continue };
+            let task = match &listener.way {
+                RelayWay::Stream(way) => {
+                    let acceptor = StreamAcceptor { relays: Arc::clone(relays), listener: Arc::clone(way) };
+                    listener_sockets.accept_here(acceptor, self.tuning.accept_batch)
+                }
                 RelayWay::Datagrams(relay) => listener_sockets.receive_here(listener.number, |descriptor| {
-                    weir_relay::receive_datagrams(relays, relay, descriptor)
+                    weir_relay::receive_datagrams(Arc::clone(relays), Arc::clone(relay), descriptor)
                 }),
             };
             if let Some(task) = task {

@@ -1,5 +1,7 @@
 //! Messages over datagram sockets, one each.
 
+use std::sync::Arc;
+
 use weir_containers::Buffer;
 use weir_net::AcceptorState;
 use weir_sched::{Descriptor, Tick, sleep_until, wait, yield_now};
@@ -10,10 +12,10 @@ use crate::{Relay, Relays};
 
 /// Receives from `descriptor` until the process leaves; what has arrived by then is still delivered. One task reads a
 /// socket, so messages of one sender leave in the order in which they arrived.
-pub async fn receive_datagrams(relays: &'static Relays, relay: &'static Relay, descriptor: Descriptor) {
+pub async fn receive_datagrams(relays: Arc<Relays>, relay: Arc<Relay>, descriptor: Descriptor) {
     descriptor.set_owner(weir_sched::current());
     loop {
-        let halt = receive_some(relays, relay, &descriptor);
+        let halt = receive_some(&relays, &relay, &descriptor);
         if relays.state() == AcceptorState::Stopped && halt != Halt::Batch {
             // The next process has the socket too: it stays open there when it is closed here, and so would its
             // registration in this poller.

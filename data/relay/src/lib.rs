@@ -57,7 +57,7 @@ pub struct Relay {
 #[derive(Debug)]
 pub struct ForwardListener {
     /// The section.
-    pub relay: &'static Relay,
+    pub relay: Arc<Relay>,
     /// Whether every connection begins with a PROXY protocol header.
     pub accept_proxy: bool,
     /// TLS settings, if connections use TLS, after that header.

@@ -25,12 +25,12 @@ use crate::delivery::Sender;
 use crate::{ForwardListener, Relays};
 
 /// The acceptor of one `bind` line, on each worker that accepts from it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct StreamAcceptor {
     /// State shared by all sections.
-    pub relays: &'static Relays,
+    pub relays: Arc<Relays>,
     /// The `bind` line.
-    pub listener: &'static ForwardListener,
+    pub listener: Arc<ForwardListener>,
 }
 
 /// The limits that a connection counts for.
@@ -53,7 +53,7 @@ impl Acceptor for StreamAcceptor {
     }
 
     fn admit(&self) -> Result<Permits, &ConnectionLimit> {
-        let (relays, listener, relay) = (self.relays, self.listener, self.listener.relay);
+        let (relays, listener, relay) = (&self.relays, &self.listener, &self.listener.relay);
         Ok(Permits {
             process: Permit::enter(relays.connections, relays.may_hold()).ok_or(relays.connections)?,
             section: Permit::enter(Arc::clone(&relay.connections), relay.connections_limit)
@@ -73,7 +73,7 @@ impl Acceptor for StreamAcceptor {
         ticket.process.keep();
         ticket.section.keep();
         ticket.listener.keep();
-        let acceptor = *self;
+        let acceptor = self.clone();
         weir_sched::spawn(&SESSION, Class::Bulk, async move {
             let _counted = ticket;
             let _listed = Listed::new();
@@ -91,7 +91,6 @@ impl Acceptor for StreamAcceptor {
 
 impl StreamAcceptor {
     async fn converse(&self, mut connection: Connection, peer: &Address) {
-        let relay = self.listener.relay;
         let mut sender = Sender::of(peer);
         if self.listener.accept_proxy && self.read_proxy_header(&mut connection, &mut sender).await.is_none()
         {
@@ -102,7 +101,7 @@ impl StreamAcceptor {
         {
             return;
         }
-        let mut framer = Framer::new(longest_message(), relay.lines_only);
+        let mut framer = Framer::new(longest_message(), self.listener.relay.lines_only);
         loop {
             if self.cut(&mut framer, &mut connection, sender).is_err() {
                 return;
@@ -121,7 +120,7 @@ impl StreamAcceptor {
             match framer.next(&input[used..]) {
                 Framed::Message { body, used: more } => {
                     let body = used + body.start..used + body.end;
-                    self.listener.relay.deliver(self.relays, &input[body], sender);
+                    self.listener.relay.deliver(&self.relays, &input[body], sender);
                     used += more;
                 }
                 Framed::Nothing(more) => used += more,

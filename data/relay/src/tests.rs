@@ -18,9 +18,9 @@ static KIND: Kind = Kind::new("test");
 
 /// A section that sends to a ring, which keeps message formats.
 struct World {
-    relays: &'static Relays,
-    relay: &'static Relay,
-    listener: &'static ForwardListener,
+    relays: Arc<Relays>,
+    relay: Arc<Relay>,
+    listener: Arc<ForwardListener>,
     ring: Arc<Ring>,
 }
 
@@ -47,17 +47,16 @@ impl World {
             connections_limit: 2,
         };
         change(&mut relay);
-        let relay: &'static Relay = Box::leak(Box::new(relay));
-        let listener: &'static ForwardListener = Box::leak(Box::new(ForwardListener {
-            relay,
+        let relay = Arc::new(relay);
+        let listener = Arc::new(ForwardListener {
+            relay: Arc::clone(&relay),
             accept_proxy: false,
             tls: None,
             connections: Arc::default(),
             connections_limit: u32::MAX,
-        }));
+        });
         let (gate, limit) = (Box::leak(Box::default()), Box::leak(Box::new(AtomicU32::new(100))));
-        let relays: &'static Relays =
-            Box::leak(Box::new(Relays::new(1, gate, limit, Box::new(|| ()), Box::new(|_| ()))));
+        let relays = Arc::new(Relays::new(1, gate, limit, Box::new(|| ()), Box::new(|_| ())));
         install(weir_events::Logger::new(Arc::new(LogIdentity::default()), weir_events::calendar::utc()));
         World { relays, relay, listener, ring }
     }
@@ -67,7 +66,8 @@ impl World {
         listener.set_nonblocking(true).expect("a socket");
         let port = listener.local_addr().expect("an address").port();
         let descriptor = Descriptor::register(OwnedFd::from(listener)).expect("a descriptor");
-        let acceptor = StreamAcceptor { relays: self.relays, listener: self.listener };
+        let acceptor =
+            StreamAcceptor { relays: Arc::clone(&self.relays), listener: Arc::clone(&self.listener) };
         weir_sched::spawn(&KIND, Class::Normal, weir_net::listener::accept(descriptor, acceptor, 4));
         port
     }
@@ -76,7 +76,8 @@ impl World {
         let socket = socket.into();
         socket::set_nonblocking(&socket).expect("a socket");
         let descriptor = Descriptor::register(socket).expect("a descriptor");
-        weir_sched::spawn(&KIND, Class::Bulk, receive_datagrams(self.relays, self.relay, descriptor));
+        let receiving = receive_datagrams(Arc::clone(&self.relays), Arc::clone(&self.relay), descriptor);
+        weir_sched::spawn(&KIND, Class::Bulk, receiving);
     }
 
     fn heard(&self) -> Vec<String> {
@@ -292,13 +293,13 @@ fn the_host_of_a_kept_format_changes_as_told() {
 fn a_proxy_header_says_who_sends() {
     run(async {
         let world = World::new(|relay| relay.host = HostStrategy::Replace);
-        let listener: &'static ForwardListener = Box::leak(Box::new(ForwardListener {
-            relay: world.relay,
+        let listener = Arc::new(ForwardListener {
+            relay: Arc::clone(&world.relay),
             accept_proxy: true,
             tls: None,
             connections: Arc::default(),
             connections_limit: u32::MAX,
-        }));
+        });
         let world = World { listener, ..world };
         let port = world.listen();
         let mut client = connect(port);

@@ -16,9 +16,9 @@ use super::{BuildError, LiveTls, Options, listeners};
 #[derive(Debug)]
 pub struct LiveRelays {
     /// Their shared state.
-    pub shared: &'static Relays,
+    pub shared: Arc<Relays>,
     /// The listeners for messages.
-    pub listeners: Vec<RelayListener>,
+    pub listeners: Vec<Arc<RelayListener>>,
     /// Their targets.
     pub sinks: Vec<Arc<LogSink>>,
 }
@@ -39,12 +39,12 @@ pub struct RelayListener {
 }
 
 /// How messages arrive at a listener.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum RelayWay {
     /// Over connections.
-    Stream(&'static ForwardListener),
+    Stream(Arc<ForwardListener>),
     /// As datagrams.
-    Datagrams(&'static Relay),
+    Datagrams(Arc<Relay>),
 }
 
 /// Sections that are not live yet.
@@ -67,8 +67,8 @@ pub fn relays(config: &Config, options: &Options<'_>) -> Result<RelayPlan, Vec<B
 }
 
 impl RelayPlan {
-    /// Makes the sections live, for the rest of the process's life.
-    pub fn publish(self, instance: &'static Instance, tls: Option<&LiveTls>) -> &'static LiveRelays {
+    /// Makes the sections live.
+    pub fn publish(self, instance: &'static Instance, tls: Option<&LiveTls>) -> LiveRelays {
         let shared = Relays::new(
             instance.figures.len(),
             &instance.connections,
@@ -76,12 +76,11 @@ impl RelayPlan {
             Box::new(|| count_connection(instance)),
             Box::new(|facts| instance.count_tls_session(facts)),
         );
-        let mut live =
-            LiveRelays { shared: Box::leak(Box::new(shared)), listeners: Vec::new(), sinks: Vec::new() };
+        let mut live = LiveRelays { shared: Arc::new(shared), listeners: Vec::new(), sinks: Vec::new() };
         for (section, sinks) in self.0 {
             live.add(section, sinks, tls, instance.limits.connections.load(Relaxed));
         }
-        Box::leak(Box::new(live))
+        live
     }
 }
 
@@ -102,7 +101,7 @@ impl LiveRelays {
     ) {
         self.sinks.extend(sinks.iter().cloned());
         let limit = section.maxconn.unwrap_or(process_limit);
-        let relay: &'static Relay = Box::leak(Box::new(Relay {
+        let relay = Arc::new(Relay {
             name: Arc::clone(&section.name),
             sinks,
             unparsed: section.unparsed,
@@ -111,28 +110,28 @@ impl LiveRelays {
             client_timeout: section.client_timeout,
             connections: Arc::default(),
             connections_limit: limit,
-        }));
+        });
         for bind in &section.binds {
             let backlog = bind.options.backlog.or(section.backlog).or(bind.options.maxconn).unwrap_or(limit);
             let secure = tls.and_then(|tls| tls.listener(bind));
             for bind in listeners::single(bind) {
-                let listener: &'static ForwardListener = Box::leak(Box::new(ForwardListener {
-                    relay,
+                let listener = Arc::new(ForwardListener {
+                    relay: Arc::clone(&relay),
                     accept_proxy: bind.options.accept_proxy,
                     tls: secure.clone().map(|listener| listener as Arc<dyn ChooseServer>),
                     connections: Arc::default(),
                     connections_limit: bind.options.maxconn.unwrap_or(u32::MAX),
-                }));
+                });
                 self.listen(&section, bind, backlog, RelayWay::Stream(listener));
             }
         }
         for bind in section.datagram_binds.iter().flat_map(listeners::single) {
-            self.listen(&section, bind, 0, RelayWay::Datagrams(relay));
+            self.listen(&section, bind, 0, RelayWay::Datagrams(Arc::clone(&relay)));
         }
     }
 
     fn listen(&mut self, section: &model::LogForward, bind: Bind, backlog: u32, way: RelayWay) {
         let (section, number) = (Arc::clone(&section.name), self.listeners.len());
-        self.listeners.push(RelayListener { bind, section, backlog, number, way });
+        self.listeners.push(Arc::new(RelayListener { bind, section, backlog, number, way }));
     }
 }

@@ -7,20 +7,20 @@ use weir_config::model::{Shards, SocketOwnership, ThreadRange, ThreadSet};
 /// Every socket of the instance and of the runtime API. `None` for an impossible setting, which was printed.
 pub(super) fn wanted<'w>(
     instance: &'static Instance,
-    relays: &'static LiveRelays,
+    relays: &'w LiveRelays,
     peers: &'static LivePeers,
     context: &BindContext<'w>,
 ) -> Option<Vec<SocketRequest<'w>>> {
     let mut wanted = Vec::new();
     let mut faults = Vec::new();
-    let mut add = |owner, place: String, bind: &'w Bind, options: &SocketOptions| {
+    let mut add = |owner: Owner, place: String, bind: &'w Bind, options: &SocketOptions| {
         let workers = workers_of(bind.options.threads.as_ref(), context.workers);
         let shards = shards(bind, context, workers.len());
         for address in &bind.addresses {
             for endpoint in endpoints(address, context) {
                 match endpoint {
                     Ok(endpoint) => wanted.push(SocketRequest {
-                        owner,
+                        owner: owner.clone(),
                         place: place.clone(),
                         address,
                         endpoint,
@@ -61,7 +61,7 @@ pub(super) fn wanted<'w>(
                     RelayWay::Datagrams(_) => for_datagrams(options, context),
                     _ => options,
                 };
-                add(Owner::Relay(listener), place, bind, &options);
+                add(Owner::Relay(Arc::clone(listener)), place, bind, &options);
             }
             Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
         }
@@ -219,7 +219,7 @@ pub(crate) fn described(instance: &'static Instance, global: &Global, workers: u
     let context = BindContext { global, workers, reuse_port: true, resolver, messages: &messages };
     let relays = crate::build::RelayPlan::default().publish(instance, None);
     let peers = crate::build::PeersPlan::default().publish(instance, false, Box::leak(Box::default()), b"");
-    let wanted = wanted(instance, relays, peers, &context).expect("nothing is wrong");
+    let wanted = wanted(instance, &relays, peers, &context).expect("nothing is wrong");
     wanted.iter().map(|socket| format!("{:?} {}\n", socket.options, socket.shards)).collect()
 }
 

@@ -113,7 +113,7 @@ pub(crate) fn config(text: &str) -> Result<Config, Vec<String>> {
 }
 
 /// The `log-forward` sections of a configuration's process, or the errors of its start.
-pub(crate) fn relays(text: &str, resolver: &dyn Resolver) -> Result<&'static LiveRelays, Vec<String>> {
+pub(crate) fn relays(text: &str, resolver: &dyn Resolver) -> Result<LiveRelays, Vec<String>> {
     let (record, config) = read(text)?;
     let plan = build::relays(&config, &options(record, resolver, false)).map_err(|errors| said(&errors))?;
     let instance =
