@@ -43,7 +43,7 @@ pub struct Lifecycle {
     /// `log-forward` sections.
     pub relays: LiveRelays,
     /// `peers` sections.
-    pub peers: &'static LivePeers,
+    pub peers: LivePeers,
     /// The tasks that accept clients of the runtime API and messages for `log-forward` sections.
     pub operator_acceptors: Mutex<Vec<TaskKey>>,
     /// The signal that ended it, 0 for none.

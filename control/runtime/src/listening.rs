@@ -84,7 +84,7 @@ pub enum Owner {
     /// Messages for a `log-forward` section.
     Relay(Arc<RelayListener>),
     /// A peer's.
-    Peers(&'static PeerListener),
+    Peers(Arc<PeerListener>),
 }
 
 /// A socket that is to be opened.
@@ -110,7 +110,7 @@ impl Listening {
     pub fn open(
         instance: &'static Instance,
         relays: &LiveRelays,
-        peers: &'static LivePeers,
+        peers: &LivePeers,
         context: &BindContext<'_>,
         gave: Vec<HandedOver>,
         predecessor: &dyn Predecessor,

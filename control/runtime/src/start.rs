@@ -227,7 +227,7 @@ fn try_serve(
     let has_predecessor = !invocation.former.processes.is_empty() || (link.is_some() && !gave.is_empty());
     let peers = peers.publish(instance, has_predecessor, messages, &record.log_tag);
     let takeover = Takeover::new(std::mem::take(&mut invocation.former));
-    let mut listening = Listening::open(instance, &relays, peers, &context, gave, &takeover).ok_or(None)?;
+    let mut listening = Listening::open(instance, &relays, &peers, &context, gave, &takeover).ok_or(None)?;
     let sockets = cli_sockets(&listening, &global, record.tls.get()).into_iter();
     // Set only here.
     let _ = record.cli_sockets.set(sockets.chain(link.as_ref().map(|link| link.socket(&global))).collect());
@@ -253,7 +253,7 @@ fn try_serve(
     core_dump::prepare(global.core_dump, messages);
     identity.assume(&global, messages).map_err(Some)?;
     let mut probed = HashSet::new();
-    let sinks = all_log_sinks(instance, &relays, peers).chain(record.log_sinks.get().into_iter().flatten());
+    let sinks = all_log_sinks(instance, &relays, &peers).chain(record.log_sinks.get().into_iter().flatten());
     sinks.filter(|sink| probed.insert(Arc::as_ptr(sink))).for_each(|sink| sink.probe());
     let lifecycle: &'static Lifecycle = Box::leak(Box::new(Lifecycle {
         instance,
@@ -315,7 +315,7 @@ fn try_serve(
     if cfg!(feature = "lock-statistics") {
         say_what_locks_cost(workers, record.started_ms);
     }
-    flush_logs(instance, &lifecycle.relays, peers, &record.events.sinks);
+    flush_logs(instance, &lifecycle.relays, &lifecycle.peers, &record.events.sinks);
     match (lifecycle.ended_by.load(SeqCst), ended) {
         (0, Ok(())) => Ok(End::Done),
         (0, Err(_)) => Err(Some("A worker has died.".to_owned())),
@@ -652,10 +652,10 @@ impl Station {
     /// Starts to accept connections of peers.
     fn accept_peers(&self) {
         for listener_sockets in self.lifecycle.listening.all_sockets() {
-            let Owner::Peers(listener) = listener_sockets.owner else { continue };
+            let Owner::Peers(listener) = &listener_sockets.owner else { continue };
             let tls = listener.tls.clone().map(|tls| tls as Arc<dyn ChooseServer>);
             let acceptor = PeerAcceptor {
-                section: listener.section,
+                section: Arc::clone(&listener.section),
                 tls,
                 accept_proxy: listener.bind.options.accept_proxy,
             };

@@ -26,7 +26,7 @@ static SESSION: Kind = Kind::new("peer session");
 #[derive(Clone)]
 pub struct PeerAcceptor {
     /// The section that they connect to.
-    pub section: &'static Section,
+    pub section: Arc<Section>,
     /// The TLS settings of the listener, if it has TLS.
     pub tls: Option<Arc<dyn ChooseServer>>,
     /// `accept-proxy`: a PROXY header comes first, and says who connects.
@@ -78,7 +78,7 @@ impl PeerAcceptor {
     /// # Errors
     /// The log text, if there is no session.
     async fn serve(&self, mut connection: Connection, source: &mut Address) -> Result<(), String> {
-        let (section, deadline) = (self.section, now().after(GREETING_MS));
+        let (section, deadline) = (&self.section, now().after(GREETING_MS));
         if self.accept_proxy {
             let told = proxy_header::read(&mut connection, deadline, proxy_header::client).await?;
             *source = told.unwrap_or_else(|| source.clone());

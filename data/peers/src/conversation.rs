@@ -52,17 +52,24 @@ pub(crate) enum Partner {
 
 impl Section {
     /// Starts to connect to peers. Call it once, on one worker.
-    pub fn start(&'static self) {
-        for shared in &self.tables {
-            shared.table.on_change(|| self.wake());
+    pub fn start(self: &Arc<Self>) {
+        for shared in &*self.tables {
+            // Tables outlive sections.
+            let section = Arc::downgrade(self);
+            shared.table.on_change(move || {
+                if let Some(section) = section.upgrade() {
+                    section.wake();
+                }
+            });
         }
         self.learning(|_, _| ());
-        for (position, peer) in self.peers.iter().enumerate() {
-            weir_sched::spawn(&CONNECTOR, Class::Bulk, self.keep_connected(position, peer));
+        for position in 0..self.peers.len() {
+            weir_sched::spawn(&CONNECTOR, Class::Bulk, Arc::clone(self).keep_connected(position));
         }
     }
 
-    async fn keep_connected(&'static self, position: usize, peer: &'static Peer) {
+    async fn keep_connected(self: Arc<Self>, position: usize) {
+        let Some(peer) = self.peers.get(position) else { return };
         while !self.is_stopping() {
             if peer.is_connected() || self.learning(|learning, now| learning.awaits_local(now)) {
                 sleep_until(now().after(LOOK_MS)).await;
@@ -113,13 +120,14 @@ impl Section {
     }
 
     /// Stops, and has worker 0 send all tables to the next process: see [`teach_successor`](Self::teach_successor). From any worker.
-    pub fn leave(&'static self) {
+    pub fn leave(self: &Arc<Self>) {
         self.stop();
         self.set_teaching(true);
+        let section = Arc::clone(self);
         let begun = weir_sched::send_to(0, || {
-            weir_sched::spawn(&TEACHER, Class::Bulk, async {
-                self.teach_successor().await;
-                self.set_teaching(false);
+            weir_sched::spawn(&TEACHER, Class::Bulk, async move {
+                section.teach_successor().await;
+                section.set_teaching(false);
             });
         });
         if begun.is_err() {
@@ -128,7 +136,7 @@ impl Section {
     }
 
     /// Sends all tables to the next process of this instance. Returns once it has confirmed them, or if there is none.
-    pub async fn teach_successor(&'static self) {
+    pub async fn teach_successor(&self) {
         let Some(link) = &self.own_link else { return };
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
@@ -141,14 +149,15 @@ impl Section {
     }
 
     /// Runs the session, which this instance opened or not, until it ends.
-    pub(crate) async fn converse(&'static self, connection: Connection, partner: Partner, is_own: bool) {
+    pub(crate) async fn converse(&self, connection: Connection, partner: Partner, is_own: bool) {
         let position = match partner {
             Partner::Peer(position) => Some(position),
             Partner::Predecessor | Partner::Successor => None,
         };
         let peer = position.and_then(|position| self.peers.get(position));
         let name = peer.map_or(&self.local, |peer| &peer.name);
-        let session = Session::new(&self.tables, position).named(&format!("{}/{name}", self.name));
+        let session =
+            Session::new(Arc::clone(&self.tables), position).named(&format!("{}/{name}", self.name));
         let session = match peer.and_then(|peer| peer.shard) {
             Some(shard) => session.of_part(shard, self.shards),
             None => session,
@@ -184,11 +193,11 @@ impl Section {
 }
 
 /// A session and its connection.
-struct Conversation {
-    section: &'static Section,
+struct Conversation<'s> {
+    section: &'s Section,
     partner: Partner,
     /// The peer, and the number of this session.
-    peer: Option<(&'static Peer, u64)>,
+    peer: Option<(&'s Peer, u64)>,
     connection: Connection,
     /// Shared, because the runtime API reads it from any worker.
     session: Arc<Mutex<Session>>,
@@ -203,7 +212,7 @@ struct Conversation {
     is_over: bool,
 }
 
-impl Conversation {
+impl Conversation<'_> {
     fn session(&self) -> MutexGuard<'_, Session> {
         lock(&self.session)
     }

@@ -14,7 +14,7 @@ use crate::view::TableProgress;
 /// What a peer has sent so far.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    tables: &'static [SharedTable],
+    tables: Arc<[SharedTable]>,
     /// Which audience of the tables the peer is; none for another process of this instance.
     audience: Option<usize>,
     /// The peer has shares of sums, as we have.
@@ -65,9 +65,8 @@ enum LearnedValue {
 }
 
 impl Incoming {
-    pub fn new(tables: &'static [SharedTable], audience: Option<usize>) -> Incoming {
+    pub fn new(tables: Arc<[SharedTable]>, audience: Option<usize>) -> Incoming {
         Incoming {
-            tables,
             audience,
             counts_together: false,
             // Another process of this instance knows what it counted.
@@ -77,6 +76,7 @@ impl Incoming {
             names: LearnedNames::default(),
             data: Vec::new(),
             reported: tables.iter().map(|_| None).collect(),
+            tables,
         }
     }
 

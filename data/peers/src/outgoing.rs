@@ -1,6 +1,7 @@
 //! What a peer is sent of our tables: changes, and everything if it asks.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use weir_peer_messages::{SentNames, write};
 use weir_tables::{Cursor, Position, Row, Share};
@@ -10,7 +11,7 @@ use crate::shared_table::SharedTable;
 /// What a peer was sent so far.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    tables: &'static [SharedTable],
+    tables: Arc<[SharedTable]>,
     /// The peer's index among the tables' audiences; none if it only gets what it asks for.
     audience: Option<usize>,
     /// The part of all keys that the peer gets, and the number of parts; none for all keys.
@@ -51,9 +52,8 @@ struct Lesson {
 const MOST_UNACKNOWLEDGED: usize = 32;
 
 impl Outgoing {
-    pub fn new(tables: &'static [SharedTable], audience: Option<usize>) -> Outgoing {
+    pub fn new(tables: Arc<[SharedTable]>, audience: Option<usize>) -> Outgoing {
         Outgoing {
-            tables,
             audience,
             part: None,
             counts_together: None,
@@ -63,6 +63,7 @@ impl Outgoing {
             lesson: None,
             names: SentNames::default(),
             body: Vec::new(),
+            tables,
         }
     }
 
@@ -108,7 +109,8 @@ impl Outgoing {
     /// would tell us of them as of that life.
     pub fn teach(&mut self, budget: u32, is_complete: bool, now_ms: u64, out: &mut Vec<u8>) -> bool {
         let Some(Lesson { table: position, cursor }) = self.lesson.take() else { return false };
-        let Some(shared) = self.tables.get(position) else { return true };
+        let tables = Arc::clone(&self.tables);
+        let Some(shared) = tables.get(position) else { return true };
         let part = self.part;
         let with_own = is_complete || self.audience.is_none();
         let mut batch = Batch::new(self, position, out);
@@ -130,9 +132,10 @@ impl Outgoing {
     /// former life: before, nobody is told of our shares.
     pub fn push(&mut self, budget: usize, is_complete: bool, now_ms: u64, out: &mut Vec<u8>) -> bool {
         let Some(audience) = self.audience else { return false };
-        for _ in 0..self.tables.len() {
-            let position = self.next % self.tables.len();
-            let shared = &self.tables[position];
+        let tables = Arc::clone(&self.tables);
+        for _ in 0..tables.len() {
+            let position = self.next % tables.len();
+            let shared = &tables[position];
             self.next = position + 1;
             let may_tell = !shared.is_aggregate() || (is_complete && self.knows_peer());
             if self.told[position].unacknowledged.len() >= MOST_UNACKNOWLEDGED || !may_tell {
@@ -190,7 +193,7 @@ impl Outgoing {
     /// The session is over: updates that were not acknowledged are to be sent again.
     pub fn end(&mut self) {
         let Some(audience) = self.audience else { return };
-        for (told, shared) in self.told.iter_mut().zip(self.tables) {
+        for (told, shared) in self.told.iter_mut().zip(&*self.tables) {
             let batches = told.unacknowledged.drain(..);
             shared.table.tell_again(audience, batches.flat_map(|(_, positions)| positions));
         }
@@ -203,7 +206,7 @@ fn is_in(part: Option<(u32, u32)>, row: &Row<'_>) -> bool {
 
 /// Consecutive updates of one table.
 struct Batch<'o> {
-    shared: &'static SharedTable,
+    shared: &'o SharedTable,
     position: usize,
     /// The peer is told of shares.
     in_shares: bool,

@@ -23,7 +23,7 @@ pub struct Section {
     /// How a process that leaves connects to the next one. None if unknown.
     pub own_link: Option<Link>,
     /// The tables that are shared.
-    pub tables: Vec<SharedTable>,
+    pub tables: Arc<[SharedTable]>,
     /// The other instances. The index of each is also its audience in the tables.
     pub peers: Vec<Peer>,
     /// `shards`: the number of parts of all keys; a peer may get only one.

@@ -8,6 +8,8 @@
 //!                      └───────────────────────────────────────────┘
 //! ```
 
+use std::sync::Arc;
+
 use weir_peer_messages::{Control, Fault, Message, message, next, write};
 
 use crate::incoming::Incoming;
@@ -73,10 +75,10 @@ const MESSAGES_PER_TURN: usize = 200;
 impl Session {
     /// A conversation about these tables. `audience` is the peer's index among their audiences; none for one that only gets what it
     /// asks for.
-    pub fn new(tables: &'static [SharedTable], audience: Option<usize>) -> Session {
+    pub fn new(tables: Arc<[SharedTable]>, audience: Option<usize>) -> Session {
         Session {
             who: Box::default(),
-            incoming: Incoming::new(tables, audience),
+            incoming: Incoming::new(Arc::clone(&tables), audience),
             outgoing: Outgoing::new(tables, audience),
             held: Vec::new(),
             lesson: LessonState::None,

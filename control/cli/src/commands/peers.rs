@@ -5,6 +5,7 @@
 //! [`flags`].
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use weir_peers::{LearnState, LinkState, Peer, PeerFigures, Section, SessionView, TableProgress};
 
@@ -28,8 +29,8 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     let is_marked = with_names || arguments.word(0) == "-";
     let wanted = arguments.word(usize::from(is_marked));
     let sections = context.target.peers();
-    let chosen = |section: &&&'static Section| wanted.is_empty() || *section.name == *wanted;
-    let sections: Vec<_> = sections.iter().rev().filter(chosen).copied().collect();
+    let chosen = |section: &&Arc<Section>| wanted.is_empty() || *section.name == *wanted;
+    let sections: Vec<_> = sections.iter().rev().filter(chosen).cloned().collect();
     if sections.is_empty() && !wanted.is_empty() {
         return Outcome::error("No such peers\n");
     }
@@ -38,7 +39,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
 
 /// All peers of some sections, one at a time.
 struct ListPeers {
-    sections: Vec<&'static Section>,
+    sections: Vec<Arc<Section>>,
     /// The section that is being listed.
     section: usize,
     /// 0 for the section itself, then its peers.
@@ -79,13 +80,13 @@ impl Stream for ListPeers {
     }
 }
 
-enum Listed {
-    Peer(usize, &'static Peer),
+enum Listed<'s> {
+    Peer(usize, &'s Peer),
     Local,
 }
 
 /// The peer that is listed after `after` others: the last lines come first.
-fn listed(section: &'static Section, after: usize) -> Option<Listed> {
+fn listed(section: &Section, after: usize) -> Option<Listed<'_>> {
     let place = section.peers.len().checked_sub(after)?;
     let position = match place.cmp(&section.local_position) {
         std::cmp::Ordering::Equal => return Some(Listed::Local),
@@ -95,7 +96,7 @@ fn listed(section: &'static Section, after: usize) -> Option<Listed> {
     section.peers.get(position).map(|peer| Listed::Peer(position, peer))
 }
 
-fn section_line(section: &Section, now: u64, all: &[&'static Section], date: &str, text: &mut String) {
+fn section_line(section: &Section, now: u64, all: &[Arc<Section>], date: &str, text: &mut String) {
     let number = all.iter().position(|other| other.name == section.name).map_or(0, |place| place + 1);
     let resync = section.resync_until().map(|until| until.as_ms());
     let flags = u32::from(resync.is_none()) | u32::from(section.is_stopping()) << 1;

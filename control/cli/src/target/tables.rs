@@ -1,5 +1,7 @@
 //! Stick-tables, as commands see them.
 
+use std::sync::Arc;
+
 use weir_peers::Section;
 use weir_tables::Table;
 
@@ -9,7 +11,7 @@ pub trait TableTarget {
     fn tables(&self) -> &[&'static Table];
 
     /// The `peers` sections that share something, in the order of the configuration.
-    fn peers(&self) -> &[&'static Section];
+    fn peers(&self) -> &[Arc<Section>];
 
     /// The clock of tables, in milliseconds.
     fn table_clock_ms(&self) -> u64;

@@ -25,9 +25,9 @@ use crate::tuning::updates_at_once;
 #[derive(Debug, Default)]
 pub struct LivePeers {
     /// The sections.
-    pub sections: Vec<&'static Section>,
+    pub sections: Vec<Arc<Section>>,
     /// The listeners for peers.
-    pub listeners: Vec<PeerListener>,
+    pub listeners: Vec<Arc<PeerListener>>,
     /// The log targets of the sections.
     pub sinks: Vec<Arc<LogSink>>,
 }
@@ -38,7 +38,7 @@ pub struct PeerListener {
     /// The line, with only this address.
     pub bind: Bind,
     /// The section.
-    pub section: &'static Section,
+    pub section: Arc<Section>,
     /// The certificates for peers, if TLS is used.
     pub tls: Option<Arc<LiveListener>>,
 }
@@ -262,15 +262,14 @@ fn own_address(address: &ListenAddress, resolver: &dyn Resolver) -> Option<Addre
 }
 
 impl PeersPlan {
-    /// Makes the sections live, for the rest of the process's life. `has_predecessor` says whether there may be a former
-    /// process to learn from.
+    /// Makes the sections live. `has_predecessor` says whether there may be a former process to learn from.
     pub fn publish(
         self,
         instance: &'static Instance,
         has_predecessor: bool,
         messages: &'static Messages,
-        log_tag: &'static [u8],
-    ) -> &'static LivePeers {
+        log_tag: &Arc<[u8]>,
+    ) -> LivePeers {
         let mut live = LivePeers::default();
         for planned in self.0 {
             let table = |position: usize| instance.tables.get(position).copied();
@@ -304,19 +303,21 @@ impl PeersPlan {
                     Some(name) => format!("{}/{name}", planned.name),
                     None => format!("{}/{FIRST_LISTENER}", planned.name),
                 };
-                section.log = Box::new(move |event| log_event(&place, &sinks, log_tag, instance, event));
+                let tag = Arc::clone(log_tag);
+                section.log = Box::new(move |event| log_event(&place, &sinks, &tag, instance, event));
             }
-            let section: &'static Section = Box::leak(Box::new(section));
+            let section = Arc::new(section);
             for mut bind in listeners::single(&planned.bind) {
                 // A section runs on the first worker only.
                 let first = ThreadRange { group: None, first: 1, last: 1 };
                 bind.options.threads = Some(ThreadSet::Ranges(vec![first]));
                 let tls = planned.tls.get().cloned();
-                live.listeners.push(PeerListener { bind, section, tls });
+                let section = Arc::clone(&section);
+                live.listeners.push(Arc::new(PeerListener { bind, section, tls }));
             }
             live.sections.push(section);
         }
-        Box::leak(Box::new(live))
+        live
     }
 }
 

@@ -8,7 +8,7 @@ use weir_config::model::{Shards, SocketOwnership, ThreadRange, ThreadSet};
 pub(super) fn wanted<'w>(
     instance: &'static Instance,
     relays: &'w LiveRelays,
-    peers: &'static LivePeers,
+    peers: &'w LivePeers,
     context: &BindContext<'w>,
 ) -> Option<Vec<SocketRequest<'w>>> {
     let mut wanted = Vec::new();
@@ -71,7 +71,7 @@ pub(super) fn wanted<'w>(
         let place = format!("[{}] for peers {}", bind.at, listener.section.name);
         let length = bind.options.backlog.unwrap_or(PEERS_BACKLOG);
         match options(bind, length, context) {
-            Ok(options) => add(Owner::Peers(listener), place, bind, &options),
+            Ok(options) => add(Owner::Peers(Arc::clone(listener)), place, bind, &options),
             Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
         }
     }
@@ -214,12 +214,12 @@ fn contains(range: &ThreadRange, number: usize) -> bool {
 /// The planned sockets as text.
 #[cfg(test)]
 pub(crate) fn described(instance: &'static Instance, global: &Global, workers: usize) -> String {
-    let messages = Messages::default();
+    static MESSAGES: Messages = Messages::new();
     let resolver = &crate::build::SystemResolver::default();
-    let context = BindContext { global, workers, reuse_port: true, resolver, messages: &messages };
+    let context = BindContext { global, workers, reuse_port: true, resolver, messages: &MESSAGES };
     let relays = crate::build::RelayPlan::default().publish(instance, None);
-    let peers = crate::build::PeersPlan::default().publish(instance, false, Box::leak(Box::default()), b"");
-    let wanted = wanted(instance, &relays, peers, &context).expect("nothing is wrong");
+    let peers = crate::build::PeersPlan::default().publish(instance, false, &MESSAGES, &Arc::default());
+    let wanted = wanted(instance, &relays, &peers, &context).expect("nothing is wrong");
     wanted.iter().map(|socket| format!("{:?} {}\n", socket.options, socket.shards)).collect()
 }
 

@@ -56,7 +56,7 @@ pub struct ProcessRecord {
     /// Where the global section logs to.
     pub log_sinks: OnceLock<Vec<Arc<LogSink>>>,
     /// What those lines are tagged with.
-    pub log_tag: Box<[u8]>,
+    pub log_tag: Arc<[u8]>,
     /// The sockets of the runtime API. Set once they are open.
     pub cli_sockets: OnceLock<Vec<CliSocket>>,
     /// The lifecycle, which pauses and stops frontends. Set before anything is served.

@@ -1,5 +1,7 @@
 //! Stick-tables as targets of the runtime API.
 
+use std::sync::Arc;
+
 use weir_cli::target::TableTarget;
 use weir_peers::Section;
 use weir_tables::Table;
@@ -11,7 +13,7 @@ impl TableTarget for LiveTarget {
         &self.live.instance.tables
     }
 
-    fn peers(&self) -> &[&'static Section] {
+    fn peers(&self) -> &[Arc<Section>] {
         self.live.record.lifecycle.get().map_or(&[], |lifecycle| &lifecycle.peers.sections)
     }
 

@@ -32,8 +32,8 @@ fn table_of(declaration: Declaration) -> &'static Table {
     Box::leak(Box::new(Table::shared(declaration, 1)))
 }
 
-fn shared(declaration: Declaration) -> &'static [SharedTable] {
-    Box::leak(Box::new([SharedTable::new(table_of(declaration), "t", false, None)]))
+fn shared(declaration: Declaration) -> Arc<[SharedTable]> {
+    [SharedTable::new(table_of(declaration), "t", false, None)].into()
 }
 
 fn address(number: u32) -> Key {
@@ -50,14 +50,14 @@ fn gpc(table: &Table, key: &Key, now_ms: u64) -> Option<u64> {
 
 /// An instance: its tables, and its session with the other one.
 struct Instance {
-    tables: &'static [SharedTable],
+    tables: Arc<[SharedTable]>,
     session: Session,
     heard: Vec<Heard>,
 }
 
 impl Instance {
-    fn new(tables: &'static [SharedTable]) -> Instance {
-        Instance { tables, session: Session::new(tables, Some(0)), heard: Vec::new() }
+    fn new(tables: Arc<[SharedTable]>) -> Instance {
+        Instance { session: Session::new(Arc::clone(&tables), Some(0)), tables, heard: Vec::new() }
     }
 
     fn table(&self) -> &'static Table {
@@ -151,8 +151,8 @@ fn what_was_not_acknowledged_is_told_in_the_next_session() {
     assert!(got > 100 && got < 600, "{got}");
     one.session.end();
     other.session.end();
-    one.session = Session::new(one.tables, Some(0));
-    other.session = Session::new(other.tables, Some(0));
+    one.session = Session::new(Arc::clone(&one.tables), Some(0));
+    other.session = Session::new(Arc::clone(&other.tables), Some(0));
     talk(&mut one, &mut other, 1000);
     assert_eq!(other.table().used(), 700);
 }
@@ -337,9 +337,8 @@ fn clocks_may_differ_and_jump() {
 #[test]
 fn a_table_of_another_name_is_nobodys() {
     let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
-    let stranger =
-        Box::leak(Box::new([SharedTable::new(table_of(declaration(KeyType::Ipv4, 0)), "u", false, None)]));
-    let mut other = Instance::new(stranger);
+    let stranger = SharedTable::new(table_of(declaration(KeyType::Ipv4, 0)), "u", false, None);
+    let mut other = Instance::new([stranger].into());
     one.set(&address(1), |row| _ = row.set(DataType::Gpc, 1, 1));
     talk(&mut one, &mut other, 1000);
     assert_eq!((other.heard.len(), other.table().used()), (0, 0));
@@ -350,7 +349,7 @@ fn a_table_that_only_receives_learns_what_is_local_elsewhere() {
     let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
     let written = table_of(declaration(KeyType::Ipv4, 0));
     let table = table_of(declaration(KeyType::Ipv4, 0));
-    let mut other = Instance::new(Box::leak(Box::new([SharedTable::new(table, "t", true, Some(written))])));
+    let mut other = Instance::new([SharedTable::new(table, "t", true, Some(written))].into());
     one.set(&address(1), |row| {
         row.add(DataType::ConnectionsCurrent, 0, 3);
         row.set(DataType::Gpc, 1, 5);

@@ -2,6 +2,8 @@
 
 mod together;
 
+use std::sync::Arc;
+
 use weir_expr::Value;
 use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored};
 use weir_net::Link;
@@ -51,7 +53,7 @@ fn declaration() -> Declaration {
 /// One of the instances.
 #[derive(Clone, Copy)]
 struct Instance {
-    section: &'static Section,
+    section: &'static Arc<Section>,
     table: &'static Table,
 }
 
@@ -69,7 +71,7 @@ impl Instance {
         let mut section = Section::new("fleet", name, tables, peers);
         section.own_link = Some(Link::to(address(name)));
         section.has_predecessor = has_predecessor;
-        Instance { section: Box::leak(Box::new(section)), table }
+        Instance { section: Box::leak(Box::new(Arc::new(section))), table }
     }
 
     fn start(self, network: &SimulatedNetwork) -> Instance {
@@ -81,7 +83,7 @@ impl Instance {
             Class::Urgent,
             weir_net::listener::accept(
                 listener,
-                PeerAcceptor { section: self.section, tls: None, accept_proxy: false },
+                PeerAcceptor { section: Arc::clone(self.section), tls: None, accept_proxy: false },
                 10,
             ),
         );
