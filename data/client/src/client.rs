@@ -42,7 +42,7 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Naming {
     /// All sections of name servers.
-    pub resolvers: &'static Resolvers,
+    pub resolvers: Arc<Resolvers>,
     /// The one that is asked.
     pub section: Box<str>,
     /// An IPv4 address is asked for first.

@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use weir_dns::{Answer, Kind, Name, Question, Refusal, ResponseCode};
 use weir_net::{Arrived, ConnectError, Connection, Datagram, Fault, Received};
@@ -15,11 +16,7 @@ use crate::figures::Figure;
 use crate::section::{NameServer, Section};
 
 /// Asks all name servers of a section; returns the first valid answer and its server, or the last failure.
-pub(crate) async fn ask(
-    section: &'static Section,
-    name: &Name,
-    kind: Kind,
-) -> Result<(Answer, usize), Failure> {
+pub(crate) async fn ask(section: &Arc<Section>, name: &Name, kind: Kind) -> Result<(Answer, usize), Failure> {
     let count = section.name_servers.len();
     let deadline = now().after(section.settings.retry_ms);
     let gathering = Rc::new(Gathering {
@@ -29,7 +26,8 @@ pub(crate) async fn ask(
         left: Cell::new(count),
     });
     for index in 0..count {
-        let exchange = exchange(section, index, name.clone(), kind, deadline, Rc::clone(&gathering));
+        let exchange =
+            exchange(Arc::clone(section), index, name.clone(), kind, deadline, Rc::clone(&gathering));
         weir_sched::spawn(&EXCHANGE, Class::Normal, exchange);
     }
     // A little later than the tasks' own deadline, for a task that ended without a report.
@@ -52,7 +50,7 @@ struct Gathering {
 }
 
 async fn exchange(
-    section: &'static Section,
+    section: Arc<Section>,
     index: usize,
     name: Name,
     kind: Kind,

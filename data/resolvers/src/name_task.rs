@@ -14,7 +14,7 @@ use crate::section::{Asked, Families, Question, RenameError, Section};
 
 /// All sections of a process.
 pub struct Resolvers {
-    sections: Vec<Section>,
+    sections: Vec<Arc<Section>>,
     /// Called with the changes of servers.
     tell: Box<dyn Fn(News) + Send + Sync>,
 }
@@ -23,12 +23,12 @@ impl Resolvers {
     /// Sections that are not started yet. `tell` is called with the changes of servers.
     #[must_use]
     pub fn new(sections: Vec<Section>, tell: Box<dyn Fn(News) + Send + Sync>) -> Self {
-        Resolvers { sections, tell }
+        Resolvers { sections: sections.into_iter().map(Arc::new).collect(), tell }
     }
 
     /// The sections, in the order of the configuration.
     #[must_use]
-    pub fn sections(&self) -> &[Section] {
+    pub fn sections(&self) -> &[Arc<Section>] {
         &self.sections
     }
 
@@ -43,7 +43,7 @@ impl Resolvers {
     /// # Errors
     /// When no section resolves the server, or its host comes from a service.
     pub fn rename(
-        &'static self,
+        self: &Arc<Self>,
         backend: &Arc<Backend>,
         server: ServerKey,
         name: &Name,
@@ -61,9 +61,10 @@ impl Resolvers {
         }
         // The tasks of a section run on the worker that writes its counters. If that worker is gone, nothing is asked.
         let home = index % weir_sched::worker_count().max(1);
+        let resolvers = Arc::clone(self);
         let _ = weir_sched::send_to(home, move || {
-            if let Some(section) = self.sections.get(index) {
-                self.keep_all(section);
+            if let Some(section) = resolvers.sections.get(index) {
+                resolvers.keep_all(section);
             }
         });
         Ok(former)
@@ -71,7 +72,7 @@ impl Resolvers {
 
     /// Resolves a name in a section (`do-resolve`). The current task is woken once there is an answer.
     #[must_use]
-    pub fn ask(&'static self, section: &str, name: Name, prefers_ipv4: bool) -> Reply {
+    pub fn ask(self: &Arc<Self>, section: &str, name: Name, prefers_ipv4: bool) -> Reply {
         let found = self.sections.iter().position(|known| *known.settings.name == *section);
         let Some((index, section)) = found.and_then(|index| Some((index, self.sections.get(index)?))) else {
             return Reply::Known(None);
@@ -85,8 +86,9 @@ impl Resolvers {
             Asked::Later(question) => Reply::Later { question, limit_ms },
             Asked::Begin(question) => {
                 let home = index % weir_sched::worker_count().max(1);
+                let (resolvers, section) = (Arc::clone(self), Arc::clone(section));
                 let begin = move || {
-                    weir_sched::spawn(&NAME, Class::Normal, self.keep(section, lookup));
+                    weir_sched::spawn(&NAME, Class::Normal, resolvers.keep(section, lookup));
                 };
                 match weir_sched::send_to(home, begin) {
                     Ok(()) => Reply::Later { question, limit_ms },
@@ -97,7 +99,7 @@ impl Resolvers {
     }
 
     /// Starts the tasks of the sections of the current worker. Call it once on each worker.
-    pub fn start(&'static self) {
+    pub fn start(self: &Arc<Self>) {
         let (worker, workers) = (weir_sched::worker_index(), weir_sched::worker_count().max(1));
         for section in self.sections.iter().skip(worker).step_by(workers) {
             self.keep_all(section);
@@ -105,22 +107,22 @@ impl Resolvers {
     }
 
     /// Starts tasks for the names that servers of a section follow and that have none.
-    fn keep_all(&'static self, section: &'static Section) {
+    fn keep_all(self: &Arc<Self>, section: &Arc<Section>) {
         for lookup in section.unkept() {
-            weir_sched::spawn(&NAME, Class::Normal, self.keep(section, lookup));
+            weir_sched::spawn(&NAME, Class::Normal, Arc::clone(self).keep(Arc::clone(section), lookup));
         }
     }
 
     /// Resolves a name as long as servers follow it.
-    async fn keep(&'static self, section: &'static Section, lookup: Lookup) {
+    async fn keep(self: Arc<Self>, section: Arc<Section>, lookup: Lookup) {
         section.keep(&lookup, weir_sched::current());
         while section.is_kept(&lookup) {
             // A panic ends one resolution, not the task.
-            let outcome = caught(in_turn(section, &lookup)).await.unwrap_or(Err(Failure::NotAsked));
+            let outcome = caught(in_turn(&section, &lookup)).await.unwrap_or(Err(Failure::NotAsked));
             for news in section.conclude(&lookup, outcome, now().as_ms()) {
                 (self.tell)(news);
             }
-            self.keep_all(section);
+            self.keep_all(&section);
             let concluded_ms = now().as_ms();
             while now().as_ms() < section.rests_until(&lookup, concluded_ms) {
                 wait(Tick::from_ms(section.rests_until(&lookup, concluded_ms))).await;
@@ -153,14 +155,14 @@ impl std::fmt::Debug for Resolvers {
 }
 
 /// Resolves a name when its turn comes.
-async fn in_turn(section: &'static Section, lookup: &Lookup) -> Result<(Answer, usize), Failure> {
+async fn in_turn(section: &Arc<Section>, lookup: &Lookup) -> Result<(Answer, usize), Failure> {
     // This always returns a turn, because there is no deadline.
     let _turn = section.turns.turn(Tick::NEVER).await;
     resolve(section, lookup).await
 }
 
 /// Resolves a name: returns the answer, and the index of its name server.
-async fn resolve(section: &'static Section, lookup: &Lookup) -> Result<(Answer, usize), Failure> {
+async fn resolve(section: &Arc<Section>, lookup: &Lookup) -> Result<(Answer, usize), Failure> {
     let (first, other) = kinds(lookup.first, section.families, routes_ipv6);
     let mut course = Course::new(first, other, section.settings.retries);
     let mut kind = course.first();

@@ -67,7 +67,7 @@ impl ClientPlan {
     }
 
     /// Who sends requests.
-    pub fn client(&self, tls: Option<Arc<LiveUpstream>>, resolvers: &'static Resolvers) -> Client {
+    pub fn client(&self, tls: Option<Arc<LiveUpstream>>, resolvers: Arc<Resolvers>) -> Client {
         let prefers_ipv4 = self.said.prefers_ipv4;
         Client::new(Settings {
             retries: self.said.retries,

@@ -70,7 +70,7 @@ pub(crate) fn resolvers(
     sections: &[model::Resolvers],
     links: NameServersPlan,
     families: AcceptedFamilies,
-    instance: &'static Instance,
+    instance: &Instance,
     states: &SavedStates,
     tell: Box<dyn Fn(News) + Send + Sync>,
 ) -> Resolvers {
@@ -154,7 +154,7 @@ fn followers<'p>(
 }
 
 /// The resolvers, as the interface for rules.
-pub(crate) struct LiveNames(pub(crate) &'static Resolvers);
+pub(crate) struct LiveNames(pub(crate) Arc<Resolvers>);
 
 /// A question of a rule.
 struct LiveQuestion {

@@ -139,11 +139,7 @@ const NOT_SHOWN: u8 = 5;
 
 impl OcspUpdates {
     /// Nothing is renewed before somebody starts it.
-    pub(crate) fn new(
-        plan: &ClientPlan,
-        tls: Option<Arc<LiveUpstream>>,
-        resolvers: &'static Resolvers,
-    ) -> Self {
+    pub(crate) fn new(plan: &ClientPlan, tls: Option<Arc<LiveUpstream>>, resolvers: Arc<Resolvers>) -> Self {
         OcspUpdates {
             client: plan.client(tls, resolvers),
             delays: Delays { least: plan.updates.least_delay.into(), most: plan.updates.most_delay.into() },

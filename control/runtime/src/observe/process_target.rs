@@ -86,7 +86,7 @@ impl ProcessTarget for LiveTarget {
             name: server.name.to_string(),
             figures: Figure::ALL.map(|figure| server.figures.value(figure)),
         };
-        let of = |section: &Section| {
+        let of = |section: &Arc<Section>| {
             (section.settings.name.to_string(), section.name_servers.iter().map(view).collect())
         };
         sections.unwrap_or_default().iter().map(of).collect()

@@ -64,7 +64,7 @@ pub struct ProcessRecord {
     /// The checks of servers. Set before anything is served.
     pub checks: OnceLock<&'static Checks>,
     /// Name resolution. Set before anything is served.
-    pub resolvers: OnceLock<&'static Resolvers>,
+    pub resolvers: OnceLock<Arc<Resolvers>>,
     /// Objects that checks use.
     pub check_means: CheckMeans,
     /// Mail servers by the names of sections.

@@ -202,7 +202,7 @@ async fn answer_one(peer: Peer, zone: Rc<RefCell<Zone>>) {
 }
 
 /// Asks for names repeatedly, as rules do: each question ends in time, whatever name servers do.
-async fn ask_for_oneself(resolvers: &'static Resolvers, mut dice: Dice) {
+async fn ask_for_oneself(resolvers: Arc<Resolvers>, mut dice: Dice) {
     loop {
         sleep_until(now().after(dice.roll(2_000))).await;
         let asked = match dice.roll(2) {
@@ -254,7 +254,7 @@ async fn live(network: SimulatedNetwork, seed: u64) {
     let name_servers =
         places.map(|place| NameServer::new(&place.to_string(), place, true, most_connections)).into();
     let section = Section::new(settings(), name_servers, FAMILIES, followers);
-    let resolvers: &'static Resolvers = Box::leak(Box::new(Resolvers::new(vec![section], Box::new(|_| {}))));
+    let resolvers = Arc::new(Resolvers::new(vec![section], Box::new(|_| {})));
     resolvers.start();
     spawn(&CLIENT, Class::Normal, ask_for_oneself(resolvers, Dice(dice.roll(u64::MAX))));
 
