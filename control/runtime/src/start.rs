@@ -272,7 +272,7 @@ fn try_serve(
     let live = Live { instance, record };
     let _ = instance.news.set(Box::new(move |news| live.news(news)));
     let checks = build::checks(instance, &record.check_means, Box::new(live));
-    let _ = record.checks.set(Box::leak(Box::new(checks)));
+    let _ = record.checks.set(Arc::new(checks));
     let mut families = global.accepted_families;
     if invocation.ipv4_only {
         families = AcceptedFamilies { ipv4: true, ipv6: false, ipv6_if_routed: false };

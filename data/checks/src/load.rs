@@ -56,7 +56,7 @@ impl CheckLoad {
     }
 
     /// Waits for a turn on the current worker; the check counts as running until the turn is dropped.
-    pub(crate) async fn turn(&'static self, worker: usize) -> Turn {
+    pub(crate) async fn turn(&self, worker: usize) -> Turn<'_> {
         let counts = &self.workers[worker];
         counts.active.fetch_add(1, Relaxed);
         let mut turn = Turn { counts, runs: false };
@@ -162,12 +162,12 @@ impl Drop for Place {
 
 /// A check that runs, or waits to run.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    counts: &'static CheckCounts,
+pub(crate) struct Turn<'l> {
+    counts: &'l CheckCounts,
     runs: bool,
 }
 
-impl Drop for Turn {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.counts.active.fetch_sub(1, Relaxed);
         if self.runs {

@@ -42,7 +42,7 @@ impl Checks {
     }
 
     /// Starts those checks of the configuration that begin on the current worker. Call it once on each worker.
-    pub fn start(&'static self) {
+    pub fn start(self: &Arc<Self>) {
         let (worker, workers) = (weir_sched::worker_index(), weir_sched::worker_count().max(1));
         let shortest = self.plans.iter().map(|plan| plan.intervals.usual_ms).min().unwrap_or(0);
         for (rank, plan) in self.plans.iter().enumerate().skip(worker).step_by(workers) {
@@ -52,18 +52,18 @@ impl Checks {
     }
 
     /// Starts a check of a server that was added, at a random time within its first interval.
-    pub fn add(&'static self, plan: CheckPlan) {
+    pub fn add(self: &Arc<Self>, plan: CheckPlan) {
         let delay = weir_sched::random() % plan.intervals.usual_ms.max(1);
         self.begin(Arc::new(plan), now().after(delay));
     }
 
-    fn begin(&'static self, plan: Arc<CheckPlan>, at: Tick) {
-        weir_sched::spawn(&CHECK, Class::Normal, run(self, plan, at, false));
+    fn begin(self: &Arc<Self>, plan: Arc<CheckPlan>, at: Tick) {
+        weir_sched::spawn(&CHECK, Class::Normal, run(Arc::clone(self), plan, at, false));
     }
 }
 
 /// Checks a server repeatedly, from `at` on, until the server is removed or the check has moved to another worker.
-async fn run(checks: &'static Checks, plan: Arc<CheckPlan>, mut at: Tick, mut adopted: bool) {
+async fn run(checks: Arc<Checks>, plan: Arc<CheckPlan>, mut at: Tick, mut adopted: bool) {
     be_woken(&plan);
     let mut has_waited = false;
     loop {
@@ -80,14 +80,14 @@ async fn run(checks: &'static Checks, plan: Arc<CheckPlan>, mut at: Tick, mut ad
         let may_move = !std::mem::take(&mut adopted);
         if is_due(&plan, &server, check) {
             let worker = weir_sched::worker_index();
-            if may_move && has_moved(checks, &plan, worker) {
+            if may_move && has_moved(&checks, &plan, worker) {
                 return;
             }
             take_apart(Step::Begin, patience(now(), plan.intervals.usual_ms)).await;
             let turn = checks.load.turn(worker).await;
             check.record().running = true;
             // What a check needs only while it runs is not part of the sleeping task.
-            let judged = caught(judge(checks, &plan, &server, check)).await;
+            let judged = caught(judge(&checks, &plan, &server, check)).await;
             drop(turn);
             if judged.is_err() {
                 note_panic(check);
@@ -154,9 +154,9 @@ fn is_due(plan: &CheckPlan, server: &Server, check: &Check) -> bool {
 }
 
 /// Moves a check to a worker with much less load, if the randomly drawn one is such; the check then runs there at once. False if it stays.
-fn has_moved(checks: &'static Checks, plan: &Arc<CheckPlan>, worker: usize) -> bool {
+fn has_moved(checks: &Arc<Checks>, plan: &Arc<CheckPlan>, worker: usize) -> bool {
     let Some(other) = checks.load.better_place(worker, weir_sched::random()) else { return false };
-    let plan = Arc::clone(plan);
+    let (checks, plan) = (Arc::clone(checks), Arc::clone(plan));
     let adopt = move || {
         if let Some(counts) = checks.load.of(weir_sched::worker_index()) {
             counts.adopted.fetch_add(1, Relaxed);
@@ -172,7 +172,7 @@ static CHECK: Kind = Kind::new("check");
 mod tests {
     use super::*;
 
-    fn size_of_future<F: Future>(_: impl FnOnce(&'static Checks, Arc<CheckPlan>, Tick, bool) -> F) -> usize {
+    fn size_of_future<F: Future>(_: impl FnOnce(Arc<Checks>, Arc<CheckPlan>, Tick, bool) -> F) -> usize {
         size_of::<F>()
     }
 

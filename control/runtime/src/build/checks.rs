@@ -55,7 +55,7 @@ impl CheckMeans {
 
 /// All checks of an instance, not started.
 pub(crate) fn checks(
-    instance: &'static Instance,
+    instance: &Instance,
     means: &CheckMeans,
     view: Box<dyn weir_checks::ProcessView>,
 ) -> Checks {

@@ -62,7 +62,7 @@ pub struct ProcessRecord {
     /// The lifecycle, which pauses and stops frontends. Set before anything is served.
     pub lifecycle: OnceLock<&'static Lifecycle>,
     /// The checks of servers. Set before anything is served.
-    pub checks: OnceLock<&'static Checks>,
+    pub checks: OnceLock<Arc<Checks>>,
     /// Name resolution. Set before anything is served.
     pub resolvers: OnceLock<Arc<Resolvers>>,
     /// Objects that checks use.

@@ -137,14 +137,14 @@ impl Farm {
     }
 
     /// Checks of all servers, which begin at the same time.
-    pub(crate) fn checks(&self, load: CheckLoad) -> &'static Checks {
+    pub(crate) fn checks(&self, load: CheckLoad) -> Arc<Checks> {
         let count = self.backend.servers().len() as u32;
         self.checks_of((0..count).map(|rank| self.plan_of(rank)).collect(), load)
     }
 
-    pub(crate) fn checks_of(&self, plans: Vec<CheckPlan>, load: CheckLoad) -> &'static Checks {
+    pub(crate) fn checks_of(&self, plans: Vec<CheckPlan>, load: CheckLoad) -> Arc<Checks> {
         let listener = Box::new(Listener(Arc::clone(&self.heard)));
-        Box::leak(Box::new(Checks::new(plans, load, Some(0), listener)))
+        Arc::new(Checks::new(plans, load, Some(0), listener))
     }
 
     pub(crate) fn server(&self, rank: u32) -> Arc<Server> {

@@ -58,8 +58,8 @@ fn a_check_moves_once_a_wake_up_r89() {
         world.on(0, || checks.add(farm.plan_of(0)));
         // The first interval at most.
         pass(&mut world, 1001);
-        let moves: Vec<u64> = (0..3).map(|worker| adopted(checks, worker)).collect();
-        let runs: Vec<u64> = (0..3).map(|worker| started(checks, worker)).collect();
+        let moves: Vec<u64> = (0..3).map(|worker| adopted(&checks, worker)).collect();
+        let runs: Vec<u64> = (0..3).map(|worker| started(&checks, worker)).collect();
         assert_eq!(moves.iter().sum::<u64>(), 1, "seed {seed}: {moves:?}");
         assert_eq!(moves, runs, "seed {seed}: it runs where it came");
         (0..3).for_each(|worker| places[worker] += runs[worker]);
@@ -88,13 +88,13 @@ fn a_check_looks_at_another_worker_at_every_wake_up_r90() {
             }
             burden(own, 10);
             burden(1 - own, 0);
-            let moved = |worker| adopted(checks, worker);
+            let moved = |worker| adopted(&checks, worker);
             let before = moved(0) + moved(1);
-            while moved(0) + moved(1) == before && started(checks, own) < interval {
+            while moved(0) + moved(1) == before && started(&checks, own) < interval {
                 assert!(world.step(), "it sleeps until the next check");
             }
             own = 1 - own;
-            while started(checks, 0) + started(checks, 1) < interval {
+            while started(&checks, 0) + started(&checks, 1) < interval {
                 assert!(world.step(), "it runs where it came");
             }
             assert_eq!(moved(0) + moved(1), interval, "seed {seed}: one move at each wake-up");
@@ -140,12 +140,12 @@ fn checks_wake_their_own_worker_only_r53_r91() {
             let of = |worker| world.look(0, || activity(worker, count)).expect("a worker");
             (0..workers).map(of).sum()
         };
-        let ran = || (0..workers).map(|worker| started(checks, worker)).sum::<u64>();
+        let ran = || (0..workers).map(|worker| started(&checks, worker)).sum::<u64>();
         while ran() < 24 * 20 {
             assert!(world.step(), "somebody sleeps until the next check");
             assert_eq!(world.look(0, shared_tasks), (0, 0), "nothing is for all workers");
         }
-        let moved: u64 = (0..workers).map(|worker| adopted(checks, worker)).sum();
+        let moved: u64 = (0..workers).map(|worker| adopted(&checks, worker)).sum();
         assert_eq!(total(&world, |activity| activity.messages.value()), moved);
         total(&world, |activity| activity.loops.value() - activity.busy_polls.value())
     });
@@ -172,7 +172,7 @@ fn checks_of_added_servers_drift_apart_r94() {
             let counts = [0, 1, 2, 3].map(active);
             assert!(counts.iter().all(|&count| count <= 1), "seed {seed}: {counts:?}");
         }
-        let adopted: u64 = (0..4).map(|worker| adopted(checks, worker)).sum();
+        let adopted: u64 = (0..4).map(|worker| adopted(&checks, worker)).sum();
         assert!((3..20).contains(&adopted), "seed {seed}: {adopted} moves");
     }
 }
@@ -190,7 +190,7 @@ fn checks_that_are_due_together_begin_one_by_one() {
         // A step is one loop of the worker.
         while before < 60 {
             assert!(world.step(), "somebody sleeps until the next check");
-            let after = started(checks, 0);
+            let after = started(&checks, 0);
             assert!(after <= before + 1, "seed {seed}: {} checks began in one loop", after - before);
             before = after;
         }
@@ -208,11 +208,11 @@ fn checks_begin_soon_however_long_a_loop_takes() {
         let checks = farm.checks(CheckLoad::new(1, 0));
         world.on(0, || checks.start());
         let time_ms = |world: &World| world.look(0, precise_ns) / 1_000_000;
-        while started(checks, 0) == 0 {
+        while started(&checks, 0) == 0 {
             assert!(world.step(), "somebody sleeps until the first check");
         }
         let first = time_ms(&world);
-        while started(checks, 0) < 100 {
+        while started(&checks, 0) < 100 {
             assert!(world.step(), "somebody waits to begin");
         }
         let took = time_ms(&world) - first;
