@@ -63,7 +63,7 @@ pub struct ListenerSockets {
     /// The owner of their connections.
     pub owner: Owner,
     /// The numbers of the workers that accept and serve.
-    pub workers: &'static [usize],
+    pub workers: Arc<[usize]>,
     /// One, or one for each shard.
     sockets: Mutex<Vec<OwnedFd>>,
     /// Whether another process created them, and may go on using them.
@@ -95,7 +95,7 @@ struct SocketRequest<'w> {
     address: &'w ListenAddress,
     endpoint: Endpoint,
     options: SocketOptions,
-    workers: &'static [usize],
+    workers: Arc<[usize]>,
     shards: usize,
     /// Whether no other line has this address.
     alone: bool,
@@ -404,7 +404,7 @@ impl SocketRequest<'_> {
         let sockets = Mutex::new(opened.into_iter().map(|opened| opened.socket).collect());
         ListenerSockets {
             owner: self.owner.clone(),
-            workers: self.workers,
+            workers: Arc::clone(&self.workers),
             sockets,
             inherited,
             address,

@@ -622,7 +622,7 @@ impl Station {
             let Owner::Frontend(listener) = listener_sockets.owner else { continue };
             let acceptor = listener_handler::ListenerHandler {
                 listener,
-                workers: listener_sockets.workers,
+                workers: Arc::clone(&listener_sockets.workers),
                 spread: self.tuning.spread,
             };
             if let Some(task) = listener_sockets.accept_here(acceptor, self.tuning.accept_batch) {

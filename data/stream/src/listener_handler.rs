@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::{FrontendRate, ProcessCounter, ProcessRate};
@@ -16,12 +17,12 @@ use crate::instance::{Instance, Listener, Proxy, ProxyState};
 use crate::server::idle;
 
 /// The handler of a listener, on each worker that accepts from it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct ListenerHandler {
     /// The listener.
     pub listener: &'static Listener,
     /// The workers that may serve its connections.
-    pub workers: &'static [usize],
+    pub workers: Arc<[usize]>,
     /// How its connections are distributed over the workers.
     pub spread: Spread,
 }
@@ -88,7 +89,7 @@ impl Acceptor for ListenerHandler {
 
     fn enter(&self, ticket: Admission, socket: OwnedFd, peer: Address) {
         let own = weir_sched::worker_index();
-        let worker = self.spread.choose(self.workers);
+        let worker = self.spread.choose(&self.workers);
         let proxy = self.listener.proxy();
         proxy.count_connection();
         proxy.instance().count_connection();

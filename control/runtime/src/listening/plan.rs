@@ -25,7 +25,7 @@ pub(super) fn wanted<'w>(
                         address,
                         endpoint,
                         options: SocketOptions { multipath: address.is_multipath(), ..options.clone() },
-                        workers,
+                        workers: Arc::clone(&workers),
                         shards,
                         alone: true,
                     }),
@@ -187,7 +187,7 @@ fn shards(bind: &Bind, context: &BindContext<'_>, workers: usize) -> usize {
 }
 
 /// The workers in a `thread` setting, as far as they exist; all workers when none of them exists.
-pub fn workers_of(threads: Option<&ThreadSet>, workers: usize) -> &'static [usize] {
+pub fn workers_of(threads: Option<&ThreadSet>, workers: usize) -> Arc<[usize]> {
     let named = |worker: &usize| {
         let number = worker + 1;
         match threads {
@@ -201,8 +201,7 @@ pub fn workers_of(threads: Option<&ThreadSet>, workers: usize) -> &'static [usiz
     if chosen.is_empty() {
         chosen = (0..workers).collect();
     }
-    // Listeners live as long as the process.
-    chosen.leak()
+    chosen.into()
 }
 
 fn contains(range: &ThreadRange, number: usize) -> bool {
@@ -234,7 +233,7 @@ mod tests {
 
     #[track_caller]
     fn check(threads: Option<ThreadSet>, workers: usize, expected: &[usize]) {
-        assert_eq!(workers_of(threads.as_ref(), workers), expected);
+        assert_eq!(*workers_of(threads.as_ref(), workers), *expected);
     }
 
     #[test]

@@ -354,7 +354,7 @@ fn listen(network: &SimulatedNetwork, instance: &'static Instance) -> Vec<(Strin
             let _ = listener.address.set(address.clone());
             let handler = weir_stream::listener_handler::ListenerHandler {
                 listener,
-                workers: &[0],
+                workers: [0].into(),
                 spread: weir_stream::listener_handler::Spread::Keep,
             };
             let descriptor = Descriptor::register(socket).expect("it is simulated");

@@ -315,7 +315,7 @@ fn listen(proxy: &'static Proxy) -> Vec<(String, Address)> {
         let _ = listener.address.set(address.clone());
         let handler = weir_stream::listener_handler::ListenerHandler {
             listener,
-            workers: &[0],
+            workers: [0].into(),
             spread: weir_stream::listener_handler::Spread::Keep,
         };
         let descriptor = Descriptor::register(socket).expect("a descriptor");

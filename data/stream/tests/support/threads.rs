@@ -41,7 +41,6 @@ impl Running {
         let frontend = instance.proxies.iter().find(|proxy| !proxy.listeners.is_empty()).expect("a frontend");
         weir_stream::accept::prepare_listener(frontend, &socket);
         let _ = frontend.listeners[0].address.set(address.clone());
-        let all: &'static [usize] = Vec::leak((0..workers).collect());
         let socket: Mutex<OwnedFd> = Mutex::new(socket);
         let init = move |worker| {
             static ACCEPT: Kind = Kind::new("accept");
@@ -50,7 +49,7 @@ impl Running {
             let listener = Descriptor::register(own).expect("a descriptor");
             let handler = weir_stream::listener_handler::ListenerHandler {
                 listener: &frontend.listeners[0],
-                workers: all,
+                workers: (0..workers).collect(),
                 spread: weir_stream::listener_handler::Spread::Keep,
             };
             spawn(&ACCEPT, Class::Urgent, weir_net::listener::accept(listener, handler, 64));
