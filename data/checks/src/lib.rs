@@ -37,7 +37,7 @@ mod task;
 pub use http2::Http2Bounds;
 pub use launcher::Launcher;
 pub use load::{CheckCounts, CheckLoad};
-pub use plan::{CheckPlan, CheckTls, Dial, Greets, OwnedSource, ProgramPlan, ReusePlan, Timings};
+pub use plan::{CheckPlan, CheckTls, Dial, Greets, ProgramPlan, ReusePlan, Timings};
 pub use process_view::{IdleConnection, ProcessView};
 pub use schedule::{Intervals, first_delay_ms};
 pub use script::Script;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_backend::{Backend, CheckKind, Server, ServerAddress, ServerKey};
 use weir_config::model::Protocol;
-use weir_net::{ConnectOptions, ConnectPlan, Source, SourceAddress, Target};
+use weir_net::{ConnectOptions, ConnectPlan, OwnedSource, Source, SourceAddress, Target};
 use weir_sys::Address;
 use weir_tls::LiveUpstream;
 
@@ -116,15 +116,6 @@ pub struct CheckTls {
     pub takes_host: bool,
 }
 
-/// A [`Source`] that owns its data.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OwnedSource {
-    /// The interface that connections leave through.
-    pub interface: Option<Box<str>>,
-    /// The source address.
-    pub address: SourceAddress,
-}
-
 /// The PROXY header at the beginning of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Greets {
@@ -178,7 +169,7 @@ impl Dial {
         };
         ConnectPlan {
             socks4: self.socks4,
-            source: Source { interface: self.source.interface.as_deref(), address },
+            source: Source { address, ..self.source.as_source() },
             options: self.options,
             ..ConnectPlan::to(target)
         }

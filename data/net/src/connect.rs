@@ -31,7 +31,7 @@ use weir_tls::{Facts, Session};
 pub use kept::keep;
 pub use options::{ConnectOptions, SocketSizes};
 pub use probe::Probe;
-pub use source::{Source, SourceAddress};
+pub use source::{OwnedSource, Source, SourceAddress};
 
 use crate::connection::{Companion, Connection, Sent};
 use crate::fault::Fault;

@@ -22,7 +22,7 @@ pub mod shortage;
 pub mod turns;
 
 pub use connect::{
-    ConnectError, ConnectOptions, ConnectPlan, Connecting, Greeting, Probe, SocketSizes, Source,
+    ConnectError, ConnectOptions, ConnectPlan, Connecting, Greeting, OwnedSource, Probe, SocketSizes, Source,
     SourceAddress, Target, keep,
 };
 pub use connection::tls_count;

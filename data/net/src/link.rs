@@ -1,12 +1,13 @@
 //! Connections of the process itself that a `server` line describes: to other instances, and to name servers.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weir_sched::Tick;
 use weir_sys::Address;
 use weir_tls::LiveUpstream;
 
-use crate::connect::{ConnectError, ConnectPlan, Greeting, Target};
+use crate::connect::{ConnectError, ConnectOptions, ConnectPlan, Greeting, OwnedSource, Target};
 use crate::connection::Connection;
 use crate::fault::Fault;
 
@@ -15,8 +16,12 @@ use crate::fault::Fault;
 pub struct Link {
     /// Its address.
     pub address: Address,
-    /// How connections to it are opened.
-    pub plan: ConnectPlan<'static>,
+    /// The SOCKS4 proxy to connect through.
+    pub socks4: Option<SocketAddr>,
+    /// The source of connections.
+    pub source: OwnedSource,
+    /// Their socket options.
+    pub options: ConnectOptions,
     /// A PROXY header; empty for none.
     pub header: Box<[u8]>,
     /// TLS settings; none for connections without TLS.
@@ -35,8 +40,14 @@ pub struct LinkTls {
 impl Link {
     /// A link with default settings.
     pub fn to(address: Address) -> Link {
-        let plan = ConnectPlan::to(Target::Address(address.clone()));
-        Link { address, plan, header: Box::default(), tls: None }
+        Link {
+            address,
+            socks4: None,
+            source: OwnedSource::default(),
+            options: ConnectOptions::default(),
+            header: Box::default(),
+            tls: None,
+        }
     }
 
     /// Opens a connection, with TLS if configured, and sends `hello`.
@@ -44,7 +55,13 @@ impl Link {
     /// # Errors
     /// The failure, or the end of `deadline`.
     pub async fn open(&self, hello: &[u8], deadline: Tick) -> Result<Connection, ConnectError> {
-        let mut connecting = self.plan.begin()?;
+        let plan = ConnectPlan {
+            socks4: self.socks4,
+            source: self.source.as_source(),
+            options: self.options,
+            ..ConnectPlan::to(Target::Address(self.address.clone()))
+        };
+        let mut connecting = plan.begin()?;
         // Without TLS, the hello may be sent together with the header.
         let first = match self.tls {
             Some(_) => self.header.to_vec(),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use weir_backend::{CheckKind, CheckRules, Consequence, Follower, ObserveRules, ServerKey, StartLevel};
 use weir_checks::{
-    CheckLoad, CheckPlan, CheckTls, Checks, Dial, Greets, Http2Bounds, Intervals, Launcher, OwnedSource,
-    ProgramPlan, ReusePlan, Script, Timings,
+    CheckLoad, CheckPlan, CheckTls, Checks, Dial, Greets, Http2Bounds, Intervals, Launcher, ProgramPlan,
+    ReusePlan, Script, Timings,
 };
 use weir_config::model::{
     self, CheckMethod, CheckScripts, CheckTuning, Config, Host, InitialState, Mode, Observe, OnError,
@@ -305,7 +305,7 @@ fn dial(proxy: &Proxy, server: &model::Server, key: ServerKey) -> Dial {
         port: said.port,
         socks4: plan::socks4(settings).filter(|_| said.via_socks4),
         server_socks4: plan::socks4(settings),
-        source: OwnedSource { interface: source.interface.map(Box::from), address: source.address },
+        source: source.into(),
         options: ConnectOptions {
             // Nothing is left to be sent by then: a reset leaves no socket behind.
             no_linger: true,

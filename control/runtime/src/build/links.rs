@@ -39,13 +39,14 @@ impl PlannedLink {
         }
     }
 
-    /// Makes it live, for the rest of the process's life.
+    /// Makes it live.
     pub(super) fn publish(self) -> Link {
-        let settings: &'static ServerSettings = Box::leak(Box::new((*self.settings).clone()));
+        let settings = &*self.settings;
         let mut link = Link::to(self.address);
-        link.plan.socks4 = plan::socks4(settings);
-        link.plan.source = settings.source.as_deref().map(|said| plan::source(said, 0)).unwrap_or_default();
-        link.plan.options = plan::options(Some(settings), None, false);
+        link.socks4 = plan::socks4(settings);
+        let source = settings.source.as_deref().map(|said| plan::source(said, 0)).unwrap_or_default();
+        link.source = source.into();
+        link.options = plan::options(Some(settings), None, false);
         link.header = crate::forward::header(settings).unwrap_or_default().into();
         let tls = self.tls.into_inner();
         link.tls = tls.map(|ForwardTls { upstream, server_name }| LinkTls { upstream, server_name });

@@ -14,6 +14,28 @@ pub struct Source<'p> {
     pub address: SourceAddress,
 }
 
+/// A [`Source`] that owns its data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnedSource {
+    /// The network interface of its packets, whatever the routes say.
+    pub interface: Option<Box<str>>,
+    /// Its address.
+    pub address: SourceAddress,
+}
+
+impl From<Source<'_>> for OwnedSource {
+    fn from(source: Source<'_>) -> Self {
+        OwnedSource { interface: source.interface.map(Box::from), address: source.address }
+    }
+}
+
+impl OwnedSource {
+    /// The source, as connections use it.
+    pub fn as_source(&self) -> Source<'_> {
+        Source { interface: self.interface.as_deref(), address: self.address }
+    }
+}
+
 /// The source address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourceAddress {
