@@ -26,16 +26,16 @@ use weir_sys::Address;
 use crate::build::Forward;
 
 /// Starts this worker's forwards: servers are distributed over the workers.
-pub fn start(forwards: &'static [Forward]) {
+pub fn start(forwards: &[Arc<Forward>]) {
     let (worker, workers) = (weir_sched::worker_index(), weir_sched::worker_count().max(1));
     for forward in forwards.iter().skip(worker).step_by(workers) {
-        weir_sched::spawn(&FORWARD, Class::Bulk, run(forward));
+        weir_sched::spawn(&FORWARD, Class::Bulk, run(Arc::clone(forward)));
     }
 }
 
 /// Waits, for a limited time, until everything written was sent to the servers: the last lines of an ending process are not
 /// lost.
-pub async fn drain(forwards: &[Forward]) {
+pub async fn drain(forwards: &[Arc<Forward>]) {
     if forwards.is_empty() {
         return;
     }
@@ -49,7 +49,7 @@ pub async fn drain(forwards: &[Forward]) {
     }
 }
 
-async fn run(forward: &'static Forward) {
+async fn run(forward: Arc<Forward>) {
     let task = weir_sched::current();
     // Only this task sends for it.
     let _ = forward.sender.set(task);
@@ -68,9 +68,9 @@ async fn run(forward: &'static Forward) {
         };
         let moved = || !Arc::ptr_eq(&forward.address(), &address);
         let lasting = forward.conversation.begin();
-        if let Some(mut connection) = connect(forward, to, &moved).await {
+        if let Some(mut connection) = connect(&forward, to, &moved).await {
             forward.conversation.stands(connection.descriptor());
-            sender.speak(&mut connection, forward, &moved).await;
+            sender.speak(&mut connection, &forward, &moved).await;
             connection.say_goodbye();
         }
         drop(lasting);

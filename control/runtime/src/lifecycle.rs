@@ -37,7 +37,7 @@ pub struct Lifecycle {
     /// `grace`.
     pub grace: Option<Duration>,
     /// Log servers that get the contents of rings.
-    pub forwards: &'static [Forward],
+    pub forwards: Vec<Arc<Forward>>,
     /// Connections that are not streams: clients of the runtime API.
     pub operators: Arc<ConnectionLimit>,
     /// `log-forward` sections.
@@ -122,7 +122,7 @@ impl Lifecycle {
                 weir_sched::spawn_shared(&CLOSING, &every_worker, wake_sessions_for(window));
             }
             self.wait_for_the_last().await;
-            crate::forward::drain(self.forwards).await;
+            crate::forward::drain(&self.forwards).await;
             weir_sched::stop();
         });
     }

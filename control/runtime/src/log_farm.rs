@@ -58,8 +58,8 @@ pub enum LogTransport {
     Ring {
         /// The ring.
         ring: Arc<Ring>,
-        /// The index of the forward.
-        forward: usize,
+        /// That forward.
+        forward: Arc<Forward>,
     },
     /// As datagrams.
     Datagrams {
@@ -110,11 +110,7 @@ impl LogFarm {
     ///
     /// # Errors
     /// When the source of datagrams of a server's line cannot be used.
-    pub fn attach(
-        self: &Arc<Self>,
-        instance: &'static Instance,
-        forwards: &'static [Forward],
-    ) -> Result<(), BuildError> {
+    pub fn attach(self: &Arc<Self>, instance: &'static Instance) -> Result<(), BuildError> {
         let mut proxies = instance.proxies.iter();
         let Some(proxy) = proxies.find(|proxy| proxy.config.is_backend() && proxy.config.name == self.name)
         else {
@@ -123,16 +119,16 @@ impl LogFarm {
         let Some(backend) = &proxy.backend else { return Ok(()) };
         let _ = self.proxy.set(proxy);
         let farm = Arc::clone(self);
-        backend.watch(Box::new(move |view| farm.follow(view, forwards)));
+        backend.watch(Box::new(move |view| farm.follow(view)));
         self.transports.iter().try_for_each(LogTransport::check)
     }
 
-    fn follow(&self, view: &FarmView<'_>, forwards: &[Forward]) {
+    fn follow(&self, view: &FarmView<'_>) {
         for server in view.servers.iter() {
             if let Some(LogTransport::Ring { forward, .. }) = self.transport(server.key()) {
                 let address =
                     destination(&server.address()).filter(|_| !server.admin_state().is_maintenance());
-                forwards[*forward].send_to(address);
+                forward.send_to(address);
             }
         }
         let usable = view.usable.iter().filter_map(|server| {

@@ -260,7 +260,7 @@ fn try_serve(
         messages,
         hard_stop_after: global.hard_stop_after,
         grace: global.grace,
-        forwards: &record.events.forwards,
+        forwards: record.events.forwards.clone(),
         operators: Arc::clone(&record.cli_connections),
         relays,
         peers,

@@ -62,7 +62,7 @@ fn transport(
     // Keywords for traffic are ignored; reading the configuration warned about them.
     (settings.send_proxy, settings.proxy_v2) = (None, None);
     let keeps_alive = proxy.settings.options.server_keep_alive;
-    events.forwards.push(Forward {
+    let forward = Arc::new(Forward {
         connect_timeout: proxy.settings.timeouts.connect,
         server_timeout: proxy.settings.timeouts.server,
         keep_alive: keeps_alive.then_some(proxy.settings.server_keep_alive),
@@ -70,7 +70,8 @@ fn transport(
         at: Some(server.at.clone()),
         ..Forward::new(Arc::clone(sink), server.name.as_ref().into(), None, settings)
     });
-    Ok(LogTransport::Ring { ring, forward: events.forwards.len() - 1 })
+    events.forwards.push(Arc::clone(&forward));
+    Ok(LogTransport::Ring { ring, forward })
 }
 
 fn policy(settings: &model::Settings) -> Policy {

@@ -130,7 +130,7 @@ pub struct Events {
     /// Every sink.
     pub sinks: Sinks,
     /// The servers of all rings.
-    pub forwards: Vec<Forward>,
+    pub forwards: Vec<Arc<Forward>>,
     /// The backends in log mode.
     pub farms: Vec<Arc<LogFarm>>,
     /// The rings of `log` lines with a server that needs connections, or their errors.
@@ -151,8 +151,8 @@ impl Events {
     ///
     /// # Errors
     /// When a setting of the servers' lines is not possible.
-    pub fn attach(&'static self, instance: &'static Instance) -> Result<(), Vec<BuildError>> {
-        let faults = self.farms.iter().filter_map(|farm| farm.attach(instance, &self.forwards).err());
+    pub fn attach(&self, instance: &'static Instance) -> Result<(), Vec<BuildError>> {
+        let faults = self.farms.iter().filter_map(|farm| farm.attach(instance).err());
         let faults: Vec<_> = faults.collect();
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
@@ -257,7 +257,8 @@ fn add_implicit(
     let ring = Ring::in_memory(IMPLICIT_SIZE, queues);
     events.sinks.add(Sink::ring(&name, &description, LogFormat::Local, LONGEST_LENGTH, ring));
     let sink = events.sinks.find(&name).expect("it was just added");
-    events.forwards.push(Forward::new(Arc::clone(sink), name.as_str().into(), Some(address), settings));
+    let forward = Forward::new(Arc::clone(sink), name.as_str().into(), Some(address), settings);
+    events.forwards.push(Arc::new(forward));
     Ok(name)
 }
 
@@ -331,12 +332,12 @@ fn add(
         backends::resolve_server(&mut settings, resolver)?;
         // Without an address it counts as disabled: it can never get one.
         let Some(address) = first_address(section, server, resolver, ignore_unknown_names)? else { continue };
-        events.forwards.push(Forward {
+        events.forwards.push(Arc::new(Forward {
             connect_timeout: section.connect_timeout,
             server_timeout: section.server_timeout,
             at: Some(section.at.clone()),
             ..Forward::new(Arc::clone(sink), Arc::clone(&server.name), Some(address), settings)
-        });
+        }));
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ fn a_message_that_left_in_part_is_sent_again() {
     assert_eq!(sent(14), "");
 }
 
-fn forward(address: std::net::SocketAddr, size: usize) -> (Arc<Ring>, &'static Forward) {
+fn forward(address: std::net::SocketAddr, size: usize) -> (Arc<Ring>, Arc<Forward>) {
     let ring = Ring::in_memory(size, 6);
     let sink = Sink::ring("r", "r", LogFormat::Raw, 1024, Arc::clone(&ring));
     let address = Some(Address::Inet(address));
@@ -46,7 +46,7 @@ fn forward(address: std::net::SocketAddr, size: usize) -> (Arc<Ring>, &'static F
         server_timeout: Some(Duration::from_secs(5)),
         ..Forward::new(Arc::new(sink), "s".into(), address, ServerSettings::default())
     };
-    (ring, Box::leak(Box::new(forward)))
+    (ring, Arc::new(forward))
 }
 
 /// Messages written before, while and after the server is up arrive in order; after a disconnect the server is
@@ -90,7 +90,7 @@ fn a_conversation_is_seen_and_can_be_ended() {
     ring.write(0, &[b"first"]);
     let seen = weir_sched::run(async move {
         assert!(!forward.conversation.end() && forward.conversation.seen().is_none());
-        weir_sched::spawn(&FORWARD, Class::Bulk, run(forward));
+        weir_sched::spawn(&FORWARD, Class::Bulk, run(Arc::clone(&forward)));
         let until = async |wanted: fn(Option<conversation::Seen>) -> bool| {
             while !wanted(forward.conversation.seen()) {
                 sleep_until(weir_sched::now().after(1)).await;
@@ -119,7 +119,7 @@ fn weir_sched_stop(_: &Ring) {
 fn said_with(settings: ServerSettings) -> (std::net::IpAddr, Vec<u8>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (ring, forward) = forward(listener.local_addr().expect("an address"), 65_536);
-    let forward: &'static Forward = Box::leak(Box::new(Forward { settings, ..plain(forward) }));
+    let forward = Arc::new(Forward { settings, ..plain(&forward) });
     ring.write(0, &[b"message"]);
     let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let theirs = Arc::clone(&done);
@@ -191,7 +191,7 @@ fn messages_reach_a_server_through_a_proxy() {
     let (ring, forward) = forward("192.0.2.1:514".parse().expect("an address"), 65_536);
     let socks4 = Some(Arc::new(SocksProxy { host: Host::Ip(at.ip()), port: at.port() }));
     let settings = ServerSettings { socks4, send_proxy: Some(SendProxy::V1), ..ServerSettings::default() };
-    let forward: &'static Forward = Box::leak(Box::new(Forward { settings, ..plain(forward) }));
+    let forward = Arc::new(Forward { settings, ..plain(&forward) });
     ring.write(0, &[b"message"]);
     let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let theirs = Arc::clone(&done);

@@ -82,7 +82,7 @@ impl Listing {
         Listing { query, worker, forward: 0, batch: VecDeque::new(), asked: None }
     }
 
-    fn next(&mut self, task: TaskKey, forwards: &[Forward]) -> NextSession {
+    fn next(&mut self, task: TaskKey, forwards: &[Arc<Forward>]) -> NextSession {
         loop {
             if let Some(view) = self.batch.pop_front() {
                 return NextSession::Session(Box::new(view));
@@ -106,7 +106,7 @@ impl Listing {
     }
 
     /// Connections to the servers of rings come last: they are read from here, whichever worker forwards.
-    fn next_forward(&mut self, forwards: &[Forward]) -> NextSession {
+    fn next_forward(&mut self, forwards: &[Arc<Forward>]) -> NextSession {
         while let Some(forward) = forwards.get(self.forward) {
             self.forward += 1;
             let view = forward_view(self.forward, forward);
