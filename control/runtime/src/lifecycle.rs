@@ -64,8 +64,9 @@ pub const SIGNALS: [Signal; 8] = [
 
 impl Lifecycle {
     /// Starts to handle signals, on the current worker.
-    pub fn obey(&'static self, reader: SignalReader) -> weir_sys::Result<()> {
+    pub fn obey(self: &Arc<Self>, reader: SignalReader) -> weir_sys::Result<()> {
         let signals = Signals::new(reader)?;
+        let lifecycle = Arc::clone(self);
         weir_sched::spawn(&SIGNAL, Class::Urgent, async move {
             // If reading signals fails, the process continues without them.
             while let Ok(signal) = signals.next().await {
@@ -76,13 +77,13 @@ impl Lifecycle {
                     together.push(signal);
                 }
                 put_in_order(&mut together);
-                together.into_iter().for_each(|signal| self.handle(signal));
+                together.into_iter().for_each(|signal| lifecycle.handle(signal));
             }
         });
         Ok(())
     }
 
-    fn handle(&'static self, signal: Signal) {
+    fn handle(self: &Arc<Self>, signal: Signal) {
         match signal {
             signal::SIGUSR1 => self.leave(),
             signal::SIGTERM | signal::SIGINT => {
@@ -98,33 +99,35 @@ impl Lifecycle {
     }
 
     /// Soft stop: accepts no more connections, and ends after the last one.
-    pub fn leave(&'static self) {
+    pub fn leave(self: &Arc<Self>) {
         if self.instance.stopping.load(SeqCst) {
             return;
         }
         // Work that any worker may do: the end of the process, and especially `hard-stop-after`, must not wait for a busy worker.
         let every_worker = WorkerSet::all(weir_sched::worker_count());
-        weir_sched::spawn_shared(&LEAVING, &every_worker, async move {
-            if let Some(grace) = self.grace {
-                sleep_until(after(grace)).await;
-            }
-            if self.instance.stopping.swap(true, SeqCst) {
-                return;
-            }
-            self.stop_listening();
-            self.instance.closing.begin(weir_sched::now().as_ms());
-            wake_sessions();
-            // Memory that this process will not use again is freed for the next one.
-            for worker in 0..weir_sched::worker_count() {
-                let _ = weir_sched::send_to(worker, crate::observe::pulse::reclaim_memory);
-            }
-            if let CloseSpread::Over(window) = self.instance.closing.spread {
-                weir_sched::spawn_shared(&CLOSING, &every_worker, wake_sessions_for(window));
-            }
-            self.wait_for_the_last().await;
-            crate::forward::drain(&self.forwards).await;
-            weir_sched::stop();
-        });
+        weir_sched::spawn_shared(&LEAVING, &every_worker, Arc::clone(self).end(every_worker));
+    }
+
+    async fn end(self: Arc<Self>, every_worker: WorkerSet) {
+        if let Some(grace) = self.grace {
+            sleep_until(after(grace)).await;
+        }
+        if self.instance.stopping.swap(true, SeqCst) {
+            return;
+        }
+        self.stop_listening();
+        self.instance.closing.begin(weir_sched::now().as_ms());
+        wake_sessions();
+        // Memory that this process will not use again is freed for the next one.
+        for worker in 0..weir_sched::worker_count() {
+            let _ = weir_sched::send_to(worker, crate::observe::pulse::reclaim_memory);
+        }
+        if let CloseSpread::Over(window) = self.instance.closing.spread {
+            weir_sched::spawn_shared(&CLOSING, &every_worker, wake_sessions_for(window));
+        }
+        self.wait_for_the_last().await;
+        crate::forward::drain(&self.forwards).await;
+        weir_sched::stop();
     }
 
     fn stop_listening(&self) {
@@ -259,7 +262,7 @@ impl Lifecycle {
     }
 
     /// SIGQUIT: reports the memory of each worker's buffers, and frees what is unused.
-    fn report_memory(&'static self) {
+    fn report_memory(&self) {
         self.messages.warning("SIGQUIT received, dumping memory usage.");
         for worker in 0..weir_sched::worker_count() {
             let messages = self.messages;

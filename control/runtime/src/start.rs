@@ -254,7 +254,7 @@ fn try_serve(
     let mut probed = HashSet::new();
     let sinks = all_log_sinks(instance, &relays, &peers).chain(record.log_sinks.get().into_iter().flatten());
     sinks.filter(|sink| probed.insert(Arc::as_ptr(sink))).for_each(|sink| sink.probe());
-    let lifecycle: &'static Lifecycle = Box::leak(Box::new(Lifecycle {
+    let lifecycle = Arc::new(Lifecycle {
         instance,
         listening,
         messages,
@@ -266,8 +266,8 @@ fn try_serve(
         peers,
         operator_acceptors: Mutex::default(),
         ended_by: AtomicI32::new(0),
-    }));
-    let _ = record.lifecycle.set(lifecycle);
+    });
+    let _ = record.lifecycle.set(Arc::clone(&lifecycle));
     build::follow(instance);
     let live = Live { instance, record };
     let _ = instance.news.set(Box::new(move |news| live.news(news)));
@@ -288,7 +288,7 @@ fn try_serve(
     instance.keeps_quiet_clients.store(link.is_some(), SeqCst);
     let channel = link.as_ref().map(|link| system::duplicate(&link.channel)).transpose();
     let channel = channel.map_err(said("Cannot reach the master"))?;
-    let runtime = start_workers(Live { instance, record }, lifecycle, &global, workers, signals, channel)
+    let runtime = start_workers(Live { instance, record }, &lifecycle, &global, workers, signals, channel)
         .map_err(said("Cannot start the workers"))?;
     let boot_ms = weir_sched::now().as_ms().saturating_sub(record.started_ms);
     let _ = record.boot_ms.set(u32::try_from(boot_ms).unwrap_or(u32::MAX));
@@ -495,7 +495,7 @@ fn refused(faults: &[build::BuildError], messages: &Messages) -> Fault {
 
 fn start_workers(
     live: Live,
-    lifecycle: &'static Lifecycle,
+    lifecycle: &Arc<Lifecycle>,
     global: &Global,
     workers: usize,
     signals: SignalReader,
@@ -514,7 +514,8 @@ fn start_workers(
         let reader = signals.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| worker == 0);
         let channel = channel.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| worker == 0);
         if let (Some(channel), Some(socket)) = (channel, station.live.record.cli_sockets().last())
-            && let Err(errno) = crate::worker::attend(station.live, station.lifecycle, socket, channel)
+            && let Err(errno) =
+                crate::worker::attend(station.live, Arc::clone(&station.lifecycle), socket, channel)
         {
             station.lifecycle.messages.alert(format!("The master cannot be heard: {errno}."));
         }
@@ -543,7 +544,7 @@ const COARSE_BUDGET_NS: u64 = 100_000_000;
 /// The settings of each worker.
 struct Station {
     live: Live,
-    lifecycle: &'static Lifecycle,
+    lifecycle: Arc<Lifecycle>,
     log_identity: Arc<LogIdentity>,
     tuning: WorkerTuning,
     /// The size limit of a sent TLS record.
@@ -551,7 +552,7 @@ struct Station {
 }
 
 impl Station {
-    fn new(live: Live, lifecycle: &'static Lifecycle, global: &Global, workers: usize) -> Self {
+    fn new(live: Live, lifecycle: &Arc<Lifecycle>, global: &Global, workers: usize) -> Self {
         let hostname = &lifecycle.instance.identity.hostname;
         let hostname = global.log_host_name.as_ref().map(|name| match name {
             weir_config::model::SentHostName::Own => hostname.clone(),
@@ -564,7 +565,7 @@ impl Station {
         }
         Station {
             live,
-            lifecycle,
+            lifecycle: Arc::clone(lifecycle),
             log_identity: Arc::new(LogIdentity { hostname, process_id: system::id() }),
             tuning: WorkerTuning::new(&global.tuning, workers),
             largest_record: build::largest_record(global),

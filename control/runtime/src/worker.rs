@@ -69,7 +69,7 @@ impl WorkerLink {
 /// Serves sessions from the master, on the current worker thread, until the master is gone.
 pub fn attend(
     live: Live,
-    lifecycle: &'static Lifecycle,
+    lifecycle: Arc<Lifecycle>,
     socket: &'static CliSocket,
     channel: OwnedFd,
 ) -> weir_sys::Result<()> {

@@ -60,7 +60,7 @@ pub struct ProcessRecord {
     /// The sockets of the runtime API. Set once they are open.
     pub cli_sockets: OnceLock<Vec<CliSocket>>,
     /// The lifecycle, which pauses and stops frontends. Set before anything is served.
-    pub lifecycle: OnceLock<&'static Lifecycle>,
+    pub lifecycle: OnceLock<Arc<Lifecycle>>,
     /// The checks of servers. Set before anything is served.
     pub checks: OnceLock<Arc<Checks>>,
     /// Name resolution. Set before anything is served.
