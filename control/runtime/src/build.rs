@@ -67,7 +67,7 @@ pub struct Options<'o> {
     /// The event sinks.
     pub events: &'o Events,
     /// Receives the TLS objects, for commands that change them.
-    pub tls: &'o OnceLock<LiveTls>,
+    pub tls: &'o OnceLock<Arc<LiveTls>>,
     /// Where the log targets of the global section are put, if somebody speaks TLS: what becomes of certificates is told there.
     pub global_sinks: &'o OnceLock<Vec<Arc<LogSink>>>,
     /// The `peers` sections.
@@ -164,7 +164,7 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
         return Err(errors);
     }
     // Set only once.
-    let _ = options.tls.set(LiveTls::new(shared.tls));
+    let _ = options.tls.set(Arc::new(LiveTls::new(shared.tls)));
     let variables = process_variables(&global);
     let pipes = weir_mux::Pipes::new(global.tuning.pipe_size.unwrap_or(0) as usize, options.pipes as usize);
     let tables = tables.into_iter().map(|table| {

@@ -27,12 +27,12 @@ use crate::observe::{CliSettings, CliSocket, Live, LiveTarget};
 use crate::traces;
 
 /// The acceptor of one socket of the runtime API, on each worker that accepts from it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct CliAcceptor {
     /// The objects that its clients see and change.
     pub live: Live,
     /// The socket.
-    pub socket: &'static CliSocket,
+    pub socket: Arc<CliSocket>,
 }
 
 /// How many clients are accepted in one turn: few connect, and traffic must not wait for them.
@@ -70,7 +70,7 @@ impl Acceptor for CliAcceptor {
     fn enter(&self, ticket: Self::Ticket, socket: OwnedFd, peer: Address) {
         ticket.0.keep();
         ticket.1.keep();
-        let CliAcceptor { live, socket: acceptor } = *self;
+        let CliAcceptor { live, socket: acceptor } = self.clone();
         weir_sched::spawn(&SESSION, Class::Urgent, async move {
             let _counted = ticket;
             if let Ok(descriptor) = Descriptor::register(socket) {

@@ -210,7 +210,7 @@ fn try_serve(
         instance(config, prepared.states, &invocation, workers, &capacity, messages, record)?;
     let Plans { relays, peers, name_servers, states } = plans;
     record.events.attach(instance).map_err(|faults| refused(&faults, messages))?;
-    let relays = relays.publish(instance, record.tls.get());
+    let relays = relays.publish(instance, record.tls());
     let context = BindContext {
         global: &global,
         workers,
@@ -227,9 +227,10 @@ fn try_serve(
     let peers = peers.publish(instance, has_predecessor, messages, &record.log_tag);
     let takeover = Takeover::new(std::mem::take(&mut invocation.former));
     let mut listening = Listening::open(instance, &relays, &peers, &context, gave, &takeover).ok_or(None)?;
-    let sockets = cli_sockets(&listening, &global, record.tls.get()).into_iter();
+    let sockets = cli_sockets(&listening, &global, record.tls()).into_iter();
     // Set only here.
-    let _ = record.cli_sockets.set(sockets.chain(link.as_ref().map(|link| link.socket(&global))).collect());
+    let sockets = sockets.chain(link.as_ref().map(|link| link.socket(&global)));
+    let _ = record.cli_sockets.set(sockets.map(Arc::new).collect());
     if listening.all_sockets().is_empty() {
         return Err(Some(
             "[weir.main()] No enabled listener found (check for 'bind' directives) ! Exiting.".to_owned(),
@@ -282,8 +283,9 @@ fn try_serve(
     drop(states);
     let resolvers = Arc::new(resolvers);
     let _ = record.resolvers.set(Arc::clone(&resolvers));
-    let upstream = record.tls.get().and_then(LiveTls::client);
-    let _ = record.ocsp_updates.set(OcspUpdates::new(&client, upstream, Arc::clone(&resolvers)));
+    let upstream = record.tls().and_then(LiveTls::client);
+    let updates = OcspUpdates::new(&client, upstream, Arc::clone(&resolvers));
+    let _ = record.ocsp_updates.set(Arc::new(updates));
     let _ = instance.names.set(Box::new(build::LiveNames(resolvers)));
     instance.keeps_quiet_clients.store(link.is_some(), SeqCst);
     let channel = link.as_ref().map(|link| system::duplicate(&link.channel)).transpose();
@@ -514,8 +516,12 @@ fn start_workers(
         let reader = signals.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| worker == 0);
         let channel = channel.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| worker == 0);
         if let (Some(channel), Some(socket)) = (channel, station.live.record.cli_sockets().last())
-            && let Err(errno) =
-                crate::worker::attend(station.live, Arc::clone(&station.lifecycle), socket, channel)
+            && let Err(errno) = crate::worker::attend(
+                station.live,
+                Arc::clone(&station.lifecycle),
+                Arc::clone(socket),
+                channel,
+            )
         {
             station.lifecycle.messages.alert(format!("The master cannot be heard: {errno}."));
         }
@@ -578,7 +584,7 @@ impl Station {
     /// ends the process when there is no memory for that.
     fn set_up(&self, worker: usize) {
         let instance = self.lifecycle.instance;
-        if self.live.record.tls.get().is_some_and(LiveTls::speaks) {
+        if self.live.record.tls().is_some_and(LiveTls::speaks) {
             weir_tls::library::prepare_thread();
         }
         // Readers of published values have a thread-local slot.
@@ -640,8 +646,8 @@ impl Station {
         let of_operators =
             all_sockets.filter(|listener_sockets| matches!(listener_sockets.owner, Owner::Operator(_)));
         for (listener_sockets, socket) in of_operators.zip(self.live.record.cli_sockets()) {
-            if let Some(task) =
-                listener_sockets.accept_here(CliAcceptor { live: self.live, socket }, cli_server::BATCH)
+            if let Some(task) = listener_sockets
+                .accept_here(CliAcceptor { live: self.live, socket: Arc::clone(socket) }, cli_server::BATCH)
             {
                 let acceptors = &self.lifecycle.operator_acceptors;
                 acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);

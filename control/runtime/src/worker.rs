@@ -70,7 +70,7 @@ impl WorkerLink {
 pub fn attend(
     live: Live,
     lifecycle: Arc<Lifecycle>,
-    socket: &'static CliSocket,
+    socket: Arc<CliSocket>,
     channel: OwnedFd,
 ) -> weir_sys::Result<()> {
     let channel = Descriptor::register(channel)?;
@@ -79,7 +79,7 @@ pub fn attend(
         loop {
             match pass::receive_descriptors(&channel, &mut [0; 64]) {
                 Ok((0, _)) => break,
-                Ok((_, clients)) => clients.into_iter().for_each(|client| admit(live, socket, client)),
+                Ok((_, clients)) => clients.into_iter().for_each(|client| admit(live, &socket, client)),
                 Err(Errno::AGAIN | Errno::INTR) => {
                     channel.clear_readable();
                     wait(Tick::NEVER).await;
@@ -93,7 +93,8 @@ pub fn attend(
     Ok(())
 }
 
-fn admit(live: Live, socket: &'static CliSocket, client: OwnedFd) {
+fn admit(live: Live, socket: &Arc<CliSocket>, client: OwnedFd) {
+    let socket = Arc::clone(socket);
     let place = Permit::enter(Arc::clone(&live.record.cli_connections), u32::MAX);
     weir_sched::spawn(&SESSION, Class::Urgent, async move {
         let _counted = place;

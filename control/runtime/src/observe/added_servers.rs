@@ -50,14 +50,14 @@ impl LiveTarget {
             return Err(format!("more than {MAX_SERVERS} servers in one backend"));
         }
         let leader = self.leader(proxy, &said)?;
-        let tls = match record.tls.get() {
+        let tls = match record.tls() {
             Some(live) => live.add_server(&proxy.config, &said)?,
             None => None,
         };
         let settings = build::added_server(&said, record.shares_idle);
         let server = backend.add(settings, now_ms()).inspect_err(|_| {
             // The TLS settings of the failed server are dropped.
-            if let (Some(live), Some(tls)) = (record.tls.get(), &tls) {
+            if let (Some(live), Some(tls)) = (record.tls(), &tls) {
                 live.forget_server(tls);
             }
         });
@@ -159,7 +159,7 @@ impl LiveTarget {
                 "Server still has connections attached to it, cannot remove it.".to_owned()
             }
         })?;
-        if let (Some(live), Some(tls)) = (self.live.record.tls.get(), proxy.server_tls(server.key())) {
+        if let (Some(live), Some(tls)) = (self.live.record.tls(), proxy.server_tls(server.key())) {
             live.forget_server(&tls);
         }
         proxy.backend_figures.absorb_latencies(server.figures());

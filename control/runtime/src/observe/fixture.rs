@@ -118,7 +118,7 @@ pub(crate) fn relays(text: &str, resolver: &dyn Resolver) -> Result<LiveRelays, 
     let plan = build::relays(&config, &options(record, resolver, false)).map_err(|errors| said(&errors))?;
     let instance =
         build::instance(config, options(record, resolver, false)).map_err(|errors| said(&errors))?;
-    Ok(plan.publish(instance.publish(), record.tls.get()))
+    Ok(plan.publish(instance.publish(), record.tls()))
 }
 
 fn said(errors: &[build::BuildError]) -> Vec<String> {

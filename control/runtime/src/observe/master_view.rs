@@ -85,7 +85,7 @@ impl MasterView {
         *self.live.get_or_init(|| {
             let live = self.make(messages);
             // Nothing else sets these.
-            let _ = live.record.cli_sockets.set(sockets());
+            let _ = live.record.cli_sockets.set(sockets().into_iter().map(Arc::new).collect());
             let _ = live.record.boot_ms.set(self.boot_ms.get());
             live.instance.stopping.store(leaves, SeqCst);
             weir_memory::name_work_with(work_target::work_name);

@@ -301,19 +301,21 @@ fn response_of(outcome: &Outcome) -> Result<&[u8], UpdateResult> {
 /// Starts what renews the responses, on the current worker.
 pub(crate) fn start(live: Live) {
     let (Some(updates), Some(tls)) = (live.record.ocsp_updates.get(), live.record.tls.get()) else { return };
-    tls.watch(|| updates.note_change());
-    weir_sched::spawn(&KEEPER, Class::Bulk, keep(live, updates, tls));
+    let watching = Arc::clone(updates);
+    tls.watch(move || watching.note_change());
+    weir_sched::spawn(&KEEPER, Class::Bulk, keep(live, Arc::clone(updates), Arc::clone(tls)));
 }
 
-async fn keep(live: Live, updates: &'static OcspUpdates, tls: &'static LiveTls) {
+async fn keep(live: Live, updates: Arc<OcspUpdates>, tls: Arc<LiveTls>) {
     updates.state().keeper = Some(weir_sched::current());
     loop {
         let at = seconds();
-        updates.align(tls, at);
+        updates.align(&tls, at);
         let (due, next) = updates.state().take_due(at);
         for subject in due {
+            let (updates, tls) = (Arc::clone(&updates), Arc::clone(&tls));
             weir_sched::spawn(&UPDATE, Class::Bulk, async move {
-                let _ = caught(renew(live, updates, tls, &subject)).await;
+                let _ = caught(renew(live, &updates, &tls, &subject)).await;
                 updates.end(&subject.key);
             });
         }
@@ -365,11 +367,11 @@ impl Later for Update {
 /// Why it cannot be asked for.
 pub(super) fn update_now(live: Live, path: &str, task: TaskKey) -> Result<Box<dyn Later>, String> {
     let none = || "there are no certificates".to_owned();
-    let tls = live.record.tls.get().ok_or_else(none)?;
-    let updates = live.record.ocsp_updates.get().ok_or_else(none)?;
+    let tls = live.record.tls.get().cloned().ok_or_else(none)?;
+    let updates = live.record.ocsp_updates.get().cloned().ok_or_else(none)?;
     let subject = tls.subject(path)?;
     Ok(in_background(task, async move {
-        match caught(renew(live, updates, tls, &subject)).await {
+        match caught(renew(live, &updates, &tls, &subject)).await {
             Ok(Ok(response)) => response.describe(),
             Ok(Err(why)) => format!("Can't update the OCSP response of '{}': {why}.\n", subject.path),
             Err(_) => "The update itself failed.\n".to_owned(),
@@ -399,7 +401,7 @@ pub(super) fn request_now(
     url: &str,
     task: TaskKey,
 ) -> Result<Box<dyn Later>, String> {
-    let updates = live.record.ocsp_updates.get().ok_or("the process serves nothing")?;
+    let updates = live.record.ocsp_updates.get().cloned().ok_or("the process serves nothing")?;
     if !weir_http::is_token(method.as_bytes()) {
         return Err("the method is not valid".to_owned());
     }

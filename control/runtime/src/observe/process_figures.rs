@@ -121,7 +121,7 @@ fn tls(live: Live, now_ms: u64, info: &mut InfoRow) {
     info.set(InfoField::SslBackendMaxKeyRate, rates.rate_maximum(ProcessRate::TlsServerKeys, now_ms));
     let reused = rate.saturating_sub(keys);
     info.set(InfoField::SslFrontendSessionReusePct, (reused * 100).checked_div(rate).unwrap_or(0));
-    let (lookups, misses) = live.record.tls.get().map(LiveTls::cache_lookups).unwrap_or_default();
+    let (lookups, misses) = live.record.tls().map(LiveTls::cache_lookups).unwrap_or_default();
     info.set(InfoField::SslCacheLookups, narrow(lookups));
     info.set(InfoField::SslCacheMisses, narrow(misses));
 }

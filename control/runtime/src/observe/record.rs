@@ -58,7 +58,7 @@ pub struct ProcessRecord {
     /// What those lines are tagged with.
     pub log_tag: Arc<[u8]>,
     /// The sockets of the runtime API. Set once they are open.
-    pub cli_sockets: OnceLock<Vec<CliSocket>>,
+    pub cli_sockets: OnceLock<Vec<Arc<CliSocket>>>,
     /// The lifecycle, which pauses and stops frontends. Set before anything is served.
     pub lifecycle: OnceLock<Arc<Lifecycle>>,
     /// The checks of servers. Set before anything is served.
@@ -78,9 +78,9 @@ pub struct ProcessRecord {
     /// The secret token in forms of the statistics page.
     pub form_token: String,
     /// Who asks for OCSP responses, and sends what operators ask for. Set before anything is served.
-    pub ocsp_updates: OnceLock<OcspUpdates>,
+    pub ocsp_updates: OnceLock<Arc<OcspUpdates>>,
     /// What TLS is made of. Set with the instance.
-    pub tls: OnceLock<LiveTls>,
+    pub tls: OnceLock<Arc<LiveTls>>,
     /// The measurements of each worker.
     pub pulses: Vec<CachePadded<Pulse>>,
 }
@@ -147,8 +147,13 @@ impl ProcessRecord {
     }
 
     /// The sockets of the runtime API.
-    pub fn cli_sockets(&self) -> &[CliSocket] {
+    pub fn cli_sockets(&self) -> &[Arc<CliSocket>] {
         self.cli_sockets.get().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// What TLS is made of; none in a process that serves nothing.
+    pub fn tls(&self) -> Option<&LiveTls> {
+        self.tls.get().map(|tls| &**tls)
     }
 
     /// Makes this the record of the process: it lives as long as the process.

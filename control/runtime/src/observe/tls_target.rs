@@ -10,8 +10,8 @@ use crate::build::LiveTls;
 
 impl LiveTarget {
     /// The TLS objects; none in a process that serves nothing.
-    fn tls(&self) -> Option<&'static LiveTls> {
-        self.live.record.tls.get()
+    fn tls(&self) -> Option<&LiveTls> {
+        self.live.record.tls()
     }
 }
 
@@ -93,7 +93,7 @@ impl TlsTarget for LiveTarget {
         record
             .ocsp_updates
             .get()
-            .zip(record.tls.get())
+            .zip(record.tls())
             .map(|(updates, tls)| updates.list(tls))
             .unwrap_or_default()
     }
