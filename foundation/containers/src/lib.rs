@@ -7,20 +7,25 @@
 //! Begin with [`Buffer`], the unit in which traffic is held. [`Slab`] is how long-lived objects refer to
 //! each other: by keys that carry a generation, so that a stale key finds nothing instead of another object.
 //! [`Arena`] and [`TimerQueue`] are what the scheduler stands on; [`PooledFuture`] and [`PoolBox`] are
-//! boxes whose memory is recycled by size class.
+//! boxes whose memory is recycled by size class. [`RcRef`] is a reference to a part of an
+//! object that its thread shares.
 //!
 //! This crate refuses to know what the bytes mean, what time it is and which thread it runs on.
 
 mod arena;
 mod buffer;
+mod local_arc;
 mod pools;
+mod rc_ref;
 mod recycle;
 mod slab;
 mod timers;
 
 pub use arena::Arena;
 pub use buffer::{Allowance, Buffer, BufferExhausted, BufferPool, BufferPoolStatistics};
+pub use local_arc::LocalArc;
 pub use pools::{POOLS, PoolFigures, pool_figures};
+pub use rc_ref::RcRef;
 pub use recycle::{
     PoolBox, PooledFuture, RecycleStatistics, keep_recycled, recycle_statistics, trim_recycled,
 };
